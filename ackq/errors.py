@@ -1,0 +1,133 @@
+"""Every error that ackq raises.
+
+::
+
+    AckqError
+    ├── ConfigurationError (ValueError)   a setting is wrong; nothing was sent
+    │   ├── QueueNameError                a name that cannot be, or collides with side keys
+    │   ├── CrossSlotError                a cluster needs a hash tag in the name
+    │   ├── EvictionPolicyError           the server may drop keys, and messages with them
+    │   ├── UnsupportedServer             the server lacks a command that was asked for
+    │   └── ServerNotFound                no URL was given and no redis-server is at hand
+    ├── MessageError (ValueError)         a message cannot be pushed; nothing was sent
+    │   ├── InvalidMessage
+    │   └── MessageTooLarge
+    ├── KeyTypeError                      a key of the queue holds another type; nothing changed
+    ├── LeaseLost                         a receipt is stale: another consumer holds the message
+    ├── NotConfirmed                      stored, but fewer replicas than asked have it
+    └── UnknownOutcome (redis.ConnectionError)   the reply was lost: applied or not, nobody knows
+
+What Redis itself reports (``redis.exceptions.*``) passes through unchanged. All
+of these can be pickled, so they cross process boundaries.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import redis
+
+
+class AckqError(Exception):
+    """The base of every error that ackq raises."""
+
+    def __reduce__(self) -> Any:
+        # Exceptions with fields of their own do not survive the default
+        # reduction, which calls the class with ``args`` alone.
+        return _rebuild, (type(self), self.args, self.__dict__)
+
+
+def _rebuild(cls: type[AckqError], args: tuple[Any, ...], fields: dict[str, Any]) -> AckqError:
+    error = cls.__new__(cls, *args)
+    error.args = args
+    error.__dict__.update(fields)
+    return error
+
+
+class ConfigurationError(AckqError, ValueError):
+    """A setting is out of range or does not fit the server. Nothing was sent."""
+
+
+class QueueNameError(ConfigurationError):
+    """A queue name that Redis, an ACL pattern or ackq's own side keys cannot bear."""
+
+
+class CrossSlotError(ConfigurationError):
+    """In a cluster the keys of one queue must share a slot: put a hash tag in the name."""
+
+
+class EvictionPolicyError(ConfigurationError):
+    """The server's ``maxmemory-policy`` may evict the keys that hold messages."""
+
+
+class UnsupportedServer(ConfigurationError):
+    """The server is too old for what was asked of it."""
+
+
+class ServerNotFound(ConfigurationError):
+    """No URL was given, and there is no redis-server to start."""
+
+
+class MessageError(AckqError, ValueError):
+    """A message cannot be pushed as it is. Nothing was sent."""
+
+
+class InvalidMessage(MessageError):
+    """Neither bytes nor a JSON object with a usable id."""
+
+
+class MessageTooLarge(MessageError):
+    """The encoded body is over the queue's limit."""
+
+
+class KeyTypeError(AckqError):
+    """A key of the queue holds a value of another type. Nothing was changed."""
+
+
+class LeaseLost(AckqError):
+    """Another consumer holds the message, or it waits to be delivered again.
+
+    The messages whose receipts were valid have been settled all the same;
+    ``messages`` names only those that were refused, and ``settled`` counts the rest.
+    """
+
+    def __init__(self, text: str, *, messages: tuple[Any, ...] = (), settled: int = 0) -> None:
+        super().__init__(text)
+        self.messages = messages
+        self.settled = settled
+
+
+class NotConfirmed(AckqError):
+    """The write is on the primary, but fewer servers than asked confirmed it in time.
+
+    ``confirmed`` is the count the server returned, ``required`` what was asked.
+    """
+
+    def __init__(self, text: str, *, confirmed: int = 0, required: int = 0) -> None:
+        super().__init__(text)
+        self.confirmed = confirmed
+        self.required = required
+
+
+class UnknownOutcome(AckqError, redis.ConnectionError):
+    """A request was sent and its reply never came: it may have been applied, or not.
+
+    Raised by push and pop, which are never resent blindly: a push would be stored
+    twice, a pop would lease a second batch. A message that a lost pop leased comes
+    back by itself after its visibility timeout.
+
+    ``stored`` counts the messages of a ``push_many`` that are known to be stored.
+    """
+
+    def __init__(self, text: str, *, stored: int = 0) -> None:
+        super().__init__(text)
+        self.stored = stored
+
+
+_CREDENTIALS = re.compile(r"(?P<scheme>\b[a-z+]+://)[^/\s]*@", re.IGNORECASE)
+
+
+def redact(text: str) -> str:
+    """Return ``text`` with the credentials of every URL in it replaced by ``***``."""
+    return _CREDENTIALS.sub(r"\g<scheme>***@", text)
