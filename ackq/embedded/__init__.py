@@ -1,0 +1,19 @@
+"""A real redis-server for who has none: a private child, or one that is shared.
+
+``Server`` is a child process with a folder of its own, for tests and demos.
+``shared_url`` is the server that everything on this account uses when no URL is
+given: it outlives its callers, keeps its data, and is there once.
+"""
+
+from .binaries import bundled_server, find_server, server_version
+from .server import Server
+from .shared import shared_url, stop_shared
+
+__all__ = [
+    "Server",
+    "bundled_server",
+    "find_server",
+    "server_version",
+    "shared_url",
+    "stop_shared",
+]

@@ -1,0 +1,127 @@
+"""The redis-server that everything on this account uses when no URL is given.
+
+``lock`` in its folder is held by the *server process*, through an inherited
+descriptor. The kernel frees it when the process ends, however it ends, so a stale
+socket or pid file proves nothing and blocks nothing. Whoever gets the lock may
+start a server; everybody else waits for its PONG.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from .binaries import find_server_for
+from .files import POLL, answers, failure, quoted, socket_path, unix_url, write_config
+
+#: Seconds to wait for the server, which may first read a long log of writes.
+SHARED_TIMEOUT = 60.0
+
+_announced: set[Path] = set()
+
+
+def shared_url() -> str:
+    """Return the URL of the one persistent server of this account, started if need be.
+
+    Its data is in ``$ACKQ_HOME``, else ``$XDG_DATA_HOME/ackq``, else
+    ``~/.local/share/ackq``. Processes that ask at once get the same server. The
+    first call in a process says on stderr where the data is.
+
+    Raises:
+        ServerNotFound: There is no redis-server to start.
+        AckqError: It did not start; the end of its log is in the text.
+    """
+    folder = _shared_folder()
+    address = socket_path(folder)
+    deadline = time.monotonic() + SHARED_TIMEOUT
+    started = False
+    while not answers(address):
+        with _lock(folder) as lock:
+            if lock is not None and started:
+                raise failure("ended at once", folder)
+            if lock is not None:
+                _start_shared(folder, lock)
+                started = True
+        if time.monotonic() > deadline:
+            raise failure(f"did not answer within {SHARED_TIMEOUT:g} s", folder)
+        time.sleep(POLL)
+    _announce(folder)
+    return unix_url(address)
+
+
+def stop_shared() -> bool:
+    """Stop the shared server, and return when it is gone. False: there was none."""
+    folder = _shared_folder()
+    deadline = time.monotonic() + SHARED_TIMEOUT
+    stopped = False
+    while True:
+        with _lock(folder) as lock:
+            if lock is not None:
+                return stopped
+        if not stopped and (pid := _shared_pid(folder)) and answers(socket_path(folder)):
+            os.kill(pid, signal.SIGTERM)
+            stopped = True
+        if time.monotonic() > deadline:
+            raise failure(f"did not stop within {SHARED_TIMEOUT:g} s", folder)
+        time.sleep(POLL)
+
+
+def _shared_folder() -> Path:
+    home = os.environ.get("ACKQ_HOME")
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    folder = Path(home) if home else Path(data) / "ackq"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder.resolve()
+
+
+def _start_shared(folder: Path, lock: int) -> None:
+    options = {
+        "daemonize": "yes",
+        "pidfile": quoted(folder / "redis.pid"),
+        "logfile": quoted(folder / "redis.log"),
+    }
+    config = write_config(folder, None, options)
+    command = [str(find_server_for(folder)), str(config)]
+    # It detaches by itself, and keeps the lock's descriptor for as long as it lives.
+    done = subprocess.run(command, capture_output=True, text=True, pass_fds=[lock], check=False)
+    if done.returncode != 0:
+        raise failure(f"did not start: {done.stderr.strip()}", folder)
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[int | None]:
+    """Yield the descriptor of the folder's lock, or None while another process holds it."""
+    import fcntl  # absent on Windows, where only a URL will do
+
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)  # never LOCK_UN: that would free the server's lock as well
+
+
+def _announce(folder: Path) -> None:
+    if folder not in _announced:
+        _announced.add(folder)
+        stop = f"kill {_shared_pid(folder)}"
+        print(f"ackq: using its own Redis, data in {folder} (to stop it: {stop})", file=sys.stderr)
+
+
+def _shared_pid(folder: Path) -> int | None:
+    try:
+        return int((folder / "redis.pid").read_text())
+    except (FileNotFoundError, ValueError):
+        return None

@@ -1,0 +1,184 @@
+"""Fixtures: servers, queue names, queues of both flavours, and the check for leaked keys.
+
+``target`` runs a test on every server that this machine has;
+``ACKQ_TEST_SERVERS=embedded,cluster`` narrows that. ``flavour`` runs it on the
+synchronous and the asynchronous API.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from tests.facade import AsSync, Portal
+from tests.servers import MODULES, Client, Fleet, Survey, Target
+from tests.servers import free_port as find_free_port
+
+pytest_plugins = ["pytester"]
+
+_SURVEY = pytest.StashKey[Survey]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    asked = os.environ.get("ACKQ_TEST_SERVERS", "")
+    wanted = [kind.strip() for kind in asked.split(",") if kind.strip()]
+    unknown = set(wanted) - set(MODULES)
+    if unknown:
+        raise pytest.UsageError(f"ACKQ_TEST_SERVERS: {unknown} is none of {', '.join(MODULES)}")
+    survey = Survey(wanted or list(MODULES))
+    if wanted and survey.absent:
+        raise pytest.UsageError(f"ACKQ_TEST_SERVERS asks for what is not here: {survey.absent}")
+    if not survey.offers:
+        raise pytest.UsageError(f"no Redis to test on: {survey.absent}")
+    config.stash[_SURVEY] = survey
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    return config.stash[_SURVEY].header()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "target" in metafunc.fixturenames:
+        offers = metafunc.config.stash[_SURVEY].offers
+        names = [offer.name for offer in offers.values()]
+        # Not by session scope: pytest would stop a server whenever the next test wants another.
+        metafunc.parametrize("target", list(offers), ids=names, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def survey(pytestconfig: pytest.Config) -> Survey:
+    """What this machine has."""
+    return pytestconfig.stash[_SURVEY]
+
+
+@pytest.fixture(scope="session")
+def fleet(survey: Survey, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """The servers of this session."""
+    with contextlib.closing(Fleet(survey, tmp_path_factory.mktemp("servers"))) as fleet:
+        yield fleet
+
+
+@pytest.fixture
+def target(request: pytest.FixtureRequest, fleet: Fleet) -> Target:
+    """Each server that the run uses, one after the other."""
+    return fleet.get(request.param)
+
+
+@pytest.fixture
+def embedded_client(survey: Survey, fleet: Fleet) -> Iterator[redis.Redis]:
+    """A plain client of one plain server, for tests that need no more than that."""
+    kind = next((kind for kind in ("embedded", "debian", "container") if kind in survey.offers), "")
+    if not kind:
+        pytest.skip("ACKQ_TEST_SERVERS names no plain server")
+    client = fleet.get(kind).make_client()
+    assert isinstance(client, redis.Redis)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def token() -> str:
+    """A word that is in every key of this test, and in no other's."""
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest, token: str) -> str:
+    """A queue name of this test's own, with a hash tag where the server is a cluster."""
+    if "target" not in request.fixturenames:
+        return token
+    target: Target = request.getfixturevalue("target")
+    return f"{{{token}}}" if target.cluster else token
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_keys(request: pytest.FixtureRequest, fleet: Fleet, token: str) -> Iterator[None]:
+    """Delete the test's own keys; fail it when it leaves any other."""
+    yield
+    leaked = []
+    for target in fleet.started.values():
+        if _count(target.control):
+            _delete(target.control, f"*{token}*")
+            leaked += _delete(target.control, "*")
+    assert not leaked, f"keys without the test's name: {leaked[:10]}"
+
+
+def _count(client: Client) -> int:
+    if isinstance(client, redis.Redis):
+        return int(client.dbsize())
+    return int(client.dbsize(target_nodes=type(client).PRIMARIES))
+
+
+def _delete(client: Client, pattern: str) -> list[bytes]:
+    keys = list(client.scan_iter(match=pattern, count=1000))
+    for key in keys:
+        client.unlink(key)
+    return keys
+
+
+@pytest.fixture
+def free_port() -> int:
+    """A loopback port that nobody listens on."""
+    return find_free_port()
+
+
+@pytest.fixture(scope="session")
+def portal() -> Iterator[Portal]:
+    """The event loop that asynchronous objects of this session live in."""
+    with Portal() as portal:
+        yield portal
+
+
+@pytest.fixture(params=["sync", "async"])
+def flavour(request: pytest.FixtureRequest) -> str:
+    """The API under test."""
+    return str(request.param)
+
+
+@pytest.fixture
+def make_client(target: Target, flavour: str, portal: Portal) -> Iterator[Callable[[], Any]]:
+    """``make_client()``: a client of the target in the test's flavour, closed after the test."""
+    with contextlib.ExitStack() as stack:
+
+        def make() -> Any:
+            if flavour == "sync":
+                client: Any = target.make_client()
+                stack.callback(client.close)
+            else:
+                client = portal.call(target.make_async_client)
+                stack.callback(portal.call, client.aclose)
+            return client
+
+        yield make
+
+
+@pytest.fixture
+def make_queue(
+    make_client: Callable[[], Any], flavour: str, portal: Portal, name: str
+) -> Iterator[Callable[..., Any]]:
+    """``make_queue(name=..., **settings)``: a queue with a connection of its own.
+
+    Named after the test unless told otherwise; the asynchronous one is shown as a
+    synchronous one. Closed after the test.
+    """
+    import ackq
+
+    default = name
+    with contextlib.ExitStack() as stack:
+
+        def make(name: str = default, **settings: Any) -> Any:
+            client = make_client()
+            if flavour == "sync":
+                queue: Any = ackq.Queue(client, name, **settings)
+            else:
+                queue = AsSync(portal, portal.call(ackq.AsyncQueue, client, name, **settings))
+            stack.callback(queue.close)
+            return queue
+
+        yield make

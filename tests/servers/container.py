@@ -1,0 +1,69 @@
+"""A server in a container, where a Docker engine answers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .target import Absent, Offer, Target, url_target
+
+#: The official image, pinned.
+DEFAULT_IMAGE = "redis:7.4.1"
+
+
+def offer() -> Offer:
+    image = os.environ.get("ACKQ_TEST_REDIS_IMAGE") or DEFAULT_IMAGE
+    environment = _image_environment(image)
+    version = environment.get("REDIS_VERSION", "unknown")
+
+    @contextlib.contextmanager
+    def start(directory: Path) -> Iterator[Target]:
+        with _container_class()(image) as container:
+            url = (
+                f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}/0"
+            )
+            yield url_target("container", version, url)
+
+    return Offer("container", version, start, note=f"image {image}")
+
+
+def _image_environment(image: str) -> dict[str, str]:
+    """Return the variables that the image sets, pulled first if need be."""
+    import docker  # a heavy import, and only where this target is wanted
+    from docker.errors import DockerException
+
+    try:
+        engine: Any = docker.from_env(timeout=20)
+    except DockerException as error:
+        raise Absent("no Docker engine answers") from error
+    with contextlib.closing(engine):
+        try:
+            found = _local_or_pulled(engine, image)
+        except DockerException as error:
+            raise Absent(f"image {image} is not here and cannot be pulled: {error}") from error
+        variables = found.attrs["Config"]["Env"] or []
+    return dict(variable.split("=", 1) for variable in variables)
+
+
+def _local_or_pulled(engine: Any, image: str) -> Any:
+    from docker.errors import ImageNotFound
+
+    try:
+        return engine.images.get(image)
+    except ImageNotFound:
+        return engine.images.pull(image)
+
+
+def _container_class() -> Any:
+    from testcontainers.core.config import testcontainers_config
+
+    # The reaper is one more image to pull. The session stops its container itself.
+    testcontainers_config.ryuk_disabled = True
+    try:
+        from testcontainers.community.redis import RedisContainer
+    except ImportError:  # where older releases have it
+        from testcontainers.redis import RedisContainer
+    return RedisContainer

