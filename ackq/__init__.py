@@ -1,0 +1,58 @@
+"""A reliable queue over the Redis list you already push to."""
+
+from ackq.aio.queue import AsyncQueue
+from ackq.config import Confirm, QueueConfig
+from ackq.errors import (
+    AckqError,
+    ConfigurationError,
+    CrossSlotError,
+    EvictionPolicyError,
+    InvalidMessage,
+    KeyTypeError,
+    LeaseLost,
+    MessageError,
+    MessageTooLarge,
+    NotConfirmed,
+    QueueNameError,
+    ServerNotFound,
+    UnknownOutcome,
+    UnsupportedServer,
+)
+from ackq.message import (
+    AuditFinding,
+    AuditReport,
+    DeadLetter,
+    Message,
+    PeekedMessage,
+    QueueStats,
+)
+from ackq.sync.queue import Queue
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AckqError",
+    "AsyncQueue",
+    "AuditFinding",
+    "AuditReport",
+    "ConfigurationError",
+    "Confirm",
+    "CrossSlotError",
+    "DeadLetter",
+    "EvictionPolicyError",
+    "InvalidMessage",
+    "KeyTypeError",
+    "LeaseLost",
+    "Message",
+    "MessageError",
+    "MessageTooLarge",
+    "NotConfirmed",
+    "PeekedMessage",
+    "Queue",
+    "QueueConfig",
+    "QueueNameError",
+    "QueueStats",
+    "ServerNotFound",
+    "UnknownOutcome",
+    "UnsupportedServer",
+]

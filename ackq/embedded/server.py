@@ -26,6 +26,8 @@ from .files import (
 
 #: Seconds that a private server may take to answer its first PING.
 START_TIMEOUT = 10.0
+#: Seconds that it may take to flush its data before it is killed.
+STOP_TIMEOUT = 10.0
 
 
 class Server:
@@ -107,11 +109,14 @@ class Server:
 
     def stop(self) -> None:
         """End the server as a shutdown does: the log of writes is flushed. Idempotent."""
-        if self._process is not None:
+        deadline = time.monotonic() + STOP_TIMEOUT
+        while self._process is not None and time.monotonic() < deadline:
+            # Again and again: a server refuses while it writes its first log of writes.
             self._process.terminate()
             self._process.send_signal(signal.SIGCONT)  # a frozen process would not hear it
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(timeout=10)
+                self._process.wait(timeout=0.1)
+                break
         self.kill()
 
     def kill(self) -> None:

@@ -64,7 +64,8 @@ def stop_shared() -> bool:
         with _lock(folder) as lock:
             if lock is not None:
                 return stopped
-        if not stopped and (pid := _shared_pid(folder)) and answers(socket_path(folder)):
+        # Only while it answers is the pid its own. It may refuse at first, as Server.stop tells.
+        if answers(socket_path(folder)) and (pid := _shared_pid(folder)):
             os.kill(pid, signal.SIGTERM)
             stopped = True
         if time.monotonic() > deadline:

@@ -1,0 +1,1 @@
+"""The asyncio face: `AsyncQueue`, over `redis.asyncio.Redis` and its kin."""

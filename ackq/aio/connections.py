@@ -1,0 +1,132 @@
+"""ackq's own connections to the server that holds a queue, for one event loop."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import redis
+import redis.asyncio
+from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import AskError, MovedError, ReadOnlyError
+
+from ackq.protocol.connecting import address_of, connection_settings
+
+
+class Connections:
+    """Idle connections to one address, for any number of tasks of one event loop.
+
+    A leaner pool than redis-py's: no limit (a caller that blocks needs a connection of its
+    own), and the same check for a dead peer before each use.
+    """
+
+    def __init__(self, make: Callable[[], AbstractConnection]) -> None:
+        self._make = make
+        self._idle: deque[AbstractConnection] = deque()
+
+    @classmethod
+    def like(cls, client: redis.asyncio.Redis) -> Connections:
+        """Return connections with the settings of ``client``."""
+        pool = client.connection_pool
+        settings = connection_settings(pool.connection_kwargs)
+        return cls(lambda: pool.connection_class(**settings))
+
+    async def acquire(self) -> AbstractConnection:
+        """Return a connected connection that nobody else uses and that has nothing to read."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._make()
+            await connection.connect()
+            return connection
+        try:
+            stale = not connection.is_connected or await connection.can_read()
+        except (redis.ConnectionError, redis.TimeoutError, OSError):
+            stale = True
+        if stale:
+            await connection.disconnect(nowait=True)
+            await connection.connect()
+        return connection
+
+    def release(self, connection: AbstractConnection) -> None:
+        """Give a connection back; a disconnected one connects again at its next use."""
+        self._idle.append(connection)
+
+    async def close(self) -> None:
+        """Disconnect what is idle."""
+        while self._idle:
+            await self._idle.pop().disconnect()
+
+
+class SingleRoute:
+    """The way to a standalone server, or to the primary that Sentinel names."""
+
+    def __init__(self, client: redis.asyncio.Redis) -> None:
+        self._connections = Connections.like(client)
+        settings = client.connection_pool.connection_kwargs
+        self.address = address_of(settings)
+        self.socket_timeout: float | None = settings.get("socket_timeout", 5.0)
+
+    async def connections(self, error: Exception | None) -> Connections:
+        """Return where the next attempt goes, after ``error`` ended the last one."""
+        if isinstance(error, ReadOnlyError):
+            # The primary behind this address may have changed: resolve it again.
+            await self._connections.close()
+        return self._connections
+
+    async def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
+        """Nothing to announce."""
+
+    async def close(self) -> None:
+        """Close every idle connection."""
+        await self._connections.close()
+
+
+class ClusterRoute:
+    """The way to the node that owns the queue's slot, through redirections."""
+
+    def __init__(self, client: RedisCluster, key: bytes) -> None:
+        self._client = client
+        self._key = key
+        self._nodes: dict[str, Connections] = {}
+        self.address = "cluster"
+        self.socket_timeout: float | None = client.connection_kwargs.get("socket_timeout", 5.0)
+
+    async def connections(self, error: Exception | None) -> Connections:
+        """Return where the next attempt goes, after ``error`` ended the last one."""
+        await self._client.initialize()
+        if isinstance(error, AskError) and not isinstance(error, MovedError):
+            node = self._client.get_node(host=error.host, port=error.port)
+            if node is not None:
+                return self._of(node)
+        elif error is not None:
+            # The owner may be another now, or gone: ask the others.
+            await self._client.nodes_manager.initialize()
+        return self._of(self._client.get_node_from_key(self._key))
+
+    async def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
+        """Announce a visit that a slot in migration asked for."""
+        if isinstance(error, AskError) and not isinstance(error, MovedError):
+            await connection.send_packed_command(connection.pack_command("ASKING"))
+            await connection.read_response()
+
+    async def close(self) -> None:
+        """Close every idle connection."""
+        for connections in self._nodes.values():
+            await connections.close()
+
+    def _of(self, node: ClusterNode) -> Connections:
+        connections = self._nodes.get(node.name)
+        if connections is None:
+            settings = connection_settings(node.connection_kwargs)
+            settings |= {"host": node.host, "port": node.port}
+            connections = Connections(lambda: node.connection_class(**settings))
+            self._nodes[node.name] = connections
+        return connections
+
+
+def route_of(client: Any, key: bytes) -> SingleRoute | ClusterRoute:
+    """Return the way to ``key`` through connections made like the client's."""
+    return ClusterRoute(client, key) if isinstance(client, RedisCluster) else SingleRoute(client)

@@ -1,0 +1,88 @@
+"""Run the protocol's operations over asyncio connections."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, TypeVar
+
+import hiredis
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ResponseError
+
+from ackq.protocol.errors import pause_before_resend
+from ackq.protocol.steps import Request, Sleep, Steps
+from ackq.aio.connections import ClusterRoute, SingleRoute
+
+T = TypeVar("T")
+
+
+class Driver:
+    """Answers the steps of an operation. Safe to share between the tasks of one event loop."""
+
+    def __init__(self, route: SingleRoute | ClusterRoute) -> None:
+        self.route = route
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Drive ``steps`` to its end and return what it returns."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    if type(step) is Request:
+                        answer = await self._request(step)
+                    elif type(step) is Sleep:
+                        answer = await asyncio.sleep(step.seconds)
+                    else:
+                        answer = time.monotonic()
+                except Exception as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    async def _request(self, request: Request) -> Any:
+        error: Exception | None = None
+        attempt = 0
+        while True:
+            sent = False
+            try:
+                connections = await self.route.connections(error)
+                connection = await connections.acquire()
+                try:
+                    await self.route.prepare(connection, error)
+                    sent = True
+                    return await _exchange(connection, request)
+                except ResponseError:
+                    raise
+                except BaseException:
+                    # Half a request may be written, or half a reply unread.
+                    await connection.disconnect(nowait=True)
+                    raise
+                finally:
+                    connections.release(connection)
+            except Exception as failure:
+                pause = pause_before_resend(failure, request, sent, attempt)
+                error = failure
+            attempt += 1
+            if pause:
+                await asyncio.sleep(pause)
+
+
+async def _exchange(connection: AbstractConnection, request: Request) -> Any:
+    packed = [hiredis.pack_command(request.command())]
+    confirmation = request.confirmation()
+    if confirmation is None:
+        await connection.send_packed_command(packed)
+        return await connection.read_response(disable_decoding=True, disconnect_on_error=True)
+    packed.append(hiredis.pack_command(confirmation))
+    await connection.send_packed_command(packed)
+    try:
+        reply = await connection.read_response(disable_decoding=True, disconnect_on_error=True)
+    except ResponseError:
+        # The write was refused, so there is nothing to confirm; its reply must still be read.
+        await connection.read_response(disable_decoding=True, disconnect_on_error=True)
+        raise
+    return reply, await connection.read_response(disable_decoding=True, disconnect_on_error=True)

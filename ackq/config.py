@@ -1,0 +1,99 @@
+"""Settings of a queue, checked when it is made."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from ackq.errors import ConfigurationError
+
+#: Longest visibility timeout in seconds, as in SQS.
+MAX_VISIBILITY_TIMEOUT = 12 * 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueConfig:
+    """How a consumer takes messages. A producer only needs ``max_body_bytes``."""
+
+    #: Seconds that a message stays with its consumer, 1e-6 to 43200. Defaults to 30 seconds.
+    visibility_timeout: float = 30.0
+    #: Deliveries after which a message goes to the dead letters; None: no limit. Defaults to None.
+    max_receives: int | None = None
+    #: Where a message goes whose lease ended: "front", ahead of the ready list, or "back", onto
+    #: its left end as in the article, its count best effort. Defaults to "front".
+    requeue: Literal["front", "back"] = "front"
+    #: Longest body in bytes, 1 to 536870912. Defaults to 1 MiB.
+    max_body_bytes: int = 1024 * 1024
+
+    def __post_init__(self) -> None:
+        """Check every range.
+
+        Raises:
+            ConfigurationError: names the setting, its value and its range.
+        """
+        microseconds(self.visibility_timeout, "visibility_timeout")
+        if self.max_receives is not None:
+            check_integer(self.max_receives, "max_receives", 1, 1_000_000)
+        if self.requeue not in ("front", "back"):
+            raise ConfigurationError(f"requeue is 'front' or 'back', not {self.requeue!r}")
+        check_integer(self.max_body_bytes, "max_body_bytes", 1, 512 * 1024 * 1024)
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """How many servers must have a write before a push or an ack returns.
+
+    Redis answers with the number that did; if it is smaller, `NotConfirmed` is raised.
+    """
+
+    #: Replicas that must have received the write. Defaults to 0.
+    replicas: int = 0
+    #: Whether it must be on disk too, on the primary and on those replicas, by WAITAOF, which
+    #: needs Redis 7.2 and an append-only file. Defaults to False.
+    fsync: bool = False
+    #: Seconds to wait for them. Defaults to 1 second.
+    timeout: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Check every range.
+
+        Raises:
+            ConfigurationError: names the setting, its value and its range.
+        """
+        check_integer(self.replicas, "confirm.replicas", 0, 1000)
+        if not self.replicas and not self.fsync:
+            raise ConfigurationError("confirm asks for nothing: set replicas, fsync or both")
+        if not (isinstance(self.timeout, int | float) and 0.001 <= self.timeout <= 3600):
+            raise ConfigurationError(
+                f"confirm.timeout is 0.001 to 3600 seconds, not {self.timeout!r}"
+            )
+
+    @classmethod
+    def of(cls, confirm: int | Confirm | None) -> Confirm | None:
+        """Return ``confirm`` as a `Confirm`; a number means that many replicas."""
+        if confirm is None or isinstance(confirm, Confirm):
+            return confirm
+        return cls(replicas=confirm)
+
+
+def check_integer(value: int, name: str, low: int, high: int) -> None:
+    """Raise ConfigurationError unless ``value`` is an integer from ``low`` to ``high``."""
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise ConfigurationError(f"{name} is an integer from {low} to {high}, not {value!r}")
+
+
+def microseconds(seconds: float, name: str, limit: float = MAX_VISIBILITY_TIMEOUT) -> int:
+    """Return ``seconds`` as whole microseconds, at least 1.
+
+    Raises:
+        ConfigurationError: not a number, under 1 µs, or over ``limit``.
+    """
+    if (
+        not isinstance(seconds, int | float)
+        or isinstance(seconds, bool)
+        or math.isnan(seconds)
+        or not 1e-6 <= seconds <= limit
+    ):
+        raise ConfigurationError(f"{name} is 0.000001 to {limit:g} seconds, not {seconds!r}")
+    return round(seconds * 1_000_000)

@@ -1,0 +1,108 @@
+"""The names of a queue's keys, and which names a queue may have."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ackq.errors import QueueNameError
+
+#: What ackq appends to a queue's name for each side key. BACKUP and CONTEXT are the article's.
+SUFFIXES = (
+    "BACKUP",
+    "CONTEXT",
+    "HANDOFF",
+    "RECEIVES",
+    "EXTENDED",
+    "DELAYED",
+    "DEAD",
+    "PAUSED",
+)
+#: Markers of idempotent pushes live at ``<name>DEDUP:<marker>``.
+DEDUP = "DEDUP:"
+#: Longest name in bytes, so that every key stays short enough to read in a log.
+NAME_LIMIT = 200
+
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f*?\[\]\\]")
+_HASH_TAG = re.compile(r"\{[^{}]+\}")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueKeys:
+    """Every key of one queue. All but ``ready`` exist only while they hold something."""
+
+    ready: bytes
+    backup: bytes
+    context: bytes
+    handoff: bytes
+    receives: bytes
+    extended: bytes
+    delayed: bytes
+    dead: bytes
+    paused: bytes
+
+    @classmethod
+    def of(cls, name: str) -> QueueKeys:
+        """Return the keys of queue ``name``.
+
+        Raises:
+            QueueNameError: the name cannot be used; see `check_name`.
+        """
+        check_name(name)
+        return cls(name.encode(), *((name + suffix).encode() for suffix in SUFFIXES))
+
+    def dedup(self, marker: str) -> bytes:
+        """Return the key of an idempotent push's marker."""
+        return self.ready + (DEDUP + marker).encode()
+
+    def all(self) -> tuple[bytes, ...]:
+        """Return the keys in the order of the article, then of `SUFFIXES`."""
+        return (
+            self.ready,
+            self.backup,
+            self.context,
+            self.handoff,
+            self.receives,
+            self.extended,
+            self.delayed,
+            self.dead,
+            self.paused,
+        )
+
+
+def check_name(name: str) -> None:
+    """Refuse a queue name that Redis, an ACL pattern or a side key would misread.
+
+    Raises:
+        QueueNameError: empty, over 200 bytes, with control characters or one of ``*?[]\\``,
+            with unbalanced braces, or ending like a side key of another queue.
+    """
+    problem = _problem_of(name)
+    if problem:
+        raise QueueNameError(f"queue name {name!r} {problem}; choose another name")
+
+
+def _problem_of(name: str) -> str | None:
+    if not isinstance(name, str) or not name:
+        return "must be a non-empty string"
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError:
+        return "is not valid Unicode"
+    if size > NAME_LIMIT:
+        return f"is {size} bytes long, over the limit of {NAME_LIMIT}"
+    if found := _FORBIDDEN.search(name):
+        return f"contains {found[0]!r}, which Redis patterns or terminals misread"
+    if name.count("{") != name.count("}") or (("{" in name) and not _HASH_TAG.search(name)):
+        return "has braces that do not form a hash tag such as {jobs}"
+    for suffix in SUFFIXES:
+        if name.endswith(suffix):
+            return f"ends in {suffix}, so it would collide with a side key of another queue"
+    if DEDUP in name:
+        return f"contains {DEDUP}, so it would collide with a push marker of another queue"
+    return None
+
+
+def has_hash_tag(name: str) -> bool:
+    """Return whether every key of the queue shares one cluster slot with the others."""
+    return bool(_HASH_TAG.search(name)) and name.index("{") < name.index("}")

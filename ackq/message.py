@@ -1,0 +1,164 @@
+"""What a consumer holds, and what an inspection shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+
+class Message:
+    """A message under a lease: yours until ``lease_expires_at``, then anybody's.
+
+    Attributes:
+        body: the bytes that the producer pushed, unchanged.
+        queue: name of the queue.
+        key: the lease key: the id, or a key that ackq derived where the body has no usable id
+            or a message with the same id is in flight.
+        receipt: the deadline that the pop gave, in microseconds since the epoch. It stays valid
+            when the lease is extended and goes stale when another consumer takes the message.
+        receive_count: deliveries so far, this one included; 1 the first time.
+        lease_expires_at: when the lease ends, in seconds since the epoch by the server's clock.
+        lease_lost: True once a settle of this message was refused.
+    """
+
+    __slots__ = ("body", "key", "lease_expires_at", "lease_lost", "queue", "receipt",
+                 "receive_count")  # fmt: skip
+
+    def __init__(
+        self, queue: str, key: bytes, body: bytes, receipt: int, receive_count: int
+    ) -> None:
+        self.queue = queue
+        self.key = key
+        self.body = body
+        self.receipt = receipt
+        self.receive_count = receive_count
+        self.lease_expires_at = receipt / 1_000_000
+        self.lease_lost = False
+
+    @property
+    def id(self) -> str:
+        """The id in the body as text; the lease key where the body has none that can be used."""
+        return text_of_key(self.key, self.body)
+
+    def json(self) -> Any:
+        """Return the body parsed as JSON by orjson, which turns integers over 64 bits to floats.
+
+        Raises:
+            orjson.JSONDecodeError: the body is not JSON (a ValueError).
+        """
+        return orjson.loads(self.body)
+
+    def __repr__(self) -> str:
+        # Bodies may hold secrets and end up in logs: the size is enough.
+        return (
+            f"<Message {self.id!r} of {self.queue!r}, {len(self.body)} bytes, "
+            f"receive {self.receive_count}>"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PeekedMessage:
+    """A message as `peek` saw it, without a lease.
+
+    ``at`` is when its lease ends (in flight) or it becomes due (delayed), in seconds since the
+    epoch by the server's clock, and None on the ready list, which carries no times.
+    """
+
+    id: str
+    body: bytes
+    receive_count: int
+    at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that will not be delivered again unless it is redriven.
+
+    ``entry`` is its place in the dead-letter stream; ``reason`` is "max receives", "too large",
+    "body missing" or what `reject` was given; ``died_at`` is in seconds since the epoch.
+    """
+
+    entry: str
+    id: str
+    body: bytes
+    reason: str
+    receive_count: int
+    died_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """How many messages are where, at one instant.
+
+    Every message is counted once in ready, in_flight, delayed or dead. ``expired`` and ``due``
+    say how many of ``ready`` came back: from a lease that ended, and from a delay.
+    """
+
+    ready: int
+    in_flight: int
+    delayed: int
+    dead: int
+    expired: int
+    due: int
+    paused: bool
+    #: Seconds until the next lease ends or delayed message is due; None where there is neither.
+    next_event_in: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFinding:
+    """One thing that does not belong: what, at which lease key or Redis key, and if mended."""
+
+    problem: str
+    key: str
+    repaired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AuditReport:
+    """What an audit saw. ``findings`` is empty for a sound queue."""
+
+    checked: int
+    findings: tuple[AuditFinding, ...]
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing was found, or everything that was found has been repaired."""
+        return all(finding.repaired for finding in self.findings)
+
+
+def text_of_key(key: bytes, body: bytes) -> str:
+    """Return what a user would call the message: the id in its body, else its key.
+
+    A derived key begins with NUL; its message may still carry an id of its own.
+    """
+    if key[:1] not in (b"", b"\0"):
+        return key.decode(errors="replace")
+    return usable_id(body) or key.lstrip(b"\0").decode(errors="replace")
+
+
+def usable_id(body: bytes) -> str | None:
+    """Return the id of a JSON object as its lease key, or None where it can be no key.
+
+    It can if it is a non-empty string of at most 512 bytes that does not begin with NUL, or an
+    integer below 2**53 in size. `natural_key` in ``pop.lua`` is the authority.
+    """
+    try:
+        parsed = orjson.loads(body)
+    except ValueError:
+        return None
+    return key_of_id(parsed.get("id")) if isinstance(parsed, dict) else None
+
+
+def key_of_id(value: Any) -> str | None:
+    """Return the lease key of an id, or None where it can be no key; see `usable_id`."""
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
+        return str(value)
+    if isinstance(value, str) and value and value[0] != "\0":
+        try:
+            return value if len(value.encode()) <= 512 else None
+        except UnicodeEncodeError:
+            return None
+    return None

@@ -1,0 +1,66 @@
+"""What sync and async connections share: settings to copy, and names that hold no secret."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ackq.errors import ConfigurationError, redact
+
+#: Settings that tie a connection to the pool it was made for, or change what a reply looks like.
+_NOT_COPIED = (
+    "decode_responses",
+    "himport_registry",
+    "event_dispatcher",
+    "maint_notifications_config",
+    "maint_notifications_pool_handler",
+    "oss_cluster_maint_notifications_handler",
+    "orig_host_address",
+    "orig_socket_timeout",
+    "orig_socket_connect_timeout",
+)
+#: Longest stretch of one blocking command in seconds; see `QueueSpec.stretch`.
+LONGEST_STRETCH = 1.0
+
+
+def connection_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a client's connection settings as ackq's own connections use them.
+
+    ackq packs and resends by itself, so the client's decoding is left out. Its retry policy
+    stays: a connection uses it only to connect, where nothing can be applied twice.
+    """
+    return {name: value for name, value in settings.items() if name not in _NOT_COPIED}
+
+
+def stretch_for(socket_timeout: float | None) -> float:
+    """Return how long one blocking command may last under this read timeout."""
+    if socket_timeout is None:
+        return LONGEST_STRETCH
+    return min(LONGEST_STRETCH, socket_timeout / 2)
+
+
+def check_confirm_fits(confirm_timeout: float, socket_timeout: float | None) -> None:
+    """Refuse to wait for replicas longer than the connection waits for any reply."""
+    if socket_timeout is not None and confirm_timeout >= socket_timeout:
+        raise ConfigurationError(
+            f"confirm.timeout of {confirm_timeout:g} s reaches the client's socket_timeout of"
+            f" {socket_timeout:g} s: shorten the one or lengthen the other"
+        )
+
+
+def bad_url(url: str, error: Exception) -> ConfigurationError:
+    """Return the error for a URL that redis-py refused, without its password."""
+    reason = redact(str(error).replace(url, redact(url)))
+    if "@" in url and "@" in reason:
+        # A password with a reserved character is quoted in parts by the URL parser.
+        reason = "it cannot be read; percent-encode reserved characters in the password"
+    return ConfigurationError(f"Redis URL {redact(url)!r}: {reason}")
+
+
+def address_of(settings: Mapping[str, Any]) -> str:
+    """Return where connections with these settings go, without credentials."""
+    if "path" in settings:
+        return f"unix:{settings['path']}"
+    if "host" in settings:
+        return f"{settings['host']}:{settings.get('port', 6379)}/{settings.get('db', 0)}"
+    return "sentinel"

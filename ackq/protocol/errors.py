@@ -1,0 +1,96 @@
+"""From what Redis or a socket reports to what ackq does about it."""
+
+from __future__ import annotations
+
+from redis.exceptions import (
+    AskError,
+    BusyLoadingError,
+    ClusterDownError,
+    ConnectionError,
+    MasterDownError,
+    NoScriptError,
+    ResponseError,
+    TimeoutError,
+    TryAgainError,
+)
+
+from ackq.errors import KeyTypeError, UnknownOutcome, redact
+from ackq.protocol.spec import QueueSpec
+from ackq.protocol.steps import Request, Steps
+
+#: Error replies that pass by themselves. An error reply means that nothing was applied.
+PASSING = (BusyLoadingError, ClusterDownError, MasterDownError, TryAgainError)
+#: Times that one request is sent at most.
+ATTEMPTS = 6
+#: Redirections that one request follows at most, as in other cluster clients.
+REDIRECTIONS = 16
+#: Seconds before the second attempt; they double from one attempt to the next.
+FIRST_PAUSE = 0.05
+
+
+def pause_before_resend(error: Exception, request: Request, sent: bool, attempt: int) -> float:
+    """Return how many seconds to wait before ``request`` goes out again.
+
+    Args:
+        error: why the attempt failed.
+        request: what was attempted; it is changed to carry the script's text on NOSCRIPT.
+        sent: whether any of it may have reached the server.
+        attempt: 0 for the first.
+
+    Raises:
+        UnknownOutcome: it may have been applied, and applying it twice would do harm.
+        Exception: ``error`` itself, where sending again would not help.
+    """
+    if isinstance(error, NoScriptError) and not request.by_text:
+        request.by_text = True
+        return 0.0
+    if isinstance(error, AskError):
+        if attempt < REDIRECTIONS:
+            return 0.0
+        raise error
+    pause: float = FIRST_PAUSE * 2**attempt
+    if isinstance(error, PASSING):
+        if attempt + 1 < ATTEMPTS:
+            return pause
+        raise error
+    if sent and isinstance(error, ConnectionError | TimeoutError | OSError):
+        if not request.resend:
+            raise UnknownOutcome(
+                f"the reply was lost ({redact(str(error)) or type(error).__name__}): the request"
+                " may have been applied or not, and was not sent again. Taken messages come back"
+                " after their visibility timeout; push with dedup= to push again safely"
+            ) from error
+        if attempt + 1 < ATTEMPTS:
+            return pause
+    raise error
+
+
+def explain_types(spec: QueueSpec, error: ResponseError) -> Steps[None]:
+    """Find which key has the wrong type, and say so.
+
+    Raises:
+        KeyTypeError: for a WRONGTYPE reply.
+        ResponseError: ``error`` itself, if it is another one.
+    """
+    if not str(error).startswith("WRONGTYPE"):
+        raise error
+    keys = spec.keys
+    expected = {
+        keys.ready: b"list",
+        keys.backup: b"zset",
+        keys.context: b"hash",
+        keys.handoff: b"list",
+        keys.receives: b"hash",
+        keys.extended: b"hash",
+        keys.delayed: b"zset",
+        keys.dead: b"stream",
+    }
+    wrong = []
+    for key, kind in expected.items():
+        found = yield Request((b"TYPE", key), resend=True)
+        if found not in (kind, b"none"):
+            wrong.append(f"{key.decode()!r} is a {found.decode()}, not a {kind.decode()}")
+    raise KeyTypeError(
+        f"queue {spec.name!r}: {'; '.join(wrong) or error}. Nothing was changed: rename that key"
+        " or the queue"
+    ) from error

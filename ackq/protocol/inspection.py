@@ -1,0 +1,226 @@
+"""Look at a queue and look after it: stats, peek, purge, dead letters, audit, pause, drain."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import check_integer
+from ackq.errors import ConfigurationError
+from ackq.message import (
+    AuditFinding,
+    AuditReport,
+    DeadLetter,
+    PeekedMessage,
+    QueueStats,
+    text_of_key,
+)
+from ackq.protocol.errors import explain_types
+from ackq.protocol.spec import QueueSpec
+from ackq.protocol.steps import Arg, Request, Steps
+
+#: Messages that one call looks at or moves at most.
+CHUNK = 1000
+#: Dead letters that one call reads at most; their bodies come along.
+DEAD_CHUNK = 100
+
+State = Literal["ready", "in_flight", "delayed"]
+
+
+def stats(spec: QueueSpec) -> Steps[QueueStats]:
+    """Count; see `ackq.Queue.stats`."""
+    keys = spec.keys
+    listed, handed, leased, expired, delayed, due, dead, paused, lease_end, due_in = (
+        yield from _call(
+            spec, "stats",
+            (keys.ready, keys.backup, keys.handoff, keys.delayed, keys.dead, keys.paused),
+        )
+    )  # fmt: skip
+    events = [us for us, count in ((lease_end, leased), (due_in, delayed)) if count]
+    return QueueStats(
+        ready=listed + handed + expired + due,
+        in_flight=leased - expired,
+        delayed=delayed - due,
+        dead=dead,
+        expired=expired,
+        due=due,
+        paused=bool(paused),
+        next_event_in=max(0.0, min(events) / 1_000_000) if events else None,
+    )
+
+
+def peek(spec: QueueSpec, wanted: int, state: State) -> Steps[list[PeekedMessage]]:
+    """Look; see `ackq.Queue.peek`."""
+    if state not in ("ready", "in_flight", "delayed"):
+        raise ConfigurationError(f"state is 'ready', 'in_flight' or 'delayed', not {state!r}")
+    check_integer(wanted, "peek", 0, 2**53)
+    keys = spec.keys
+    seen: list[PeekedMessage] = []
+    while len(seen) < wanted:
+        reply = yield from _call(
+            spec, "peek",
+            (keys.ready, keys.backup, keys.context, keys.handoff, keys.receives, keys.delayed),
+            state, len(seen), min(CHUNK, wanted - len(seen)),
+        )  # fmt: skip
+        for at in range(0, len(reply), 5):
+            _, key, body, count, score = reply[at : at + 5]
+            when = float(score) / 1_000_000
+            seen.append(PeekedMessage(text_of_key(key, body), body, count, when or None))
+        if not reply:
+            break
+    return seen
+
+
+def purge(spec: QueueSpec, dead: bool) -> Steps[int]:
+    """Delete everything; see `ackq.Queue.purge`."""
+    return (yield from _call(spec, "purge", spec.keys.all()[:8], int(dead)))
+
+
+def pause(spec: QueueSpec) -> Steps[None]:
+    """Stop taking; see `ackq.Queue.pause`."""
+    yield Request((b"SET", spec.keys.paused, b"1"), resend=True)
+
+
+def resume(spec: QueueSpec) -> Steps[None]:
+    """Take again; see `ackq.Queue.resume`."""
+    yield Request((b"DEL", spec.keys.paused), resend=True)
+
+
+def drain(spec: QueueSpec) -> Steps[int]:
+    """Put everything back on the list; see `ackq.Queue.drain`."""
+    moved = 0
+    while step := (yield from _call(spec, "drain", spec.keys.all()[:7], CHUNK)):
+        moved += step
+    return moved
+
+
+def dead_letters(spec: QueueSpec, wanted: int) -> Steps[list[DeadLetter]]:
+    """Read dead letters, oldest first; see `ackq.Queue.dead_letters`."""
+    check_integer(wanted, "dead_letters", 0, 2**53)
+    letters: list[DeadLetter] = []
+    first = "-"
+    while len(letters) < wanted:
+        size = min(DEAD_CHUNK, wanted - len(letters))
+        request = Request(
+            (b"XRANGE", spec.keys.dead, first, b"+", b"COUNT", size), resend=True
+        )
+        try:
+            entries = yield request
+        except ResponseError as error:
+            yield from explain_types(spec, error)
+        letters += [_dead_letter(entry) for entry in entries]
+        if len(entries) < size:
+            break
+        first = f"({letters[-1].entry}"
+    return letters
+
+
+def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Steps[int]:
+    """Make dead letters ready again; see `ackq.Queue.redrive`."""
+    keys = (spec.keys.context, spec.keys.receives, spec.keys.delayed, spec.keys.dead)
+    redriven = 0
+    if entries:
+        for first in range(0, len(entries), CHUNK):
+            chunk = entries[first : first + CHUNK]
+            count, *_ = yield from _call(spec, "redrive", keys, len(chunk), "", *chunk)
+            redriven += count
+        return redriven
+    if wanted is None:
+        # What dies again meanwhile is appended; stopping at today's length ends the loop.
+        wanted = (yield from stats(spec)).dead
+    check_integer(wanted, "redrive", 0, 2**53)
+    after: Arg = ""
+    looked = 0
+    while looked < wanted:
+        count, seen, after = yield from _call(
+            spec, "redrive", keys, min(CHUNK, wanted - looked), after
+        )
+        redriven += count
+        looked += seen
+        if not seen:
+            break
+    return redriven
+
+
+def drop_dead_letters(spec: QueueSpec, entries: Sequence[str]) -> Steps[int]:
+    """Delete dead letters; see `ackq.Queue.drop_dead_letters`."""
+    dropped = 0
+    for first in range(0, len(entries), CHUNK):
+        chunk = entries[first : first + CHUNK]
+        dropped += yield Request((b"XDEL", spec.keys.dead, *chunk), resend=True)
+    return dropped
+
+
+def audit(spec: QueueSpec, repair: bool) -> Steps[AuditReport]:
+    """Check every record; see `ackq.Queue.audit`."""
+    findings: list[AuditFinding] = []
+    checked = 0
+    expected = ("list", "zset", "hash", "list", "hash", "hash", "zset", "stream")
+    keys = spec.keys.all()[:8]
+    rows = yield from _call(spec, "audit", keys, int(repair))
+    for key, kind, (found, expires) in zip(keys, expected, rows, strict=False):
+        if found.decode() not in (kind, "none"):
+            problem = f"a {found.decode()} where a {kind} belongs"
+            findings.append(AuditFinding(problem, key.decode(), False))
+        if expires:
+            findings.append(AuditFinding("the key expires", key.decode(), repair))
+    if len(rows) == len(keys):
+        return AuditReport(checked, tuple(findings))
+    leased, bodies, delayed = rows[-1]
+    walks = ["backup", "delayed", "receives", "extended"]
+    for walk in walks:
+        seen, found_here = yield from _walk(spec, walk, repair)
+        checked += seen
+        findings += found_here
+    # A walk over CONTEXT brings the bodies along, so only where the sizes do not add up, or
+    # where a missing body may hide an orphan.
+    if bodies != leased + delayed or any(each.problem == "body missing" for each in findings):
+        seen, found_here = yield from _walk(spec, "context", repair)
+        checked += seen
+        findings += found_here
+    return AuditReport(checked, tuple(findings))
+
+
+def _walk(spec: QueueSpec, walk: str, repair: bool) -> Steps[tuple[int, list[AuditFinding]]]:
+    keys = spec.keys
+    scanned = (keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead)
+    found: dict[tuple[str, str], AuditFinding] = {}
+    checked = 0
+    cursor: Arg = b"0"
+    while True:
+        cursor, seen, *problems = yield from _call(
+            spec, "audit_scan", scanned, walk, cursor, int(repair)
+        )
+        checked += seen
+        for at in range(0, len(problems), 2):
+            problem, key = problems[at].decode(), problems[at + 1].decode(errors="replace")
+            # A scan may show an entry twice.
+            found[problem, key] = AuditFinding(problem, key, repair)
+        if cursor == b"0":
+            return checked, list(found.values())
+
+
+def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
+    fields = dict(zip(entry[1][::2], entry[1][1::2], strict=True))
+    body = fields.get(b"body", b"")
+    return DeadLetter(
+        entry=entry[0].decode(),
+        id=text_of_key(fields.get(b"key", b""), body),
+        body=body,
+        reason=fields.get(b"reason", b"").decode(errors="replace"),
+        receive_count=int(fields.get(b"count", 0)),
+        died_at=int(fields.get(b"time", 0)) / 1_000_000,
+    )
+
+
+def _call(spec: QueueSpec, script: str, keys: Sequence[bytes], *args: Arg) -> Steps[Any]:
+    # Purge, drain and redrive would act on more than was asked if they were applied twice.
+    resend = script in ("stats", "peek", "audit", "audit_scan")
+    request = Request((len(keys), *keys, *args), script=scripts.load(script), resend=resend)
+    try:
+        return (yield request)
+    except ResponseError as error:
+        yield from explain_types(spec, error)

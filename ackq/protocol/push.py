@@ -1,0 +1,181 @@
+"""Push: now, later, once, many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from redis.exceptions import NoPermissionError, RedisError, ResponseError
+
+from ackq import scripts
+from ackq.config import Confirm, microseconds
+from ackq.errors import ConfigurationError, NotConfirmed, UnknownOutcome, UnsupportedServer
+from ackq.message import key_of_id
+from ackq.protocol.encode import Encoded, encode
+from ackq.protocol.errors import explain_types
+from ackq.protocol.spec import QueueSpec
+from ackq.protocol.steps import Arg, Request, Steps
+
+Pushable = Mapping[str, Any] | bytes
+
+#: Messages, and bytes of bodies, that one call stores at most: Redis serves nobody else meanwhile.
+CHUNK_MESSAGES = 1000
+CHUNK_BYTES = 4 * 1024 * 1024
+#: The latest instant that a sorted set's score holds exactly, in µs: the year 2255.
+LATEST = 2**53 - 1
+#: Longest time that a push marker lives, in seconds: ten years.
+MAX_DEDUP_WINDOW = 315_360_000.0
+
+
+def push(
+    spec: QueueSpec,
+    message: Pushable,
+    delay: float | None,
+    at: float | datetime | None,
+    dedup: str | None,
+    dedup_window: float,
+    confirm: int | Confirm | None,
+) -> Steps[str]:
+    """Push one message; see `ackq.Queue.push`."""
+    encoded = encode(message, spec.config.max_body_bytes)
+    base, due = _due(delay, at)
+    if dedup is None:
+        yield from _store(spec, [encoded], base, due, Confirm.of(confirm))
+        return encoded.id
+    if not dedup or len(dedup.encode()) > 512:
+        raise ConfigurationError(f"dedup is 1 to 512 bytes of text, not {dedup!r}")
+    window = microseconds(dedup_window, "dedup_window", MAX_DEDUP_WINDOW)
+    keys = spec.keys
+    request = Request(
+        (4, keys.ready, keys.context, keys.delayed, keys.dedup(dedup),
+         max(1, window // 1000), encoded.id, encoded.body, base, due,
+         key_of_id(encoded.id) or b""),
+        script=scripts.load("push_once"),
+        resend=True,  # the marker makes a second application harmless
+        confirm=Confirm.of(confirm),
+    )  # fmt: skip
+    reply = yield from _confirmed(spec, request)
+    first_id: bytes = reply[1]
+    return first_id.decode()
+
+
+def push_many(
+    spec: QueueSpec,
+    messages: Iterable[Pushable],
+    delay: float | None,
+    at: float | datetime | None,
+    confirm: int | Confirm | None,
+) -> Steps[list[str]]:
+    """Push many messages; see `ackq.Queue.push_many`."""
+    encoded = [encode(message, spec.config.max_body_bytes) for message in messages]
+    base, due = _due(delay, at)
+    stored = 0
+    for chunk in _chunks(encoded):
+        try:
+            yield from _store(spec, chunk, base, due, Confirm.of(confirm))
+        except UnknownOutcome as error:
+            error.stored = stored
+            raise
+        except RedisError as error:
+            error.add_note(f"ackq: the first {stored} of {len(encoded)} messages are stored")
+            raise
+        stored += len(chunk)
+    return [each.id for each in encoded]
+
+
+def _store(
+    spec: QueueSpec, chunk: list[Encoded], base: str, due: int, confirm: Confirm | None
+) -> Steps[None]:
+    keys = spec.keys
+    if base == "now":
+        request = Request((b"LPUSH", keys.ready, *(each.body for each in chunk)), confirm=confirm)
+    else:
+        pairs: list[Arg] = []
+        for each in chunk:
+            pairs += (each.id, each.body)
+        request = Request(
+            (2, keys.context, keys.delayed, base, due, *pairs),
+            script=scripts.load("schedule"),
+            confirm=confirm,
+        )
+    yield from _confirmed(spec, request)
+
+
+def _confirmed(spec: QueueSpec, request: Request) -> Steps[Any]:
+    """Send the request; if it asks for confirmation, check the count that came back."""
+    yield from require_confirmable(request.confirm)
+    try:
+        reply = yield request
+    except ResponseError as error:
+        yield from explain_types(spec, error)
+    if request.confirm is None:
+        return reply
+    reply, confirmation = reply
+    check_confirmed(request.confirm, confirmation)
+    return reply
+
+
+def require_confirmable(confirm: Confirm | None) -> Steps[None]:
+    """Refuse, before anything is written, a confirmation that the server cannot give.
+
+    Raises:
+        UnsupportedServer: fsync was asked of a server without WAITAOF.
+    """
+    if confirm is None or not confirm.fsync:
+        return
+    try:
+        known = yield Request((b"COMMAND", b"INFO", b"WAITAOF"), resend=True)
+    except NoPermissionError:
+        return
+    if not known or not known[0]:
+        raise UnsupportedServer(
+            "confirm with fsync needs WAITAOF, which came with Redis 7.2: upgrade the server,"
+            " or confirm replicas alone. Nothing was sent"
+        )
+
+
+def check_confirmed(confirm: Confirm, reply: Any) -> None:
+    """Raise `NotConfirmed` unless the reply to WAIT or WAITAOF reaches what was asked."""
+    local, replicas = reply if confirm.fsync else (1, reply)
+    if replicas < confirm.replicas or local < 1:
+        raise NotConfirmed(
+            f"applied on the primary, but {replicas} of {confirm.replicas} replicas confirmed"
+            f" within {confirm.timeout:g} s"
+            + ("" if local else " and the primary has not written it to disk")
+            + ": a failover now could undo it",
+            confirmed=replicas,
+            required=confirm.replicas,
+        )
+
+
+def _due(delay: float | None, at: float | datetime | None) -> tuple[str, int]:
+    """Return what a push script calls ``when`` and ``due``."""
+    if delay is not None and at is not None:
+        raise ConfigurationError("give delay or at, not both")
+    if delay is not None:
+        if delay == 0:
+            return "delay", 0
+        return "delay", microseconds(delay, "delay", LATEST / 1_000_000)
+    if at is not None:
+        if isinstance(at, datetime):
+            if at.tzinfo is None:
+                raise ConfigurationError(
+                    f"at={at!r} has no time zone: Redis and you may differ; add one"
+                )
+            at = at.timestamp()
+        return "at", microseconds(max(at, 1e-6), "at", LATEST / 1_000_000)
+    return "now", 0
+
+
+def _chunks(encoded: list[Encoded]) -> Iterable[list[Encoded]]:
+    chunk: list[Encoded] = []
+    size = 0
+    for each in encoded:
+        if chunk and (len(chunk) == CHUNK_MESSAGES or size + len(each.body) > CHUNK_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(each)
+        size += len(each.body)
+    if chunk:
+        yield chunk

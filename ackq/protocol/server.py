@@ -1,0 +1,47 @@
+"""Is this server fit to hold a queue? Asked once, before the first operation."""
+
+from __future__ import annotations
+
+from redis.exceptions import NoPermissionError
+
+from ackq.errors import CrossSlotError, EvictionPolicyError, UnsupportedServer
+from ackq.keys import has_hash_tag
+from ackq.protocol.spec import QueueSpec
+from ackq.protocol.steps import Request, Steps
+
+#: The oldest Redis that has every command the scripts use.
+OLDEST = (6, 2)
+
+
+def check_server(spec: QueueSpec) -> Steps[None]:
+    """Refuse a server, or a name on that server, that could lose messages.
+
+    A user that may not read INFO is let through: it cannot be known then.
+
+    Raises:
+        UnsupportedServer: older than Redis 6.2.
+        EvictionPolicyError: its maxmemory-policy may drop the queue's keys.
+        CrossSlotError: a cluster, and the name has no hash tag.
+    """
+    try:
+        text: bytes = yield Request((b"INFO",), resend=True)
+    except NoPermissionError:
+        return
+    info = dict(
+        line.split(":", 1) for line in text.decode(errors="replace").splitlines() if ":" in line
+    )
+    version = info.get("redis_version", "")
+    if version and tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        raise UnsupportedServer(f"ackq needs Redis 6.2 or later; this server is {version}")
+    policy = info.get("maxmemory_policy", "")
+    if policy.startswith("allkeys-"):
+        raise EvictionPolicyError(
+            f"maxmemory-policy is {policy}: when memory runs out the server would drop messages"
+            " without an error. Run CONFIG SET maxmemory-policy noeviction (or a volatile-*"
+            " policy), and set it in redis.conf. Nothing was sent"
+        )
+    if info.get("redis_mode") == "cluster" and not has_hash_tag(spec.name):
+        raise CrossSlotError(
+            f"queue {spec.name!r} is on a cluster, where all keys of a queue must share a slot:"
+            f" name it {'{' + spec.name + '}'!r}. Nothing was sent"
+        )

@@ -1,0 +1,209 @@
+"""Settle: ack, nack, release, reject, extend. Fenced by the receipt, except ack_id."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import Confirm, microseconds
+from ackq.errors import ConfigurationError, LeaseLost
+from ackq.message import Message
+from ackq.protocol.errors import explain_types
+from ackq.protocol.push import LATEST, check_confirmed, require_confirmable
+from ackq.protocol.spec import QueueSpec
+from ackq.protocol.steps import Arg, Request, Steps
+
+#: Messages that one call settles at most.
+CHUNK = 1000
+#: Microseconds of jitter, exclusive: what keeps two leases from ending at one instant.
+JITTER = 65_536
+#: Seconds that a nack without a delay waits after the first delivery; doubled by each further one.
+BACKOFF_BASE = 1.0
+#: Seconds that a nack without a delay waits at most.
+BACKOFF_LIMIT = 300.0
+
+
+def backoff(receive_count: int) -> float:
+    """Return the seconds that a nack without a delay waits: 1, 2, 4, ... at most 300."""
+    delay: float = BACKOFF_BASE * 2 ** min(receive_count - 1, 20)
+    return min(BACKOFF_LIMIT, delay)
+
+
+def ack(
+    spec: QueueSpec, messages: Sequence[Message], confirm: int | Confirm | None = None
+) -> Steps[int]:
+    """Ack messages; see `ackq.Queue.ack`."""
+    keys = spec.keys
+    head = (5, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed)
+    return (yield from _settle(spec, "ack", head, messages, Confirm.of(confirm)))
+
+
+def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Steps[int]:
+    """Ack by bare id; see `ackq.Queue.ack_id`."""
+    keys = spec.keys
+    settled = 0
+    for first in range(0, len(ids), CHUNK):
+        chunk = [str(each) for each in ids[first : first + CHUNK]]
+        request = Request(
+            (4, keys.backup, keys.context, keys.receives, keys.extended, *chunk),
+            script=scripts.load("ack_id"),
+            resend=True,
+        )
+        settled += yield from _send(spec, request)
+    return settled
+
+
+def nack(
+    spec: QueueSpec, messages: Sequence[Message], delay: float | None, charge: bool = True
+) -> Steps[int]:
+    """Nack or release messages; see `ackq.Queue.nack` and `ackq.Queue.release`."""
+    keys, config = spec.keys, spec.config
+    fixed = None if delay is None else _delay_us(delay)
+
+    def delay_of(message: Message) -> int:
+        if fixed is not None:
+            return fixed
+        if config.requeue == "back":
+            return -1
+        return round(backoff(message.receive_count) * 1_000_000)
+
+    head = (7, keys.ready, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed,
+            keys.dead, int(charge), config.max_receives or 0)  # fmt: skip
+    return (yield from _settle(spec, "nack", head, messages, None, delay_of))
+
+
+def reject(spec: QueueSpec, messages: Sequence[Message], reason: str) -> Steps[int]:
+    """Move messages to the dead letters; see `ackq.Queue.reject`."""
+    keys = spec.keys
+    head = (6, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead,
+            reason)  # fmt: skip
+    return (yield from _settle(spec, "reject", head, messages))
+
+
+def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) -> Steps[int]:
+    """Renew leases; see `ackq.Queue.extend`."""
+    keys = spec.keys
+    if timeout is None:
+        timeout = spec.config.visibility_timeout
+    microseconds_from_now = microseconds(timeout, "timeout")
+    extended = 0
+    refused: list[Message] = []
+    for chunk in _chunks(spec, messages):
+        args, order = group(chunk)
+        request = Request(
+            (3, keys.backup, keys.extended, keys.delayed, microseconds_from_now,
+             random.randrange(JITTER), *args),
+            script=scripts.load("extend"),
+            resend=True,
+        )  # fmt: skip
+        deadline, count, *positions = yield from _send(spec, request)
+        lost = mark_lost(order, positions)
+        refused += lost
+        extended += count
+        for message in order:
+            if not message.lease_lost:
+                message.lease_expires_at = deadline / 1_000_000
+    _raise_if_refused(spec, "extend", refused, extended)
+    return extended
+
+
+def group(
+    messages: Iterable[Message], delay_of: Callable[[Message], int] | None = None
+) -> tuple[list[Arg], list[Message]]:
+    """Return script arguments, one group a receipt, and the messages in the order of their keys.
+
+    Messages that were taken together share a receipt, so it is passed once for all of them.
+    """
+    groups: dict[tuple[int, ...], list[Message]] = {}
+    for message in messages:
+        head = (message.receipt,) if delay_of is None else (message.receipt, delay_of(message))
+        groups.setdefault(head, []).append(message)
+    args: list[Arg] = []
+    order: list[Message] = []
+    for head, members in groups.items():
+        args += (*head, len(members), *(message.key for message in members))
+        order += members
+    return args, order
+
+
+def mark_lost(order: Sequence[Message], positions: Iterable[int]) -> list[Message]:
+    """Mark and return the messages at the refused positions, which count from 1."""
+    lost = [order[position - 1] for position in positions]
+    for message in lost:
+        message.lease_lost = True
+    return lost
+
+
+def _settle(
+    spec: QueueSpec,
+    name: str,
+    head: tuple[Arg, ...],
+    messages: Sequence[Message],
+    confirm: Confirm | None = None,
+    delay_of: Callable[[Message], int] | None = None,
+) -> Steps[int]:
+    settled = 0
+    refused: list[Message] = []
+    yield from require_confirmable(confirm)
+    for chunk in _chunks(spec, messages):
+        args, order = group(chunk, delay_of)
+        request = Request(
+            (*head, *args), script=scripts.load(name), resend=True, confirm=confirm
+        )
+        reply = yield from _send(spec, request)
+        if confirm is not None:
+            reply, confirmation = reply
+            check_confirmed(confirm, confirmation)
+        settled += reply[0]
+        refused += mark_lost(order, reply[1:])
+    _raise_if_refused(spec, name, refused, settled)
+    return settled
+
+
+def _send(spec: QueueSpec, request: Request) -> Steps:  # type: ignore[type-arg]
+    try:
+        return (yield request)
+    except ResponseError as error:
+        yield from explain_types(spec, error)
+
+
+def _chunks(spec: QueueSpec, messages: Sequence[Message]) -> Iterable[Sequence[Message]]:
+    check_own(spec, messages)
+    for first in range(0, len(messages), CHUNK):
+        yield messages[first : first + CHUNK]
+
+
+def check_own(spec: QueueSpec, messages: Iterable[Message]) -> None:
+    """Refuse what is not a message of this queue: its receipt would match nothing here."""
+    for message in messages:
+        if not isinstance(message, Message):
+            raise ConfigurationError(
+                f"settle takes messages that pop returned, not {type(message).__name__}"
+            )
+        if message.queue != spec.name:
+            raise ConfigurationError(
+                f"message {message.id!r} was taken from queue {message.queue!r},"
+                f" not {spec.name!r}: settle it there"
+            )
+
+
+def _raise_if_refused(
+    spec: QueueSpec, verb: str, refused: Sequence[Message], settled: int
+) -> None:
+    if refused:
+        ids = ", ".join(repr(message.id) for message in refused[:5])
+        more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
+        raise LeaseLost(
+            f"queue {spec.name!r}: {verb} refused for {ids}{more}: the lease ended and the"
+            " message was, or will be, delivered again. Use a longer visibility_timeout or"
+            f" extend in time; the other {settled} were settled",
+            messages=tuple(refused),
+            settled=settled,
+        )
+
+
+def _delay_us(delay: float) -> int:
+    return 0 if delay == 0 else microseconds(delay, "delay", LATEST / 1_000_000)

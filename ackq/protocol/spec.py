@@ -1,0 +1,20 @@
+"""A queue as the protocol sees it: keys, settings, and what its connections allow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ackq.config import QueueConfig
+from ackq.keys import QueueKeys
+
+
+@dataclass(frozen=True, slots=True)
+class QueueSpec:
+    """One queue."""
+
+    name: str
+    keys: QueueKeys
+    config: QueueConfig
+    #: Seconds that one blocking command may last; under the connection's read timeout. A message
+    #: handed to a frozen connection is found by another consumer within this time.
+    stretch: float = 1.0

@@ -1,0 +1,69 @@
+"""What an operation may ask of its driver."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ackq.config import Confirm
+from ackq.scripts import Script
+
+Arg = bytes | str | int | float
+
+
+@dataclass(slots=True)
+class Request:
+    """One command, or one script call, to the server that holds the queue.
+
+    The driver answers with the reply; with ``confirm`` set, with a pair of the reply and the
+    reply to the WAIT or WAITAOF that follows it on the same connection.
+
+    Attributes:
+        args: the command, or for a script what follows its SHA.
+        script: the script to call, if it is a call.
+        resend: whether a lost reply may be answered by sending it again: only where a second
+            application does no harm.
+        confirm: the replicas or disks to wait for.
+        by_text: send the script's text, not its SHA: the server does not know it (any more).
+    """
+
+    args: tuple[Arg, ...]
+    script: Script | None = None
+    resend: bool = False
+    confirm: Confirm | None = None
+    by_text: bool = False
+
+    def command(self) -> tuple[Arg, ...]:
+        """Return the command as it goes over the wire."""
+        if self.script is None:
+            return self.args
+        if self.by_text:
+            return (b"EVAL", self.script.text, *self.args)
+        return (b"EVALSHA", self.script.sha, *self.args)
+
+    def confirmation(self) -> tuple[Arg, ...] | None:
+        """Return the command that waits for replicas or disks, if asked for."""
+        if self.confirm is None:
+            return None
+        milliseconds = max(1, round(self.confirm.timeout * 1000))
+        if self.confirm.fsync:
+            return (b"WAITAOF", 1, self.confirm.replicas, milliseconds)
+        return (b"WAIT", self.confirm.replicas, milliseconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Sleep:
+    """Let ``seconds`` pass. Answered with None."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Read a monotonic clock. Answered with seconds."""
+
+
+Step = Request | Sleep | Clock
+T = TypeVar("T")
+Steps = Generator[Step, Any, T]

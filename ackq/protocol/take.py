@@ -1,0 +1,148 @@
+"""Take: pop, at once or waiting, with the acks of what was done before."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from redis.exceptions import OutOfMemoryError, ResponseError
+
+from ackq import scripts
+from ackq.config import microseconds
+from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
+from ackq.message import Message
+from ackq.protocol.errors import explain_types
+from ackq.protocol.settle import CHUNK, JITTER, ack, check_own, group, mark_lost
+from ackq.protocol.spec import QueueSpec
+from ackq.protocol.steps import Clock, Request, Sleep, Steps
+
+#: Messages that one call takes at most.
+MOST = 1000
+#: Seconds between two looks at a paused queue.
+PAUSED_POLL = 0.5
+#: Seconds of jitter on a wait, so that one deadline does not wake every waiter at once.
+WAIT_JITTER = 0.05
+#: Shortest BLMOVE timeout in seconds: Redis 6.2 takes a millisecond and less for "for ever".
+SHORTEST_BLOCK = 0.01
+
+
+def pop_many(
+    spec: QueueSpec,
+    wanted: int,
+    timeout: float | None,
+    visibility_timeout: float | None,
+    acked: Iterable[Message],
+) -> Steps[list[Message]]:
+    """Take up to ``wanted`` messages; see `ackq.Queue.pop_many`."""
+    settled = _as_messages(acked)
+    check_own(spec, settled)
+    patience = _check_timeout(timeout)
+    lease = microseconds(
+        spec.config.visibility_timeout if visibility_timeout is None else visibility_timeout,
+        "visibility_timeout",
+    )
+    if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
+        raise ConfigurationError(f"pop_many takes a number of messages from 1, not {wanted!r}")
+    if len(settled) > CHUNK:
+        yield from _ack_marking(spec, settled[CHUNK:])
+        settled = settled[:CHUNK]
+    until: float | None = None
+    while True:
+        reply = yield from _take(spec, min(wanted, MOST), lease, settled)
+        settled = ()
+        status = reply[0]
+        if status == b"ok":
+            return _messages(spec, reply)
+        if status == b"again":
+            continue
+        if not patience:
+            return []
+        now = yield Clock()
+        if until is None:
+            until = now + patience
+        if now >= until:
+            return []
+        yield from _wait(spec, reply, until - now)
+
+
+def _take(
+    spec: QueueSpec, wanted: int, lease: int, settled: Sequence[Message]
+) -> Steps[Sequence[Any]]:
+    keys, config = spec.keys, spec.config
+    args, order = group(settled)
+    request = Request(
+        (9, keys.ready, keys.backup, keys.context, keys.handoff, keys.receives, keys.extended,
+         keys.delayed, keys.dead, keys.paused, wanted, lease, random.randrange(JITTER),
+         config.max_receives or 0, config.max_body_bytes, config.requeue, *args),
+        script=scripts.load("pop"),
+    )  # fmt: skip
+    try:
+        reply: Sequence[Any] = yield request
+    except ResponseError as error:
+        yield from explain_types(spec, error)
+    except UnknownOutcome:
+        # The acks are fenced, so they can be sent again by themselves; what the lost call may
+        # have leased comes back after its timeout.
+        yield from _ack_marking(spec, settled)
+        raise
+    mark_lost(order, reply[1])
+    return reply
+
+
+def _ack_marking(spec: QueueSpec, messages: Sequence[Message]) -> Steps[None]:
+    """Ack without raising for a refused message: it is marked, as in a fused ack."""
+    with contextlib.suppress(LeaseLost):
+        yield from ack(spec, messages)
+
+
+def _messages(spec: QueueSpec, reply: Sequence[Any]) -> list[Message]:
+    receipt, counts = reply[2], reply[3]
+    name = spec.name
+    messages = [
+        Message(name, reply[at], reply[at + 1], receipt, 1) for at in range(4, len(reply), 2)
+    ]
+    for message, count in zip(messages, counts, strict=False):
+        message.receive_count = count
+    return messages
+
+
+def _wait(spec: QueueSpec, reply: Sequence[Any], patience: float) -> Steps[None]:
+    """Wait for a push, the next deadline or due time, or the end of the stretch."""
+    if reply[0] == b"paused":
+        yield Sleep(min(patience, PAUSED_POLL))
+        return
+    stretch = min(spec.stretch, patience)
+    if reply[2] >= 0:
+        stretch = min(stretch, reply[2] / 1_000_000 + random.random() * WAIT_JITTER)
+    keys = spec.keys
+    try:
+        yield Request(
+            (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT",
+             max(SHORTEST_BLOCK, round(stretch, 3))),
+            resend=True,
+        )  # fmt: skip
+    except OutOfMemoryError:
+        # BLMOVE may allocate, so a full server refuses it; pop, which frees, goes on.
+        yield Sleep(stretch)
+    except ResponseError as error:
+        # A failover or a resharding unblocks waiters with an error; the next pop finds its way.
+        if not str(error).startswith("UNBLOCKED"):
+            yield from explain_types(spec, error)
+
+
+def _as_messages(acked: Iterable[Message] | Message) -> Sequence[Message]:
+    if isinstance(acked, Message):
+        return (acked,)
+    return acked if isinstance(acked, list | tuple) else tuple(acked)
+
+
+def _check_timeout(timeout: float | None) -> float:
+    if timeout is None:
+        return 0.0
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not timeout >= 0:
+        raise ConfigurationError(
+            f"timeout is None (at once), seconds from 0, or math.inf, not {timeout!r}"
+        )
+    return timeout

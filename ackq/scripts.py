@@ -1,0 +1,38 @@
+"""The Lua scripts: where they lie, their text and their SHA1."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+
+
+@cache
+def directory() -> Path:
+    """Return the folder of the scripts: in the installed package, or beside it in a checkout."""
+    installed = _PACKAGE / "lua"
+    return installed if installed.is_dir() else _PACKAGE.parent / "lua"
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One script of the ``lua`` folder."""
+
+    name: str
+    text: bytes = field(repr=False)
+    sha: bytes
+
+
+@cache
+def load(name: str) -> Script:
+    """Return the script ``lua/<name>.lua``, read once per process."""
+    text = (directory() / f"{name}.lua").read_bytes()
+    return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
+
+
+def names() -> list[str]:
+    """Return the names of all scripts, sorted."""
+    return sorted(path.stem for path in directory().glob("*.lua"))

@@ -1,0 +1,1 @@
+"""The blocking face: `Queue`, over `redis.Redis` and its kin."""

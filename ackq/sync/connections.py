@@ -1,0 +1,133 @@
+"""ackq's own connections to the server that holds a queue, made like the given client's."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import redis
+from redis.cluster import ClusterNode, RedisCluster
+from redis.connection import ConnectionInterface
+from redis.exceptions import AskError, MovedError, ReadOnlyError
+
+from ackq.protocol.connecting import address_of, connection_settings
+
+
+class Connections:
+    """Idle connections to one address, for any number of threads and after a fork.
+
+    A leaner pool than redis-py's: no lock (a deque's ends are atomic), no limit (a caller that
+    blocks needs a connection of its own), and the same check for a dead peer before each use.
+    """
+
+    def __init__(self, make: Callable[[], ConnectionInterface]) -> None:
+        self._make = make
+        self._idle: deque[ConnectionInterface] = deque()
+        self._pid = os.getpid()
+
+    @classmethod
+    def like(cls, client: redis.Redis) -> Connections:
+        """Return connections with the settings of ``client``."""
+        pool = client.connection_pool
+        settings = connection_settings(pool.connection_kwargs)
+        return cls(lambda: pool.connection_class(**settings))
+
+    def acquire(self) -> ConnectionInterface:
+        """Return a connected connection that nobody else uses and that has nothing to read."""
+        if self._pid != os.getpid():
+            self._idle, self._pid = deque(), os.getpid()
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._make()
+            connection.connect()
+            return connection
+        try:
+            stale = connection.can_read(0)
+        except (redis.ConnectionError, redis.TimeoutError, OSError):
+            stale = True
+        if stale:
+            connection.disconnect()
+            connection.connect()
+        return connection
+
+    def release(self, connection: ConnectionInterface) -> None:
+        """Give a connection back; a disconnected one connects again at its next use."""
+        self._idle.append(connection)
+
+    def close(self) -> None:
+        """Disconnect what is idle."""
+        while self._idle:
+            self._idle.pop().disconnect()
+
+
+class SingleRoute:
+    """The way to a standalone server, or to the primary that Sentinel names."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._connections = Connections.like(client)
+        settings = client.connection_pool.connection_kwargs
+        self.address = address_of(settings)
+        self.socket_timeout: float | None = settings.get("socket_timeout", 5.0)
+
+    def connections(self, error: Exception | None) -> Connections:
+        """Return where the next attempt goes, after ``error`` ended the last one."""
+        if isinstance(error, ReadOnlyError):
+            # The primary behind this address may have changed: resolve it again.
+            self._connections.close()
+        return self._connections
+
+    def prepare(self, connection: ConnectionInterface, error: Exception | None) -> None:
+        """Nothing to announce."""
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        self._connections.close()
+
+
+class ClusterRoute:
+    """The way to the node that owns the queue's slot, through redirections."""
+
+    def __init__(self, client: RedisCluster, key: bytes) -> None:
+        self._client = client
+        self._key = key
+        self._nodes: dict[str, Connections] = {}
+        settings = client.nodes_manager.connection_kwargs
+        self.address = "cluster"
+        self.socket_timeout: float | None = settings.get("socket_timeout", 5.0)
+
+    def connections(self, error: Exception | None) -> Connections:
+        """Return where the next attempt goes, after ``error`` ended the last one."""
+        if isinstance(error, AskError) and not isinstance(error, MovedError):
+            node = self._client.get_node(host=error.host, port=error.port)
+            if node is not None:
+                return self._of(node)
+        elif error is not None:
+            # The owner may be another now, or gone: ask the others.
+            self._client.nodes_manager.initialize()
+        return self._of(self._client.get_node_from_key(self._key))
+
+    def prepare(self, connection: ConnectionInterface, error: Exception | None) -> None:
+        """Announce a visit that a slot in migration asked for."""
+        if isinstance(error, AskError) and not isinstance(error, MovedError):
+            connection.send_packed_command(connection.pack_command("ASKING"))
+            connection.read_response()
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        for connections in self._nodes.values():
+            connections.close()
+
+    def _of(self, node: ClusterNode) -> Connections:
+        connections = self._nodes.get(node.name)
+        if connections is None:
+            connections = Connections.like(self._client.get_redis_connection(node))
+            self._nodes[node.name] = connections
+        return connections
+
+
+def route_of(client: Any, key: bytes) -> SingleRoute | ClusterRoute:
+    """Return the way to ``key`` through connections made like the client's."""
+    return ClusterRoute(client, key) if isinstance(client, RedisCluster) else SingleRoute(client)

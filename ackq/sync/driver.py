@@ -1,0 +1,87 @@
+"""Run the protocol's operations over blocking connections."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, TypeVar
+
+import hiredis
+from redis.connection import ConnectionInterface
+from redis.exceptions import ResponseError
+
+from ackq.protocol.errors import pause_before_resend
+from ackq.protocol.steps import Request, Sleep, Steps
+from ackq.sync.connections import ClusterRoute, SingleRoute
+
+T = TypeVar("T")
+
+
+class Driver:
+    """Answers the steps of an operation. Safe to share between threads."""
+
+    def __init__(self, route: SingleRoute | ClusterRoute) -> None:
+        self.route = route
+
+    def run(self, steps: Steps[T]) -> T:
+        """Drive ``steps`` to its end and return what it returns."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    if type(step) is Request:
+                        answer = self._request(step)
+                    elif type(step) is Sleep:
+                        answer = time.sleep(step.seconds)
+                    else:
+                        answer = time.monotonic()
+                except Exception as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    def _request(self, request: Request) -> Any:
+        error: Exception | None = None
+        attempt = 0
+        while True:
+            sent = False
+            try:
+                connections = self.route.connections(error)
+                connection = connections.acquire()
+                try:
+                    self.route.prepare(connection, error)
+                    sent = True
+                    return _exchange(connection, request)
+                except ResponseError:
+                    raise
+                except BaseException:
+                    # Half a request may be written, or half a reply unread.
+                    connection.disconnect()
+                    raise
+                finally:
+                    connections.release(connection)
+            except Exception as failure:
+                pause = pause_before_resend(failure, request, sent, attempt)
+                error = failure
+            attempt += 1
+            if pause:
+                time.sleep(pause)
+
+
+def _exchange(connection: ConnectionInterface, request: Request) -> Any:
+    packed = [hiredis.pack_command(request.command())]
+    confirmation = request.confirmation()
+    if confirmation is None:
+        connection.send_packed_command(packed)
+        return connection.read_response(disable_decoding=True, disconnect_on_error=True)
+    packed.append(hiredis.pack_command(confirmation))
+    connection.send_packed_command(packed)
+    try:
+        reply = connection.read_response(disable_decoding=True, disconnect_on_error=True)
+    except ResponseError:
+        # The write was refused, so there is nothing to confirm; its reply must still be read.
+        connection.read_response(disable_decoding=True, disconnect_on_error=True)
+        raise
+    return reply, connection.read_response(disable_decoding=True, disconnect_on_error=True)

@@ -1,0 +1,63 @@
+-- ack: delete messages whose work is done, as far as the caller still holds them.
+--
+-- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
+-- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+--
+-- ARGV[1] settled          groups of: receipt, size 1..4000, then size lease keys
+--
+-- Returns {settled, position, position, ...}: how many were deleted, then the positions, from
+-- 1, of keys that were refused: somebody else holds them, or they wait to be delivered again.
+-- A key that is in neither set was settled before; it is neither counted nor refused.
+-- Atomic because a receipt must not go stale between its check and the deletion.
+-- Cost: O(settled log in-flight).
+local backup, context, receives, extended, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local settled = 1
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+redis.call('HLEN', context)
+redis.call('HLEN', receives)
+redis.call('ZCARD', delayed)
+local has_extended = redis.call('HLEN', extended) > 0
+
+-- A receipt is valid while it is the score, or while its holder extended the lease to the score.
+local function holds(receipt, key, score)
+  if not score then
+    return false
+  end
+  return tonumber(score) == tonumber(receipt) or (has_extended
+    and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
+end
+
+local done, reply, position = {}, {0}, 0
+while settled <= #ARGV do
+  local receipt, size = ARGV[settled], tonumber(ARGV[settled + 1])
+  if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
+    or settled + 1 + size > #ARGV or #ARGV > 4100 then
+    return redis.error_reply('ACKQ_ARGUMENT ack: a group is a receipt, a size and size keys')
+  end
+  local scores = redis.call('ZMSCORE', backup, unpack(ARGV, settled + 2, settled + 1 + size))
+  for i = 1, size do
+    local key = ARGV[settled + 1 + i]
+    position = position + 1
+    if holds(receipt, key, scores[i]) then
+      done[#done + 1] = key
+    elseif scores[i] or redis.call('ZSCORE', delayed, key) then
+      reply[#reply + 1] = position
+    end
+  end
+  settled = settled + 2 + size
+end
+
+if #done > 0 then
+  redis.call('HDEL', context, unpack(done))
+  reply[1] = redis.call('ZREM', backup, unpack(done))
+  redis.call('HDEL', receives, unpack(done))
+  redis.call('HDEL', extended, unpack(done))
+end
+return reply

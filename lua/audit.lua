@@ -1,0 +1,39 @@
+-- audit: what can be checked of a queue in constant time: types, expiries, sizes.
+--
+-- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
+-- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
+-- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+--
+-- ARGV[1] repair           0|1     1: take away any expiry
+--
+-- Returns {{type, expires 0|1}, ... for each of KEYS, {leased, bodies, delayed}}; the type is
+-- none where there is no key, and the sizes are absent if one of their keys has a wrong type.
+-- Atomic because the sizes are compared: bodies = leased + delayed.
+-- Cost: O(1).
+local backup, context, delayed = KEYS[2], KEYS[3], KEYS[7]
+local expected = {'list', 'zset', 'hash', 'list', 'hash', 'hash', 'zset', 'stream'}
+
+if ARGV[1] ~= '0' and ARGV[1] ~= '1' then
+  return redis.error_reply('ACKQ_ARGUMENT audit: repair is 0 or 1')
+end
+local reply, sound = {}, true
+for i, key in ipairs(KEYS) do
+  local kind = redis.call('TYPE', key).ok
+  local expires = redis.call('PTTL', key) >= 0
+  sound = sound and (kind == 'none' or kind == expected[i])
+  if expires and ARGV[1] == '1' then
+    redis.call('PERSIST', key)
+  end
+  reply[i] = {kind, expires and 1 or 0}
+end
+if sound then
+  reply[#reply + 1] = {
+    redis.call('ZCARD', backup), redis.call('HLEN', context), redis.call('ZCARD', delayed),
+  }
+end
+return reply

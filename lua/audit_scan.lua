@@ -1,0 +1,111 @@
+-- audit_scan: one bounded step of a walk over a queue's records, for what does not belong.
+--
+-- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
+-- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[6] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+--
+-- ARGV[1] walked           backup|delayed|context|receives|extended
+-- ARGV[2] cursor           of ZSCAN or HSCAN; 0 begins
+-- ARGV[3] repair           0|1
+--
+-- Returns {next cursor, entries seen, problem, key, problem, key, ...}; the cursor 0 ends. With
+-- their repairs: 'body missing' (leased or delayed; to the dead letters), 'orphan body' (made
+-- ready), 'leased and delayed' (the lease stays), 'deadline out of range' (ready now),
+-- 'stale count' and 'stale extension' (deleted).
+-- Atomic because a record that moves between two looks would seem lost.
+-- Cost: O(log in-flight) for each of about 100 entries; about 10 for context, which has bodies.
+local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
+local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
+local walked, cursor, repair = ARGV[1], ARGV[2], ARGV[3] == '1'
+
+local LONGEST_LEASE = 43200065535 -- µs: 12 h and the jitter
+local LARGEST = 9007199254740991
+
+local walks = {
+  backup = {'ZSCAN', backup, 100}, delayed = {'ZSCAN', delayed, 100},
+  context = {'HSCAN', context, 10}, receives = {'HSCAN', receives, 100},
+  extended = {'HSCAN', extended, 100},
+}
+local walk = walks[walked]
+if not walk or not tonumber(cursor) then
+  return redis.error_reply('ACKQ_ARGUMENT audit_scan: no such walk, or a bad cursor')
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local now_text = string.format('%.0f', now)
+local page = redis.call(walk[1], walk[2], cursor, 'COUNT', walk[3])
+local reply = {page[1], #page[2] / 2}
+
+local function report(problem, key)
+  reply[#reply + 1] = problem
+  reply[#reply + 1] = key
+  return repair
+end
+
+local function bury(zset, key)
+  redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing',
+    'count', redis.call('HGET', receives, key) or 0, 'time', now_text)
+  redis.call('ZREM', zset, key)
+  redis.call('HDEL', receives, key)
+  redis.call('HDEL', extended, key)
+end
+
+local check = {}
+
+function check.backup(key, score)
+  if redis.call('HEXISTS', context, key) == 0 then
+    if report('body missing', key) then
+      bury(backup, key)
+    end
+    return
+  end
+  if redis.call('ZSCORE', delayed, key) and report('leased and delayed', key) then
+    redis.call('ZREM', delayed, key)
+  end
+  score = tonumber(score)
+  if not (score >= 0 and score <= now + LONGEST_LEASE)
+    and report('deadline out of range', key) then
+    redis.call('ZADD', backup, now_text, key)
+  end
+end
+
+function check.delayed(key, score)
+  if redis.call('HEXISTS', context, key) == 0 then
+    if report('body missing', key) then
+      bury(delayed, key)
+    end
+    return
+  end
+  score = tonumber(score)
+  if not (score >= 0 and score <= LARGEST) and report('deadline out of range', key) then
+    redis.call('ZADD', delayed, now_text, key)
+  end
+end
+
+function check.context(key)
+  if not redis.call('ZSCORE', backup, key) and not redis.call('ZSCORE', delayed, key)
+    and report('orphan body', key) then
+    redis.call('ZADD', delayed, now_text, key)
+  end
+end
+
+function check.receives(key)
+  if redis.call('HEXISTS', context, key) == 0 and report('stale count', key) then
+    redis.call('HDEL', receives, key)
+  end
+end
+
+function check.extended(key)
+  if not redis.call('ZSCORE', backup, key) and report('stale extension', key) then
+    redis.call('HDEL', extended, key)
+  end
+end
+
+for i = 1, #page[2], 2 do
+  check[walked](page[2][i], page[2][i + 1])
+end
+return reply

@@ -1,0 +1,70 @@
+-- drain: put messages back on the ready list, bodies only, for who moves back to a bare RPOP.
+--
+-- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
+-- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
+-- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+--
+-- ARGV[1] wanted           integer 1..1000     messages
+--
+-- Returns how many were put back: handed over, delayed or leased (even if the lease still
+-- runs, so stop the consumers first). They go to the right end, to be taken next.
+-- Atomic because a message must never be on the list and leased at once, nor neither.
+-- Cost: O(wanted log in-flight), at most 8 MiB of bodies and one message over.
+local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local receives, extended, delayed = KEYS[5], KEYS[6], KEYS[7]
+local wanted = tonumber(ARGV[1])
+
+local BODY_BUDGET = 8388608 -- bytes
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(wanted, 1, 1000) then
+  return redis.error_reply('ACKQ_ARGUMENT drain: wanted is 1..1000')
+end
+
+redis.call('LLEN', ready)
+redis.call('HLEN', context)
+redis.call('HLEN', receives)
+redis.call('HLEN', extended)
+local moved, bytes = 0, 0
+
+-- The first write frees nothing, yet counts as one that does: a full server can be drained.
+redis.call('ZREMRANGEBYRANK', backup, 1, 0)
+
+-- What was handed over first is at the right end of the hand-off list and is taken last, so that
+-- it comes to stand nearest to the right end of the ready list.
+while moved < wanted and bytes < BODY_BUDGET do
+  local body = redis.call('LMOVE', handoff, ready, 'LEFT', 'RIGHT')
+  if not body then
+    break
+  end
+  moved = moved + 1
+  bytes = bytes + #body
+end
+
+for _, zset in ipairs({delayed, backup}) do
+  local keys = redis.call('ZREVRANGE', zset, 0, math.max(0, wanted - moved - 1))
+  for i = 1, #keys do
+    local key = keys[i]
+    if moved >= wanted or bytes >= BODY_BUDGET then
+      return moved
+    end
+    local body = redis.call('HGET', context, key)
+    if body then
+      redis.call('RPUSH', ready, body)
+      redis.call('HDEL', context, key)
+      redis.call('HDEL', receives, key)
+      redis.call('HDEL', extended, key)
+      redis.call('ZREM', zset, key)
+      moved = moved + 1
+      bytes = bytes + #body
+    end
+  end
+end
+return moved

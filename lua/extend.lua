@@ -1,0 +1,70 @@
+-- extend: move the end of leases to a time from now, as far as the caller still holds them.
+--
+-- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[2] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[3] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+--
+-- ARGV[1] timeout          integer 1..43200000000      µs from now
+-- ARGV[2] jitter           integer 0..65535            µs, drawn anew for each call
+-- ARGV[3] extended         groups of: receipt, size 1..4000, then size lease keys
+--
+-- Returns {deadline, extended, position, position, ...}: the new deadline, how many leases end
+-- then, and the positions, from 1, of keys that were refused. The receipt stays valid, so a
+-- lost reply does no harm. A key that is in neither set was settled: not refused.
+-- Atomic because the new deadline and the note that carries the receipt belong together.
+-- Cost: O(extended log in-flight).
+local backup, extended, delayed = KEYS[1], KEYS[2], KEYS[3]
+local timeout, jitter, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535) then
+  return redis.error_reply('ACKQ_ARGUMENT extend: timeout is 1..43200000000, jitter 0..65535')
+end
+
+redis.call('ZCARD', delayed)
+local has_extended = redis.call('HLEN', extended) > 0
+local clock = redis.call('TIME')
+local deadline = clock[1] * 1000000 + clock[2] + timeout + jitter
+local deadline_text = string.format('%.0f', deadline)
+
+-- A receipt is valid while it is the score, or while its holder extended the lease to the score.
+local function holds(receipt, key, score)
+  if not score then
+    return false
+  end
+  return tonumber(score) == tonumber(receipt) or (has_extended
+    and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
+end
+
+local renewed, reply, position = {}, {deadline, 0}, 0
+while at <= #ARGV do
+  local receipt, size = ARGV[at], tonumber(ARGV[at + 1])
+  if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
+    or at + 1 + size > #ARGV or #ARGV > 4100 then
+    return redis.error_reply('ACKQ_ARGUMENT extend: a group is a receipt, a size and size keys')
+  end
+  local scores = redis.call('ZMSCORE', backup, unpack(ARGV, at + 2, at + 1 + size))
+  for i = 1, size do
+    local key = ARGV[at + 1 + i]
+    position = position + 1
+    if holds(receipt, key, scores[i]) then
+      renewed[#renewed + 1] = {key, receipt}
+    elseif scores[i] or redis.call('ZSCORE', delayed, key) then
+      reply[#reply + 1] = position
+    end
+  end
+  at = at + 2 + size
+end
+
+-- The first write frees nothing, yet counts as one that does: at maxmemory a running handler
+-- must be able to keep its lease.
+redis.call('ZREMRANGEBYRANK', backup, 1, 0)
+for _, entry in ipairs(renewed) do
+  redis.call('ZADD', backup, 'XX', deadline_text, entry[1])
+  redis.call('HSET', extended, entry[1], entry[2] .. ':' .. deadline_text)
+end
+reply[2] = #renewed
+return reply

@@ -1,0 +1,95 @@
+-- peek: look at messages without taking them.
+--
+-- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
+-- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
+-- KEYS[6] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+--
+-- ARGV[1] state            ready|in_flight|delayed     ready: expired, due, handed over, listed
+-- ARGV[2] offset           integer 0..9007199254740991 messages to skip
+-- ARGV[3] wanted           integer 1..1000             messages
+--
+-- Returns {place, key, body, count, at, ...}, five values a message, in the order in which they
+-- would be delivered. place: backup|delayed|list; key: empty on a list; count: deliveries so
+-- far; at: the score, 0 on a list. Fewer than wanted: the end, or 8 MiB of bodies.
+-- Atomic because the places together are one sequence.
+-- Cost: O(offset + wanted).
+local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local receives, delayed = KEYS[5], KEYS[6]
+local state, offset, wanted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local BODY_BUDGET = 8388608 -- bytes
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(offset, 0, 9007199254740991) or outside(wanted, 1, 1000)
+  or (state ~= 'ready' and state ~= 'in_flight' and state ~= 'delayed') then
+  return redis.error_reply('ACKQ_ARGUMENT peek: an argument is out of range')
+end
+
+local clock = redis.call('TIME')
+local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
+local reply, bytes = {}, 0
+
+local function add(place, key, body, count, at)
+  for _, value in ipairs({place, key, body, count, at}) do
+    reply[#reply + 1] = value
+  end
+  wanted = wanted - 1
+  bytes = bytes + #body
+end
+
+local function look_in_set(zset, place, low, high, absent)
+  local size = redis.call('ZCOUNT', zset, low, high)
+  if offset >= size then
+    offset = offset - size
+    return
+  end
+  local entries = redis.call('ZRANGEBYSCORE', zset, low, high, 'WITHSCORES',
+    'LIMIT', string.format('%.0f', offset), wanted)
+  offset = 0
+  for i = 1, #entries, 2 do
+    if bytes >= BODY_BUDGET then
+      return
+    end
+    local key = entries[i]
+    add(place, key, redis.call('HGET', context, key) or '',
+      tonumber(redis.call('HGET', receives, key) or absent), entries[i + 1])
+  end
+end
+
+local function look_in_list(list)
+  local size = redis.call('LLEN', list)
+  if offset >= size then
+    offset = offset - size
+    return
+  end
+  for i = offset + 1, math.min(size, offset + wanted) do
+    if bytes >= BODY_BUDGET then
+      return
+    end
+    add('list', '', redis.call('LINDEX', list, string.format('%.0f', -i)), 0, '0')
+  end
+  offset = 0
+end
+
+if state == 'in_flight' then
+  look_in_set(backup, 'backup', '(' .. now, '+inf', 1)
+elseif state == 'delayed' then
+  look_in_set(delayed, 'delayed', '(' .. now, '+inf', 0)
+else
+  look_in_set(backup, 'backup', '-inf', now, 1)
+  if wanted > 0 then
+    look_in_set(delayed, 'delayed', '-inf', now, 0)
+  end
+  for _, list in ipairs({handoff, ready}) do
+    if wanted > 0 then
+      look_in_list(list)
+    end
+  end
+end
+return reply

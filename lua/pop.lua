@@ -1,0 +1,296 @@
+-- pop: settle finished messages, then take the next ones, each under a lease.
+--
+-- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
+-- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
+-- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+-- KEYS[9] {name}PAUSED     STRING  while it exists nothing is taken
+--
+-- ARGV[1] wanted           integer 1..1000             messages
+-- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout
+-- ARGV[3] jitter           integer 0..65535            µs, drawn anew for each call
+-- ARGV[4] max_receives     integer 0..1000000          0: no limit
+-- ARGV[5] max_body         integer 1..536870912        bytes; longer ones die undecoded
+-- ARGV[6] requeue          front|back                  where an expired message goes
+-- ARGV[7] settled          groups of: receipt, size 1..4000, then size lease keys; may be absent
+--
+-- Returns {'ok', refused, deadline, counts, key, body, key, body, ...}, where deadline is the
+-- receipt of every message, counts are the receive counts of the first #counts messages (the
+-- rest: 1), and refused the positions, from 1, of settled keys that somebody else holds now;
+-- {'empty', refused, wait}: wait µs until the next lease ends or message is due, or -1;
+-- {'paused', refused}; {'again', refused}: the work allowed to one call is done, none taken.
+-- Atomic because settling, leaving the list and gaining a lease must never be seen apart.
+-- Cost: O((wanted + settled) log in-flight), at most 8 MiB of bodies and one message over.
+local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local max_receives, max_body, requeue = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
+local settled = 7
+
+local SLICE = 16 -- bodies read at a time
+local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
+local DECODE_LIMIT = 65536 -- bytes; nothing can stop a script while it decodes
+local DECODE_BUDGET = 1048576 -- bytes decoded in one call
+local BURIAL_BUDGET = 100 -- dead letters written in one call
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(wanted, 1, 1000) or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
+  or outside(max_receives, 0, 1000000) or outside(max_body, 1, 536870912)
+  or (requeue ~= 'front' and requeue ~= 'back') then
+  return redis.error_reply('ACKQ_ARGUMENT pop: an argument is out of range; see pop.lua')
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local now_text = string.format('%.0f', now)
+local deadline = now + timeout + jitter
+local lease = string.format('%.0f', deadline)
+
+-- Every type is read before the first write, so that an error means: nothing was done.
+redis.call('LLEN', ready)
+local has_side = redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused) > 0
+local has_handoff = has_side and redis.call('LLEN', handoff) > 0
+local has_receives = has_side and redis.call('HLEN', receives) > 0
+local has_extended = has_side and redis.call('HLEN', extended) > 0
+local has_delayed = has_side and redis.call('ZCARD', delayed) > 0
+if has_side then
+  redis.call('XLEN', dead)
+end
+
+-- A receipt is valid while it is the score, or while its holder extended the lease to the score.
+local function holds(receipt, key, score)
+  if not score then
+    return false
+  end
+  return tonumber(score) == tonumber(receipt) or (has_extended
+    and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
+end
+
+local done, refused, position = {}, {}, 0
+while settled <= #ARGV do
+  local receipt, size = ARGV[settled], tonumber(ARGV[settled + 1])
+  if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
+    or settled + 1 + size > #ARGV or #ARGV > 4100 then
+    return redis.error_reply('ACKQ_ARGUMENT pop: a group is a receipt, a size and size keys')
+  end
+  local scores = redis.call('ZMSCORE', backup, unpack(ARGV, settled + 2, settled + 1 + size))
+  for i = 1, size do
+    local key = ARGV[settled + 1 + i]
+    position = position + 1
+    if holds(receipt, key, scores[i]) then
+      done[#done + 1] = key
+    elseif scores[i] or (has_delayed and redis.call('ZSCORE', delayed, key)) then
+      refused[#refused + 1] = position
+    end
+  end
+  settled = settled + 2 + size
+end
+
+-- The first write is one that frees, if only nothing: Redis at maxmemory refuses a script whose
+-- first write may allocate, and then a full queue could never drain.
+if #done > 0 then
+  redis.call('HDEL', context, unpack(done))
+  redis.call('ZREM', backup, unpack(done))
+  if has_receives then
+    redis.call('HDEL', receives, unpack(done))
+  end
+  if has_extended then
+    redis.call('HDEL', extended, unpack(done))
+  end
+else
+  redis.call('HLEN', context)
+  redis.call('ZREMRANGEBYRANK', backup, 1, 0)
+end
+
+if has_side and redis.call('EXISTS', paused) == 1 then
+  return {'paused', refused}
+end
+
+local reply = {'ok', refused, deadline, {}}
+local counts, leases, recounted = reply[4], {}, {}
+local taken, buried, bytes, decoded, derived = 0, 0, 0, 0, 0
+local full = false
+
+local function spend(body)
+  bytes = bytes + #body
+  full = full or bytes >= BODY_BUDGET
+end
+
+local function bury(key, body, reason, count)
+  redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
+    'time', now_text)
+  buried = buried + 1
+  spend(body)
+  full = full or buried >= BURIAL_BUDGET
+end
+
+local function forget(key)
+  redis.call('HDEL', context, key)
+  redis.call('HDEL', receives, key)
+  redis.call('HDEL', extended, key)
+end
+
+-- A message on its last permitted receive travels alone: if it kills its consumer, nothing
+-- that was taken along is charged for it.
+local function must_wait(count)
+  return max_receives > 0 and count >= max_receives and taken > 0
+end
+
+local function deliver(key, body, count)
+  leases[#leases + 1] = lease
+  leases[#leases + 1] = key
+  reply[#reply + 1] = key
+  reply[#reply + 1] = body
+  taken = taken + 1
+  spend(body)
+  full = full or taken >= wanted or decoded >= DECODE_BUDGET
+    or (max_receives > 0 and count >= max_receives)
+end
+
+-- Leases anew, in place, what expired or is due. An absent count is 1 in BACKUP, 0 in DELAYED.
+local function take_back(zset, absent)
+  local keys = redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', 0, wanted - taken)
+  for i = 1, #keys do
+    if full then
+      return
+    end
+    local key = keys[i]
+    local body = redis.call('HGET', context, key)
+    local count = 1 + tonumber(has_receives and redis.call('HGET', receives, key) or absent)
+    if not body then
+      redis.call('ZREM', zset, key)
+      forget(key)
+      bury(key, '', 'body missing', count - 1)
+    elseif max_receives > 0 and count > max_receives then
+      bury(key, body, 'max receives', count - 1)
+      redis.call('ZREM', zset, key)
+      forget(key)
+    elseif must_wait(count) then
+      full = true
+      return
+    elseif requeue == 'back' and zset == backup then
+      redis.call('LPUSH', ready, body)
+      redis.call('ZREM', zset, key)
+      forget(key)
+      spend(body)
+      if string.byte(key) ~= 0 then
+        redis.call('HSET', receives, key, count - 1)
+        has_receives = true
+      end
+    else
+      if zset == delayed then
+        redis.call('ZREM', delayed, key)
+      end
+      if has_extended then
+        redis.call('HDEL', extended, key)
+      end
+      if count > 1 then
+        recounted[#recounted + 1] = key
+        recounted[#recounted + 1] = count
+      end
+      counts[#counts + 1] = count
+      deliver(key, body, count)
+    end
+  end
+end
+
+-- The id of a JSON object as a lease key, or nil. ackq's own producers put it first, so the
+-- usual message costs no decode.
+local function natural_key(body)
+  local id = string.match(body, '^{"id":%s?"([^"\\%c]+)"')
+    or string.match(body, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
+  if not id and #body <= DECODE_LIMIT and string.find(body, '"id"', 1, true) then
+    decoded = decoded + #body
+    local valid, object = pcall(cjson.decode, body)
+    id = valid and type(object) == 'table' and object.id
+    if type(id) == 'number' then
+      id = id % 1 == 0 and math.abs(id) < 9007199254740992 and string.format('%.0f', id + 0)
+    end
+  end
+  if type(id) == 'string' and #id >= 1 and #id <= 512 and string.byte(id) ~= 0 then
+    return id
+  end
+end
+
+-- Records the body under its own id, or under a derived key if it has none that is free.
+local function record(key, body)
+  if key and redis.call('HSETNX', context, key, body) == 1 then
+    return key
+  end
+  repeat
+    derived = derived + 1
+    key = '\0' .. lease .. string.format(':%04d', derived)
+  until redis.call('HSETNX', context, key, body) == 1
+  return key
+end
+
+local function take_ready(list)
+  while not full do
+    local bodies = redis.call('LRANGE', list, -math.min(SLICE, wanted - taken), -1)
+    local left = #bodies
+    if left == 0 then
+      return
+    end
+    while left > 0 and not full do
+      local body = bodies[left]
+      if #body > max_body then
+        bury('', body, 'too large', 0)
+      else
+        local key = natural_key(body)
+        local count = 1 + tonumber(has_receives and key and redis.call('HGET', receives, key) or 0)
+        if must_wait(count) then
+          full = true
+          break
+        end
+        local recorded = record(key, body)
+        if recorded ~= key then
+          count = 1
+        elseif count > 1 then
+          recounted[#recounted + 1] = key
+          recounted[#recounted + 1] = count
+        end
+        if has_receives then
+          counts[#counts + 1] = count
+        end
+        deliver(recorded, body, count)
+      end
+      left = left - 1
+    end
+    redis.call('LTRIM', list, 0, left - #bodies - 1)
+  end
+end
+
+take_back(backup, 1)
+if has_delayed and not full then
+  take_back(delayed, 0)
+end
+if has_handoff then
+  take_ready(handoff)
+end
+take_ready(ready)
+
+if taken > 0 then
+  redis.call('ZADD', backup, unpack(leases))
+  if #recounted > 0 then
+    redis.call('HSET', receives, unpack(recounted))
+  end
+  return reply
+end
+if full or buried > 0 then
+  return {'again', refused}
+end
+local wait = -1
+for _, zset in ipairs({backup, delayed}) do
+  local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
+  if first[2] and (wait < 0 or tonumber(first[2]) - now < wait) then
+    wait = math.max(1, tonumber(first[2]) - now)
+  end
+end
+return {'empty', refused, wait}

@@ -1,0 +1,55 @@
+-- push_once: push a message unless one was pushed under the same marker within the window.
+--
+-- KEYS[1] {name}                  LIST    ready messages: pushed on the left
+-- KEYS[2] {name}CONTEXT           HASH    lease key -> the message as it was pushed
+-- KEYS[3] {name}DELAYED           ZSET    lease key -> due time, µs since the epoch
+-- KEYS[4] {name}DEDUP:<marker>    STRING  the id that the first push returned; expires
+--
+-- ARGV[1] window           integer 1..315360000000     ms that the marker lives
+-- ARGV[2] id               text, returned to a later push with the same marker
+-- ARGV[3] body             bytes
+-- ARGV[4] when             now|delay|at    now: onto the ready list
+-- ARGV[5] due              integer 0..9007199254740991, µs, from now or from the epoch
+-- ARGV[6] key              lease key of a scheduled message; empty: derive one
+--
+-- Returns {1, id} if the message was stored, {0, id of the first} if not.
+-- Atomic, and stored before it is marked: a marker without its message would lose the message.
+-- Cost: O(1); scheduled O(log delayed).
+local ready, context, delayed, marker = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local window, id, body = tonumber(ARGV[1]), ARGV[2], ARGV[3]
+local when, due, key = ARGV[4], tonumber(ARGV[5]), ARGV[6]
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(window, 1, 315360000000) or outside(due, 0, 9007199254740991) or not key
+  or (when ~= 'now' and when ~= 'delay' and when ~= 'at') then
+  return redis.error_reply('ACKQ_ARGUMENT push_once: an argument is out of range')
+end
+
+local first = redis.call('GET', marker)
+if first then
+  return {0, first}
+end
+if when == 'now' then
+  redis.call('LPUSH', ready, body)
+else
+  local clock = redis.call('TIME')
+  local now = clock[1] * 1000000 + clock[2]
+  if when == 'delay' then
+    due = math.min(due + now, 9007199254740991)
+  end
+  local due_text = string.format('%.0f', due)
+  if key == '' or string.byte(key) == 0 or redis.call('HEXISTS', context, key) == 1 then
+    local derived = 0
+    repeat
+      derived = derived + 1
+      key = '\0' .. due_text .. string.format(':%.0f:%04d', now, derived)
+    until redis.call('HEXISTS', context, key) == 0
+  end
+  redis.call('ZADD', delayed, due_text, key)
+  redis.call('HSET', context, key, body)
+end
+redis.call('SET', marker, id, 'PX', string.format('%.0f', window))
+return {1, id}

@@ -1,0 +1,78 @@
+-- redrive: make dead letters ready again, oldest first, their receive counts at zero.
+--
+-- KEYS[1] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[2] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
+-- KEYS[3] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[4] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+--
+-- ARGV[1] wanted           integer 1..1000     dead letters
+-- ARGV[2] after            stream id to begin after; empty: the oldest dead letter
+-- ARGV[3] entries          stream ids of the dead letters to redrive; absent: all, from after
+--
+-- Returns {redriven, looked at, stream id of the last}. What has no body to redrive stays.
+-- Atomic because a message must never be dead and ready at once, nor neither.
+-- Cost: O(wanted log delayed), at most 8 MiB of bodies and one message over.
+local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local wanted, after = tonumber(ARGV[1]), ARGV[2]
+
+local BODY_BUDGET = 8388608 -- bytes
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(wanted, 1, 1000) or not after or #ARGV > 1002 then
+  return redis.error_reply('ACKQ_ARGUMENT redrive: wanted is 1..1000, and so are the entries')
+end
+
+redis.call('HLEN', context)
+redis.call('HLEN', receives)
+redis.call('ZCARD', delayed)
+local clock = redis.call('TIME')
+local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
+local redriven, looked, bytes, derived = 0, 0, 0, 0
+
+local function redrive(entry)
+  local fields = {}
+  for i = 1, #entry[2], 2 do
+    fields[entry[2][i]] = entry[2][i + 1]
+  end
+  looked = looked + 1
+  bytes = bytes + #(fields.body or '')
+  if not fields.body or fields.reason == 'body missing' then
+    return
+  end
+  local key = fields.key or ''
+  if key == '' or redis.call('HEXISTS', context, key) == 1 then
+    repeat
+      derived = derived + 1
+      key = '\0' .. now .. string.format(':%04d', derived)
+    until redis.call('HEXISTS', context, key) == 0
+  end
+  -- The copy first, the original last: no line between the two leaves the message nowhere.
+  redis.call('ZADD', delayed, now, key)
+  redis.call('HSET', context, key, fields.body)
+  redis.call('HDEL', receives, key)
+  redis.call('XDEL', dead, entry[1])
+  redriven = redriven + 1
+end
+
+if #ARGV > 2 then
+  for i = 3, #ARGV do
+    local entry = redis.call('XRANGE', dead, ARGV[i], ARGV[i])[1]
+    if entry and bytes < BODY_BUDGET then
+      redrive(entry)
+    end
+  end
+else
+  while looked < wanted and bytes < BODY_BUDGET do
+    local first = after == '' and '-' or '(' .. after
+    local entry = redis.call('XRANGE', dead, first, '+', 'COUNT', 1)[1]
+    if not entry then
+      break
+    end
+    redrive(entry)
+    after = entry[1]
+  end
+end
+return {redriven, looked, after}

@@ -1,0 +1,74 @@
+-- reject: move messages to the dead letters at once.
+--
+-- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
+-- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[6] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+--
+-- ARGV[1] reason           text    kept with the dead letter
+-- ARGV[2] rejected         groups of: receipt, size 1..4000, then size lease keys
+--
+-- Returns {rejected, position, position, ...}: how many were moved, then the positions, from
+-- 1, of keys that were refused: somebody else holds them, or they wait to be delivered again.
+-- Atomic because the dead letter is written before the lease is deleted, or neither is.
+-- Cost: O(rejected log in-flight).
+local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
+local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
+local reason, at = ARGV[1], 2
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+redis.call('HLEN', context)
+redis.call('HLEN', receives)
+redis.call('ZCARD', delayed)
+redis.call('XLEN', dead)
+local has_extended = redis.call('HLEN', extended) > 0
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+-- A receipt is valid while it is the score, or while its holder extended the lease to the score.
+local function holds(receipt, key, score)
+  if not score then
+    return false
+  end
+  return tonumber(score) == tonumber(receipt) or (has_extended
+    and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
+end
+
+local rejected, reply, position = {}, {0}, 0
+while at <= #ARGV do
+  local receipt, size = ARGV[at], tonumber(ARGV[at + 1])
+  if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
+    or at + 1 + size > #ARGV or #ARGV > 4100 then
+    return redis.error_reply('ACKQ_ARGUMENT reject: a group is a receipt, a size and size keys')
+  end
+  local scores = redis.call('ZMSCORE', backup, unpack(ARGV, at + 2, at + 1 + size))
+  for i = 1, size do
+    local key = ARGV[at + 1 + i]
+    position = position + 1
+    if holds(receipt, key, scores[i]) then
+      rejected[#rejected + 1] = key
+    elseif scores[i] or redis.call('ZSCORE', delayed, key) then
+      reply[#reply + 1] = position
+    end
+  end
+  at = at + 2 + size
+end
+
+-- The first write frees, so that poison can be put aside on a server at maxmemory.
+for _, key in ipairs(rejected) do
+  if redis.call('ZREM', backup, key) == 1 then
+    redis.call('XADD', dead, '*', 'key', key, 'body', redis.call('HGET', context, key) or '',
+      'reason', reason, 'count', redis.call('HGET', receives, key) or 1,
+      'time', string.format('%.0f', now))
+    redis.call('HDEL', context, key)
+    redis.call('HDEL', receives, key)
+    redis.call('HDEL', extended, key)
+    reply[1] = reply[1] + 1
+  end
+end
+return reply
