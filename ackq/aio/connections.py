@@ -10,7 +10,7 @@ import redis
 import redis.asyncio
 from redis.asyncio.cluster import ClusterNode, RedisCluster
 from redis.asyncio.connection import AbstractConnection
-from redis.exceptions import AskError, MovedError, ReadOnlyError
+from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError
 
 from ackq.protocol.connecting import address_of, connection_settings
 
@@ -41,8 +41,10 @@ class Connections:
             connection = self._make()
             await connection.connect()
             return connection
+        # redis-py 8 renamed the method.
+        can_read = getattr(connection, "can_read", None) or connection.can_read_destructive
         try:
-            stale = not connection.is_connected or await connection.can_read()
+            stale = not connection.is_connected or await can_read()
         except (redis.ConnectionError, redis.TimeoutError, OSError):
             stale = True
         if stale:
@@ -104,7 +106,10 @@ class ClusterRoute:
         elif error is not None:
             # The owner may be another now, or gone: ask the others.
             await self._client.nodes_manager.initialize()
-        return self._of(self._client.get_node_from_key(self._key))
+        node = self._client.get_node_from_key(self._key.decode())
+        if node is None:
+            raise ClusterDownError(f"no node of the cluster serves the slot of {self._key!r}")
+        return self._of(node)
 
     async def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
         """Announce a visit that a slot in migration asked for."""

@@ -6,13 +6,13 @@ import asyncio
 import time
 from typing import Any, TypeVar
 
-import hiredis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
-from ackq.protocol.errors import pause_before_resend
-from ackq.protocol.steps import Request, Sleep, Steps
 from ackq.aio.connections import ClusterRoute, SingleRoute
+from ackq.protocol.errors import pause_before_resend
+from ackq.protocol.steps import Request, Sleep, Step, Steps
+from ackq.protocol.wire import pack
 
 T = TypeVar("T")
 
@@ -29,12 +29,7 @@ class Driver:
             step = next(steps)
             while True:
                 try:
-                    if type(step) is Request:
-                        answer = await self._request(step)
-                    elif type(step) is Sleep:
-                        answer = await asyncio.sleep(step.seconds)
-                    else:
-                        answer = time.monotonic()
+                    answer = await self._answer(step)
                 except Exception as error:
                     step = steps.throw(error)
                 else:
@@ -42,6 +37,14 @@ class Driver:
         except StopIteration as stop:
             result: T = stop.value
             return result
+
+    async def _answer(self, step: Step) -> Any:
+        if isinstance(step, Request):
+            return await self._request(step)
+        if isinstance(step, Sleep):
+            await asyncio.sleep(step.seconds)
+            return None
+        return time.monotonic()
 
     async def _request(self, request: Request) -> Any:
         error: Exception | None = None
@@ -72,17 +75,22 @@ class Driver:
 
 
 async def _exchange(connection: AbstractConnection, request: Request) -> Any:
-    packed = [hiredis.pack_command(request.command())]
+    packed = [pack(request.command())]
     confirmation = request.confirmation()
     if confirmation is None:
         await connection.send_packed_command(packed)
         return await connection.read_response(disable_decoding=True, disconnect_on_error=True)
-    packed.append(hiredis.pack_command(confirmation))
+    packed.append(pack(confirmation))
     await connection.send_packed_command(packed)
-    try:
-        reply = await connection.read_response(disable_decoding=True, disconnect_on_error=True)
-    except ResponseError:
-        # The write was refused, so there is nothing to confirm; its reply must still be read.
-        await connection.read_response(disable_decoding=True, disconnect_on_error=True)
-        raise
-    return reply, await connection.read_response(disable_decoding=True, disconnect_on_error=True)
+    replies: list[Any] = []
+    for _ in packed:
+        try:
+            replies.append(
+                await connection.read_response(disable_decoding=True, disconnect_on_error=True)
+            )
+        except ResponseError as error:
+            # Both replies are read whatever they are, or the next request would get the second.
+            replies.append(error)
+    if isinstance(replies[0], ResponseError):
+        raise replies[0]
+    return tuple(replies)

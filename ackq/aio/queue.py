@@ -10,6 +10,8 @@ from typing import Any, Literal, TypeVar
 
 import redis.asyncio
 
+from ackq.aio.connections import route_of
+from ackq.aio.driver import Driver
 from ackq.config import Confirm, QueueConfig
 from ackq.keys import QueueKeys
 from ackq.message import AuditReport, DeadLetter, Message, PeekedMessage, QueueStats
@@ -17,8 +19,6 @@ from ackq.protocol import inspection, push, server, settle, take
 from ackq.protocol.connecting import bad_url, check_confirm_fits, stretch_for
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Steps
-from ackq.aio.connections import route_of
-from ackq.aio.driver import Driver
 
 T = TypeVar("T")
 
@@ -138,7 +138,9 @@ class AsyncQueue:
             UnknownOutcome: the reply was lost; stored or not. With ``dedup`` push it again.
         """
         self._fit(confirm)
-        return await self._run(push.push(self._spec, message, delay, at, dedup, dedup_window, confirm))
+        return await self._run(
+            push.push(self._spec, message, delay, at, dedup, dedup_window, confirm)
+        )
 
     async def push_many(
         self,

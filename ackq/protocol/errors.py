@@ -9,6 +9,7 @@ from redis.exceptions import (
     ConnectionError,
     MasterDownError,
     NoScriptError,
+    ReadOnlyError,
     ResponseError,
     TimeoutError,
     TryAgainError,
@@ -18,8 +19,9 @@ from ackq.errors import KeyTypeError, UnknownOutcome, redact
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Request, Steps
 
-#: Error replies that pass by themselves. An error reply means that nothing was applied.
-PASSING = (BusyLoadingError, ClusterDownError, MasterDownError, TryAgainError)
+#: Error replies that pass by themselves, such as during a failover, where READONLY comes from
+#: the former primary. An error reply means that nothing was applied.
+PASSING = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
 #: Times that one request is sent at most.
 ATTEMPTS = 6
 #: Redirections that one request follows at most, as in other cluster clients.

@@ -76,7 +76,8 @@ def peek(spec: QueueSpec, wanted: int, state: State) -> Steps[list[PeekedMessage
 
 def purge(spec: QueueSpec, dead: bool) -> Steps[int]:
     """Delete everything; see `ackq.Queue.purge`."""
-    return (yield from _call(spec, "purge", spec.keys.all()[:8], int(dead)))
+    deleted: int = yield from _call(spec, "purge", spec.keys.all()[:8], int(dead))
+    return deleted
 
 
 def pause(spec: QueueSpec) -> Steps[None]:
@@ -104,9 +105,7 @@ def dead_letters(spec: QueueSpec, wanted: int) -> Steps[list[DeadLetter]]:
     first = "-"
     while len(letters) < wanted:
         size = min(DEAD_CHUNK, wanted - len(letters))
-        request = Request(
-            (b"XRANGE", spec.keys.dead, first, b"+", b"COUNT", size), resend=True
-        )
+        request = Request((b"XRANGE", spec.keys.dead, first, b"+", b"COUNT", size), resend=True)
         try:
             entries = yield request
         except ResponseError as error:

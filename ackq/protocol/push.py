@@ -137,6 +137,10 @@ def require_confirmable(confirm: Confirm | None) -> Steps[None]:
 
 def check_confirmed(confirm: Confirm, reply: Any) -> None:
     """Raise `NotConfirmed` unless the reply to WAIT or WAITAOF reaches what was asked."""
+    if isinstance(reply, ResponseError):
+        raise NotConfirmed(
+            f"applied on the primary, which cannot confirm it: {reply}", required=confirm.replicas
+        ) from reply
     local, replicas = reply if confirm.fsync else (1, reply)
     if replicas < confirm.replicas or local < 1:
         raise NotConfirmed(

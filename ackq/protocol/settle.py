@@ -119,7 +119,9 @@ def group(
     """
     groups: dict[tuple[int, ...], list[Message]] = {}
     for message in messages:
-        head = (message.receipt,) if delay_of is None else (message.receipt, delay_of(message))
+        head: tuple[int, ...] = (message.receipt,)
+        if delay_of is not None:
+            head += (delay_of(message),)
         groups.setdefault(head, []).append(message)
     args: list[Arg] = []
     order: list[Message] = []
@@ -150,9 +152,7 @@ def _settle(
     yield from require_confirmable(confirm)
     for chunk in _chunks(spec, messages):
         args, order = group(chunk, delay_of)
-        request = Request(
-            (*head, *args), script=scripts.load(name), resend=True, confirm=confirm
-        )
+        request = Request((*head, *args), script=scripts.load(name), resend=True, confirm=confirm)
         reply = yield from _send(spec, request)
         if confirm is not None:
             reply, confirmation = reply
@@ -190,9 +190,7 @@ def check_own(spec: QueueSpec, messages: Iterable[Message]) -> None:
             )
 
 
-def _raise_if_refused(
-    spec: QueueSpec, verb: str, refused: Sequence[Message], settled: int
-) -> None:
+def _raise_if_refused(spec: QueueSpec, verb: str, refused: Sequence[Message], settled: int) -> None:
     if refused:
         ids = ", ".join(repr(message.id) for message in refused[:5])
         more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""

@@ -17,7 +17,7 @@ class Request:
     """One command, or one script call, to the server that holds the queue.
 
     The driver answers with the reply; with ``confirm`` set, with a pair of the reply and the
-    reply to the WAIT or WAITAOF that follows it on the same connection.
+    reply, or the error, of the WAIT or WAITAOF that follows it on the same connection.
 
     Attributes:
         args: the command, or for a script what follows its SHA.

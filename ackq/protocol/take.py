@@ -33,7 +33,7 @@ def pop_many(
     wanted: int,
     timeout: float | None,
     visibility_timeout: float | None,
-    acked: Iterable[Message],
+    acked: Iterable[Message] | Message,
 ) -> Steps[list[Message]]:
     """Take up to ``wanted`` messages; see `ackq.Queue.pop_many`."""
     settled = _as_messages(acked)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any, TypeVar
 
-import hiredis
 from redis.connection import ConnectionInterface
 from redis.exceptions import ResponseError
 
 from ackq.protocol.errors import pause_before_resend
-from ackq.protocol.steps import Request, Sleep, Steps
+from ackq.protocol.steps import Request, Sleep, Step, Steps
+from ackq.protocol.wire import pack
 from ackq.sync.connections import ClusterRoute, SingleRoute
 
 T = TypeVar("T")
@@ -28,12 +28,7 @@ class Driver:
             step = next(steps)
             while True:
                 try:
-                    if type(step) is Request:
-                        answer = self._request(step)
-                    elif type(step) is Sleep:
-                        answer = time.sleep(step.seconds)
-                    else:
-                        answer = time.monotonic()
+                    answer = self._answer(step)
                 except Exception as error:
                     step = steps.throw(error)
                 else:
@@ -41,6 +36,14 @@ class Driver:
         except StopIteration as stop:
             result: T = stop.value
             return result
+
+    def _answer(self, step: Step) -> Any:
+        if isinstance(step, Request):
+            return self._request(step)
+        if isinstance(step, Sleep):
+            time.sleep(step.seconds)
+            return None
+        return time.monotonic()
 
     def _request(self, request: Request) -> Any:
         error: Exception | None = None
@@ -71,17 +74,22 @@ class Driver:
 
 
 def _exchange(connection: ConnectionInterface, request: Request) -> Any:
-    packed = [hiredis.pack_command(request.command())]
+    packed = [pack(request.command())]
     confirmation = request.confirmation()
     if confirmation is None:
         connection.send_packed_command(packed)
         return connection.read_response(disable_decoding=True, disconnect_on_error=True)
-    packed.append(hiredis.pack_command(confirmation))
+    packed.append(pack(confirmation))
     connection.send_packed_command(packed)
-    try:
-        reply = connection.read_response(disable_decoding=True, disconnect_on_error=True)
-    except ResponseError:
-        # The write was refused, so there is nothing to confirm; its reply must still be read.
-        connection.read_response(disable_decoding=True, disconnect_on_error=True)
-        raise
-    return reply, connection.read_response(disable_decoding=True, disconnect_on_error=True)
+    replies: list[Any] = []
+    for _ in packed:
+        try:
+            replies.append(
+                connection.read_response(disable_decoding=True, disconnect_on_error=True)
+            )
+        except ResponseError as error:
+            # Both replies are read whatever they are, or the next request would get the second.
+            replies.append(error)
+    if isinstance(replies[0], ResponseError):
+        raise replies[0]
+    return tuple(replies)
