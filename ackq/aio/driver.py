@@ -10,7 +10,7 @@ from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
 from ackq.aio.connections import ClusterRoute, SingleRoute
-from ackq.protocol.errors import pause_before_resend
+from ackq.protocol.errors import pause_before_resend, unwrapped
 from ackq.protocol.steps import Request, Sleep, Step, Steps
 from ackq.protocol.wire import pack
 
@@ -67,8 +67,8 @@ class Driver:
                 finally:
                     connections.release(connection)
             except Exception as failure:
-                pause = pause_before_resend(failure, request, sent, attempt)
-                error = failure
+                error = unwrapped(failure)
+                pause = pause_before_resend(error, request, sent, attempt)
             attempt += 1
             if pause:
                 await asyncio.sleep(pause)

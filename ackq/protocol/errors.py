@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from redis.exceptions import (
     AskError,
     BusyLoadingError,
@@ -9,6 +11,7 @@ from redis.exceptions import (
     ConnectionError,
     MasterDownError,
     NoScriptError,
+    OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
     TimeoutError,
@@ -22,12 +25,32 @@ from ackq.protocol.steps import Request, Steps
 #: Error replies that pass by themselves, such as during a failover, where READONLY comes from
 #: the former primary. An error reply means that nothing was applied.
 PASSING = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
+_WITHIN_SCRIPTS: dict[str, type[ResponseError]] = {
+    "NOREPLICAS": ResponseError,
+    "OOM": OutOfMemoryError,
+    "READONLY": ReadOnlyError,
+}
+_WRAPPED = re.compile(
+    rf"^Error running script.* -(?P<text>(?P<code>{'|'.join(_WITHIN_SCRIPTS)}) .*)"
+)
 #: Times that one request is sent at most.
 ATTEMPTS = 6
 #: Redirections that one request follows at most, as in other cluster clients.
 REDIRECTIONS = 16
 #: Seconds before the second attempt; they double from one attempt to the next.
 FIRST_PAUSE = 0.05
+
+
+def unwrapped(error: Exception) -> Exception:
+    """Return what a command inside a script met, as if it had been sent by itself.
+
+    Redis 6.2 reports it as text within an error of the script; later servers pass it on.
+    """
+    if type(error) is not ResponseError or not (found := _WRAPPED.search(str(error))):
+        return error
+    clearer = _WITHIN_SCRIPTS[found["code"]](found["text"])
+    clearer.__cause__ = error
+    return clearer
 
 
 def pause_before_resend(error: Exception, request: Request, sent: bool, attempt: int) -> float:
@@ -74,7 +97,7 @@ def explain_types(spec: QueueSpec, error: ResponseError) -> Steps[None]:
         KeyTypeError: for a WRONGTYPE reply.
         ResponseError: ``error`` itself, if it is another one.
     """
-    if not str(error).startswith("WRONGTYPE"):
+    if "WRONGTYPE" not in str(error):
         raise error
     keys = spec.keys
     expected = {

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from redis.connection import ConnectionInterface
 from redis.exceptions import ResponseError
 
-from ackq.protocol.errors import pause_before_resend
+from ackq.protocol.errors import pause_before_resend, unwrapped
 from ackq.protocol.steps import Request, Sleep, Step, Steps
 from ackq.protocol.wire import pack
 from ackq.sync.connections import ClusterRoute, SingleRoute
@@ -66,8 +66,8 @@ class Driver:
                 finally:
                     connections.release(connection)
             except Exception as failure:
-                pause = pause_before_resend(failure, request, sent, attempt)
-                error = failure
+                error = unwrapped(failure)
+                pause = pause_before_resend(error, request, sent, attempt)
             attempt += 1
             if pause:
                 time.sleep(pause)
