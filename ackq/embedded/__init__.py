@@ -5,9 +5,9 @@
 given: it outlives its callers, keeps its data, and is there once.
 """
 
-from .binaries import bundled_server, find_server, server_version
-from .server import Server
-from .shared import shared_url, stop_shared
+from ackq.embedded.binaries import bundled_server, find_server, server_version
+from ackq.embedded.server import Server
+from ackq.embedded.shared import shared_url, stop_shared
 
 __all__ = [
     "Server",

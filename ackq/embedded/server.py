@@ -10,10 +10,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from ackq.errors import AckqError
-
-from .binaries import find_server_for
-from .files import (
+from ackq.embedded.binaries import find_server_for
+from ackq.embedded.files import (
     POLL,
     Options,
     answers,
@@ -23,6 +21,7 @@ from .files import (
     unix_url,
     write_config,
 )
+from ackq.errors import AckqError
 
 #: Seconds that a private server may take to answer its first PING.
 START_TIMEOUT = 10.0

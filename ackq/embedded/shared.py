@@ -17,8 +17,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from .binaries import find_server_for
-from .files import POLL, answers, failure, quoted, socket_path, unix_url, write_config
+from ackq.embedded.binaries import find_server_for
+from ackq.embedded.files import POLL, answers, failure, quoted, socket_path, unix_url, write_config
 
 #: Seconds to wait for the server, which may first read a long log of writes.
 SHARED_TIMEOUT = 60.0
