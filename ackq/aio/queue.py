@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
@@ -13,6 +13,7 @@ import redis.asyncio
 from ackq.aio.connections import route_of
 from ackq.aio.driver import Driver
 from ackq.config import Confirm, QueueConfig
+from ackq.errors import AckqError
 from ackq.keys import QueueKeys
 from ackq.message import AuditReport, DeadLetter, Message, PeekedMessage, QueueStats
 from ackq.protocol import inspection, push, server, settle, take
@@ -302,7 +303,9 @@ class AsyncQueue:
         try:
             yield message
         except BaseException:
-            await self.nack(message)
+            # What the block raised matters more than a nack that failed: the lease ends anyway.
+            with suppress(AckqError, redis.RedisError):
+                await self.nack(message)
             raise
         await self.ack(message)
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 import redis
 
 from ackq.config import Confirm, QueueConfig
+from ackq.errors import AckqError
 from ackq.keys import QueueKeys
 from ackq.message import AuditReport, DeadLetter, Message, PeekedMessage, QueueStats
 from ackq.protocol import inspection, push, server, settle, take
@@ -300,7 +301,9 @@ class Queue:
         try:
             yield message
         except BaseException:
-            self.nack(message)
+            # What the block raised matters more than a nack that failed: the lease ends anyway.
+            with suppress(AckqError, redis.RedisError):
+                self.nack(message)
             raise
         self.ack(message)
 

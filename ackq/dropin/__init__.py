@@ -1,0 +1,268 @@
+"""redis-py's own `lpush`, `rpop`, `brpop` and `llen`, without losing what was popped.
+
+::
+
+    r = ackq.dropin.Redis(redis.Redis())     # was: r = redis.Redis()
+    while True:
+        _, raw = r.brpop("jobs")
+        work_on(raw)                         # kill -9 here, and the message comes back
+"""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+import redis
+from redis.exceptions import ResponseError
+
+from ackq.errors import AckqError
+from ackq.message import Message
+from ackq.sync.queue import Queue
+
+from .hand import Hand, Keeper
+from .stack import Taker
+
+__all__ = ["Redis"]
+
+Key: TypeAlias = str | bytes | bytearray | memoryview
+Value: TypeAlias = Any
+
+#: A bare RPOP has no limit on a body but the server's own, so neither has this.
+MAX_BODY_BYTES = 512 * 1024 * 1024
+#: Seconds that `brpop` over several keys waits on one of them before it looks at all again.
+SEVERAL_KEYS_WAIT = 0.1
+#: A take that brought less than this, in messages and in bytes, emptied the list.
+_TAKE_MESSAGES, _TAKE_BYTES = 1000, 1024 * 1024
+
+
+class Redis:
+    """A redis-py client whose `rpop` and `brpop` do not lose messages.
+
+    Guarantee: at least once. What was popped is settled when the same thread asks for the next
+    message of that queue, in the same round trip, and its lease is renewed until then. It comes
+    back when its lease ends if before that the process is killed, or if the function that popped
+    it is ended by an exception, `SystemExit` and `KeyboardInterrupt` included. An exception that
+    this very function catches, as in a loop that logs it and goes on, is its own affair: asking
+    for the next message settles the last.
+
+    The last message is settled by `close`, by the end of a ``with`` block that does not raise,
+    and when the thread or the program ends by having returned from everything. A program that
+    ends in ``sys.exit()`` must close it; otherwise its last message is delivered once more.
+
+    Everything else is the wrapped client's, unchanged: a pipeline's ``rpop`` and ``lpop`` are as
+    unsafe as ever. Threads may share it; a forked child holds nothing of its parent's.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis | redis.RedisCluster,
+        *,
+        visibility_timeout: float = 30.0,
+        max_receives: int | None = None,
+    ) -> None:
+        """Wrap ``client``; nothing is sent before the first operation.
+
+        Args:
+            client: any redis-py client. Its ``decode_responses`` holds for what is returned.
+            visibility_timeout: seconds after which the messages of a consumer that died come
+                back. It is no limit on the work, since leases are renewed. Defaults to 30.
+            max_receives: deliveries after which a message goes to the dead letters, as in
+                `ackq.Queue`. Defaults to None, no limit.
+        """
+        self._client = client
+        self._settings: dict[str, Any] = {
+            "visibility_timeout": visibility_timeout,
+            "max_receives": max_receives,
+            "max_body_bytes": MAX_BODY_BYTES,
+        }
+        self._reset()
+
+    def lpush(self, name: Key, *values: Any) -> int:
+        """Push onto the list and return its length: the client's own LPUSH."""
+        length: int = self._client.lpush(name, *values)  # type: ignore[arg-type, assignment]
+        return length
+
+    def rpop(self, name: Key, count: int | None = None) -> Value:
+        """Settle what this thread popped from ``name`` before, and take the next.
+
+        One round trip, and another one per 1,000 messages or 1 MiB.
+
+        Args:
+            name: the list.
+            count: how many at most. Defaults to None: one, and not as a list.
+
+        Returns:
+            The message, or None; with ``count`` a list of 1..count messages, or None.
+
+        Raises:
+            UnknownOutcome: the reply was lost; what was taken comes back. Call it again.
+        """
+        if count is None:
+            values = self._take(name, 1)
+            return values[0] if values else None
+        if count < 0:
+            raise ResponseError("value is out of range, must be positive")
+        if count == 0:
+            self._settle([_text(name)])
+            return [] if self.llen(name) else None
+        return self._take(name, count) or None
+
+    def brpop(
+        self, keys: Key | Iterable[Key], timeout: float | None = 0
+    ) -> tuple[Value, Value] | None:
+        """Settle what this thread popped from ``keys`` before, and wait for the next message.
+
+        Args:
+            keys: a list, or several in the order in which they are looked at. Several are looked
+                at every 0.1 seconds, at one round trip each.
+            timeout: seconds to wait, 0 or None for ever. Defaults to 0.
+
+        Returns:
+            The list's name and the message, or None if there was none in time.
+
+        Raises:
+            UnknownOutcome: the reply was lost; what was taken comes back. Call it again.
+        """
+        if timeout is not None and timeout < 0:
+            raise ResponseError("timeout is negative")
+        names = [keys] if isinstance(keys, Key) else list(dict.fromkeys(keys))
+        if not names:
+            raise ResponseError("wrong number of arguments for 'brpop' command")
+        patience = timeout or math.inf
+        if len(names) > 1:
+            return self._take_from_several(names, patience)
+        values = self._take(names[0], 1, patience)
+        return (self._decode(_text(names[0]).encode()), values[0]) if values else None
+
+    def llen(self, name: Key) -> int:
+        """Count what `rpop` would take: the list, and what came back. One round trip."""
+        return self._hand(_text(name)).queue.stats().ready
+
+    def close(self) -> None:
+        """Settle what this thread and those that have ended popped last, and close the client.
+
+        Not while an exception is on its way (in a ``finally`` or ``except`` clause): then the
+        message comes back. What other threads work on keeps its lease.
+        """
+        self._close(clean=sys.exception() is None)
+
+    def __enter__(self) -> Redis:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._close(clean=kind is None)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._client, name)
+
+    def __repr__(self) -> str:
+        return f"<ackq.dropin.Redis around {self._client!r}>"
+
+    def _take(self, name: Key, wanted: int, timeout: float | None = None) -> list[Value]:
+        hand = self._hand(_text(name))
+        before = hand.finish()
+        messages = hand.queue.pop_many(min(wanted, _TAKE_MESSAGES), timeout, ack=before)
+        hand.clear()
+        self._fill_up(hand.queue, messages, wanted)
+        # What cannot be decoded raises here, is not in hand, and comes back.
+        values = [self._decode(message.body) for message in messages]
+        if messages:
+            hand.hold(messages, Taker(_caller()))
+            self._keeper.watch(hand)
+        return values
+
+    def _fill_up(self, queue: Queue, messages: list[Message], wanted: int) -> None:
+        """Take more where one call was too small, as RPOP with a count is never cut short."""
+        last: Sequence[Message] = messages
+        while len(messages) < wanted and (
+            len(last) >= _TAKE_MESSAGES or sum(len(each.body) for each in last) >= _TAKE_BYTES
+        ):
+            try:
+                last = queue.pop_many(min(wanted - len(messages), _TAKE_MESSAGES))
+            except (redis.RedisError, AckqError):
+                return  # the caller must get what was taken; the next call meets the error
+            messages += last
+
+    def _take_from_several(
+        self, names: list[Key], patience: float
+    ) -> tuple[Value, Value] | None:
+        # Settled before anything is taken: a message that was taken must be returned.
+        self._settle([_text(name) for name in names[1:]])
+        until, turn = time.monotonic() + patience, 0
+        while True:
+            for name in names:
+                if values := self._take(name, 1):
+                    return self._decode(_text(name).encode()), values[0]
+            left = until - time.monotonic()
+            if left <= 0:
+                return None
+            name = names[turn % len(names)]
+            if values := self._take(name, 1, min(left, SEVERAL_KEYS_WAIT)):
+                return self._decode(_text(name).encode()), values[0]
+            turn += 1
+
+    def _settle(self, names: Iterable[str]) -> None:
+        for name in names:
+            hand = self._hand(name)
+            hand.queue.ack_all(hand)
+
+    def _hand(self, name: str) -> Hand:
+        """Return what the calling thread holds of queue ``name``."""
+        if self._pid != os.getpid():
+            self._reset()
+        hands: dict[str, Hand] = self._local.__dict__
+        hand = hands.get(name)
+        if hand is None:
+            queue = self._queues.get(name)
+            if queue is None:
+                queue = self._queues.setdefault(name, Queue(self._client, name, **self._settings))
+            hand = hands[name] = Hand(queue)
+        return hand
+
+    def _decode(self, value: bytes) -> Value:
+        return self._client.get_encoder().decode(value)
+
+    def _reset(self) -> None:
+        """Start with nothing in hand: at first, and in a forked child."""
+        self._pid = os.getpid()
+        self._local = threading.local()
+        self._queues: dict[str, Queue] = {}
+        self._keeper = Keeper(self._settings["visibility_timeout"])
+        atexit.unregister(self._at_exit)
+        atexit.register(self._at_exit)
+
+    def _at_exit(self) -> None:
+        if self._pid == os.getpid():
+            for hand in self._keeper.hands():
+                hand.close_at_exit()
+
+    def _close(self, clean: bool) -> None:
+        if self._pid == os.getpid():
+            for hand in self._keeper.hands():
+                hand.close(clean)
+            for queue in self._queues.values():
+                queue.close()
+        self._client.close()
+
+
+def _caller() -> Any:
+    """Return the frame that called into this module."""
+    frame: Any = sys._getframe()
+    while frame.f_globals is globals():
+        frame = frame.f_back
+    return frame
+
+
+def _text(name: Key) -> str:
+    if isinstance(name, memoryview | bytearray):
+        name = bytes(name)
+    return name.decode() if isinstance(name, bytes) else name

@@ -1,0 +1,164 @@
+"""The messages in hand: settled when the next is asked for, renewed until then."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+
+import redis
+
+from ackq.errors import AckqError, LeaseLost, redact
+from ackq.message import Message
+from ackq.sync.queue import Queue
+
+from .stack import Taker
+
+log = logging.getLogger("ackq.dropin")
+
+#: Seconds between two looks at whether a thread has ended, at most.
+LONGEST_TICK = 1.0
+
+
+class Hand:
+    """What one thread holds of one queue."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self.messages: Sequence[Message] = ()
+        self.finished = False
+        self._taker: Taker | None = None
+        self._renew_at = self._ends_at = 0.0
+
+    def hold(self, messages: Sequence[Message], taker: Taker) -> None:
+        """Take these in hand, in place of what was there."""
+        self._set_times()
+        self._taker, self.finished, self.messages = taker, False, messages
+
+    def finish(self) -> Sequence[Message]:
+        """Return what to settle, now that the thread asks for the next message.
+
+        Asking says that the work on the last one is done, unless the function that took it was
+        ended by an exception: then the message is left to its lease, and comes back.
+        """
+        if self.messages and not self.finished and self._taker is not None:
+            if self._taker.failed():
+                log.warning("%s: what took %s failed; it comes back when its lease ends",
+                            self.queue, _ids(self.messages))  # fmt: skip
+                self.messages = ()
+            self.finished = True
+        return self.messages
+
+    def clear(self) -> None:
+        """Forget what was settled, and say if that was refused."""
+        _tell_lost(self.queue, self.messages)
+        self.messages, self._taker = (), None
+
+    def close(self, clean: bool) -> None:
+        """Settle what is proved to be done, and let go of the rest.
+
+        Args:
+            clean: whether the caller vouches for it, if this is the caller's own hand.
+        """
+        taker, messages = self._taker, self.messages
+        if not messages or taker is None:
+            return
+        own = taker.thread is threading.current_thread()
+        if self.finished or (clean and not taker.failed() if own else taker.done()):
+            try:
+                self.queue.ack(*messages)
+            except LeaseLost:
+                pass
+            except (redis.RedisError, AckqError, OSError) as error:
+                log.warning("%s: %s could not be settled and will come back: %s",
+                            self.queue, _ids(messages), redact(str(error)))  # fmt: skip
+        if own or not taker.thread.is_alive() or taker.done():
+            self.clear()
+
+    def close_at_exit(self) -> None:
+        """Settle if every function that had to do with it has returned; see `Taker.done`."""
+        if self._taker is not None and (self.finished or self._taker.done()):
+            self.close(clean=True)
+
+    def tend(self) -> bool:
+        """Renew the leases if it is time, and return whether there is more to look after."""
+        taker, messages, now = self._taker, self.messages, time.monotonic()
+        if not messages or taker is None:
+            return False
+        if not taker.thread.is_alive():
+            self.close(clean=False)
+            return False
+        if self.finished:
+            return True
+        if taker.failed():
+            if now >= self._ends_at and self.messages is messages:
+                self.messages = ()
+        elif now >= self._renew_at:
+            self._renew(messages)
+        return True
+
+    def _renew(self, messages: Sequence[Message]) -> None:
+        try:
+            self.queue.extend(*messages)
+        except LeaseLost:
+            if self.messages is messages and not self.finished:
+                _tell_lost(self.queue, messages)
+        except (redis.RedisError, AckqError, OSError) as error:
+            log.warning("%s: a lease could not be renewed: %s", self.queue, redact(str(error)))
+            return  # and again at the next tick
+        self._set_times()
+
+    def _set_times(self) -> None:
+        now, timeout = time.monotonic(), self.queue.config.visibility_timeout
+        self._renew_at, self._ends_at = now + timeout / 3, now + timeout
+
+
+class Keeper:
+    """A daemon thread that tends every hand with something in it.
+
+    A daemon: a process that hangs as a whole, or is killed, stops renewing, and its messages
+    come back. It ends when there is nothing in hand, and starts again when there is.
+    """
+
+    def __init__(self, visibility_timeout: float) -> None:
+        self._tick = min(LONGEST_TICK, visibility_timeout / 6)
+        self._hands: set[Hand] = set()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def watch(self, hand: Hand) -> None:
+        """Look after ``hand`` for as long as there is something in it."""
+        with self._lock:
+            self._hands.add(hand)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="ackq-renew", daemon=True)
+                self._thread.start()
+
+    def hands(self) -> list[Hand]:
+        """Return the hands that are looked after now."""
+        with self._lock:
+            return list(self._hands)
+
+    def _run(self) -> None:
+        while True:
+            time.sleep(self._tick)
+            idle = [hand for hand in self.hands() if not hand.tend()]
+            with self._lock:
+                # One that was filled meanwhile stays.
+                self._hands -= {hand for hand in idle if not hand.messages}
+                if not self._hands:
+                    self._thread = None
+                    return
+
+
+def _tell_lost(queue: Queue, messages: Sequence[Message]) -> None:
+    lost = [message for message in messages if message.lease_lost]
+    if lost:
+        log.warning("%s: the lease of %s ended before its work did: it is, or will be, delivered"
+                    " again", queue, _ids(lost))  # fmt: skip
+
+
+def _ids(messages: Sequence[Message]) -> str:
+    named = ", ".join(repr(message.id) for message in messages[:3])
+    return named + (f" and {len(messages) - 3} more" if len(messages) > 3 else "")
