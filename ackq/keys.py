@@ -55,6 +55,11 @@ class QueueKeys:
         """Return the key of an idempotent push's marker."""
         return self.ready + (DEDUP + marker).encode()
 
+    def types(self) -> dict[bytes, str]:
+        """Return the type of every key that holds messages, in the order of `all`."""
+        kinds = ("list", "zset", "hash", "list", "hash", "hash", "zset", "stream")
+        return dict(zip(self.all(), kinds, strict=False))
+
     def all(self) -> tuple[bytes, ...]:
         """Return the keys in the order of the article, then of `SUFFIXES`."""
         return (

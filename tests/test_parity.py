@@ -1,4 +1,4 @@
-"""Queue and AsyncQueue are one API: same names, parameters, defaults and promises."""
+"""The two faces are one API: same names, parameters, defaults and promises."""
 
 from __future__ import annotations
 
@@ -7,8 +7,15 @@ import re
 
 import pytest
 
-from ackq import AsyncQueue, Queue
+import ackq
+import ackq.aio.client
+import ackq.sync.client
 
+#: Every blocking class with its twin.
+PAIRS = [
+    (ackq.sync.client.Client, ackq.aio.client.Client),
+    (ackq.Queue, ackq.AsyncQueue),
+]
 #: What asyncio calls otherwise.
 RENAMED = {
     "close": "aclose",
@@ -16,34 +23,43 @@ RENAMED = {
     "__exit__": "__aexit__",
     "__iter__": "__aiter__",
 }
-METHODS = sorted(name for name, value in vars(Queue).items() if inspect.isroutine(value))
+#: What needs no server, and so is not awaited on either side.
+PLAIN = {"from_url", "lease", "subscribe"}
+METHODS = [
+    pytest.param(one, twin, name, id=f"{one.__name__}.{name}")
+    for one, twin in PAIRS
+    for name, value in vars(one).items()
+    if inspect.isroutine(value) and not name.startswith("_")
+]
 
 
-def test_both_have_the_same_methods() -> None:
-    asynchronous = {name for name, value in vars(AsyncQueue).items() if inspect.isroutine(value)}
-    assert {RENAMED.get(name, name) for name in METHODS} == asynchronous
+@pytest.mark.parametrize(("one", "twin"), PAIRS)
+def test_both_have_the_same_methods(one: type, twin: type) -> None:
+    assert {RENAMED.get(name, name) for name in _routines(one)} == _routines(twin)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if not name.startswith("_")])
-def test_a_method_has_one_signature_and_one_docstring(name: str) -> None:
-    one, other = getattr(Queue, name), getattr(AsyncQueue, RENAMED.get(name, name))
-    assert _parameters(one) == _parameters(other)
-    assert inspect.getdoc(one) == inspect.getdoc(other)
-    assert inspect.getdoc(one), f"{name} has no docstring"
+@pytest.mark.parametrize(("one", "twin", "name"), METHODS)
+def test_a_method_has_one_signature_and_one_docstring(one: type, twin: type, name: str) -> None:
+    blocking, awaited = getattr(one, name), getattr(twin, RENAMED.get(name, name))
+    assert _parameters(blocking) == _parameters(awaited)
+    assert inspect.getdoc(blocking) == inspect.getdoc(awaited)
+    assert inspect.getdoc(blocking), f"{name} has no docstring"
 
 
-def test_only_the_client_differs_between_the_constructors() -> None:
-    one, other = _parameters(Queue), _parameters(AsyncQueue)
-    assert one.pop("client") != other.pop("client")
-    assert one == other
+@pytest.mark.parametrize(("one", "twin", "name"), METHODS)
+def test_what_asks_a_server_is_awaited(one: type, twin: type, name: str) -> None:
+    assert name in PLAIN or inspect.iscoroutinefunction(getattr(twin, RENAMED.get(name, name)))
 
 
-def test_every_method_of_the_async_queue_is_awaited_or_iterated() -> None:
-    plain = {"from_url", "name", "config", "lease"}
-    for name in METHODS:
-        if name.startswith("_") or name in plain:
-            continue
-        assert inspect.iscoroutinefunction(getattr(AsyncQueue, RENAMED.get(name, name))), name
+@pytest.mark.parametrize(("one", "twin"), PAIRS)
+def test_only_the_client_differs_between_the_constructors(one: type, twin: type) -> None:
+    blocking, awaited = _parameters(one), _parameters(twin)
+    assert blocking.pop("client") != awaited.pop("client")
+    assert blocking == awaited
+
+
+def _routines(cls: type) -> set[str]:
+    return {name for name, value in vars(cls).items() if inspect.isroutine(value)}
 
 
 def _parameters(function: object) -> dict[str, tuple[str, str]]:

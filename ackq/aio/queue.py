@@ -6,25 +6,20 @@ import math
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self
 
 import redis.asyncio
 
-from ackq.aio.connections import route_of
-from ackq.aio.driver import Driver
+from ackq.aio.client import Client, client_of
 from ackq.config import Confirm, QueueConfig
 from ackq.errors import AckqError
 from ackq.keys import QueueKeys
 from ackq.message import AuditReport, DeadLetter, Message, PeekedMessage, QueueStats
-from ackq.protocol import inspection, push, server, settle, take
-from ackq.protocol.connecting import bad_url, check_confirm_fits, stretch_for
+from ackq.protocol import inspection, push, settle, take
 from ackq.protocol.spec import QueueSpec
-from ackq.protocol.steps import Steps
-
-T = TypeVar("T")
 
 
-class AsyncQueue:
+class AsyncQueue(Client):
     """A reliable queue over the Redis list ``name``.
 
     Guarantee: at least once. A message that was accepted is in exactly one place (ready, in
@@ -66,13 +61,11 @@ class AsyncQueue:
         """
         keys = QueueKeys.of(name)
         config = QueueConfig(visibility_timeout, max_receives, requeue, max_body_bytes)
-        route = route_of(client, keys.ready)
-        self._spec = QueueSpec(name, keys, config, stretch_for(route.socket_timeout))
-        self._driver = Driver(route)
-        self._checked = False
+        super().__init__(client, name)
+        self._spec = QueueSpec(name, keys, config, self._stretch)
 
     @classmethod
-    def from_url(cls, url: str | None, name: str, **settings: Any) -> AsyncQueue:
+    def from_url(cls, url: str | None, name: str, **settings: Any) -> Self:
         """Return queue ``name`` on the server at ``url``, with the settings of `Queue`.
 
         Args:
@@ -84,15 +77,7 @@ class AsyncQueue:
             ConfigurationError: the URL cannot be read; the error does not show its password.
             ServerNotFound: no URL, and no redis-server is at hand.
         """
-        if url is None:
-            from ackq.embedded import shared_url
-
-            url = shared_url()
-        try:
-            client = redis.asyncio.Redis.from_url(url)
-        except ValueError as error:
-            raise bad_url(url, error) from None
-        return cls(client, name, **settings)
+        return cls(client_of(url), name, **settings)
 
     @property
     def name(self) -> str:
@@ -379,26 +364,3 @@ class AsyncQueue:
                 body goes to the dead letters, an expiry is taken away. Nothing is dropped.
         """
         return await self._run(inspection.audit(self._spec, repair))
-
-    async def aclose(self) -> None:
-        """Close the connections. The messages in hand keep their leases until these end."""
-        await self._driver.route.close()
-
-    async def __aenter__(self) -> AsyncQueue:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
-    def __repr__(self) -> str:
-        return f"<ackq.AsyncQueue {self.name!r} on {self._driver.route.address}>"
-
-    async def _run(self, steps: Steps[T]) -> T:
-        if not self._checked:
-            await self._driver.run(server.check_server(self._spec))
-            self._checked = True
-        return await self._driver.run(steps)
-
-    def _fit(self, confirm: int | Confirm | None) -> None:
-        if (checked := Confirm.of(confirm)) is not None:
-            check_confirm_fits(checked.timeout, self._driver.route.socket_timeout)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import NoReturn
 
 from redis.exceptions import (
     AskError,
@@ -19,7 +21,6 @@ from redis.exceptions import (
 )
 
 from ackq.errors import KeyTypeError, UnknownOutcome, redact
-from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Request, Steps
 
 #: Error replies that pass by themselves, such as during a failover, where READONLY comes from
@@ -90,8 +91,15 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
     raise error
 
 
-def explain_types(spec: QueueSpec, error: ResponseError) -> Steps[None]:
+def explain_types(
+    what: str, expected: Mapping[bytes, str], error: ResponseError
+) -> Steps[NoReturn]:
     """Find which key has the wrong type, and say so.
+
+    Args:
+        what: names the queue in the error.
+        expected: the keys that were passed, and their types.
+        error: what Redis replied.
 
     Raises:
         KeyTypeError: for a WRONGTYPE reply.
@@ -99,23 +107,11 @@ def explain_types(spec: QueueSpec, error: ResponseError) -> Steps[None]:
     """
     if "WRONGTYPE" not in str(error):
         raise error
-    keys = spec.keys
-    expected = {
-        keys.ready: b"list",
-        keys.backup: b"zset",
-        keys.context: b"hash",
-        keys.handoff: b"list",
-        keys.receives: b"hash",
-        keys.extended: b"hash",
-        keys.delayed: b"zset",
-        keys.dead: b"stream",
-    }
     wrong = []
     for key, kind in expected.items():
-        found = yield Request((b"TYPE", key), resend=True)
-        if found not in (kind, b"none"):
-            wrong.append(f"{key.decode()!r} is a {found.decode()}, not a {kind.decode()}")
+        found: bytes = yield Request((b"TYPE", key), resend=True)
+        if found.decode() not in (kind, "none"):
+            wrong.append(f"{key.decode()!r} is a {found.decode()}, not a {kind}")
     raise KeyTypeError(
-        f"queue {spec.name!r}: {'; '.join(wrong) or error}. Nothing was changed: rename that key"
-        " or the queue"
+        f"{what}: {'; '.join(wrong) or error}. Nothing was changed: rename that key or the queue"
     ) from error

@@ -18,7 +18,6 @@ from ackq.message import (
     QueueStats,
     text_of_key,
 )
-from ackq.protocol.errors import explain_types
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Arg, Request, Steps
 
@@ -109,7 +108,7 @@ def dead_letters(spec: QueueSpec, wanted: int) -> Steps[list[DeadLetter]]:
         try:
             entries = yield request
         except ResponseError as error:
-            yield from explain_types(spec, error)
+            yield from spec.explain(error)
         letters += [_dead_letter(entry) for entry in entries]
         if len(entries) < size:
             break
@@ -157,10 +156,10 @@ def audit(spec: QueueSpec, repair: bool) -> Steps[AuditReport]:
     """Check every record; see `ackq.Queue.audit`."""
     findings: list[AuditFinding] = []
     checked = 0
-    expected = ("list", "zset", "hash", "list", "hash", "hash", "zset", "stream")
-    keys = spec.keys.all()[:8]
+    expected = spec.keys.types()
+    keys = tuple(expected)
     rows = yield from _call(spec, "audit", keys, int(repair))
-    for key, kind, (found, expires) in zip(keys, expected, rows, strict=False):
+    for (key, kind), (found, expires) in zip(expected.items(), rows, strict=False):
         if found.decode() not in (kind, "none"):
             problem = f"a {found.decode()} where a {kind} belongs"
             findings.append(AuditFinding(problem, key.decode(), False))
@@ -222,4 +221,4 @@ def _call(spec: QueueSpec, script: str, keys: Sequence[bytes], *args: Arg) -> St
     try:
         return (yield request)
     except ResponseError as error:
-        yield from explain_types(spec, error)
+        yield from spec.explain(error)

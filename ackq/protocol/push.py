@@ -13,7 +13,6 @@ from ackq.config import Confirm, microseconds
 from ackq.errors import ConfigurationError, NotConfirmed, UnknownOutcome, UnsupportedServer
 from ackq.message import key_of_id
 from ackq.protocol.encode import Encoded, encode
-from ackq.protocol.errors import explain_types
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Arg, Request, Steps
 
@@ -108,7 +107,7 @@ def _confirmed(spec: QueueSpec, request: Request) -> Steps[Any]:
     try:
         reply = yield request
     except ResponseError as error:
-        yield from explain_types(spec, error)
+        yield from spec.explain(error)
     if request.confirm is None:
         return reply
     reply, confirmation = reply

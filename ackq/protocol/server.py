@@ -6,14 +6,13 @@ from redis.exceptions import NoPermissionError
 
 from ackq.errors import CrossSlotError, EvictionPolicyError, UnsupportedServer
 from ackq.keys import has_hash_tag
-from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Request, Steps
 
 #: The oldest Redis that has every command the scripts use.
 OLDEST = (6, 2)
 
 
-def check_server(spec: QueueSpec) -> Steps[None]:
+def check_server(name: str) -> Steps[None]:
     """Refuse a server, or a name on that server, that could lose messages.
 
     A user that may not read INFO is let through: it cannot be known then.
@@ -40,8 +39,8 @@ def check_server(spec: QueueSpec) -> Steps[None]:
             " without an error. Run CONFIG SET maxmemory-policy noeviction (or a volatile-*"
             " policy), and set it in redis.conf. Nothing was sent"
         )
-    if info.get("redis_mode") == "cluster" and not has_hash_tag(spec.name):
+    if info.get("redis_mode") == "cluster" and not has_hash_tag(name):
         raise CrossSlotError(
-            f"queue {spec.name!r} is on a cluster, where all keys of a queue must share a slot:"
-            f" name it {'{' + spec.name + '}'!r}. Nothing was sent"
+            f"{name!r} is on a cluster, where all keys of a queue must share a slot:"
+            f" name it {'{' + name + '}'!r}. Nothing was sent"
         )

@@ -11,7 +11,6 @@ from ackq import scripts
 from ackq.config import Confirm, microseconds
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.message import Message
-from ackq.protocol.errors import explain_types
 from ackq.protocol.push import LATEST, check_confirmed, require_confirmable
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Arg, Request, Steps
@@ -167,7 +166,7 @@ def _send(spec: QueueSpec, request: Request) -> Steps:  # type: ignore[type-arg]
     try:
         return (yield request)
     except ResponseError as error:
-        yield from explain_types(spec, error)
+        yield from spec.explain(error)
 
 
 def _chunks(spec: QueueSpec, messages: Sequence[Message]) -> Iterable[Sequence[Message]]:

@@ -13,7 +13,6 @@ from ackq import scripts
 from ackq.config import microseconds
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.message import Message
-from ackq.protocol.errors import explain_types
 from ackq.protocol.settle import CHUNK, JITTER, ack, check_own, group, mark_lost
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Clock, Request, Sleep, Steps
@@ -81,7 +80,7 @@ def _take(
     try:
         reply: Sequence[Any] = yield request
     except ResponseError as error:
-        yield from explain_types(spec, error)
+        yield from spec.explain(error)
     except UnknownOutcome:
         # The acks are fenced, so they can be sent again by themselves; what the lost call may
         # have leased comes back after its timeout.
@@ -129,7 +128,7 @@ def _wait(spec: QueueSpec, reply: Sequence[Any], patience: float) -> Steps[None]
     except ResponseError as error:
         # A failover or a resharding unblocks waiters with an error; the next pop finds its way.
         if not str(error).startswith("UNBLOCKED"):
-            yield from explain_types(spec, error)
+            yield from spec.explain(error)
 
 
 def _as_messages(acked: Iterable[Message] | Message) -> Sequence[Message]:

@@ -1,0 +1,73 @@
+"""What every asyncio class of ackq has: connections of its own, and a driver to run them."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self, TypeVar
+
+import redis.asyncio
+
+from ackq.aio.connections import route_of
+from ackq.aio.driver import Driver
+from ackq.config import Confirm
+from ackq.protocol.connecting import bad_url, check_confirm_fits, stretch_for
+from ackq.protocol.server import check_server
+from ackq.protocol.steps import Steps
+
+T = TypeVar("T")
+
+
+class Client:
+    """Runs operations on the server that holds ``key``, which names what is stored there."""
+
+    def __init__(self, client: redis.asyncio.Redis | redis.asyncio.RedisCluster, key: str) -> None:
+        route = route_of(client, key.encode())
+        self._key = key
+        self._driver = Driver(route)
+        self._stretch = stretch_for(route.socket_timeout)
+        self._checked = False
+
+    async def aclose(self) -> None:
+        """Close the connections. The messages in hand keep their leases until these end."""
+        await self._driver.route.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<ackq.{type(self).__name__} {self._key!r} on {self._driver.route.address}>"
+
+    async def _run(self, steps: Steps[T]) -> T:
+        if not self._checked:
+            await self._driver.run(check_server(self._key))
+            self._checked = True
+        return await self._driver.run(steps)
+
+    def _fit(self, confirm: int | Confirm | None) -> None:
+        if (checked := Confirm.of(confirm)) is not None:
+            check_confirm_fits(checked.timeout, self._driver.route.socket_timeout)
+
+
+def client_of(url: str | None) -> redis.asyncio.Redis:
+    """Return a client for ``url``; None starts, or finds, the embedded server.
+
+    Raises:
+        ConfigurationError: the URL cannot be read; the error does not show its password.
+        ServerNotFound: no URL, and no redis-server is at hand.
+    """
+    if url is None:
+        from ackq.embedded import shared_url
+
+        url = shared_url()
+    try:
+        return redis.asyncio.Redis.from_url(url)
+    except ValueError as error:
+        raise bad_url(url, error) from None
