@@ -28,11 +28,14 @@ class Script:
 
 @cache
 def load(name: str) -> Script:
-    """Return the script ``lua/<name>.lua``, read once per process."""
+    """Return the script ``lua/<name>.lua``, such as "pop" or "rsmq/send", read once."""
     text = (directory() / f"{name}.lua").read_bytes()
     return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
 
 
 def names() -> list[str]:
     """Return the names of all scripts, sorted."""
-    return sorted(path.stem for path in directory().glob("*.lua"))
+    root = directory()
+    return sorted(
+        path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.lua")
+    )
