@@ -82,11 +82,12 @@ class Redis:
             "max_receives": max_receives,
             "max_body_bytes": MAX_BODY_BYTES,
         }
+        self._at_exit_too = False
         self._reset()
 
     def lpush(self, name: Key, *values: Any) -> int:
         """Push onto the list and return its length: the client's own LPUSH."""
-        length: int = self._client.lpush(name, *values)  # type: ignore[arg-type, assignment]
+        length: int = self._client.lpush(name, *values)  # type: ignore[arg-type]
         return length
 
     def rpop(self, name: Key, count: int | None = None) -> Value:
@@ -139,7 +140,7 @@ class Redis:
         if len(names) > 1:
             return self._take_from_several(names, patience)
         values = self._take(names[0], 1, patience)
-        return (self._decode(_text(names[0]).encode()), values[0]) if values else None
+        return self._pair(names[0], values) if values else None
 
     def llen(self, name: Key) -> int:
         """Count what `rpop` would take: the list, and what came back. One round trip."""
@@ -176,9 +177,16 @@ class Redis:
         # What cannot be decoded raises here, is not in hand, and comes back.
         values = [self._decode(message.body) for message in messages]
         if messages:
-            hand.hold(messages, Taker(_caller()))
-            self._keeper.watch(hand)
+            self._watch(hand, messages)
         return values
+
+    def _watch(self, hand: Hand, messages: Sequence[Message]) -> None:
+        if not self._at_exit_too:
+            atexit.register(self._at_exit)
+            self._at_exit_too = True
+        # With our own frames: a Ctrl-C before the caller has the message must not settle it.
+        hand.hold(messages, Taker(sys._getframe(1)))
+        self._keeper.watch(hand)
 
     def _fill_up(self, queue: Queue, messages: list[Message], wanted: int) -> None:
         """Take more where one call was too small, as RPOP with a count is never cut short."""
@@ -192,28 +200,28 @@ class Redis:
                 return  # the caller must get what was taken; the next call meets the error
             messages += last
 
-    def _take_from_several(
-        self, names: list[Key], patience: float
-    ) -> tuple[Value, Value] | None:
+    def _take_from_several(self, names: list[Key], patience: float) -> tuple[Value, Value] | None:
         # Settled before anything is taken: a message that was taken must be returned.
         self._settle([_text(name) for name in names[1:]])
         until, turn = time.monotonic() + patience, 0
         while True:
             for name in names:
                 if values := self._take(name, 1):
-                    return self._decode(_text(name).encode()), values[0]
+                    return self._pair(name, values)
             left = until - time.monotonic()
             if left <= 0:
                 return None
             name = names[turn % len(names)]
             if values := self._take(name, 1, min(left, SEVERAL_KEYS_WAIT)):
-                return self._decode(_text(name).encode()), values[0]
+                return self._pair(name, values)
             turn += 1
+
+    def _pair(self, name: Key, values: list[Value]) -> tuple[Value, Value]:
+        return self._decode(_text(name).encode()), values[0]
 
     def _settle(self, names: Iterable[str]) -> None:
         for name in names:
-            hand = self._hand(name)
-            hand.queue.ack_all(hand)
+            self._hand(name).settle()
 
     def _hand(self, name: str) -> Hand:
         """Return what the calling thread holds of queue ``name``."""
@@ -237,8 +245,6 @@ class Redis:
         self._local = threading.local()
         self._queues: dict[str, Queue] = {}
         self._keeper = Keeper(self._settings["visibility_timeout"])
-        atexit.unregister(self._at_exit)
-        atexit.register(self._at_exit)
 
     def _at_exit(self) -> None:
         if self._pid == os.getpid():
@@ -251,15 +257,9 @@ class Redis:
                 hand.close(clean)
             for queue in self._queues.values():
                 queue.close()
+        atexit.unregister(self._at_exit)
+        self._at_exit_too = False
         self._client.close()
-
-
-def _caller() -> Any:
-    """Return the frame that called into this module."""
-    frame: Any = sys._getframe()
-    while frame.f_globals is globals():
-        frame = frame.f_back
-    return frame
 
 
 def _text(name: Key) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 import time
@@ -49,6 +50,13 @@ class Hand:
                 self.messages = ()
             self.finished = True
         return self.messages
+
+    def settle(self) -> None:
+        """Settle what `finish` returns, without taking anything."""
+        if messages := self.finish():
+            with contextlib.suppress(LeaseLost):
+                self.queue.ack(*messages)
+        self.clear()
 
     def clear(self) -> None:
         """Forget what was settled, and say if that was refused."""
