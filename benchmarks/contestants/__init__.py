@@ -1,0 +1,1 @@
+"""One adapter for each way to push, take and settle messages."""
