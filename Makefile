@@ -1,6 +1,8 @@
 # Everything happens in .venv. Needed: Python 3.11 or later, pip, make.
 PYTHON ?= python3
 BIN := .venv/bin
+# Most tests wait for a server, so there may be more of them than processors.
+WORKERS ?= 4
 
 .PHONY: help demo test test-core lint clean
 
@@ -15,10 +17,10 @@ demo: .venv/installed
 	$(BIN)/ackq demo
 
 test: .venv/installed
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(WORKERS)
 
 test-core: .venv/installed
-	$(BIN)/pytest -m "not spark"
+	$(BIN)/pytest -n $(WORKERS) -m "not spark"
 
 lint: .venv/linters
 	$(BIN)/ruff check .
