@@ -1,0 +1,232 @@
+"""What the processes of these tests do. Each function runs in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import redis
+
+import ackq
+
+#: Seconds that a delivery lasts in `produce` and `consume`.
+LEASE = 0.5
+
+
+class Log:
+    """Events, one JSON line each, written at once, so that a killed process has told all."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def write(self, **event: Any) -> None:
+        os.write(self._file, json.dumps(event).encode() + b"\n")
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """Return the events of a log; a line that a crash cut short is left out."""
+    events = []
+    for line in path.read_text().splitlines() if path.exists() else ():
+        try:
+            events.append(json.loads(line))
+        except ValueError:
+            continue
+    return events
+
+
+# --- one that kills itself ----------------------------------------------------------
+
+
+class Boundaries:
+    """Counts the instants around each request, and kills this process at one of them."""
+
+    fatal = 0  #: 1 is the instant before the first request; 0: never
+    armed = False
+    passed = 0
+
+    @classmethod
+    def cross(cls) -> None:
+        if cls.armed:
+            cls.passed += 1
+            if cls.passed == cls.fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class MortalConnection(redis.Connection):
+    """Crosses a boundary before it sends, after it has sent, and after it has read."""
+
+    def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        Boundaries.cross()
+        super().send_packed_command(command, check_health=check_health)  # type: ignore[no-untyped-call]
+        Boundaries.cross()
+
+    def read_response(self, *args: Any, **kwargs: Any) -> Any:
+        reply = super().read_response(*args, **kwargs)
+        Boundaries.cross()
+        return reply
+
+
+def take_two_then_settle(url: str, name: str, log: Path, fatal: int, lease: float) -> None:
+    """Wait for a message, take it, ack it, fuse the ack of the next one, then pop again."""
+    pool = redis.ConnectionPool.from_url(url, connection_class=MortalConnection)
+    queue = ackq.Queue(redis.Redis(connection_pool=pool), name, visibility_timeout=lease)
+    journal = Log(log)
+    queue.stats()
+    Boundaries.armed, Boundaries.fatal = True, fatal
+    first = queue.pop(timeout=20)
+    assert first is not None
+    queue.ack(first)
+    journal.write(acked=first.id)
+    second = queue.pop()
+    assert second is not None
+    queue.pop(ack=[second])
+    journal.write(acked=second.id)
+
+
+# --- one that waits -----------------------------------------------------------------
+
+
+def wait_for_one(url: str, name: str, log: Path) -> None:
+    """Take one message, however long it takes, and say so."""
+    message = ackq.Queue.from_url(url, name).pop(timeout=60)
+    Log(log).write(got=message.id if message else None)
+
+
+# --- the campaign -------------------------------------------------------------------
+
+
+def body_of(message_id: str) -> bytes:
+    """Return the one body that a message with this id may have."""
+    size = random.Random(message_id).randrange(400)
+    return b'{"id":"%s","pad":"%s"}' % (message_id.encode(), b"x" * size)
+
+
+def produce(url: str, name: str, log: Path, label: str, stop: Path) -> None:
+    """Push until ``stop`` exists."""
+    queue = ackq.Queue.from_url(url, name)
+    journal = Log(log)
+    number = 0
+    while not stop.exists():
+        number += 1
+        message_id = f"{label}-{number}"
+        journal.write(kind="push", id=message_id, state="invoked", end=time.monotonic())
+        state = _outcome(lambda each=message_id: queue.push(body_of(each)) and "ok")  # type: ignore[misc]
+        journal.write(kind="push", id=message_id, state=state, end=time.monotonic())
+        time.sleep(0.004)
+
+
+def consume(url: str, name: str, log: Path, label: str, stop: Path, threads: int) -> None:
+    """Take, handle and settle until ``stop`` exists, some of it too late."""
+    queue = ackq.Queue.from_url(url, name, visibility_timeout=LEASE)
+    journal = Log(log)
+
+    def run(number: int) -> None:
+        consumer = Consumer(queue, journal, f"{label}.{number}")
+        while not stop.exists():
+            consumer.work()
+
+    workers = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+
+
+class Consumer:
+    """One thread that takes messages and settles each in a way drawn at random."""
+
+    def __init__(self, queue: ackq.Queue, journal: Log, label: str) -> None:
+        self._queue = queue
+        self._journal = journal
+        self._label = label
+        self._random = random.Random(label)
+        self._deliveries = 0
+        self._finished: list[tuple[ackq.Message, str]] = []
+
+    def work(self) -> None:
+        """Take a few messages and settle them."""
+        for message, token in self._take():
+            draw = self._random.random()
+            if draw < 0.3:
+                time.sleep(LEASE * self._random.uniform(0.7, 2.7))
+            if draw < 0.15 and self._settle("extend", message, token) != "ok":
+                continue
+            verb = self._random.choices(["ack", "nack", "release", "fused"], [70, 8, 4, 18])[0]
+            if verb == "fused":
+                self._finished.append((message, token))
+            else:
+                self._settle(verb, message, token)
+            if verb == "ack" and self._random.random() < 0.1:
+                self._settle("ack", message, token)  # as a caller would that is not sure
+
+    def _take(self) -> list[tuple[ackq.Message, str]]:
+        finished, self._finished = self._finished, []
+        begin = time.monotonic()
+        for message, token in finished:
+            self._write("ack", message, token, "invoked", begin)
+        taken: list[ackq.Message] = []
+        wanted = self._random.choice([1, 1, 3])
+        acked = [message for message, _ in finished]
+
+        def take() -> str:
+            taken.extend(self._queue.pop_many(wanted, timeout=0.3, ack=acked))
+            return "unknown"  # settled or settled before: a fused ack does not tell
+
+        state = _outcome(take)
+        for message, token in finished:
+            self._write("ack", message, token, "refused" if message.lease_lost else state, begin)
+        delivered = []
+        for message in taken:
+            self._deliveries += 1
+            token = f"{self._label}/{self._deliveries}"
+            self._journal.write(
+                kind="deliver", id=message.id, token=token, receipt=message.receipt,
+                count=message.receive_count, body=message.body.decode("latin-1"),
+                begin=begin, end=time.monotonic(),
+            )  # fmt: skip
+            delivered.append((message, token))
+        return delivered
+
+    def _settle(self, verb: str, message: ackq.Message, token: str) -> str:
+        begin = time.monotonic()
+        self._write(verb, message, token, "invoked", begin)
+        operations: dict[str, Callable[[], int]] = {
+            "ack": lambda: self._queue.ack(message),
+            "nack": lambda: self._queue.nack(message, delay=self._random.choice([0, 0.1])),
+            "release": lambda: self._queue.release(message),
+            "extend": lambda: self._queue.extend(message, timeout=LEASE),
+        }
+        state = _outcome(lambda: "ok" if operations[verb]() else "gone")
+        self._write(verb, message, token, state, begin)
+        return state
+
+    def _write(
+        self, verb: str, message: ackq.Message, token: str, state: str, begin: float
+    ) -> None:
+        self._journal.write(
+            kind=verb, id=message.id, token=token, state=state, begin=begin, end=time.monotonic()
+        )
+
+
+def _outcome(operation: Callable[[], str]) -> str:
+    """Return how it went: what it returns, or refused, unknown or fail (surely not applied)."""
+    try:
+        return operation()
+    except ackq.LeaseLost:
+        return "refused"
+    except ackq.UnknownOutcome:
+        return "unknown"
+    except redis.ResponseError:
+        time.sleep(0.02)
+        return "fail"
+    except redis.RedisError:
+        # It may be that nothing was ever sent; or a settle was, again and again.
+        time.sleep(0.02)
+        return "unknown"
