@@ -1,0 +1,276 @@
+"""The key space of one queue: set by hand, changed by raw script calls, compared as values."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from redis.exceptions import NoScriptError
+
+from tests.scripts.headers import parse, read
+
+#: Two instants that no clock will reach while the suite runs, in µs since the epoch.
+PAST = 1_000_000
+FUTURE = 4_000_000_000_000_000
+#: What a frozen script takes for the present.
+NOW = 1_700_000_000_000_000
+SECOND = 1_000_000
+MIB = 1024 * 1024
+
+Value = bytes | str | int | float
+Group = Sequence[Value]
+
+
+def body(id: str, padding: int = 0) -> bytes:
+    """Return a message as ackq's own producers write it, longer by ``padding`` bytes."""
+    rest = b',"x":"%s"' % (b"x" * (padding - 7)) if padding else b""
+    return b'{"id":"%s"%s}' % (id.encode(), rest)
+
+
+@dataclass(frozen=True)
+class Popped:
+    """The reply of pop by the names in its header."""
+
+    status: str
+    refused: list[int]
+    deadline: int = 0
+    counts: list[int] = field(default_factory=list)
+    messages: list[tuple[bytes, bytes]] = field(default_factory=list)
+    wait: int | None = None
+
+    @classmethod
+    def of(cls, reply: list[Any]) -> Popped:
+        status = reply[0].decode()
+        if status != "ok":
+            return cls(status, reply[1], wait=reply[2] if status == "empty" else None)
+        pairs = list(zip(reply[4::2], reply[5::2], strict=True))
+        counts = reply[3] + [1] * (len(pairs) - len(reply[3]))
+        return cls(status, reply[1], reply[2], counts, pairs)
+
+    @property
+    def keys(self) -> list[bytes]:
+        return [key for key, _ in self.messages]
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [body for _, body in self.messages]
+
+
+class Space:
+    """The keys of queue ``name``, and the scripts of ``directory`` called on them."""
+
+    def __init__(self, client: Any, name: str, directory: Path, now: int | None = None) -> None:
+        self.client = client
+        self.name = name
+        self.directory = directory
+        self._now = now
+
+    def frozen(self, now: int = NOW) -> Space:
+        """Return the same keys, with scripts for which it is always ``now``.
+
+        Only so can a test stand on the very microsecond at which a lease ends.
+        """
+        return Space(self.client, self.name, self.directory, now)
+
+    def now(self) -> int:
+        """Return the server's time in µs."""
+        seconds, microseconds = self.client.time()
+        return int(seconds) * SECOND + int(microseconds)
+
+    def key(self, suffix: str) -> bytes:
+        """Return the name of a key."""
+        return (self.name + suffix).encode()
+
+    # Calls.
+
+    def call(self, script: str, *args: Value) -> Any:
+        """Call a script by EVALSHA, with the keys that its header names."""
+        text = read(self.directory, script)
+        keys = [self.key(slot.suffix) for slot in parse(text).keys]
+        if self._now is not None:
+            assert text.count("redis.call('TIME')") == 1, "a script reads the clock once"
+            clock = f"{{'{self._now // SECOND}', '{self._now % SECOND}'}}"
+            text = text.replace("redis.call('TIME')", clock)
+        sha = hashlib.sha1(text.encode()).hexdigest()
+        try:
+            return self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)
+        except NoScriptError:
+            self.client.script_load(text)
+            return self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)
+
+    def pop(
+        self,
+        wanted: Value = 1,
+        *,
+        timeout: Value = 30 * SECOND,
+        jitter: Value = 0,
+        max_receives: Value = 0,
+        max_body: Value = MIB,
+        requeue: str = "front",
+        settled: Iterable[Group] = (),
+    ) -> Popped:
+        """Pop; ``settled`` are groups of a receipt and its lease keys."""
+        reply = self.call(
+            "pop", wanted, timeout, jitter, max_receives, max_body, requeue, *flat(settled)
+        )
+        return Popped.of(reply)
+
+    def ack(self, *groups: Group) -> list[int]:
+        """Ack groups of a receipt and its lease keys."""
+        reply: list[int] = self.call("ack", *flat(groups))
+        return reply
+
+    def nack(self, *groups: Group, charge: Value = 1, max_receives: Value = 0) -> list[int]:
+        """Nack groups of a receipt, a delay and the lease keys."""
+        reply: list[int] = self.call("nack", charge, max_receives, *flat(groups, heads=2))
+        return reply
+
+    def reject(self, *groups: Group, reason: str = "bad") -> list[int]:
+        """Reject groups of a receipt and its lease keys."""
+        reply: list[int] = self.call("reject", reason, *flat(groups))
+        return reply
+
+    def extend(self, *groups: Group, timeout: Value = 30 * SECOND, jitter: Value = 0) -> list[int]:
+        """Extend groups of a receipt and its lease keys."""
+        reply: list[int] = self.call("extend", timeout, jitter, *flat(groups))
+        return reply
+
+    # What a test begins with.
+
+    def push(self, *bodies: bytes) -> None:
+        """Push as any producer does; the first is taken first."""
+        self.client.lpush(self.name, *bodies)
+
+    def hand_over(self, *bodies: bytes) -> None:
+        """Put on the hand-off list what BLMOVE puts there; the first is taken first."""
+        self.client.lpush(self.key("HANDOFF"), *bodies)
+
+    def lease(
+        self,
+        key: str | bytes,
+        body_: bytes | None = None,
+        deadline: float = FUTURE,
+        count: int | None = None,
+        extended: str | None = None,
+    ) -> None:
+        """Put a message in flight; a body that is not given is made from the key."""
+        self._record("BACKUP", key, body_, deadline, count)
+        if extended is not None:
+            self.client.hset(self.key("EXTENDED"), key, extended)
+
+    def delay(
+        self,
+        key: str | bytes,
+        body_: bytes | None = None,
+        due: float = FUTURE,
+        count: int | None = None,
+    ) -> None:
+        """Put a message among the delayed."""
+        self._record("DELAYED", key, body_, due, count)
+
+    def _record(
+        self,
+        zset: str,
+        key: str | bytes,
+        body_: bytes | None,
+        score: float,
+        count: int | None,
+    ) -> None:
+        raw = key.encode() if isinstance(key, str) else key
+        self.client.zadd(self.key(zset), {raw: score})
+        self.client.hset(self.key("CONTEXT"), raw, b'{"id":"%s"}' % raw if body_ is None else body_)
+        if count is not None:
+            self.client.hset(self.key("RECEIVES"), raw, count)
+
+    def die(self, key: str | bytes, body_: bytes, reason: str = "max receives") -> str:
+        """Add a dead letter and return its stream id."""
+        fields = {"key": key, "body": body_, "reason": reason, "count": 3, "time": PAST}
+        entry: bytes = self.client.xadd(self.key("DEAD"), fields)
+        return entry.decode()
+
+    # What it compares.
+
+    def dump(self) -> dict[str, Any]:
+        """Return every key that begins with the queue's name, by suffix, as a Python value.
+
+        "EXPIRES" lists the suffixes of keys that have a time to live.
+        """
+        found: dict[str, Any] = {}
+        expiring = []
+        for key in sorted(self.client.keys(f"{self.name}*")):
+            suffix = key.decode().removeprefix(self.name)
+            found[suffix] = self._value(key)
+            if self.client.pttl(key) >= 0:
+                expiring.append(suffix)
+        return {**found, "EXPIRES": expiring} if expiring else found
+
+    def _value(self, key: bytes) -> Any:
+        kind = self.client.type(key)
+        if kind == b"list":
+            return self.client.lrange(key, 0, -1)
+        if kind == b"zset":
+            pairs = self.client.execute_command("ZRANGE", key, 0, -1, "WITHSCORES")
+            return dict(pairs if pairs and isinstance(pairs[0], list | tuple) else chunked(pairs))
+        if kind == b"hash":
+            return self.client.hgetall(key)
+        if kind == b"stream":
+            return self.client.xrange(key)
+        if kind == b"set":
+            return self.client.smembers(key)
+        return self.client.get(key)
+
+    @property
+    def ready(self) -> list[bytes]:
+        """The ready list, what is taken first at the front."""
+        return list(reversed(self.client.lrange(self.name, 0, -1)))
+
+    @property
+    def leases(self) -> dict[bytes, int]:
+        return self._scores("BACKUP")
+
+    @property
+    def delayed(self) -> dict[bytes, int]:
+        return self._scores("DELAYED")
+
+    def _scores(self, suffix: str) -> dict[bytes, int]:
+        pairs = self.client.zrange(self.key(suffix), 0, -1, withscores=True)
+        return {key: int(score) for key, score in pairs}
+
+    @property
+    def bodies(self) -> dict[bytes, bytes]:
+        found: dict[bytes, bytes] = self.client.hgetall(self.key("CONTEXT"))
+        return found
+
+    @property
+    def receives(self) -> dict[bytes, int]:
+        found = self.client.hgetall(self.key("RECEIVES"))
+        return {key: int(count) for key, count in found.items()}
+
+    @property
+    def extended(self) -> dict[bytes, bytes]:
+        found: dict[bytes, bytes] = self.client.hgetall(self.key("EXTENDED"))
+        return found
+
+    @property
+    def dead(self) -> list[tuple[bytes, bytes, str, int]]:
+        """Key, body, reason and count of the dead letters, oldest first."""
+        return [
+            (letter[b"key"], letter[b"body"], letter[b"reason"].decode(), int(letter[b"count"]))
+            for _, letter in self.client.xrange(self.key("DEAD"))
+        ]
+
+
+def chunked(values: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return the values in pairs."""
+    return list(zip(values[::2], values[1::2], strict=True))
+
+
+def flat(groups: Iterable[Group], heads: int = 1) -> list[Value]:
+    """Return groups as scripts take them: the heads, the number of keys, the keys."""
+    args: list[Value] = []
+    for group in groups:
+        args += [*group[:heads], len(group) - heads, *group[heads:]]
+    return args

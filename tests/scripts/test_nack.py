@@ -1,0 +1,187 @@
+"""nack: give messages back; with a charge of 0 it is a release."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scripts.space import FUTURE, NOW, PAST, SECOND, Space, body
+
+
+def test_a_nack_moves_the_lease_to_the_delayed_and_keeps_key_and_body(space: Space) -> None:
+    space.lease("a", b"\xff not its id", deadline=FUTURE, extended=f"7:{FUTURE}")
+    assert space.frozen().nack((FUTURE, 5 * SECOND, "a")) == [1]
+    assert space.dump() == {
+        "CONTEXT": {b"a": b"\xff not its id"},
+        "DELAYED": {b"a": NOW + 5 * SECOND},
+        "RECEIVES": {b"a": b"1"},
+    }
+
+
+def test_a_nacked_message_is_received_once_more_when_it_is_due(space: Space) -> None:
+    space.push(body("a"))
+    popped = space.frozen(NOW).pop()
+    space.frozen(NOW).nack((popped.deadline, 5, "a"))
+    assert space.frozen(NOW + 4).pop().status == "empty"
+    assert space.frozen(NOW + 5).pop().counts == [2]
+
+
+def test_a_nack_without_delay_makes_the_message_ready_at_once(space: Space) -> None:
+    space.lease("a")
+    space.frozen().nack((FUTURE, 0, "a"))
+    assert space.delayed == {b"a": NOW}
+    assert space.frozen().pop().keys == [b"a"]
+
+
+def test_a_nack_takes_its_time_from_the_server(space: Space) -> None:
+    space.lease("a")
+    before = space.now()
+    space.nack((FUTURE, SECOND, "a"))
+    assert before <= space.delayed[b"a"] - SECOND <= space.now()
+
+
+def test_a_delay_ends_before_scores_lose_their_exactness(space: Space) -> None:
+    space.lease("a")
+    space.nack((FUTURE, 2**53 - 1, "a"))
+    assert space.delayed == {b"a": 2**53 - 1}
+
+
+def test_a_stale_receipt_cannot_nack_a_message_that_another_consumer_holds(space: Space) -> None:
+    space.push(body("a"))
+    stale = space.pop(timeout=1)
+    space.pop()
+    before = space.dump()
+    assert space.nack((stale.deadline, 0, "a")) == [0, 1]
+    assert space.nack((stale.deadline, -1, "a")) == [0, 1]
+    assert space.nack((stale.deadline, 0, "a"), charge=0) == [0, 1]
+    assert space.nack((stale.deadline, 0, "a"), max_receives=1) == [0, 1]
+    assert space.dump() == before
+
+
+def test_a_resent_nack_is_no_error(space: Space) -> None:
+    space.lease("a")
+    assert space.nack((FUTURE, SECOND, "a")) == [1]
+    before = space.dump()
+    assert space.nack((FUTURE, SECOND, "a")) == [0]
+    assert space.dump() == before
+
+
+def test_a_nack_of_a_settled_message_does_not_revive_it(space: Space) -> None:
+    space.lease("a")
+    space.ack((FUTURE, "a"))
+    assert space.nack((FUTURE, 0, "a")) == [0]
+    assert space.dump() == {}
+
+
+def test_a_message_that_is_named_twice_is_given_back_once(space: Space) -> None:
+    space.lease("a")
+    assert space.nack((FUTURE, -1, "a", "a"), (FUTURE, -1, "a")) == [1]
+    assert space.ready == [body("a")]
+    assert space.receives == {b"a": 1}
+
+
+def test_the_old_receipt_nacks_an_extended_lease(space: Space) -> None:
+    space.lease("a", extended=f"7:{FUTURE}")
+    assert space.nack((7, 0, "a")) == [1]
+    assert space.extended == {}
+
+
+def test_an_extension_does_not_come_back_with_the_message(space: Space) -> None:
+    space.lease("a", deadline=NOW + 5, extended=f"7:{NOW + 5}")
+    space.frozen().nack((7, 0, "a"))
+    space.frozen().pop(timeout=5)  # gives the very deadline that the note spoke of
+    assert space.ack((7, "a")) == [0, 1]
+
+
+def test_positions_and_delays_are_those_of_the_groups(space: Space) -> None:
+    for key in ("a", "b", "c"):
+        space.lease(key)
+    assert space.frozen().nack((FUTURE, 5, "a"), (7, 6, "b"), (FUTURE, 8, "gone", "c")) == [2, 2]
+    assert space.delayed == {b"a": NOW + 5, b"c": NOW + 8}
+    assert space.leases == {b"b": FUTURE}
+
+
+def test_a_release_does_not_count(space: Space) -> None:
+    space.push(body("a"))
+    for _ in range(3):
+        popped = space.frozen().pop(max_receives=1)
+        assert popped.counts == [1]
+        assert space.frozen().nack((popped.deadline, 0, "a"), charge=0, max_receives=1) == [1]
+        assert space.receives == {}
+
+
+def test_a_release_takes_only_its_own_receive_back(space: Space) -> None:
+    space.lease("a", count=3)
+    space.nack((FUTURE, 0, "a"), charge=0)
+    assert space.receives == {b"a": 2}
+    assert space.pop().counts == [3]
+
+
+def test_a_nack_at_the_maximum_is_death(space: Space) -> None:
+    space.lease("a", count=2)
+    space.lease("b", count=3, extended=f"7:{FUTURE}")
+    assert space.nack((FUTURE, 0, "a", "b"), max_receives=3) == [2]
+    assert space.dead == [(b"b", body("b"), "max receives", 3)]
+    assert space.bodies == {b"a": body("a")}
+    assert space.receives == {b"a": 2}
+    assert (space.leases, space.extended, list(space.delayed)) == ({}, {}, [b"a"])
+
+
+def test_a_first_receive_can_be_the_last(space: Space) -> None:
+    space.lease("a")
+    assert space.nack((FUTURE, -1, "a"), max_receives=1) == [1]
+    assert space.dead == [(b"a", body("a"), "max receives", 1)]
+    assert space.dump().keys() == {"DEAD"}
+
+
+def test_a_release_at_the_maximum_is_no_death(space: Space) -> None:
+    space.lease("a", count=3)
+    assert space.nack((FUTURE, 0, "a"), charge=0, max_receives=3) == [1]
+    assert space.dead == []
+    assert space.pop(max_receives=3).counts == [3]
+
+
+def test_a_delay_of_minus_one_pushes_to_the_back_of_the_list(space: Space) -> None:
+    space.push(body("first"), body("second"))
+    space.lease("a", extended=f"7:{FUTURE}")
+    assert space.nack((FUTURE, -1, "a")) == [1]
+    assert space.dump() == {
+        "": [body("a"), body("second"), body("first")],
+        "RECEIVES": {b"a": b"1"},
+    }
+    assert space.pop(3).counts == [1, 1, 2]
+
+
+def test_no_count_follows_a_derived_key_to_the_list(space: Space) -> None:
+    space.lease(b"\x001:0001", b"no id", count=3)
+    assert space.nack((FUTURE, -1, b"\x001:0001")) == [1]
+    assert space.dump() == {"": [b"no id"]}
+
+
+def test_a_derived_key_keeps_its_count_among_the_delayed(space: Space) -> None:
+    space.lease(b"\x001:0001", b"no id", count=3)
+    space.nack((FUTURE, 0, b"\x001:0001"))
+    popped = space.pop()
+    assert (popped.keys, popped.counts) == ([b"\x001:0001"], [4])
+
+
+@pytest.mark.parametrize("delay", [0, -1])
+def test_a_lease_without_a_body_goes_to_the_dead_letters(space: Space, delay: int) -> None:
+    space.client.zadd(space.key("BACKUP"), {"gone": FUTURE})
+    assert space.nack((FUTURE, delay, "gone")) == [1]
+    assert space.dead == [(b"gone", b"", "body missing", 1)]
+    assert space.dump().keys() == {"DEAD"}
+
+
+def test_a_dead_letter_says_when_it_died(space: Space) -> None:
+    space.lease("a")
+    space.frozen().nack((FUTURE, 0, "a"), max_receives=1)
+    [(_, letter)] = space.dump()["DEAD"]
+    assert letter[b"time"] == b"%d" % NOW
+
+
+@pytest.mark.xfail(strict=True, reason="a count that is no number fails between ZREM and ZADD")
+def test_a_count_that_is_no_number_cannot_lose_the_message(space: Space) -> None:
+    space.lease("a", deadline=PAST)
+    space.client.hset(space.key("RECEIVES"), "a", "many")
+    assert space.nack((PAST, 0, "a"), max_receives=3) == [1]
+    assert space.pop().keys == [b"a"]
