@@ -1,0 +1,102 @@
+"""peek: look without taking."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.scripts.space import FUTURE, MIB, NOW, PAST, Space, body
+
+Row = tuple[bytes, bytes, bytes, int, bytes]
+
+
+def peek(space: Space, state: str = "ready", offset: int = 0, wanted: int = 1000) -> list[Row]:
+    reply = space.call("peek", state, offset, wanted)
+    return [tuple(reply[at : at + 5]) for at in range(0, len(reply), 5)]
+
+
+@pytest.fixture
+def full(space: Space) -> Space:
+    """A queue with two messages in every place, at the instant NOW."""
+    space.push(body("listed-1"), body("listed-2"))
+    space.hand_over(body("handed-1"), body("handed-2"))
+    space.lease("expired-1", deadline=PAST)
+    space.lease("expired-2", deadline=NOW, count=4)
+    space.lease("running-1", deadline=NOW + 1)
+    space.lease("running-2", deadline=FUTURE, count=2)
+    space.delay("due-1", due=PAST)
+    space.delay("due-2", due=NOW, count=3)
+    space.delay("delayed-1", due=NOW + 1)
+    space.delay("delayed-2", due=FUTURE, count=1)
+    return space.frozen()
+
+
+READY = [
+    (b"backup", b"expired-1", body("expired-1"), 1, b"%d" % PAST),
+    (b"backup", b"expired-2", body("expired-2"), 4, b"%d" % NOW),
+    (b"delayed", b"due-1", body("due-1"), 0, b"%d" % PAST),
+    (b"delayed", b"due-2", body("due-2"), 3, b"%d" % NOW),
+    (b"list", b"", body("handed-1"), 0, b"0"),
+    (b"list", b"", body("handed-2"), 0, b"0"),
+    (b"list", b"", body("listed-1"), 0, b"0"),
+    (b"list", b"", body("listed-2"), 0, b"0"),
+]
+
+
+def test_ready_is_what_a_pop_would_take_in_its_order(full: Space) -> None:
+    seen = peek(full)
+    assert seen == READY
+    assert full.pop(100).bodies == [row[2] for row in seen]
+
+
+def test_in_flight_is_what_somebody_holds_the_soonest_deadline_first(full: Space) -> None:
+    assert peek(full, "in_flight") == [
+        (b"backup", b"running-1", body("running-1"), 1, b"%d" % (NOW + 1)),
+        (b"backup", b"running-2", body("running-2"), 2, b"%d" % FUTURE),
+    ]
+
+
+def test_delayed_is_what_is_not_due_the_soonest_first(full: Space) -> None:
+    assert peek(full, "delayed") == [
+        (b"delayed", b"delayed-1", body("delayed-1"), 0, b"%d" % (NOW + 1)),
+        (b"delayed", b"delayed-2", body("delayed-2"), 1, b"%d" % FUTURE),
+    ]
+
+
+@pytest.mark.parametrize("state", ["ready", "in_flight", "delayed"])
+def test_a_peek_changes_nothing(full: Space, state: str) -> None:
+    before = full.dump()
+    peek(full, state)
+    assert full.dump() == before
+
+
+@pytest.mark.parametrize("wanted", [1, 3, 5, 8])
+def test_pages_add_up_wherever_they_are_cut(full: Space, wanted: int) -> None:
+    pages = [peek(full, "ready", offset, wanted) for offset in range(0, 10, wanted)]
+    assert [row for page in pages for row in page] == READY
+    assert len(pages[0]) == wanted
+
+
+def test_beyond_the_end_is_nothing(full: Space) -> None:
+    assert peek(full, "ready", 8) == []
+    assert peek(full, "ready", 2**53 - 1) == []
+    assert peek(full, "in_flight", 2) == []
+
+
+def test_a_body_that_is_missing_is_shown_empty(space: Space) -> None:
+    space.client.zadd(space.key("BACKUP"), {"gone": PAST})
+    assert peek(space) == [(b"backup", b"gone", b"", 1, b"%d" % PAST)]
+
+
+def test_one_call_shows_eight_mebibytes(space: Space) -> None:
+    space.lease("0", b"x" * 5 * MIB, deadline=PAST)
+    space.delay("1", b"x" * 5 * MIB, due=PAST)
+    space.push(b"2")
+    assert [row[1] for row in peek(space)] == [b"0", b"1"]
+    assert [row[2] for row in peek(space, "ready", 2)] == [b"2"]
+
+
+def test_the_time_is_the_servers(space: Space) -> None:
+    space.lease("past", deadline=space.now())
+    space.lease("soon", deadline=space.now() + 10**12)
+    assert [row[1] for row in peek(space)] == [b"past"]
+    assert [row[1] for row in peek(space, "in_flight")] == [b"soon"]
