@@ -1,0 +1,89 @@
+"""A busy queue, and calls that make every script do all that it can on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tests.scripts.space import FUTURE, MIB, PAST, SECOND, Space, Value, body
+
+#: A lease that the caller holds.
+MINE = (FUTURE, 1, "mine")
+
+
+@dataclass(frozen=True)
+class Call:
+    """Arguments for one script, all in range."""
+
+    script: str
+    args: tuple[Value, ...] = ()
+
+    def on(self, space: Space) -> Any:
+        return space.call(self.script, *self.args)
+
+    def but(self, place: int, value: Value) -> Call:
+        """Return the same call with another argument, counted from 0."""
+        return Call(self.script, (*self.args[:place], value, *self.args[place + 1 :]))
+
+    def __str__(self) -> str:
+        words = [str(arg) for arg in self.args if isinstance(arg, str) and arg.isidentifier()]
+        return "-".join([self.script, *words])
+
+
+CALLS = (
+    Call("pop", (10, 30 * SECOND, 0, 3, MIB, "front", *MINE)),
+    Call("pop", (10, 30 * SECOND, 0, 3, 10, "back", *MINE)),
+    Call("pop", (1, 30 * SECOND, 0, 0, MIB, "front")),
+    Call("ack", MINE),
+    Call("ack_id", ("mine",)),
+    Call("nack", (1, 3, FUTURE, SECOND, 1, "mine", FUTURE, -1, 1, "mine_too", 7, 0, 1, "dying")),
+    Call("nack", (0, 3, FUTURE, SECOND, 1, "mine", FUTURE, -1, 1, "mine_too", 7, 0, 1, "dying")),
+    Call("reject", ("bad", *MINE)),
+    Call("extend", (30 * SECOND, 0, *MINE)),
+    Call("schedule", ("delay", SECOND, "new", b"body", "mine", b"body", "", b"body")),
+    Call("schedule", ("at", FUTURE, "new", b"body")),
+    Call("push_once", (1000, "new", body("new"), "now", 0, "new")),
+    Call("push_once", (1000, "new", body("new"), "delay", SECOND, "new")),
+    Call("push_once", (1000, "mine", body("mine"), "at", FUTURE, "mine")),
+    Call("push_once", (1000, "", b"body", "at", FUTURE, "")),
+    Call("stats"),
+    Call("peek", ("ready", 0, 100)),
+    Call("peek", ("in_flight", 0, 100)),
+    Call("peek", ("delayed", 0, 100)),
+    Call("purge", (0,)),
+    Call("purge", (1,)),
+    Call("redrive", (10, "")),
+    Call("drain", (1000,)),
+    Call("audit", (0,)),
+    Call("audit", (1,)),
+    Call("audit_scan", ("backup", 0, 1)),
+    Call("audit_scan", ("delayed", 0, 1)),
+    Call("audit_scan", ("context", 0, 1)),
+    Call("audit_scan", ("receives", 0, 1)),
+    Call("audit_scan", ("extended", 0, 1)),
+)
+READERS = {"stats", "peek", "audit"}
+
+
+def fill(space: Space) -> None:
+    """Put something into every key of the queue but PAUSED."""
+    space.push(body("listed"), b"no id")
+    space.hand_over(body("handed"))
+    space.lease("expired", deadline=PAST, extended=f"7:{PAST}")
+    space.lease("dead", deadline=PAST + 1, count=3)
+    space.lease("mine", count=2)
+    space.lease("mine_too")
+    space.lease("dying", count=3, extended=f"7:{FUTURE}")
+    space.delay("due", due=PAST, count=1)
+    space.delay("later")
+    space.die("letter", b"body")
+
+
+def damage(space: Space) -> None:
+    """Add one of everything that an audit repairs."""
+    space.client.zadd(space.key("BACKUP"), {"gone": PAST, "never": 2**60})
+    space.client.zadd(space.key("DELAYED"), {"lost": FUTURE, "mine": FUTURE, "ever": -1})
+    for key in ("orphan", "never", "ever"):
+        space.client.hset(space.key("CONTEXT"), key, "body")
+    space.client.hset(space.key("RECEIVES"), "nobody", 3)
+    space.client.hset(space.key("EXTENDED"), "nobody", "7:8")
