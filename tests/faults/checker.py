@@ -7,6 +7,7 @@ answered may have happened or not.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
@@ -15,6 +16,9 @@ from typing import Any
 from .roles import body_of
 
 Event = dict[str, Any]
+
+#: µs by which a receipt may lie later than the lease was asked to end.
+JITTER = 65_536
 
 
 @dataclass
@@ -52,7 +56,7 @@ def check(events: Iterable[Event], lease: float, dead: Collection[str] = ()) -> 
         places.get(event["kind"], story.settles).append(event)
     verdict = Verdict()
     for message_id, story in stories.items():
-        story.deliveries.sort(key=lambda each: each["receipt"])
+        story.deliveries.sort(key=functools.cmp_to_key(_order))
         found = [
             *_lost_or_invented(message_id, story, message_id in dead),
             *_delivered_after_ack(story),
@@ -66,6 +70,16 @@ def check(events: Iterable[Event], lease: float, dead: Collection[str] = ()) -> 
         verdict.redelivered += max(0, len(story.deliveries) - 1)
         verdict.refused += sum(each["state"] == "refused" for each in story.settles)
     return verdict
+
+
+def _order(one: Event, other: Event) -> float:
+    """Compare two deliveries by when the server made them.
+
+    Receipts tell, unless the jitter may have turned them around. Then the one message was given
+    back before the other took it, and so its reply had been read by then.
+    """
+    apart: float = one["receipt"] - other["receipt"]
+    return apart if abs(apart) > JITTER else one["end"] - other["end"]
 
 
 def _lost_or_invented(message_id: str, story: _Story, dead: bool) -> Iterable[str]:

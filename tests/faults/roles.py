@@ -166,6 +166,11 @@ class Consumer:
             if verb == "ack" and self._random.random() < 0.1:
                 self._settle("ack", message, token)  # as a caller would that is not sure
 
+    def finish(self) -> None:
+        """Take a few messages and ack them at once."""
+        for message, token in self._take():
+            self._settle("ack", message, token)
+
     def _take(self) -> list[tuple[ackq.Message, str]]:
         finished, self._finished = self._finished, []
         begin = time.monotonic()
