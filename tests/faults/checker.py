@@ -72,14 +72,16 @@ def check(events: Iterable[Event], lease: float, dead: Collection[str] = ()) -> 
     return verdict
 
 
-def _order(one: Event, other: Event) -> float:
+def _order(one: Event, other: Event) -> int:
     """Compare two deliveries by when the server made them.
 
     Receipts tell, unless the jitter may have turned them around. Then the one message was given
     back before the other took it, and so its reply had been read by then.
     """
-    apart: float = one["receipt"] - other["receipt"]
-    return apart if abs(apart) > JITTER else one["end"] - other["end"]
+    apart: int = one["receipt"] - other["receipt"]
+    if abs(apart) > JITTER:
+        return apart
+    return 1 if one["end"] > other["end"] else -1
 
 
 def _lost_or_invented(message_id: str, story: _Story, dead: bool) -> Iterable[str]:

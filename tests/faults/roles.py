@@ -99,6 +99,57 @@ def wait_for_one(url: str, name: str, log: Path) -> None:
     Log(log).write(got=message.id if message else None)
 
 
+# --- one that forks -----------------------------------------------------------------
+
+
+def use_on_both_sides_of_a_fork(url: str, name: str, log: Path) -> None:
+    """Use one queue object, fork, and go on using it in both processes at once."""
+    queue = ackq.Queue.from_url(url, name)
+    journal = Log(log)
+    queue.push({"id": "before"})
+    pid = os.fork()
+    side = "parent" if pid else "child"
+    pushed, taken, crossed = [], [], 0
+    for number in range(100):
+        message_id = f"{side}-{number}"
+        pushed.append(queue.push({"id": message_id}, dedup=message_id))
+        message = queue.pop()
+        if message is not None:
+            taken.append(message.id)
+            crossed += message.json()["id"] != message.id or queue.extend(message) != 1
+    journal.write(side=side, pushed=pushed, taken=taken, crossed=crossed)
+    if pid:
+        _, status = os.waitpid(pid, 0)
+        os._exit(status and 1)
+    os._exit(0)
+
+
+# --- ones that never hold for long --------------------------------------------------
+
+
+def hold_briefly(url: str, name: str, log: Path, seed: int) -> None:
+    """Take messages under leases of a few milliseconds, and try to extend them now and then."""
+    queue = ackq.Queue.from_url(url, name)
+    journal = Log(log)
+    draw = random.Random(seed)
+    until = time.monotonic() + 1.5
+    while time.monotonic() < until:
+        lease = draw.choice([0.001, 0.005, 0.02])
+        message = queue.pop(timeout=0.1, visibility_timeout=lease)
+        if message is None:
+            continue
+        time.sleep(draw.choice([0, 0, 0.01, 0.1]))
+        try:
+            accepted = queue.extend(message, timeout=lease)
+        except ackq.LeaseLost:
+            accepted = 0
+        journal.write(
+            id=message.id, receipt=message.receipt, count=message.receive_count,
+            lease=round(lease * 1_000_000), ends=round(message.lease_expires_at * 1_000_000),
+            accepted=accepted,
+        )  # fmt: skip
+
+
 # --- the campaign -------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ from .children import end, start
 from .roles import LEASE, Consumer, Log, consume, produce, read_log
 
 #: Seconds of load in CI.
-DURATION = 6.0
+DURATION = 4.0
 THREADS = 4
 
 

@@ -1,0 +1,361 @@
+"""A server that refuses: full, read-only, alone, loading, busy, or with the wrong keys."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
+
+import ackq
+from ackq.embedded import Server
+from tests.servers import private_server
+from tests.waiting import wait_until
+
+MakeQueue = Callable[..., ackq.Queue]
+
+SUFFIXES = ("", "BACKUP", "CONTEXT", "HANDOFF", "RECEIVES", "EXTENDED", "DELAYED", "DEAD")
+
+
+def calls(client: redis.Redis, *commands: str) -> int:
+    """Return how often the server was asked for these commands, refusals included."""
+    found: Any = client.info("commandstats")
+    rows = [found.get(f"cmdstat_{command}", {}) for command in commands]
+    return sum(int(row.get("calls", 0)) + int(row.get("rejected_calls", 0)) for row in rows)
+
+
+def in_background(operation: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
+    """Run ``operation`` in a thread; its result, or its error, is put into the list."""
+    results: list[Any] = []
+
+    def run() -> None:
+        try:
+            results.append(operation())
+        except Exception as error:
+            results.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, results
+
+
+# --- full ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def full(client: redis.Redis) -> Iterator[Callable[[], None]]:
+    """``full()``: from then on the server refuses whatever may need memory."""
+
+    def fill() -> None:
+        client.config_set("maxmemory", "1mb")
+        with pytest.raises(OutOfMemoryError):
+            client.set("more", "x")
+
+    client.set("ballast", b"x" * 3_000_000)
+    yield fill
+    client.config_set("maxmemory", "0")
+
+
+def test_a_full_server_can_be_worked_off(
+    server: Server, client: redis.Redis, queue_at: MakeQueue, full: Callable[[], None]
+) -> None:
+    queue = queue_at(server.url)
+    queue.push_many([{"id": str(number)} for number in range(20)])
+    held = queue.pop_many(5)
+    full()
+    for push in ({}, {"delay": 10}, {"dedup": "marker"}):
+        with pytest.raises(OutOfMemoryError):
+            queue.push({"id": "more"}, **push)
+    assert queue.extend(*held) == 5
+    assert queue.nack(held[0], delay=0) == 1
+    assert queue.release(held[1]) == 1
+    assert queue.reject(held[2]) == 1
+    assert queue.ack(held[3]) == 1
+    taken = queue.pop_many(50, ack=held[4])
+    assert len(taken) == 17
+    assert queue.ack(*taken) == 17
+    with pytest.raises(OutOfMemoryError):
+        queue.redrive()
+    assert queue.stats().dead == 1
+    assert queue.audit().findings == ()
+    assert client.keys("jobs*") == [b"jobsDEAD"]
+
+
+def test_drain_and_purge_work_on_a_full_server(
+    server: Server, client: redis.Redis, queue_at: MakeQueue, full: Callable[[], None]
+) -> None:
+    queue = queue_at(server.url)
+    queue.push_many([{"id": str(number)} for number in range(5)])
+    queue.nack(*queue.pop_many(2), delay=100)
+    queue.pop_many(2)
+    full()
+    assert queue.drain() == 4
+    assert client.llen("jobs") == 5
+    assert queue.purge() == 5
+
+
+def test_waiting_on_a_full_server_neither_spins_nor_loses(
+    server: Server, client: redis.Redis, queue_at: MakeQueue, full: Callable[[], None]
+) -> None:
+    queue = queue_at(server.url)
+    queue.stats()
+    full()
+    before = calls(client, "blmove", "evalsha", "eval")
+    assert queue.pop(timeout=0.6) is None
+    assert calls(client, "blmove", "evalsha", "eval") - before <= 5
+    before = calls(client, "blmove")
+    thread, results = in_background(lambda: queue.pop(timeout=10))
+    wait_until(lambda: calls(client, "blmove") > before, "it to be refused")
+    client.config_set("maxmemory", "0")
+    queue_at(server.url).push({"id": "a"})
+    thread.join(5)
+    assert [message.id for message in results] == ["a"]
+
+
+# --- read-only, alone ---------------------------------------------------------------
+
+
+@pytest.fixture
+def replica(server: Server, client: redis.Redis, tmp_path: Path) -> Iterator[Server]:
+    with private_server(tmp_path / "replica", replicaof=f"127.0.0.1 {server.port}") as replica:
+        wait_until(lambda: replicas(client) == 1, "the replica to be in step")
+        yield replica
+
+
+def replicas(client: redis.Redis) -> int:
+    info: Any = client.info("replication")
+    return sum(
+        info[f"slave{number}"]["state"] == "online" for number in range(info["connected_slaves"])
+    )
+
+
+def test_a_replica_refuses_and_nothing_changes(
+    server: Server, replica: Server, queue_at: MakeQueue
+) -> None:
+    queue_at(server.url).push({"id": "a"})
+    reader = queue_at(replica.url)
+    wait_until(lambda: reader.stats().ready == 1, "the replica to have the message")
+    with pytest.raises(ReadOnlyError):
+        reader.pop()
+    with pytest.raises(ReadOnlyError):
+        reader.push({"id": "b"})
+    assert queue_at(server.url).stats().ready == 1
+
+
+def test_work_goes_on_when_the_replica_becomes_the_primary(
+    server: Server, replica: Server, queue_at: MakeQueue
+) -> None:
+    queue_at(server.url).push({"id": "a"})
+    queue = queue_at(replica.url)
+    wait_until(lambda: queue.stats().ready == 1, "the replica to have the message")
+    with redis.Redis.from_url(replica.url) as control:
+        before = calls(control, "evalsha", "eval")
+        thread, results = in_background(queue.pop)
+        wait_until(lambda: calls(control, "evalsha", "eval") > before, "the pop to be refused")
+        control.replicaof("NO", "ONE")
+        thread.join(10)
+    assert [message.id for message in results] == ["a"]
+
+
+def test_without_enough_replicas_nothing_is_taken(
+    server: Server, client: redis.Redis, queue_at: MakeQueue
+) -> None:
+    queue = queue_at(server.url)
+    queue.push_many([{"id": "a"}, {"id": "b"}])
+    [message] = queue.pop_many(1)
+    client.config_set("min-replicas-to-write", 1)
+    try:
+        before = contents(client)
+        for operation in (
+            queue.pop,
+            lambda: queue.pop(ack=message),
+            lambda: queue.ack(message),
+            lambda: queue.nack(message),
+            lambda: queue.extend(message),
+            lambda: queue.reject(message),
+            lambda: queue.push({"id": "c"}),
+            lambda: queue.push({"id": "c"}, delay=1),
+            lambda: queue.push({"id": "c"}, dedup="c"),
+        ):
+            with pytest.raises(ResponseError, match="NOREPLICAS"):
+                operation()
+        assert contents(client) == before
+    finally:
+        client.config_set("min-replicas-to-write", 0)
+    assert queue.ack(message) == 1
+
+
+def test_a_confirmation_tells_how_many_replicas_have_it(
+    server: Server, client: redis.Redis, queue_at: MakeQueue
+) -> None:
+    queue = queue_at(server.url)
+    confirm = ackq.Confirm(replicas=2, timeout=0.05)
+    for push in ({}, {"delay": 10}, {"dedup": "a"}):
+        with pytest.raises(ackq.NotConfirmed) as caught:
+            queue.push({"id": "a"}, confirm=confirm, **push)
+        assert (caught.value.confirmed, caught.value.required) == (0, 2)
+    stats = queue.stats()
+    assert (stats.ready, stats.delayed) == (2, 1)  # stored all the same
+
+
+def test_a_live_replica_confirms(server: Server, replica: Server, queue_at: MakeQueue) -> None:
+    queue = queue_at(server.url)
+    queue.push({"id": "a"}, confirm=1)
+    message = queue.pop()
+    assert message is not None
+    assert queue.ack(message, confirm=1) == 1
+
+
+def test_fsync_is_refused_before_anything_is_sent_to_a_server_that_cannot_tell(
+    server: Server, client: redis.Redis, queue_at: MakeQueue
+) -> None:
+    info: Any = client.info("server")
+    if tuple(map(int, info["redis_version"].split(".")[:2])) >= (7, 2):
+        pytest.skip("this server has WAITAOF")
+    with pytest.raises(ackq.UnsupportedServer):
+        queue_at(server.url).push({"id": "a"}, confirm=ackq.Confirm(fsync=True))
+    assert client.keys("*") == []
+
+
+def test_a_server_that_would_evict_messages_is_refused(
+    server: Server, client: redis.Redis, queue_at: MakeQueue
+) -> None:
+    client.config_set("maxmemory-policy", "allkeys-lru")
+    try:
+        with pytest.raises(ackq.EvictionPolicyError):
+            queue_at(server.url).push({"id": "a"})
+        assert client.keys("*") == []
+    finally:
+        client.config_set("maxmemory-policy", "noeviction")
+
+
+# --- loading, busy ------------------------------------------------------------------
+
+
+def test_a_push_waits_while_the_server_loads(tmp_path: Path, queue_at: MakeQueue) -> None:
+    with private_server(tmp_path, rdbcompression="no", aof_use_rdb_preamble="yes") as server:
+        with redis.Redis.from_url(server.url) as client:
+            for first in range(0, 4000, 1000):
+                client.mset({f"ballast{first + n}": b"x" * 10_000 for n in range(1000)})
+            client.bgrewriteaof()
+            wait_until(lambda: not rewriting(client), "the log to be rewritten")
+        queue = queue_at(server.url)
+        queue.push({"id": "a"})
+        server.kill()
+        loader, _ = in_background(server.start)
+        wait_until(lambda: refusal(server) == "LOADING" or not loader.is_alive(), "it to load")
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            try:
+                queue.push({"id": "b"})
+                break
+            except redis.ConnectionError:  # not listening yet, or still loading
+                continue
+        loader.join(10)
+        assert [message.id for message in queue.pop_many(2)] == ["a", "b"]
+
+
+def rewriting(client: redis.Redis) -> bool:
+    info: Any = client.info("persistence")
+    return bool(info["aof_rewrite_in_progress"] or info["aof_rewrite_scheduled"])
+
+
+def refusal(server: Server) -> str:
+    try:
+        with redis.Redis.from_url(server.url, retry=None) as client:
+            client.ping()
+    except redis.BusyLoadingError:
+        return "LOADING"
+    except redis.ConnectionError:
+        return "none"
+    return ""
+
+
+def test_a_busy_server_refuses_and_goes_on_after_script_kill(
+    server: Server, client: redis.Redis, queue_at: MakeQueue
+) -> None:
+    queue = queue_at(server.url)
+    queue.push({"id": "a"})
+    client.config_set("lua-time-limit", 20)
+    with redis.Redis.from_url(server.url) as other:
+        thread, results = in_background(lambda: other.eval("while true do end", 0))
+        wait_until(lambda: is_busy(client), "the script to take too long")
+        for operation in (queue.pop, lambda: queue.push({"id": "b"}), queue.stats):
+            with pytest.raises(ResponseError, match="BUSY"):
+                operation()
+        client.script_kill()
+        thread.join(5)
+    assert isinstance(results[0], ResponseError)
+    assert queue.stats().ready == 1
+    message = queue.pop()
+    assert message is not None
+    assert message.id == "a"
+
+
+def is_busy(client: redis.Redis) -> bool:
+    try:
+        client.ping()
+    except ResponseError:
+        return True
+    return False
+
+
+# --- wrong keys ---------------------------------------------------------------------
+
+
+def contents(client: redis.Redis) -> dict[bytes, bytes]:
+    keys: list[bytes] = client.keys("*")  # type: ignore[assignment]
+    return {key: client.dump(key) for key in keys}  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_key_of_another_type_is_named_and_nothing_changes(
+    server: Server, client: redis.Redis, queue_at: MakeQueue, suffix: str
+) -> None:
+    queue = queue_at(server.url)
+    operations: dict[str, Callable[[ackq.Message], Any]] = {
+        "pop": lambda message: queue.pop(),
+        "fused pop": lambda message: queue.pop(ack=message),
+        "waiting pop": lambda message: queue.pop(timeout=0.05),
+        "ack": queue.ack,
+        "nack": queue.nack,
+        "release": queue.release,
+        "reject": queue.reject,
+        "extend": queue.extend,
+        "push": lambda message: queue.push({"id": "b"}),
+        "scheduled push": lambda message: queue.push({"id": "b"}, delay=1),
+        "marked push": lambda message: queue.push({"id": "b"}, dedup="b"),
+        "stats": lambda message: queue.stats(),
+        "peek": lambda message: queue.peek(),
+        "redrive": lambda message: queue.redrive(1),
+        "drain": lambda message: queue.drain(),
+    }
+    refused = set()
+    for name, operation in operations.items():
+        client.flushdb()
+        queue.push_many([{"id": "a"}, {"id": "b"}, {"id": "c"}])
+        dead, message = queue.pop_many(2)
+        queue.reject(dead)
+        client.delete(f"jobs{suffix}")
+        client.set(f"jobs{suffix}", "another application's")
+        before = contents(client)
+        problem = type_problem(lambda run=operation, held=message: run(held))  # type: ignore[misc]
+        if problem:
+            assert f"'jobs{suffix}' is a string" in problem
+            assert contents(client) == before, name
+            refused.add(name)
+    assert {"pop", "fused pop", "waiting pop"} <= refused
+
+
+def type_problem(operation: Callable[[], Any]) -> str:
+    """Return the text of the KeyTypeError that the operation meets; empty if it meets none."""
+    try:
+        operation()
+    except ackq.KeyTypeError as error:
+        return str(error)
+    return ""
