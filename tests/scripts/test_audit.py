@@ -29,8 +29,7 @@ def problems(space: Space, repair: int = 0) -> list[tuple[bytes, bytes]]:
     return [found for walk in WALKS for found in scan(space, walk, repair)[1]]
 
 
-@pytest.fixture
-def sound(space: Space) -> Space:
+def in_order(space: Space) -> Space:
     """A queue with something of every kind, as the scripts leave it."""
     space.push(body("listed"))
     space.hand_over(body("handed"))
@@ -47,7 +46,8 @@ def sound(space: Space) -> Space:
 # audit.
 
 
-def test_the_audit_tells_types_expiries_and_sizes(sound: Space) -> None:
+def test_the_audit_tells_types_expiries_and_sizes(space: Space) -> None:
+    sound = in_order(space)
     types = [slot.type.encode() for slot in parse(read(sound.directory, "audit")).keys]
     before = sound.dump()
     assert sound.call("audit", 0) == [*([kind, 0] for kind in types), [3, 5, 2]]
@@ -59,7 +59,8 @@ def test_an_empty_queue_is_sound(space: Space) -> None:
     assert space.dump() == {}
 
 
-def test_a_wrong_type_is_told_instead_of_the_sizes(sound: Space) -> None:
+def test_a_wrong_type_is_told_instead_of_the_sizes(space: Space) -> None:
+    sound = in_order(space)
     for slot in parse(read(sound.directory, "audit")).keys:
         sound.client.delete(sound.key(slot.suffix))
         sound.client.set(sound.key(slot.suffix), 1)
@@ -68,13 +69,14 @@ def test_a_wrong_type_is_told_instead_of_the_sizes(sound: Space) -> None:
         assert len(reply) == 8
 
 
-def test_an_expiry_is_told_and_taken_away_if_asked(sound: Space) -> None:
+def test_an_expiry_is_told_and_taken_away_if_asked(space: Space) -> None:
+    sound = in_order(space)
     suffixes = [slot.suffix for slot in parse(read(sound.directory, "audit")).keys]
     before = sound.dump()
     for suffix in suffixes:
         sound.client.expire(sound.key(suffix), 1000)
     assert [row[1] for row in sound.call("audit", 0)[:8]] == [1] * 8
-    assert sound.dump()["EXPIRES"] == sorted(suffixes)
+    assert sound.dump().get("EXPIRES") == sorted(suffixes)
     assert [row[1] for row in sound.call("audit", 1)[:8]] == [1] * 8
     assert sound.dump() == before
 
@@ -82,7 +84,8 @@ def test_an_expiry_is_told_and_taken_away_if_asked(sound: Space) -> None:
 # audit_scan.
 
 
-def test_a_sound_queue_has_no_problems_and_a_repair_changes_nothing(sound: Space) -> None:
+def test_a_sound_queue_has_no_problems_and_a_repair_changes_nothing(space: Space) -> None:
+    sound = in_order(space)
     before = sound.dump()
     assert problems(sound) == []
     assert problems(sound, repair=1) == []

@@ -14,8 +14,7 @@ def peek(space: Space, state: str = "ready", offset: int = 0, wanted: int = 1000
     return [tuple(reply[at : at + 5]) for at in range(0, len(reply), 5)]
 
 
-@pytest.fixture
-def full(space: Space) -> Space:
+def stocked(space: Space) -> Space:
     """A queue with two messages in every place, at the instant NOW."""
     space.push(body("listed-1"), body("listed-2"))
     space.hand_over(body("handed-1"), body("handed-2"))
@@ -42,20 +41,23 @@ READY = [
 ]
 
 
-def test_ready_is_what_a_pop_would_take_in_its_order(full: Space) -> None:
+def test_ready_is_what_a_pop_would_take_in_its_order(space: Space) -> None:
+    full = stocked(space)
     seen = peek(full)
     assert seen == READY
     assert full.pop(100).bodies == [row[2] for row in seen]
 
 
-def test_in_flight_is_what_somebody_holds_the_soonest_deadline_first(full: Space) -> None:
+def test_in_flight_is_what_somebody_holds_the_soonest_deadline_first(space: Space) -> None:
+    full = stocked(space)
     assert peek(full, "in_flight") == [
         (b"backup", b"running-1", body("running-1"), 1, b"%d" % (NOW + 1)),
         (b"backup", b"running-2", body("running-2"), 2, b"%d" % FUTURE),
     ]
 
 
-def test_delayed_is_what_is_not_due_the_soonest_first(full: Space) -> None:
+def test_delayed_is_what_is_not_due_the_soonest_first(space: Space) -> None:
+    full = stocked(space)
     assert peek(full, "delayed") == [
         (b"delayed", b"delayed-1", body("delayed-1"), 0, b"%d" % (NOW + 1)),
         (b"delayed", b"delayed-2", body("delayed-2"), 1, b"%d" % FUTURE),
@@ -63,20 +65,23 @@ def test_delayed_is_what_is_not_due_the_soonest_first(full: Space) -> None:
 
 
 @pytest.mark.parametrize("state", ["ready", "in_flight", "delayed"])
-def test_a_peek_changes_nothing(full: Space, state: str) -> None:
+def test_a_peek_changes_nothing(space: Space, state: str) -> None:
+    full = stocked(space)
     before = full.dump()
     peek(full, state)
     assert full.dump() == before
 
 
 @pytest.mark.parametrize("wanted", [1, 3, 5, 8])
-def test_pages_add_up_wherever_they_are_cut(full: Space, wanted: int) -> None:
+def test_pages_add_up_wherever_they_are_cut(space: Space, wanted: int) -> None:
+    full = stocked(space)
     pages = [peek(full, "ready", offset, wanted) for offset in range(0, 10, wanted)]
     assert [row for page in pages for row in page] == READY
     assert len(pages[0]) == wanted
 
 
-def test_beyond_the_end_is_nothing(full: Space) -> None:
+def test_beyond_the_end_is_nothing(space: Space) -> None:
+    full = stocked(space)
     assert peek(full, "ready", 8) == []
     assert peek(full, "ready", 2**53 - 1) == []
     assert peek(full, "in_flight", 2) == []

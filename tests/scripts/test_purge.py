@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.scripts.space import FUTURE, PAST, Space, body
 
 
-@pytest.fixture
-def full(space: Space) -> Space:
+def stocked(space: Space) -> Space:
     """A queue with something in every key."""
     space.push(body("a"), body("b"))
     space.hand_over(body("c"))
@@ -20,13 +17,15 @@ def full(space: Space) -> Space:
     return space
 
 
-def test_a_purge_leaves_the_dead_letters_and_the_pause(full: Space) -> None:
+def test_a_purge_leaves_the_dead_letters_and_the_pause(space: Space) -> None:
+    full = stocked(space)
     dead = full.dump()["DEAD"]
     assert full.call("purge", 0) == 6
     assert full.dump() == {"DEAD": dead, "PAUSED": b"1"}
 
 
-def test_a_purge_of_the_dead_letters_too_leaves_the_pause_alone(full: Space) -> None:
+def test_a_purge_of_the_dead_letters_too_leaves_the_pause_alone(space: Space) -> None:
+    full = stocked(space)
     assert full.call("purge", 1) == 7
     assert full.dump() == {"PAUSED": b"1"}
 
@@ -36,7 +35,8 @@ def test_an_empty_queue_can_be_purged(space: Space) -> None:
     assert space.dump() == {}
 
 
-def test_deleted_work_does_not_come_back(full: Space) -> None:
+def test_deleted_work_does_not_come_back(space: Space) -> None:
+    full = stocked(space)
     full.client.delete(full.key("PAUSED"))
     full.call("purge", 1)
     assert full.pop().status == "empty"

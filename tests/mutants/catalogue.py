@@ -1,0 +1,730 @@
+"""The planted mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.scripts.calls import CALLS, Call
+from tests.scripts.headers import Slot
+from tests.scripts.space import FUTURE, MIB, SECOND
+
+EXTENDED = Slot(6, "{name}EXTENDED", "HASH")
+DELAYED = Slot(2, "{name}DELAYED", "ZSET")
+SCHEDULE = Call("schedule", ("at", FUTURE, "new", b"body"))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake in one script: what it does, and the test that must fail for it."""
+
+    script: str
+    mistake: str
+    old: str
+    new: str
+    test: str  #: module and name in tests/scripts
+    given: Mapping[str, Any] = field(default_factory=dict)  #: values of its parameters
+    error: bool = False  #: the mistake shows as an error of the script
+
+    def plant(self, directory: Path) -> None:
+        """Make the mistake in a copy of the scripts."""
+        path = directory / f"{self.script}.lua"
+        text = path.read_text()
+        assert text.count(self.old) == 1, f"{self}: the old text must occur once"
+        path.write_text(text.replace(self.old, self.new))
+
+    def __str__(self) -> str:
+        return f"{self.script}: {self.mistake}"
+
+
+NO_FENCE = (
+    "  return tonumber(score) == tonumber(receipt) or (has_extended",
+    "  return true or (has_extended",
+)
+NO_NOTE = (
+    "    and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))",
+    "    and false)",
+)
+ANY_NOTE = (
+    NO_NOTE[0],
+    "    and string.match(redis.call('HGET', extended, key) or '', '^%d+') == receipt)",
+)
+CLOCK = "local clock = redis.call('TIME')\n"
+FREES_NOTHING = "redis.call('ZREMRANGEBYRANK', backup, 1, 0)\n"
+RANGE_CHECK = "return not (number and number >= low and number <= high and number % 1 == 0)"
+BODY_ONLY = {"raw": b'{"id":"a","x":[],"y":{},"n":12345678901234567890,"f":1.10,"u":"\\u00e9\\/"}'}
+
+POP = (
+    Mutant(
+        "pop",
+        "RPOP, then a decode that raises",
+        "      local body = bodies[left]\n",
+        "      local body = bodies[left]\n      redis.call('LTRIM', list, 0, -2)\n"
+        "      cjson.decode(body)\n",
+        "test_pop.test_a_body_without_a_usable_id_gets_a_derived_key",
+        {"raw": b""},
+        error=True,
+    ),
+    Mutant(
+        "pop",
+        "puts aside what has no id",
+        "      if #body > max_body then",
+        "      if #body > max_body or not natural_key(body) then",
+        "test_pop.test_a_body_without_a_usable_id_gets_a_derived_key",
+        {"raw": b"{}"},
+    ),
+    Mutant(
+        "pop",
+        "takes leases that still run",
+        "redis.call('ZRANGEBYSCORE', zset, '-inf', now_text,",
+        "redis.call('ZRANGEBYSCORE', zset, '-inf', '+inf',",
+        "test_pop.test_a_lease_that_runs_is_not_taken",
+    ),
+    Mutant(
+        "pop",
+        "a lease ends a microsecond after its deadline",
+        "redis.call('ZRANGEBYSCORE', zset, '-inf', now_text,",
+        "redis.call('ZRANGEBYSCORE', zset, '-inf', '(' .. now_text,",
+        "test_pop.test_a_lease_is_over_at_its_deadline_and_not_a_microsecond_before",
+    ),
+    Mutant(
+        "pop",
+        "a lease ends a microsecond before its deadline",
+        "redis.call('ZRANGEBYSCORE', zset, '-inf', now_text,",
+        "redis.call('ZRANGEBYSCORE', zset, '-inf', string.format('%.0f', now + 1),",
+        "test_pop.test_a_lease_is_over_at_its_deadline_and_not_a_microsecond_before",
+    ),
+    Mutant(
+        "pop",
+        "the client's time",
+        CLOCK,
+        "local clock = {ARGV[2], ARGV[3]}\n",
+        "test_pop.test_a_lease_ends_at_the_servers_time_plus_timeout_and_jitter",
+    ),
+    Mutant(
+        "pop",
+        "a deadline without jitter",
+        "local deadline = now + timeout + jitter",
+        "local deadline = now + timeout",
+        "test_pop.test_a_deadline_is_exact_to_the_microsecond",
+    ),
+    Mutant(
+        "pop",
+        "a deadline of fourteen digits",
+        "local lease = string.format('%.0f', deadline)",
+        "local lease = tostring(deadline)",
+        "test_pop.test_a_deadline_is_exact_to_the_microsecond",
+    ),
+    Mutant(
+        "pop",
+        "a second message with an id in flight overwrites the first",
+        "if key and redis.call('HSETNX', context, key, body) == 1 then",
+        "if key and redis.call('HSET', context, key, body) then",
+        "test_pop.test_a_duplicate_id_in_flight_gets_a_derived_key_and_both_bodies_survive",
+    ),
+    Mutant(
+        "pop",
+        "only a running lease protects a body",
+        "if key and redis.call('HSETNX', context, key, body) == 1 then",
+        "if key and not redis.call('ZSCORE', backup, key)\n"
+        "    and redis.call('HSET', context, key, body) then",
+        "test_pop.test_the_id_of_a_delayed_message_is_not_free",
+    ),
+    Mutant(
+        "pop",
+        "a derived key overwrites one that exists",
+        "  until redis.call('HSETNX', context, key, body) == 1",
+        "  until redis.call('HSET', context, key, body)",
+        "test_pop.test_a_derived_key_never_collides_with_one_that_exists",
+    ),
+    Mutant(
+        "pop",
+        "ids may look like derived keys",
+        " and string.byte(id) ~= 0 then",
+        " then",
+        "test_pop.test_a_body_without_a_usable_id_gets_a_derived_key",
+        {"raw": b'{"id":"\\u0000a"}'},
+    ),
+    Mutant(
+        "pop",
+        "2**53 is an id, as is 2**53 + 1",
+        "math.abs(id) < 9007199254740992",
+        "math.abs(id) <= 9007199254740992",
+        "test_pop.test_a_body_without_a_usable_id_gets_a_derived_key",
+        {"raw": b'{"id":9007199254740992}'},
+    ),
+    Mutant(
+        "pop",
+        "large ids lose their last digits",
+        "string.format('%.0f', id + 0)",
+        "tostring(id)",
+        "test_pop.test_the_key_is_the_id",
+        {"raw": b'{"id":9007199254740991}', "key": b"9007199254740991"},
+    ),
+    Mutant(
+        "pop",
+        "a body is encoded anew",
+        "  reply[#reply + 1] = body\n",
+        "  reply[#reply + 1] = cjson.encode(cjson.decode(body))\n",
+        "test_pop.test_a_body_is_returned_byte_for_byte",
+        BODY_ONLY,
+    ),
+    Mutant(
+        "pop",
+        "a side key that expires",
+        "  redis.call('ZADD', backup, unpack(leases))\n",
+        "  redis.call('ZADD', backup, unpack(leases))\n  redis.call('EXPIRE', context, 86400)\n",
+        "test_pop.test_a_message_leaves_the_list_and_gains_a_lease_and_nothing_else",
+    ),
+    Mutant(
+        "pop",
+        "a key that is not declared",
+        "redis.call('EXISTS', paused) == 1",
+        "redis.call('EXISTS', ready .. 'PAUSED') == 1",
+        "test_headers.test_a_script_builds_no_name_of_a_key",
+        {"script": "pop"},
+    ),
+    Mutant(
+        "pop",
+        "one message too many stays on the list",
+        "left - #bodies - 1)",
+        "left - #bodies)",
+        "test_pop.test_messages_are_taken_in_the_order_of_their_push",
+    ),
+    Mutant(
+        "pop",
+        "one message too many leaves the list",
+        "left - #bodies - 1)",
+        "left - #bodies - 2)",
+        "test_pop.test_messages_are_taken_in_the_order_of_their_push",
+    ),
+    Mutant(
+        "pop",
+        "the hand-off list is forgotten",
+        "  take_ready(handoff)\n",
+        "",
+        "test_pop.test_the_handed_over_are_taken_before_the_listed",
+    ),
+    Mutant(
+        "pop",
+        "the hand-off list comes last",
+        "if has_handoff then\n  take_ready(handoff)\nend\ntake_ready(ready)\n",
+        "take_ready(ready)\nif has_handoff then\n  take_ready(handoff)\nend\n",
+        "test_pop.test_the_handed_over_are_taken_before_the_listed",
+    ),
+    Mutant(
+        "pop",
+        "the extension of a former holder stays",
+        "      if has_extended then\n        redis.call('HDEL', extended, key)\n      end\n",
+        "",
+        "test_pop.test_a_lease_taken_again_clears_the_extension_of_the_former_holder",
+    ),
+    Mutant(
+        "pop",
+        "a receive does not count",
+        "local count = 1 + tonumber(has_receives and redis.call('HGET', receives, key) or absent)",
+        "local count = tonumber(has_receives and redis.call('HGET', receives, key) or absent)",
+        "test_pop.test_a_message_is_dead_exactly_at_the_maximum",
+    ),
+    Mutant(
+        "pop",
+        "counts are told and not kept",
+        "    redis.call('HSET', receives, unpack(recounted))\n",
+        "",
+        "test_pop.test_the_second_receive_is_the_first_to_be_written_down",
+    ),
+    Mutant(
+        "pop",
+        "dead one receive early",
+        "elseif max_receives > 0 and count > max_receives then",
+        "elseif max_receives > 0 and count >= max_receives then",
+        "test_pop.test_a_message_is_dead_exactly_at_the_maximum",
+    ),
+    Mutant(
+        "pop",
+        "dead one receive late",
+        "elseif max_receives > 0 and count > max_receives then",
+        "elseif max_receives > 0 and count > max_receives + 1 then",
+        "test_pop.test_a_message_is_dead_exactly_at_the_maximum",
+    ),
+    Mutant(
+        "pop",
+        "a killer joins a batch",
+        "  return max_receives > 0 and count >= max_receives and taken > 0\n",
+        "  return false\n",
+        "test_pop.test_a_message_on_its_last_permitted_receive_is_not_added_to_a_batch",
+    ),
+    Mutant(
+        "pop",
+        "a killer takes others along",
+        "decoded >= DECODE_BUDGET\n    or (max_receives > 0 and count >= max_receives)\n",
+        "decoded >= DECODE_BUDGET\n",
+        "test_pop.test_a_message_on_its_last_permitted_receive_travels_alone",
+    ),
+    Mutant(
+        "pop",
+        "a record without a body stops every pop",
+        "    if not body then",
+        "    if body == '' then",
+        "test_pop.test_a_body_that_is_missing_does_not_wedge_the_queue",
+        error=True,
+    ),
+    Mutant(
+        "pop",
+        "a requeued message keeps its lease as well",
+        "      redis.call('LPUSH', ready, body)\n      redis.call('ZREM', zset, key)\n",
+        "      redis.call('LPUSH', ready, body)\n",
+        "test_pop.test_requeue_back_puts_expired_messages_behind_the_backlog",
+    ),
+    Mutant(
+        "pop",
+        "what goes to the back loses its count",
+        "        redis.call('HSET', receives, key, count - 1)\n",
+        "",
+        "test_pop.test_requeue_back_gives_the_articles_order_and_keeps_the_counts",
+    ),
+    Mutant(
+        "pop",
+        "no limit to the bodies of one call",
+        "  full = full or bytes >= BODY_BUDGET\n",
+        "",
+        "test_pop.test_one_call_moves_eight_mebibytes",
+    ),
+    Mutant(
+        "pop",
+        "a body of any length is decoded",
+        "#body <= DECODE_LIMIT and ",
+        "",
+        "test_pop.test_a_body_over_the_decode_limit_is_leased_undecoded",
+    ),
+    Mutant(
+        "pop",
+        "no limit to the decoding of one call",
+        " or decoded >= DECODE_BUDGET",
+        "",
+        "test_pop.test_one_call_decodes_a_mebibyte",
+    ),
+    Mutant(
+        "pop",
+        "too large a body is decoded for its dead letter",
+        "bury('', body, 'too large', 0)",
+        "bury(natural_key(body) or '', body, 'too large', 0)",
+        "test_pop.test_too_large_a_body_goes_to_the_dead_letters_undecoded",
+    ),
+    Mutant(
+        "pop",
+        "no limit to the burials of one call",
+        "  full = full or buried >= BURIAL_BUDGET\n",
+        "",
+        "test_pop.test_one_call_buries_a_hundred",
+    ),
+    Mutant(
+        "pop",
+        "a queue is called empty after burials",
+        "if full or buried > 0 then",
+        "if full then",
+        "test_pop.test_a_call_that_only_buried_asks_for_another",
+    ),
+    Mutant(
+        "pop",
+        "the first write may allocate",
+        "  redis.call('HLEN', context)\n  " + FREES_NOTHING,
+        "  redis.call('HLEN', context)\n",
+        "test_own_servers.test_a_full_queue_can_be_drained",
+        error=True,
+    ),
+    Mutant(
+        "pop",
+        "a pause is ignored",
+        "if has_side and redis.call('EXISTS', paused) == 1 then",
+        "if false then",
+        "test_pop.test_a_paused_queue_takes_nothing_but_settles",
+    ),
+    Mutant(
+        "pop",
+        "a fused ack without a fence",
+        *NO_FENCE,
+        "test_pop.test_a_fused_ack_refuses_stale_receipts_by_position_and_takes_all_the_same",
+    ),
+    Mutant(
+        "pop",
+        "a fused ack leaves the body",
+        "  redis.call('HDEL', context, unpack(done))\n",
+        "",
+        "test_pop.test_settled_messages_are_deleted_before_the_next_are_taken",
+    ),
+    Mutant(
+        "pop",
+        "NaN passes for a number",
+        RANGE_CHECK,
+        "return not number or number < low or number > high",
+        "test_arguments.test_an_argument_out_of_range_is_refused_before_anything_is_changed",
+        {"call": Call("pop", (1, "nan", 0, 0, MIB, "front"))},
+    ),
+    Mutant(
+        "pop",
+        "a type is read after the first write",
+        "local has_extended = has_side and redis.call('HLEN', extended) > 0\n",
+        "local has_extended = has_side and redis.call('EXISTS', extended) > 0\n",
+        "test_wrong_types.test_a_key_of_another_type_is_an_error_before_anything_is_changed",
+        {"call": CALLS[0], "slot": EXTENDED},
+    ),
+)
+
+SETTLING = (
+    Mutant(
+        "ack",
+        "no fence",
+        *NO_FENCE,
+        "test_ack.test_a_stale_receipt_cannot_ack_a_message_that_another_consumer_holds",
+    ),
+    Mutant(
+        "nack",
+        "no fence",
+        *NO_FENCE,
+        "test_nack.test_a_stale_receipt_cannot_nack_a_message_that_another_consumer_holds",
+    ),
+    Mutant(
+        "reject",
+        "no fence",
+        *NO_FENCE,
+        "test_reject.test_a_stale_receipt_cannot_reject_a_message_that_another_consumer_holds",
+    ),
+    Mutant(
+        "extend",
+        "no fence",
+        *NO_FENCE,
+        "test_extend.test_a_stale_receipt_cannot_extend_a_message_that_another_consumer_holds",
+    ),
+    Mutant(
+        "ack",
+        "the old receipt of an extended lease is refused",
+        *NO_NOTE,
+        "test_ack.test_the_old_receipt_acks_an_extended_lease",
+    ),
+    Mutant(
+        "extend",
+        "a lease can be extended once",
+        *NO_NOTE,
+        "test_extend.test_a_lease_can_be_extended_again_and_again_with_its_first_receipt",
+    ),
+    Mutant(
+        "ack",
+        "an extension is believed whatever the deadline",
+        *ANY_NOTE,
+        "test_ack.test_a_note_of_extension_does_not_outlive_its_score",
+    ),
+    Mutant(
+        "reject",
+        "one copy of a shared block differs",
+        *ANY_NOTE,
+        "test_headers.test_the_copies_of_a_block_are_equal",
+        {"pattern": r"local function holds\(.*?\nend\n", "users": 5},
+    ),
+    Mutant(
+        "ack",
+        "the body stays",
+        "  redis.call('HDEL', context, unpack(done))\n",
+        "",
+        "test_ack.test_an_ack_deletes_every_record_of_the_message",
+    ),
+    Mutant(
+        "ack",
+        "the count stays",
+        "  redis.call('HDEL', receives, unpack(done))\n",
+        "",
+        "test_ack.test_an_ack_deletes_every_record_of_the_message",
+    ),
+    Mutant(
+        "ack",
+        "a message that waits is taken for settled",
+        "elseif scores[i] or redis.call('ZSCORE', delayed, key) then",
+        "elseif scores[i] then",
+        "test_ack.test_an_ack_of_a_delayed_message_is_refused",
+    ),
+    Mutant(
+        "ack",
+        "a resent ack is refused",
+        "elseif scores[i] or redis.call('ZSCORE', delayed, key) then",
+        "else",
+        "test_ack.test_a_resent_ack_is_no_error",
+    ),
+    Mutant(
+        "ack_id",
+        "deletes the body of what is not in flight",
+        "  if redis.call('ZREM', backup, key) == 1 then",
+        "  if redis.call('ZREM', backup, key) + redis.call('HEXISTS', context, key) > 0 then",
+        "test_ack_id.test_a_delayed_message_cannot_be_acked",
+    ),
+    Mutant(
+        "nack",
+        "given back twice",
+        "  if redis.call('ZREM', backup, key) == 1 then",
+        "  redis.call('ZREM', backup, key)\n  if true then",
+        "test_nack.test_a_message_that_is_named_twice_is_given_back_once",
+    ),
+    Mutant(
+        "nack",
+        "a resent nack is refused",
+        "    elseif scores[i] then",
+        "    else",
+        "test_nack.test_a_resent_nack_is_no_error",
+    ),
+    Mutant(
+        "nack",
+        "a release counts",
+        "      count = count - 1 + charge\n",
+        "",
+        "test_nack.test_a_release_does_not_count",
+    ),
+    Mutant(
+        "nack",
+        "a release at the maximum is death",
+        "(charge == 1 and max_receives > 0",
+        "(max_receives > 0",
+        "test_nack.test_a_release_at_the_maximum_is_no_death",
+    ),
+    Mutant(
+        "nack",
+        "never dead",
+        "count >= max_receives) then",
+        "count > max_receives) then",
+        "test_nack.test_a_nack_at_the_maximum_is_death",
+    ),
+    Mutant(
+        "nack",
+        "on the list and in CONTEXT at once",
+        "        redis.call('LPUSH', ready, body)\n        redis.call('HDEL', context, key)\n",
+        "        redis.call('LPUSH', ready, body)\n",
+        "test_nack.test_a_delay_of_minus_one_pushes_to_the_back_of_the_list",
+    ),
+    Mutant(
+        "nack",
+        "an extension comes back with the message",
+        "    redis.call('HDEL', extended, key)\n",
+        "",
+        "test_nack.test_a_nack_moves_the_lease_to_the_delayed_and_keeps_key_and_body",
+    ),
+    Mutant(
+        "nack",
+        "the first write may allocate",
+        "  local key, delay = entry[1], entry[2]\n",
+        "  local key, delay = entry[1], entry[2]\n  redis.call('HINCRBY', receives, key, 0)\n",
+        "test_own_servers.test_work_can_be_given_back_to_a_full_server",
+        {"delay": SECOND, "max_receives": 0},
+        error=True,
+    ),
+    Mutant(
+        "reject",
+        "the body is deleted before the dead letter is written",
+        "  if redis.call('ZREM', backup, key) == 1 then\n",
+        "  if redis.call('ZREM', backup, key) == 1 then\n    redis.call('HDEL', context, key)\n",
+        "test_reject.test_a_rejected_message_is_dead_with_key_body_reason_count_and_time",
+    ),
+    Mutant(
+        "reject",
+        "the first write may allocate",
+        "  if redis.call('ZREM', backup, key) == 1 then\n",
+        "  redis.call('HSETNX', receives, key, 1)\n"
+        "  if redis.call('ZREM', backup, key) == 1 then\n",
+        "test_own_servers.test_a_message_can_be_rejected_on_a_full_server",
+        error=True,
+    ),
+    Mutant(
+        "extend",
+        "the receipt is not noted",
+        "  redis.call('HSET', extended, entry[1], entry[2] .. ':' .. deadline_text)\n",
+        "",
+        "test_extend.test_an_extension_with_a_lost_reply_keeps_the_old_receipt_valid",
+    ),
+    Mutant(
+        "extend",
+        "the new deadline is the new receipt",
+        "entry[2] .. ':' .. deadline_text)",
+        "deadline_text .. ':' .. deadline_text)",
+        "test_extend.test_an_extension_with_a_lost_reply_keeps_the_old_receipt_valid",
+    ),
+    Mutant(
+        "extend",
+        "a deadline without jitter",
+        " + timeout + jitter",
+        " + timeout",
+        "test_extend.test_an_extension_moves_the_deadline_and_notes_the_receipt",
+    ),
+    Mutant(
+        "extend",
+        "the first write may allocate",
+        FREES_NOTHING,
+        "",
+        "test_own_servers.test_a_lease_can_be_extended_on_a_full_server",
+        error=True,
+    ),
+)
+
+STORING = (
+    Mutant(
+        "schedule",
+        "overwrites a body with the same key",
+        " or redis.call('HEXISTS', context, key) == 1 then",
+        " then",
+        "test_schedule.test_a_key_that_is_taken_is_replaced_and_both_bodies_survive",
+    ),
+    Mutant(
+        "schedule",
+        "the body first, before it is known that the due time can be stored",
+        "  redis.call('ZADD', delayed, due_text, key)\n"
+        "  redis.call('HSET', context, key, ARGV[at + 1])\n",
+        "  redis.call('HSET', context, key, ARGV[at + 1])\n"
+        "  redis.call('ZADD', delayed, due_text, key)\n",
+        "test_wrong_types.test_a_key_of_another_type_is_an_error_before_anything_is_changed",
+        {"call": SCHEDULE, "slot": DELAYED},
+    ),
+    Mutant(
+        "push_once",
+        "marked before pushed",
+        "if when == 'now' then\n",
+        "redis.call('SET', marker, id, 'PX', window)\nif when == 'now' then\n",
+        "test_push_once.test_what_could_not_be_stored_is_not_marked",
+        {"when": "now", "wrong": ""},
+    ),
+    Mutant(
+        "push_once",
+        "a marker that never expires",
+        "redis.call('SET', marker, id, 'PX', string.format('%.0f', window))",
+        "redis.call('SET', marker, id)",
+        "test_push_once.test_the_marker_lives_for_the_window_and_no_longer",
+    ),
+    Mutant(
+        "push_once",
+        "pushes again",
+        "if first then",
+        "if false then",
+        "test_push_once.test_a_second_push_stores_nothing_and_returns_the_first_id",
+    ),
+    Mutant(
+        "push_once",
+        "the list expires with the marker",
+        "  redis.call('LPUSH', ready, body)\n",
+        "  redis.call('LPUSH', ready, body)\n  redis.call('PEXPIRE', ready, window)\n",
+        "test_push_once.test_the_first_push_is_stored_and_marked",
+    ),
+)
+
+INSPECTING = (
+    Mutant(
+        "stats",
+        "what ends at this instant is not counted as ready",
+        "redis.call('ZCOUNT', backup, '-inf', now_text)",
+        "redis.call('ZCOUNT', backup, '-inf', '(' .. now_text)",
+        "test_stats.test_stats_and_pop_agree_on_what_is_ready",
+    ),
+    Mutant(
+        "stats",
+        "what is due is not told",
+        "redis.call('ZCOUNT', delayed, '-inf', now_text)",
+        "0",
+        "test_stats.test_expired_and_due_messages_are_told_apart_from_running_and_delayed",
+    ),
+    Mutant(
+        "peek",
+        "the list comes before what was handed over",
+        "ipairs({handoff, ready})",
+        "ipairs({ready, handoff})",
+        "test_peek.test_ready_is_what_a_pop_would_take_in_its_order",
+    ),
+    Mutant(
+        "peek",
+        "shows running leases as ready",
+        "  look_in_set(backup, 'backup', '-inf', now, 1)",
+        "  look_in_set(backup, 'backup', '-inf', '+inf', 1)",
+        "test_peek.test_ready_is_what_a_pop_would_take_in_its_order",
+    ),
+    Mutant(
+        "purge",
+        "bodies stay",
+        "redis.call('UNLINK', ready, backup, context, handoff,",
+        "redis.call('UNLINK', ready, backup, handoff,",
+        "test_purge.test_a_purge_leaves_the_dead_letters_and_the_pause",
+    ),
+    Mutant(
+        "purge",
+        "what was handed over comes back",
+        "redis.call('UNLINK', ready, backup, context, handoff,",
+        "redis.call('UNLINK', ready, backup, context,",
+        "test_purge.test_a_purge_leaves_the_dead_letters_and_the_pause",
+    ),
+    Mutant(
+        "redrive",
+        "dead and ready at once",
+        "  redis.call('XDEL', dead, entry[1])\n",
+        "",
+        "test_redrive.test_a_redriven_message_is_due_now_with_its_key_its_body_and_no_count",
+    ),
+    Mutant(
+        "redrive",
+        "overwrites a message with the same key",
+        "if key == '' or redis.call('HEXISTS', context, key) == 1 then",
+        "if key == '' then",
+        "test_redrive.test_a_key_that_is_taken_is_replaced_and_every_body_survives",
+    ),
+    Mutant(
+        "redrive",
+        "the count of the dead stays",
+        "  redis.call('HDEL', receives, key)\n",
+        "",
+        "test_redrive.test_a_redriven_message_is_due_now_with_its_key_its_body_and_no_count",
+    ),
+    Mutant(
+        "drain",
+        "on the list and leased at once",
+        "      redis.call('ZREM', zset, key)\n",
+        "",
+        "test_drain.test_a_step_in_the_middle_leaves_every_message_in_one_place",
+    ),
+    Mutant(
+        "drain",
+        "to the back of the list",
+        "redis.call('RPUSH', ready, body)",
+        "redis.call('LPUSH', ready, body)",
+        "test_drain.test_everything_goes_back_to_the_list_in_the_order_of_delivery",
+    ),
+    Mutant(
+        "drain",
+        "the handed over change their order",
+        "redis.call('LMOVE', handoff, ready, 'LEFT', 'RIGHT')",
+        "redis.call('LMOVE', handoff, ready, 'RIGHT', 'RIGHT')",
+        "test_drain.test_everything_goes_back_to_the_list_in_the_order_of_delivery",
+    ),
+    Mutant(
+        "audit",
+        "mends without being asked",
+        "if expires and ARGV[1] == '1' then",
+        "if expires then",
+        "test_audit.test_an_expiry_is_told_and_taken_away_if_asked",
+    ),
+    Mutant(
+        "audit_scan",
+        "mends without being asked",
+        "  return repair\n",
+        "  return true\n",
+        "test_audit.test_an_orphan_body_becomes_ready",
+    ),
+    Mutant(
+        "audit_scan",
+        "drops an orphan",
+        "and report('orphan body', key) then\n    redis.call('ZADD', delayed, now_text, key)\n",
+        "and report('orphan body', key) then\n    redis.call('HDEL', context, key)\n",
+        "test_audit.test_an_orphan_body_becomes_ready",
+    ),
+    Mutant(
+        "audit_scan",
+        "takes delayed messages for orphans",
+        "if not redis.call('ZSCORE', backup, key) and not redis.call('ZSCORE', delayed, key)\n",
+        "if not redis.call('ZSCORE', backup, key)\n",
+        "test_audit.test_a_sound_queue_has_no_problems_and_a_repair_changes_nothing",
+    ),
+)
+
+MUTANTS = POP + SETTLING + STORING + INSPECTING

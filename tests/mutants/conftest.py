@@ -1,0 +1,40 @@
+"""The fixtures of the script tests, on one server, with scripts of the mutant's own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ackq import scripts
+from tests.mutants.catalogue import Mutant
+from tests.scripts.fixtures import own_client, own_space, space
+from tests.servers import Survey
+
+__all__ = ["kind", "own_client", "own_space", "scripts_directory", "space"]
+
+
+@pytest.fixture
+def kind(survey: Survey) -> str:
+    """One plain server; a mistake shows on any."""
+    for kind in ("embedded", "debian"):
+        if kind in survey.offers:
+            return kind
+    pytest.skip("ACKQ_TEST_SERVERS names no plain server")
+
+
+@pytest.fixture
+def mutant(request: pytest.FixtureRequest) -> Mutant | None:
+    """The planted mistake; None for the scripts as they are."""
+    return getattr(request, "param", None)
+
+
+@pytest.fixture
+def scripts_directory(mutant: Mutant | None, tmp_path: Path) -> Path:
+    """A copy of the scripts, one of them mutated."""
+    directory = tmp_path / "lua"
+    shutil.copytree(scripts.directory(), directory)
+    if mutant is not None:
+        mutant.plant(directory)
+    return directory

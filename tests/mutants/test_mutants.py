@@ -1,0 +1,54 @@
+"""Every planted mistake is noticed by the test that is named beside it.
+
+The named tests run in this process, called with the fixtures of this folder, so that hundreds
+of mistakes cost seconds. A mistake counts as noticed only if an assertion fails: a script that
+no longer compiles, or that ends in an error where none was planted, would prove nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from tests.mutants.catalogue import MUTANTS, Mutant
+
+
+def run(test: str, given: Mapping[str, Any], request: pytest.FixtureRequest) -> None:
+    """Call a test of tests/scripts, such as "test_ack.test_a_resent_ack_is_no_error"."""
+    module, name = test.split(".")
+    function = getattr(importlib.import_module(f"tests.scripts.{module}"), name)
+    wanted = inspect.signature(function).parameters.keys() - given.keys()
+    function(**given, **{each: request.getfixturevalue(each) for each in wanted})
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str, indirect=True)
+def test_a_planted_mistake_is_noticed(
+    mutant: Mutant, scripts_directory: Path, request: pytest.FixtureRequest
+) -> None:
+    client = request.getfixturevalue("space").client
+    client.script_load((scripts_directory / f"{mutant.script}.lua").read_text())  # it compiles
+    signs = (AssertionError, pytest.fail.Exception)
+    with pytest.raises((*signs, ResponseError) if mutant.error else signs):
+        run(mutant.test, mutant.given, request)
+
+
+NAMED = {repr((mutant.test, mutant.given)): mutant for mutant in MUTANTS}.values()
+
+
+@pytest.mark.parametrize("named", NAMED, ids=[mutant.test for mutant in NAMED])
+def test_the_named_test_passes_without_the_mistake(
+    named: Mutant, request: pytest.FixtureRequest
+) -> None:
+    run(named.test, named.given, request)
+
+
+def test_every_script_has_a_planted_mistake() -> None:
+    changing = {script for script in scripts.names() if "/" not in script}
+    assert {mutant.script for mutant in MUTANTS} == changing
