@@ -1,0 +1,85 @@
+"""The command ``ackq``.
+
+A new command is a module here with a click command of the same name, and a line in `COMMANDS`.
+`connection` has what commands share. A module is imported when its command runs, or is listed by
+name in ``--help`` with the line from `COMMANDS`, so that starting up stays quick.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import click
+import redis
+
+from ackq.errors import AckqError, redact
+
+#: Name of each command, and what ``ackq --help`` says of it.
+COMMANDS = {
+    "demo": "See it work: real jobs, a killed worker, a checked account.",
+    "push": "Push JSON objects.",
+    "pop": "Take messages, each under a lease.",
+    "ack": "Settle messages that pop took.",
+    "stats": "Count the messages by where they are.",
+    "peek": "Look at messages without taking them.",
+    "dead": "Read the dead letters.",
+    "audit": "Check every record of a queue.",
+}
+
+#: Exit codes. They are part of the interface: scripts branch on them.
+NOTHING, USAGE, FAILED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
+
+EPILOG = """\b
+Exit codes:
+  0    done
+  1    nothing there (pop), not sound (audit), a check failed (demo)
+  2    wrong usage
+  3    ackq or Redis refused
+  4    Redis cannot be reached
+  130  interrupted
+
+Without --url and ACKQ_REDIS_URL a Redis of your own is started once, and found again by every
+later command; its data is in ACKQ_HOME, or ~/.local/share/ackq."""
+
+
+class Commands(click.Group):
+    """The group that imports a command when it is called for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"ackq.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error is one line on stderr, without passwords, and a code."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(INTERRUPTED)
+        except AckqError as error:
+            _fail(ctx, error, FAILED)
+        except (redis.ConnectionError, redis.TimeoutError) as error:
+            _fail(ctx, error, UNREACHABLE)
+        except redis.RedisError as error:
+            _fail(ctx, error, FAILED)
+
+
+def _fail(ctx: click.Context, error: Exception, code: int) -> None:
+    text = redact(str(error)) or type(error).__name__
+    click.echo(f"ackq: {' '.join(text.splitlines())}", err=True)
+    ctx.exit(code)
+
+
+@click.group(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="ackq", message="%(prog)s %(version)s")
+def main() -> None:
+    """A reliable queue over the Redis list you already push to."""

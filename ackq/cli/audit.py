@@ -1,0 +1,31 @@
+"""``ackq audit``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from . import NOTHING
+from .connection import json_option, on_queue, open_queue, print_json, printable
+
+
+@click.command()
+@on_queue
+@click.option("--repair", is_flag=True, help="Mend what can be mended. Nothing is dropped.")
+@json_option
+@click.pass_context
+def audit(ctx: click.Context, queue: str, url: str | None, repair: bool, as_json: bool) -> None:
+    """Check every record of QUEUE for what does not belong. Exit code 1 if it is not sound."""
+    with open_queue(url, queue) as opened:
+        report = opened.audit(repair)
+    if as_json:
+        print_json({"sound": report.sound, **asdict(report)})
+    else:
+        for each in report.findings:
+            mark = "repaired" if each.repaired else "FOUND"
+            click.echo(f"{mark}: {each.problem}: {printable(each.key)}")
+        verdict = "sound" if report.sound else "not sound; --repair mends what can be mended"
+        click.echo(f"{queue}: {report.checked:,} records checked: {verdict}")
+    if not report.sound:
+        ctx.exit(NOTHING)

@@ -1,0 +1,110 @@
+"""What the commands share: options, the queue, and how things are shown."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote_from_bytes, unquote_to_bytes
+
+import click
+import orjson
+
+from ackq.sync.queue import Queue
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Longest body in bytes: a command line is no place to bury what others pushed.
+MAX_BODY_BYTES = 512 * 1024 * 1024
+#: Characters of a body that a table shows.
+SHOWN = 200
+
+queue_argument = click.argument("queue")
+url_option = click.option(
+    "--url",
+    envvar="ACKQ_REDIS_URL",
+    help="Redis, such as redis://host:6379/0, rediss://..., unix:///path.  [env: ACKQ_REDIS_URL]",
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def on_queue(command: F) -> F:
+    """Give a command its QUEUE and its --url."""
+    return queue_argument(url_option(command))
+
+
+def open_queue(url: str | None, name: str, **settings: Any) -> Queue:
+    """Return the queue, on the embedded server without a URL. Use it as a context manager."""
+    return Queue.from_url(url, name, max_body_bytes=MAX_BODY_BYTES, **settings)
+
+
+def seconds(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
+    """Check an option that is a number of seconds."""
+    if value is not None and (math.isnan(value) or value < 0):
+        raise click.BadParameter("must be 0 or more seconds")
+    return value
+
+
+def print_json(value: Any) -> None:
+    """Print a line of JSON."""
+    click.echo(orjson.dumps(value))
+
+
+def body_fields(body: bytes) -> dict[str, str]:
+    """Return a body for JSON: as text, or in base64 where it is none."""
+    try:
+        return {"body": body.decode()}
+    except UnicodeDecodeError:
+        from base64 import b64encode
+
+        return {"body_base64": b64encode(body).decode()}
+
+
+def key_to_text(key: bytes) -> str:
+    """Return a lease key as an argument for a command line: percent-encoded where need be."""
+    return quote_from_bytes(key, safe="/:@+=,~ ")
+
+
+def key_from_text(text: str) -> bytes:
+    """Return the lease key that `key_to_text` was given."""
+    return unquote_to_bytes(text)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table in a terminal, and tab-separated lines without a heading elsewhere."""
+    if not sys.stdout.isatty():
+        for row in rows:
+            click.echo("\t".join(printable(each) for each in row))
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="ellipsis", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(printable(each)[:SHOWN]) for each in row))
+    Console(highlight=False).print(table)
+
+
+def printable(value: object) -> str:
+    """Return a value as text that a terminal cannot take for orders."""
+    if value is None:
+        return "-"
+    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
+    )
+
+
+def local_time(at: float | None) -> str | None:
+    """Return a time since the epoch as the reader's clock shows it."""
+    if at is None:
+        return None
+    from datetime import datetime
+
+    return datetime.fromtimestamp(at).astimezone().isoformat(sep=" ", timespec="seconds")

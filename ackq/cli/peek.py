@@ -1,0 +1,42 @@
+"""``ackq peek``."""
+
+from __future__ import annotations
+
+import click
+
+from ackq.protocol.inspection import State
+
+from .connection import (
+    body_fields,
+    json_option,
+    local_time,
+    on_queue,
+    open_queue,
+    print_json,
+    print_table,
+)
+
+
+@click.command()
+@on_queue
+@click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
+@click.option(
+    "--state",
+    type=click.Choice(["ready", "in_flight", "delayed"]),
+    default="ready",
+    help="Which ones.  [ready]",
+)
+@json_option
+def peek(queue: str, url: str | None, number: int, state: State, as_json: bool) -> None:
+    """Look at messages of QUEUE in the order of their delivery, without taking them."""
+    with open_queue(url, queue) as opened:
+        messages = opened.peek(number, state)
+    if as_json:
+        for each in messages:
+            print_json({"id": each.id, "receive_count": each.receive_count, "at": each.at,
+                        **body_fields(each.body)})  # fmt: skip
+        return
+    print_table(
+        ("id", "receives", "lease ends" if state == "in_flight" else "due", "body"),
+        [(each.id, each.receive_count, local_time(each.at), each.body) for each in messages],
+    )

@@ -1,0 +1,81 @@
+"""``ackq pop``."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from ackq.message import Message
+from ackq.sync.queue import Queue
+
+from . import NOTHING
+from .connection import (
+    body_fields,
+    json_option,
+    key_to_text,
+    on_queue,
+    open_queue,
+    print_json,
+    seconds,
+)
+
+
+@click.command()
+@on_queue
+@click.option("-n", "--number", type=click.IntRange(1), default=1, help="How many at most.  [1]")
+@click.option(
+    "--wait",
+    type=float,
+    callback=seconds,
+    metavar="SECONDS",
+    help="Wait for the first one; inf: for ever.  [do not wait]",
+)
+@click.option(
+    "--lease",
+    type=float,
+    default=30.0,
+    metavar="SECONDS",
+    help="How long they are yours; then they come back.  [30]",
+)
+@click.option("--ack", is_flag=True, help="Settle each once it is printed.")
+@json_option
+@click.pass_context
+def pop(
+    ctx: click.Context, queue: str, url: str | None, number: int, wait: float | None,
+    lease: float, ack: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Take messages from QUEUE and print their bodies, a line each.
+
+    With --json also the key and the receipt that `ackq ack` settles them by. What is not settled
+    comes back when its lease ends. With --ack a message is settled after it was written: it may
+    be printed twice if this command dies in between, and is never lost.
+    """
+    left = number
+    with open_queue(url, queue, visibility_timeout=lease) as opened:
+        while left and (messages := opened.pop_many(left, timeout=wait)):
+            _print(messages, as_json)
+            if ack:
+                _ack(opened, messages)
+            left -= len(messages)
+            wait = None
+    if left == number:
+        ctx.exit(NOTHING)
+
+
+def _print(messages: list[Message], as_json: bool) -> None:
+    for message in messages:
+        if as_json:
+            print_json({
+                "id": message.id, "key": key_to_text(message.key), "receipt": message.receipt,
+                "receive_count": message.receive_count,
+                "lease_expires_at": message.lease_expires_at, **body_fields(message.body),
+            })  # fmt: skip
+        else:
+            click.echo(message.body)
+
+
+def _ack(queue: Queue, messages: list[Message]) -> None:
+    """Settle what was printed, and only once it has really left this process."""
+    sys.stdout.flush()
+    queue.ack(*messages)

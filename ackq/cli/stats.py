@@ -1,0 +1,26 @@
+"""``ackq stats``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from .connection import json_option, on_queue, open_queue, print_json, print_table
+
+
+@click.command()
+@on_queue
+@json_option
+def stats(queue: str, url: str | None, as_json: bool) -> None:
+    """Count the messages of QUEUE by where they are.
+
+    Each is counted once in ready, in_flight, delayed or dead; expired and due are the part of
+    ready that came back.
+    """
+    with open_queue(url, queue) as opened:
+        counts = asdict(opened.stats())
+    if as_json:
+        print_json(counts)
+    else:
+        print_table(("", queue), counts.items())

@@ -1,0 +1,221 @@
+"""The demo on a screen: live in a terminal, a line a second anywhere else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from .account import Check
+from .tally import counted
+
+#: Seconds between two lines where there is no terminal.
+LINE_EVERY = 1.0
+#: Columns that the live view fills at most: wider than this, the eye loses the line.
+WIDEST = 110
+#: Events that the live view shows.
+EVENTS_SHOWN = 6
+_STATES = {"running": "green", "killed": "red", "frozen": "cyan", "ended": "dim", "hung": "red"}
+
+
+@dataclass(frozen=True)
+class WorkerRow:
+    """One worker, as it is now."""
+
+    name: str
+    pid: int
+    state: str
+    processed: int
+    held: int
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The demo, as it is now."""
+
+    elapsed: float
+    pushed: int
+    ready: int
+    in_flight: int
+    processed: int
+    acked: int
+    redelivered: int
+    refused: int
+    workers: Sequence[WorkerRow]
+
+
+class Display(Protocol):
+    """Where a demo shows itself. A context: what it holds open ends with it."""
+
+    def __enter__(self) -> Display: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def open(self, title: str, total: int, where: str) -> None:
+        """Say what is about to run."""
+
+    def update(self, snapshot: Snapshot) -> None:
+        """Show how far it is."""
+
+    def tell(self, elapsed: float, text: str) -> None:
+        """Show that something happened."""
+
+    def account(self, checks: Sequence[Check]) -> None:
+        """Show the account."""
+
+
+def display_on(console: Console) -> Display:
+    """Return the display that fits: live only where lines can be drawn over."""
+    return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
+
+
+def make_console() -> Console:
+    """Return a console on stdout; rich honours NO_COLOR by itself."""
+    return Console(file=sys.stdout, highlight=False, emoji=False)
+
+
+class PlainDisplay:
+    """Lines that a log can keep."""
+
+    def __init__(self, console: Console) -> None:
+        # Without a terminal rich would assume 80 columns, and wrap.
+        self._console = Console(
+            file=console.file, width=10_000, highlight=False, emoji=False, color_system=None
+        )
+        self._total = 0
+        self._next = 0.0
+
+    def __enter__(self) -> PlainDisplay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held open."""
+
+    def open(self, title: str, total: int, where: str) -> None:
+        self._total = total
+        self._print(f"ackq demo: {title}: {counted(total, 'message')} on the list {where}")
+
+    def update(self, snapshot: Snapshot) -> None:
+        if snapshot.elapsed >= self._next:
+            self._next = snapshot.elapsed + LINE_EVERY
+            self._print(
+                f"{snapshot.elapsed:5.1f} s  pushed {snapshot.pushed:,}/{self._total:,}"
+                f"  ready {snapshot.ready:,}  in flight {snapshot.in_flight:,}"
+                f"  processed {snapshot.processed:,}  redelivered {snapshot.redelivered:,}"
+            )
+
+    def tell(self, elapsed: float, text: str) -> None:
+        self._print(f"{elapsed:5.1f} s  * {text}")
+
+    def account(self, checks: Sequence[Check]) -> None:
+        for check in checks:
+            self._print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name:<12} {check.detail}")
+        self._print(verdict(checks))
+
+    def _print(self, text: str) -> None:
+        self._console.print(Text(text))
+        self._console.file.flush()
+
+
+class LiveDisplay:
+    """A view that is drawn over while the demo runs, and stays when it has ended."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = Live(console=console, auto_refresh=False)
+        self._total = 1
+        self._events: list[str] = []
+        self._last: Snapshot | None = None
+
+    def __enter__(self) -> LiveDisplay:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def open(self, title: str, total: int, where: str) -> None:
+        self._total = total
+        self._console.print(f"[bold]ackq demo[/]  {escape(title)}: {counted(total, 'message')}")
+        self._console.print(f"[dim]bare LPUSH onto the list {where}[/]\n")
+        self._live.start()
+
+    def update(self, snapshot: Snapshot) -> None:
+        self._last = snapshot
+        self._draw()
+
+    def tell(self, elapsed: float, text: str) -> None:
+        self._events.append(f"[dim]{elapsed:5.1f} s[/]  {escape(text)}")
+        self._draw()
+
+    def account(self, checks: Sequence[Check]) -> None:
+        table = Table.grid(padding=(0, 2))
+        table.add_column()
+        table.add_column(style="bold", no_wrap=True)
+        table.add_column()
+        for check in checks:
+            mark = "[green]ok[/]" if check.ok else "[bold red]FAIL[/]"
+            table.add_row(mark, check.name, escape(check.detail))
+        self._console.print()
+        self._console.print(table)
+        passed = all(check.ok for check in checks)
+        self._console.print(f"\n[bold {'green' if passed else 'red'}]{verdict(checks)}[/]")
+
+    def _draw(self) -> None:
+        if self._last is not None:
+            width = min(self._console.width, WIDEST)
+            self._live.update(self._view(self._last, width), refresh=True)
+
+    def _view(self, now: Snapshot, width: int) -> RenderableType:
+        counts = (
+            f"ready [bold]{now.ready:,}[/]   in flight [bold]{now.in_flight:,}[/]   "
+            f"acked [bold]{now.acked:,}[/]   redelivered [bold]{now.redelivered:,}[/]   "
+            f"stale acks refused [bold]{now.refused:,}[/]"
+        )
+        events = [Text.from_markup(event) for event in self._events[-EVENTS_SHOWN:]]
+        return Group(
+            self._bars(now, width), Text(), Text.from_markup(counts), Text(),
+            _workers(now), *([Text(), *events] if events else []),
+        )  # fmt: skip
+
+    def _bars(self, now: Snapshot, width: int) -> Table:
+        table = Table.grid(padding=(0, 2))
+        table.add_column(width=9)
+        table.add_column(width=width - 16 - 2 * len(f"{self._total:,}"))
+        table.add_column(justify="right", no_wrap=True)
+        for name, done, style in (("pushed", now.pushed, "cyan"), ("acked", now.acked, "green")):
+            bar = ProgressBar(self._total, done, complete_style=style, finished_style=style)
+            table.add_row(name, bar, f"{done:,} / {self._total:,}")
+        return table
+
+
+def _workers(now: Snapshot) -> Table:
+    table = Table.grid(padding=(0, 3))
+    for justify in ("left", "left", "left", "right", "right"):
+        table.add_column(justify=justify, no_wrap=True)
+    for row in now.workers:
+        state = f"[{_STATES.get(row.state, 'red')}]{row.state:<7}[/]"
+        table.add_row(row.name, f"[dim]pid {row.pid}[/]", state, f"processed {row.processed:,}",
+                      f"holds {row.held:,}")  # fmt: skip
+    return table
+
+
+def verdict(checks: Sequence[Check]) -> str:
+    """Return the account in one sentence."""
+    failed = [check.name for check in checks if not check.ok]
+    if failed:
+        return f"{len(failed)} of {len(checks)} checks FAILED: {', '.join(failed)}"
+    return f"all {len(checks)} checks hold: nothing was lost"

@@ -1,0 +1,87 @@
+"""A worker: pops a batch, does the job for each message, acks each, and writes it all down."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import orjson
+
+from ackq.demo.journal import Event, Journal
+from ackq.demo.source import JOBS, Job, fingerprint
+from ackq.errors import LeaseLost
+from ackq.message import Message
+from ackq.sync.queue import Queue
+
+#: Seconds that a worker waits for a message before it looks whether it is to end.
+WAIT = 0.5
+#: Longest body: the input's lines are taken as they are.
+MAX_BODY_BYTES = 512 * 1024 * 1024
+
+
+class Worker:
+    """Works on a queue until it is told to stop, or until its parent is gone."""
+
+    def __init__(self, queue: Queue, journal: Journal, job: Job, batch: int, pause: float) -> None:
+        self._queue, self._journal, self._job = queue, journal, job
+        self._batch, self._pause = batch, pause
+        self._stopping = False
+
+    def stop(self, *_: object) -> None:
+        """End after the batch in hand."""
+        self._stopping = True
+
+    def run(self) -> None:
+        """Pop, work, ack, until the end."""
+        parent = os.getppid()
+        while not self._stopping and os.getppid() == parent:
+            batch = self._queue.pop_many(self._batch, timeout=WAIT)
+            if batch:
+                self._work(batch)
+                self._settle(batch)
+
+    def _work(self, batch: Sequence[Message]) -> None:
+        start = time.monotonic()
+        self._journal.write(
+            _event("took", message, count=message.receive_count) for message in batch
+        )
+        for place, message in enumerate(batch, 1):
+            # The job takes microseconds; the pause is what makes a demo to look at.
+            if (early := start + place * self._pause - time.monotonic()) > 0.001:
+                time.sleep(early)
+            self._journal.write([_event("done", message, digest=self._job(message.body))])
+
+    def _settle(self, batch: Sequence[Message]) -> None:
+        self._journal.write([_event("acking", batch[0])])
+        for message in batch:
+            try:
+                result = "acked" if self._queue.ack(message) else "gone"
+            except LeaseLost:
+                result = "refused"
+            self._journal.write([_event(result, message)])
+
+
+def _event(event: str, message: Message, **more: object) -> Event:
+    # Latin-1 keeps every byte of a key that need not be text.
+    key = message.key.decode("latin-1")
+    body = fingerprint(message.body)
+    return {"event": event, "key": key, "receipt": message.receipt, "body": body, **more}
+
+
+def main() -> None:
+    """Work as the orders in the first argument say."""
+    orders = orjson.loads(sys.argv[1])
+    settings = {"visibility_timeout": orders["lease"], "max_body_bytes": MAX_BODY_BYTES}
+    with Queue.from_url(os.environ["ACKQ_DEMO_URL"], orders["queue"], **settings) as queue:
+        journal = Journal(Path(orders["journal"]))
+        worker = Worker(queue, journal, JOBS[orders["job"]], orders["batch"], orders["pause"])
+        signal.signal(signal.SIGTERM, worker.stop)
+        worker.run()
+
+
+if __name__ == "__main__":
+    main()

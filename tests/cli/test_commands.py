@@ -1,0 +1,197 @@
+"""Each command, in this process."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+from pathlib import Path
+
+import pytest
+import redis
+
+from ackq import Queue
+from ackq.cli import COMMANDS
+from ackq.cli.connection import key_from_text, key_to_text, printable
+from ackq.cli.push import with_id
+
+from .conftest import Run
+
+# --- push -------------------------------------------------------------------------
+
+
+def test_push_prints_the_ids(ackq: Run, name: str, embedded_client: redis.Redis) -> None:
+    result = ackq("push", name, '{"id": "a", "n": 1}', '{"id":7}', '{"n":2}')
+    first, second, drawn = result.output.split()
+    assert (first, second) == ("a", "7")
+    assert embedded_client.lrange(name, 0, -1) == [
+        b'{"id":"%s","n":2}' % drawn.encode(), b'{"id":7}', b'{"id": "a", "n": 1}',
+    ]  # fmt: skip
+
+
+def test_push_reads_lines_from_stdin_and_from_a_file(
+    ackq: Run, name: str, tmp_path: Path, embedded_client: redis.Redis
+) -> None:
+    ackq("push", name, input='{"id":1}\r\n\n{"id":2}')
+    (tmp_path / "lines").write_text('{"id":3}\n')
+    ackq("push", name, "--file", str(tmp_path / "lines"))
+    assert embedded_client.lrange(name, 0, -1) == [b'{"id":3}', b'{"id":2}', b'{"id":1}']
+
+
+def test_push_raw_takes_anything(ackq: Run, name: str, embedded_client: redis.Redis) -> None:
+    ackq("push", name, "--raw", input=b"\xff\n\nplain\n")
+    assert embedded_client.lrange(name, 0, -1) == [b"plain", b"", b"\xff"]
+
+
+@pytest.mark.parametrize("line", ["{", "[1]", '"a"', '{"id":null}', '{"id":1.5}', '{"id":""}'])
+def test_a_line_that_is_no_message_is_named_and_not_pushed(
+    ackq: Run, name: str, embedded_client: redis.Redis, line: str
+) -> None:
+    result = ackq("push", name, input=f'{{"id":1}}\n{line}\n', code=3)
+    assert "line or argument 2" in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert not embedded_client.exists(name)
+
+
+def test_an_object_without_an_id_keeps_its_every_byte() -> None:
+    body = b' {"big": 123456789012345678901234567890, "x":1.0 }'
+    given = with_id(body)
+    assert given.startswith(b'{"id":"')
+    assert given.endswith(b',"big": 123456789012345678901234567890, "x":1.0 }')
+    assert json.loads(with_id(b"{}")).keys() == {"id"}
+    assert json.loads(with_id(b"{ }")).keys() == {"id"}
+
+
+# --- pop and ack ------------------------------------------------------------------
+
+
+def test_pop_prints_bodies_and_settles_only_when_told(
+    ackq: Run, name: str, embedded_client: redis.Redis
+) -> None:
+    ackq("push", name, '{"id":1}', '{"id":2}', '{"id":3}')
+    assert ackq("pop", name).output == '{"id":1}\n'
+    assert ackq("pop", name, "-n", "5", "--ack").output == '{"id":2}\n{"id":3}\n'
+    assert ackq("pop", name, "-n", "5", "--ack", code=1).output == ""
+    assert embedded_client.zrange(f"{name}BACKUP", 0, -1) == [b"1"]
+
+
+def test_pop_waits_for_a_lease_to_end(ackq: Run, name: str) -> None:
+    ackq("push", name, '{"id":1}')
+    ackq("pop", name, "--lease", "0.2")
+    assert ackq("pop", name, "--wait", "5").output == '{"id":1}\n'
+
+
+def test_what_pop_printed_as_json_can_be_acked(ackq: Run, name: str) -> None:
+    ackq("push", name, "--raw", '{"id":"a b%/é"}', "no id", '{"id":"x"}', '{"id":"x"}')
+    lines = ackq("pop", name, "-n", "9", "--json").output.splitlines()
+    popped = [json.loads(line) for line in lines]
+    assert [each["id"] for each in popped][::2] == ["a b%/é", "x"]
+    assert [each["receive_count"] for each in popped] == [1] * 4
+    pairs = [str(value) for each in popped for value in (each["key"], each["receipt"])]
+    assert not any("\0" in each for each in pairs)
+    assert ackq("ack", name, *pairs).output == "4\n"
+    assert ackq("ack", name, *pairs).output == "0\n"
+
+
+def test_a_stale_receipt_is_refused(ackq: Run, name: str) -> None:
+    ackq("push", name, '{"id":"a"}')
+    stale = json.loads(ackq("pop", name, "--json", "--lease", "0.05").output)
+    ackq("pop", name, "--wait", "5")
+    result = ackq("ack", name, stale["key"], str(stale["receipt"]), code=3)
+    assert "ack refused for 'a'" in result.stderr
+
+
+def test_bytes_that_are_no_text_are_shown_in_base64(ackq: Run, name: str) -> None:
+    ackq("push", name, "--raw", input=b"\xff\xfe")
+    popped = json.loads(ackq("pop", name, "--json").output)
+    assert b64decode(popped["body_base64"]) == b"\xff\xfe"
+
+
+@pytest.mark.parametrize("key", [b"a", b"a b%", b"\0123:0001", b"\xff", "é".encode(), b"a\nb"])
+def test_a_key_survives_the_command_line(key: bytes) -> None:
+    text = key_to_text(key)
+    assert text.isprintable()
+    assert key_from_text(text) == key
+
+
+# --- reading ----------------------------------------------------------------------
+
+
+def test_stats_peek_and_dead_tell_what_is_where(ackq: Run, name: str, url: str) -> None:
+    with Queue.from_url(url, name) as queue:
+        queue.push_many([{"id": each} for each in "abcd"])
+        queue.push({"id": "later"}, delay=60)
+        message = queue.pop()
+        assert message is not None
+        queue.reject(message, reason="no\x1b[31mgood")
+        queue.pop()
+    stats = json.loads(ackq("stats", name, "--json").output)
+    assert (stats["ready"], stats["in_flight"], stats["delayed"], stats["dead"]) == (2, 1, 1, 1)
+    assert "in_flight\t1\n" in ackq("stats", name).output
+    assert ackq("peek", name, "-n", "1").output == 'c\t0\t-\t{"id":"c"}\n'
+    peeked = json.loads(ackq("peek", name, "--state", "delayed", "--json").output)
+    assert peeked["id"] == "later"
+    assert "b\t1\t20" in ackq("peek", name, "--state", "in_flight").output
+    dead = json.loads(ackq("dead", name, "--json").output)
+    assert (dead["id"], dead["body"]) == ("a", '{"id":"a"}')
+    assert "no\\x1b[31mgood" in ackq("dead", name).output
+
+
+def test_audit_finds_and_repairs(ackq: Run, name: str, embedded_client: redis.Redis) -> None:
+    assert "sound" in ackq("audit", name).output
+    embedded_client.hset(f"{name}CONTEXT", "orphan", '{"id":"orphan"}')
+    assert "FOUND: " in ackq("audit", name, code=1).output
+    assert json.loads(ackq("audit", name, "--json", code=1).output)["sound"] is False
+    assert "repaired: " in ackq("audit", name, "--repair").output
+    assert json.loads(ackq("audit", name, "--json").output)["sound"] is True
+
+
+def test_nothing_that_a_producer_pushed_reaches_a_terminal_as_an_order() -> None:
+    assert printable(b"a\x1b]0;title\x07\xff") == "a\\x1b]0;title\\x07\\xff"
+    assert printable("\u202e\u200b") == "\\u202e\\u200b"
+    assert printable("é 漢") == "é 漢"
+
+
+# --- how it fails -----------------------------------------------------------------
+
+
+def test_every_command_is_listed_and_explained(ackq: Run) -> None:
+    listing = ackq("--help").output
+    assert "Exit codes" in listing
+    for command in COMMANDS:
+        assert command in listing
+        assert ackq(command, "--help").output.count("\n") > 5
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["nonsense"],
+        ["pop"],
+        ["pop", "q", "-n", "0"],
+        ["pop", "q", "--wait", "-1"],
+        ["pop", "q", "--wait", "nan"],
+        ["ack", "q", "key"],
+        ["ack", "q", "key", "not-a-receipt"],
+        ["push", "q", "{}", "--file", "-"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_code_2(ackq: Run, args: list[str]) -> None:
+    ackq(*args, code=2)
+
+
+def test_an_error_is_one_line_without_passwords(ackq: Run, name: str) -> None:
+    result = ackq("stats", f"{name}BACKUP", code=3)
+    assert result.stderr.startswith("ackq: queue name ")
+    result = ackq("stats", name, "--url", "redis://me:canary@[", code=3)
+    assert "canary" not in result.stderr
+    result = ackq("stats", name, "--url", "redis://me:canary@127.0.0.1:1", code=4)
+    assert "canary" not in result.output
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_key_of_another_type_is_code_3(
+    ackq: Run, name: str, embedded_client: redis.Redis
+) -> None:
+    embedded_client.set(name, "text")
+    assert "not a list" in ackq("pop", name, code=3).stderr

@@ -1,0 +1,100 @@
+"""The command as a user runs it: one process after the other, on the embedded server."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ackq import embedded
+from tests.waiting import wait_until
+
+ACKQ = [sys.executable, "-c", "from ackq.cli import main; main()"]
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """``start("pop", "jobs")``: the command in a process, with a server of this test's own."""
+    monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
+    monkeypatch.delenv("ACKQ_REDIS_URL", raising=False)
+    started = []
+
+    def run(*args: str) -> subprocess.Popen[str]:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen([*ACKQ, *args], stdout=pipe, stderr=pipe, text=True)
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+    embedded.stop_shared()
+
+
+def test_what_one_process_pushed_another_pops(start: Start) -> None:
+    pushed = start("push", "jobs", '{"id":"a"}')
+    assert pushed.communicate(timeout=20)[0] == "a\n"
+    waiting = start("pop", "jobs", "--wait", "20", "--ack")
+    assert waiting.communicate(timeout=20)[0] == '{"id":"a"}\n'
+    empty = start("pop", "jobs")
+    assert empty.communicate(timeout=20)[0] == ""
+    assert empty.returncode == 1
+
+
+def test_a_waiting_pop_ends_quietly_on_ctrl_c(start: Start) -> None:
+    waiting = start("pop", "jobs", "--wait", "inf")
+    url = embedded.shared_url()
+    import redis
+
+    with redis.Redis.from_url(url) as client:
+        wait_until(lambda: client.info("clients")["blocked_clients"], "the command to wait")
+    waiting.send_signal(signal.SIGINT)
+    _, errors = waiting.communicate(timeout=10)
+    assert waiting.returncode == 130
+    assert "Traceback" not in errors
+
+
+def test_a_reader_that_goes_away_is_no_error_and_loses_nothing(start: Start) -> None:
+    for _ in range(3):
+        assert start("push", "jobs", *['{"n":"%s"}' % ("x" * 10_000)] * 10).wait(20) == 0
+    popping = start("pop", "jobs", "-n", "30", "--ack", "--lease", "0.2")
+    assert popping.stdout is not None
+    popping.stdout.close()
+    assert popping.stderr is not None
+    assert "Traceback" not in popping.stderr.read()
+    popping.wait(10)
+    again = start("pop", "jobs", "-n", "30", "--wait", "10")
+    assert again.communicate(timeout=20)[0].count("\n") == 30
+
+
+def test_a_terminal_gets_a_table(start: Start) -> None:
+    assert start("push", "jobs", '{"id":"a"}').wait(20) == 0
+    parent, child = pty.openpty()
+    process = subprocess.Popen([*ACKQ, "peek", "jobs"], stdout=child, stderr=subprocess.DEVNULL)
+    assert process.wait(20) == 0
+    os.close(child)
+    shown = os.read(parent, 65536).decode()
+    os.close(parent)
+    assert "receives" in shown
+    assert '{"id":"a"}' in shown
+
+
+def test_starting_up_does_not_import_what_is_heavy() -> None:
+    code = (
+        "import sys, click.testing\nfrom ackq.cli import main\n"
+        "click.testing.CliRunner().invoke(main, ['--help'])\n"
+        "click.testing.CliRunner().invoke(main, ['pop', '--help'])\n"
+        "print([m for m in ('rich', 'ackq.demo', 'ackq.embedded', 'asyncio') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "rich" not in done.stdout
+    assert "ackq." not in done.stdout
