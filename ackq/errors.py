@@ -13,6 +13,15 @@
     │   ├── InvalidMessage
     │   └── MessageTooLarge
     ├── KeyTypeError                      a key of the queue holds another type; nothing changed
+    ├── RSMQError                         what RSMQ calls an error; nothing was changed
+    │   ├── MissingParameter (ConfigurationError)      missingParameter
+    │   ├── InvalidFormat (ConfigurationError)         invalidFormat
+    │   ├── InvalidValue (ConfigurationError)          invalidValue
+    │   ├── NoAttributeSupplied (ConfigurationError)   noAttributeSupplied
+    │   ├── MessageNotString (InvalidMessage)          messageNotString
+    │   ├── MessageTooLong (MessageTooLarge)           messageTooLong
+    │   ├── QueueNotFound (LookupError)                queueNotFound
+    │   └── QueueExists                                queueExists
     ├── LeaseLost                         a receipt is stale: another consumer holds the message
     ├── NotConfirmed                      stored, but fewer replicas than asked have it
     └── UnknownOutcome (redis.ConnectionError)   the reply was lost: applied or not, nobody knows
@@ -83,6 +92,42 @@ class MessageTooLarge(MessageError):
 
 class KeyTypeError(AckqError):
     """A key of the queue holds a value of another type. Nothing was changed."""
+
+
+class RSMQError(AckqError):
+    """An error condition of RSMQ. Nothing was changed."""
+
+
+class MissingParameter(RSMQError, ConfigurationError):
+    """RSMQ's ``missingParameter``: a queue name or message id is empty."""
+
+
+class InvalidFormat(RSMQError, ConfigurationError):
+    """RSMQ's ``invalidFormat``: a queue name or message id that cannot be one."""
+
+
+class InvalidValue(RSMQError, ConfigurationError):
+    """RSMQ's ``invalidValue``: vt, delay or maxsize is out of range, given or as stored."""
+
+
+class NoAttributeSupplied(RSMQError, ConfigurationError):
+    """RSMQ's ``noAttributeSupplied``: there is nothing to set."""
+
+
+class MessageNotString(RSMQError, InvalidMessage):
+    """RSMQ's ``messageNotString``: neither text nor bytes."""
+
+
+class MessageTooLong(RSMQError, MessageTooLarge):
+    """RSMQ's ``messageTooLong``: more UTF-16 units than the queue's maxsize."""
+
+
+class QueueNotFound(RSMQError, LookupError):
+    """RSMQ's ``queueNotFound``: there is no such queue: create it."""
+
+
+class QueueExists(RSMQError):
+    """RSMQ's ``queueExists``: it has been created before, and keeps its attributes."""
 
 
 class LeaseLost(AckqError):

@@ -14,7 +14,7 @@ LAYERS = (
     ("scripts", "embedded"),
     ("protocol",),
     ("sync", "aio"),
-    ("dropin",),
+    ("dropin", "rsmq"),
     ("demo",),
     ("cli",),
 )

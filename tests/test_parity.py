@@ -9,12 +9,14 @@ import pytest
 
 import ackq
 import ackq.aio.client
+import ackq.rsmq
 import ackq.sync.client
 
 #: Every blocking class with its twin.
 PAIRS = [
     (ackq.sync.client.Client, ackq.aio.client.Client),
     (ackq.Queue, ackq.AsyncQueue),
+    (ackq.rsmq.RSMQ, ackq.rsmq.AsyncRSMQ),
 ]
 #: What asyncio calls otherwise.
 RENAMED = {

@@ -1,0 +1,290 @@
+"""RSMQ's names, limits and values: keys, messages, attributes, and what may be sent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ackq.errors import (
+    InvalidFormat,
+    InvalidValue,
+    MessageNotString,
+    MissingParameter,
+    QueueNameError,
+)
+
+#: Seconds that a received message is hidden, unless the queue says otherwise.
+DEFAULT_VT = 30
+#: Seconds before a sent message can be received, unless the queue says otherwise.
+DEFAULT_DELAY = 0
+#: Longest message in UTF-16 units, unless the queue says otherwise.
+DEFAULT_MAXSIZE = 65_536
+#: Most seconds of a vt or a delay: 115 days.
+LONGEST = 9_999_999
+#: Bounds of a queue's maxsize, which may also be `UNLIMITED`.
+MAXSIZES = (1024, 65_536)
+UNLIMITED = -1
+
+_QNAME = re.compile(r"[a-zA-Z0-9_-]{1,160}")
+_ID = re.compile(r"[a-zA-Z0-9:]{32}")
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
+#: Epoch seconds beyond this, the year 5138, are taken for milliseconds, as some ports write them.
+_LATEST_SECONDS = 10**11
+
+
+@dataclass(slots=True)
+class RSMQMessage:
+    """A message, under the names that RSMQ gives its parts.
+
+    Attributes:
+        id: what `delete_message` and `change_message_visibility` take.
+        body: the bytes that were sent.
+        rc: receive count, this one included.
+        fr: when it was first received, in ms since the epoch by the server's clock.
+    """
+
+    id: str
+    body: bytes
+    rc: int
+    fr: int
+
+    @property
+    def message(self) -> str:
+        """The body as text; bytes that are no UTF-8 are replaced, as in the original."""
+        return self.body.decode(errors="replace")
+
+    @property
+    def sent(self) -> float | None:
+        """When it was sent, in ms since the epoch; None if the id does not say."""
+        try:
+            return int(self.id[:10], 36) / 1000
+        except ValueError:
+            return None
+
+    def __repr__(self) -> str:
+        # Bodies may hold secrets and end up in logs: the size is enough.
+        return f"<RSMQMessage {self.id!r}, {len(self.body)} bytes, rc {self.rc}>"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAttributes:
+    """The settings and counts of a queue at one instant.
+
+    A setting that another implementation stored and that cannot be read is None.
+    """
+
+    #: Seconds that a received message is hidden; PyRSMQ may store a fraction.
+    vt: float | None
+    #: Seconds before a sent message can be received; PyRSMQ may store a fraction.
+    delay: float | None
+    #: Longest message in UTF-16 units, or -1: no limit.
+    maxsize: int | None
+    #: Messages received so far.
+    totalrecv: int
+    #: Messages sent so far.
+    totalsent: int
+    #: When the queue was created, in seconds since the epoch, also where a port wrote ms.
+    created: int | None
+    #: When its attributes were last set, in the same way.
+    modified: int | None
+    #: Messages in the queue.
+    msgs: int
+    #: Of these, how many are not visible now: received, or delayed.
+    hiddenmsgs: int
+
+    @classmethod
+    def of(cls, reply: Sequence[Any]) -> QueueAttributes:
+        """Return what the attributes script replied."""
+        vt, delay, maxsize, totalrecv, totalsent, created, modified, msgs, hidden = reply
+        return cls(
+            _number(vt),
+            _number(delay),
+            _integer(maxsize),
+            _integer(totalrecv) or 0,
+            _integer(totalsent) or 0,
+            _seconds(created),
+            _seconds(modified),
+            msgs,
+            hidden,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RSMQDeadLetter:
+    """A message that was received too often, and is received no more unless it is redriven.
+
+    ``died_at`` is in ms since the epoch by the server's clock, as ``fr`` is.
+    """
+
+    id: str
+    body: bytes
+    rc: int
+    fr: int | None
+    died_at: int
+
+    @classmethod
+    def of(cls, fields: Sequence[bytes]) -> RSMQDeadLetter:
+        """Return what the fields of a stream entry say."""
+        found = dict(zip(fields[::2], fields[1::2], strict=True))
+        return cls(
+            found[b"id"].decode(),
+            found[b"body"],
+            _integer(found[b"rc"]) or 0,
+            _integer(found[b"fr"]),
+            int(found[b"time"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RSMQKeys:
+    """The keys of one queue: RSMQ's two, and ackq's own, which exist only while needed.
+
+    No queue name holds a full stop, so ackq's own cannot be another queue's.
+    """
+
+    zset: bytes
+    hash: bytes
+    wake: bytes
+    waiters: bytes
+    dead: bytes
+
+    def types(self) -> dict[bytes, str]:
+        """Return the type of every key whose type matters."""
+        return {self.zset: "zset", self.hash: "hash", self.wake: "list", self.dead: "stream"}
+
+
+@dataclass(frozen=True, slots=True)
+class RSMQSpec:
+    """One namespace, and how this client uses it."""
+
+    ns: str
+    realtime: bool = False
+    max_receives: int = 0
+    #: Seconds that one blocking command may last; under the connection's read timeout.
+    stretch: float = 1.0
+
+    @property
+    def queues(self) -> bytes:
+        """The key of the set of queue names."""
+        return f"{self.ns}:QUEUES".encode()
+
+    def keys(self, qname: str) -> RSMQKeys:
+        """Return the keys of a queue.
+
+        Raises:
+            MissingParameter: the name is empty.
+            InvalidFormat: it is not 1 to 160 letters, digits, ``_`` or ``-``.
+        """
+        if type(qname) is not str:
+            check_text(qname, "qname", _QNAME)
+        return _keys(self.ns, qname)
+
+    def channel(self, qname: str) -> str:
+        """Return the channel of realtime notices; empty if none are sent."""
+        return f"{self.ns}:rt:{qname}" if self.realtime else ""
+
+
+@lru_cache(maxsize=1024)
+def _keys(ns: str, qname: str) -> RSMQKeys:
+    check_text(qname, "qname", _QNAME)
+    zset = f"{ns}:{qname}".encode()
+    return RSMQKeys(zset, zset + b":Q", zset + b":Q.wake", zset + b":Q.waiters", zset + b":Q.dead")
+
+
+def check_namespace(ns: str) -> None:
+    """Refuse a namespace that a terminal or Redis would misread.
+
+    Raises:
+        QueueNameError: not text, empty, over 200 bytes, or with control characters.
+    """
+    try:
+        fits = isinstance(ns, str) and 1 <= len(ns.encode()) <= 200
+    except UnicodeEncodeError:
+        fits = False
+    if not fits or _UNPRINTABLE.search(ns):
+        raise QueueNameError(f"ns is 1 to 200 bytes of printable text, not {ns!r}")
+
+
+def check_id(id: str) -> str:
+    """Return a message id as it is.
+
+    Raises:
+        MissingParameter: it is empty.
+        InvalidFormat: it is not 32 letters, digits or colons.
+    """
+    return check_text(id, "id", _ID)
+
+
+def check_text(value: str, item: str, pattern: re.Pattern[str]) -> str:
+    """Return ``value`` if it matches ``pattern``."""
+    if value is None or value == "":
+        raise MissingParameter(f"No {item} supplied")
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise InvalidFormat(f"Invalid {item} format: {value!r} does not match {pattern.pattern}")
+    return value
+
+
+def check_seconds(value: int, item: str) -> int:
+    """Return a vt or delay as it is.
+
+    Raises:
+        InvalidValue: not an integer from 0 to 9999999.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LONGEST:
+        raise InvalidValue(f"{item} must be an integer between 0 and {LONGEST} s, not {value!r}")
+    return value
+
+
+def check_maxsize(value: int) -> int:
+    """Return a maxsize as it is.
+
+    Raises:
+        InvalidValue: not an integer from 1024 to 65536, nor -1.
+    """
+    low, high = MAXSIZES
+    fits = isinstance(value, int) and not isinstance(value, bool)
+    if not fits or not (low <= value <= high or value == UNLIMITED):
+        raise InvalidValue(f"maxsize must be an integer between {low} and {high}, or -1,"
+                           f" not {value!r}")  # fmt: skip
+    return value
+
+
+def encoded(message: str | bytes) -> bytes:
+    """Return the body of a message.
+
+    Raises:
+        MessageNotString: another type, or text that is no Unicode.
+    """
+    if isinstance(message, bytes):
+        return message
+    if not isinstance(message, str):
+        raise MessageNotString(
+            f"Message must be a string (or bytes), not {type(message).__name__}: encode it first"
+        )
+    try:
+        return message.encode()
+    except UnicodeEncodeError as error:
+        raise MessageNotString(f"Message must be a string of valid Unicode: {error}") from None
+
+
+def _number(text: bytes | None) -> float | None:
+    try:
+        value = float(text or b"")
+    except ValueError:
+        return None
+    if not -1 <= value <= 2**53:
+        return None
+    return int(value) if value.is_integer() else value
+
+
+def _integer(text: bytes | None) -> int | None:
+    value = _number(text)
+    return None if value is None else int(value)
+
+
+def _seconds(text: bytes | None) -> int | None:
+    value = _integer(text)
+    return value // 1000 if value is not None and value > _LATEST_SECONDS else value

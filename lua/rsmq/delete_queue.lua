@@ -1,0 +1,22 @@
+-- delete_queue: delete a queue with everything in it.
+--
+-- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
+-- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
+-- KEYS[3] {ns}:{q}:Q.wake     LIST    a token for each waiting consumer to wake; ackq's own
+-- KEYS[4] {ns}:{q}:Q.waiters  STRING  exists while a consumer may be waiting; ackq's own
+-- KEYS[5] {ns}:{q}:Q.dead     STREAM  dead letters; ackq's own
+-- KEYS[6] {ns}:QUEUES      SET     names of the queues
+--
+-- ARGV[1] name             string  of the queue
+--
+-- Returns 'ok', or 'missing' if there was neither a hash nor a zset.
+-- Atomic because half a queue is an error to everybody who uses it.
+-- Cost: O(1); the memory is freed by another thread.
+local zset, hash, wake, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local dead, queues, name = KEYS[5], KEYS[6], ARGV[1]
+
+redis.call('SCARD', queues)
+local found = redis.call('UNLINK', hash, zset)
+redis.call('UNLINK', wake, waiters, dead)
+redis.call('SREM', queues, name)
+return found > 0 and 'ok' or 'missing'

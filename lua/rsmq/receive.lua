@@ -1,0 +1,169 @@
+-- receive: take the messages that are visible, and hide them for a while or remove them.
+--
+-- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
+-- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
+-- KEYS[3] {ns}:{q}:Q.wake     LIST    a token for each waiting consumer to wake; ackq's own
+-- KEYS[4] {ns}:{q}:Q.waiters  STRING  exists while a consumer may be waiting; ackq's own
+-- KEYS[5] {ns}:{q}:Q.dead     STREAM  id, body, rc, fr, time of dead letters; ackq's own
+--
+-- ARGV[1] mode             hide|remove                 keep them under a timeout, or delete them
+-- ARGV[2] wanted           integer 1..1000             messages
+-- ARGV[3] vt               integer 0..9999999          s; empty: the queue's own
+-- ARGV[4] wait             integer 0..60000            ms that the caller waits if there are none
+-- ARGV[5] max_receives     integer 0..1000000          0: no limit
+--
+-- Returns {'ok', id, body, rc, fr, id, body, rc, fr, ...}; {'empty', next}: next ms until a message
+-- is visible, or -1; {'again'}: the work allowed to one call is done, none taken; {'missing'} if
+-- there is no queue; {'unreadable', attribute, value}.
+-- Atomic because a message that was read but not yet hidden would be read by two.
+-- Cost: O(wanted log messages), at most 8 MiB of bodies and one slice over.
+local zset, hash, wake, waiters, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local mode, wanted, vt = ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local wait, max_receives = tonumber(ARGV[4]), tonumber(ARGV[5])
+
+local SLICE = 16 -- bodies read at a time
+local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
+local ASIDE = 1000 -- ms that what is no message is hidden at least
+local SLACK = 1000 -- ms that a waiter may take to come back before it is forgotten
+
+local function between(number, low, high)
+  return number and number >= low and number <= high and number
+end
+
+local function whole(number, low, high)
+  return between(number, low, high) and number % 1 == 0
+end
+
+if (mode ~= 'hide' and mode ~= 'remove') or not whole(wanted, 1, 1000)
+  or (vt ~= '' and not whole(tonumber(vt), 0, 9999999))
+  or not whole(wait, 0, 60000) or not whole(max_receives, 0, 1000000) then
+  return redis.error_reply('ACKQ_ARGUMENT receive: an argument is out of range; see receive.lua')
+end
+
+local attributes = redis.call('HMGET', hash, 'vt', 'delay', 'maxsize', 'totalrecv')
+if not (attributes[1] and attributes[2] and attributes[3]) then
+  return {'missing'}
+end
+local seconds = mode == 'remove' and 0
+  or between(tonumber(vt == '' and attributes[1] or vt), 0, 9999999)
+if not seconds then
+  return {'unreadable', 'vt', attributes[1]}
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local now_text = string.format('%.0f', now)
+local hidden = math.floor(seconds * 1000 + 0.5)
+local until_text = string.format('%.0f', now + hidden)
+local aside_text = string.format('%.0f', now + math.max(hidden, ASIDE))
+
+local ids = redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', 0, wanted)
+if #ids == 0 then
+  local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
+  if wait > 0 then
+    -- Nothing is visible, so every token is stale. A deletion, so a full server permits both.
+    redis.call('DEL', wake)
+    redis.call('SET', waiters, '', 'PX', wait + SLACK)
+  end
+  return {'empty', first[2] and math.min(math.max(1, first[2] - now), 3600000) or -1}
+end
+if max_receives > 0 then
+  redis.call('XLEN', dead)
+end
+-- The first write is a no-op that may free: a full server refuses a script whose first write may
+-- allocate, and then it could never drain.
+redis.call('ZREMRANGEBYRANK', zset, 1, 0)
+
+local reply = {'ok'}
+local scores, fields, gone, gone_fields = {}, {}, {}, {}
+local taken, bytes, full = 0, 0, false
+
+local function forget(id)
+  gone[#gone + 1] = id
+  gone_fields[#gone_fields + 1] = id
+  gone_fields[#gone_fields + 1] = id .. ':rc'
+  gone_fields[#gone_fields + 1] = id .. ':fr'
+end
+
+local function hide(id, text)
+  scores[#scores + 1] = text
+  scores[#scores + 1] = id
+end
+
+local function deliver(id, body, rc, fr)
+  local first = between(tonumber(fr or nil), 0, 9007199254740991) or now
+  if mode == 'remove' then
+    forget(id)
+  else
+    hide(id, until_text)
+    fields[#fields + 1] = id .. ':rc'
+    fields[#fields + 1] = string.format('%.0f', rc)
+    if first == now then
+      fields[#fields + 1] = id .. ':fr'
+      fields[#fields + 1] = now_text
+    end
+  end
+  reply[#reply + 1] = id
+  reply[#reply + 1] = body
+  reply[#reply + 1] = rc
+  reply[#reply + 1] = first
+  taken = taken + 1
+end
+
+local function handle(id, body, rc, fr)
+  if not body or not string.match(id, '^[%w:]+$') or #id ~= 32 then
+    -- No body: its sender writes in two steps and is between them, or it is lost. An id that
+    -- RSMQ does not know: it could be the name of an attribute. Neither is shown or dropped.
+    hide(id, aside_text)
+    return
+  end
+  local received = math.floor(between(tonumber(rc or 0), 0, 9007199254740990) or 0)
+  if max_receives > 0 and received >= max_receives then
+    redis.call('XADD', dead, '*', 'id', id, 'body', body, 'rc', rc, 'fr', fr or '',
+      'time', now_text)
+    forget(id)
+  elseif max_receives > 0 and received + 1 == max_receives and taken > 0 then
+    -- A message on its last permitted receive travels alone: if it kills its consumer, nothing
+    -- that was taken along is charged for it.
+    full = true
+    return
+  else
+    deliver(id, body, received + 1, fr)
+    full = max_receives > 0 and received + 1 == max_receives
+  end
+  bytes = bytes + #body
+  full = full or bytes >= BODY_BUDGET
+end
+
+local at = 1
+while at <= #ids and not full do
+  local last = math.min(at + SLICE - 1, #ids)
+  local names = {}
+  for each = at, last do
+    names[#names + 1] = ids[each]
+    names[#names + 1] = ids[each] .. ':rc'
+    names[#names + 1] = ids[each] .. ':fr'
+  end
+  local values = redis.call('HMGET', hash, unpack(names))
+  local place = 1
+  while at <= last and not full do
+    handle(ids[at], values[place], values[place + 1], values[place + 2])
+    at = at + 1
+    place = place + 3
+  end
+end
+
+if #gone > 0 then
+  redis.call('ZREM', zset, unpack(gone))
+  redis.call('HDEL', hash, unpack(gone_fields))
+end
+if #scores > 0 then
+  redis.call('ZADD', zset, unpack(scores))
+end
+if taken == 0 then
+  return {'again'}
+end
+local total = between(tonumber(attributes[4] or 0), 0, 9007199254740991) or 0
+redis.call('HSET', hash, 'totalrecv', string.format('%.0f', math.floor(total) + taken),
+  unpack(fields))
+return reply

@@ -1,0 +1,48 @@
+-- redrive: make dead letters visible again, their receives at zero.
+--
+-- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
+-- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
+-- KEYS[3] {ns}:{q}:Q.wake     LIST    a token for each waiting consumer to wake; ackq's own
+-- KEYS[4] {ns}:{q}:Q.waiters  STRING  exists while a consumer may be waiting; ackq's own
+-- KEYS[5] {ns}:{q}:Q.dead     STREAM  id, body, rc, fr, time of dead letters; ackq's own
+--
+-- ARGV[1] wanted           integer 1..16               dead letters, oldest first
+--
+-- Returns the number made visible, or 'missing' if there is no queue.
+-- Atomic because a message must be in one place, dead or alive.
+-- Cost: O(wanted log messages).
+local zset, hash, wake, waiters, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local wanted = tonumber(ARGV[1])
+
+local TOKEN_LIFE = 2000 -- ms, as in send
+
+if not (wanted and wanted >= 1 and wanted <= 16 and wanted % 1 == 0) then
+  return redis.error_reply('ACKQ_ARGUMENT redrive: wanted is out of range')
+end
+
+local attributes = redis.call('HMGET', hash, 'vt', 'delay', 'maxsize')
+if not (attributes[1] and attributes[2] and attributes[3]) then
+  return 'missing'
+end
+local clock = redis.call('TIME')
+local now = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))
+local letters = redis.call('XRANGE', dead, '-', '+', 'COUNT', wanted)
+local awaited = #letters > 0 and redis.call('EXISTS', waiters) == 1
+if awaited then
+  redis.call('LLEN', wake)
+end
+for at = 1, #letters do
+  local entry, values = letters[at][1], letters[at][2]
+  local letter = {}
+  for field = 1, #values, 2 do
+    letter[values[field]] = values[field + 1]
+  end
+  redis.call('ZADD', zset, now, letter.id)
+  redis.call('HSET', hash, letter.id, letter.body)
+  redis.call('XDEL', dead, entry)
+  if awaited then
+    redis.call('LPUSH', wake, '1')
+    redis.call('PEXPIRE', wake, TOKEN_LIFE)
+  end
+end
+return #letters
