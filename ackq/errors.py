@@ -23,6 +23,10 @@
     │   ├── QueueNotFound (LookupError)                queueNotFound
     │   └── QueueExists                                queueExists
     ├── LeaseLost                         a receipt is stale: another consumer holds the message
+    ├── PublishContention                 other producers were always first; nothing was stored
+    ├── IndexTaken                        a message lies beyond a topic's newest index
+    ├── NotSubscribed                     a topic does not know the consumer
+    ├── PlaceLost                         what a consumer reads next is gone; nothing was skipped
     ├── NotConfirmed                      stored, but fewer replicas than asked have it
     └── UnknownOutcome (redis.ConnectionError)   the reply was lost: applied or not, nobody knows
 
@@ -141,6 +145,43 @@ class LeaseLost(AckqError):
         super().__init__(text)
         self.messages = messages
         self.settled = settled
+
+
+class PublishContention(AckqError):
+    """Other producers were first each time that a publish tried. It was not stored.
+
+    ``stored`` counts the messages of a ``publish_many`` that were stored before.
+    """
+
+    def __init__(self, text: str, *, stored: int = 0) -> None:
+        super().__init__(text)
+        self.stored = stored
+
+
+class IndexTaken(AckqError):
+    """A message lies beyond a topic's newest index, and would be overwritten. It was not."""
+
+
+class NotSubscribed(AckqError):
+    """A topic does not know the ``consumer``. Nothing was read."""
+
+    def __init__(self, text: str, *, consumer: str = "") -> None:
+        super().__init__(text)
+        self.consumer = consumer
+
+
+class PlaceLost(AckqError):
+    """What a consumer reads next expired, was trimmed, or its topic was begun anew.
+
+    ``first`` to ``last`` are the indexes that are gone, at the least; where the topic was begun
+    anew ``last`` is its newest index, and lower. The place of ``consumer`` is as it was.
+    """
+
+    def __init__(self, text: str, *, consumer: str = "", first: int = 0, last: int = 0) -> None:
+        super().__init__(text)
+        self.consumer = consumer
+        self.first = first
+        self.last = last
 
 
 class NotConfirmed(AckqError):

@@ -14,7 +14,7 @@ LAYERS = (
     ("scripts", "embedded"),
     ("protocol",),
     ("sync", "aio"),
-    ("dropin", "rsmq"),
+    ("dropin", "rsmq", "topic"),
     ("demo",),
     ("cli",),
 )

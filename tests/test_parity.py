@@ -11,12 +11,14 @@ import ackq
 import ackq.aio.client
 import ackq.rsmq
 import ackq.sync.client
+import ackq.topic
 
 #: Every blocking class with its twin.
 PAIRS = [
     (ackq.sync.client.Client, ackq.aio.client.Client),
     (ackq.Queue, ackq.AsyncQueue),
     (ackq.rsmq.RSMQ, ackq.rsmq.AsyncRSMQ),
+    (ackq.topic.Topic, ackq.topic.AsyncTopic),
 ]
 #: What asyncio calls otherwise.
 RENAMED = {

@@ -1,0 +1,244 @@
+-- topic/consume: commit what is done, then read on at a consumer's place.
+--
+-- KEYS[1] {name}:nextIndex        STRING  the newest index; absent: 0
+-- KEYS[2] {name}:firstIndex       STRING  lower indexes were trimmed by count; absent: 1
+-- KEYS[3] {name}:consumers:<id>   STRING  the consumer's place: the last index committed
+-- KEYS[4] {name}:leases:<id>      ZSET    start:end:token -> deadline, µs since the epoch
+-- KEYS[5] {name}:ranges:<id>      ZSET    start:end:token -> start; not in leases: committed
+-- KEYS[6..] {name}:messages:<index>  STRING  messages, upwards from guess + 1; may be absent
+--
+-- ARGV[1] guess      integer 0..2^53-1        the index before the first key of a message
+-- ARGV[2] wanted     integer 1..1000          messages
+-- ARGV[3] timeout    integer 0..43200000000   µs, visibility timeout; 0: committed by the read
+-- ARGV[4] token      16 hexadecimal digits    drawn anew for each call: part of the receipt
+-- ARGV[5] skipped    integer 0..2^53-1        from this index to guess nothing is left; 0: none
+-- ARGV[6] committed  0..1000 of start:end:token
+--
+-- Returns {'ok', refused, newest, start, end, deadline, body, body, ...}: indexes start to end
+-- are the caller's, the bodies are those of the last of them;
+-- {'moved', refused, newest, start}: the keys do not cover start, which comes next;
+-- {'missing', refused, newest, start, stop, first}: start is gone, as is all below first; what
+-- may be skipped ends at stop; {'empty', refused, newest, wait}: wait µs until a lease ends, or
+-- -1; {'ahead', refused, newest, place}: the place is beyond the topic; {'unsubscribed',
+-- refused}; {'again', refused}: the work allowed to one call is done. refused are the
+-- positions, from 1, of committed ranges that are somebody else's now. But for 'ok', nothing
+-- was read; the commits are done in any case.
+-- Atomic because choosing a range, reading it and moving the place must never be seen apart.
+-- Cost: O((wanted + committed) log ranges), at most 8 MiB of bodies and one slice over.
+local next_index, first_index, consumer, leases, ranges =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local guess, wanted, timeout = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local token, skipped = ARGV[4], tonumber(ARGV[5])
+local HEAD = 5 -- keys, and arguments, before the variable ones
+local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
+local SLICE = 16 -- bodies read at a time
+local BODY_BUDGET = 8388608 -- bytes of bodies one call may read
+local STEPS = 1000 -- ranges one call may move the place over
+local EXPIRED = 100 -- ended leases among which the lowest is sought
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(guess, 0, LAST) or outside(wanted, 1, 1000) or outside(timeout, 0, 43200000000)
+  or outside(skipped, 0, guess) or not string.match(token, '^%x+$') or #token ~= 16
+  or #ARGV - HEAD > 1000 or #KEYS - HEAD > 4000 then
+  return redis.error_reply('ACKQ_ARGUMENT topic/consume: an argument is out of range; see'
+    .. ' topic/consume.lua')
+end
+
+local function bounds(member)
+  local start, stop = string.match(member, '^(%d+):(%d+):')
+  return tonumber(start), tonumber(stop)
+end
+
+for i = HEAD + 1, #ARGV do
+  if not bounds(ARGV[i]) then
+    return redis.error_reply('ACKQ_ARGUMENT topic/consume: a range is start:end:token')
+  end
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+-- Every type is read before the first write, so that an error means: nothing was done.
+local newest = tonumber(redis.call('GET', next_index) or 0)
+local first = tonumber(redis.call('GET', first_index) or 1)
+local stored = redis.call('GET', consumer)
+local place = tonumber(stored or 0)
+redis.call('ZCARD', leases)
+local has_ranges = redis.call('ZCARD', ranges) > 0
+if outside(newest, 0, LAST) or outside(first, 1, LAST) or outside(place, 0, LAST) then
+  return redis.error_reply('ACKQ_VALUE topic/consume: nextIndex, firstIndex or the place is no'
+    .. ' index')
+end
+if first > newest + 1 then
+  first = 1 -- somebody began the topic anew
+end
+
+-- The first write is one that frees, if only nothing: Redis at maxmemory refuses a script whose
+-- first write may allocate, and then nobody could read a full server.
+redis.call('ZREMRANGEBYRANK', leases, 1, 0)
+
+local function lowest()
+  local member = redis.call('ZRANGE', ranges, 0, 0)[1]
+  if member then
+    return member, bounds(member)
+  end
+end
+
+-- The ranges must join on to the place. If they do not, somebody who knows only the place has
+-- set it back, or deleted it: then all of them are void.
+local function rejoin()
+  local _, start = lowest()
+  if start and (not stored or start > place + 1) then
+    redis.call('DEL', leases, ranges)
+  end
+end
+
+-- Returns the positions of ranges that are neither leased by their receipt nor committed.
+local function settle()
+  local refused = {}
+  for i = HEAD + 1, #ARGV do
+    local member = ARGV[i]
+    if redis.call('ZREM', leases, member) == 0 and not redis.call('ZSCORE', ranges, member) then
+      local _, stop = bounds(member)
+      if stop > place or not stored then
+        refused[#refused + 1] = i - HEAD
+      end
+    end
+  end
+  return refused
+end
+
+-- Moves the place over committed ranges, as far as they join on to it. Returns false if the
+-- work of one call is done before that.
+local function advance()
+  local before, steps = place, 0
+  local member, start, stop = lowest()
+  while member and steps < STEPS and start <= place + 1 do
+    if stop > place then
+      if redis.call('ZSCORE', leases, member) then
+        break
+      end
+      place = stop
+    end
+    redis.call('ZREM', leases, member)
+    redis.call('ZREM', ranges, member)
+    steps = steps + 1
+    member, start, stop = lowest()
+  end
+  if place ~= before then
+    redis.call('SET', consumer, string.format('%.0f', place))
+  end
+  return steps < STEPS
+end
+
+local refused = {}
+if has_ranges or #ARGV > HEAD then
+  rejoin()
+  refused = settle()
+  if stored and not advance() then
+    return {'again', refused}
+  end
+end
+if not stored then
+  return {'unsubscribed', refused}
+end
+if place > newest then
+  return {'ahead', refused, newest, place}
+end
+
+-- What comes next: the lowest range whose lease ended, else what nobody was given yet.
+local function next_range()
+  local ended = redis.call('ZRANGEBYSCORE', leases, '-inf', string.format('%.0f', now),
+    'LIMIT', 0, EXPIRED)
+  local old, start, stop
+  for i = 1, #ended do
+    local from, to = bounds(ended[i])
+    if not start or from < start then
+      old, start, stop = ended[i], from, to
+    end
+  end
+  if old then
+    return math.max(start, place + 1), stop, old
+  end
+  local highest = redis.call('ZREVRANGE', ranges, 0, 0)[1]
+  local _, last = bounds(highest or '')
+  return math.max(place, last or 0) + 1, newest
+end
+
+local start, stop, old = next_range()
+stop = math.min(stop, newest)
+if start > stop then
+  local soonest = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
+  return {'empty', refused, newest, soonest and math.max(1, tonumber(soonest) - now) or -1}
+end
+local from = skipped > 0 and guess + 1 or start
+if (skipped > 0 and skipped ~= start) or from <= guess or from > guess + 1 + #KEYS - HEAD
+  or (skipped == 0 and from > guess + #KEYS - HEAD) or guess > stop then
+  return {'moved', refused, newest, start}
+end
+
+-- Reads up to the first message that is gone: a range has no holes but at its start.
+local function read()
+  local bodies, bytes = {}, 0
+  local limit = math.min(stop, guess + #KEYS - HEAD, from + wanted - 1)
+  local at = from
+  while at <= limit and bytes < BODY_BUDGET do
+    local to = math.min(limit, at + SLICE - 1)
+    local found = redis.call('MGET', unpack(KEYS, HEAD + at - guess, HEAD + to - guess))
+    for i = 1, #found do
+      if not found[i] then
+        return bodies
+      end
+      bodies[#bodies + 1] = found[i]
+      bytes = bytes + #found[i]
+    end
+    at = to + 1
+  end
+  return bodies
+end
+
+local bodies = read()
+if #bodies == 0 and (skipped == 0 or from <= stop) then
+  return {'missing', refused, newest, start, stop, first}
+end
+local last = from + #bodies - 1
+
+local function member_of(low, high, mark)
+  return string.format('%.0f:%.0f:', low, high) .. mark
+end
+
+-- Of a range whose lease ended, what is not taken now stays as it is, but for its name: the
+-- receipt of who held it is void.
+if old then
+  local deadline = redis.call('ZSCORE', leases, old)
+  redis.call('ZREM', leases, old)
+  redis.call('ZREM', ranges, old)
+  local _, high = bounds(old)
+  if last < high then
+    local rest = member_of(last + 1, high, string.match(old, '[^:]+$'))
+    redis.call('ZADD', leases, deadline, rest)
+    redis.call('ZADD', ranges, string.format('%.0f', last + 1), rest)
+  end
+end
+
+local deadline = now + timeout
+if timeout == 0 and start == place + 1 then
+  place = last
+  redis.call('SET', consumer, string.format('%.0f', place))
+  advance()
+else
+  local member = member_of(start, last, token)
+  redis.call('ZADD', ranges, string.format('%.0f', start), member)
+  if timeout > 0 then
+    redis.call('ZADD', leases, string.format('%.0f', deadline), member)
+  end
+end
+
+local reply = {'ok', refused, newest, start, last, deadline}
+for i = 1, #bodies do
+  reply[#reply + 1] = bodies[i]
+end
+return reply

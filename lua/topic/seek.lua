@@ -1,0 +1,46 @@
+-- topic/seek: give a consumer its place, and void what its sharers hold.
+--
+-- KEYS[1] {name}:nextIndex       STRING  the newest index; absent: 0
+-- KEYS[2] {name}:consumers:<id>  STRING  the consumer's place: the last index committed
+-- KEYS[3] {name}:leases:<id>     ZSET    start:end:token -> deadline, µs since the epoch
+-- KEYS[4] {name}:ranges:<id>     ZSET    start:end:token -> start; not in leases: committed
+--
+-- ARGV[1] place  integer 0..2^53-1, or end  the index before what is read next
+-- ARGV[2] when   absent|present             the consumer must not be subscribed yet, or must be
+--
+-- Returns {'ok', place}; {'no'}: the consumer is not as `when` says; {'beyond', newest}: the
+-- place is after the newest index. Nothing was changed by the latter two.
+-- Atomic because leases of the old place must not be committed at the new one.
+-- Cost: O(ranges).
+local next_index, consumer, leases, ranges = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local place, when = ARGV[1], ARGV[2]
+local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if (place ~= 'end' and outside(tonumber(place), 0, LAST))
+  or (when ~= 'absent' and when ~= 'present') then
+  return redis.error_reply('ACKQ_ARGUMENT topic/seek: an argument is out of range; see'
+    .. ' topic/seek.lua')
+end
+
+-- Every type is read before the first write, so that an error means: nothing was done.
+local newest = tonumber(redis.call('GET', next_index) or 0)
+local stored = redis.call('GET', consumer)
+redis.call('ZCARD', leases)
+redis.call('ZCARD', ranges)
+if outside(newest, 0, LAST) then
+  return redis.error_reply('ACKQ_VALUE topic/seek: nextIndex is no index')
+end
+if (when == 'absent') == (stored ~= false) then
+  return {'no'}
+end
+place = place == 'end' and newest or tonumber(place)
+if place > newest then
+  return {'beyond', newest}
+end
+redis.call('DEL', leases, ranges)
+redis.call('SET', consumer, string.format('%.0f', place))
+return {'ok', place}

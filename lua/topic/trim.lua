@@ -1,0 +1,44 @@
+-- topic/trim: delete the oldest messages, so that no more than some stay.
+--
+-- KEYS[1] {name}:nextIndex   STRING  the newest index; absent: 0
+-- KEYS[2] {name}:firstIndex  STRING  lower indexes were trimmed by count; absent: 1
+-- KEYS[3..] {name}:messages:<index>  STRING  messages, upwards from oldest; may be absent
+--
+-- ARGV[1] keep    integer 0..2^53-1  messages that stay
+-- ARGV[2] oldest  integer 1..2^53-1  index of the first message that was passed
+--
+-- Returns {newest, first, deleted}: there is more to do while first <= newest - keep.
+-- Atomic because firstIndex must never be above a message that is there.
+-- Cost: O(keys), at most 1000.
+local next_index, first_index = KEYS[1], KEYS[2]
+local keep, oldest = tonumber(ARGV[1]), tonumber(ARGV[2])
+local HEAD = 2 -- keys before the messages
+local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(keep, 0, LAST) or outside(oldest, 1, LAST) or #KEYS > HEAD + 1000 then
+  return redis.error_reply('ACKQ_ARGUMENT topic/trim: an argument is out of range; see'
+    .. ' topic/trim.lua')
+end
+
+-- Every type is read before the first write, so that an error means: nothing was done.
+local newest = tonumber(redis.call('GET', next_index) or 0)
+local first = tonumber(redis.call('GET', first_index) or 1)
+if outside(newest, 0, LAST) or outside(first, 1, LAST) then
+  return redis.error_reply('ACKQ_VALUE topic/trim: nextIndex or firstIndex is no index')
+end
+if first > newest + 1 then
+  first = 1 -- somebody began the topic anew
+end
+
+local deleted = 0
+local last = math.min(newest - keep, oldest + #KEYS - HEAD - 1)
+if oldest <= first and last >= first then
+  deleted = redis.call('UNLINK', unpack(KEYS, HEAD + 1 + first - oldest, HEAD + 1 + last - oldest))
+  first = last + 1
+  redis.call('SET', first_index, string.format('%.0f', first))
+end
+return {newest, first, deleted}
