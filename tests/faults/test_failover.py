@@ -1,0 +1,228 @@
+"""Work goes on, and nothing confirmed is lost, when the primary changes or a slot moves."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+import redis.sentinel
+from redis.cluster import RedisCluster
+from redis.crc import key_slot
+
+import ackq
+from ackq.embedded import Server
+from tests.servers import private_server
+from tests.servers.binaries import best_server
+from tests.servers.process import running
+from tests.servers.target import Absent
+from tests.waiting import wait_until
+
+from .test_consumer_death import blocked
+from .test_server_states import in_background, replicas
+
+SERVICE = "ackq"
+_sentinel: Any = redis.sentinel.Sentinel
+
+
+@pytest.fixture
+def executable() -> Path:
+    try:
+        return best_server()
+    except Absent as reason:
+        pytest.skip(str(reason))
+
+
+# --- Sentinel -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def watched(tmp_path: Path, executable: Path) -> Iterator[tuple[Server, Server, int]]:
+    """A primary, its replica, and the port of a Sentinel that is quick to act."""
+    name = tmp_path / "redis-sentinel"
+    name.symlink_to(executable)
+    with contextlib.ExitStack() as stack:
+        primary = stack.enter_context(private_server(tmp_path / "primary", executable))
+        replica = stack.enter_context(
+            private_server(tmp_path / "replica", executable, replicaof=f"127.0.0.1 {primary.port}")
+        )
+        client = stack.enter_context(redis.Redis.from_url(primary.url))
+        wait_until(lambda: replicas(client) == 1, "the replica to be in step")
+        watch: list[str] = [
+            f"monitor {SERVICE} 127.0.0.1 {primary.port} 1",
+            f"down-after-milliseconds {SERVICE} 300",
+            f"failover-timeout {SERVICE} 3000",
+        ]
+        sentinel = stack.enter_context(running(tmp_path / "sentinel", name, {"sentinel": watch}))
+        assert sentinel.port is not None
+        manager = _sentinel([("127.0.0.1", sentinel.port)])
+        stack.enter_context(contextlib.closing(manager.sentinels[0]))
+        wait_until(lambda: manager.discover_slaves(SERVICE), "the Sentinel to know the replica")
+        yield primary, replica, sentinel.port
+
+
+def insist(operation: Callable[[], Any]) -> Any:
+    """Repeat what may be repeated until the server can be reached."""
+    results: list[Any] = []
+
+    def tried() -> bool:
+        with contextlib.suppress(redis.ConnectionError, redis.TimeoutError, redis.ReadOnlyError):
+            results.append(operation())
+        return bool(results)
+
+    wait_until(tried, "the failover to be over", timeout=20)
+    return results[0]
+
+
+def test_work_goes_on_after_a_failover(watched: tuple[Server, Server, int]) -> None:
+    primary, replica, port = watched
+    manager = _sentinel([("127.0.0.1", port)])
+    with (
+        contextlib.closing(manager.sentinels[0]),
+        contextlib.closing(manager.master_for(SERVICE)) as client,
+        contextlib.closing(ackq.Queue(client, "jobs")) as queue,
+    ):
+        confirmed = {queue.push({"id": f"a{number}"}, confirm=1) for number in range(20)}
+        held = queue.pop_many(5)
+        done = queue.pop_many(5)
+        assert queue.ack(*done, confirm=1) == 5
+        primary.kill()
+        assert insist(lambda: queue.ack(held[0])) in (0, 1)
+        insist(lambda: queue.push({"id": "after"}, dedup="after"))
+        seen: set[str] = set()
+        while message := insist(lambda: queue.pop(timeout=0.1)):
+            assert message.id not in seen
+            seen.add(message.id)
+            queue.ack(message)
+        with redis.Redis.from_url(replica.url) as promoted:
+            assert promoted.role()[0] == b"master"
+        assert seen == confirmed - {each.id for each in (*held, *done)} | {"after"}
+        assert queue.ack(*held[1:]) == 4  # their receipts are the replica's, too
+        assert queue.audit().findings == ()
+
+
+def test_a_waiting_pop_outlasts_a_failover(watched: tuple[Server, Server, int]) -> None:
+    primary, _, port = watched
+    manager = _sentinel([("127.0.0.1", port)])
+    with (
+        contextlib.closing(manager.sentinels[0]),
+        contextlib.closing(manager.master_for(SERVICE)) as client,
+        contextlib.closing(ackq.Queue(client, "jobs")) as queue,
+    ):
+        queue.stats()
+        thread, results = in_background(lambda: insist(lambda: queue.pop(timeout=20)))
+        with redis.Redis.from_url(primary.url) as control:
+            wait_until(lambda: blocked(control), "it to wait")
+        primary.kill()
+        insist(lambda: queue.push({"id": "a"}, dedup="a"))
+        thread.join(20)
+        assert [message.id for message in results] == ["a"]
+
+
+# --- a cluster ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair(tmp_path: Path, executable: Path) -> Iterator[list[Server]]:
+    """A cluster of two nodes that share the slots; the first has that of ``{jobs}``."""
+    options: dict[str, str | list[str]] = {"cluster-enabled": "yes", "appendonly": "no"}
+    with contextlib.ExitStack() as stack:
+        nodes = [
+            stack.enter_context(running(tmp_path / str(n), executable, options, cluster=True))
+            for n in range(2)
+        ]
+        clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in nodes]
+        for number, client in enumerate(clients):
+            client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
+        # A node that gives its last slot away becomes a replica, so each has some to keep.
+        own = range(key_slot(b"{jobs}"), key_slot(b"{jobs}") + 1000)
+        clients[0].execute_command("CLUSTER ADDSLOTS", *own)
+        clients[1].execute_command("CLUSTER ADDSLOTS", *sorted({*range(16_384)} - {*own}))
+        clients[0].execute_command("CLUSTER MEET", "127.0.0.1", str(nodes[1].port))
+
+        def whole(client: redis.Redis) -> bool:
+            info: Any = client.execute_command("CLUSTER INFO")
+            return bool(info["cluster_state"] == "ok" and info["cluster_known_nodes"] == "2")
+
+        wait_until(lambda: all(map(whole, clients)), "the cluster to be whole", 20)
+        yield nodes
+
+
+def move_slot(slot: int, source: redis.Redis, target: redis.Redis, port: int) -> None:
+    """Move a slot the way that redis-cli does it, a key at a time."""
+    ids = [client.execute_command("CLUSTER MYID").decode() for client in (source, target)]
+    target.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", ids[0])
+    source.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", ids[1])
+    while keys := source.execute_command("CLUSTER GETKEYSINSLOT", slot, 1):
+        source.execute_command("MIGRATE", "127.0.0.1", port, keys[0], 0, 5000)
+    for client in (target, source):
+        client.execute_command("CLUSTER SETSLOT", slot, "NODE", ids[1])
+
+
+def longer_than(listed: list[str], size: int) -> bool:
+    return len(listed) > size
+
+
+def test_nothing_is_lost_while_the_slot_of_a_busy_queue_moves(pair: list[Server]) -> None:
+    slot = key_slot(b"{jobs}")
+    moved = threading.Event()
+    stored: set[str] = set()
+    unsure: set[str] = set()
+    seen: list[str] = []
+    problems: list[BaseException] = []
+
+    def produce(queue: ackq.Queue) -> None:
+        for number in itertools.count():
+            if moved.is_set():
+                return
+            try:
+                stored.add(queue.push({"id": str(number)}))
+            except redis.RedisError as error:
+                unsure.add(str(number))
+                problems.append(error)
+
+    def consume(queue: ackq.Queue) -> None:
+        done: list[ackq.Message] = []
+        while True:
+            try:
+                done = queue.pop_many(3, timeout=0.3, ack=done)
+            except redis.RedisError as error:
+                problems.append(error)
+                done = []
+                continue
+            seen.extend(message.id for message in done)
+            if not done and moved.is_set():
+                return
+
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in pair]
+        threads = []
+        for role in (produce, consume, consume):
+            client = stack.enter_context(contextlib.closing(RedisCluster.from_url(pair[0].url)))
+            queue = stack.enter_context(ackq.Queue(client, "{jobs}", visibility_timeout=1.0))
+            threads.append(threading.Thread(target=role, args=(queue,)))
+        for thread in threads:
+            thread.start()
+        try:
+            for number in range(6):
+                before = len(seen)
+                wait_until(functools.partial(longer_than, seen, before + 100), "traffic")
+                source, target = clients[number % 2], clients[1 - number % 2]
+                port = pair[1 - number % 2].port
+                assert port is not None
+                move_slot(slot, source, target, port)
+        finally:
+            moved.set()
+            for thread in threads:
+                thread.join(20)
+        assert [error for error in problems if not isinstance(error, redis.ConnectionError)] == []
+        assert stored <= set(seen) <= stored | unsure
+        stats = queue.stats()
+        assert (stats.ready, stats.in_flight, stats.delayed) == (0, 0, 0)
+        assert queue.audit().findings == ()
