@@ -236,8 +236,10 @@ def test_a_wait_for_the_next_message_is_not_disturbed(
 ) -> None:
     r.lpush(name, '{"id":"a"}')
     r.rpop(name)
-    threading.Timer(1.5 * LEASE, lambda: r.lpush(name, '{"id":"a"}')).start()
+    timer = threading.Timer(1.5 * LEASE, lambda: r.lpush(name, '{"id":"a"}'))
+    timer.start()
     assert r.brpop(name) == (name.encode(), b'{"id":"a"}')
+    timer.join()
     r.close()
     assert settled(queue)
     assert not caplog.records

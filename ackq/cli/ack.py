@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import click
 
+from ackq.cli.connection import key_from_text, on_queue, open_queue
 from ackq.message import Message
-
-from .connection import key_from_text, on_queue, open_queue
 
 
 @click.command()

@@ -6,8 +6,8 @@ from dataclasses import asdict
 
 import click
 
-from . import NOTHING
-from .connection import json_option, on_queue, open_queue, print_json, printable
+from ackq.cli import NOTHING
+from ackq.cli.connection import json_option, on_queue, open_queue, print_json, printable
 
 
 @click.command()

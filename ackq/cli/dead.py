@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from .connection import (
+from ackq.cli.connection import (
     body_fields,
     json_option,
     local_time,

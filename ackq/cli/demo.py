@@ -8,8 +8,8 @@ from typing import Any, BinaryIO
 
 import click
 
-from . import NOTHING
-from .connection import url_option
+from ackq.cli import NOTHING
+from ackq.cli.connection import url_option
 
 
 @click.command()

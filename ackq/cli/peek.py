@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ackq.protocol.inspection import State
-
-from .connection import (
+from ackq.cli.connection import (
     body_fields,
     json_option,
     local_time,
@@ -15,6 +13,7 @@ from .connection import (
     print_json,
     print_table,
 )
+from ackq.protocol.inspection import State
 
 
 @click.command()

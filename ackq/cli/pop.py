@@ -6,11 +6,8 @@ import sys
 
 import click
 
-from ackq.message import Message
-from ackq.sync.queue import Queue
-
-from . import NOTHING
-from .connection import (
+from ackq.cli import NOTHING
+from ackq.cli.connection import (
     body_fields,
     json_option,
     key_to_text,
@@ -19,6 +16,8 @@ from .connection import (
     print_json,
     seconds,
 )
+from ackq.message import Message
+from ackq.sync.queue import Queue
 
 
 @click.command()

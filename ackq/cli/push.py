@@ -11,10 +11,9 @@ from typing import BinaryIO
 import click
 import orjson
 
+from ackq.cli.connection import on_queue, open_queue
 from ackq.errors import AckqError
 from ackq.message import key_of_id
-
-from .connection import on_queue, open_queue
 
 #: Lines that are read, checked and pushed at a time.
 CHUNK = 1000

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 import click
 
-from .connection import json_option, on_queue, open_queue, print_json, print_table
+from ackq.cli.connection import json_option, on_queue, open_queue, print_json, print_table
 
 
 @click.command()

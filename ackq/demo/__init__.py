@@ -9,6 +9,6 @@ what they write, ``tally`` counts it, ``faults`` strikes, ``display`` shows it l
 checks it, and ``stage`` runs the whole.
 """
 
-from .stage import Plan, run
+from ackq.demo.stage import Plan, run
 
 __all__ = ["Plan", "run"]

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from ackq.demo.tally import Delivery, PushTally, WorkTally, counted
 from ackq.message import AuditReport, QueueStats
-
-from .tally import Delivery, PushTally, WorkTally, counted
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from .journal import Reader
-from .tally import PushTally, WorkTally
+from ackq.demo.journal import Reader
+from ackq.demo.tally import PushTally, WorkTally
 
 #: Seconds that a process may take to end when it is asked to.
 PATIENCE = 5.0

@@ -15,8 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from .account import Check
-from .tally import counted
+from ackq.demo.account import Check
+from ackq.demo.tally import counted
 
 #: Seconds between two lines where there is no terminal.
 LINE_EVERY = 1.0

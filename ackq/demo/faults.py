@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .children import Worker
-from .tally import Delivery, counted
+from ackq.demo.children import Worker
+from ackq.demo.tally import Delivery, counted
 
 #: Parts of the input that are taken when the first worker is killed, and the second is frozen.
 KILL_AT, FREEZE_AT = 0.2, 0.45

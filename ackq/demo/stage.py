@@ -14,18 +14,17 @@ from typing import Any, TypeVar
 
 import redis
 
+from ackq.demo.account import Check, Evidence, check
+from ackq.demo.children import Child, Producer, Worker
+from ackq.demo.display import Display, Snapshot, WorkerRow
+from ackq.demo.faults import Faults
+from ackq.demo.journal import Reader
+from ackq.demo.source import JOBS, fingerprint
+from ackq.demo.tally import PushTally, WorkTally
 from ackq.embedded import Server
 from ackq.keys import QueueKeys
 from ackq.message import QueueStats
 from ackq.sync.queue import Queue
-
-from .account import Check, Evidence, check
-from .children import Child, Producer, Worker
-from .display import Display, Snapshot, WorkerRow
-from .faults import Faults
-from .journal import Reader
-from .source import JOBS, fingerprint
-from .tally import PushTally, WorkTally
 
 C = TypeVar("C", bound=Child)
 T = TypeVar("T", PushTally, WorkTally)

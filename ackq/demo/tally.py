@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from .journal import Event
+from ackq.demo.journal import Event
 
 #: One delivery of a message: its lease key, and the receipt that the pop gave.
 Delivery = tuple[str, int]

@@ -22,12 +22,11 @@ from typing import Any, TypeAlias
 import redis
 from redis.exceptions import ResponseError
 
+from ackq.dropin.hand import Hand, Keeper
+from ackq.dropin.stack import Taker
 from ackq.errors import AckqError
 from ackq.message import Message
 from ackq.sync.queue import Queue
-
-from .hand import Hand, Keeper
-from .stack import Taker
 
 __all__ = ["Redis"]
 

@@ -10,11 +10,10 @@ from collections.abc import Sequence
 
 import redis
 
+from ackq.dropin.stack import Taker
 from ackq.errors import AckqError, LeaseLost, redact
 from ackq.message import Message
 from ackq.sync.queue import Queue
-
-from .stack import Taker
 
 log = logging.getLogger("ackq.dropin")
 

@@ -13,8 +13,7 @@ from ackq import Queue
 from ackq.cli import COMMANDS
 from ackq.cli.connection import key_from_text, key_to_text, printable
 from ackq.cli.push import with_id
-
-from .conftest import Run
+from tests.cli.conftest import Run
 
 # --- push -------------------------------------------------------------------------
 
