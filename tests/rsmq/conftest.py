@@ -1,0 +1,78 @@
+"""Clients of each implementation, closed after the test."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+from ackq.rsmq import RSMQ, AsyncRSMQ
+from tests.facade import AsSync, Portal
+from tests.rsmq.node import Missing, installed
+from tests.rsmq.peers import JavaScript, Ours, Peer, Python
+
+MakeRSMQ = Callable[..., Any]
+MakePeer = Callable[[str], Peer]
+
+
+@pytest.fixture
+def make_rsmq(
+    make_client: Callable[[], Any], flavour: str, portal: Portal, name: str
+) -> Iterator[MakeRSMQ]:
+    """``make_rsmq(ns=..., **settings)``: ackq's client in the test's flavour, on every server."""
+    default = name
+    with contextlib.ExitStack() as stack:
+
+        def make(ns: str = default, **settings: Any) -> Any:
+            client = make_client()
+            if flavour == "sync":
+                made: Any = RSMQ(client, ns, **settings)
+            else:
+                made = AsSync(portal, portal.call(AsyncRSMQ, client, ns, **settings))
+            stack.callback(made.close)
+            return made
+
+        yield make
+
+
+@pytest.fixture
+def url(embedded_client: redis.Redis) -> str:
+    """The URL of one plain server."""
+    settings = embedded_client.connection_pool.connection_kwargs
+    return f"redis://{settings['host']}:{settings['port']}"
+
+
+@pytest.fixture
+def original() -> Any:
+    """The folder of the original; skips the test, saying why, where it cannot be had."""
+    try:
+        return installed()
+    except Missing as reason:
+        pytest.skip(f"the original rsmq cannot run here: {reason}")
+
+
+@pytest.fixture
+def make_peer(
+    request: pytest.FixtureRequest, url: str, token: str, portal: Portal
+) -> Iterator[MakePeer]:
+    """``make_peer("ackq" | "ackq-async" | "PyRSMQ" | "rsmq")``, all on one namespace."""
+    with contextlib.ExitStack() as stack:
+
+        def make(kind: str) -> Peer:
+            peer: Peer
+            if kind == "ackq":
+                peer = Ours(RSMQ.from_url(url, token))
+            elif kind == "ackq-async":
+                peer = Ours(AsSync(portal, portal.call(AsyncRSMQ.from_url, url, token)))
+            elif kind == "PyRSMQ":
+                peer = Python(url, token)
+            else:
+                peer = JavaScript(request.getfixturevalue("original"), url, token)
+            stack.callback(peer.close)
+            return peer
+
+        yield make

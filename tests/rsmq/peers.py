@@ -1,0 +1,220 @@
+"""Every implementation behind one interface, so that each test can swap them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, Protocol
+
+import redis
+from rsmq import RedisSMQ
+from rsmq.cmd.exceptions import NoMessageInQueue, QueueAlreadyExists, QueueDoesNotExist
+
+from ackq.rsmq import QueueExists, QueueNotFound, RSMQMessage
+
+DRIVER = Path(__file__).parent / "peer.js"
+#: Fields of a message that every implementation tells.
+Told = dict[str, Any]
+
+
+class PeerError(Exception):
+    """An error under the name that the original gives it."""
+
+
+class Peer(Protocol):
+    """One implementation on one namespace."""
+
+    def create(self, qname: str, **settings: int) -> None: ...
+    def names(self) -> set[str]: ...
+    def drop(self, qname: str) -> None: ...
+    def attributes(self, qname: str) -> dict[str, Any]: ...
+    def change(self, qname: str, **settings: int) -> dict[str, Any]: ...
+    def send(self, qname: str, message: str, delay: int | None = None) -> str: ...
+    def receive(self, qname: str, vt: int | None = None) -> Told | None: ...
+    def pop(self, qname: str) -> Told | None: ...
+    def delete(self, qname: str, id: str) -> bool: ...
+    def show(self, qname: str, id: str, vt: int) -> bool: ...
+    def close(self) -> None: ...
+
+
+class Ours:
+    """ackq, either face."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def create(self, qname: str, **settings: int) -> None:
+        self._call("create_queue", qname, **settings)
+
+    def names(self) -> set[str]:
+        return set(self.client.list_queues())
+
+    def drop(self, qname: str) -> None:
+        self._call("delete_queue", qname)
+
+    def attributes(self, qname: str) -> dict[str, Any]:
+        return _fields(self._call("get_queue_attributes", qname))
+
+    def change(self, qname: str, **settings: int) -> dict[str, Any]:
+        return _fields(self._call("set_queue_attributes", qname, **settings))
+
+    def send(self, qname: str, message: str, delay: int | None = None) -> str:
+        return str(self._call("send_message", qname, message, delay))
+
+    def receive(self, qname: str, vt: int | None = None) -> Told | None:
+        return self._told(self._call("receive_message", qname, vt))
+
+    def pop(self, qname: str) -> Told | None:
+        return self._told(self._call("pop_message", qname))
+
+    def delete(self, qname: str, id: str) -> bool:
+        return bool(self._call("delete_message", qname, id))
+
+    def show(self, qname: str, id: str, vt: int) -> bool:
+        return bool(self._call("change_message_visibility", qname, id, vt))
+
+    def close(self) -> None:
+        self.client.close()
+
+    def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return getattr(self.client, name)(*args, **kwargs)
+        except QueueNotFound as error:
+            raise PeerError("queueNotFound") from error
+        except QueueExists as error:
+            raise PeerError("queueExists") from error
+
+    def _told(self, found: RSMQMessage | None) -> Told | None:
+        if found is None:
+            return None
+        return {"id": found.id, "message": found.message, "rc": found.rc, "fr": found.fr}
+
+
+class Python:
+    """PyRSMQ."""
+
+    def __init__(self, url: str, ns: str) -> None:
+        self.connection = redis.Redis.from_url(url, decode_responses=True)
+        self.client = RedisSMQ(client=self.connection, ns=ns)
+
+    def create(self, qname: str, **settings: int) -> None:
+        self._call("createQueue", qname=qname, **settings)
+
+    def names(self) -> set[str]:
+        return set(self._call("listQueues"))
+
+    def drop(self, qname: str) -> None:
+        self._call("deleteQueue", qname=qname)
+
+    def attributes(self, qname: str) -> dict[str, Any]:
+        return dict(self._call("getQueueAttributes", qname=qname))
+
+    def change(self, qname: str, **settings: int) -> dict[str, Any]:
+        return dict(self._call("setQueueAttributes", qname=qname, **settings))
+
+    def send(self, qname: str, message: str, delay: int | None = None) -> str:
+        return str(self._call("sendMessage", qname=qname, message=message, delay=delay))
+
+    def receive(self, qname: str, vt: int | None = None) -> Told | None:
+        return self._told(self._call("receiveMessage", qname=qname, vt=vt))
+
+    def pop(self, qname: str) -> Told | None:
+        return self._told(self._call("popMessage", qname=qname))
+
+    def delete(self, qname: str, id: str) -> bool:
+        return bool(self._call("deleteMessage", qname=qname, id=id))
+
+    def show(self, qname: str, id: str, vt: int) -> bool:
+        return bool(self._call("changeMessageVisibility", qname=qname, id=id, vt=vt))
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def _call(self, name: str, **kwargs: Any) -> Any:
+        try:
+            return getattr(self.client, name)(**kwargs).execute()
+        except NoMessageInQueue:
+            return None
+        except QueueDoesNotExist as error:
+            raise PeerError("queueNotFound") from error
+        except QueueAlreadyExists as error:
+            raise PeerError("queueExists") from error
+
+    def _told(self, found: dict[str, Any] | None) -> Told | None:
+        if found is None:
+            return None
+        told = dict(found)
+        told["fr"] = told.pop("ts")
+        return told
+
+
+class JavaScript:
+    """The original, in a process of its own."""
+
+    def __init__(self, package: Path, url: str, ns: str, realtime: bool = False) -> None:
+        settings = redis.ConnectionPool.from_url(url).connection_kwargs
+        command = ["node", DRIVER, package, settings["host"], str(settings["port"]), ns]
+        self.process = subprocess.Popen(
+            [*command, str(realtime).lower()],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def call(self, method: str, **options: Any) -> Any:
+        """Return what the original's own method returns."""
+        assert self.process.stdin
+        assert self.process.stdout
+        given = {name: value for name, value in options.items() if value is not None}
+        request = {"method": method, "options": given if options else None}
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        reply = json.loads(self.process.stdout.readline())
+        if "error" in reply:
+            raise PeerError(reply["error"])
+        return reply.get("result")
+
+    def create(self, qname: str, **settings: int) -> None:
+        self.call("createQueue", qname=qname, **settings)
+
+    def names(self) -> set[str]:
+        return set(self.call("listQueues"))
+
+    def drop(self, qname: str) -> None:
+        self.call("deleteQueue", qname=qname)
+
+    def attributes(self, qname: str) -> dict[str, Any]:
+        return dict(self.call("getQueueAttributes", qname=qname))
+
+    def change(self, qname: str, **settings: int) -> dict[str, Any]:
+        return dict(self.call("setQueueAttributes", qname=qname, **settings))
+
+    def send(self, qname: str, message: str, delay: int | None = None) -> str:
+        return str(self.call("sendMessage", qname=qname, message=message, delay=delay))
+
+    def receive(self, qname: str, vt: int | None = None) -> Told | None:
+        return self._told(self.call("receiveMessage", qname=qname, vt=vt))
+
+    def pop(self, qname: str) -> Told | None:
+        return self._told(self.call("popMessage", qname=qname))
+
+    def delete(self, qname: str, id: str) -> bool:
+        return bool(self.call("deleteMessage", qname=qname, id=id))
+
+    def show(self, qname: str, id: str, vt: int) -> bool:
+        return bool(self.call("changeMessageVisibility", qname=qname, id=id, vt=vt))
+
+    def close(self) -> None:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.close()
+        self.process.wait(10)
+        self.process.stdout.close()
+
+    def _told(self, found: Told) -> Told | None:
+        return {name: found[name] for name in ("id", "message", "rc", "fr")} if found else None
+
+
+def _fields(attributes: Any) -> dict[str, Any]:
+    return {name: getattr(attributes, name) for name in attributes.__slots__}

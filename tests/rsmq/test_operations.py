@@ -1,0 +1,363 @@
+"""Every operation through both faces, on every server, in clusters too."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import ackq
+from ackq.rsmq import (
+    InvalidFormat,
+    InvalidValue,
+    MessageNotString,
+    MessageTooLong,
+    MissingParameter,
+    NoAttributeSupplied,
+    QueueExists,
+    QueueNotFound,
+    RSMQError,
+)
+from tests.rsmq.conftest import MakeRSMQ
+from tests.servers import Target
+from tests.waiting import wait_until
+
+ID = "a" * 32
+
+
+@pytest.fixture
+def rsmq(make_rsmq: MakeRSMQ) -> Any:
+    """A client with a queue "q"."""
+    made = make_rsmq()
+    made.create_queue("q")
+    return made
+
+
+def test_a_message_goes_through(rsmq: Any) -> None:
+    id = rsmq.send_message("q", "größer 😀")
+    received = rsmq.receive_message("q")
+    assert (received.id, received.message, received.rc) == (id, "größer 😀", 1)
+    assert received.body == "größer 😀".encode()
+    assert received.sent == pytest.approx(time.time() * 1000, abs=60_000)
+    assert 0 <= received.fr - received.sent + 1 < 60_000
+    assert rsmq.receive_message("q") is None
+    assert rsmq.delete_message("q", id) is True
+    assert rsmq.delete_message("q", id) is False
+
+
+def test_a_queue_is_listed_and_deleted_with_all_it_has(
+    make_rsmq: MakeRSMQ, target: Target, name: str
+) -> None:
+    rsmq = make_rsmq(max_receives=1)
+    for qname in ("b", "a"):
+        rsmq.create_queue(qname)
+    assert rsmq.list_queues() == ["a", "b"]
+    rsmq.send_messages("a", ["dead", "alive"])
+    rsmq.receive_message("a", vt=0)
+    assert rsmq.receive_message("a").message == "alive"
+    assert rsmq.receive_message("a") is None
+    assert len(rsmq.dead_letters("a")) == 1
+    rsmq.delete_queue("a")
+    assert rsmq.list_queues() == ["b"]
+    with pytest.raises(QueueNotFound):
+        rsmq.delete_queue("a")
+    assert sorted(target.control.scan_iter(f"{name}*")) == [
+        f"{name}:QUEUES".encode(), f"{name}:b:Q".encode()]  # fmt: skip
+
+
+def test_creating_again_changes_nothing_and_lists_what_a_crash_left_unlisted(
+    rsmq: Any, target: Target, name: str
+) -> None:
+    target.control.delete(f"{name}:QUEUES")
+    with pytest.raises(QueueExists):
+        rsmq.create_queue("q", vt=1)
+    assert rsmq.get_queue_attributes("q").vt == 30
+    assert rsmq.list_queues() == ["q"]
+
+
+def test_attributes_are_set_and_counted(rsmq: Any) -> None:
+    rsmq.send_messages("q", ["a", "b", "c"])
+    rsmq.send_message("q", "later", delay=60)
+    rsmq.receive_message("q")
+    found = rsmq.set_queue_attributes("q", vt=5, delay=6, maxsize=1024)
+    assert (found.vt, found.delay, found.maxsize) == (5, 6, 1024)
+    assert (found.totalsent, found.totalrecv, found.msgs, found.hiddenmsgs) == (4, 1, 4, 2)
+    assert found.created <= found.modified == pytest.approx(time.time(), abs=60)
+    assert rsmq.set_queue_attributes("q", maxsize=-1).maxsize == -1
+    assert rsmq.get_queue_attributes("q").vt == 5
+
+
+def test_a_batch_is_received_in_order_across_chunks(rsmq: Any) -> None:
+    texts = [str(n) for n in range(2100)]
+    ids = rsmq.send_messages("q", texts)
+    assert len(set(ids)) == 2100
+    first = rsmq.receive_messages("q", 5000)
+    assert len(first) == 1000
+    rest = rsmq.receive_messages("q", 1000) + rsmq.receive_messages("q", 1000)
+    assert [each.message for each in first + rest] == texts
+    assert [each.id for each in first + rest] == ids
+    assert {each.rc for each in rest} == {1}
+    assert rsmq.delete_messages("q", [*ids, *ids[:10]]) == 2100
+    assert rsmq.get_queue_attributes("q").msgs == 0
+    assert rsmq.send_messages("q", []) == []
+    assert rsmq.delete_messages("q", []) == 0
+
+
+def test_batches_of_one_client_are_received_in_the_order_of_their_sends(rsmq: Any) -> None:
+    texts = [f"{batch}:{n}" for batch in range(20) for n in range(100)]
+    for first in range(0, 2000, 100):
+        rsmq.send_messages("q", texts[first : first + 100])
+    got = [each.message for _ in range(2) for each in rsmq.receive_messages("q", 1000)]
+    assert got == texts
+
+
+def test_a_large_batch_is_moved_in_parts_of_a_few_mib(rsmq: Any) -> None:
+    rsmq.set_queue_attributes("q", maxsize=-1)
+    rsmq.send_messages("q", ["x" * (1024 * 1024)] * 24)
+    sizes = []
+    while received := rsmq.receive_messages("q", 100):
+        sizes.append(len(received))
+    assert sum(sizes) == 24
+    assert max(sizes) <= 16
+
+
+def test_visibility_is_moved_both_ways(rsmq: Any) -> None:
+    id = rsmq.send_message("q", "m", delay=1000)
+    assert rsmq.change_message_visibility("q", id, 0) is True
+    assert rsmq.receive_message("q", vt=0).rc == 1
+    assert rsmq.change_message_visibility("q", id, 1000) is True
+    assert rsmq.receive_message("q") is None
+    assert rsmq.change_message_visibility("q", ID, 0) is False
+
+
+def test_a_popped_message_is_gone(rsmq: Any, target: Target, name: str) -> None:
+    rsmq.send_messages("q", ["a", "b"])
+    rsmq.receive_message("q", vt=0)
+    assert sorted((each.message, each.rc) for each in (rsmq.pop_message("q"),
+                                                       rsmq.pop_message("q"))) == [
+        ("a", 2), ("b", 1)]  # fmt: skip
+    assert rsmq.pop_message("q") is None
+    assert rsmq.get_queue_attributes("q").totalrecv == 3
+    assert set(target.control.hkeys(f"{name}:q:Q")) == {
+        b"vt", b"delay", b"maxsize", b"created", b"modified", b"totalsent", b"totalrecv"}  # fmt: skip
+
+
+def test_bytes_are_kept_and_shown_as_text_as_far_as_they_are(rsmq: Any) -> None:
+    rsmq.send_messages("q", [b"\xff\x00", ""])
+    odd, empty = rsmq.receive_messages("q", 2)
+    assert (odd.body, odd.message, empty.message) == (b"\xff\x00", "�\0", "")
+
+
+def test_a_message_is_measured_as_javascript_does(rsmq: Any) -> None:
+    rsmq.set_queue_attributes("q", maxsize=1024)
+    for text in ("x" * 1024, "ü" * 1024, "€" * 1024, "😀" * 512):
+        rsmq.send_message("q", text)
+        with pytest.raises(MessageTooLong, match="1024"):
+            rsmq.send_message("q", text + "x")
+    with pytest.raises(MessageTooLong, match="message 2 of"):
+        rsmq.send_messages("q", ["ok", "x" * 5000, "ok"])
+    assert rsmq.get_queue_attributes("q").msgs == 4
+
+
+def test_what_was_stored_before_a_message_too_long_is_told(rsmq: Any) -> None:
+    with pytest.raises(MessageTooLong, match="message 1500 of") as caught:
+        rsmq.send_messages("q", [*["x"] * 1499, "x" * 65_537])
+    assert caught.value.__notes__ == ["ackq: the first 1000 of 1500 messages are stored"]
+    assert rsmq.get_queue_attributes("q").msgs == 1000
+
+
+@pytest.mark.parametrize("qname", [None, ""])
+def test_a_missing_name_is_said_to_be_missing(rsmq: Any, qname: Any) -> None:
+    with pytest.raises(MissingParameter):
+        rsmq.send_message(qname, "m")
+    with pytest.raises(MissingParameter):
+        rsmq.delete_message("q", qname)
+
+
+@pytest.mark.parametrize("qname", ["a b", "a:b", "ä", "x" * 161, "q\n", b"q", 7, ["q"], "{q}"])
+def test_a_name_that_cannot_be_one_is_refused_by_every_operation(rsmq: Any, qname: Any) -> None:
+    for refuse in (
+        lambda: rsmq.create_queue(qname),
+        lambda: rsmq.delete_queue(qname),
+        lambda: rsmq.get_queue_attributes(qname),
+        lambda: rsmq.set_queue_attributes(qname, vt=1),
+        lambda: rsmq.send_message(qname, "m"),
+        lambda: rsmq.send_messages(qname, ["m"]),
+        lambda: rsmq.receive_message(qname),
+        lambda: rsmq.receive_messages(qname, 1),
+        lambda: rsmq.pop_message(qname),
+        lambda: rsmq.delete_message(qname, ID),
+        lambda: rsmq.delete_messages(qname, [ID]),
+        lambda: rsmq.change_message_visibility(qname, ID, 1),
+        lambda: rsmq.dead_letters(qname),
+        lambda: rsmq.redrive(qname),
+        lambda: rsmq.delete_message("q", qname),
+        lambda: rsmq.change_message_visibility("q", qname, 1),
+    ):
+        with pytest.raises(InvalidFormat):
+            refuse()
+
+
+def test_the_longest_name_is_allowed(rsmq: Any) -> None:
+    rsmq.create_queue("x-_A9" * 32)
+
+
+@pytest.mark.parametrize("value", [-1, 10_000_000, 0.5, "30", True, float("nan")])
+def test_a_number_of_seconds_out_of_range_is_refused(rsmq: Any, value: Any) -> None:
+    for refuse in (
+        lambda: rsmq.create_queue("p", vt=value),
+        lambda: rsmq.create_queue("p", delay=value),
+        lambda: rsmq.set_queue_attributes("q", vt=value),
+        lambda: rsmq.set_queue_attributes("q", delay=value),
+        lambda: rsmq.send_message("q", "m", delay=value),
+        lambda: rsmq.receive_message("q", vt=value),
+        lambda: rsmq.change_message_visibility("q", ID, value),
+    ):
+        with pytest.raises(InvalidValue, match="0 and 9999999"):
+            refuse()
+    assert rsmq.list_queues() == ["q"]
+
+
+@pytest.mark.parametrize("value", [0, -2, 1023, 65_537, "2048", 2048.0, True])
+def test_a_maxsize_out_of_range_is_refused(rsmq: Any, value: Any) -> None:
+    with pytest.raises(InvalidValue, match="maxsize"):
+        rsmq.create_queue("p", maxsize=value)
+    with pytest.raises(InvalidValue, match="maxsize"):
+        rsmq.set_queue_attributes("q", vt=1, maxsize=value)
+    assert rsmq.get_queue_attributes("q").vt == 30
+
+
+@pytest.mark.parametrize("message", [None, 7, {"a": 1}, ["x"], "\ud800"])
+def test_a_message_is_text(rsmq: Any, message: Any) -> None:
+    with pytest.raises(MessageNotString):
+        rsmq.send_message("q", message)
+    with pytest.raises(MessageNotString):
+        rsmq.send_messages("q", ["ok", message])
+    assert rsmq.get_queue_attributes("q").msgs == 0
+
+
+def test_there_must_be_something_to_set(rsmq: Any) -> None:
+    with pytest.raises(NoAttributeSupplied):
+        rsmq.set_queue_attributes("q")
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, True, "2", None])
+def test_a_number_of_messages_is_a_whole_one(rsmq: Any, n: Any) -> None:
+    with pytest.raises(ackq.ConfigurationError):
+        rsmq.receive_messages("q", n)
+
+
+def test_every_operation_on_no_queue_says_so(rsmq: Any) -> None:
+    for refuse in (
+        lambda: rsmq.get_queue_attributes("p"),
+        lambda: rsmq.set_queue_attributes("p", vt=1),
+        lambda: rsmq.send_message("p", "m"),
+        lambda: rsmq.send_messages("p", ["m"]),
+        lambda: rsmq.receive_message("p"),
+        lambda: rsmq.receive_message("p", timeout=5),
+        lambda: rsmq.pop_message("p"),
+        lambda: rsmq.change_message_visibility("p", ID, 1),
+        lambda: rsmq.delete_queue("p"),
+        lambda: rsmq.redrive("p", 1),
+    ):
+        with pytest.raises(QueueNotFound, match="create it first") as caught:
+            refuse()
+        assert isinstance(caught.value, RSMQError | LookupError)
+    assert rsmq.delete_message("p", ID) is False
+    assert rsmq.dead_letters("p") == []
+
+
+def test_a_deleted_queue_ends_a_wait(rsmq: Any, make_rsmq: MakeRSMQ) -> None:
+    waiter = make_rsmq()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(waiter.receive_message, "q", None, 20)
+        rsmq.delete_queue("q")
+        with pytest.raises(QueueNotFound):
+            waiting.result(10)
+
+
+def test_poison_goes_to_the_dead_letters_alone(make_rsmq: MakeRSMQ) -> None:
+    rsmq = make_rsmq(max_receives=2)
+    rsmq.create_queue("q", vt=0)
+    ids = rsmq.send_messages("q", ["killer", "b", "c"])
+    assert [each.rc for each in rsmq.receive_messages("q", 3)] == [1, 1, 1]
+    # On its last permitted receive each travels alone.
+    alone = [rsmq.receive_messages("q", 3, vt=60) for _ in range(3)]
+    assert [[each.id for each in batch] for batch in alone] == [[id] for id in ids]
+    rsmq.delete_messages("q", ids[1:])
+    rsmq.change_message_visibility("q", ids[0], 0)
+    assert rsmq.receive_message("q") is None
+    [letter] = rsmq.dead_letters("q")
+    assert (letter.id, letter.body, letter.rc) == (ids[0], b"killer", 2)
+    assert letter.fr <= letter.died_at
+    assert rsmq.get_queue_attributes("q").msgs == 0
+    assert (rsmq.redrive("q", 0), rsmq.redrive("q"), rsmq.redrive("q")) == (0, 1, 0)
+    again = rsmq.receive_message("q", vt=60)
+    assert (again.id, again.message, again.rc) == (ids[0], "killer", 1)
+
+
+def test_many_dead_letters_are_read_and_redriven_in_order(make_rsmq: MakeRSMQ) -> None:
+    rsmq, plain = make_rsmq(max_receives=1), make_rsmq()
+    rsmq.create_queue("q")
+    ids = rsmq.send_messages("q", [str(n) for n in range(40)])
+    plain.receive_messages("q", 40, vt=0)
+    assert rsmq.pop_message("q") is None
+    wait_until(lambda: not rsmq.receive_messages("q", 40), "all to be dead")
+    assert [each.id for each in rsmq.dead_letters("q")] == ids
+    assert [each.id for each in rsmq.dead_letters("q", 3)] == ids[:3]
+    assert rsmq.dead_letters("q", 0) == []
+    assert rsmq.redrive("q", 20) == 20
+    assert [each.id for each in plain.receive_messages("q", 40)] == ids[:20]
+    assert rsmq.redrive("q") == 20
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, 1_000_001])
+def test_a_limit_of_receives_is_a_whole_number(make_rsmq: MakeRSMQ, limit: Any) -> None:
+    with pytest.raises(ackq.ConfigurationError, match="max_receives"):
+        make_rsmq(max_receives=limit)
+
+
+@pytest.mark.parametrize("ns", ["", None, 7, "a\nb", "x" * 201, "\ud800"])
+def test_a_namespace_that_cannot_be_one_is_refused(make_rsmq: MakeRSMQ, ns: Any) -> None:
+    with pytest.raises(ackq.QueueNameError):
+        make_rsmq(ns=ns)
+
+
+def test_a_cluster_asks_for_a_hash_tag(make_rsmq: MakeRSMQ, target: Target, token: str) -> None:
+    rsmq = make_rsmq(ns=token)
+    if target.cluster:
+        with pytest.raises(ackq.CrossSlotError):
+            rsmq.create_queue("q")
+    else:
+        rsmq.create_queue("q")
+
+
+def test_one_round_trip_an_operation(rsmq: Any, target: Target) -> None:
+    rsmq.get_queue_attributes("q")  # loads what is loaded once
+    operations: list[tuple[str, Any]] = [
+        ("create_queue", ("p",)), ("list_queues", ()), ("send_message", ("q", "m")),
+        ("send_messages", ("q", ["m"] * 100)), ("receive_message", ("q",)),
+        ("receive_messages", ("q", 50)), ("pop_message", ("q",)), ("delete_message", ("q", ID)),
+        ("delete_messages", ("q", [ID] * 10)), ("change_message_visibility", ("q", ID, 1)),
+        ("set_queue_attributes", ("q", 7)), ("get_queue_attributes", ("q",)),
+        ("dead_letters", ("q",)), ("delete_queue", ("p",)),
+    ]  # fmt: skip
+    for name, args in operations:
+        getattr(rsmq, name)(*args) if name not in ("create_queue", "delete_queue") else None
+    rsmq.create_queue("w")
+    rsmq.delete_queue("w")
+    for name, args in operations:
+        before = calls(target)
+        getattr(rsmq, name)(*args)
+        assert calls(target) - before == 1, name
+
+
+def calls(target: Target) -> int:
+    """Return how many requests of ours the servers have had."""
+    nodes = {"target_nodes": "primaries"} if target.cluster else {}
+    info: Any = target.control.info("commandstats", **nodes)
+    parts = info.values() if target.cluster else [info]
+    wanted = ("cmdstat_evalsha", "cmdstat_eval", "cmdstat_smembers", "cmdstat_xrange")
+    return sum(part[name]["calls"] for part in parts for name in wanted if name in part)
