@@ -20,6 +20,8 @@ SUFFIXES = (
 )
 #: Markers of idempotent pushes live at ``<name>DEDUP:<marker>``.
 DEDUP = "DEDUP:"
+#: What workers append: the shared rate limit, and the ticks of schedules. They hold no message.
+RATELIMIT, TICKS = "RATELIMIT", "TICKS"
 #: Longest name in bytes, so that every key stays short enough to read in a log.
 NAME_LIMIT = 200
 
@@ -54,6 +56,16 @@ class QueueKeys:
     def dedup(self, marker: str) -> bytes:
         """Return the key of an idempotent push's marker."""
         return self.ready + (DEDUP + marker).encode()
+
+    @property
+    def rate(self) -> bytes:
+        """The key of the rate limit that all workers share."""
+        return self.ready + RATELIMIT.encode()
+
+    @property
+    def ticks(self) -> bytes:
+        """The key of the ticks of schedules."""
+        return self.ready + TICKS.encode()
 
     def types(self) -> dict[bytes, str]:
         """Return the type of every key that holds messages, in the order of `all`."""
@@ -100,7 +112,7 @@ def _problem_of(name: str) -> str | None:
         return f"contains {found[0]!r}, which Redis patterns or terminals misread"
     if name.count("{") != name.count("}") or (("{" in name) and not _HASH_TAG.search(name)):
         return "has braces that do not form a hash tag such as {jobs}"
-    for suffix in SUFFIXES:
+    for suffix in (*SUFFIXES, RATELIMIT, TICKS):
         if name.endswith(suffix):
             return f"ends in {suffix}, so it would collide with a side key of another queue"
     if DEDUP in name:

@@ -21,10 +21,11 @@ class Message:
         receive_count: deliveries so far, this one included; 1 the first time.
         lease_expires_at: when the lease ends, in seconds since the epoch by the server's clock.
         lease_lost: True once a settle of this message was refused.
+        timed_out: True once a worker's time limit for this message has passed.
     """
 
     __slots__ = ("body", "key", "lease_expires_at", "lease_lost", "queue", "receipt",
-                 "receive_count")  # fmt: skip
+                 "receive_count", "timed_out")  # fmt: skip
 
     def __init__(
         self, queue: str, key: bytes, body: bytes, receipt: int, receive_count: int
@@ -36,6 +37,7 @@ class Message:
         self.receive_count = receive_count
         self.lease_expires_at = receipt / 1_000_000
         self.lease_lost = False
+        self.timed_out = False
 
     @property
     def id(self) -> str:

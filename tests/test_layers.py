@@ -14,7 +14,8 @@ LAYERS = (
     ("scripts", "embedded"),
     ("protocol",),
     ("sync", "aio"),
-    ("dropin", "rsmq", "topic"),
+    ("worker",),
+    ("dropin", "rsmq", "topic", "delay", "sharded"),
     ("demo",),
     ("cli",),
 )

@@ -1,0 +1,190 @@
+"""What the worker of threads and the worker of tasks have in common: settings, and how to stop."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from ackq.config import check_integer
+from ackq.errors import ConfigurationError
+from ackq.message import Message
+from ackq.worker.health import Health
+from ackq.worker.hooks import Hooks
+from ackq.worker.policy import Backoff, Pace, Turns, check_seconds
+from ackq.worker.ratelimit import RateLimit
+from ackq.worker.routines import attend, feed
+from ackq.worker.schedule import Schedule, keep_time
+from ackq.worker.state import Lane, Slot, State
+from ackq.worker.steps import Bell, Routine
+
+Q = TypeVar("Q")
+
+#: Seconds between two rounds of the keeper: an ack waits no longer while the server answers.
+TICK = 0.05
+#: Seconds that a worker which leaves still tries to settle what is done.
+PARTING = 5.0
+
+
+class BaseWorker(Generic[Q]):
+    """Settings and state of a worker."""
+
+    def __init__(
+        self,
+        queues: Q | Sequence[Q] | Mapping[Q, float],
+        handler: Callable[[Message], Any],
+        *,
+        concurrency: int = 16,
+        prefetch: int = 200,
+        time_limit: float | None = None,
+        grace: float = 30.0,
+        backoff: Backoff | None = None,
+        rate_limit: RateLimit | Mapping[str, RateLimit] | None = None,
+        expiry_field: str | None = None,
+        hooks: Hooks | Sequence[Hooks] = (),
+        health: Health | None = None,
+        schedules: Sequence[Schedule] = (),
+    ) -> None:
+        """Prepare to work; nothing is sent before `run`.
+
+        Args:
+            queues: one queue; or several, of which the first that has messages always goes first;
+                or a mapping of queues to weights, their shares while all have messages. The
+                queues' own ``visibility_timeout`` and ``max_receives`` hold; leases are renewed
+                for as long as a handler runs.
+            handler: called with each `Message`, sync or async. Returning acks, raising nacks with
+                the backoff; `Retry`, `Reject` and `Release` are its other verdicts.
+            concurrency: handlers that run at a time, 1 to 10,000. Defaults to 16.
+            prefetch: messages that may wait here beyond those that run, 0 to 1000; no more than
+                a tenth of a second of work, so a slow handler has none. Defaults to 200.
+            time_limit: seconds that a handler may take. On asyncio it is cancelled, and has
+                failed; in a thread ``message.timed_out`` is set and its lease renewed no more.
+                Defaults to None, no limit.
+            grace: seconds that running handlers have to end after a stop. Defaults to 30.
+            backoff: how long a failed message waits. Defaults to `Backoff`'s defaults.
+            rate_limit: how many messages all workers of a queue may take; one for each queue, or
+                by name of queue. Defaults to None.
+            expiry_field: a field of the JSON body with the time, in seconds since the epoch,
+                after which the message goes to the dead letters, reason "expired". Costs a
+                parse of each body. Defaults to None.
+            hooks: told what happens; see `Hooks`.
+            health: tells others whether work is stuck; see `Health`. Defaults to None.
+            schedules: pushed when they are due, once however many workers have them.
+
+        Raises:
+            ConfigurationError: a setting is out of range.
+        """
+        listed, weights = _listed(queues)
+        check_integer(concurrency, "concurrency", 1, 10_000)
+        check_integer(prefetch, "prefetch", 0, 1000)
+        check_seconds(grace, "grace", zero=True)
+        if time_limit is not None:
+            check_seconds(time_limit, "time_limit")
+        if not callable(handler):
+            raise ConfigurationError(f"handler is called with each message: {handler!r} cannot be")
+        self._handler = handler
+        self._grace = grace
+        self._health = health
+        self._schedules = tuple(schedules)
+        self._stops = 0
+        self._deadline: float | None = None
+        self._state = State(
+            lanes=[
+                Lane(number, queue, _limit_of(queue, rate_limit), self._bell())
+                for number, queue in enumerate(listed)
+            ],
+            turns=Turns(weights, len(listed)),
+            slots=[Slot() for _ in range(concurrency)],
+            pace=Pace(concurrency, prefetch),
+            backoff=backoff or Backoff(),
+            time_limit=time_limit,
+            expiry_field=expiry_field,
+            hooks=(hooks,) if isinstance(hooks, Hooks) else tuple(hooks),
+            clock=time.monotonic,
+            feed_bell=self._bell(),
+            keep_bell=self._bell(),
+            interrupt=self._interrupt,
+            wake=self._wake,
+        )
+        shortest = min(lane.timeout for lane in self._state.lanes)
+        self._tick = min(TICK, shortest / 6)
+
+    def stop(self) -> None:
+        """Stop taking, let what runs end, and give the rest back; `run` then returns.
+
+        A second call ends the grace at once: what still runs is given back too. May be called
+        from any thread and from a signal handler.
+        """
+        # Only flags: a signal handler that took a lock might wait for the very code it interrupts.
+        self._stops += 1
+
+    def _bell(self) -> Bell:
+        raise NotImplementedError
+
+    def _interrupt(self, slot: Slot) -> None:
+        raise NotImplementedError
+
+    def _wake(self) -> None:
+        raise NotImplementedError
+
+    def _begin(self, drain: bool) -> State:
+        if self._state.stopping:
+            raise ConfigurationError("a worker runs once: make another one")
+        self._state.draining = drain
+        return self._state
+
+    def _routines(self) -> list[Routine[None]]:
+        """Return what runs beside the handlers and the keeper."""
+        state = self._state
+        routines = [feed(state)]
+        if not state.waits_in_take and not state.draining:
+            routines += [attend(state, lane) for lane in state.lanes]
+        for schedule in self._schedules:
+            lane = state.by_name.get(schedule.queue or "", state.lanes[0])
+            routines.append(keep_time(state, lane.queue, schedule, self._bell()))
+        return routines
+
+    @contextlib.contextmanager
+    def _healthy(self) -> Iterator[None]:
+        with self._health or contextlib.nullcontext():
+            yield
+
+    def _may_end(self, helped: bool) -> bool:
+        """Do what calls of `stop` asked for, and return whether there is nothing to wait for."""
+        state = self._state
+        if self._stops and not state.stopping:
+            state.stop()
+        if not state.stopping:
+            return False
+        now = state.clock()
+        if self._deadline is None:
+            self._deadline = now + self._grace
+        if self._stops > 1 or now >= self._deadline:
+            return True
+        return not helped and state.settled()
+
+
+def _listed(queues: Any) -> tuple[list[Any], list[float] | None]:
+    weights: list[float] | None = None
+    if isinstance(queues, Mapping):
+        weights = [float(weight) for weight in queues.values()]
+        if not all(1e-6 <= weight <= 1e6 for weight in weights):
+            raise ConfigurationError("the weight of a queue is 0.000001 to 1000000")
+    listed = list(queues) if isinstance(queues, Mapping | Sequence) else [queues]
+    names = [getattr(queue, "name", None) for queue in listed]
+    if not listed or None in names or len(set(names)) < len(names):
+        raise ConfigurationError("queues is one queue or several of different names")
+    return listed, weights
+
+
+def is_async(handler: Callable[[Message], Any]) -> bool:
+    """Return whether calling the handler gives a coroutine."""
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+        getattr(handler, "__call__", None)  # noqa: B004 - an object whose call is asynchronous
+    )
+
+
+def _limit_of(queue: Any, limit: RateLimit | Mapping[str, RateLimit] | None) -> RateLimit | None:
+    return limit.get(queue.name) if isinstance(limit, Mapping) else limit

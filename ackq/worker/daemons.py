@@ -1,0 +1,66 @@
+"""Threads for synchronous handlers under asyncio. Unlike an executor's they hold up no exit."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any
+
+from ackq.message import Message
+
+_Task = tuple[Message, "asyncio.Future[Any]"]
+
+
+class Daemons:
+    """Call one function in as many threads as were needed at once."""
+
+    def __init__(self, function: Callable[[Message], Any]) -> None:
+        self._function = function
+        self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._threads = 0
+        self._running = 0
+
+    async def call(self, message: Message) -> Any:
+        """Call the function in a thread and return what it returns."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._running += 1
+        if self._running > self._threads:
+            self._threads += 1
+            threading.Thread(target=self._serve, daemon=True).start()
+        self._tasks.put((message, future))
+        try:
+            return await future
+        finally:
+            self._running -= 1
+
+    def close(self) -> None:
+        """Let threads end once they are idle."""
+        for _ in range(self._threads):
+            self._tasks.put(None)
+
+    def _serve(self) -> None:
+        while (task := self._tasks.get()) is not None:
+            message, future = task
+            result, error = None, None
+            try:
+                result = self._function(message)
+            except BaseException as raised:
+                error = raised
+            try:
+                future.get_loop().call_soon_threadsafe(_resolve, future, result, error)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits any more
+            del task, message, future, result, error
+
+
+def _resolve(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if isinstance(error, StopIteration):
+        error = RuntimeError("the handler raised StopIteration")  # a future cannot carry it
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)

@@ -1,0 +1,168 @@
+"""A health check for whoever restarts workers: a file, or an answer over HTTP."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from ackq.errors import ConfigurationError
+from ackq.worker.logs import log
+from ackq.worker.policy import check_seconds
+from ackq.worker.routines import PASSING
+from ackq.worker.state import State
+from ackq.worker.steps import Call, Routine
+
+
+class Health:
+    """Red when messages are ready, their queue is not paused, and none was taken for a set time.
+
+    Idle is healthy, and so is a Redis that is away: a restart would not bring it back. A worker
+    whose own loop hangs is red over HTTP, and its file grows old.
+
+    Args:
+        file: exists while the worker is healthy, and is touched every ``interval``.
+        port: answers GET with 200 or 503 and the reason as JSON; 0: any free port.
+        host: the address it listens on. Defaults to loopback.
+        stalled_after: seconds; longer than the longest handler where all slots may be busy with
+            such, and than the rate limit makes messages wait. Defaults to 60.
+        interval: seconds between two looks. Defaults to 1.
+    """
+
+    def __init__(
+        self,
+        *,
+        file: str | os.PathLike[str] | None = None,
+        port: int | None = None,
+        host: str = "127.0.0.1",
+        stalled_after: float = 60.0,
+        interval: float = 1.0,
+    ) -> None:
+        check_seconds(stalled_after, "stalled_after")
+        check_seconds(interval, "interval")
+        if file is None and port is None:
+            raise ConfigurationError("a health check needs a file or a port to show itself")
+        self._file = Path(file) if file is not None else None
+        self._endpoint = (host, port) if port is not None else None
+        self._stalled_after = stalled_after
+        self._interval = interval
+        self._server: ThreadingHTTPServer | None = None
+        self._next = 0.0
+        self._seen = time.monotonic()
+        self._waiting_since: float | None = None
+        self._reason = ""
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Where HTTP is answered while the worker runs."""
+        if self._server is None:
+            return None
+        host, port = self._server.server_address[:2]
+        return str(host), int(port)
+
+    @property
+    def reason(self) -> str:
+        """Why it is red; empty while it is green."""
+        if self._reason:
+            return self._reason
+        silent = time.monotonic() - self._seen
+        if silent > self._stalled_after + 3 * self._interval:
+            return f"the worker's loop has not been seen for {silent:.0f} s"
+        return ""
+
+    def watch(self, state: State) -> Routine[None]:
+        """Look, at most once in an interval, and show what was seen."""
+        now = state.clock()
+        if now < self._next:
+            return
+        self._next = now + self._interval
+        reason = yield from self._problem(state, now)
+        if reason != self._reason:
+            log.warning("health: %s", reason or "green again")
+        self._reason = reason
+        self._seen = time.monotonic()
+        self._show()
+
+    def _problem(self, state: State, now: float) -> Routine[str]:
+        since = self._waiting_since
+        if (
+            state.stopping
+            or now - state.last_take < self._interval
+            or (since is not None and state.last_take >= since)
+        ):
+            self._waiting_since = None
+            return ""
+        waiting = []
+        for lane in state.lanes:
+            try:
+                stats = yield Call(lane.queue.stats)
+            except PASSING:
+                return ""
+            if stats.ready and not stats.paused:
+                waiting.append(f"{stats.ready} in {lane.queue.name!r}")
+        if not waiting:
+            self._waiting_since = None
+            return ""
+        if since is None:
+            self._waiting_since = since = now
+        if now - since < self._stalled_after:
+            return ""
+        return f"none taken for {now - since:.0f} s while ready: {', '.join(waiting)}"
+
+    def _show(self) -> None:
+        if self._file is None:
+            return
+        with contextlib.suppress(OSError):
+            if self._reason:
+                self._file.unlink(missing_ok=True)
+            else:
+                self._file.write_text("ok\n")
+
+    def __enter__(self) -> Self:
+        if self._endpoint is not None:
+            self._server = _Server(self._endpoint, self)
+            threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+            self._server = None
+        if self._file is not None:
+            self._file.unlink(missing_ok=True)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, endpoint: tuple[str, int], health: Health) -> None:
+        self.health = health
+        super().__init__(endpoint, _Answer)
+
+
+class _Answer(BaseHTTPRequestHandler):
+    server: _Server
+
+    def do_GET(self) -> None:
+        reason = self.server.health.reason
+        body = json.dumps({"healthy": not reason, "reason": reason}).encode()
+        self.send_response(503 if reason else 200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing: a probe comes every few seconds."""

@@ -1,0 +1,241 @@
+"""What a worker does beside handling: take, settle, renew, give back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import redis
+
+from ackq.errors import AckqError, ConfigurationError, LeaseLost
+from ackq.message import Message
+from ackq.worker.policy import Settlement
+from ackq.worker.ratelimit import permit
+from ackq.worker.state import Lane, State
+from ackq.worker.steps import Call, Routine, Wait
+
+#: Messages that one call takes at most.
+MOST = 1000
+#: Seconds that one take waits for a message; a stop is noticed within this time.
+PATIENCE = 1.0
+#: Seconds between two looks of a routine that is woken when there is something to do.
+IDLE = 0.5
+#: Seconds that a message may wait in a worker before others may have it.
+STALE = 1.0
+#: What a server or its connection may raise; everything else is a fault of this program.
+PASSING = (redis.RedisError, OSError, AckqError)
+
+
+def feed(state: State) -> Routine[None]:
+    """Take messages while there is room, and settle in the same round trip what is done."""
+    while not state.stopping:
+        # Said before the room is looked at, or the ring of who makes room meanwhile is missed.
+        state.hungry = True
+        room = state.room()
+        if not room:
+            yield Wait(state.feed_bell, IDLE)
+            continue
+        state.hungry = False
+        lane, pause = _whose_turn(state)
+        if lane is not None:
+            yield from _take(state, lane, room)
+        elif not (state.draining and _drained(state)):
+            yield Wait(state.feed_bell, pause)
+
+
+def _whose_turn(state: State) -> tuple[Lane | None, float]:
+    """Return the lane to take from, or none and for how long there will be none."""
+    now = state.clock()
+    pause = IDLE
+    for number in state.turns.order():
+        lane = state.lanes[number]
+        if lane.dry:
+            continue
+        if lane.not_before <= now:
+            return lane, 0.0
+        pause = min(pause, lane.not_before - now)
+    return None, pause
+
+
+def _drained(state: State) -> bool:
+    """Stop once every lane is dry and everything is settled; else look again."""
+    if not all(lane.dry for lane in state.lanes):
+        return False
+    if state.settled():
+        state.stop()
+        return True
+    for lane in state.lanes:
+        lane.dry = False
+        lane.not_before = state.clock() + 0.01
+    return False
+
+
+def _take(state: State, lane: Lane, room: int) -> Routine[None]:
+    wanted = min(room, MOST)
+    if lane.limit is not None:
+        wanted = yield from _permitted(state, lane, wanted)
+        if not wanted:
+            return
+    # One queue alone is waited for here; of several, each by an attendant of its own.
+    waits = state.waits_in_take
+    messages = yield from _pop(state, lane, wanted, PATIENCE if waits else None)
+    if messages is None:
+        return
+    lane.unused = wanted - len(messages) if lane.limit is not None else 0
+    if messages:
+        state.arrived(lane, messages)
+    elif not waits:
+        if lane.unused:
+            yield from _permitted(state, lane, 0)
+        lane.dry = True
+
+
+def attend(state: State, lane: Lane) -> Routine[None]:
+    """Wait for the next message of a lane that has run dry."""
+    while not state.stopping:
+        if not lane.dry or state.draining or state.clock() < lane.not_before:
+            yield Wait(lane.bell, IDLE)
+            continue
+        messages = yield from _pop(state, lane, 1, PATIENCE)
+        if not messages:
+            continue
+        if lane.limit is not None and not (yield from _permitted(state, lane, 1)):
+            # Its turn has not come: it goes back uncounted, and is taken when it has.
+            lane.returned.extend((message, Settlement("release")) for message in messages)
+            state.keep_bell.ring()
+        else:
+            state.arrived(lane, messages)
+        state.turns.returned(lane.number, [each.number for each in state.lanes if not each.dry])
+        lane.dry = False
+        state.feed_bell.ring()
+
+
+def _pop(
+    state: State, lane: Lane, wanted: int, timeout: float | None
+) -> Routine[list[Message] | None]:
+    """Take and settle; None if the server could not be asked."""
+    acked = lane.collect()
+    try:
+        messages: list[Message] = yield Call(lane.queue.pop_many, (wanted, timeout, None, acked))
+    except ConfigurationError as error:
+        # The queue cannot be worked on, on this server: trying again will not help.
+        lane.done.extend(acked)
+        state.fatal = error
+        state.stop()
+        return None
+    except PASSING as error:
+        # The acks may have arrived or not: repeated, they do no harm.
+        lane.done.extend(acked)
+        lane.failed(error, state.clock(), "take")
+        return None
+    lane.succeeded()
+    refused = [message for message in acked if message.lease_lost]
+    if refused:
+        state.lost(refused)
+    return messages
+
+
+def _permitted(state: State, lane: Lane, wanted: int) -> Routine[int]:
+    """Ask the rate limit for leave to take, and give back what was not needed before."""
+    assert lane.limit is not None
+    queue = lane.queue
+    unused, lane.unused = lane.unused, 0
+    try:
+        permitted, wait = yield Call(queue._run, (permit(queue._spec, lane.limit, wanted, unused),))
+    except PASSING as error:
+        lane.failed(error, state.clock(), "rate limit")
+        return 0
+    if not permitted and wanted:
+        lane.not_before = state.clock() + wait / 1_000_000
+    return int(permitted)
+
+
+# --- keeping ----------------------------------------------------------------------------
+
+
+def keep(state: State) -> Routine[None]:
+    """Do once what is due: settle, renew leases, hold to time limits, give back what waits."""
+    state.enforce_time_limit(state.clock())
+    _give_back(state)
+    for lane in state.lanes:
+        yield from _renew(state, lane)
+        yield from _ack(state, lane)
+        yield from _return(state, lane)
+
+
+def _renew(state: State, lane: Lane) -> Routine[None]:
+    now = state.clock()
+    if due := state.due(lane, now):
+        try:
+            yield Call(lane.queue.extend, tuple(due))
+        except LeaseLost as error:
+            state.lost(error.messages)
+        except PASSING as error:
+            lane.failed(error, now, "renewal of leases")
+        else:
+            lane.succeeded()
+
+
+def _ack(state: State, lane: Lane) -> Routine[None]:
+    while messages := lane.collect():
+        if not (yield from _settle(state, lane, Call(lane.queue.ack, tuple(messages)))):
+            lane.done.extend(messages)
+            return
+
+
+def _return(state: State, lane: Lane) -> Routine[None]:
+    groups: dict[Settlement, list[Message]] = {}
+    for _ in range(len(lane.returned)):
+        message, settlement = lane.returned.popleft()
+        groups.setdefault(settlement, []).append(message)
+    for settlement, messages in groups.items():
+        if not (yield from _settle(state, lane, _call(lane, settlement, messages))):
+            lane.returned.extend((message, settlement) for message in messages)
+
+
+def _call(lane: Lane, settlement: Settlement, messages: Sequence[Message]) -> Call:
+    queue, argument = lane.queue, settlement.argument
+    if settlement.verb == "nack":
+        return Call(queue.nack, tuple(messages), {"delay": argument})
+    if settlement.verb == "reject":
+        return Call(queue.reject, tuple(messages), {"reason": argument})
+    return Call(queue.release, tuple(messages))
+
+
+def _settle(state: State, lane: Lane, call: Call) -> Routine[bool]:
+    """Settle; False if the server could not be asked, so that it is to be tried again."""
+    try:
+        yield call
+    except LeaseLost as error:
+        state.lost(error.messages)
+    except PASSING as error:
+        lane.failed(error, state.clock(), "settling")
+        return False
+    lane.succeeded()
+    return True
+
+
+def _give_back(state: State) -> None:
+    """Let others have what waits here for too long, or, when stopping, what waits at all."""
+    now = state.clock()
+    oldest = 0.0
+    for message in state.buffer.copy():
+        age = state.by_name[message.queue].age(message, now)
+        if not state.stopping and age <= STALE + 0.1:
+            continue
+        try:
+            state.buffer.remove(message)
+        except (ValueError, IndexError):
+            continue  # a slot was quicker
+        oldest = max(oldest, age)
+        state.by_name[message.queue].returned.append((message, Settlement("release")))
+    if oldest and not state.stopping:
+        state.pace.slowed(oldest)
+
+
+def abandon(state: State) -> None:
+    """Give back what still runs: whoever goes on with it has lost the lease."""
+    for slot in state.slots:
+        if (message := slot.message) is not None:
+            lane = state.by_name[message.queue]
+            lane.returned.append((message, Settlement("release")))
+            message.lease_lost = True

@@ -1,0 +1,206 @@
+"""Messages that are pushed by the clock: once a tick, however many workers have the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, tzinfo
+from typing import Any, Protocol
+
+from cronsim import CronSim, CronSimError
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.errors import ConfigurationError, MessageError
+from ackq.protocol.encode import encode
+from ackq.protocol.errors import explain_types
+from ackq.protocol.spec import QueueSpec
+from ackq.protocol.steps import Request, Steps
+from ackq.worker.logs import log, reason_of
+from ackq.worker.policy import check_seconds
+from ackq.worker.routines import PASSING
+from ackq.worker.steps import Bell, Call, Routine, Wait
+
+#: Seconds between two looks at whether to stop.
+LOOK = 0.5
+#: Missed ticks that are counted at most, of one gap.
+MOST_MISSED = 100_000
+
+Body = Mapping[str, Any] | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A message for every tick of a clock.
+
+    Ticks are instants of the server's clock that every worker derives alike. A tick that passes
+    while no worker with this schedule runs is skipped, and counted in the hash ``<queue>TICKS``
+    under ``<name>:missed``.
+    """
+
+    #: Names the schedule in the queue; workers that share it use the same name.
+    name: str
+    #: What to push; or called with the tick (a datetime) to make it. Without an ``id`` of its own
+    #: a mapping gets ``<name>@<tick>``.
+    message: Body | Callable[[datetime], Body]
+    #: Seconds from tick to tick, counted from the epoch, from 0.001. Or give ``cron``.
+    every: float | None = None
+    #: Five fields of cron, or six, the last for seconds. Or give ``every``.
+    cron: str | None = None
+    #: The time zone of ``cron``. Defaults to UTC.
+    tz: tzinfo = UTC
+    #: Name of the worker's queue to push to. Defaults to its first.
+    queue: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check every setting.
+
+        Raises:
+            ConfigurationError: names the setting and its value.
+        """
+        if not self.name or self.name.endswith(":missed"):
+            raise ConfigurationError(f"a schedule cannot be named {self.name!r}")
+        if (self.every is None) == (self.cron is None):
+            raise ConfigurationError(f"schedule {self.name!r} takes every= or cron=")
+        if self.every is not None:
+            check_seconds(self.every, "every")
+        else:
+            try:
+                self.after(0)
+            except (CronSimError, StopIteration) as error:
+                raise ConfigurationError(
+                    f"schedule {self.name!r}: cron {self.cron!r} names no time: {error}"
+                ) from error
+
+    def after(self, instant: int) -> int:
+        """Return the first tick after ``instant``; both in µs since the epoch."""
+        if self.every is not None:
+            period = round(self.every * 1_000_000)
+            return (instant // period + 1) * period
+        assert self.cron is not None
+        start = datetime.fromtimestamp(instant / 1_000_000, self.tz)
+        tick: datetime = next(CronSim(self.cron, start))
+        return round(tick.timestamp()) * 1_000_000
+
+    def newest(self, due: int, now: int) -> int:
+        """Return the last tick up to ``now``, given one that is."""
+        if self.every is not None:
+            period = round(self.every * 1_000_000)
+            return max(due, now // period * period)
+        while (following := self.after(due)) <= now:
+            due = following
+        return due
+
+    def between(self, first: int, last: int) -> int:
+        """Return how many ticks lie between two ticks."""
+        if self.every is not None:
+            period = round(self.every * 1_000_000)
+            return max(0, min(MOST_MISSED, (last - first) // period - 1))
+        count = 0
+        while (first := self.after(first)) < last and count < MOST_MISSED:
+            count += 1
+        return count
+
+    def body(self, tick: int, limit: int) -> bytes:
+        """Return what to push for a tick.
+
+        Raises:
+            MessageError: it cannot be pushed.
+        """
+        when = datetime.fromtimestamp(tick / 1_000_000, self.tz)
+        message = self.message(when) if callable(self.message) else self.message
+        if isinstance(message, Mapping) and "id" not in message:
+            message = {"id": f"{self.name}@{when.isoformat()}", **message}
+        return encode(message, limit).body
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the server knows of a schedule: status, latest tick, its time, ticks missed so far."""
+
+    status: str
+    latest: int
+    now: int
+    missed: int
+
+
+def tick(
+    spec: QueueSpec, name: str, at: int, previous: int, missed: int, body: bytes
+) -> Steps[Answer]:
+    """Push for the tick ``at``, unless it was done; with 0 only look. See ``tick.lua``."""
+    request = Request(
+        (2, spec.keys.ready, spec.keys.ticks, name, at, previous, missed, body),
+        script=scripts.load("worker/tick"),
+        resend=True,  # a tick that was pushed is known
+    )
+    try:
+        status, latest, now, counted = yield request
+    except ResponseError as error:
+        kinds = {spec.keys.ready: "list", spec.keys.ticks: "hash"}
+        yield from explain_types(f"queue {spec.name!r}", kinds, error)
+    return Answer(status.decode(), latest, now, counted)
+
+
+class Running(Protocol):
+    """What keeps time while it runs."""
+
+    @property
+    def stopping(self) -> bool:
+        """Whether to end."""
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Tells seconds, from any beginning."""
+
+
+def keep_time(running: Running, queue: Any, schedule: Schedule, bell: Bell) -> Routine[None]:
+    """Push for each tick until the worker stops."""
+    known: Answer | None = None
+    ahead = due = 0  # the server's clock minus ours, and the next tick, in µs
+    while not running.stopping:
+        now = _clock(running) + ahead
+        if known is not None and due > now:
+            yield Wait(bell, min(LOOK, (due - now) / 1_000_000))
+            continue
+        try:
+            if known is None:
+                answer = yield from _ask(queue, schedule, 0, 0, b"")
+                # Ticks before the first look were missed.
+                due = schedule.after(max(answer.latest, answer.now))
+            else:
+                due = schedule.newest(due, now)
+                body = _body(queue._spec, schedule, due)
+                if body is None:
+                    due = schedule.after(due)
+                    continue
+                answer = yield from _ask(queue, schedule, due, known.latest, body)
+                if answer.latest >= due:
+                    due = schedule.after(answer.latest)
+        except PASSING as error:
+            log.warning("schedule %s: %s", schedule.name, reason_of(error))
+            yield Wait(bell, LOOK)
+            continue
+        known, ahead = answer, answer.now - _clock(running)
+
+
+def _clock(running: Running) -> int:
+    return round(running.clock() * 1_000_000)
+
+
+def _ask(queue: Any, schedule: Schedule, at: int, previous: int, body: bytes) -> Routine[Answer]:
+    missed = schedule.between(previous, at) if previous and at else 0
+    steps = tick(queue._spec, schedule.name, at, previous, missed, body)
+    answer: Answer = yield Call(queue._run, (steps,))
+    if answer.status == "pushed" and missed:
+        log.warning("schedule %s: %d ticks were missed", schedule.name, missed)
+    return answer
+
+
+def _body(spec: QueueSpec, schedule: Schedule, at: int) -> bytes | None:
+    try:
+        return schedule.body(at, spec.config.max_body_bytes)
+    except Exception as error:
+        # Of the user's making; a later tick may fare better.
+        kind = reason_of(error) if isinstance(error, MessageError) else type(error).__name__
+        log.error("schedule %s: no message for a tick: %s", schedule.name, kind)
+        return None

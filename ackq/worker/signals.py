@@ -1,0 +1,38 @@
+"""SIGTERM and SIGINT: the first stops a worker, the second makes it leave, a third ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextlib.contextmanager
+def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call ``stop`` for the first two signals; put back what was there before at the end.
+
+    Does nothing outside the main thread, where Python delivers no signals.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received = 0
+
+    def receive(number: int, frame: FrameType | None) -> None:
+        nonlocal received
+        received += 1
+        stop()
+        if received == 2:
+            for each in SIGNALS:
+                signal.signal(each, signal.SIG_DFL)
+
+    before = {each: signal.signal(each, receive) for each in SIGNALS}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -1,0 +1,295 @@
+"""What the threads or tasks of one worker share, and how one settled message changes it."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from ackq.message import Message
+from ackq.protocol.settle import JITTER
+from ackq.worker.hooks import Hooks, call
+from ackq.worker.logs import about, log, place_of, reason_of
+from ackq.worker.policy import (
+    RENEW_AFTER,
+    Backoff,
+    Pace,
+    Settlement,
+    StrictBuffer,
+    Turns,
+    settlement_of,
+)
+from ackq.worker.ratelimit import RateLimit
+from ackq.worker.steps import Bell
+from ackq.worker.verdicts import Verdict
+
+#: Seconds of jitter that a lease may carry beyond the visibility timeout.
+JITTER_SECONDS = JITTER / 1_000_000
+#: Seconds before a server that failed is asked again; doubled up to `LONGEST_PAUSE`.
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 2.0
+
+
+class Lane:
+    """One queue as its worker sees it."""
+
+    def __init__(self, number: int, queue: Any, limit: RateLimit | None, bell: Bell) -> None:
+        self.number = number
+        self.queue = queue
+        self.limit = limit
+        self.bell = bell
+        self.timeout: float = queue.config.visibility_timeout
+        self.done: deque[Message] = deque()  #: to be acked
+        self.returned: deque[tuple[Message, Settlement]] = deque()
+        self.dry = False  #: whether the last take brought nothing
+        self.unused = 0  #: permits of the rate limit that were not needed
+        self.not_before = 0.0  #: when to take again, by the worker's clock
+        self.failures = 0
+        self.clock = 0.0  #: the server's clock minus the worker's; never ahead
+
+    def collect(self) -> list[Message]:
+        """Take out what is done, in a way that two threads may use at once."""
+        collected: list[Message] = []
+        take, keep = self.done.popleft, collected.append
+        try:
+            while len(collected) < 1000:
+                keep(take())
+        except IndexError:
+            pass
+        return collected
+
+    def remaining(self, message: Message, now: float) -> float:
+        """Return how long the lease lasts, or up to 66 ms more."""
+        return message.lease_expires_at - self.clock - now
+
+    def age(self, message: Message, now: float) -> float:
+        """Return how long ago the message was taken, give or take 66 ms."""
+        return now + self.clock - (message.receipt / 1_000_000 - self.timeout)
+
+    def failed(self, error: BaseException, now: float, doing: str) -> None:
+        """Note that the server could not be asked: try again a little later."""
+        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.failures, 10))
+        self.failures += 1
+        self.not_before = now + pause
+        log.warning(
+            "queue %s: %s failed, again in %.1f s: %s", self.queue.name, doing, pause,
+            reason_of(error), extra={"queue": self.queue.name, "error": type(error).__name__},
+        )  # fmt: skip
+
+    def succeeded(self) -> None:
+        """Note that the server answers."""
+        if self.failures:
+            log.warning("queue %s: the server answers again", self.queue.name)
+            self.failures = 0
+            self.not_before = 0.0
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """A place in which one handler runs at a time. ``runner`` is its thread or task."""
+
+    message: Message | None = None
+    started: float = 0.0
+    interrupted: str = ""  #: why the running handler was told to end
+    runner: Any = None
+
+
+@dataclass(slots=True)
+class State:
+    """The state of one worker. Every single operation on it is safe between threads."""
+
+    lanes: Sequence[Lane]
+    turns: Turns
+    slots: Sequence[Slot]
+    pace: Pace
+    backoff: Backoff
+    time_limit: float | None
+    expiry_field: str | None
+    hooks: Sequence[Hooks]
+    clock: Callable[[], float]
+    #: Rung when the feeder may have something to do; when the keeper has.
+    feed_bell: Bell
+    keep_bell: Bell
+    #: What the runtime does to a running handler besides setting flags.
+    interrupt: Callable[[Slot], None]
+    #: Wakes slots after messages came.
+    wake: Callable[[], None]
+    buffer: Any = field(init=False)
+    by_name: Mapping[str, Lane] = field(init=False)
+    last_take: float = field(init=False)
+    hungry: bool = False
+    low: int = 0
+    stopping: bool = False
+    leaving: bool = False
+    draining: bool = False  #: stop when the queues have nothing ready
+    fatal: BaseException | None = None
+    watched: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Derive what follows from the rest."""
+        self.by_name = {lane.queue.name: lane for lane in self.lanes}
+        strict = len(self.lanes) > 1 and self.turns.strict
+        self.buffer = StrictBuffer(self.by_name) if strict else deque()
+        self.watched = bool(self.hooks) or self.expiry_field is not None
+        self.last_take = self.clock()
+
+    @property
+    def waits_in_take(self) -> bool:
+        """Whether the feeder waits for messages itself: one queue, none of whose turns to await."""
+        return len(self.lanes) == 1 and self.lanes[0].limit is None and not self.draining
+
+    def unsettled(self) -> bool:
+        """Return whether the server has yet to be told of something."""
+        return any(lane.done or lane.returned for lane in self.lanes)
+
+    # --- taking -------------------------------------------------------------------------
+
+    def room(self) -> int:
+        """Return how many messages to take now; 0 until so many fit that it is worth a call."""
+        spare = self.pace.spare
+        waiting = len(self.buffer)
+        self.low = spare // 2
+        if waiting > self.low:
+            return 0
+        return len(self.slots) + spare - waiting - self.busy()
+
+    def busy(self) -> int:
+        """Return how many handlers run."""
+        return sum(slot.message is not None for slot in self.slots)
+
+    def arrived(self, lane: Lane, messages: Sequence[Message]) -> None:
+        """Let the slots have what was taken."""
+        self.last_take = now = self.clock()
+        # The lease ends a random jitter after the timeout: suppose the longest.
+        taken_at = messages[-1].receipt / 1_000_000 - lane.timeout - JITTER_SECONDS
+        lane.clock = taken_at - now
+        self.turns.took(lane.number, len(messages))
+        self.buffer.extend(messages)
+        self.wake()
+
+    # --- handling -----------------------------------------------------------------------
+
+    def turned_away(self, slot: Slot) -> bool:
+        """Call the first hooks; return True for a message that has outlived its time."""
+        message = slot.message
+        assert message is not None
+        if self.expiry_field is not None and self._expired(message):
+            self._settle(slot, message, Settlement("reject", "expired"))
+            return True
+        if self.hooks:
+            call(self.hooks, "before", message)
+        return False
+
+    def succeeded(self, slot: Slot) -> None:
+        """Note that the handler returned: ack, unless the message is somebody else's now."""
+        message = slot.message
+        assert message is not None
+        outcome = "ack"
+        if message.lease_lost:
+            outcome = "lost"
+        else:
+            self.by_name[message.queue].done.append(message)
+        self._finished(slot, message, outcome)
+
+    def failed(self, slot: Slot, error: BaseException) -> None:
+        """Note that the handler raised, and decide what becomes of the message."""
+        message = slot.message
+        assert message is not None
+        settlement = settlement_of(error, message.receive_count, self.backoff, random.random())
+        if not isinstance(error, Verdict):
+            about(logging.WARNING, "failed", message, error=type(error).__name__,
+                  at=place_of(error))  # fmt: skip
+            if self.hooks:
+                call(self.hooks, "error", message, error)
+        self._settle(slot, message, settlement)
+
+    def given_up(self, slot: Slot) -> None:
+        """Note that the handler was ended so that the worker can stop."""
+        message = slot.message
+        assert message is not None
+        self._settle(slot, message, Settlement("release"))
+
+    def _settle(self, slot: Slot, message: Message, settlement: Settlement) -> None:
+        outcome = settlement.verb
+        if message.lease_lost:
+            outcome = "lost"
+        else:
+            self.by_name[message.queue].returned.append((message, settlement))
+        self._finished(slot, message, outcome)
+        self.keep_bell.ring()
+
+    def _finished(self, slot: Slot, message: Message, outcome: str) -> None:
+        seconds = self.clock() - slot.started
+        slot.message = None
+        self.pace.finished(seconds)
+        if self.hooks:
+            call(self.hooks, "after", message, outcome, seconds)
+        if log.isEnabledFor(logging.DEBUG):
+            about(logging.DEBUG, "handled", message, outcome=outcome, seconds=round(seconds, 6))
+        if self.hungry and len(self.buffer) <= self.low:
+            self.hungry = False
+            self.feed_bell.ring()
+
+    def _expired(self, message: Message) -> bool:
+        try:
+            expires_at = orjson.loads(message.body)[self.expiry_field]
+        except (ValueError, TypeError, KeyError):
+            return False  # a message that cannot be read is the handler's business
+        if not isinstance(expires_at, int | float) or isinstance(expires_at, bool):
+            return False
+        return expires_at <= self.clock() + self.by_name[message.queue].clock
+
+    # --- keeping ------------------------------------------------------------------------
+
+    def due(self, lane: Lane, now: float) -> list[Message]:
+        """Return the messages whose leases are to be renewed: all that wait or run."""
+        least = lane.timeout * (1 - RENEW_AFTER) + JITTER_SECONDS
+        held = [*self.buffer.copy(), *(slot.message for slot in self.slots)]
+        return [
+            message
+            for message in held
+            if message is not None
+            and self.by_name[message.queue] is lane
+            and not (message.lease_lost or message.timed_out)
+            and lane.remaining(message, now) < least
+        ]
+
+    def lost(self, messages: Iterable[Message]) -> None:
+        """Tell of messages whose leases are somebody else's now."""
+        for message in messages:
+            message.lease_lost = True
+            about(logging.WARNING, "lost its lease", message)
+            if self.hooks:
+                call(self.hooks, "lost_lease", message)
+            for slot in self.slots:
+                if slot.message is message:
+                    slot.interrupted = slot.interrupted or "lost lease"
+                    self.interrupt(slot)
+
+    def enforce_time_limit(self, now: float) -> None:
+        """Tell handlers that run for too long."""
+        if self.time_limit is None:
+            return
+        for slot in self.slots:
+            started, message = slot.started, slot.message
+            if message and not message.timed_out and now - started > self.time_limit:
+                message.timed_out = True
+                slot.interrupted = slot.interrupted or "time limit"
+                about(logging.WARNING, "over its time limit", message)
+                self.interrupt(slot)
+
+    def settled(self) -> bool:
+        """Return whether nothing is held and nothing waits to be settled."""
+        return not (self.buffer or self.busy() or self.unsettled())
+
+    def stop(self) -> None:
+        """Take nothing more, and give back what has not begun."""
+        self.stopping = True
+        self.feed_bell.ring()
+        self.keep_bell.ring()
+        self.wake()

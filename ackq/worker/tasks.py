@@ -1,0 +1,201 @@
+"""`AsyncWorker`: handlers in the tasks of an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from ackq.aio.queue import AsyncQueue
+from ackq.message import Message
+from ackq.worker.base import PARTING, BaseWorker, is_async
+from ackq.worker.daemons import Daemons
+from ackq.worker.routines import abandon, keep
+from ackq.worker.signals import stopping_on_signals
+from ackq.worker.state import Slot
+from ackq.worker.steps import Bell, Call, Routine
+
+
+class TaskBell:
+    """A bell for one waiting task."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        """End the present wait, or else the next one."""
+        self._event.set()
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for a ring."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        self._event.clear()
+
+
+class AsyncWorker(BaseWorker[AsyncQueue]):
+    """Takes messages and hands them to a handler, in tasks.
+
+    Guarantee: at least once. A message is acked only after its handler returned; it is delivered
+    again if the process dies, and no stale ack is accepted. Acks travel with the next take, and
+    within 50 ms where there is none, so a slow handler holds back nobody's.
+
+    A synchronous handler runs in threads. A slot's task outlives its messages, so context
+    variables that a handler sets and leaves set are seen by later ones.
+    """
+
+    async def run(self, *, drain: bool = False) -> None:
+        """Work until `stop`, SIGTERM or SIGINT; in the main thread it handles these.
+
+        A Redis that is away is waited for. Handlers that still run after the grace, or after a
+        second signal, are cancelled.
+
+        Args:
+            drain: stop when the queues have nothing ready. Defaults to False.
+
+        Raises:
+            ConfigurationError: the server cannot hold such a queue.
+        """
+        state = self._begin(drain)
+        self._parked: deque[asyncio.Future[None]] = deque()
+        self._waking = False
+        self._cancels = is_async(self._handler)
+        daemons = None if self._cancels else Daemons(self._handler)
+        handler = self._handler if daemons is None else daemons.call
+        helpers = [asyncio.create_task(self._help(routine)) for routine in self._routines()]
+        for slot in state.slots:
+            slot.runner = asyncio.create_task(self._serve(slot, handler))
+        try:
+            with stopping_on_signals(self.stop), self._healthy():
+                await self._keep(helpers)
+        finally:
+            state.stop()
+            await self._part(helpers)
+            if daemons is not None:
+                daemons.close()
+        if state.fatal is not None:
+            raise state.fatal
+
+    async def _serve(self, slot: Slot, handler: Callable[[Message], Awaitable[Any]]) -> None:
+        state, parked = self._state, self._parked
+        buffer, clock, watched = state.buffer, state.clock, state.watched
+        while not state.stopping:
+            if not buffer:
+                await self._park()
+                continue
+            slot.message = buffer.popleft()
+            slot.started = clock()
+            if parked and not self._waking and buffer:
+                self._wake()
+            if watched and state.turned_away(slot):
+                continue
+            try:
+                result = await handler(slot.message)
+                if result is not None and inspect.isawaitable(result):
+                    await result
+            except asyncio.CancelledError as error:
+                self._cancelled(slot, error)
+            except BaseException as error:
+                state.failed(slot, error)
+            else:
+                state.succeeded(slot)
+            if slot.interrupted:
+                slot.runner.uncancel()
+                slot.interrupted = ""
+
+    def _cancelled(self, slot: Slot, error: asyncio.CancelledError) -> None:
+        if slot.interrupted == "time limit":
+            self._state.failed(slot, TimeoutError("over the time limit"))
+        elif slot.interrupted:
+            self._state.given_up(slot)
+        elif slot.runner.cancelling():
+            self._state.given_up(slot)
+            raise error
+        else:
+            self._state.failed(slot, error)
+
+    async def _park(self) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._parked.append(future)
+        try:
+            await future
+        finally:
+            self._waking = False
+
+    def _wake(self) -> None:
+        """Wake one slot, which wakes the next if there is more to do; all of them to stop."""
+        if self._state.stopping:
+            while self._parked:
+                _resolve(self._parked.popleft())
+        elif self._parked and not self._waking:
+            self._waking = True
+            _resolve(self._parked.popleft())
+
+    async def _keep(self, helpers: list[asyncio.Task[None]]) -> None:
+        state = self._state
+        while not self._may_end(not all(helper.done() for helper in helpers)):
+            await drive(keep(state))
+            if self._health is not None:
+                await drive(self._health.watch(state))
+            await state.keep_bell.wait(self._tick)
+
+    async def _part(self, helpers: list[asyncio.Task[None]]) -> None:
+        """Settle what can be settled; what still runs is cancelled and given back."""
+        state = self._state
+        until = state.clock() + PARTING
+        for slot in state.slots:
+            if slot.message is not None:
+                slot.interrupted = slot.interrupted or "stop"
+                self._interrupt(slot)
+        # A take in progress is waited for, or what it brings would wait out its lease.
+        await asyncio.wait(helpers, timeout=PARTING)
+        abandon(state)
+        await drive(keep(state))
+        while state.unsettled() and state.clock() < until:
+            await asyncio.sleep(self._tick)
+            await drive(keep(state))
+        for task in (*helpers, *(slot.runner for slot in state.slots)):
+            task.cancel()
+
+    async def _help(self, routine: Routine[None]) -> None:
+        try:
+            await drive(routine)
+        except Exception as error:
+            self._state.fatal = error
+            self._state.stop()
+
+    def _bell(self) -> Bell:
+        return TaskBell()
+
+    def _interrupt(self, slot: Slot) -> None:
+        """Cancel an asynchronous handler; a thread reads the flags of its message."""
+        if self._cancels:
+            slot.runner.cancel()
+
+
+async def drive(routine: Routine[None]) -> None:
+    """Answer the steps of a routine until it ends."""
+    try:
+        step = next(routine)
+        while True:
+            answer = None
+            try:
+                if isinstance(step, Call):
+                    answer = await step.method(*step.args, **step.keywords)
+                else:
+                    await step.bell.wait(step.seconds)
+            except Exception as error:
+                step = routine.throw(error)
+            else:
+                step = routine.send(answer)
+    except StopIteration:
+        return
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,195 @@
+"""`Worker`: handlers in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ackq.message import Message
+from ackq.sync.queue import Queue
+from ackq.worker.base import PARTING, BaseWorker, is_async
+from ackq.worker.routines import abandon, keep
+from ackq.worker.signals import stopping_on_signals
+from ackq.worker.state import Slot, State
+from ackq.worker.steps import Bell, Call, Routine
+
+
+class ThreadBell:
+    """A bell for one waiting thread."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+
+    def ring(self) -> None:
+        """End the present wait, or else the next one."""
+        self._event.set()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for a ring."""
+        self._event.wait(seconds)
+        self._event.clear()
+
+
+class Gate:
+    """Where threads without a message wait.
+
+    One is woken at a time, and wakes the next if there is more to do: a burst of messages that
+    one thread can handle by itself costs one switch between threads, not one each.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._changed = threading.Condition()
+        self.waking = False
+        self.parked = 0
+
+    def park(self) -> None:
+        """Wait until there may be a message, or there will be none any more."""
+        state = self._state
+        with self._changed:
+            while not state.buffer and not state.stopping:
+                self.parked += 1
+                self._changed.wait()
+                self.parked -= 1
+                self.waking = False
+
+    def wake(self) -> None:
+        """Wake one thread, unless one is waking up; all of them to stop."""
+        with self._changed:
+            if self._state.stopping:
+                self._changed.notify_all()
+            elif self.parked and not self.waking:
+                self.waking = True
+                self._changed.notify()
+
+
+class Worker(BaseWorker[Queue]):
+    """Takes messages and hands them to a handler, in threads.
+
+    Guarantee: at least once. A message is acked only after its handler returned; it is delivered
+    again if the process dies, and no stale ack is accepted. Acks travel with the next take, and
+    within 50 ms where there is none, so a slow handler holds back nobody's.
+    """
+
+    def run(self, *, drain: bool = False) -> None:
+        """Work until `stop`, SIGTERM or SIGINT; called from the main thread, it handles these.
+
+        A Redis that is away is waited for. Handlers that still run after the grace, or after a
+        second signal, are left to end with the process.
+
+        Args:
+            drain: stop when the queues have nothing ready. Defaults to False.
+
+        Raises:
+            ConfigurationError: the server cannot hold such a queue.
+        """
+        state = self._begin(drain)
+        self._gate = Gate(state)
+        helpers = [self._start(routine) for routine in self._routines()]
+        for slot in state.slots:
+            slot.runner = threading.Thread(target=self._serve, args=(slot,), daemon=True)
+            slot.runner.start()
+        try:
+            with stopping_on_signals(self.stop), self._healthy():
+                self._keep(helpers)
+        finally:
+            state.stop()
+            self._part(helpers)
+        if state.fatal is not None:
+            raise state.fatal
+
+    def _serve(self, slot: Slot) -> None:
+        state, gate = self._state, self._gate
+        buffer, clock, watched = state.buffer, state.clock, state.watched
+        with _callable_in_thread(self._handler) as handler:
+            while not state.stopping:
+                try:
+                    message = buffer.popleft()
+                except IndexError:
+                    gate.park()
+                    continue
+                slot.started = clock()
+                slot.message = message
+                if gate.parked and not gate.waking and buffer:
+                    gate.wake()
+                if watched and state.turned_away(slot):
+                    continue
+                try:
+                    handler(message)
+                except BaseException as error:
+                    state.failed(slot, error)
+                else:
+                    state.succeeded(slot)
+
+    def _keep(self, helpers: list[threading.Thread]) -> None:
+        state = self._state
+        while not self._may_end(any(helper.is_alive() for helper in helpers)):
+            drive(keep(state))
+            if self._health is not None:
+                drive(self._health.watch(state))
+            state.keep_bell.wait(self._tick)
+
+    def _part(self, helpers: list[threading.Thread]) -> None:
+        """Settle what can be settled; what still runs is given back."""
+        state, until = self._state, time.monotonic() + PARTING
+        for helper in helpers:
+            helper.join(max(0.0, until - time.monotonic()))
+        abandon(state)
+        drive(keep(state))
+        while state.unsettled() and time.monotonic() < until:
+            time.sleep(self._tick)
+            drive(keep(state))
+
+    def _start(self, routine: Routine[None]) -> threading.Thread:
+        def run() -> None:
+            try:
+                drive(routine)
+            except BaseException as error:
+                self._state.fatal = error
+                self._state.stop()
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        return thread
+
+    def _bell(self) -> Bell:
+        return ThreadBell()
+
+    def _wake(self) -> None:
+        self._gate.wake()
+
+    def _interrupt(self, slot: Slot) -> None:
+        """Nothing: a thread cannot be stopped, and reads the flags of its message."""
+
+
+def drive(routine: Routine[None]) -> None:
+    """Answer the steps of a routine until it ends."""
+    try:
+        step = next(routine)
+        while True:
+            answer = None
+            try:
+                if isinstance(step, Call):
+                    answer = step.method(*step.args, **step.keywords)
+                else:
+                    step.bell.wait(step.seconds)
+            except Exception as error:
+                step = routine.throw(error)
+            else:
+                step = routine.send(answer)
+    except StopIteration:
+        return
+
+
+@contextlib.contextmanager
+def _callable_in_thread(handler: Callable[[Message], Any]) -> Iterator[Callable[[Message], Any]]:
+    """Yield the handler; an asynchronous one runs in an event loop of this thread's own."""
+    if not is_async(handler):
+        yield handler
+        return
+    with asyncio.Runner() as runner:
+        yield lambda message: runner.run(handler(message))

@@ -1,0 +1,47 @@
+-- tick: push the message of a schedule's tick, once however many schedulers run.
+--
+-- KEYS[1] {name}           LIST    ready messages: pushed on the left
+-- KEYS[2] {name}TICKS      HASH    schedule -> latest tick, µs; schedule:missed -> how many
+--
+-- ARGV[1] schedule         text    name of the schedule
+-- ARGV[2] tick             integer 0..9007199254740991  µs since the epoch; 0: only look
+-- ARGV[3] previous         integer 0..9007199254740991  latest tick that the caller knows; 0: none
+-- ARGV[4] missed           integer 0..1000000000        ticks between the two, skipped and counted
+-- ARGV[5] body             bytes
+--
+-- Returns {status, latest, now, missed}: 'pushed'; 'early' if the tick lies ahead; 'known' if it
+-- was pushed before, or another than ``previous`` was the latest, or only a look was asked for;
+-- then the latest tick (0: none yet), the server's time in µs, and how many were missed in all.
+-- Atomic because the push and the note that it happened must not be seen apart.
+-- Cost: O(1).
+local ready, ticks = KEYS[1], KEYS[2]
+local schedule, tick, previous = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local missed, body = tonumber(ARGV[4]), ARGV[5]
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(tick, 0, 9007199254740991) or outside(previous, 0, 9007199254740991)
+  or outside(missed, 0, 1000000000) or not body then
+  return redis.error_reply('ACKQ_ARGUMENT tick: an argument is out of range; see tick.lua')
+end
+
+redis.call('LLEN', ready)
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local found = redis.call('HMGET', ticks, schedule, schedule .. ':missed')
+local latest, counted = tonumber(found[1] or 0), tonumber(found[2] or 0)
+
+if tick > now then
+  return {'early', latest, now, counted}
+end
+if tick <= latest or latest ~= previous then
+  return {'known', latest, now, counted}
+end
+redis.call('LPUSH', ready, body)
+redis.call('HSET', ticks, schedule, string.format('%.0f', tick))
+if missed > 0 then
+  counted = redis.call('HINCRBY', ticks, schedule .. ':missed', string.format('%.0f', missed))
+end
+return {'pushed', tick, now, counted}

@@ -1,0 +1,315 @@
+"""What becomes of a message, by what its handler does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from typing import Any
+
+import pytest
+
+import ackq
+from ackq.worker import Backoff, Hooks, Reject, Release, Retry
+from tests.waiting import wait_until
+
+from .conftest import settled, until
+
+
+def push(queue: Any, count: int, prefix: str = "m") -> list[str]:
+    ids = [f"{prefix}{number}" for number in range(count)]
+    queue.push_many([{"id": each} for each in ids])
+    return ids
+
+
+def test_returning_acks(queue_of: Any, work: Any, handler: Any) -> None:
+    queue = queue_of()
+    ids = push(queue, 300)
+    work(queue, handler)
+    wait_until(lambda: settled(queue), "every ack")
+    assert sorted(handler.seen) == sorted(ids)
+
+
+def test_a_worker_that_drains_returns_when_nothing_is_ready(
+    queue_of: Any, work: Any, handler: Any
+) -> None:
+    queue = queue_of()
+    ids = push(queue, 50)
+    work(queue, handler, start=False).drain()
+    assert settled(queue)
+    assert sorted(handler.seen) == sorted(ids)
+
+
+def test_raising_nacks_with_the_backoff(queue_of: Any, work: Any, handler: Any) -> None:
+    queue = queue_of()
+    push(queue, 1)
+
+    def fail(message: ackq.Message) -> None:
+        if message.receive_count < 3:
+            raise RuntimeError("not yet")
+
+    handler.behave = fail
+    started = time.monotonic()
+    work(queue, handler, backoff=Backoff(base=0.2, factor=2, jitter=0))
+    wait_until(lambda: settled(queue), "the ack of the third delivery")
+    assert time.monotonic() - started >= 0.6  # 0.2 and 0.4 s
+    assert handler.seen == ["m0"] * 3
+    assert handler.counts["m0"] == 3
+
+
+def test_a_message_that_always_fails_dies_at_max_receives(
+    queue_of: Any, work: Any, handler: Any
+) -> None:
+    queue = queue_of(max_receives=3)
+    push(queue, 1, "bad")
+    push(queue, 20)
+
+    def fail(message: ackq.Message) -> None:
+        if message.id == "bad0":
+            raise ValueError("poison")
+
+    handler.behave = fail
+    work(queue, handler, backoff=Backoff(base=0, jitter=0))
+    wait_until(lambda: settled(queue), "the rest")
+    (letter,) = queue.dead_letters()
+    assert (letter.id, letter.reason, letter.receive_count) == ("bad0", "max receives", 3)
+    assert handler.seen.count("bad0") == 3
+    assert len(handler.seen) == 23
+
+
+def test_retry_takes_its_delay_and_counts(queue_of: Any, work: Any, handler: Any) -> None:
+    queue = queue_of()
+    push(queue, 1)
+
+    def retry(message: ackq.Message) -> None:
+        if message.receive_count == 1:
+            raise Retry(delay=0.3)
+
+    handler.behave = retry
+    started = time.monotonic()
+    work(queue, handler)
+    wait_until(lambda: settled(queue), "the second delivery")
+    assert time.monotonic() - started >= 0.3
+    assert handler.counts["m0"] == 2
+
+
+def test_reject_goes_to_the_dead_letters_with_its_reason(
+    queue_of: Any, work: Any, handler: Any
+) -> None:
+    queue = queue_of()
+    push(queue, 1)
+
+    def reject(message: ackq.Message) -> None:
+        raise Reject("no such user \ud800" + "x" * 5000)  # not even UTF-8, and long
+
+    handler.behave = reject
+    work(queue, handler)
+    (letter,) = wait_until(queue.dead_letters, "the dead letter")
+    assert letter.reason.startswith("no such user ?x")
+    assert letter.receive_count == 1
+    assert handler.seen == ["m0"]
+
+
+def test_release_gives_back_uncounted(queue_of: Any, work: Any, handler: Any) -> None:
+    queue = queue_of(max_receives=2)
+    push(queue, 1)
+
+    def release(message: ackq.Message) -> None:
+        if len(handler.seen) < 5:
+            raise Release()
+
+    handler.behave = release
+    work(queue, handler)
+    wait_until(lambda: settled(queue), "the ack")
+    assert len(handler.seen) == 5
+    assert handler.counts["m0"] == 1
+    assert queue.dead_letters() == []
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        SystemExit(3),
+        KeyboardInterrupt(),
+        asyncio.CancelledError(),
+        GeneratorExit(),
+        StopIteration(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_no_exception_of_a_handler_stops_the_worker(
+    queue_of: Any, work: Any, error: BaseException
+) -> None:
+    queue = queue_of(max_receives=1)
+    push(queue, 5)
+    seen = []
+
+    def fail(message: ackq.Message) -> None:
+        seen.append(message.id)
+        if message.id == "m2":
+            raise error
+
+    work(queue, fail, concurrency=2)
+    wait_until(lambda: settled(queue), "the others")
+    assert [letter.id for letter in queue.dead_letters()] == ["m2"]
+    assert len(seen) == 5
+
+
+@pytest.mark.parametrize("body", [b"", b"\x00\xff", b"[[[[", b'{"id": null}', b"1" * 100_000])
+def test_any_body_reaches_the_handler(queue_of: Any, work: Any, body: bytes) -> None:
+    queue = queue_of()
+    queue.push(body)
+    bodies = []
+    work(queue, lambda message: bodies.append(message.body), expiry_field="expires_at")
+    wait_until(lambda: settled(queue), "the ack")
+    assert bodies == [body]
+
+
+def test_a_plain_function_will_do_in_both_runtimes(queue_of: Any, work: Any) -> None:
+    queue = queue_of()
+    push(queue, 8)
+    together = threading.Barrier(4, timeout=10)
+    work(queue, lambda message: together.wait() and None, concurrency=4)
+    wait_until(lambda: settled(queue), "two rounds of four at a time")
+
+
+def test_a_slow_handler_holds_back_no_other_ack(queue_of: Any, work: Any, handler: Any) -> None:
+    queue = queue_of()
+    push(queue, 1, "slow")
+    push(queue, 100)
+    released = threading.Event()
+    handler.behave = lambda message: until(released) if message.id == "slow0" else None
+    work(queue, handler, concurrency=4)
+    wait_until(lambda: queue.stats().in_flight == 1 and not queue.stats().ready, "100 acks")
+    released.set()
+    wait_until(lambda: settled(queue), "the last")
+
+
+def test_what_was_not_done_is_never_acked(queue_of: Any, work: Any, handler: Any) -> None:
+    queue = queue_of()
+    ids = push(queue, 40)
+    released = threading.Event()
+    handler.behave = lambda message: until(released)
+    made = work(queue, handler, concurrency=4, grace=0.1)
+    handler.wait_for(4)
+    assert queue.stats().ready + queue.stats().in_flight == len(ids)
+    made.stop()
+    made.join()
+    released.set()
+    assert queue.stats().ready == len(ids)
+
+
+def test_no_more_handlers_run_than_asked_for(queue_of: Any, work: Any, handler: Any) -> None:
+    queue = queue_of()
+    push(queue, 60)
+    handler.behave = lambda message: asyncio.sleep(0.005)
+    work(queue, handler, concurrency=3)
+    wait_until(lambda: settled(queue), "all")
+    assert handler.most == 3
+
+
+def test_slow_handlers_leave_the_rest_to_others(queue_of: Any, work: Any, handler: Any) -> None:
+    queue = queue_of()
+    push(queue, 50)
+    released = threading.Event()
+    handler.behave = lambda message: until(released)
+    work(queue, handler, concurrency=2)
+    handler.wait_for(2)
+    assert queue.stats().in_flight == 2  # no prefetch before it is known how long they take
+    released.set()
+    wait_until(lambda: settled(queue), "all")
+
+
+def test_a_worker_that_took_too_many_gives_them_back(
+    queue_of: Any, work: Any, handler: Any
+) -> None:
+    queue = queue_of()
+    push(queue, 400, "quick")
+    push(queue, 1, "slow")
+    push(queue, 30, "later")
+    released = threading.Event()
+    handler.behave = lambda message: until(released) if message.id == "slow0" else None
+    work(queue, handler, concurrency=1)
+    wait_until(lambda: "slow0" in handler.seen, "the slow one")
+    wait_until(lambda: queue.stats().ready == 30, "what waited behind it", 5)
+    taken = queue.pop_many(30)
+    assert {message.receive_count for message in taken} == {1}
+    queue.ack(*taken)
+    released.set()
+    wait_until(lambda: settled(queue), "the slow one")
+
+
+def test_a_message_that_outlived_its_time_is_a_dead_letter(
+    queue_of: Any, work: Any, handler: Any
+) -> None:
+    queue = queue_of()
+    now = time.time()
+    queue.push({"id": "old", "expires_at": now - 1})
+    queue.push({"id": "new", "expires_at": now + 60})
+    queue.push({"id": "text", "expires_at": "tomorrow"})
+    queue.push({"id": "none"})
+    work(queue, handler, expiry_field="expires_at")
+    wait_until(lambda: settled(queue), "all")
+    assert sorted(handler.seen) == ["new", "none", "text"]
+    (letter,) = queue.dead_letters()
+    assert (letter.id, letter.reason) == ("old", "expired")
+
+
+class Notes(Hooks):
+    def __init__(self) -> None:
+        self.notes: list[tuple[Any, ...]] = []
+
+    def before(self, message: ackq.Message) -> None:
+        self.notes.append(("before", message.id))
+
+    def after(self, message: ackq.Message, outcome: str, seconds: float) -> None:
+        assert 0 <= seconds < 10
+        self.notes.append(("after", message.id, outcome))
+
+    def error(self, message: ackq.Message, error: BaseException) -> None:
+        self.notes.append(("error", message.id, str(error)))
+
+
+class Broken(Hooks):
+    def before(self, message: ackq.Message) -> None:
+        raise SystemExit("a broken hook")
+
+    after = before  # type: ignore[assignment]
+
+
+def test_hooks_are_told_and_may_break(queue_of: Any, work: Any, handler: Any) -> None:
+    queue = queue_of(max_receives=1)
+    push(queue, 2)
+
+    def fail(message: ackq.Message) -> None:
+        if message.id == "m1":
+            raise ValueError("why")
+
+    handler.behave = fail
+    notes = Notes()
+    work(queue, handler, hooks=[Broken(), notes], concurrency=1)
+    wait_until(lambda: settled(queue), "both")
+    assert notes.notes == [
+        ("before", "m0"), ("after", "m0", "ack"),
+        ("before", "m1"), ("error", "m1", "why"), ("after", "m1", "nack"),
+    ]  # fmt: skip
+
+
+def test_logs_name_the_message_and_hold_nothing_of_it(
+    queue_of: Any, work: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = queue_of(max_receives=1)
+    queue.push({"id": "m0", "password": "hunter2"})
+
+    def fail(message: ackq.Message) -> None:
+        raise ValueError(f"cannot read {message.body!r}")
+
+    with caplog.at_level(logging.DEBUG, "ackq.worker"):
+        work(queue, fail)
+        wait_until(lambda: settled(queue), "the failure")
+    (record,) = [each for each in caplog.records if each.message.startswith("failed")]
+    assert record.message_id == "m0"  # type: ignore[attr-defined]
+    assert record.size > 20  # type: ignore[attr-defined]
+    assert "test_handling.py" in record.at  # type: ignore[attr-defined]
+    assert "hunter2" not in caplog.text
