@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import statistics
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -30,13 +31,15 @@ CHUNK = 1000
 BURST = 250
 #: Microseconds that a command must take to be looked at.
 SLOW_US = 200
+#: A script that touches no key.
+IDLE_LOOP = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return n"
 
 
 class Pile:
     """A queue with ``ready`` messages on the list and ``held`` in flight."""
 
     def __init__(self, url: str, name: str, ready: int, held: int, seed: int) -> None:
-        self.client: redis.Redis = redis.Redis.from_url(url)
+        self.client: redis.Redis = redis.Redis.from_url(url, socket_timeout=60)
         self.keys = QueueKeys.of(name)
         self.queue = Queue(self.client, name, visibility_timeout=LONG)
         self._draw, self._pushed = Messages(seed), 0
@@ -112,17 +115,36 @@ def recover(pile: Pile, held: int, size: int, url: str) -> dict[str, float]:
         while came < held:
             came += len(pile.queue.pop_many(min(size, held - came)))
         seconds = time.perf_counter() - before
+    scripts = script_times(pile.client)
+    typical = statistics.median(scripts)
     return {
         "messages a second": came / seconds,
-        "longest script, ms": longest_script(pile.client),
+        "median script, ms": typical,
+        "longest script, ms": max(scripts),
+        "longest idle loop as long, ms": longest_idle_loop(pile.client, typical, len(scripts)),
         "longest ping, ms": ping[0] * 1000,
     }
 
 
-def longest_script(client: redis.Redis) -> float:
-    """Return the milliseconds of the longest script in SLOWLOG; 0 if all were quick."""
+def script_times(client: redis.Redis) -> list[float]:
+    """Return the milliseconds of every script in SLOWLOG."""
     entries: Any = client.slowlog_get(100_000)
-    return max((e["duration"] for e in entries if e["command"][:4] == b"EVAL"), default=0) / 1000
+    found = [each["duration"] / 1000 for each in entries if each["command"][:4] == b"EVAL"]
+    return found or [SLOW_US / 1000]
+
+
+def longest_idle_loop(client: redis.Redis, typical: float, calls: int) -> float:
+    """Run a script that only counts, ``typical`` ms long, ``calls`` times; return the longest.
+
+    It shows what the machine adds by itself: a server that is not scheduled seems to block.
+    """
+    before = time.perf_counter()
+    client.eval(IDLE_LOOP, 0, 1_000_000)
+    turns = round(1_000_000 * typical / 1000 / (time.perf_counter() - before))
+    client.slowlog_reset()
+    for _ in range(calls):
+        client.eval(IDLE_LOOP, 0, turns)
+    return max(script_times(client))
 
 
 @contextmanager

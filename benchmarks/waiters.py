@@ -35,7 +35,9 @@ class Waiters(ABC):
 
     def __init__(self, url: str, count: int, key: str) -> None:
         self.key, self.count = key, count
-        self.client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(url, socket_timeout=None)
+        self.client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(
+            url, socket_timeout=None, max_connections=2 * count
+        )
         self.came: asyncio.Queue[float] = asyncio.Queue()
         self.let_on = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -46,8 +48,11 @@ class Waiters(ABC):
     async def stop(self) -> None:
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        ends = await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.close()
+        failures = [end for end in ends if isinstance(end, Exception)]
+        if failures:
+            raise ExceptionGroup("waiters failed", failures)
 
     async def _work(self) -> None:
         taken: Any = None
