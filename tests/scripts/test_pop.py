@@ -301,6 +301,16 @@ def test_a_duplicate_id_in_flight_gets_a_derived_key_and_both_bodies_survive(spa
     assert space.leases == {other.keys[0]: other.deadline}
 
 
+def test_a_duplicate_does_not_inherit_the_count_of_the_message_whose_id_it_has(
+    space: Space,
+) -> None:
+    space.lease("a", count=5)
+    space.push(body("a"))
+    popped = space.pop(max_receives=5)
+    assert popped.counts == [1]
+    assert space.receives == {b"a": 5}
+
+
 def test_duplicate_ids_in_one_batch_get_keys_of_their_own(space: Space) -> None:
     space.push(body("a"), body("a"), b"{}", body("a"))
     popped = space.pop(4)
