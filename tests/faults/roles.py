@@ -93,9 +93,13 @@ def take_two_then_settle(url: str, name: str, log: Path, fatal: int, lease: floa
 # --- one that waits -----------------------------------------------------------------
 
 
-def wait_for_one(url: str, name: str, log: Path) -> None:
-    """Take one message, however long it takes, and say so."""
-    message = ackq.Queue.from_url(url, name).pop(timeout=60)
+def wait_for_one(url: str, name: str, log: Path, go: Path | None = None) -> None:
+    """Take one message, however long it takes, and say so; begin when ``go`` exists."""
+    queue = ackq.Queue.from_url(url, name)
+    queue.stats()
+    while go is not None and not go.exists():
+        time.sleep(0.001)
+    message = queue.pop(timeout=60)
     Log(log).write(got=message.id if message else None)
 
 
@@ -107,6 +111,14 @@ def use_on_both_sides_of_a_fork(url: str, name: str, log: Path) -> None:
     queue = ackq.Queue.from_url(url, name)
     journal = Log(log)
     queue.push({"id": "before"})
+    before = _connections_so_far(url)
+    child = os.fork()
+    if not child:
+        queue.stats()
+        os._exit(0)
+    os.waitpid(child, 0)
+    # Ours is one, since each look needs one; a socket used by both would make it stop there.
+    journal.write(side="first child", connected=_connections_so_far(url) - before - 1)
     pid = os.fork()
     side = "parent" if pid else "child"
     pushed, taken, crossed = [], [], 0
@@ -122,6 +134,12 @@ def use_on_both_sides_of_a_fork(url: str, name: str, log: Path) -> None:
         _, status = os.waitpid(pid, 0)
         os._exit(status and 1)
     os._exit(0)
+
+
+def _connections_so_far(url: str) -> int:
+    with redis.Redis.from_url(url) as client:
+        info: Any = client.info("stats")
+        return int(info["total_connections_received"])
 
 
 # --- ones that never hold for long --------------------------------------------------

@@ -108,15 +108,20 @@ def test_a_message_handed_to_a_frozen_waiter_reaches_a_live_one(
     server: Server, client: redis.Redis, journal: Path, queue_at: MakeQueue
 ) -> None:
     queue = queue_at(server.url)
-    with child(wait_for_one, server.url, "jobs", journal) as frozen:
+    go = journal.with_name("go")
+    with (
+        child(wait_for_one, server.url, "jobs", journal, go) as live,
+        child(wait_for_one, server.url, "jobs", journal) as frozen,
+    ):
         wait_until(lambda: blocked(client) == 1, "the first to wait")
         freeze(frozen)
         # Its BLMOVE still stands at the head of the line, for at most a second.
-        with child(wait_for_one, server.url, "jobs", journal) as live:
-            wait_until(lambda: blocked(client) >= 1, "a waiter")
-            queue.push({"id": "m"})
-            wait_until(lambda: read_log(journal) == [{"got": "m"}], "the live one to get it", 3)
-            live.join(5)
+        go.touch()
+        wait_until(lambda: blocked(client) == 2, "the second to wait behind it", 0.9)
+        queue.push({"id": "m"})
+        assert client.lrange("jobsHANDOFF", 0, -1) == [b'{"id":"m"}']
+        wait_until(lambda: read_log(journal) == [{"got": "m"}], "the live one to get it", 3)
+        live.join(5)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from tests.facade import AsSync, Portal
 
 from .proxy import Kind, Proxy
 
-LOST: list[Kind] = ["lose_reply", "cut_reply", "swallow_reply"]
+LOST: list[Kind] = ["lose_reply", "swallow_reply"]
 SCRIPT = (b"EVALSHA", b"EVAL")
 
 
@@ -50,7 +50,7 @@ def filled(direct: ackq.Queue, queue: Any, count: int) -> list[ackq.Message]:
     return messages
 
 
-@pytest.mark.parametrize("kind", LOST)
+@pytest.mark.parametrize("kind", [*LOST, "cut_reply"])
 def test_a_push_is_not_sent_again(
     proxy: Proxy, client: redis.Redis, queue: Any, kind: Kind
 ) -> None:
@@ -118,7 +118,7 @@ def test_push_many_says_how_many_are_surely_stored(
     assert client.llen("jobs") == 2000
 
 
-@pytest.mark.parametrize("kind", LOST)
+@pytest.mark.parametrize("kind", ["lose_reply", "cut_reply"])
 def test_a_pop_is_not_sent_again_and_what_it_leased_comes_back(
     proxy: Proxy, direct: ackq.Queue, queue: Any, kind: Kind
 ) -> None:
@@ -127,7 +127,7 @@ def test_a_pop_is_not_sent_again_and_what_it_leased_comes_back(
     before = proxy.count(*SCRIPT)
     proxy.fail(b"EVALSHA", kind)
     with pytest.raises(ackq.UnknownOutcome):
-        queue.pop(visibility_timeout=0.4)
+        queue.pop(visibility_timeout=0.8)
     assert proxy.count(*SCRIPT) - before == 1
     assert direct.stats().in_flight == 1
     other = queue.pop()
@@ -170,7 +170,7 @@ def test_a_lost_reply_to_pop_does_not_lose_the_acks_that_went_along(
     direct.push({"id": "next"})
     proxy.fail(b"EVALSHA", kind)
     with pytest.raises(ackq.UnknownOutcome):
-        queue.pop(ack=done, visibility_timeout=0.4)
+        queue.pop(ack=done, visibility_timeout=0.8)
     assert not any(message.lease_lost for message in done)
     assert direct.stats().in_flight == 1  # the one that the lost pop took
     again = queue.pop(timeout=5)

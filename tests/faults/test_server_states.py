@@ -76,9 +76,13 @@ def test_a_full_server_can_be_worked_off(
     assert queue.release(held[1]) == 1
     assert queue.reject(held[2]) == 1
     assert queue.ack(held[3]) == 1
-    taken = queue.pop_many(50, ack=held[4])
-    assert len(taken) == 17
-    assert queue.ack(*taken) == 17
+    assert queue.ack(held[4]) == 1
+    taken = queue.pop_many(10)
+    assert len(taken) == 10
+    assert len(queue.pop_many(5, ack=taken)) == 5
+    assert queue.drain() == 5
+    taken = queue.pop_many(50)
+    assert queue.ack(*taken) == 7
     with pytest.raises(OutOfMemoryError):
         queue.redrive()
     assert queue.stats().dead == 1

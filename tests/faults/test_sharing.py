@@ -56,6 +56,7 @@ def test_a_queue_works_on_both_sides_of_a_fork(
     process.join(30)
     assert process.exitcode == 0
     rows = {event["side"]: event for event in read_log(journal)}
+    assert rows["first child"]["connected"] == 1, "it used its parent's socket"
     for side in ("parent", "child"):
         assert rows[side]["pushed"] == [f"{side}-{number}" for number in range(100)]
         assert rows[side]["crossed"] == 0
