@@ -202,7 +202,8 @@ class AsyncTopic(Client):
                 refused: its ``lease_lost`` is set.
 
         Returns:
-            0..n messages, oldest first. A batch is false if there is nothing to commit.
+            0..n messages, oldest first; fewer than ``n`` does not mean that there are no more. A
+            batch is false if there is nothing to commit.
 
         Raises:
             NotSubscribed: the id has no place.

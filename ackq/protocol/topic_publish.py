@@ -181,7 +181,9 @@ def _request(
     keep = config.max_messages or 0
     trims = 0
     if keep:
-        trims = max(0, min(2 * count + CATCH_UP, after + slack + count - keep - first + 1))
+        # Others trim between two calls of this one as much as they publish, which slack follows.
+        window = 2 * (count + slack) + CATCH_UP
+        trims = max(0, min(window, after + slack + count - keep - first + 1))
     named = [
         keys.newest, keys.first, keys.wake, keys.dedup(once.marker),
         *keys.messages(first - 1, trims), *keys.messages(after, count + slack),

@@ -10,7 +10,7 @@
 -- ARGV[1] guess    integer 0..2^53-1         the newest index that the caller knows of
 -- ARGV[2] max_age  integer 0..315360000000   ms until the messages expire; 0: never
 -- ARGV[3] keep     integer 0..2^53-1         messages that stay when older are trimmed; 0: all
--- ARGV[4] trims    integer 0..3000           how many keys of old messages were passed
+-- ARGV[4] trims    integer 0..4000           how many keys of old messages were passed
 -- ARGV[5] oldest   integer 1..2^53-1         index of the first of them
 -- ARGV[6] window   integer 0..315360000000   ms that the marker lives; 0: no marker
 -- ARGV[7] bodies   1..1000 of them           one key each, and any number of keys to spare
@@ -33,7 +33,7 @@ local function outside(number, low, high)
 end
 
 if outside(guess, 0, LAST) or outside(max_age, 0, 315360000000) or outside(keep, 0, LAST)
-  or outside(trims, 0, 3000) or outside(oldest, 1, LAST) or outside(window, 0, 315360000000)
+  or outside(trims, 0, 4000) or outside(oldest, 1, LAST) or outside(window, 0, 315360000000)
   or outside(count, 1, 1000) or outside(#KEYS - 4 - trims, count, 4000) then
   return redis.error_reply('ACKQ_ARGUMENT topic/publish: an argument is out of range; see'
     .. ' topic/publish.lua')
