@@ -1,0 +1,65 @@
+"""A drop-in client, its queue from outside, and consumers in processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+import ackq
+from ackq import dropin
+from tests.dropin.seen import LEASE
+
+
+@pytest.fixture
+def r(embedded_client: redis.Redis) -> Iterator[dropin.Redis]:
+    with dropin.Redis(embedded_client, visibility_timeout=LEASE) as r:
+        yield r
+
+
+@pytest.fixture
+def queue(embedded_client: redis.Redis, name: str) -> Iterator[ackq.Queue]:
+    """The same queue, seen from outside."""
+    with ackq.Queue(embedded_client, name, visibility_timeout=LEASE) as queue:
+        yield queue
+
+
+PRELUDE = """
+import os, signal, sys, threading, time
+import redis
+from ackq import dropin
+
+r = dropin.Redis(redis.Redis.from_url(sys.argv[1]), visibility_timeout=0.6)
+name = sys.argv[2]
+"""
+
+
+@pytest.fixture
+def script(
+    tmp_path: Path, embedded_client: redis.Redis, name: str
+) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
+    """``script(text)``: a Python process that has ``r`` and ``name``, and 'a' on the list."""
+    settings = embedded_client.connection_pool.connection_kwargs
+    url = f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
+    started = []
+
+    def start(text: str) -> subprocess.Popen[str]:
+        path = tmp_path / "consumer.py"
+        path.write_text(PRELUDE + textwrap.dedent(text))
+        embedded_client.lpush(name, "a")
+        command = [sys.executable, str(path), url, name]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,93 @@
+"""The signatures and return shapes of redis-py."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+import ackq
+from ackq import dropin
+from tests.dropin.seen import LEASE, come_back, settled
+
+
+def test_it_answers_what_redis_py_answers(r: dropin.Redis, name: str) -> None:
+    assert r.rpop(name) is None
+    assert r.rpop(name, 2) is None
+    assert r.rpop(name, 0) is None
+    assert r.lpush(name, "a", b"b", 3) == 3
+    assert r.llen(name) == 3
+    assert r.rpop(name, 0) == []
+    assert r.rpop(name) == b"a"
+    assert r.rpop(name, 9) == [b"b", b"3"]
+    assert r.brpop(name, timeout=0.05) is None
+    assert r.llen(name) == 0
+
+
+def test_what_it_refuses_redis_refuses_too(r: dropin.Redis, name: str) -> None:
+    with pytest.raises(redis.ResponseError, match="must be positive"):
+        r.rpop(name, -1)
+    with pytest.raises(redis.ResponseError, match="timeout is negative"):
+        r.brpop(name, -1)
+    with pytest.raises(redis.ResponseError, match="wrong number of arguments"):
+        r.brpop([])
+
+
+def test_names_may_be_bytes(r: dropin.Redis, name: str) -> None:
+    r.lpush(name.encode(), "a", "b")
+    assert r.rpop(name.encode()) == b"a"
+    assert r.brpop([name.encode()]) == (name.encode(), b"b")
+
+
+def test_the_clients_decoding_is_honoured(embedded_client: redis.Redis, name: str) -> None:
+    kwargs = embedded_client.connection_pool.connection_kwargs | {"decode_responses": True}
+    kind = embedded_client.connection_pool.connection_class
+    pool = redis.ConnectionPool(connection_class=kind, **kwargs)
+    with dropin.Redis(redis.Redis(connection_pool=pool)) as r:
+        r.lpush(name, "ä", "b", "c")
+        assert r.rpop(name) == "ä"
+        assert r.rpop(name, 1) == ["b"]
+        assert r.brpop(name) == (name, "c")
+
+
+def test_a_body_that_cannot_be_decoded_is_not_settled(
+    embedded_client: redis.Redis, name: str, queue: ackq.Queue
+) -> None:
+    kwargs = embedded_client.connection_pool.connection_kwargs | {"decode_responses": True}
+    kind = embedded_client.connection_pool.connection_class
+    pool = redis.ConnectionPool(connection_class=kind, **kwargs)
+    with dropin.Redis(redis.Redis(connection_pool=pool), visibility_timeout=LEASE) as r:
+        r.lpush(name, b"\xff")
+        with pytest.raises(UnicodeDecodeError):
+            r.rpop(name)
+        assert r.rpop(name) is None
+    assert come_back(queue) == b"\xff"
+
+
+def test_everything_else_is_the_clients(r: dropin.Redis, name: str) -> None:
+    assert r.ping()
+    assert r.rpush(name, "a") == 1
+    assert r.pipeline().llen(name).execute() == [1]
+    with pytest.raises(AttributeError):
+        r.no_such_command  # noqa: B018
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"\0", b"{", b'{"id":1}', b'{"id":null}', b"\xff\xfe\n", b"x" * (2 * 1024 * 1024)],
+    ids=["empty", "NUL", "brace", "id", "null-id", "bytes", "2 MiB"],
+)
+def test_any_body_passes_byte_for_byte(
+    r: dropin.Redis, name: str, queue: ackq.Queue, body: bytes
+) -> None:
+    r.lpush(name, body, body)
+    assert [r.rpop(name), r.rpop(name), r.rpop(name)] == [body, body, None]
+    assert settled(queue)
+
+
+def test_a_count_is_never_cut_short(r: dropin.Redis, name: str, queue: ackq.Queue) -> None:
+    r.lpush(name, *range(2500))
+    assert r.rpop(name, 2400) == [b"%d" % n for n in range(2400)]
+    r.lpush(name, *[b"x" * 4_000_000] * 4)
+    assert len(r.rpop(name, 104)) == 104
+    assert r.rpop(name) is None
+    assert settled(queue)

@@ -1,0 +1,99 @@
+"""How a whole program ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+import ackq
+from tests.dropin.seen import LEASE, come_back, in_flight, settled
+
+
+def test_a_program_that_ends_normally_settles(
+    script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue
+) -> None:
+    process = script("def main(): r.rpop(name)\nmain()")
+    assert process.wait(10) == 0
+    assert settled(queue)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "r.rpop(name); 1 / 0",
+        "r.rpop(name); sys.exit()",
+        "r.rpop(name); raise KeyboardInterrupt",
+        "sys.excepthook = lambda *_: None; r.rpop(name); 1 / 0",
+        "r.rpop(name); os._exit(0)",
+        # What service managers send, and how many a consumer answers it.
+        """
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+        def work(): os.kill(os.getpid(), signal.SIGTERM); time.sleep(5)
+        def main(): r.rpop(name); work()
+        main()
+        """,
+        """
+        def main():
+            try:
+                r.rpop(name); os.kill(os.getpid(), signal.SIGINT); time.sleep(5)
+            except KeyboardInterrupt:
+                print("bye")
+        main()
+        """,
+        "r.rpop(name)\nif os.fork(): os.wait(); os._exit(0)",
+    ],
+    ids=["error", "sys.exit", "Ctrl-C", "own hook", "os._exit", "SIGTERM", "caught Ctrl-C",
+         "a child that ends normally"],
+)  # fmt: skip
+def test_a_program_that_ends_in_any_other_way_does_not_settle(
+    script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue, text: str
+) -> None:
+    process = script(text)
+    process.wait(10)
+    assert in_flight(queue) == [b"a"] or queue.stats().expired == 1
+    assert come_back(queue) == b"a"
+
+
+def test_a_consumer_that_is_killed_at_work_gives_its_message_back(
+    script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue
+) -> None:
+    process = script("print(r.brpop(name), flush=True); time.sleep(60)")
+    assert process.stdout is not None
+    process.stdout.readline()
+    assert queue.pop(timeout=2 * LEASE) is None
+    process.send_signal(signal.SIGKILL)
+    assert come_back(queue) == b"a"
+
+
+def test_a_process_that_hangs_loses_its_lease(
+    script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue
+) -> None:
+    process = script("r.rpop(name); print(flush=True); time.sleep(60)")
+    assert process.stdout is not None
+    process.stdout.readline()
+    os.kill(process.pid, signal.SIGSTOP)
+    assert come_back(queue) == b"a"
+
+
+def test_a_forked_child_holds_nothing_of_its_parents(
+    script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue
+) -> None:
+    process = script(
+        """
+        r.rpop(name)
+        if os.fork() == 0:
+            assert r.rpop(name) is None
+            r.close()
+            os._exit(0)
+        print(os.wait()[1], flush=True)
+        time.sleep(60)
+        """
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "0\n"
+    assert queue.pop(timeout=2 * LEASE) is None
+    assert in_flight(queue) == [b"a"]

@@ -1,0 +1,123 @@
+"""When a message is settled, and for how long its lease is kept."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+
+import ackq
+from ackq import dropin
+from tests.dropin.seen import LEASE, in_flight, settled
+
+
+def test_a_message_is_settled_as_the_next_is_taken(
+    r: dropin.Redis, name: str, queue: ackq.Queue
+) -> None:
+    r.lpush(name, "a", "b")
+    r.rpop(name)
+    assert in_flight(queue) == [b"a"]
+    r.rpop(name)
+    assert in_flight(queue) == [b"b"]
+    assert r.rpop(name) is None
+    assert settled(queue)
+
+
+def test_settling_costs_no_round_trip(
+    r: dropin.Redis, name: str, embedded_client: redis.Redis
+) -> None:
+    r.lpush(name, *range(21))
+    r.rpop(name)
+    before = embedded_client.info("commandstats")["cmdstat_evalsha"]["calls"]
+    for _ in range(20):
+        r.rpop(name)
+    after = embedded_client.info("commandstats")["cmdstat_evalsha"]["calls"]
+    assert after - before == 20
+
+
+def test_each_queue_and_each_thread_has_its_own(
+    r: dropin.Redis, name: str, queue: ackq.Queue
+) -> None:
+    other = f"{name}-other"
+    r.lpush(name, "a", "b")
+    r.lpush(other, "x")
+    r.rpop(name)
+    assert r.rpop(other) == b"x"
+    assert in_flight(queue) == [b"a"]
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(r.rpop, name).result() == b"b"
+        assert in_flight(queue) == [b"a", b"b"]
+        pool.submit(r.rpop, name).result()
+    assert in_flight(queue) == [b"a"]
+
+
+def test_brpop_wakes_up_and_settles(r: dropin.Redis, name: str, queue: ackq.Queue) -> None:
+    timer = threading.Timer(0.2, lambda: r.lpush(name, "a"))
+    timer.start()
+    assert r.brpop(name) == (name.encode(), b"a")
+    timer.join()
+    assert r.brpop(name, timeout=0.01) is None
+    assert settled(queue)
+
+
+def test_brpop_looks_at_several_keys_in_their_order(r: dropin.Redis, name: str) -> None:
+    names = [f"{name}-{n}" for n in range(3)]
+    for each in reversed(names):
+        r.lpush(each, f"in {each}")
+    popped = [r.brpop(names) for _ in names]
+    assert popped == [(each.encode(), f"in {each}".encode()) for each in names]
+    assert r.brpop(names, timeout=0.25) is None
+    assert not any(r.llen(each) or r.exists(f"{each}BACKUP") for each in names)
+    timer = threading.Timer(0.1, lambda: r.lpush(names[2], "late"))
+    timer.start()
+    assert r.brpop(names) == (names[2].encode(), b"late")
+    timer.join()
+
+
+def test_several_keys_settle_what_came_from_any_of_them(r: dropin.Redis, name: str) -> None:
+    first, second = f"{name}-1", f"{name}-2"
+    r.lpush(second, "a")
+    r.brpop([first, second])
+    r.lpush(first, "b")
+    assert r.brpop([first, second]) == (first.encode(), b"b")
+    assert not r.exists(f"{second}BACKUP")
+
+
+def test_the_lease_is_renewed_while_the_thread_works(
+    r: dropin.Redis, name: str, queue: ackq.Queue
+) -> None:
+    r.lpush(name, "slow")
+    r.rpop(name)
+    assert queue.pop(timeout=3 * LEASE) is None
+    assert r.rpop(name) is None
+    assert settled(queue)
+
+
+def test_a_wait_for_the_next_message_is_not_disturbed(
+    r: dropin.Redis, name: str, queue: ackq.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    r.lpush(name, '{"id":"a"}')
+    r.rpop(name)
+    timer = threading.Timer(1.5 * LEASE, lambda: r.lpush(name, '{"id":"a"}'))
+    timer.start()
+    assert r.brpop(name) == (name.encode(), b'{"id":"a"}')
+    timer.join()
+    r.close()
+    assert settled(queue)
+    assert not caplog.records
+
+
+def test_a_lost_lease_is_told_and_raises_nothing(
+    r: dropin.Redis, name: str, queue: ackq.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    r.lpush(name, '{"id":"a"}')
+    r.rpop(name)
+    queue.drain()
+    taken = queue.pop()
+    assert r.rpop(name) is None
+    assert "'a'" in caplog.text
+    assert "delivered again" in caplog.text
+    assert taken is not None
+    assert queue.ack(taken) == 1
