@@ -82,12 +82,20 @@ class Health:
         if now < self._next:
             return
         self._next = now + self._interval
-        reason = yield from self._problem(state, now)
+        self.show((yield from self._problem(state, now)))
+
+    def show(self, reason: str) -> None:
+        """Show that it is red for this reason, or green for an empty one."""
         if reason != self._reason:
             log.warning("health: %s", reason or "green again")
         self._reason = reason
         self._seen = time.monotonic()
-        self._show()
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                if reason:
+                    self._file.unlink(missing_ok=True)
+                else:
+                    self._file.write_text("ok\n")
 
     def _problem(self, state: State, now: float) -> Routine[str]:
         since = self._waiting_since
@@ -114,15 +122,6 @@ class Health:
         if now - since < self._stalled_after:
             return ""
         return f"none taken for {now - since:.0f} s while ready: {', '.join(waiting)}"
-
-    def _show(self) -> None:
-        if self._file is None:
-            return
-        with contextlib.suppress(OSError):
-            if self._reason:
-                self._file.unlink(missing_ok=True)
-            else:
-                self._file.write_text("ok\n")
 
     def __enter__(self) -> Self:
         if self._endpoint is not None:

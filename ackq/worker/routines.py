@@ -15,8 +15,10 @@ from ackq.worker.steps import Call, Routine, Wait
 
 #: Messages that one call takes at most.
 MOST = 1000
-#: Seconds that one take waits for a message; a stop is noticed within this time.
-PATIENCE = 1.0
+#: Seconds that one take waits for a message; a stop is noticed within this time. Shorter while
+#: handlers run, since a message that one of them gives back wakes nobody who waits already.
+PATIENCE = 0.5
+PATIENCE_BUSY = 0.2
 #: Seconds between two looks of a routine that is woken when there is something to do.
 IDLE = 0.5
 #: Seconds that a message may wait in a worker before others may have it.
@@ -77,7 +79,7 @@ def _take(state: State, lane: Lane, room: int) -> Routine[None]:
             return
     # One queue alone is waited for here; of several, each by an attendant of its own.
     waits = state.waits_in_take
-    messages = yield from _pop(state, lane, wanted, PATIENCE if waits else None)
+    messages = yield from _pop(state, lane, wanted, _patience(state) if waits else None)
     if messages is None:
         return
     lane.unused = wanted - len(messages) if lane.limit is not None else 0
@@ -95,7 +97,7 @@ def attend(state: State, lane: Lane) -> Routine[None]:
         if not lane.dry or state.draining or state.clock() < lane.not_before:
             yield Wait(lane.bell, IDLE)
             continue
-        messages = yield from _pop(state, lane, 1, PATIENCE)
+        messages = yield from _pop(state, lane, 1, _patience(state))
         if not messages:
             continue
         if lane.limit is not None and not (yield from _permitted(state, lane, 1)):
@@ -107,6 +109,10 @@ def attend(state: State, lane: Lane) -> Routine[None]:
         state.turns.returned(lane.number, [each.number for each in state.lanes if not each.dry])
         lane.dry = False
         state.feed_bell.ring()
+
+
+def _patience(state: State) -> float:
+    return PATIENCE_BUSY if state.busy() else PATIENCE
 
 
 def _pop(

@@ -62,7 +62,7 @@ class Work:
 def queue_of(
     embedded_client: redis.Redis, flavour: str, portal: Portal, token: str
 ) -> Iterator[Callable[..., Any]]:
-    """``queue_of("suffix", **settings)``: a queue in the test's flavour, shown as a blocking one."""
+    """``queue_of("suffix", **settings)``: a queue in the test's flavour, shown as blocking."""
     settings = embedded_client.connection_pool.connection_kwargs
     address = {"host": settings["host"], "port": settings["port"]}
     with contextlib.ExitStack() as stack:

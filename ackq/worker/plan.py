@@ -1,0 +1,191 @@
+"""What ``ackq work`` was asked for, as a value that can be handed to a child process."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from ackq.aio.queue import AsyncQueue
+from ackq.errors import ConfigurationError
+from ackq.sync.queue import Queue
+from ackq.worker.base import is_async
+from ackq.worker.health import Health
+from ackq.worker.logs import JsonFormatter, log
+from ackq.worker.ratelimit import RateLimit
+from ackq.worker.schedule import Schedule
+from ackq.worker.tasks import AsyncWorker
+from ackq.worker.threads import Worker
+
+#: How a child process gets its plan: the environment of a process is nobody else's to read.
+PLAN_VARIABLE = "ACKQ_WORK_PLAN"
+TEXT_FORMAT = "%(asctime)s %(levelname)s [%(process)d] %(message)s"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One worker: where its handler is, which queues, and the settings of both."""
+
+    handler: str  #: module:name
+    queues: tuple[str, ...]  #: each a name; or all name=weight
+    url: str | None = None
+    concurrency: int = 16
+    prefetch: int = 200
+    lease: float = 30.0
+    max_receives: int | None = None
+    time_limit: float | None = None
+    grace: float = 30.0
+    rate: str | None = None  #: count/seconds
+    expiry_field: str | None = None
+    schedules: str | None = None  #: module:name
+    health_file: str | None = None
+    health_port: int | None = None
+    stalled_after: float = 60.0
+    log_json: bool = False
+    verbose: bool = False
+    drain: bool = False
+
+    def dumps(self) -> str:
+        """Return the plan as text."""
+        return orjson.dumps(self).decode()
+
+    @classmethod
+    def loads(cls, text: str) -> Plan:
+        """Return the plan that `dumps` gave."""
+        fields = orjson.loads(text)
+        return cls(**{**fields, "queues": tuple(fields["queues"])})
+
+    def replaced(self, **changes: Any) -> Plan:
+        """Return a plan with some settings changed."""
+        return dataclasses.replace(self, **changes)
+
+    def health(self) -> Health | None:
+        """Return the health check, if one was asked for."""
+        if self.health_file is None and self.health_port is None:
+            return None
+        return Health(
+            file=self.health_file, port=self.health_port, stalled_after=self.stalled_after
+        )
+
+    def run(self) -> None:
+        """Work until the end, in threads or in tasks as the handler needs.
+
+        Raises:
+            ConfigurationError: something that was named is not there, or a setting is wrong.
+        """
+        handler = found(self.handler)
+        if not callable(handler):
+            raise ConfigurationError(f"{self.handler} is not callable")
+        log.info("working on %s with %s", ", ".join(self.queues), self.handler)
+        if is_async(handler):
+            asyncio.run(self._run_tasks(handler))
+        else:
+            self._run_threads(handler)
+        log.info("stopped")
+
+    def _run_threads(self, handler: Callable[[Any], Any]) -> None:
+        opened = [self._open(Queue, name) for name, _ in self._named()]
+        try:
+            Worker(self._weighted(opened), handler, **self._settings()).run(drain=self.drain)
+        finally:
+            for queue in opened:
+                queue.close()
+
+    async def _run_tasks(self, handler: Callable[[Any], Any]) -> None:
+        opened = [self._open(AsyncQueue, name) for name, _ in self._named()]
+        try:
+            worker = AsyncWorker(self._weighted(opened), handler, **self._settings())
+            await worker.run(drain=self.drain)
+        finally:
+            for queue in opened:
+                await queue.aclose()
+
+    def _open(self, kind: Any, name: str) -> Any:
+        return kind.from_url(
+            self.url, name, visibility_timeout=self.lease, max_receives=self.max_receives
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        schedules = found(self.schedules) if self.schedules else ()
+        if isinstance(schedules, Schedule):
+            schedules = (schedules,)
+        return {
+            "concurrency": self.concurrency,
+            "prefetch": self.prefetch,
+            "time_limit": self.time_limit,
+            "grace": self.grace,
+            "rate_limit": rate_limit(self.rate),
+            "expiry_field": self.expiry_field,
+            "health": self.health(),
+            "schedules": schedules,
+        }
+
+    def _named(self) -> list[tuple[str, float | None]]:
+        named: list[tuple[str, float | None]] = []
+        for text in self.queues:
+            name, equals, weight = text.rpartition("=")
+            try:
+                named.append((name, float(weight)) if equals else (text, None))
+            except ValueError:
+                raise ConfigurationError(f"queue {text!r}: the weight is no number") from None
+        if len({weight is None for _, weight in named}) > 1:
+            raise ConfigurationError("give every queue a weight, as in jobs=3, or none of them")
+        return named
+
+    def _weighted(self, opened: Sequence[Any]) -> Sequence[Any] | Mapping[Any, float]:
+        weights = [weight for _, weight in self._named()]
+        if weights[0] is None:
+            return opened
+        return dict(zip(opened, [weight or 0.0 for weight in weights], strict=True))
+
+
+def found(path: str) -> Any:
+    """Return the object at ``module:name``, looking in the current folder first.
+
+    Raises:
+        ConfigurationError: there is no such module or name.
+    """
+    module, _, name = path.partition(":")
+    if not module or not name:
+        raise ConfigurationError(f"{path!r}: write module:name")
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        value = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (module + ".").startswith(error.name + "."):
+            raise ConfigurationError(f"{path}: there is no module {error.name!r} here") from error
+        raise
+    for part in name.split("."):
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            raise ConfigurationError(f"{path}: module {module!r} has no {name!r}") from None
+    return value
+
+
+def rate_limit(text: str | None) -> RateLimit | None:
+    """Return the limit that "100/1" stands for: count/seconds, or a count for a second."""
+    if text is None:
+        return None
+    count, _, per = text.partition("/")
+    try:
+        return RateLimit(int(count), float(per or 1))
+    except ValueError as error:
+        raise ConfigurationError(f"rate {text!r}: write count/seconds, as in 100/60") from error
+
+
+def set_up_logs(as_json: bool, verbose: bool) -> None:
+    """Send the logs to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter(TEXT_FORMAT))
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
+    log.setLevel(logging.DEBUG if verbose else logging.INFO)

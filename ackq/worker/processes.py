@@ -1,0 +1,192 @@
+"""Several worker processes, and one that looks after them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from ackq.worker.base import PARTING
+from ackq.worker.logs import log
+from ackq.worker.plan import PLAN_VARIABLE, Plan
+from ackq.worker.signals import stopping_on_signals
+
+#: Exit code of a child whose plan cannot work: it is not started again.
+CANNOT = 3
+#: How a child knows the pipe whose closing tells it that its parent is gone.
+LIFELINE_VARIABLE = "ACKQ_WORK_LIFELINE"
+#: Seconds between two looks at the children.
+LOOK = 0.1
+#: Seconds before a child that died is replaced; doubled while it dies young.
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 10.0
+#: Seconds after which a child is not young any more.
+GROWN = 10.0
+
+
+class Child:
+    """One place for a process, which another takes when it dies."""
+
+    def __init__(self, number: int, plan: Plan, health: Path) -> None:
+        self.number = number
+        self.health = health
+        self._plan = plan.replaced(health_file=str(health), health_port=None)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline = -1
+        self.started = 0.0
+        self.renewed = False  #: whether it was told to end, to start anew
+        self.finished = False  #: whether it needs no successor
+        self.due = 0.0  #: when to start the next one
+        self._deaths = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process that runs now."""
+        return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        """Start a process. It is in a group of its own: Ctrl-C is for its parent to hear."""
+        reading, self._lifeline = os.pipe()
+        environment = {
+            **os.environ,
+            PLAN_VARIABLE: self._plan.dumps(),
+            LIFELINE_VARIABLE: str(reading),
+        }
+        self.health.unlink(missing_ok=True)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ackq.worker"],
+                env=environment, pass_fds=[reading], process_group=0, stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        finally:
+            os.close(reading)
+        self.started = time.monotonic()
+        self.renewed = self.finished = False
+
+    def renew(self) -> None:
+        """End the process, so that another starts with what the files hold now."""
+        self.renewed, self.finished, self.due = True, False, 0.0
+        self.send(signal.SIGTERM)
+
+    def poll(self) -> int | None:
+        """Return the exit code once, when the process has ended."""
+        if self._process is None or (code := self._process.poll()) is None:
+            return None
+        os.close(self._lifeline)
+        self._process = None
+        if not self.renewed:
+            young = time.monotonic() - self.started < GROWN
+            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._deaths, 10))
+            self._deaths = self._deaths + 1 if young else 0
+            self.due = time.monotonic() + pause
+        return code
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, if there is whom to."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def problem(self, stalled_after: float) -> str:
+        """Return why the process is not healthy, or nothing."""
+        now = time.monotonic()
+        if self._process is None:
+            return ""
+        try:
+            age = time.time() - self.health.stat().st_mtime
+        except FileNotFoundError:
+            # It may not have got so far yet.
+            young = now - self.started < stalled_after
+            return "" if young else f"process {self.pid} is not healthy; its log tells why"
+        return "" if age < stalled_after else f"process {self.pid} hangs"
+
+
+class Processes:
+    """Runs a plan in several processes and replaces those that die."""
+
+    def __init__(self, plan: Plan, count: int, changed: threading.Event | None = None) -> None:
+        """Prepare; nothing starts before `run`.
+
+        Args:
+            plan: what each process does.
+            count: processes, from 1.
+            changed: when it is set, all processes are stopped and started anew. Defaults to
+                None: they never are.
+        """
+        self._plan = plan
+        self._count = count
+        self._changed = changed
+        self._stops = self._sent = 0
+        self._until = 0.0
+        self._code = 0
+
+    def stop(self) -> None:
+        """Stop all of them; a second call makes them leave at once."""
+        self._stops += 1
+
+    def run(self) -> int:
+        """Run until a signal or `stop`, or until every process has ended by itself.
+
+        Returns:
+            The exit code: 0, or that of a process whose plan cannot work, which ends them all.
+        """
+        with tempfile.TemporaryDirectory(prefix="ackq-work-") as folder:
+            children = [
+                Child(number, self._plan, Path(folder) / str(number))
+                for number in range(self._count)
+            ]
+            health = self._plan.health()
+            with health or contextlib.nullcontext(), stopping_on_signals(self.stop):
+                while not self._over(children):
+                    for child in children:
+                        self._look_after(child)
+                    self._pass_on(children)
+                    if health is not None:
+                        problems = (child.problem(self._plan.stalled_after) for child in children)
+                        health.show("; ".join(filter(None, problems)))
+                    time.sleep(LOOK)
+        return self._code
+
+    def _over(self, children: list[Child]) -> bool:
+        if any(child.pid is not None for child in children):
+            return False
+        return bool(self._stops) or all(child.finished for child in children)
+
+    def _look_after(self, child: Child) -> None:
+        code = child.poll()
+        if code is not None and not self._stops and not child.renewed:
+            self._ended(child, code)
+        idle = child.pid is None and not child.finished and not self._stops
+        if idle and time.monotonic() >= child.due:
+            child.start()
+
+    def _ended(self, child: Child, code: int) -> None:
+        if code not in (0, CANNOT):
+            log.warning("worker process %d died (%d); another takes its place", child.number, code)
+            return
+        child.finished = True
+        if code == CANNOT and self._changed is None:
+            self._code = CANNOT
+            self.stop()
+
+    def _pass_on(self, children: list[Child]) -> None:
+        """Tell the children what this process was told."""
+        if self._changed is not None and self._changed.is_set() and not self._stops:
+            self._changed.clear()
+            log.info("files changed: starting anew")
+            for child in children:
+                child.renew()
+        while self._sent < self._stops:
+            grace = self._plan.grace if self._sent == 0 else 0.0
+            self._until = time.monotonic() + grace + 2 * PARTING
+            self._sent += 1
+            for child in children:
+                child.send(signal.SIGTERM)
+        if self._sent and time.monotonic() > self._until:
+            for child in children:
+                child.send(signal.SIGKILL)
