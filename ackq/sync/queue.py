@@ -106,7 +106,8 @@ class Queue(Client):
 
         Args:
             message: a mapping (or dataclass), pushed as a JSON object with its ``id`` first and
-                given a random one if it has none; or bytes, pushed as they are.
+                given a random one if it has none; or bytes, pushed as they are. To pass on a
+                message, push its ``body``: `Message.json` turns integers over 64 bits to floats.
             delay: seconds until it becomes ready.
             at: when it becomes ready: seconds since the epoch, or a datetime with a time zone.
             dedup: a key; a second push with the same key within the window stores nothing and
