@@ -40,7 +40,7 @@ MOST = 1000
 #: Dead letters that one call redrives at most.
 REDRIVEN = 16
 #: Longest wait between two looks in seconds, so that what others sent is found within a second.
-LONGEST_WAIT = 0.95
+LONGEST_WAIT = 0.9
 
 Mode = Literal["hide", "remove"]
 

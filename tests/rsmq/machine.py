@@ -239,9 +239,10 @@ class RSMQMachine(RuleBasedStateMachine):
     def the_server_agrees(self) -> None:
         if not hasattr(self, "shift"):
             return
-        scores = dict(self.client.zrange(f"{self.ns}:q", 0, -1, withscores=True))
+        members: Any = self.client.zrange(f"{self.ns}:q", 0, -1, withscores=True)
+        scores = dict(members)
         assert scores == {id.encode(): kept.at for id, kept in self.kept.items()}
-        fields = self.client.hgetall(f"{self.ns}:q:Q")
+        fields: Any = self.client.hgetall(f"{self.ns}:q:Q")
         expected = {}
         for id, kept in self.kept.items():
             expected[id] = kept.body
@@ -257,7 +258,8 @@ class RSMQMachine(RuleBasedStateMachine):
         assert (counts.totalsent, counts.totalrecv) == (self.sent, self.received)
         assert (counts.msgs, counts.hiddenmsgs) == (len(self.kept), hidden)
         assert (counts.vt, counts.delay) == (self.vt, self.delay)
-        own = {key.decode() for key in self.client.keys(f"{self.ns}:*")}
+        keys: Any = self.client.keys(f"{self.ns}:*")
+        own = {key.decode() for key in keys}
         assert own <= {f"{self.ns}:{end}" for end in ("QUEUES", "q", "q:Q", "q:Q.dead")}
 
     def teardown(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def test_an_attribute_that_cannot_be_read_is_named_and_can_be_mended(
         return  # large, or none: as good as any
     rsmq.get_queue_attributes("q")
     with pytest.raises(InvalidValue, match=f"{attribute}=.*set_queue_attributes"):
-        rsmq.receive_message("q") if attribute == "vt" else rsmq.send_message("q", "n")
+        use(rsmq, attribute)
     # Whoever gives the value does not need it, and nothing was changed.
     if attribute == "delay":
         rsmq.delete_message("q", rsmq.send_message("q", "n", delay=0))
@@ -105,6 +106,7 @@ def test_a_queue_without_one_of_its_attributes_is_none_as_in_the_original(
     rsmq = make_rsmq()
     rsmq.create_queue("q")
     target.control.hdel(f"{name}:q:Q", missing)
+    refuse: Callable[[], Any]
     for refuse in (
         lambda: rsmq.send_message("q", "m"),
         lambda: rsmq.receive_message("q"),
@@ -164,9 +166,7 @@ def test_many_ids_without_bodies_do_not_wedge_the_queue(
 
 
 @pytest.mark.parametrize("score", [float("-inf"), float("inf"), 1.5, -1.0, 9e15])
-def test_any_score_is_borne(
-    make_rsmq: MakeRSMQ, target: Target, name: str, score: float
-) -> None:
+def test_any_score_is_borne(make_rsmq: MakeRSMQ, target: Target, name: str, score: float) -> None:
     rsmq = make_rsmq()
     rsmq.create_queue("q")
     id = rsmq.send_message("q", "m")
@@ -189,7 +189,7 @@ def test_a_key_of_another_type_is_named_and_nothing_is_changed(
     target.control.delete(key)
     target.control.set(key, "taken")
     before = dump(target, name)
-    operations = {
+    operations: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
         "": [("send_message", ("q", "n")), ("receive_message", ("q",)), ("pop_message", ("q",)),
              ("change_message_visibility", ("q", id, 1)), ("get_queue_attributes", ("q",))],
         ":Q": [("create_queue", ("q",)), ("send_message", ("q", "n")), ("receive_message", ("q",)),
@@ -209,6 +209,7 @@ def test_a_list_of_queues_of_another_type_is_named(
 ) -> None:
     rsmq = make_rsmq()
     target.control.set(f"{name}:QUEUES", "taken")
+    refuse: Callable[[], Any]
     for refuse in (rsmq.list_queues, lambda: rsmq.create_queue("q"),
                    lambda: rsmq.delete_queue("q")):  # fmt: skip
         with pytest.raises(ackq.KeyTypeError, match="QUEUES"):
@@ -217,24 +218,33 @@ def test_a_list_of_queues_of_another_type_is_named(
 
 
 def test_a_full_server_refuses_sends_and_still_drains(tmp_path: Path) -> None:
-    with private_server(tmp_path, maxmemory="4mb", maxmemory_policy="noeviction") as server:
-        with RSMQ.from_url(server.url, max_receives=2) as rsmq:
-            rsmq.create_queue("q")
-            ids: list[str] = []
-            with pytest.raises(redis.exceptions.OutOfMemoryError):
-                while True:
-                    ids.append(rsmq.send_message("q", "x" * 20_000))
-            counts = rsmq.get_queue_attributes("q")
-            assert counts.msgs == counts.totalsent == len(ids) > 20
-            first = rsmq.receive_message("q", vt=600)
-            assert first is not None
-            assert rsmq.change_message_visibility("q", first.id, 0)
-            popped = 0
-            while rsmq.pop_message("q", timeout=0.01):
-                popped += 1
-            assert popped == len(ids)
-            assert rsmq.receive_message("q", timeout=0.05) is None
-            rsmq.send_message("q", "again")
+    with (
+        private_server(tmp_path, maxmemory="4mb", maxmemory_policy="noeviction") as server,
+        RSMQ.from_url(server.url, max_receives=2) as rsmq,
+    ):
+        rsmq.create_queue("q")
+        sent = fill(rsmq)
+        counts = rsmq.get_queue_attributes("q")
+        assert counts.msgs == counts.totalsent == sent > 20
+        first = rsmq.receive_message("q", vt=600)
+        assert first is not None
+        assert rsmq.change_message_visibility("q", first.id, 0)
+        popped = 0
+        while rsmq.pop_message("q", timeout=0.01):
+            popped += 1
+        assert popped == sent
+        assert rsmq.receive_message("q", timeout=0.05) is None
+        rsmq.send_message("q", "again")
+
+
+def fill(rsmq: RSMQ) -> int:
+    """Send until the server refuses; return how many it took."""
+    for sent in range(10_000):
+        try:
+            rsmq.send_message("q", "x" * 20_000)
+        except redis.exceptions.OutOfMemoryError:
+            return sent
+    raise AssertionError("the server takes everything")
 
 
 def test_who_may_not_publish_is_told_before_anything_is_stored(
@@ -274,10 +284,19 @@ def test_others_take_no_notice_of_what_is_ackqs_own(
         assert ours.receive_message("q") is None
 
 
-def dump(target: Target, name: str) -> dict[bytes, Any]:
-    found: dict[bytes, Any] = {}
+def use(rsmq: Any, attribute: str) -> None:
+    """Do what needs the attribute."""
+    if attribute == "vt":
+        rsmq.receive_message("q")
+    else:
+        rsmq.send_message("q", "n")
+
+
+def dump(target: Target, name: str) -> dict[Any, Any]:
+    """Return every key of the namespace with what it holds."""
+    found: dict[Any, Any] = {}
     for key in target.control.scan_iter(f"{name}*"):
-        kind = target.control.type(key)
+        kind: Any = target.control.type(key)
         read: dict[bytes, Any] = {
             b"hash": target.control.hgetall,
             b"set": target.control.smembers,

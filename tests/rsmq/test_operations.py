@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -141,7 +142,8 @@ def test_a_popped_message_is_gone(rsmq: Any, target: Target, name: str) -> None:
     assert rsmq.pop_message("q") is None
     assert rsmq.get_queue_attributes("q").totalrecv == 3
     assert set(target.control.hkeys(f"{name}:q:Q")) == {
-        b"vt", b"delay", b"maxsize", b"created", b"modified", b"totalsent", b"totalrecv"}  # fmt: skip
+        b"vt", b"delay", b"maxsize", b"created", b"modified", b"totalsent", b"totalrecv",
+    }  # fmt: skip
 
 
 def test_bytes_are_kept_and_shown_as_text_as_far_as_they_are(rsmq: Any) -> None:
@@ -178,6 +180,7 @@ def test_a_missing_name_is_said_to_be_missing(rsmq: Any, qname: Any) -> None:
 
 @pytest.mark.parametrize("qname", ["a b", "a:b", "ä", "x" * 161, "q\n", b"q", 7, ["q"], "{q}"])
 def test_a_name_that_cannot_be_one_is_refused_by_every_operation(rsmq: Any, qname: Any) -> None:
+    refuse: Callable[[], Any]
     for refuse in (
         lambda: rsmq.create_queue(qname),
         lambda: rsmq.delete_queue(qname),
@@ -206,6 +209,7 @@ def test_the_longest_name_is_allowed(rsmq: Any) -> None:
 
 @pytest.mark.parametrize("value", [-1, 10_000_000, 0.5, "30", True, float("nan")])
 def test_a_number_of_seconds_out_of_range_is_refused(rsmq: Any, value: Any) -> None:
+    refuse: Callable[[], Any]
     for refuse in (
         lambda: rsmq.create_queue("p", vt=value),
         lambda: rsmq.create_queue("p", delay=value),
@@ -250,6 +254,7 @@ def test_a_number_of_messages_is_a_whole_one(rsmq: Any, n: Any) -> None:
 
 
 def test_every_operation_on_no_queue_says_so(rsmq: Any) -> None:
+    refuse: Callable[[], Any]
     for refuse in (
         lambda: rsmq.get_queue_attributes("p"),
         lambda: rsmq.set_queue_attributes("p", vt=1),

@@ -266,7 +266,7 @@ def server_ms(client: redis.Redis) -> int:
     return int(seconds) * 1000 + int(microseconds) // 1000
 
 
-def shape(client: redis.Redis, token: str, received: str) -> Any:
+def shape(client: Any, token: str, received: str) -> Any:
     """Return every key with its type and its fields, ids and times replaced by what they are."""
     found: dict[str, Any] = {}
     for raw in client.keys(f"{token}*"):

@@ -35,6 +35,7 @@ def test_a_waiter_is_woken_at_once_by_each_way_to_make_a_message_visible(
     dead = sender.send_message("d", "dead")
     sender.receive_message("d", vt=0)
     wait_until(lambda: sender.receive_message("d") is None and sender.dead_letters("d"), "death")
+    make: Callable[[], Any]
     for qname, expected, make in (
         ("q", None, lambda: sender.send_message("q", "m")),
         ("q", None, lambda: sender.send_messages("q", ["m"])[0]),
@@ -109,9 +110,7 @@ def test_one_message_is_received_by_one_of_many_waiters(
     assert [each.message for each in got if each] == ["m"]
 
 
-def test_a_batch_wakes_as_many_waiters(
-    make_rsmq: MakeRSMQ, target: Target, submit: Submit
-) -> None:
+def test_a_batch_wakes_as_many_waiters(make_rsmq: MakeRSMQ, target: Target, submit: Submit) -> None:
     sender, waiters = make_rsmq(), [make_rsmq() for _ in range(4)]
     sender.create_queue("q")
     took = []
