@@ -21,6 +21,7 @@ COMMANDS = {
     "push": "Push JSON objects.",
     "pop": "Take messages, each under a lease.",
     "ack": "Settle messages that pop took.",
+    "work": "Hand messages to a function of yours, all day.",
     "stats": "Count the messages by where they are.",
     "peek": "Look at messages without taking them.",
     "dead": "Read the dead letters.",
