@@ -1,0 +1,160 @@
+"""Leases under handlers: renewed while they run, and what happens to one that was lost."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import ackq
+from ackq.worker import Backoff, Hooks
+from tests.waiting import wait_until
+
+from .conftest import settled, until
+
+LEASE = 0.5
+
+
+def test_a_handler_that_takes_three_leases_runs_once(
+    queue_of: Any, work: Any, handler: Any
+) -> None:
+    queue = queue_of(visibility_timeout=LEASE)
+    queue.push({"id": "long"})
+    handler.behave = lambda message: asyncio.sleep(3 * LEASE)
+    # Two workers, so that there is somebody who would take it again.
+    work(queue, handler)
+    work(queue, handler)
+    wait_until(lambda: handler.seen and settled(queue), "the ack")
+    assert handler.seen == ["long"]
+
+
+def test_what_waits_in_the_worker_keeps_its_lease(queue_of: Any, work: Any, handler: Any) -> None:
+    queue = queue_of(visibility_timeout=0.2)
+    queue.push_many([{"id": f"m{n}"} for n in range(40)])
+    handler.behave = lambda message: asyncio.sleep(0.02)
+    work(queue, handler, concurrency=2)
+    work(queue, handler, concurrency=2)
+    wait_until(lambda: settled(queue), "all")
+    assert len(handler.seen) == 40
+
+
+class Lost(Hooks):
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.outcomes: list[str] = []
+
+    def lost_lease(self, message: ackq.Message) -> None:
+        self.ids.append(message.id)
+
+    def after(self, message: ackq.Message, outcome: str, seconds: float) -> None:
+        self.outcomes.append(outcome)
+
+
+def take_over(queue: Any, client: Any) -> ackq.Message:
+    """Take a message from whoever holds it, as if its lease had ended."""
+    client.zadd(f"{queue.name}BACKUP", {"m": 1})
+    message = wait_until(queue.pop, "the lease to be free")
+    assert isinstance(message, ackq.Message)
+    return message
+
+
+def test_a_lost_lease_is_told_and_its_ack_refused(
+    queue_of: Any, work: Any, handler: Any, embedded_client: Any, flavour: str
+) -> None:
+    queue = queue_of(visibility_timeout=LEASE)
+    queue.push({"id": "m"})
+    told: list[ackq.Message] = []
+    cancelled = threading.Event()
+
+    async def wait_for_word(message: ackq.Message) -> None:
+        try:
+            while not message.lease_lost:
+                await asyncio.sleep(0.005)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        finally:
+            told.append(message)
+
+    handler.behave = wait_for_word
+    lost = Lost()
+    made = work(queue, handler, hooks=lost)
+    handler.wait_for(1)
+    thief = queue_of(visibility_timeout=30)
+    taken = take_over(thief, embedded_client)
+    wait_until(lambda: lost.outcomes, "the handler to end")
+    assert told[0].lease_lost
+    assert lost.ids == ["m"]
+    assert lost.outcomes == ["lost"]
+    assert cancelled.is_set() == (flavour == "async")
+    assert queue.stats().in_flight == 1  # the thief's
+    assert thief.ack(taken) == 1
+    assert made.running
+
+
+def test_a_stale_ack_is_refused_and_not_fatal(
+    queue_of: Any, work: Any, embedded_client: Any
+) -> None:
+    queue = queue_of(visibility_timeout=30)  # so long that no renewal tells of the loss
+    queue.push({"id": "m"})
+    started, go_on = threading.Event(), threading.Event()
+
+    async def handle(message: ackq.Message) -> None:
+        started.set()
+        if message.id == "m":
+            await until(go_on)
+
+    lost = Lost()
+    work(queue, handle, hooks=lost)
+    assert started.wait(10)
+    thief = queue_of(visibility_timeout=30)
+    taken = take_over(thief, embedded_client)
+    go_on.set()
+    wait_until(lambda: lost.ids == ["m"], "the refusal")
+    queue.push({"id": "next"})
+    wait_until(lambda: lost.outcomes == ["ack", "ack"], "the next message")
+    assert thief.ack(taken) == 1
+
+
+def test_a_time_limit_cancels_a_task_and_tells_a_thread(
+    queue_of: Any, work: Any, handler: Any, flavour: str
+) -> None:
+    queue = queue_of(visibility_timeout=LEASE, max_receives=1)
+    queue.push({"id": "m"})
+    flags = []
+
+    async def hang(message: ackq.Message) -> None:
+        try:
+            while not (message.timed_out or message.lease_lost):
+                await asyncio.sleep(0.005)
+            raise RuntimeError("told")
+        finally:
+            flags.append(message.timed_out)
+
+    handler.behave = hang
+    started = time.monotonic()
+    work(queue, handler, time_limit=0.3, backoff=Backoff(base=0))
+    (letter,) = wait_until(queue.dead_letters, "the end of its only receive")
+    assert 0.3 <= time.monotonic() - started < 5
+    assert flags == [True]
+    assert letter.reason == "max receives"
+
+
+def test_a_thread_that_ignores_its_time_limit_loses_its_lease(
+    queue_of: Any, work: Any, flavour: str
+) -> None:
+    queue = queue_of(visibility_timeout=LEASE)
+    queue.push({"id": "m"})
+    go_on = threading.Event()
+    counts = []
+
+    def hang(message: ackq.Message) -> None:  # a plain function: a thread in both runtimes
+        counts.append(message.receive_count)
+        if message.receive_count == 1:
+            go_on.wait(20)
+
+    work(queue, hang, time_limit=0.1, concurrency=2)
+    wait_until(lambda: settled(queue), "the second delivery")
+    go_on.set()
+    assert counts == [1, 2]
