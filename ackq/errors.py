@@ -12,6 +12,7 @@
     ├── MessageError (ValueError)         a message cannot be pushed; nothing was sent
     │   ├── InvalidMessage
     │   └── MessageTooLarge
+    ├── DuplicateMessage                  a message with this key is stored; it was left as it is
     ├── KeyTypeError                      a key of the queue holds another type; nothing changed
     ├── RSMQError                         what RSMQ calls an error; nothing was changed
     │   ├── MissingParameter (ConfigurationError)      missingParameter
@@ -92,6 +93,18 @@ class InvalidMessage(MessageError):
 
 class MessageTooLarge(MessageError):
     """The encoded body is over the queue's limit."""
+
+
+class DuplicateMessage(AckqError):
+    """A message with this key is stored already, and was left as it is.
+
+    ``keys`` are those that were refused; ``stored`` counts the others of a ``push_many``.
+    """
+
+    def __init__(self, text: str, *, keys: tuple[str, ...] = (), stored: int = 0) -> None:
+        super().__init__(text)
+        self.keys = keys
+        self.stored = stored
 
 
 class KeyTypeError(AckqError):

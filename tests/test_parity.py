@@ -9,8 +9,13 @@ import pytest
 
 import ackq
 import ackq.aio.client
+import ackq.aio.delay_topic
+import ackq.aio.members
+import ackq.delay
 import ackq.rsmq
 import ackq.sync.client
+import ackq.sync.delay_topic
+import ackq.sync.members
 import ackq.topic
 
 #: Every blocking class with its twin.
@@ -19,6 +24,10 @@ PAIRS = [
     (ackq.Queue, ackq.AsyncQueue),
     (ackq.rsmq.RSMQ, ackq.rsmq.AsyncRSMQ),
     (ackq.topic.Topic, ackq.topic.AsyncTopic),
+    (ackq.sync.delay_topic.DelayTopic, ackq.aio.delay_topic.DelayTopic),
+    (ackq.delay.DelayQueue, ackq.delay.AsyncDelayQueue),
+    (ackq.delay.PartitionedDelayQueue, ackq.delay.AsyncPartitionedDelayQueue),
+    (ackq.sync.members.Members, ackq.aio.members.AsyncMembers),
 ]
 #: What asyncio calls otherwise.
 RENAMED = {

@@ -1,0 +1,15 @@
+"""Delay queues: `DelayQueue`, `PartitionedDelayQueue` and their asyncio twins."""
+
+from ackq.aio.delay import AsyncDelayQueue, AsyncPartitionedDelayQueue
+from ackq.protocol.delay import DelayedMessage, DelayEntry, DelayStats
+from ackq.sync.delay import DelayQueue, PartitionedDelayQueue
+
+__all__ = [
+    "AsyncDelayQueue",
+    "AsyncPartitionedDelayQueue",
+    "DelayEntry",
+    "DelayQueue",
+    "DelayStats",
+    "DelayedMessage",
+    "PartitionedDelayQueue",
+]

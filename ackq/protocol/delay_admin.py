@@ -1,0 +1,100 @@
+"""Look at a delay queue and after its dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import check_integer
+from ackq.message import DeadLetter
+from ackq.protocol.delay import DelayKeys, DelaySpec, DelayStats, decode_key
+from ackq.protocol.steps import Arg, Request, Steps
+
+#: Dead letters that one call redrives at most.
+CHUNK = 1000
+#: Dead letters that one call reads at most; their bodies come along.
+DEAD_CHUNK = 100
+
+
+def stats(spec: DelaySpec) -> Steps[DelayStats]:
+    """Count; see `ackq.delay.DelayQueue.stats`."""
+    keys = [key for partition in spec.partitions for key in partition.all()]
+    request = Request((len(keys), *keys), script=scripts.load("delay/stats"), resend=True)
+    try:
+        stored, due, held, dead, wait = yield request
+    except ResponseError as error:
+        yield from spec.explain(error)
+    return DelayStats(
+        ready=due,
+        in_flight=held,
+        delayed=max(0, stored - due - held),
+        dead=dead,
+        next_event_in=wait / 1_000_000 if wait >= 0 else None,
+    )
+
+
+def dead_letters(spec: DelaySpec, wanted: int) -> Steps[list[DeadLetter]]:
+    """Read dead letters; see `ackq.delay.DelayQueue.dead_letters`."""
+    check_integer(wanted, "dead_letters", 0, 2**53)
+    letters: list[DeadLetter] = []
+    for keys in spec.partitions:
+        first = "-"
+        while len(letters) < wanted:
+            size = min(DEAD_CHUNK, wanted - len(letters))
+            request = Request((b"XRANGE", keys.dead, first, b"+", b"COUNT", size), resend=True)
+            try:
+                entries = yield request
+            except ResponseError as error:
+                yield from spec.explain(error)
+            letters += [_dead_letter(entry) for entry in entries]
+            if len(entries) < size:
+                break
+            first = f"({letters[-1].entry}"
+    return letters
+
+
+def redrive(spec: DelaySpec, wanted: int | None) -> Steps[int]:
+    """Make dead letters ready again; see `ackq.delay.DelayQueue.redrive`."""
+    if wanted is not None:
+        check_integer(wanted, "redrive", 0, 2**53)
+    redriven = 0
+    for keys in spec.partitions:
+        # What dies again meanwhile is appended; stopping at today's length ends the loop.
+        size: int = yield Request((b"XLEN", keys.dead), resend=True)
+        left = size if wanted is None else min(size, wanted - redriven)
+        redriven += yield from _redrive(spec, keys, size, left)
+    return redriven
+
+
+def _redrive(spec: DelaySpec, keys: DelayKeys, size: int, wanted: int) -> Steps[int]:
+    after: Arg = ""
+    redriven = looked = 0
+    while looked < size and redriven < wanted:
+        request = Request(
+            (len(keys.all()), *keys.all(), min(CHUNK, wanted - redriven), after),
+            script=scripts.load("delay/redrive"),
+        )
+        try:
+            count, seen, after = yield request
+        except ResponseError as error:
+            yield from spec.explain(error)
+        redriven += count
+        looked += seen
+        if not seen:
+            break
+    return redriven
+
+
+def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
+    fields = dict(zip(entry[1][::2], entry[1][1::2], strict=True))
+    return DeadLetter(
+        entry=entry[0].decode(),
+        id=decode_key(fields.get(b"key", b"")),
+        body=fields.get(b"body", b""),
+        reason=fields.get(b"reason", b"").decode(errors="replace"),
+        receive_count=int(fields.get(b"count", 0)),
+        died_at=int(fields.get(b"time", 0)) / 1_000_000,
+    )

@@ -1,0 +1,55 @@
+-- delay/cancel: delete messages by key, whoever pushed them.
+--
+-- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic.
+-- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[2] {topic}:h         HASH    message key -> body
+-- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
+-- KEYS[5] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
+--
+-- ARGV[1] in_flight         0|1     1: also those that a consumer holds now
+-- ARGV[2] cancelled         1..1000 pairs of: position of the partition from 1, key
+--
+-- Returns how many were deleted. THEY ARE LOST, as is asked for.
+-- Atomic because a message must not be leased between the look at its lease and the deletion.
+-- Cost: O(cancelled log stored).
+local STRIDE = 7
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if (ARGV[1] ~= '0' and ARGV[1] ~= '1') or #ARGV < 3 or #ARGV > 2001 or #ARGV % 2 ~= 1
+  or #KEYS % STRIDE ~= 0 then
+  return redis.error_reply('ACKQ_ARGUMENT delay/cancel: 0 or 1, then 1 to 1000 pairs')
+end
+for at = 2, #ARGV, 2 do
+  if outside(tonumber(ARGV[at]), 1, #KEYS / STRIDE) then
+    return redis.error_reply('ACKQ_ARGUMENT delay/cancel: a position is out of range')
+  end
+end
+for first = 1, #KEYS, STRIDE do
+  redis.call('ZCARD', KEYS[first])
+  redis.call('HLEN', KEYS[first + 1])
+  redis.call('ZCARD', KEYS[first + 2])
+  redis.call('HLEN', KEYS[first + 3])
+  redis.call('HLEN', KEYS[first + 4])
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local cancelled = 0
+for at = 2, #ARGV, 2 do
+  local first, key = (ARGV[at] - 1) * STRIDE + 1, ARGV[at + 1]
+  local lease = tonumber(redis.call('ZSCORE', KEYS[first + 2], key) or 0)
+  if lease <= now or ARGV[1] == '1' then
+    cancelled = cancelled + redis.call('ZREM', KEYS[first], key)
+    redis.call('HDEL', KEYS[first + 1], key)
+    redis.call('ZREM', KEYS[first + 2], key)
+    redis.call('HDEL', KEYS[first + 3], key)
+    redis.call('HDEL', KEYS[first + 4], key)
+  end
+end
+return cancelled

@@ -1,0 +1,89 @@
+-- delay/extend: move the end of leases to a time from now, as far as the caller holds them.
+--
+-- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
+-- KEYS[2] {topic}:group     HASH    generation, assigned, shares
+-- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic:
+-- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[4] {topic}:h         HASH    message key -> body
+-- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
+-- KEYS[7] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
+--
+-- ARGV[1] session           who took them; empty: nobody shares out partitions here
+-- ARGV[2] timeout           integer 1..43200000000      µs from now
+-- ARGV[3] jitter            integer 0..65535            µs, drawn anew for each call
+-- ARGV[4] extended          groups of: position of the partition from 1, receipt, size 1..4000,
+--                           then size message keys
+--
+-- Returns {deadline, extended, position, position, ...}: the new deadline, how many leases end
+-- then, and the positions, from 1, of keys that were refused. The receipt stays valid, so a
+-- lost reply does no harm. A key that is gone is not refused.
+-- Atomic because the new deadline and the note that carries the receipt belong together.
+-- Cost: O(extended log stored).
+local members, session = KEYS[1], ARGV[1]
+local timeout, jitter, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
+
+local STRIDE = 7
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if not session or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
+  or #KEYS % STRIDE ~= 2 then
+  return redis.error_reply('ACKQ_ARGUMENT delay/extend: timeout is 1..43200000000')
+end
+local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
+local clock = redis.call('TIME')
+local deadline = clock[1] * 1000000 + clock[2] + timeout + jitter
+local ends = string.format('%.0f', deadline)
+local ready = string.format('%.6f', deadline / 1000000)
+
+-- A receipt is valid while it is the lease, or while its holder extended it to the lease; and
+-- only while the ready time says the same: otherwise others touched the message, and it may be
+-- a new one under the same key.
+local function holds(first, receipt, key, lease, score)
+  if fenced or not lease or math.floor(score * 1000000 + 0.5) ~= tonumber(lease) then
+    return false
+  end
+  return tonumber(lease) == tonumber(receipt)
+    or redis.call('HGET', KEYS[first + 3], key) == receipt .. ':' .. string.format('%.0f', lease)
+end
+
+local done, reply, position = {}, {deadline, 0}, 0
+while at <= #ARGV do
+  local first, receipt = tonumber(ARGV[at]), ARGV[at + 1]
+  local size = tonumber(ARGV[at + 2])
+  if outside(first, 1, (#KEYS - 2) / STRIDE) or outside(tonumber(receipt), 0, 9007199254740991)
+    or outside(size, 1, 4000) or at + 2 + size > #ARGV or #ARGV > 5000 then
+    return redis.error_reply('ACKQ_ARGUMENT delay/extend: position, receipt, size, then keys')
+  end
+  first = (first - 1) * STRIDE + 3
+  redis.call('HLEN', KEYS[first + 3])
+  local scores = redis.call('ZMSCORE', KEYS[first], unpack(ARGV, at + 3, at + 2 + size))
+  local leases = redis.call('ZMSCORE', KEYS[first + 2], unpack(ARGV, at + 3, at + 2 + size))
+  for i = 1, size do
+    local key = ARGV[at + 2 + i]
+    position = position + 1
+    if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then
+      done[#done + 1] = {first, key, receipt}
+    elseif scores[i] then
+      reply[#reply + 1] = position
+    end
+  end
+  at = at + 3 + size
+end
+
+-- The first write frees nothing, yet counts as one that does: at maxmemory a running handler
+-- must be able to keep its lease.
+redis.call('ZREMRANGEBYRANK', KEYS[3], 1, 0)
+for _, each in ipairs(done) do
+  local first, key = each[1], each[2]
+  redis.call('ZADD', KEYS[first], 'XX', ready, key)
+  redis.call('ZADD', KEYS[first + 2], 'XX', ends, key)
+  redis.call('HSET', KEYS[first + 3], key, each[3] .. ':' .. ends)
+end
+reply[2] = #done
+return reply

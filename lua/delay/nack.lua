@@ -1,0 +1,122 @@
+-- delay/nack: give messages back, to be ready again after a delay, or to the dead letters.
+--
+-- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
+-- KEYS[2] {topic}:group     HASH    generation, assigned, shares
+-- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic:
+-- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[4] {topic}:h         HASH    message key -> body
+-- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
+-- KEYS[7] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
+--
+-- ARGV[1] session           who took them; empty: nobody shares out partitions here
+-- ARGV[2] charge            0|1     0: this delivery does not count (a release)
+-- ARGV[3] max_receives      integer 0..1000000  0: no limit
+-- ARGV[4] returned          groups of: position of the partition from 1, receipt, delay µs
+--                           0..3153600000000000, size 1..4000, then size message keys
+--
+-- Returns {returned, position, position, ...}: how many were given back, then the positions,
+-- from 1, of keys that were refused: the session was fenced off, or somebody else holds the
+-- message. A key that waits already is not refused: this is the resent nack of a lost reply.
+-- Atomic because a message must never be both leased and ready, nor neither.
+-- Cost: O(returned log stored).
+local members, session = KEYS[1], ARGV[1]
+local charge, max_receives, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
+
+local STRIDE = 7
+local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+-- When the next message is ready, in s; a consumer that waits for it is woken for an earlier one.
+local function nearest(zset)
+  return tonumber(redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2] or math.huge)
+end
+
+if not session or outside(charge, 0, 1) or outside(max_receives, 0, 1000000)
+  or #KEYS % STRIDE ~= 2 then
+  return redis.error_reply('ACKQ_ARGUMENT delay/nack: charge is 0 or 1, max_receives 0..1000000')
+end
+local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+-- A receipt is valid while it is the lease, or while its holder extended it to the lease; and
+-- only while the ready time says the same: otherwise others touched the message, and it may be
+-- a new one under the same key.
+local function holds(first, receipt, key, lease, score)
+  if fenced or not lease or math.floor(score * 1000000 + 0.5) ~= tonumber(lease) then
+    return false
+  end
+  return tonumber(lease) == tonumber(receipt)
+    or redis.call('HGET', KEYS[first + 3], key) == receipt .. ':' .. string.format('%.0f', lease)
+end
+
+local done, reply, position = {}, {0}, 0
+while at <= #ARGV do
+  local first, receipt = tonumber(ARGV[at]), ARGV[at + 1]
+  local delay, size = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  if outside(first, 1, (#KEYS - 2) / STRIDE) or outside(tonumber(receipt), 0, 9007199254740991)
+    or outside(delay, 0, 3153600000000000) or outside(size, 1, 4000)
+    or at + 3 + size > #ARGV or #ARGV > 6000 then
+    return redis.error_reply('ACKQ_ARGUMENT delay/nack: position, receipt, delay, size, keys')
+  end
+  first = (first - 1) * STRIDE + 3
+  redis.call('HLEN', KEYS[first + 1])
+  redis.call('HLEN', KEYS[first + 3])
+  redis.call('HLEN', KEYS[first + 4])
+  redis.call('XLEN', KEYS[first + 5])
+  redis.call('LLEN', KEYS[first + 6])
+  local scores = redis.call('ZMSCORE', KEYS[first], unpack(ARGV, at + 4, at + 3 + size))
+  local leases = redis.call('ZMSCORE', KEYS[first + 2], unpack(ARGV, at + 4, at + 3 + size))
+  for i = 1, size do
+    local key = ARGV[at + 3 + i]
+    position = position + 1
+    if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then
+      done[#done + 1] = {first, key, delay}
+    elseif scores[i] and (leases[i] or fenced) then
+      reply[#reply + 1] = position
+    end
+  end
+  at = at + 4 + size
+end
+
+-- The first write frees, so that work can be given back to a server at maxmemory.
+local before = {}
+for _, each in ipairs(done) do
+  local first, key, delay = each[1], each[2], each[3]
+  before[first] = before[first] or nearest(KEYS[first])
+  if redis.call('ZREM', KEYS[first + 2], key) == 1 then
+    local count = tonumber(redis.call('HGET', KEYS[first + 4], key) or 1)
+    local body = redis.call('HGET', KEYS[first + 1], key)
+    reply[1] = reply[1] + 1
+    redis.call('HDEL', KEYS[first + 3], key)
+    if not body or (charge == 1 and max_receives > 0 and count >= max_receives) then
+      redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body or '', 'reason',
+        body and 'max receives' or 'body missing', 'count', count,
+        'time', string.format('%.0f', now))
+      redis.call('ZREM', KEYS[first], key)
+      redis.call('HDEL', KEYS[first + 1], key)
+      redis.call('HDEL', KEYS[first + 4], key)
+    else
+      local due = math.min(now + delay, LATEST)
+      redis.call('ZADD', KEYS[first], 'XX', string.format('%.6f', due / 1000000), key)
+      if count - 1 + charge == 0 then
+        redis.call('HDEL', KEYS[first + 4], key)
+      else
+        redis.call('HSET', KEYS[first + 4], key, count - 1 + charge)
+      end
+    end
+  end
+end
+
+for first, awaited in pairs(before) do
+  if nearest(KEYS[first]) < awaited and redis.call('LLEN', KEYS[first + 6]) == 0 then
+    redis.call('LPUSH', KEYS[first + 6], '1')
+  end
+end
+return reply

@@ -1,0 +1,84 @@
+-- delay/push: store messages until they are ready; a key that exists is not overwritten.
+--
+-- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic.
+-- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[2] {topic}:h         HASH    message key -> body
+-- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
+-- KEYS[5] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
+--
+-- ARGV[1] messages          1..1000 groups of: position of the partition from 1, delay|at (from
+--                           now, or since the epoch), µs 0..8589934591000000, key, body
+--
+-- Returns the positions, from 1, of messages whose key exists already: these are not stored.
+-- Atomic because a body without a ready time would never be found, nor the other way round.
+-- Cost: O(messages log stored).
+local STRIDE = 7
+local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+-- When the next message is ready, in s; a consumer that waits for it is woken for an earlier one.
+local function nearest(zset)
+  return tonumber(redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2] or math.huge)
+end
+
+if #ARGV < 5 or #ARGV > 5000 or #ARGV % 5 ~= 0 or #KEYS % STRIDE ~= 0 then
+  return redis.error_reply('ACKQ_ARGUMENT delay/push: 1 to 1000 groups of five arguments')
+end
+for at = 1, #ARGV, 5 do
+  if outside(tonumber(ARGV[at]), 1, #KEYS / STRIDE) or outside(tonumber(ARGV[at + 2]), 0, LATEST)
+    or (ARGV[at + 1] ~= 'delay' and ARGV[at + 1] ~= 'at') or ARGV[at + 3] == '' then
+    return redis.error_reply('ACKQ_ARGUMENT delay/push: an argument is out of range')
+  end
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local before, has_side = {}, {}
+for first = 1, #KEYS, STRIDE do
+  redis.call('HLEN', KEYS[first + 1])
+  redis.call('ZCARD', KEYS[first + 2])
+  redis.call('HLEN', KEYS[first + 3])
+  redis.call('HLEN', KEYS[first + 4])
+  redis.call('LLEN', KEYS[first + 6])
+  has_side[first] = redis.call('EXISTS', KEYS[first + 2], KEYS[first + 4]) > 0
+  before[first] = nearest(KEYS[first])
+end
+
+local duplicates = {}
+for at = 1, #ARGV, 5 do
+  local first = (ARGV[at] - 1) * STRIDE + 1
+  local due, key = tonumber(ARGV[at + 2]), ARGV[at + 3]
+  if ARGV[at + 1] == 'delay' then
+    due = math.min(now + due, LATEST)
+  end
+  if redis.call('ZSCORE', KEYS[first], key) then
+    duplicates[#duplicates + 1] = (at + 4) / 5
+  elseif redis.call('HEXISTS', KEYS[first + 1], key) == 1 then
+    -- A body that somebody left without a ready time: it was accepted once, so it is due now.
+    redis.call('ZADD', KEYS[first], string.format('%.6f', now / 1000000), key)
+    duplicates[#duplicates + 1] = (at + 4) / 5
+  else
+    -- The ready time first: at maxmemory it is the write that is refused, with nothing stored.
+    redis.call('ZADD', KEYS[first], string.format('%.6f', due / 1000000), key)
+    redis.call('HSET', KEYS[first + 1], key, ARGV[at + 4])
+    if has_side[first] then
+      -- Left by a message of this key that others deleted; this is a new one.
+      redis.call('ZREM', KEYS[first + 2], key)
+      redis.call('HDEL', KEYS[first + 3], key)
+      redis.call('HDEL', KEYS[first + 4], key)
+    end
+  end
+end
+
+for first, awaited in pairs(before) do
+  if nearest(KEYS[first]) < awaited and redis.call('LLEN', KEYS[first + 6]) == 0 then
+    redis.call('LPUSH', KEYS[first + 6], '1')
+  end
+end
+return duplicates

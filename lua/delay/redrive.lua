@@ -1,0 +1,75 @@
+-- delay/redrive: make dead letters ready again, oldest first, their receive counts at zero.
+--
+-- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[2] {topic}:h         HASH    message key -> body
+-- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
+-- KEYS[5] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
+--
+-- ARGV[1] wanted            integer 1..1000     dead letters
+-- ARGV[2] after             stream id to begin after; empty: the oldest dead letter
+--
+-- Returns {redriven, looked at, stream id of the last}. What has no body stays, and so does
+-- what has the key of a stored message.
+-- Atomic because a message must never be dead and ready at once, nor neither.
+-- Cost: O(wanted log stored), at most 8 MiB of bodies and one message over.
+local ready, bodies, leases, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local receives, dead, wake = KEYS[5], KEYS[6], KEYS[7]
+local wanted, after = tonumber(ARGV[1]), ARGV[2]
+
+local BODY_BUDGET = 8388608 -- bytes
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(wanted, 1, 1000) or not after then
+  return redis.error_reply('ACKQ_ARGUMENT delay/redrive: wanted is 1..1000')
+end
+redis.call('ZCARD', ready)
+redis.call('HLEN', bodies)
+redis.call('ZCARD', leases)
+redis.call('HLEN', extended)
+redis.call('HLEN', receives)
+redis.call('LLEN', wake)
+local clock = redis.call('TIME')
+local now = string.format('%.6f', (clock[1] * 1000000 + clock[2]) / 1000000)
+local redriven, looked, bytes = 0, 0, 0
+
+local function redrive(entry)
+  local fields = {}
+  for i = 1, #entry[2], 2 do
+    fields[entry[2][i]] = entry[2][i + 1]
+  end
+  looked = looked + 1
+  bytes = bytes + #(fields.body or '')
+  local key = fields.key
+  if not key or not fields.body or fields.reason == 'body missing'
+    or redis.call('ZSCORE', ready, key) or redis.call('HEXISTS', bodies, key) == 1 then
+    return
+  end
+  -- The copy first, the original last: no line between the two leaves the message nowhere.
+  redis.call('ZADD', ready, now, key)
+  redis.call('HSET', bodies, key, fields.body)
+  redis.call('ZREM', leases, key)
+  redis.call('HDEL', extended, key)
+  redis.call('HDEL', receives, key)
+  redis.call('XDEL', dead, entry[1])
+  redriven = redriven + 1
+end
+
+while looked < wanted and bytes < BODY_BUDGET do
+  local begin = after == '' and '-' or '(' .. after
+  local entry = redis.call('XRANGE', dead, begin, '+', 'COUNT', 1)[1]
+  if not entry then
+    break
+  end
+  redrive(entry)
+  after = entry[1]
+end
+if redriven > 0 and redis.call('LLEN', wake) == 0 then
+  redis.call('LPUSH', wake, '1')
+end
+return {redriven, looked, after}

@@ -1,0 +1,91 @@
+-- delay/reject: move messages to the dead letters, as far as the caller still holds them.
+--
+-- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
+-- KEYS[2] {topic}:group     HASH    generation, assigned, shares
+-- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic:
+-- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[4] {topic}:h         HASH    message key -> body
+-- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
+-- KEYS[7] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
+--
+-- ARGV[1] session           who took them; empty: nobody shares out partitions here
+-- ARGV[2] reason            text of at most 1024 bytes
+-- ARGV[3] rejected          groups of: position of the partition from 1, receipt, size 1..4000,
+--                           then size message keys
+--
+-- Returns {rejected, position, position, ...}: how many died, then the positions, from 1, of
+-- keys that were refused: the session was fenced off, somebody else holds the message, or it
+-- waits to be taken again. A key that is gone is neither counted nor refused.
+-- Atomic because a message must never be both dead and stored, nor neither.
+-- Cost: O(rejected log stored).
+local members, session, reason, at = KEYS[1], ARGV[1], ARGV[2], 3
+
+local STRIDE = 7
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if not session or not reason or #reason > 1024 or #KEYS % STRIDE ~= 2 then
+  return redis.error_reply('ACKQ_ARGUMENT delay/reject: a session, a reason up to 1024 bytes')
+end
+local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
+local clock = redis.call('TIME')
+local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
+
+-- A receipt is valid while it is the lease, or while its holder extended it to the lease; and
+-- only while the ready time says the same: otherwise others touched the message, and it may be
+-- a new one under the same key.
+local function holds(first, receipt, key, lease, score)
+  if fenced or not lease or math.floor(score * 1000000 + 0.5) ~= tonumber(lease) then
+    return false
+  end
+  return tonumber(lease) == tonumber(receipt)
+    or redis.call('HGET', KEYS[first + 3], key) == receipt .. ':' .. string.format('%.0f', lease)
+end
+
+local done, reply, position = {}, {0}, 0
+while at <= #ARGV do
+  local first, receipt = tonumber(ARGV[at]), ARGV[at + 1]
+  local size = tonumber(ARGV[at + 2])
+  if outside(first, 1, (#KEYS - 2) / STRIDE) or outside(tonumber(receipt), 0, 9007199254740991)
+    or outside(size, 1, 4000) or at + 2 + size > #ARGV or #ARGV > 5000 then
+    return redis.error_reply('ACKQ_ARGUMENT delay/reject: position, receipt, size, then keys')
+  end
+  first = (first - 1) * STRIDE + 3
+  redis.call('HLEN', KEYS[first + 1])
+  redis.call('HLEN', KEYS[first + 3])
+  redis.call('HLEN', KEYS[first + 4])
+  redis.call('XLEN', KEYS[first + 5])
+  local scores = redis.call('ZMSCORE', KEYS[first], unpack(ARGV, at + 3, at + 2 + size))
+  local leases = redis.call('ZMSCORE', KEYS[first + 2], unpack(ARGV, at + 3, at + 2 + size))
+  for i = 1, size do
+    local key = ARGV[at + 2 + i]
+    position = position + 1
+    if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then
+      done[#done + 1] = {first, key}
+    elseif scores[i] then
+      reply[#reply + 1] = position
+    end
+  end
+  at = at + 3 + size
+end
+
+-- The first write frees, so that a server at maxmemory can be rid of poison.
+for _, each in ipairs(done) do
+  local first, key = each[1], each[2]
+  if redis.call('ZREM', KEYS[first + 2], key) == 1 then
+    redis.call('XADD', KEYS[first + 5], '*', 'key', key,
+      'body', redis.call('HGET', KEYS[first + 1], key) or '', 'reason', reason,
+      'count', redis.call('HGET', KEYS[first + 4], key) or 1, 'time', now)
+    redis.call('ZREM', KEYS[first], key)
+    redis.call('HDEL', KEYS[first + 1], key)
+    redis.call('HDEL', KEYS[first + 3], key)
+    redis.call('HDEL', KEYS[first + 4], key)
+    reply[1] = reply[1] + 1
+  end
+end
+return reply

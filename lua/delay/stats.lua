@@ -1,0 +1,36 @@
+-- delay/stats: count messages by where they are, at one instant.
+--
+-- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic.
+-- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[2] {topic}:h         HASH    message key -> body
+-- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
+-- KEYS[5] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
+--
+-- Returns {stored, due, held, dead, wait}: those in {topic}:z, those of them that are ready,
+-- those under a running lease, the dead letters, and the µs until the next one is ready or its
+-- lease ends, 0 if one is ready now, -1 if there is none.
+-- Atomic because a message on its way between two counts would be seen twice, or not at all.
+-- Cost: O(partitions log stored).
+local STRIDE = 7
+
+if #KEYS == 0 or #KEYS % STRIDE ~= 0 then
+  return redis.error_reply('ACKQ_ARGUMENT delay/stats: seven keys a partition')
+end
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local stored, due, held, dead, wait = 0, 0, 0, 0, -1
+for first = 1, #KEYS, STRIDE do
+  stored = stored + redis.call('ZCARD', KEYS[first])
+  due = due + redis.call('ZCOUNT', KEYS[first], '-inf', string.format('%.6f', now / 1000000))
+  held = held + redis.call('ZCOUNT', KEYS[first + 2], '(' .. string.format('%.0f', now), '+inf')
+  dead = dead + redis.call('XLEN', KEYS[first + 5])
+  local nearest = redis.call('ZRANGE', KEYS[first], 0, 0, 'WITHSCORES')[2]
+  if nearest then
+    local left = math.ceil(math.min(math.max(tonumber(nearest) * 1000000 - now, 0), 1e15))
+    wait = wait < 0 and left or math.min(wait, left)
+  end
+end
+return {stored, due, held, dead, wait}

@@ -1,0 +1,214 @@
+-- delay/take: take messages that are ready, each under a lease. Never one before its time.
+--
+-- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
+-- KEYS[2] {topic}:group     HASH    generation, assigned, shares
+-- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic:
+-- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[4] {topic}:h         HASH    message key -> body
+-- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
+-- KEYS[7] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
+--
+-- ARGV[1] session           who takes; empty: nobody shares out partitions here
+-- ARGV[2] generation        integer 0..9007199254740991   of the session's assignment
+-- ARGV[3] wanted            integer 1..1000               messages
+-- ARGV[4] timeout           integer 1..43200000000        µs, visibility timeout
+-- ARGV[5] jitter            integer 0..65535              µs, drawn anew for each call
+-- ARGV[6] max_receives      integer 0..1000000            0: no limit
+--
+-- Returns {'ok', deadline, position, key, body, ready time, count, position, key, ...}, where
+-- deadline is the receipt of every message and position that of its partition, from 1;
+-- {'empty', wait}: wait µs until the next message is ready or lease ends, or -1;
+-- {'stale'}: the partitions were shared out anew; {'again'}: the work allowed to one call is
+-- done, none taken.
+-- Atomic because a message must never be ready for two, and a fence must hold until the lease.
+-- A lease moves the ready time to its deadline, so that whoever knows no leases waits too.
+-- Cost: O(partitions + wanted log stored), at most 8 MiB of bodies and one message over.
+local members, group = KEYS[1], KEYS[2]
+local session, generation = ARGV[1], tonumber(ARGV[2])
+local wanted, timeout, jitter = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local max_receives = tonumber(ARGV[6])
+
+local STRIDE = 7
+local SLICE = 16 -- bodies read at a time
+local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
+local BURIAL_BUDGET = 100 -- dead letters written in one call
+local SWEEP = 16 -- leases without a message that one call forgets
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if not session or outside(generation, 0, 9007199254740991) or outside(wanted, 1, 1000)
+  or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
+  or outside(max_receives, 0, 1000000) or #KEYS % STRIDE ~= 2 then
+  return redis.error_reply('ACKQ_ARGUMENT delay/take: an argument is out of range')
+end
+if session ~= '' and (not redis.call('ZSCORE', members, session)
+  or tonumber(redis.call('HGET', group, 'generation')) ~= generation) then
+  return {'stale'}
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local deadline = now + timeout + jitter
+local lease = string.format('%.0f', deadline)
+
+local function in_seconds(microseconds)
+  return string.format('%.6f', microseconds / 1000000)
+end
+local now_text, deadline_text = in_seconds(now), in_seconds(deadline)
+
+-- Everything is found, and every type read, before the first write: an error means that
+-- nothing was done.
+local due, found = {}, 0
+for first = 3, #KEYS, STRIDE do
+  if found < wanted then
+    local listed = redis.call('ZRANGEBYSCORE', KEYS[first], '-inf', now_text, 'WITHSCORES',
+      'LIMIT', 0, wanted - found + 1)
+    if #listed > 0 then
+      due[#due + 1] = {first, listed, redis.call('ZCARD', KEYS[first + 2]) > 0,
+        redis.call('HLEN', KEYS[first + 3]) > 0, redis.call('HLEN', KEYS[first + 4]) > 0}
+      redis.call('HLEN', KEYS[first + 1])
+      redis.call('XLEN', KEYS[first + 5])
+      redis.call('LLEN', KEYS[first + 6])
+      found = found + #listed / 2
+    end
+  end
+end
+
+-- Leases whose message others deleted. Only where nothing is due: a lease that ended and still
+-- has its message makes that message due.
+local function sweep(first)
+  local keys = redis.call('ZRANGEBYSCORE', KEYS[first + 2], '-inf', string.format('%.0f', now),
+    'LIMIT', 0, SWEEP)
+  if #keys == 0 then
+    return
+  end
+  redis.call('HLEN', KEYS[first + 3])
+  redis.call('HLEN', KEYS[first + 4])
+  local scores = redis.call('ZMSCORE', KEYS[first], unpack(keys))
+  for i, key in ipairs(keys) do
+    if not scores[i] then
+      redis.call('ZREM', KEYS[first + 2], key)
+      redis.call('HDEL', KEYS[first + 3], key)
+      redis.call('HDEL', KEYS[first + 4], key)
+    end
+  end
+end
+
+if found == 0 then
+  local wait = -1
+  for first = 3, #KEYS, STRIDE do
+    local nearest = redis.call('ZRANGE', KEYS[first], 0, 0, 'WITHSCORES')[2]
+    if nearest then
+      local left = math.max(1, math.ceil(math.min(tonumber(nearest) * 1000000 - now, 1e12)))
+      wait = wait < 0 and left or math.min(wait, left)
+    end
+    sweep(first)
+  end
+  return {'empty', wait}
+end
+
+-- The first write is one that frees, if only nothing: Redis at maxmemory refuses a script whose
+-- first write may allocate, and then a full topic could never drain.
+redis.call('ZREMRANGEBYRANK', KEYS[3], 1, 0)
+
+local reply = {'ok', deadline}
+local taken, buried, bytes = 0, 0, 0
+local full = false
+
+local function spend(body)
+  bytes = bytes + #body
+  full = full or bytes >= BODY_BUDGET
+end
+
+local function bury(first, key, body, reason, count)
+  redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body, 'reason', reason,
+    'count', count, 'time', string.format('%.0f', now))
+  redis.call('ZREM', KEYS[first], key)
+  redis.call('HDEL', KEYS[first + 1], key)
+  redis.call('ZREM', KEYS[first + 2], key)
+  redis.call('HDEL', KEYS[first + 3], key)
+  redis.call('HDEL', KEYS[first + 4], key)
+  buried = buried + 1
+  spend(body)
+  full = full or buried >= BURIAL_BUDGET
+end
+
+-- Takes from one partition what was listed; returns whether some of it had to stay.
+local function serve(first, listed, has_leases, has_extended, has_receives)
+  local ready, leases, recounted, last = {}, {}, {}, #listed
+  local position = (first - 3) / STRIDE + 1
+  local at = 1
+  while at <= last and not full do
+    local keys = {}
+    for i = at, math.min(last, at + 2 * SLICE - 1, at + 2 * (wanted - taken) - 1), 2 do
+      keys[#keys + 1] = listed[i]
+    end
+    local bodies = redis.call('HMGET', KEYS[first + 1], unpack(keys))
+    local held = has_leases and redis.call('ZMSCORE', KEYS[first + 2], unpack(keys)) or {}
+    for i, key in ipairs(keys) do
+      local body, until_ = bodies[i], tonumber(held[i] or nil)
+      local count = 1 + tonumber(has_receives and redis.call('HGET', KEYS[first + 4], key)
+        or (until_ and 1 or 0))
+      if full then
+        break
+      elseif until_ and until_ > now then
+        -- Somebody who knows no leases gave it another ready time. It waits for the end of the
+        -- lease, and one µs more: whether it is still the same message, nobody can tell, so
+        -- the holder may not delete it.
+        redis.call('ZADD', KEYS[first], 'XX', in_seconds(until_ + 1), key)
+      elseif not body then
+        bury(first, key, '', 'body missing', count - 1)
+      elseif max_receives > 0 and count > max_receives then
+        bury(first, key, body, 'max receives', count - 1)
+      elseif max_receives > 0 and count >= max_receives and taken > 0 then
+        -- On its last permitted receive it travels alone: if it kills its consumer, nothing
+        -- that was taken along is charged for it.
+        full = true
+        break
+      else
+        ready[#ready + 1] = deadline_text
+        ready[#ready + 1] = key
+        leases[#leases + 1] = lease
+        leases[#leases + 1] = key
+        if count > 1 then
+          recounted[#recounted + 1] = key
+          recounted[#recounted + 1] = count
+        end
+        if has_extended then
+          redis.call('HDEL', KEYS[first + 3], key)
+        end
+        for _, value in ipairs({position, key, body, listed[at + 1], count}) do
+          reply[#reply + 1] = value
+        end
+        taken = taken + 1
+        spend(body)
+        full = full or taken >= wanted or (max_receives > 0 and count >= max_receives)
+      end
+      at = at + 2
+    end
+  end
+  if #ready > 0 then
+    redis.call('ZADD', KEYS[first], unpack(ready))
+    redis.call('ZADD', KEYS[first + 2], unpack(leases))
+  end
+  if #recounted > 0 then
+    redis.call('HSET', KEYS[first + 4], unpack(recounted))
+  end
+  return at <= last
+end
+
+for _, each in ipairs(due) do
+  if not full then
+    local more = serve(unpack(each))
+    -- One arrival wakes one consumer; whoever leaves something wakes the next.
+    if more and redis.call('LLEN', KEYS[each[1] + 6]) == 0 then
+      redis.call('LPUSH', KEYS[each[1] + 6], '1')
+    end
+  end
+end
+return taken > 0 and reply or {'again'}

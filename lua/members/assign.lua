@@ -1,0 +1,29 @@
+-- members/assign: write down who owns which share, once for each generation.
+--
+-- KEYS[1] {group}:members   ZSET    session -> its end, µs since the epoch
+-- KEYS[2] {group}:group     HASH    generation, assigned, shares
+-- KEYS[3] {group}:owners    HASH    share -> session
+--
+-- ARGV[1] generation        integer 1..9007199254740991   that the assignment was computed for
+-- ARGV[2] owned             1..1024 pairs of share and session
+--
+-- Returns 1, or 0: the membership changed since, or another member was first.
+-- Atomic because an assignment for one generation must not be mixed with another's.
+-- Cost: O(shares).
+local group, owners = KEYS[2], KEYS[3]
+local generation = tonumber(ARGV[1])
+
+if not generation or generation < 1 or generation > 9007199254740991 or generation % 1 ~= 0
+  or #ARGV < 3 or #ARGV > 2049 or #ARGV % 2 ~= 1 then
+  return redis.error_reply('ACKQ_ARGUMENT members/assign: a generation, then 1 to 1024 pairs')
+end
+
+redis.call('HLEN', owners)
+if tonumber(redis.call('HGET', group, 'generation')) ~= generation
+  or tonumber(redis.call('HGET', group, 'assigned')) == generation then
+  return 0
+end
+redis.call('DEL', owners)
+redis.call('HSET', owners, unpack(ARGV, 2))
+redis.call('HSET', group, 'assigned', string.format('%.0f', generation))
+return 1

@@ -1,0 +1,82 @@
+-- members/heartbeat: join a group, or stay in it, and notice who joined, left or fell silent.
+--
+-- KEYS[1] {group}:members   ZSET    session -> its end, µs since the epoch
+-- KEYS[2] {group}:group     HASH    generation: counts changes of the membership; assigned: the
+--                                   generation that {group}:owners was written for; shares
+-- KEYS[3] {group}:owners    HASH    share -> session
+--
+-- ARGV[1] session           text, drawn by the member
+-- ARGV[2] timeout           integer 1..3600000000   µs, how long the session lasts without a beat
+-- ARGV[3] shares            integer 1..1024         what is shared out
+-- ARGV[4] joins             0|1     1: join; 0: a session that is not there was fenced off
+-- ARGV[5] known             integer 0..9007199254740991   generation that the member knows
+--
+-- Returns {'ok', generation, assigned, wait}: wait µs until the next other session ends, or -1;
+-- followed, unless known = assigned = generation, by {session, ...}, {share, session, ...};
+-- {'fenced'}: the session ended, and others may have its shares; {'shares', n}: the group
+-- shares out n.
+-- Atomic because a session must not be renewed and ended at once.
+-- Cost: O(shares + log members).
+local members, group, owners = KEYS[1], KEYS[2], KEYS[3]
+local session, timeout, shares = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local joins, known = ARGV[4], tonumber(ARGV[5])
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if not session or #session < 1 or #session > 512 or outside(timeout, 1, 3600000000)
+  or outside(shares, 1, 1024) or (joins ~= '0' and joins ~= '1')
+  or outside(known, 0, 9007199254740991) then
+  return redis.error_reply('ACKQ_ARGUMENT members/heartbeat: an argument is out of range')
+end
+
+redis.call('HLEN', owners)
+local common = tonumber(redis.call('HGET', group, 'shares') or shares)
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local mine = redis.call('ZSCORE', members, session)
+if not mine and joins == '0' then
+  return {'fenced'}
+end
+local others = redis.call('ZCOUNT', members, '(' .. string.format('%.0f', now), '+inf')
+  - (mine and tonumber(mine) > now and 1 or 0)
+if common ~= shares and others > 0 then
+  return {'shares', common}
+end
+
+-- The first write frees, if only nothing: at maxmemory a member must be able to stay. One's own
+-- session that ran out unnoticed goes on; nobody has its shares.
+redis.call('ZREMRANGEBYRANK', members, 1, 0)
+local changed = not mine
+for _, ended in ipairs(redis.call('ZRANGEBYSCORE', members, '-inf', string.format('%.0f', now),
+  'LIMIT', 0, 1000)) do
+  if ended ~= session then
+    redis.call('ZREM', members, ended)
+    changed = true
+  end
+end
+if common ~= shares then
+  changed = true
+  redis.call('DEL', owners)
+end
+redis.call('ZADD', members, string.format('%.0f', now + timeout), session)
+if changed then
+  redis.call('HSET', group, 'shares', string.format('%.0f', shares))
+  redis.call('HINCRBY', group, 'generation', 1)
+end
+
+local generation = tonumber(redis.call('HGET', group, 'generation') or 0)
+local assigned = tonumber(redis.call('HGET', group, 'assigned') or 0)
+local wait = -1
+local nearest = redis.call('ZRANGE', members, 0, 1, 'WITHSCORES')
+for i = 1, #nearest, 2 do
+  if nearest[i] ~= session and wait < 0 then
+    wait = math.max(1, tonumber(nearest[i + 1]) - now)
+  end
+end
+if known == generation and assigned == generation then
+  return {'ok', generation, assigned, wait}
+end
+return {'ok', generation, assigned, wait, redis.call('ZRANGE', members, 0, -1),
+  redis.call('HGETALL', owners)}

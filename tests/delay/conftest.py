@@ -1,0 +1,75 @@
+"""Fixtures of the delay queue's tests."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ackq.delay import (
+    AsyncDelayQueue,
+    AsyncPartitionedDelayQueue,
+    DelayQueue,
+    PartitionedDelayQueue,
+)
+from tests.delay.article import Article
+from tests.facade import AsSync, Portal
+from tests.servers import Target
+
+MakeDelay = Callable[..., Any]
+
+
+@pytest.fixture
+def make_delay(
+    make_client: Callable[[], Any], flavour: str, portal: Portal, name: str
+) -> Iterator[MakeDelay]:
+    """``make_delay(partitions=None, **settings)``: this test's topic, with its own connections.
+
+    The asynchronous one is shown as a synchronous one. Closed after the test.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def make(partitions: int | None = None, topic: str = name, **settings: Any) -> Any:
+            client = make_client()
+            sizes = () if partitions is None else (partitions,)
+            kinds: tuple[Any, Any] = (
+                (DelayQueue, AsyncDelayQueue)
+                if partitions is None
+                else (PartitionedDelayQueue, AsyncPartitionedDelayQueue)
+            )
+            if flavour == "sync":
+                queue: Any = kinds[0](client, topic, *sizes, **settings)
+            else:
+                created = portal.call(lambda: kinds[1](client, topic, *sizes, **settings))
+                queue = AsSync(portal, created)
+            stack.callback(queue.close)
+            return queue
+
+        yield make
+
+
+@pytest.fixture
+def delay(make_delay: MakeDelay) -> Any:
+    """A topic with default settings."""
+    return make_delay()
+
+
+@pytest.fixture
+def handle(flavour: str) -> Callable[[Callable[[Any], object]], Any]:
+    """``handle(function)``: the function as a handler of the test's flavour."""
+
+    def of(function: Callable[[Any], object]) -> Any:
+        async def awaited(message: Any) -> None:
+            function(message)
+
+        return function if flavour == "sync" else awaited
+
+    return of
+
+
+@pytest.fixture
+def article(target: Target, name: str) -> Article:
+    """A producer and consumer that know only the article."""
+    return Article(target.control, name)

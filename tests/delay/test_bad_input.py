@@ -1,0 +1,154 @@
+"""Whatever bytes others store, and whatever a caller passes: nothing is lost or wedged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.delay import DelayedMessage, DelayQueue
+from tests.delay.article import Article
+from tests.test_bad_bodies import CORPUS
+
+Make = Callable[..., DelayQueue]
+
+
+@pytest.fixture
+def queue(embedded_client: redis.Redis, name: str) -> DelayQueue:
+    return DelayQueue(embedded_client, name, max_receives=2, max_body_bytes=8 * 1024 * 1024)
+
+
+def test_every_bad_body_lives_through_every_way_a_message_travels(
+    queue: DelayQueue, embedded_client: redis.Redis, name: str
+) -> None:
+    article = Article(embedded_client, name)
+    bodies = {f"{number}": body for number, body in enumerate(CORPUS)}
+    for number, (key, body) in enumerate(bodies.items()):
+        if number % 2:
+            queue.push(key, body)
+        else:
+            article.push(key, body, 1)
+    for verb in ("release", "nack", "reject", "delete"):
+        taken: dict[str, DelayedMessage] = {}
+        while batch := queue.take(50):
+            taken |= {message.key: message for message in batch}
+        assert {key: message.body for key, message in taken.items()} == bodies
+        # Nacked at once they would be taken again by the loop that counts them.
+        for message in taken.values():
+            settle = getattr(queue, verb)
+            assert (settle(message, delay=0) if verb == "nack" else settle(message)) == 1
+        if verb == "reject":
+            assert {each.id: each.body for each in queue.dead_letters(1000)} == bodies
+            assert queue.redrive() == len(bodies)
+    assert queue.stats() == type(queue.stats())(0, 0, 0, 0, None)
+    queue.close()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+@given(
+    stored=st.dictionaries(st.binary(max_size=40), st.binary(max_size=60), min_size=1, max_size=8),
+    score=st.floats(allow_nan=False, max_value=1.7e9),
+)
+def test_any_key_and_body_of_others_is_taken_settled_and_deleted(
+    embedded_client: redis.Redis, name: str, stored: dict[bytes, bytes], score: float
+) -> None:
+    queue = DelayQueue(embedded_client, name)
+    embedded_client.hset(f"{name}:h", mapping=stored)  # type: ignore[arg-type]
+    embedded_client.zadd(f"{name}:z", dict.fromkeys(stored, score))
+    taken = queue.take(9)
+    found = {each.key.encode(errors="surrogateescape"): each.body for each in taken}
+    assert found == stored
+    assert queue.extend(*taken) == queue.nack(*taken, delay=0) == len(stored)
+    assert queue.delete(*queue.take(9)) == len(stored)
+    assert not embedded_client.exists(f"{name}:z", f"{name}:h", f"{name}:leases")
+    queue.close()
+
+
+HUGE = str(2**53)
+#: A call that is right in everything, and what makes it wrong: position and value.
+CALLS: dict[str, tuple[int, list[Any], list[tuple[int, Any]]]] = {
+    "push": (7, [1, "delay", 0, "k", "b"],
+             [(0, 0), (0, 2), (0, "x"), (1, "now"), (2, -1), (2, 1.5), (2, "nan"), (2, "inf"),
+              (2, 8589934591000001), (3, "")]),
+    "take": (9, ["", 0, 1, 1, 0, 0],
+             [(1, -1), (1, "x"), (2, 0), (2, 1001), (2, "nan"), (3, 0), (3, 43200000001),
+              (3, "nan"), (3, 1.5), (4, -1), (4, 65536), (5, -1), (5, 1000001)]),
+    "delete": (9, ["", 1, 1, 1, "k"],
+               [(1, 0), (1, 2), (1, "x"), (2, -1), (2, HUGE), (2, "nan"), (3, 0), (3, 2),
+                (3, 4001)]),
+    "nack": (9, ["", 1, 0, 1, 1, 0, 1, "k"],
+             [(1, 2), (1, "x"), (2, -1), (3, 2), (4, "nan"), (5, -1), (5, "nan"),
+              (5, 3153600000000001), (6, 0), (6, 2)]),
+    "reject": (9, ["", "why", 1, 1, 1, "k"], [(1, "x" * 1025), (2, 2), (3, "nan"), (4, 2)]),
+    "extend": (9, ["", 1, 0, 1, 1, 1, "k"],
+               [(1, 0), (1, "nan"), (1, 43200000001), (2, 65536), (3, 2), (4, "x"), (5, 2)]),
+    "cancel": (7, [0, 1, "k"], [(0, 2), (1, 0), (1, 2), (1, "x")]),
+    "reschedule": (7, ["k", "at", 1], [(1, "now"), (2, -1), (2, "nan"), (2, 8589934591000001)]),
+    "redrive": (7, [1, ""], [(0, 0), (0, 1001), (0, "nan")]),
+}  # fmt: skip
+WRONG = [
+    pytest.param(script, place, value, id=f"{script}-{place}-{value!s:.12}")
+    for script, (_, _, wrong) in CALLS.items()
+    for place, value in wrong
+]
+
+
+def call(client: Any, script: str, name: str, args: list[Any]) -> Any:
+    parts = ("z", "h", "leases", "extended", "receives", "dead", "wake")
+    keys = [f"{name}:{part}" for part in parts]
+    if CALLS[script][0] == 9:
+        keys = [f"{name}:members", f"{name}:group", *keys]
+    return client.eval(scripts.load(f"delay/{script}").text, len(keys), *keys, *args)
+
+
+@pytest.mark.parametrize(("script", "place", "value"), WRONG)
+def test_a_bad_argument_is_refused_before_anything_is_written(
+    embedded_client: redis.Redis, name: str, script: str, place: int, value: Any
+) -> None:
+    args = [*CALLS[script][1]]
+    args[place] = value
+    with pytest.raises(ResponseError, match=f"ACKQ_ARGUMENT delay/{script}"):
+        call(embedded_client, script, name, args)
+    assert not list(embedded_client.scan_iter(f"{name}*"))
+
+
+@pytest.mark.parametrize("script", CALLS)
+def test_a_good_call_is_accepted_and_missing_arguments_are_refused(
+    embedded_client: redis.Redis, name: str, script: str
+) -> None:
+    args = CALLS[script][1]
+    call(embedded_client, script, name, args)
+    with pytest.raises(ResponseError, match="ACKQ_ARGUMENT"):
+        call(embedded_client, script, name, args[:-1])
+
+
+@pytest.mark.parametrize("part", ["z", "h", "leases", "extended", "receives", "dead", "wake"])
+@pytest.mark.parametrize("script", [each for each in CALLS if each != "redrive"])
+def test_a_key_of_another_type_stops_a_script_before_its_first_write(
+    embedded_client: redis.Redis, name: str, script: str, part: str
+) -> None:
+    queue = DelayQueue(embedded_client, name)
+    queue.push("k", "x")
+    queue.push("ready", "x")
+    queue.take()
+    for each in list(embedded_client.scan_iter(f"{name}:{part}")):
+        embedded_client.unlink(each)
+    embedded_client.set(f"{name}:{part}", "a string")
+    before = {key: embedded_client.dump(key) for key in embedded_client.scan_iter(f"{name}*")}
+    try:
+        call(embedded_client, script, name, CALLS[script][1])
+    except ResponseError as error:
+        problem = str(error)
+    else:
+        problem = ""  # it does not touch that key in this state
+    after = {key: embedded_client.dump(key) for key in embedded_client.scan_iter(f"{name}*")}
+    queue.close()
+    if problem:
+        assert "WRONGTYPE" in problem
+        assert after == before
