@@ -188,7 +188,7 @@ def produce(url: str, name: str, log: Path, label: str, stop: Path) -> None:
         journal.write(kind="push", id=message_id, state="invoked", end=time.monotonic())
         state = _outcome(lambda each=message_id: queue.push(body_of(each)) and "ok")  # type: ignore[misc]
         journal.write(kind="push", id=message_id, state=state, end=time.monotonic())
-        time.sleep(0.004)
+        time.sleep(0.006)
 
 
 def consume(url: str, name: str, log: Path, label: str, stop: Path, threads: int) -> None:
@@ -221,7 +221,7 @@ class Consumer:
 
     def work(self) -> None:
         """Take a few messages and settle them."""
-        for message, token in self._take():
+        for message, token in self._take(self._random.choice([1, 1, 3])):
             draw = self._random.random()
             if draw < 0.3:
                 time.sleep(LEASE * self._random.uniform(0.7, 2.7))
@@ -236,17 +236,15 @@ class Consumer:
                 self._settle("ack", message, token)  # as a caller would that is not sure
 
     def finish(self) -> None:
-        """Take a few messages and ack them at once."""
-        for message, token in self._take():
-            self._settle("ack", message, token)
+        """Take many messages, to be acked along with the next call."""
+        self._finished = self._take(100)
 
-    def _take(self) -> list[tuple[ackq.Message, str]]:
+    def _take(self, wanted: int) -> list[tuple[ackq.Message, str]]:
         finished, self._finished = self._finished, []
         begin = time.monotonic()
         for message, token in finished:
             self._write("ack", message, token, "invoked", begin)
         taken: list[ackq.Message] = []
-        wanted = self._random.choice([1, 1, 3])
         acked = [message for message, _ in finished]
 
         def take() -> str:
