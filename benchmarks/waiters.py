@@ -190,7 +190,7 @@ def main() -> None:
     options.add_argument("--waiters", type=int, default=200, help="default: 200")
     options.add_argument("--pushes", type=int, default=300, help="in a round; default: 300")
     options.add_argument("--rounds", type=int, default=5, help="default: 5")
-    options.add_argument("--idle", type=float, default=3.0, help="seconds idle; default: 3")
+    options.add_argument("--idle", type=float, default=8.0, help="seconds idle; default: 8")
     settings = options.parse_args()
     if settings.smoke:
         settings.waiters, settings.pushes, settings.rounds, settings.idle = 10, 5, 1, 0.2
