@@ -88,6 +88,12 @@ class BaseWorker(Generic[Q]):
         self._grace = grace
         self._health = health
         self._schedules = tuple(schedules)
+        names = {queue.name for queue in listed}
+        for schedule in self._schedules:
+            if schedule.queue is not None and schedule.queue not in names:
+                raise ConfigurationError(
+                    f"schedule {schedule.name!r}: this worker has no queue {schedule.queue!r}"
+                )
         self._stops = 0
         self._deadline: float | None = None
         self._state = State(

@@ -166,10 +166,9 @@ class Processes:
             child.start()
 
     def _ended(self, child: Child, code: int) -> None:
-        if code not in (0, CANNOT):
-            log.warning("worker process %d died (%d); another takes its place", child.number, code)
-            return
-        child.finished = True
+        child.finished = code == CANNOT or (code == 0 and self._plan.drain)
+        if not child.finished:
+            log.warning("worker process %d ended (%d): another starts", child.number, code)
         if code == CANNOT and self._changed is None:
             self._code = CANNOT
             self.stop()

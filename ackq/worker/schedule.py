@@ -45,7 +45,7 @@ class Schedule:
     message: Body | Callable[[datetime], Body]
     #: Seconds from tick to tick, counted from the epoch, from 0.001. Or give ``cron``.
     every: float | None = None
-    #: Five fields of cron, or six, the last for seconds. Or give ``every``.
+    #: Five fields of cron, or six, the first for seconds. Or give ``every``.
     cron: str | None = None
     #: The time zone of ``cron``. Defaults to UTC.
     tz: tzinfo = UTC

@@ -55,9 +55,7 @@ def test_a_message_of_any_queue_wakes_an_idle_worker_at_once(
     wait_until(lambda: all(settled(queue) for queue in queues), "every ack")
 
 
-def test_weights_share_the_work_while_all_have_some(
-    queue_of: Any, work: Any, handler: Any
-) -> None:
+def test_weights_share_the_work_while_all_have_some(queue_of: Any, work: Any, handler: Any) -> None:
     heavy, light = queue_of("-heavy"), queue_of("-light")
     push(heavy, 600, "heavy")
     push(light, 600, "light")

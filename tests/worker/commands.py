@@ -1,0 +1,79 @@
+"""Runs ``ackq work`` as users do, in processes that a test may kill."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).parents[2]
+
+
+class Command:
+    """A running ``ackq work``, and what its handlers wrote."""
+
+    def __init__(self, process: subprocess.Popen[bytes], journal: Path, log: Path) -> None:
+        self.process = process
+        self._journal = journal
+        self._log = log
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def children(self) -> list[psutil.Process]:
+        """Return the worker processes below this one."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return [
+                child
+                for child in psutil.Process(self.pid).children()
+                if child.status() != psutil.STATUS_ZOMBIE
+            ]
+        return []
+
+    def events(self, event: str | None = None) -> list[dict[str, Any]]:
+        """Return what the handlers wrote; a line cut short by a kill is left out."""
+        found = []
+        for line in self._journal.read_text().splitlines() if self._journal.exists() else ():
+            with contextlib.suppress(ValueError):
+                found.append(json.loads(line))
+        return [each for each in found if event in (None, each["event"])]
+
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def wait(self, timeout: float = 20) -> int:
+        return self.process.wait(timeout)
+
+
+@contextlib.contextmanager
+def working(
+    folder: Path, url: str, handler: str, *options: str, cwd: Path = ROOT
+) -> Iterator[Command]:
+    """Run ``ackq work handler options``; kill it and its children in the end."""
+    journal, log = folder / "journal", folder / "log"
+    environment = {
+        **os.environ, "JOURNAL": str(journal), "ACKQ_REDIS_URL": url,
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }  # fmt: skip
+    code = "from ackq.cli import main; main()"
+    command = [sys.executable, "-c", code, "work", handler, *options]
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=output, stderr=output)
+    running = Command(process, journal, log)
+    try:
+        yield running
+    finally:
+        children = running.children()
+        process.kill()
+        process.wait()
+        for child in children:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                child.kill()

@@ -1,0 +1,57 @@
+"""Handlers for worker processes of the tests. They write what happens into ``$JOURNAL``."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import time
+from typing import Any
+
+from ackq import Message
+from ackq.worker import Schedule
+
+SCHEDULES = [Schedule("beat", {"task": "beat"}, every=0.1)]
+
+_journal = os.open(os.environ.get("JOURNAL", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+
+def note(event: str, message: Message) -> None:
+    line: dict[str, Any] = {
+        "event": event, "id": message.id, "pid": os.getpid(), "receipt": message.receipt,
+        "count": message.receive_count, "lost": message.lease_lost, "at": time.monotonic(),
+    }  # fmt: skip
+    os.write(_journal, json.dumps(line).encode() + b"\n")
+
+
+def quick(message: Message) -> None:
+    """Do nothing."""
+    note("begin", message)
+    note("end", message)
+
+
+def as_told(message: Message) -> None:
+    """Take as many seconds as the message says."""
+    note("begin", message)
+    time.sleep(message.json()["seconds"])
+    note("end", message)
+
+
+async def as_told_async(message: Message) -> None:
+    """Take as many seconds as the message says, and say when that is cut short."""
+    note("begin", message)
+    try:
+        await asyncio.sleep(message.json()["seconds"])
+    except asyncio.CancelledError:
+        note("cancelled", message)
+        raise
+    note("end", message)
+
+
+def seconds_of(message_id: str, lease: float) -> float:
+    """Return how long a message of the campaign takes: a twentieth straddle their lease."""
+    draw = random.Random(message_id)
+    if draw.random() < 0.05:
+        return lease * draw.uniform(0.7, 2.7)
+    return draw.uniform(0, 0.01)

@@ -1,0 +1,79 @@
+"""A health check that is red when work is stuck, and only then."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackq.errors import ConfigurationError
+from ackq.worker import Health
+from tests.waiting import wait_until
+
+from .conftest import settled, until
+from .test_handling import push
+
+
+def ask(health: Health) -> tuple[int, dict[str, Any]]:
+    assert health.address is not None
+    host, port = health.address
+    try:
+        with urllib.request.urlopen(f"http://{host}:{port}/", timeout=5) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read())
+
+
+def test_it_is_red_only_while_ready_messages_are_not_taken(
+    queue_of: Any, work: Any, handler: Any, tmp_path: Path
+) -> None:
+    queue = queue_of()
+    go_on = threading.Event()
+    handler.behave = lambda message: until(go_on)
+    file = tmp_path / "healthy"
+    health = Health(file=file, port=0, stalled_after=0.5, interval=0.05)
+    made = work(queue, handler, concurrency=1, health=health)
+    wait_until(file.exists, "the file of an idle worker")
+    assert ask(health) == (200, {"healthy": True, "reason": ""})
+    idle = wait_until(lambda: health._next, "a look") + 0.7
+    wait_until(lambda: health._next > idle, "a long idleness")
+    assert file.exists()
+
+    push(queue, 5)  # one runs, four are ready
+    handler.wait_for(1)
+    wait_until(lambda: not file.exists(), "red")
+    status, answer = ask(health)
+    assert status == 503
+    assert "4 in" in answer["reason"]
+
+    queue.pause()
+    wait_until(file.exists, "green while paused")
+    queue.resume()
+    wait_until(lambda: not file.exists(), "red again")
+    go_on.set()
+    wait_until(file.exists, "green again")
+    assert ask(health)[0] == 200
+    wait_until(lambda: settled(queue), "all")
+    made.stop()
+    made.join()
+    assert not file.exists()
+    assert health.address is None
+
+
+def test_a_loop_that_hangs_is_red() -> None:
+    health = Health(port=0, stalled_after=0.001, interval=0.001)
+    assert wait_until(lambda: health.reason, "red").startswith("the worker's loop")
+    health.show("")
+    health._seen += 10
+    assert not health.reason
+
+
+def test_a_check_that_shows_nowhere_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="file or a port"):
+        Health()

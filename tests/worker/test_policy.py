@@ -1,0 +1,151 @@
+"""What a worker decides, without any queue."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+
+import ackq
+from ackq.errors import ConfigurationError
+from ackq.message import Message
+from ackq.worker import AsyncWorker, Backoff, RateLimit, Reject, Release, Retry, Worker
+from ackq.worker.policy import Pace, Settlement, StrictBuffer, Turns, settlement_of
+
+
+def message(queue: str, id: str) -> Message:
+    return Message(queue, id.encode(), b"{}", 1, 1)
+
+
+def test_the_backoff_grows_to_its_limit() -> None:
+    backoff = Backoff(base=1, factor=2, limit=60, jitter=0)
+    delays = [backoff.delay(count, 0.99) for count in (1, 2, 3, 7, 100_000)]
+    assert delays == [1, 2, 4, 60, 60]
+
+
+def test_jitter_only_shortens_a_delay_and_at_most_by_its_share() -> None:
+    backoff = Backoff(base=8, jitter=0.5)
+    delays = [backoff.delay(1, chance / 100) for chance in range(100)]
+    assert max(delays) == 8
+    assert min(delays) >= 4
+    assert 5 <= len(set(delays)) <= 10  # few enough that failures share calls
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (Release(), Settlement("release")),
+        (Reject("why"), Settlement("reject", "why")),
+        (Reject(), Settlement("reject", "rejected")),
+        (Retry(delay=5), Settlement("nack", 5.0)),
+        (Retry(0), Settlement("nack", 0.0)),
+        (Retry(), Settlement("nack", 3.0)),
+        (Retry(float("nan")), Settlement("nack", 3.0)),
+        (Retry(-1), Settlement("nack", 3.0)),
+        (Retry("soon"), Settlement("nack", 3.0)),  # type: ignore[arg-type]
+        (ValueError(), Settlement("nack", 3.0)),
+        (SystemExit(), Settlement("nack", 3.0)),
+    ],
+    ids=repr,
+)
+def test_every_exception_is_a_verdict(error: BaseException, expected: Settlement) -> None:
+    assert settlement_of(error, 1, Backoff(base=3, jitter=0), 0.5) == expected
+
+
+@pytest.mark.parametrize("verdict", [Retry(1.5), Reject("why"), Release()], ids=repr)
+def test_verdicts_cross_processes_and_are_no_errors_of_ackq(verdict: Any) -> None:
+    copy = pickle.loads(pickle.dumps(verdict))
+    assert type(copy) is type(verdict)
+    assert vars(copy) == vars(verdict)
+    assert not isinstance(verdict, ackq.AckqError)
+
+
+def test_the_prefetch_follows_the_durations() -> None:
+    pace = Pace(concurrency=10, prefetch=100)
+    assert pace.spare == 0  # nothing is known yet
+    pace.finished(0.00001)
+    assert pace.spare == 100
+    for _ in range(200):
+        pace.finished(0.1)
+    assert pace.spare == 10  # a tenth of a second of ten handlers
+    for _ in range(200):
+        pace.finished(20)
+    assert pace.spare == 0
+    pace = Pace(concurrency=10, prefetch=100)
+    pace.finished(0.00001)
+    pace.slowed(2.0)
+    assert pace.spare == 0
+
+
+def test_strict_turns_never_change() -> None:
+    turns = Turns(None, 3)
+    turns.took(0, 1000)
+    assert list(turns.order()) == [0, 1, 2]
+
+
+def test_weighted_turns_follow_the_weights() -> None:
+    turns = Turns([3, 1], 2)
+    taken = [0, 0]
+    for _ in range(400):
+        lane = next(iter(turns.order()))
+        taken[lane] += 1
+        turns.took(lane, 1)
+    assert taken == [300, 100]
+
+
+def test_a_lane_that_was_dry_does_not_catch_up() -> None:
+    turns = Turns([1, 1], 2)
+    turns.took(0, 1000)
+    turns.returned(1, [0])
+    first = []
+    for _ in range(10):
+        lane = next(iter(turns.order()))
+        first.append(lane)
+        turns.took(lane, 1)
+    assert first.count(0) == 5
+
+
+def test_the_strict_buffer_gives_the_first_queue_first() -> None:
+    buffer = StrictBuffer(["a", "b"])
+    second, first, third = message("b", "1"), message("a", "2"), message("b", "3")
+    buffer.extend([second, first, third])
+    assert len(buffer) == 3
+    buffer.remove(third)
+    assert [buffer.popleft(), buffer.popleft()] == [first, second]
+    with pytest.raises(IndexError):
+        buffer.popleft()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"concurrency": 0}, {"prefetch": -1}, {"prefetch": 1001}, {"grace": -1}, {"time_limit": 0},
+     {"queues": []}, {"handler": None}, {"time_limit": float("nan")}],
+    ids=str,
+)  # fmt: skip
+def test_settings_out_of_range_are_refused(settings: dict[str, Any], embedded_client: Any) -> None:
+    with ackq.Queue(embedded_client, "t-any") as queue, pytest.raises(ConfigurationError):
+        Worker(**{"queues": queue, "handler": print, **settings})
+
+
+@pytest.mark.parametrize(
+    "settings", [{"count": 0}, {"count": 1, "per": 0}, {"count": 1, "burst": 0}]
+)
+def test_a_rate_out_of_range_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError):
+        RateLimit(**settings)
+
+
+def test_one_queue_is_not_given_twice(embedded_client: Any) -> None:
+    with ackq.Queue(embedded_client, "t-any") as queue, pytest.raises(ConfigurationError):
+        Worker([queue, queue], print)
+
+
+def test_both_workers_are_one_api() -> None:
+    assert inspect.signature(Worker) == inspect.signature(AsyncWorker)
+    public = {name for name in dir(Worker) if not name.startswith("_")}
+    assert public == {name for name in dir(AsyncWorker) if not name.startswith("_")}
+    assert inspect.iscoroutinefunction(AsyncWorker.run)
+    one, other = inspect.signature(Worker.run), inspect.signature(AsyncWorker.run)
+    assert one == other

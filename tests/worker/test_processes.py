@@ -1,0 +1,216 @@
+"""``ackq work`` as processes: how they start, end, are replaced and reloaded."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import ackq
+from ackq.embedded import Server
+from tests.servers import private_server
+from tests.waiting import wait_until
+
+from .commands import Command, working
+from .conftest import settled
+
+QUICK = "tests.worker.jobs:quick"
+TOLD = "tests.worker.jobs:as_told"
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with private_server(tmp_path_factory.mktemp("server"), appendfsync="everysec") as server:
+        yield server
+
+
+@pytest.fixture
+def queue(server: Server, token: str) -> Iterator[ackq.Queue]:
+    with ackq.Queue.from_url(server.url, token) as queue:
+        yield queue
+
+
+def push(queue: ackq.Queue, count: int, seconds: float = 0.0, prefix: str = "m") -> None:
+    queue.push_many([{"id": f"{prefix}{n}", "seconds": seconds} for n in range(count)])
+
+
+def begun(command: Command, count: int) -> None:
+    wait_until(lambda: len(command.events("begin")) >= count, f"{count} to begin", 40)
+
+
+def test_several_processes_share_the_work(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    push(queue, 60, 0.1)
+    options = ("-q", queue.name, "--processes", "3", "--concurrency", "2", "--prefetch", "0")
+    with working(tmp_path, server.url, TOLD, *options) as command:
+        wait_until(lambda: settled(queue), "all", 40)
+        assert len(command.events("end")) == 60
+        assert len({event["pid"] for event in command.events()}) == 3
+        command.process.terminate()
+        assert command.wait() == 0
+
+
+def test_a_child_that_dies_is_replaced_and_its_message_comes_back(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    push(queue, 1, 3)
+    options = ("-q", queue.name, "--processes", "2", "--lease", "1")
+    with working(tmp_path, server.url, TOLD, *options) as command:
+        begun(command, 1)
+        victim = psutil.Process(command.events("begin")[0]["pid"])
+        victim.kill()
+        wait_until(
+            lambda: len(command.children()) == 2 and victim not in command.children(),
+            "another in its place", 40,
+        )  # fmt: skip
+        wait_until(lambda: settled(queue), "the second delivery", 40)
+    assert [event["count"] for event in command.events("begin")] == [1, 2]
+    assert "ended (-9)" in command.log()
+
+
+def test_children_end_when_their_parent_is_killed(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    options = ("-q", queue.name, "--processes", "2")
+    with working(tmp_path, server.url, QUICK, *options) as command:
+        push(queue, 1)
+        begun(command, 1)
+        children = wait_until(lambda: len(command.children()) == 2 and command.children(), "both")
+        command.process.kill()
+        assert isinstance(children, list)
+        _, alive = psutil.wait_procs(children, timeout=20)
+        assert not alive
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("phase", ["starting", "idle", "taking", "handling", "between"])
+def test_a_sigterm_in_any_phase_loses_and_delays_nothing(
+    tmp_path: Path, server: Server, queue: ackq.Queue, phase: str, processes: int
+) -> None:
+    seconds = {"handling": 1.0, "between": 0.05}.get(phase, 0.0)
+    push(queue, {"idle": 1, "taking": 20_000}.get(phase, 200), seconds)
+    options = ("-q", queue.name, "--processes", str(processes), "--concurrency", "4",
+               "--lease", "60")  # fmt: skip
+    with working(tmp_path, server.url, TOLD, *options) as command:
+        if phase != "starting":
+            begun(command, 1)
+        if phase == "idle":
+            wait_until(lambda: settled(queue), "the first")
+            time.sleep(0.2)  # into the wait
+        command.process.terminate()
+        code = command.wait(30)
+        assert code == 0 or (phase == "starting" and code == -signal.SIGTERM)
+        stats = queue.stats()
+        assert stats.in_flight == 0, "something waits for its lease to end"
+        done = {event["id"] for event in command.events("end")}
+        assert len(command.events("begin")) == len(command.events("end")) == len(done)
+        total = {"idle": 1, "taking": 20_000}.get(phase, 200)
+        assert stats.ready == total - len(done)
+        left = queue.pop_many(1000)
+        assert {message.receive_count for message in left} <= {1}
+
+
+@pytest.mark.parametrize("handler", [TOLD, TOLD + "_async"])
+def test_a_second_signal_leaves_at_once(
+    tmp_path: Path, server: Server, queue: ackq.Queue, handler: str
+) -> None:
+    push(queue, 3, 60)
+    options = ("-q", queue.name, "--lease", "300", "--grace", "100")
+    with working(tmp_path, server.url, handler, *options) as command:
+        begun(command, 3)
+        command.process.terminate()
+        time.sleep(0.3)
+        assert command.process.poll() is None
+        command.process.send_signal(signal.SIGINT)
+        assert command.wait(15) == 0
+        assert queue.stats().ready == 3
+        assert [message.receive_count for message in queue.pop_many(3)] == [1, 1, 1]
+
+
+def test_what_is_not_there_is_said_once(tmp_path: Path, server: Server, queue: ackq.Queue) -> None:
+    for processes in ("1", "2"):
+        options = ("-q", queue.name, "--processes", processes)
+        with working(tmp_path, server.url, "tests.worker.jobs:absent", *options) as command:
+            assert command.wait(30) == 3
+            assert "has no 'absent'" in command.log()
+
+
+def test_processes_that_drain_end_by_themselves(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    push(queue, 20)
+    options = ("-q", queue.name, "--processes", "2", "--drain", "--log-json", "--verbose")
+    with working(tmp_path, server.url, QUICK, *options) as command:
+        assert command.wait(30) == 0
+        assert settled(queue)
+        lines = [json.loads(line) for line in command.log().splitlines() if line[0] == "{"]
+        assert {line["message_id"] for line in lines if "message_id" in line} == {
+            f"m{n}" for n in range(20)
+        }
+
+
+def test_schedules_and_rates_and_queues_can_be_asked_for(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    options = ("-q", f"{queue.name}=2", "-q", f"{queue.name}-b=1", "--rate", "1000/1",
+               "--schedules", "tests.worker.jobs:SCHEDULES", "--processes", "2")  # fmt: skip
+    with working(tmp_path, server.url, QUICK, *options) as command:
+        begun(command, 3)
+        ids = [event["id"] for event in command.events("begin")]
+        assert all(each.startswith("beat@") for each in ids)
+        assert len(set(ids)) == len(ids)
+
+
+def test_changed_files_are_reloaded(tmp_path: Path, server: Server, queue: ackq.Queue) -> None:
+    pytest.importorskip("watchfiles")
+    source = tmp_path / "handlers.py"
+    source.write_text("def handle(message): print('first', flush=True)\n")
+    options = ("-q", queue.name, "--reload")
+    with working(tmp_path, server.url, "handlers:handle", *options, cwd=tmp_path) as command:
+        push(queue, 1)
+        wait_until(lambda: "first" in command.log(), "the first version", 40)
+        source.write_text("def handle(message) print('broken')\n")
+        wait_until(lambda: "SyntaxError" in command.log(), "the broken one to be tried", 40)
+        source.write_text("def handle(message): print('second', flush=True)\n")
+        push(queue, 1)
+        wait_until(lambda: "second" in command.log(), "the second version", 40)
+
+
+def test_the_health_of_all_processes_is_one_file(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    file = tmp_path / "healthy"
+    options = ("-q", queue.name, "--processes", "2", "--health-file", str(file),
+               "--stalled-after", "3")  # fmt: skip
+    with working(tmp_path, server.url, QUICK, *options) as command:
+        push(queue, 1)
+        begun(command, 1)
+        wait_until(file.exists, "green")
+        frozen = wait_until(lambda: len(command.children()) == 2 and command.children(), "both")
+        assert isinstance(frozen, list)
+        frozen[0].suspend()
+        try:
+            wait_until(lambda: not file.exists(), "red", 20)
+        finally:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                frozen[0].resume()
+        wait_until(file.exists, "green again", 20)
+
+
+def test_no_password_is_shown(tmp_path: Path, free_port: int) -> None:
+    url = f"redis://user:hunter2@127.0.0.1:{free_port}/0"
+    with working(tmp_path, url, QUICK, "--processes", "2") as command:
+        children: Any = wait_until(lambda: len(command.children()) == 2 and command.children(), "2")
+        for child in children:
+            assert not any("hunter2" in part for part in child.cmdline())
+        wait_until(lambda: "take failed" in command.log(), "the first failure", 30)
+    assert "hunter2" not in command.log()

@@ -1,0 +1,19 @@
+"""A worker on every server: cluster, Sentinel, TLS and all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ackq.worker import RateLimit, Schedule
+from tests.waiting import wait_until
+
+from .conftest import settled
+
+
+def test_a_worker_works(make_queue: Any, work: Any, handler: Any) -> None:
+    queue = make_queue()
+    queue.push_many([{"id": f"m{n}"} for n in range(50)])
+    work(queue, handler, rate_limit=RateLimit(100_000), schedules=[Schedule("s", {}, every=0.1)])
+    wait_until(lambda: {f"m{n}" for n in range(50)} <= set(handler.seen), "all")
+    wait_until(lambda: any(each.startswith("s@") for each in handler.seen), "a tick")
+    wait_until(lambda: settled(queue), "every ack")

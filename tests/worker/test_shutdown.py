@@ -1,0 +1,191 @@
+"""How a worker ends, and what it outlives."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+import ackq
+from ackq.errors import ConfigurationError
+from ackq.worker import AsyncWorker, Worker
+from tests.servers import private_server
+from tests.waiting import wait_until
+
+from .conftest import settled, until
+from .test_handling import push
+
+
+def test_a_stop_while_idle_ends_soon(queue_of: Any, work: Any, handler: Any) -> None:
+    made = work(queue_of(), handler)
+    time.sleep(0.2)  # in the middle of a wait
+    stopped = time.monotonic()
+    made.stop()
+    made.join()
+    assert time.monotonic() - stopped < 2
+
+
+def test_a_stop_lets_what_runs_end_and_gives_back_the_rest(
+    queue_of: Any, work: Any, handler: Any
+) -> None:
+    queue = queue_of()
+    push(queue, 400)
+    go_on = threading.Event()
+
+    def behave(message: Any) -> Any:
+        return until(go_on) if len(handler.seen) > 100 else None
+
+    handler.behave = behave
+    made = work(queue, handler, concurrency=2)
+    wait_until(lambda: len(handler.running) == 2, "both slots to hang")
+    begun = len(handler.seen)
+    made.stop()
+    # No wait for a timeout, and no count.
+    wait_until(lambda: queue.stats().ready == 400 - begun, "what had not begun")
+    assert made.running
+    go_on.set()
+    made.join()
+    assert len(handler.seen) == begun
+    assert queue.stats().in_flight == 0
+    assert {message.receive_count for message in queue.pop_many(400)} == {1}
+
+
+@pytest.mark.parametrize("how", ["grace", "second stop"])
+def test_what_does_not_end_in_time_is_given_back(
+    queue_of: Any, work: Any, handler: Any, how: str
+) -> None:
+    queue = queue_of()
+    push(queue, 2)
+    go_on = threading.Event()
+    flags: list[bool] = []
+
+    async def hang(message: ackq.Message) -> None:
+        try:
+            await until(go_on)
+        finally:
+            flags.append(message.lease_lost)
+
+    handler.behave = hang
+    made = work(queue, handler, grace=0.3 if how == "grace" else 60)
+    handler.wait_for(2)
+    made.stop()
+    if how == "second stop":
+        made.stop()
+    made.join()
+    assert queue.stats().ready == 2
+    assert [message.receive_count for message in queue.pop_many(2)] == [1, 1]
+    go_on.set()
+    wait_until(lambda: len(flags) == 2, "the handlers to notice")
+
+
+def test_a_worker_runs_once(queue_of: Any, work: Any, handler: Any) -> None:
+    made = work(queue_of(), handler, start=False)
+    made.drain()
+    with pytest.raises(ConfigurationError, match="runs once"):
+        made.drain()
+
+
+def test_signals_are_heard_and_put_back(
+    queue_of: Any, flavour: str, embedded_client: redis.Redis
+) -> None:
+    queue = queue_of()
+    settings = embedded_client.connection_pool.connection_kwargs
+    push(queue, 1)
+    before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
+
+    def handle(message: ackq.Message) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+    if flavour == "sync":
+        Worker(queue, handle, concurrency=1).run()
+    else:
+
+        async def main() -> None:
+            client = redis.asyncio.Redis(host=settings["host"], port=settings["port"])
+            async with client, ackq.AsyncQueue(client, queue.name) as own:
+                await AsyncWorker(own, handle, concurrency=1).run()
+
+        asyncio.run(main())
+    assert (signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)) == before
+    assert settled(queue)
+
+
+def test_a_server_that_cannot_hold_queues_ends_the_worker(
+    tmp_path: Path, work: Any, portal: Any, flavour: str
+) -> None:
+    with private_server(tmp_path, maxmemory="50mb", maxmemory_policy="allkeys-lru") as server:
+        kind: Any = ackq.Queue if flavour == "sync" else ackq.AsyncQueue
+        made = work(portal.call(kind.from_url, server.url, "jobs"), print, start=False)
+        with pytest.raises(ackq.EvictionPolicyError):
+            made.drain()
+
+
+@pytest.fixture
+def outage(tmp_path: Path, flavour: str, portal: Any) -> Any:
+    """A server of the test's own, and a queue on it."""
+    executable = shutil.which("redis-server")
+    with private_server(tmp_path, Path(executable) if executable else None) as server:
+        queue = ackq.Queue.from_url(server.url, "jobs")
+        if flavour == "sync":
+            worked: Any = queue
+        else:
+            worked = portal.call(ackq.AsyncQueue.from_url, server.url, "jobs")
+        yield server, queue, worked
+        queue.close()
+        if flavour == "async":
+            portal.call(worked.aclose)
+
+
+def test_a_restart_of_redis_needs_no_restart_of_the_worker(
+    outage: Any, work: Any, handler: Any
+) -> None:
+    server, queue, worked = outage
+    push(queue, 300)
+    handler.behave = lambda message: asyncio.sleep(0.005)
+    work(worked, handler, concurrency=2)
+    handler.wait_for(30)
+    server.kill()
+    time.sleep(0.3)  # long enough that every thread or task has noticed
+    server.start()
+    wait_until(lambda: settled(queue), "the rest", 40)
+    push(queue, 5, "after")
+    wait_until(lambda: settled(queue), "what came afterwards", 40)
+    ids = {f"m{n}" for n in range(300)} | {f"after{n}" for n in range(5)}
+    assert set(handler.seen) == ids
+
+
+def test_forgotten_scripts_are_sent_again(outage: Any, work: Any, handler: Any) -> None:
+    server, queue, worked = outage
+    push(queue, 200)
+    handler.behave = lambda message: asyncio.sleep(0.005)
+    work(worked, handler, concurrency=2)
+    with redis.Redis.from_url(server.url) as client:
+        for count in range(20, 200, 20):
+            handler.wait_for(count)
+            client.script_flush()
+    wait_until(lambda: settled(queue), "the rest")
+    assert len(handler.seen) == 200
+
+
+def test_a_primary_that_became_a_replica_is_waited_for(
+    outage: Any, work: Any, handler: Any, free_port: int
+) -> None:
+    server, queue, worked = outage
+    push(queue, 100)
+    handler.behave = lambda message: asyncio.sleep(0.005)
+    made = work(worked, handler, concurrency=2)
+    handler.wait_for(20)
+    with redis.Redis.from_url(server.url) as client:
+        client.replicaof("127.0.0.1", str(free_port))  # nobody is there: it keeps its data
+        time.sleep(0.5)  # long enough that everybody was refused
+        assert made.running
+        client.replicaof("NO", "ONE")
+    wait_until(lambda: settled(queue), "the rest", 40)
+    assert set(handler.seen) == {f"m{n}" for n in range(100)}
