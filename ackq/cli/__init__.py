@@ -21,11 +21,16 @@ COMMANDS = {
     "push": "Push JSON objects.",
     "pop": "Take messages, each under a lease.",
     "ack": "Settle messages that pop took.",
+    "nack": "Give messages back that pop took.",
+    "extend": "Keep messages for longer that pop took.",
     "work": "Hand messages to a function of yours, all day.",
     "stats": "Count the messages by where they are.",
     "peek": "Look at messages without taking them.",
-    "dead": "Read the dead letters.",
+    "dead": "Read dead letters, redrive or drop them.",
+    "pause": "Let no consumer take anything.",
+    "resume": "Let consumers take again.",
     "audit": "Check every record of a queue.",
+    "purge": "Delete every message of a queue.",
 }
 
 #: Exit codes. They are part of the interface: scripts branch on them.

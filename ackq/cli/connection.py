@@ -26,6 +26,7 @@ url_option = click.option(
     envvar="ACKQ_REDIS_URL",
     help="Redis, such as redis://host:6379/0, rediss://..., unix:///path.  [env: ACKQ_REDIS_URL]",
 )
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -34,9 +35,31 @@ def on_queue(command: F) -> F:
     return queue_argument(url_option(command))
 
 
+def examples(*commands: str) -> str:
+    """Return the end of a command's help: commands that run as they are.
+
+    A test runs them one after the other, on a queue ``jobs`` that has a little of everything.
+    """
+    return "\n".join(["\b", "Examples:", *(f"  {each}" for each in commands)])
+
+
 def open_queue(url: str | None, name: str, **settings: Any) -> Queue:
     """Return the queue, on the embedded server without a URL. Use it as a context manager."""
     return Queue.from_url(url, name, max_body_bytes=MAX_BODY_BYTES, **settings)
+
+
+def ask(question: str, yes: bool) -> None:
+    """Go on only if the user agrees, or agreed before with --yes.
+
+    Raises:
+        click.UsageError: nobody is there to be asked.
+        click.Abort: the answer was no.
+    """
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise click.UsageError("nobody is there to ask; --yes does it without asking")
+    click.confirm(question, abort=True, err=True)
 
 
 def seconds(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:

@@ -1,33 +1,58 @@
-"""``ackq dead``."""
+"""``ackq dead``: a group, since each of its commands is of no use without the others."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
+from ackq.cli import NOTHING
 from ackq.cli.connection import (
+    ask,
     body_fields,
+    examples,
     json_option,
     local_time,
     on_queue,
     open_queue,
     print_json,
     print_table,
+    printable,
+    yes_option,
 )
+from ackq.message import DeadLetter
+from ackq.sync.queue import Queue
+
+#: Dead letters that `drop --all` deletes at a time.
+CHUNK = 100
+
+number_option = click.option(
+    "-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]"
+)
+entries_argument = click.argument("entries", nargs=-1, metavar="[ENTRY]...")
+all_option = click.option("--all", "everything", is_flag=True, help="All that are dead now.")
 
 
-@click.command()
+@click.group()
+def dead() -> None:
+    """Read the dead letters of a queue, redrive them or drop them.
+
+    A message is dead when it was delivered as often as the consumers allow, when it is too large
+    for them, or when one of them rejected it. It stays until it is redriven or dropped.
+    """
+
+
+@dead.command("list", epilog=examples("ackq dead list jobs", "ackq dead list jobs -n 100 --json"))
 @on_queue
-@click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
+@number_option
 @json_option
-def dead(queue: str, url: str | None, number: int, as_json: bool) -> None:
-    """Read the dead letters of QUEUE, oldest first. They stay."""
+def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
+    """List the dead letters of QUEUE, oldest first."""
     with open_queue(url, queue) as opened:
         letters = opened.dead_letters(number)
     if as_json:
         for each in letters:
-            print_json({"entry": each.entry, "id": each.id, "reason": each.reason,
-                        "receive_count": each.receive_count, "died_at": each.died_at,
-                        **body_fields(each.body)})  # fmt: skip
+            print_json(_fields(each))
         return
     print_table(
         ("entry", "id", "reason", "receives", "died", "body"),
@@ -37,3 +62,98 @@ def dead(queue: str, url: str | None, number: int, as_json: bool) -> None:
             for each in letters
         ],
     )  # fmt: skip
+
+
+@dead.command(epilog=examples("ackq dead show jobs 1795252215312-0"))
+@on_queue
+@click.argument("entries", nargs=-1, required=True, metavar="ENTRY...")
+@json_option
+@click.pass_context
+def show(
+    ctx: click.Context, queue: str, url: str | None, entries: tuple[str, ...], as_json: bool
+) -> None:
+    """Show dead letters of QUEUE in full. Exit code 1 if there is none of these."""
+    with open_queue(url, queue) as opened:
+        letters = opened.dead_letters(entries=entries)
+    for each in letters:
+        if as_json:
+            print_json(_fields(each))
+        else:
+            _show(each)
+    if not letters:
+        ctx.exit(NOTHING)
+
+
+@dead.command(
+    epilog=examples(
+        "ackq dead redrive jobs 1795252215312-0", "ackq dead redrive jobs -n 100",
+        "ackq dead redrive jobs --all",
+    )
+)  # fmt: skip
+@on_queue
+@entries_argument
+@click.option("-n", "--number", type=click.IntRange(0), help="So many, the oldest first.")
+@all_option
+def redrive(
+    queue: str, url: str | None, entries: tuple[str, ...], number: int | None, everything: bool
+) -> None:
+    """Make dead letters of QUEUE ready again, their receive counts at zero.
+
+    Prints how many. A letter without a body stays where it is.
+    """
+    if bool(entries) + (number is not None) + everything != 1:
+        raise click.UsageError("give ENTRIES, --number or --all")
+    with open_queue(url, queue) as opened:
+        click.echo(opened.redrive(number, entries=entries))
+
+
+@dead.command(
+    epilog=examples("ackq dead drop jobs 1795252215312-0", "ackq dead drop jobs --all --yes")
+)
+@on_queue
+@entries_argument
+@all_option
+@yes_option
+def drop(
+    queue: str, url: str | None, entries: tuple[str, ...], everything: bool, yes: bool
+) -> None:
+    """Delete dead letters of QUEUE. They are lost. With --all it asks first.
+
+    Prints how many.
+    """
+    if bool(entries) + everything != 1:
+        raise click.UsageError("give ENTRIES or --all")
+    with open_queue(url, queue) as opened:
+        if everything:
+            count = opened.stats().dead
+            ask(f"Delete {count:,} dead letters of {queue}?", yes)
+            click.echo(_drop_oldest(opened, count))
+        else:
+            click.echo(opened.drop_dead_letters(*entries))
+
+
+def _drop_oldest(queue: Queue, count: int) -> int:
+    """Drop ``count`` dead letters, and none that died after they were counted."""
+    dropped = 0
+    while dropped < count:
+        letters = queue.dead_letters(min(CHUNK, count - dropped))
+        if not letters:
+            break
+        dropped += queue.drop_dead_letters(*(each.entry for each in letters))
+    return dropped
+
+
+def _fields(letter: DeadLetter) -> dict[str, Any]:
+    return {"entry": letter.entry, "id": letter.id, "reason": letter.reason,
+            "receive_count": letter.receive_count, "died_at": letter.died_at,
+            **body_fields(letter.body)}  # fmt: skip
+
+
+def _show(letter: DeadLetter) -> None:
+    click.echo(f"entry     {letter.entry}")
+    click.echo(f"id        {printable(letter.id)}")
+    click.echo(f"reason    {printable(letter.reason)}")
+    click.echo(f"receives  {letter.receive_count}")
+    click.echo(f"died      {local_time(letter.died_at)}")
+    click.echo(f"body      {len(letter.body):,} bytes")
+    click.echo(printable(letter.body) + "\n")

@@ -97,23 +97,30 @@ def drain(spec: QueueSpec) -> Steps[int]:
     return moved
 
 
-def dead_letters(spec: QueueSpec, wanted: int) -> Steps[list[DeadLetter]]:
+def dead_letters(spec: QueueSpec, wanted: int, entries: Sequence[str]) -> Steps[list[DeadLetter]]:
     """Read dead letters, oldest first; see `ackq.Queue.dead_letters`."""
     check_integer(wanted, "dead_letters", 0, 2**53)
     letters: list[DeadLetter] = []
+    for entry in entries:
+        letters += yield from _dead_range(spec, entry, entry, 1)
     first = "-"
-    while len(letters) < wanted:
+    while not entries and len(letters) < wanted:
         size = min(DEAD_CHUNK, wanted - len(letters))
-        request = Request((b"XRANGE", spec.keys.dead, first, b"+", b"COUNT", size), resend=True)
-        try:
-            entries = yield request
-        except ResponseError as error:
-            yield from spec.explain(error)
-        letters += [_dead_letter(entry) for entry in entries]
-        if len(entries) < size:
+        page = yield from _dead_range(spec, first, "+", size)
+        letters += page
+        if len(page) < size:
             break
         first = f"({letters[-1].entry}"
     return letters
+
+
+def _dead_range(spec: QueueSpec, first: str, last: str, size: int) -> Steps[list[DeadLetter]]:
+    request = Request((b"XRANGE", spec.keys.dead, first, last, b"COUNT", size), resend=True)
+    try:
+        entries = yield request
+    except ResponseError as error:
+        yield from spec.explain(error)
+    return [_dead_letter(entry) for entry in entries]
 
 
 def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Steps[int]:

@@ -330,9 +330,15 @@ class Queue(Client):
         """End a `pause`; waiting consumers notice within half a second."""
         self._run(inspection.resume(self._spec))
 
-    def dead_letters(self, n: int = 100) -> list[DeadLetter]:
-        """Read up to ``n`` dead letters, oldest first. They stay."""
-        return self._run(inspection.dead_letters(self._spec, n))
+    def dead_letters(self, n: int = 100, *, entries: Iterable[str] = ()) -> list[DeadLetter]:
+        """Read up to ``n`` dead letters, oldest first. They stay.
+
+        Args:
+            n: how many; one round trip per 100.
+            entries: these instead, by `DeadLetter.entry`, as far as they are there; a round trip
+                each.
+        """
+        return self._run(inspection.dead_letters(self._spec, n, tuple(entries)))
 
     def redrive(self, n: int | None = None, *, entries: Iterable[str] = ()) -> int:
         """Make dead letters ready again, their counts at zero, and return how many.

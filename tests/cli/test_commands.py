@@ -130,9 +130,9 @@ def test_stats_peek_and_dead_tell_what_is_where(ackq: Run, name: str, url: str) 
     peeked = json.loads(ackq("peek", name, "--state", "delayed", "--json").output)
     assert peeked["id"] == "later"
     assert "b\t1\t20" in ackq("peek", name, "--state", "in_flight").output
-    dead = json.loads(ackq("dead", name, "--json").output)
+    dead = json.loads(ackq("dead", "list", name, "--json").output)
     assert (dead["id"], dead["body"]) == ("a", '{"id":"a"}')
-    assert "no\\x1b[31mgood" in ackq("dead", name).output
+    assert "no\\x1b[31mgood" in ackq("dead", "list", name).output
 
 
 def test_audit_finds_and_repairs(ackq: Run, name: str, embedded_client: redis.Redis) -> None:
