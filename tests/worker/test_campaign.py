@@ -1,0 +1,172 @@
+"""Worker processes under kills, freezes and restarts of Redis: nothing lost, all explained.
+
+Four processes, handlers of which a twentieth straddle their lease, and a fault about every
+second. ``ACKQ_SOAK=20`` makes it 20,000 messages; 1,000 is what CI does, in some 20 seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import redis
+
+import ackq
+from ackq.embedded import Server
+from tests.servers import private_server
+from tests.waiting import wait_until
+
+from .commands import Command, working
+from .conftest import settled
+from .jobs import seconds_of
+
+LEASE = 1.0
+MESSAGES = int(1000 * float(os.environ.get("ACKQ_SOAK", "1")))
+#: Pushed in a second.
+RATE = 120
+
+
+@dataclass
+class Chaos:
+    """Does harm until it is told to stop, and remembers what and when."""
+
+    server: Server
+    command: Command
+    draw: random.Random
+    #: Processes that were killed, and spans in which one was frozen or the server was away.
+    killed: set[int] = field(default_factory=set)
+    frozen: dict[int, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
+    outages: list[tuple[float, float]] = field(default_factory=list)
+    stopped: threading.Event = field(default_factory=threading.Event)
+    faults: int = 0
+
+    def run(self) -> None:
+        while not self.stopped.wait(self.draw.uniform(0.4, 1.2)):
+            fault = self.draw.choices(
+                [self.kill, self.freeze, self.end, self.restart], [4, 3, 2, 2]
+            )
+            with contextlib.suppress(psutil.NoSuchProcess, IndexError):
+                fault[0]()
+                self.faults += 1
+
+    def victim(self) -> psutil.Process:
+        return self.draw.choice(self.command.children())
+
+    def kill(self) -> None:
+        victim = self.victim()
+        self.killed.add(victim.pid)
+        victim.kill()
+
+    def end(self) -> None:
+        self.victim().send_signal(signal.SIGTERM)
+
+    def freeze(self) -> None:
+        victim, begin = self.victim(), time.monotonic()
+        victim.suspend()
+        time.sleep(LEASE * self.draw.uniform(1.1, 1.8))
+        victim.resume()
+        self.frozen[victim.pid].append((begin, time.monotonic()))
+
+    def restart(self) -> None:
+        begin = time.monotonic()
+        self.server.kill()
+        self.server.start()
+        self.outages.append((begin, time.monotonic()))
+
+    def explains(self, delivery: dict[str, Any], next_at: float) -> bool:
+        """Whether a message may be delivered again after this delivery."""
+        if delivery["pid"] in self.killed:
+            return True
+        spans = [*self.frozen[delivery["pid"]], *self.outages]
+        # What was in hand, or on its way to be settled, when it happened.
+        return any(begin < next_at and end > delivery["at"] - 2 * LEASE for begin, end in spans)
+
+
+def push_all(url: str, name: str, ids: list[str]) -> None:
+    """Push each once, through every outage."""
+    with ackq.Queue.from_url(url, name) as queue:
+        started = time.monotonic()
+        for number, each in enumerate(ids):
+            while True:
+                with contextlib.suppress(redis.RedisError, ackq.AckqError):
+                    queue.push({"id": each, "seconds": seconds_of(each, LEASE)}, dedup=each)
+                    break
+                time.sleep(0.05)
+            time.sleep(max(0.0, started + number / RATE - time.monotonic()))
+
+
+def all_settled(queue: ackq.Queue) -> Callable[[], bool]:
+    def check() -> bool:
+        try:
+            return settled(queue)
+        except (redis.RedisError, ackq.AckqError):
+            return False
+
+    return check
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("handler", ["as_told", "as_told_async"])
+def test_nothing_is_lost_and_every_duplicate_is_explained(tmp_path: Path, handler: str) -> None:
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")
+    executable = shutil.which("redis-server")
+    with private_server(tmp_path / "server", Path(executable) if executable else None) as server:
+        ids = [f"m{number}" for number in range(MESSAGES)]
+        with working(
+            tmp_path, server.url, f"tests.worker.jobs:{handler}", "--processes", "4",
+            "--lease", str(LEASE), "--grace", "4", "--stalled-after", "5",
+        ) as command, ackq.Queue.from_url(server.url, "jobs") as queue:  # fmt: skip
+            wait_until(lambda: len(command.children()) == 4, "four processes", 30)
+            chaos = Chaos(server, command, random.Random(seed))
+            thread = threading.Thread(target=chaos.run)
+            thread.start()
+            try:
+                push_all(server.url, "jobs", ids)
+            finally:
+                chaos.stopped.set()
+                thread.join()
+            wait_until(all_settled(queue), "the rest to be handled", 90)
+            assert command.process.poll() is None
+            assert queue.audit().sound
+            assert queue.stats().dead == 0
+        check(ids, command.events(), chaos)
+
+
+def check(ids: list[str], events: list[dict[str, Any]], chaos: Chaos) -> None:
+    deliveries: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    ended = {(each["id"], each["receipt"]) for each in events if each["event"] == "end"}
+    for event in sorted(events, key=lambda each: float(each["at"])):
+        if event["event"] == "begin":
+            deliveries[event["id"]].append(event)
+    assert set(deliveries) <= set(ids)
+    lost = [each for each in ids if not any(key[0] == each for key in ended)]
+    assert not lost, f"lost: {lost[:10]}"
+    # A stale ack that was accepted would leave the latest delivery unfinished for ever.
+    unfinished = [each for each in ids if (each, deliveries[each][-1]["receipt"]) not in ended]
+    assert not unfinished, f"settled by who did not hold them: {unfinished[:10]}"
+    again = 0
+    unexplained = []
+    for each in ids:
+        for before, after in zip(deliveries[each], deliveries[each][1:], strict=False):
+            again += 1
+            if not chaos.explains(before, after["at"]):
+                unexplained.append((before, after))
+    assert not unexplained, f"{len(unexplained)} of {again}: {unexplained[:3]}"
+    print(
+        f"{len(ids)} messages, {chaos.faults} faults ({len(chaos.killed)} kills,"
+        f" {sum(map(len, chaos.frozen.values()))} freezes, {len(chaos.outages)} server kills):"
+        f" 0 lost, {again} delivered again, all explained"
+    )
