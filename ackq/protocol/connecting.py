@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ackq.errors import ConfigurationError, redact
+from ackq.errors import ConfigurationError
 
 #: Settings that tie a connection to the pool it was made for, or change what a reply looks like.
 _NOT_COPIED = (
@@ -50,11 +50,15 @@ def check_confirm_fits(confirm_timeout: float, socket_timeout: float | None) -> 
 
 def bad_url(url: str, error: Exception) -> ConfigurationError:
     """Return the error for a URL that redis-py refused, without its password."""
-    reason = redact(str(error).replace(url, redact(url)))
-    if "@" in url and "@" in reason:
-        # A password with a reserved character is quoted in parts by the URL parser.
-        reason = "it cannot be read; percent-encode reserved characters in the password"
-    return ConfigurationError(f"Redis URL {redact(url)!r}: {reason}")
+    if "@" not in url and "password" not in url.lower():
+        return ConfigurationError(f"Redis URL {url!r}: {error}")
+    # The parser quotes what it could not read, and that may be a part of the password.
+    scheme, separator, _ = url.partition("://")
+    shown = f"{scheme}{separator}***" if separator else "***"
+    return ConfigurationError(
+        f"Redis URL {shown!r} cannot be read: check its scheme, port and options, and"
+        " percent-encode reserved characters in the password"
+    )
 
 
 def address_of(settings: Mapping[str, Any]) -> str:

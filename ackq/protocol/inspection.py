@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ CHUNK = 1000
 #: Dead letters that one call reads at most; their bodies come along.
 DEAD_CHUNK = 100
 
+_ENTRY = re.compile(r"\d+-\d+")
 State = Literal["ready", "in_flight", "delayed"]
 
 
@@ -128,10 +130,17 @@ def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Step
     keys = (spec.keys.context, spec.keys.receives, spec.keys.delayed, spec.keys.dead)
     redriven = 0
     if entries:
-        for first in range(0, len(entries), CHUNK):
-            chunk = entries[first : first + CHUNK]
-            count, *_ = yield from _call(spec, "redrive", keys, len(chunk), "", *chunk)
+        for entry in entries:
+            if not _ENTRY.fullmatch(entry):
+                raise ConfigurationError(
+                    f"redrive: {entry!r} is no dead letter; pass DeadLetter.entry, such as '17-0'"
+                )
+        at = 0
+        while at < len(entries):
+            chunk = entries[at : at + CHUNK]
+            count, seen, _ = yield from _call(spec, "redrive", keys, len(chunk), "", *chunk)
             redriven += count
+            at += seen  # one call stops at 8 MiB of bodies
         return redriven
     if wanted is None:
         # What dies again meanwhile is appended; stopping at today's length ends the loop.
@@ -174,8 +183,12 @@ def audit(spec: QueueSpec, repair: bool) -> Steps[AuditReport]:
             findings.append(AuditFinding("the key expires", key.decode(), repair))
     if len(rows) == len(keys):
         return AuditReport(checked, tuple(findings))
-    leased, bodies, delayed = rows[-1]
-    walks = ["backup", "delayed", "receives", "extended"]
+    leased, bodies, delayed, listed = rows[-1]
+    walks = ["backup", "delayed", "extended"]
+    # With requeue="back" a count outlives a visit to the list: only where the list is empty can
+    # it be told that a count belongs to nothing.
+    if not listed:
+        walks.append("receives")
     for walk in walks:
         seen, found_here = yield from _walk(spec, walk, repair)
         checked += seen

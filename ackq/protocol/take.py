@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from redis.exceptions import OutOfMemoryError, ResponseError
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
 
 from ackq import scripts
 from ackq.config import microseconds
@@ -83,8 +83,9 @@ def _take(
         yield from spec.explain(error)
     except UnknownOutcome:
         # The acks are fenced, so they can be sent again by themselves; what the lost call may
-        # have leased comes back after its timeout.
-        yield from _ack_marking(spec, settled)
+        # have leased comes back after its timeout. If they fail too, that is the lesser news.
+        with contextlib.suppress(RedisError):
+            yield from _ack_marking(spec, settled)
         raise
     mark_lost(order, reply[1])
     return reply

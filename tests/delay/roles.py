@@ -8,7 +8,7 @@ from pathlib import Path
 
 import redis
 
-from ackq.delay import DelayedMessage, DelayQueue
+from ackq.delay import DelayedMessage, DelayQueue, PartitionedDelayQueue
 from ackq.errors import AckqError
 from tests.faults.roles import Boundaries, Log, MortalConnection
 
@@ -37,10 +37,43 @@ def count_deaths(url: str, log: Path, lease: float) -> None:
             time.sleep(0.02)
 
 
-def _handle(queue: DelayQueue, journal: Log, message: DelayedMessage, lease: float) -> None:
+def _handle(
+    queue: DelayQueue | PartitionedDelayQueue,
+    journal: Log,
+    message: DelayedMessage,
+    lease: float,
+    now: float = 0.0,
+) -> None:
     # With its jitter the lease began a little earlier: the latest that it can have begun.
     until = message.receipt / 1e6
-    journal.write(**{"taken": message.key, "from": until - lease, "until": until})
+    span = {"from": until - lease, "until": until, "ready": message.ready_time, "now": now}
+    journal.write(taken=message.key, **span)
     time.sleep(random.uniform(0, 0.01))
     if queue.delete(message):
         journal.write(deleted=message.key)
+
+
+#: Of `consume_partitions`.
+PARTITIONS = 16
+SESSION = 1.0
+
+
+def consume_partitions(url: str, log: Path, lease: float) -> None:
+    """Consume a share of the partitions for ever, and tell all about it."""
+    journal = Log(log)
+    queue = PartitionedDelayQueue.from_url(
+        url, "t", PARTITIONS, visibility_timeout=lease, session_timeout=SESSION
+    )
+    clock = redis.Redis.from_url(url)
+    owned: tuple[int, ...] = ()
+    while True:
+        try:
+            messages = queue.take(5, timeout=0.05)
+            if queue.assigned != owned:
+                owned = queue.assigned
+                journal.write(owns=owned)
+            for message in messages:
+                seconds, micros = clock.time()
+                _handle(queue, journal, message, lease, now=seconds + micros / 1e6)
+        except (AckqError, redis.RedisError):
+            time.sleep(0.02)

@@ -1,0 +1,35 @@
+"""Fixtures of the coordinator's tests."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from ackq.aio.members import AsyncMembers
+from ackq.sync.members import Members
+from tests.facade import AsSync, Portal
+
+MakeMember = Callable[..., Any]
+
+
+@pytest.fixture
+def make_member(
+    make_client: Callable[[], Any], flavour: str, portal: Portal, name: str
+) -> Iterator[MakeMember]:
+    """``make_member(shares=16, **settings)``: a member of this test's group, closed after it."""
+    with contextlib.ExitStack() as stack:
+
+        def make(shares: int = 16, **settings: Any) -> Any:
+            client = make_client()
+            if flavour == "sync":
+                member: Any = Members(client, name, shares, **settings)
+            else:
+                created = portal.call(lambda: AsyncMembers(client, name, shares, **settings))
+                member = AsSync(portal, created)
+            stack.callback(member.close)
+            return member
+
+        yield make
