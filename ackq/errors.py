@@ -224,9 +224,13 @@ class UnknownOutcome(AckqError, redis.ConnectionError):
         self.stored = stored
 
 
-_CREDENTIALS = re.compile(r"(?P<scheme>\b[a-z+]+://)[^/\s]*@", re.IGNORECASE)
+_CREDENTIALS = re.compile(
+    r"(?P<kept>\b[a-z+]+://)\S*@|(?P<option>\bpassword=)[^&\s'\"]*", re.IGNORECASE
+)
 
 
 def redact(text: str) -> str:
     """Return ``text`` with the credentials of every URL in it replaced by ``***``."""
-    return _CREDENTIALS.sub(r"\g<scheme>***@", text)
+    return _CREDENTIALS.sub(
+        lambda found: f"{found['kept']}***@" if found["kept"] else f"{found['option']}***", text
+    )

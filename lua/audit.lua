@@ -11,11 +11,12 @@
 --
 -- ARGV[1] repair           0|1     1: take away any expiry
 --
--- Returns {{type, expires 0|1}, ... for each of KEYS, {leased, bodies, delayed}}; the type is
--- none where there is no key, and the sizes are absent if one of their keys has a wrong type.
+-- Returns {{type, expires 0|1}, ... for each of KEYS, {leased, bodies, delayed, listed}}; the
+-- type is none where there is no key, and the sizes are absent if a key has a wrong type.
 -- Atomic because the sizes are compared: bodies = leased + delayed.
 -- Cost: O(1).
-local backup, context, delayed = KEYS[2], KEYS[3], KEYS[7]
+local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local delayed = KEYS[7]
 local expected = {'list', 'zset', 'hash', 'list', 'hash', 'hash', 'zset', 'stream'}
 
 if ARGV[1] ~= '0' and ARGV[1] ~= '1' then
@@ -34,6 +35,7 @@ end
 if sound then
   reply[#reply + 1] = {
     redis.call('ZCARD', backup), redis.call('HLEN', context), redis.call('ZCARD', delayed),
+    redis.call('LLEN', ready) + redis.call('LLEN', handoff),
   }
 end
 return reply

@@ -30,9 +30,17 @@ local walks = {
   extended = {'HSCAN', extended, 100},
 }
 local walk = walks[walked]
-if not walk or not tonumber(cursor) then
-  return redis.error_reply('ACKQ_ARGUMENT audit_scan: no such walk, or a bad cursor')
+if not walk or not tonumber(cursor) or (ARGV[3] ~= '0' and ARGV[3] ~= '1') then
+  return redis.error_reply('ACKQ_ARGUMENT audit_scan: no such walk, or a bad cursor or repair')
 end
+
+-- Every type is read before the first write, so that an error means: nothing was mended.
+redis.call('ZCARD', backup)
+redis.call('HLEN', context)
+redis.call('HLEN', receives)
+redis.call('HLEN', extended)
+redis.call('ZCARD', delayed)
+redis.call('XLEN', dead)
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]

@@ -72,7 +72,7 @@ end
 for _, entry in ipairs(returned) do
   local key, delay = entry[1], entry[2]
   if redis.call('ZREM', backup, key) == 1 then
-    local count = tonumber(redis.call('HGET', receives, key) or 1)
+    local count = tonumber(redis.call('HGET', receives, key)) or 1
     local body = redis.call('HGET', context, key)
     reply[1] = reply[1] + 1
     redis.call('HDEL', extended, key)

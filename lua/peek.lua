@@ -21,6 +21,7 @@ local receives, delayed = KEYS[5], KEYS[6]
 local state, offset, wanted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 local BODY_BUDGET = 8388608 -- bytes
+local SLICE = 16 -- bodies read at a time
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -58,7 +59,7 @@ local function look_in_set(zset, place, low, high, absent)
     end
     local key = entries[i]
     add(place, key, redis.call('HGET', context, key) or '',
-      tonumber(redis.call('HGET', receives, key) or absent), entries[i + 1])
+      tonumber(redis.call('HGET', receives, key)) or absent, entries[i + 1])
   end
 end
 
@@ -68,11 +69,18 @@ local function look_in_list(list)
     offset = offset - size
     return
   end
-  for i = offset + 1, math.min(size, offset + wanted) do
-    if bytes >= BODY_BUDGET then
-      return
+  -- In slices: a LINDEX walks the list from its end for each single body.
+  while offset < size and wanted > 0 do
+    local last = -offset - 1
+    local bodies = redis.call('LRANGE', list,
+      string.format('%.0f', last + 1 - math.min(SLICE, wanted)), string.format('%.0f', last))
+    for i = #bodies, 1, -1 do
+      if bytes >= BODY_BUDGET then
+        return
+      end
+      add('list', '', bodies[i], 0, '0')
     end
-    add('list', '', redis.call('LINDEX', list, string.format('%.0f', -i)), 0, '0')
+    offset = offset + #bodies
   end
   offset = 0
 end

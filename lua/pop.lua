@@ -31,8 +31,8 @@ local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(A
 local max_receives, max_body, requeue = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local settled = 7
 
-local SLICE = 16 -- bodies read at a time
 local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
+local SLICE = 16 -- bodies read at a time, fewer where they may be long
 local DECODE_LIMIT = 65536 -- bytes; nothing can stop a script while it decodes
 local DECODE_BUDGET = 1048576 -- bytes decoded in one call
 local BURIAL_BUDGET = 100 -- dead letters written in one call
@@ -163,7 +163,7 @@ local function take_back(zset, absent)
     end
     local key = keys[i]
     local body = redis.call('HGET', context, key)
-    local count = 1 + tonumber(has_receives and redis.call('HGET', receives, key) or absent)
+    local count = 1 + (tonumber(has_receives and redis.call('HGET', receives, key)) or absent)
     if not body then
       redis.call('ZREM', zset, key)
       forget(key)
@@ -233,7 +233,9 @@ end
 
 local function take_ready(list)
   while not full do
-    local bodies = redis.call('LRANGE', list, -math.min(SLICE, wanted - taken), -1)
+    -- Where one body was too large others may be: they are read one by one.
+    local slice = buried > 0 and 1 or math.min(SLICE, math.floor(BODY_BUDGET / max_body))
+    local bodies = redis.call('LRANGE', list, -math.max(1, math.min(slice, wanted - taken)), -1)
     local left = #bodies
     if left == 0 then
       return
@@ -243,17 +245,19 @@ local function take_ready(list)
       if #body > max_body then
         bury('', body, 'too large', 0)
       else
-        local key = natural_key(body)
-        local count = 1 + tonumber(has_receives and key and redis.call('HGET', receives, key) or 0)
+        local key, count = natural_key(body), 1
+        -- A count is that of the message of this id which was here before, unless that one is
+        -- still in flight: then this is another, whose count begins.
+        if has_receives and key and redis.call('HEXISTS', context, key) == 0 then
+          count = 1 + (tonumber(redis.call('HGET', receives, key)) or 0)
+        end
         if must_wait(count) then
           full = true
           break
         end
         local recorded = record(key, body)
-        if recorded ~= key then
-          count = 1
-        elseif count > 1 then
-          recounted[#recounted + 1] = key
+        if count > 1 then
+          recounted[#recounted + 1] = recorded
           recounted[#recounted + 1] = count
         end
         if has_receives then

@@ -20,11 +20,16 @@ local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 if ARGV[1] ~= '0' and ARGV[1] ~= '1' then
   return redis.error_reply('ACKQ_ARGUMENT purge: dead is 0 or 1')
 end
+-- Every type is read first: an error means that nothing was deleted.
+redis.call('HLEN', context)
+redis.call('HLEN', receives)
+redis.call('HLEN', extended)
+local dead_letters = redis.call('XLEN', dead)
 local deleted = redis.call('LLEN', ready) + redis.call('LLEN', handoff)
   + redis.call('ZCARD', backup) + redis.call('ZCARD', delayed)
 redis.call('UNLINK', ready, backup, context, handoff, receives, extended, delayed)
 if ARGV[1] == '1' then
-  deleted = deleted + redis.call('XLEN', dead)
   redis.call('UNLINK', dead)
+  deleted = deleted + dead_letters
 end
 return deleted

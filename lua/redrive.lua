@@ -9,7 +9,8 @@
 -- ARGV[2] after            stream id to begin after; empty: the oldest dead letter
 -- ARGV[3] entries          stream ids of the dead letters to redrive; absent: all, from after
 --
--- Returns {redriven, looked at, stream id of the last}. What has no body to redrive stays.
+-- Returns {redriven, looked at, stream id of the last}, where an entry that is not there counts
+-- as looked at; what was not looked at is for the next call. What has no body to redrive stays.
 -- Atomic because a message must never be dead and ready at once, nor neither.
 -- Cost: O(wanted log delayed), at most 8 MiB of bodies and one message over.
 local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -23,6 +24,12 @@ end
 
 if outside(wanted, 1, 1000) or not after or #ARGV > 1002 then
   return redis.error_reply('ACKQ_ARGUMENT redrive: wanted is 1..1000, and so are the entries')
+end
+
+for i = 3, #ARGV do
+  if not string.match(ARGV[i], '^%d+%-%d+$') then
+    return redis.error_reply('ACKQ_ARGUMENT redrive: an entry is a stream id, such as 17-0')
+  end
 end
 
 redis.call('HLEN', context)
@@ -39,7 +46,7 @@ local function redrive(entry)
   end
   looked = looked + 1
   bytes = bytes + #(fields.body or '')
-  if not fields.body or fields.reason == 'body missing' then
+  if not fields.body or (fields.body == '' and fields.reason == 'body missing') then
     return
   end
   local key = fields.key or ''
@@ -59,9 +66,14 @@ end
 
 if #ARGV > 2 then
   for i = 3, #ARGV do
+    if bytes >= BODY_BUDGET then
+      break
+    end
     local entry = redis.call('XRANGE', dead, ARGV[i], ARGV[i])[1]
-    if entry and bytes < BODY_BUDGET then
+    if entry then
       redrive(entry)
+    else
+      looked = looked + 1
     end
   end
 else

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,8 @@ class Connections:
 
     def __init__(self, make: Callable[[], AbstractConnection]) -> None:
         self._make = make
+        #: Seconds to wait for a reply; None: for ever.
+        self.socket_timeout: float | None = make().socket_timeout
         self._idle: deque[AbstractConnection] = deque()
 
     @classmethod
@@ -39,7 +42,7 @@ class Connections:
             connection = self._idle.pop()
         except IndexError:
             connection = self._make()
-            await connection.connect()
+            await self._connect(connection)
             return connection
         # redis-py 8 renamed the method.
         can_read = getattr(connection, "can_read", None) or connection.can_read_destructive
@@ -49,8 +52,23 @@ class Connections:
             stale = True
         if stale:
             await connection.disconnect(nowait=True)
-            await connection.connect()
+            await self._connect(connection)
         return connection
+
+    async def _connect(self, connection: AbstractConnection) -> None:
+        # redis-py sends inside asyncio.wait_for, which before Python 3.12 swallows a cancellation
+        # that comes at the wrong moment: here it is noticed, and later the driver keeps the time.
+        task = asyncio.current_task()
+        cancelled_before = task.cancelling() if task else 0
+        connection.socket_timeout = self.socket_timeout
+        try:
+            await connection.connect()
+            if task and task.cancelling() > cancelled_before:
+                raise asyncio.CancelledError
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
+        connection.socket_timeout = None
 
     def release(self, connection: AbstractConnection) -> None:
         """Give a connection back; a disconnected one connects again at its next use."""
@@ -67,9 +85,8 @@ class SingleRoute:
 
     def __init__(self, client: redis.asyncio.Redis) -> None:
         self._connections = Connections.like(client)
-        settings = client.connection_pool.connection_kwargs
-        self.address = address_of(settings)
-        self.socket_timeout: float | None = settings.get("socket_timeout", 5.0)
+        self.address = address_of(client.connection_pool.connection_kwargs)
+        self.socket_timeout = self._connections.socket_timeout
 
     async def connections(self, error: Exception | None) -> Connections:
         """Return where the next attempt goes, after ``error`` ended the last one."""

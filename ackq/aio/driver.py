@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Any, TypeVar
 
+import redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
@@ -57,7 +58,7 @@ class Driver:
                 try:
                     await self.route.prepare(connection, error)
                     sent = True
-                    return await _exchange(connection, request)
+                    return await self._exchange(connection, request)
                 except ResponseError:
                     raise
                 except BaseException:
@@ -72,6 +73,14 @@ class Driver:
             attempt += 1
             if pause:
                 await asyncio.sleep(pause)
+
+    async def _exchange(self, connection: AbstractConnection, request: Request) -> Any:
+        timeout = self.route.socket_timeout
+        try:
+            async with asyncio.timeout(timeout):
+                return await _exchange(connection, request)
+        except TimeoutError as error:
+            raise redis.TimeoutError(f"no reply within {timeout:g} s") from error
 
 
 async def _exchange(connection: AbstractConnection, request: Request) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 import redis
 from redis.cluster import ClusterNode, RedisCluster
-from redis.connection import ConnectionInterface
+from redis.connection import AbstractConnection
 from redis.exceptions import AskError, MovedError, ReadOnlyError
 
 from ackq.protocol.connecting import address_of, connection_settings
@@ -22,9 +22,11 @@ class Connections:
     blocks needs a connection of its own), and the same check for a dead peer before each use.
     """
 
-    def __init__(self, make: Callable[[], ConnectionInterface]) -> None:
+    def __init__(self, make: Callable[[], AbstractConnection]) -> None:
         self._make = make
-        self._idle: deque[ConnectionInterface] = deque()
+        #: Seconds that a connection waits for a reply; None: for ever.
+        self.socket_timeout: float | None = make().socket_timeout
+        self._idle: deque[AbstractConnection] = deque()
         self._pid = os.getpid()
 
     @classmethod
@@ -34,7 +36,7 @@ class Connections:
         settings = connection_settings(pool.connection_kwargs)
         return cls(lambda: pool.connection_class(**settings))
 
-    def acquire(self) -> ConnectionInterface:
+    def acquire(self) -> AbstractConnection:
         """Return a connected connection that nobody else uses and that has nothing to read."""
         if self._pid != os.getpid():
             self._idle, self._pid = deque(), os.getpid()
@@ -53,7 +55,7 @@ class Connections:
             connection.connect()
         return connection
 
-    def release(self, connection: ConnectionInterface) -> None:
+    def release(self, connection: AbstractConnection) -> None:
         """Give a connection back; a disconnected one connects again at its next use."""
         self._idle.append(connection)
 
@@ -68,9 +70,8 @@ class SingleRoute:
 
     def __init__(self, client: redis.Redis) -> None:
         self._connections = Connections.like(client)
-        settings = client.connection_pool.connection_kwargs
-        self.address = address_of(settings)
-        self.socket_timeout: float | None = settings.get("socket_timeout", 5.0)
+        self.address = address_of(client.connection_pool.connection_kwargs)
+        self.socket_timeout = self._connections.socket_timeout
 
     def connections(self, error: Exception | None) -> Connections:
         """Return where the next attempt goes, after ``error`` ended the last one."""
@@ -79,7 +80,7 @@ class SingleRoute:
             self._connections.close()
         return self._connections
 
-    def prepare(self, connection: ConnectionInterface, error: Exception | None) -> None:
+    def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
         """Nothing to announce."""
 
     def close(self) -> None:
@@ -109,7 +110,7 @@ class ClusterRoute:
             self._client.nodes_manager.initialize()
         return self._of(self._client.get_node_from_key(self._key))
 
-    def prepare(self, connection: ConnectionInterface, error: Exception | None) -> None:
+    def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
         """Announce a visit that a slot in migration asked for."""
         if isinstance(error, AskError) and not isinstance(error, MovedError):
             connection.send_packed_command(connection.pack_command("ASKING"))

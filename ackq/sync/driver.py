@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, TypeVar
 
-from redis.connection import ConnectionInterface
+from redis.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
 from ackq.protocol.errors import pause_before_resend, unwrapped
@@ -73,7 +73,7 @@ class Driver:
                 time.sleep(pause)
 
 
-def _exchange(connection: ConnectionInterface, request: Request) -> Any:
+def _exchange(connection: AbstractConnection, request: Request) -> Any:
     packed = [pack(request.command())]
     confirmation = request.confirmation()
     if confirmation is None:

@@ -116,6 +116,27 @@ def test_an_audit_finds_and_mends_what_does_not_belong(
     assert control.ttl(f"{name}CONTEXT") == -1
 
 
+def test_the_count_of_a_message_that_went_to_the_back_is_sound(make_queue: Any) -> None:
+    queue = make_queue(requeue="back")
+    queue.push({"id": "a"})
+    queue.nack(queue.pop())
+    assert queue.audit(repair=True).findings == ()
+    assert queue.pop().receive_count == 2
+
+
+def test_many_large_dead_letters_are_all_redriven(make_queue: Any) -> None:
+    queue = make_queue()
+    queue.push_many(b"x" * 1_000_000 for _ in range(20))
+    while message := queue.pop():
+        queue.reject(message)
+    letters = queue.dead_letters()
+    assert queue.redrive(entries=[each.entry for each in letters[:15]] + ["1-1"]) == 15
+    assert queue.redrive() == 5
+    assert queue.stats().ready == 20
+    with pytest.raises(ackq.ConfigurationError, match="no dead letter"):
+        queue.redrive(entries=["one"])
+
+
 def test_a_key_of_another_type_is_named_and_nothing_changes(
     make_queue: Any, target: Target, name: str
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -99,10 +98,6 @@ def test_an_operation_can_be_cancelled_at_every_await(
     assert portal.call(body) >= 3
 
 
-@pytest.mark.xfail(
-    sys.version_info < (3, 12), strict=True, reason="redis-py sends within asyncio.wait_for,"
-    " which in Python 3.11 swallows a cancellation that comes when the sending is done"
-)  # fmt: skip
 def test_a_cancellation_is_never_swallowed(
     proxy: Proxy, client: redis.Redis, portal: Portal
 ) -> None:

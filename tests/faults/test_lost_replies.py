@@ -260,9 +260,6 @@ def test_an_ack_whose_replies_are_all_lost_says_so(
     assert direct.stats().in_flight == 0
 
 
-@pytest.mark.xfail(
-    strict=True, raises=redis.ConnectionError, reason="the failed ack hides the unknown outcome"
-)
 def test_a_lost_pop_stays_unknown_when_its_acks_fail_too(
     proxy: Proxy, direct: ackq.Queue, queue: Any
 ) -> None:

@@ -142,14 +142,15 @@ class Model:
                 if len(body) > self.max_body:
                     self.dead.append(Dead(b"", source.pop(), "too large", 0))
                     continue
-                key = natural[body]
-                count = 1 + (self.counts.get(key, 0) if key is not None else 0)
+                key, count = natural[body], 1
+                if key is None or key in self.leased or self._is_context(key, taken):
+                    key = None
+                else:
+                    count += self.counts.get(key, 0)
                 if self._is_last(count) and taken:
                     return taken
                 source.pop()
-                if key is None or key in self.leased or self._is_context(key, taken):
-                    key, count = None, 1
-                elif count > 1:
+                if key is not None and count > 1:
                     self.counts[key] = count
                 taken.append(Taken(key, body, count, 1))
                 if self._is_last(count):

@@ -84,7 +84,6 @@ def test_every_sequence_of_operations_agrees_with_the_model(
     )
 
 
-@pytest.mark.xfail(strict=True, reason="the audit takes the count of a requeued message for stale")
 def test_the_audit_accepts_the_count_of_a_message_that_is_back_on_the_list(
     embedded_client: redis.Redis, make_named_queue: Callable[..., Any], token: str
 ) -> None:

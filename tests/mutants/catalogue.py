@@ -224,8 +224,8 @@ POP = (
     Mutant(
         "pop",
         "a receive does not count",
-        "local count = 1 + tonumber(has_receives and redis.call('HGET', receives, key) or absent)",
-        "local count = tonumber(has_receives and redis.call('HGET', receives, key) or absent)",
+        "local count = 1 + (tonumber(has_receives and redis.call('HGET', receives, key))",
+        "local count = (tonumber(has_receives and redis.call('HGET', receives, key))",
         "test_pop.test_a_message_is_dead_exactly_at_the_maximum",
     ),
     Mutant(

@@ -50,12 +50,12 @@ def test_the_audit_tells_types_expiries_and_sizes(space: Space) -> None:
     sound = in_order(space)
     types = [slot.type.encode() for slot in parse(read(sound.directory, "audit")).keys]
     before = sound.dump()
-    assert sound.call("audit", 0) == [*([kind, 0] for kind in types), [3, 5, 2]]
+    assert sound.call("audit", 0) == [*([kind, 0] for kind in types), [3, 5, 2, 2]]
     assert sound.dump() == before
 
 
 def test_an_empty_queue_is_sound(space: Space) -> None:
-    assert space.call("audit", 1) == [*[[b"none", 0]] * 8, [0, 0, 0]]
+    assert space.call("audit", 1) == [*[[b"none", 0]] * 8, [0, 0, 0, 0]]
     assert space.dump() == {}
 
 
@@ -186,10 +186,3 @@ def test_counts_and_extensions_of_nothing_are_deleted(space: Space) -> None:
     ]
     problems(space, repair=1)
     assert space.dump() == before
-
-
-@pytest.mark.xfail(strict=True, reason="an audit takes the counts of requeue='back' for stale")
-def test_the_count_of_a_message_that_went_to_the_back_is_no_problem(space: Space) -> None:
-    space.lease("a")
-    space.nack((FUTURE, -1, "a"))
-    assert problems(space) == []

@@ -201,7 +201,7 @@ def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
         "purge": [0],
         "redrive": [[1, 1, b"1-1"]],
         "drain": [0],
-        "audit": [[*[[b"none", 0]] * 8, [1, 0, 0]]],
+        "audit": [[*[[b"none", 0]] * 8, [1, 0, 0, 0]]],
         "audit_scan": [[b"0", 0]] * 5,
     }
     calls: dict[str, Request] = {}

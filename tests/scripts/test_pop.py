@@ -659,7 +659,6 @@ def test_a_paused_queue_takes_nothing_but_settles(space: Space) -> None:
 # Records that somebody else damaged.
 
 
-@pytest.mark.xfail(strict=True, reason="a count that is no number stops every pop")
 @pytest.mark.parametrize("place", ["BACKUP", "DELAYED", "list"])
 def test_a_count_that_is_no_number_does_not_wedge_the_queue(space: Space, place: str) -> None:
     if place == "list":

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from _pytest.mark import ParameterSet
 from redis.exceptions import ResponseError
 
 from ackq import scripts
@@ -21,31 +20,10 @@ CASES = [
     if slot.suffix != "PAUSED"
 ]
 
-OPEN_BUGS = {
-    "purge": {"CONTEXT", "RECEIVES", "EXTENDED", "DEAD"},
-    "drain": {"DELAYED"},
-    "audit_scan-backup": {"EXTENDED"},
-    "audit_scan-delayed": {"DEAD", "RECEIVES", "EXTENDED"},
-}
 
-
-def has_open_bug(call: Call, slot: Slot) -> bool:
-    if (call, slot.suffix) == (Call("purge", (0,)), "DEAD"):
-        return False
-    return slot.suffix in OPEN_BUGS.get(str(call), ())
-
-
-def case(call: Call, slot: Slot) -> ParameterSet:
-    marks = [pytest.mark.xfail(strict=True, reason="the type is not read before the first write")]
-    return pytest.param(
-        call,
-        slot,
-        id=f"{call}-{slot.suffix or 'list'}",
-        marks=marks if has_open_bug(call, slot) else (),
-    )
-
-
-@pytest.mark.parametrize(("call", "slot"), [case(call, slot) for call, slot in CASES])
+@pytest.mark.parametrize(
+    ("call", "slot"), CASES, ids=[f"{call}-{slot.suffix or 'list'}" for call, slot in CASES]
+)
 def test_a_key_of_another_type_is_an_error_before_anything_is_changed(
     space: Space, call: Call, slot: Slot
 ) -> None:
