@@ -75,7 +75,7 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
             return 0.0
         raise error
     pause: float = FIRST_PAUSE * 2**attempt
-    if isinstance(error, PASSING):
+    if isinstance(error, PASSING) or str(error).startswith("BUSY "):
         if attempt + 1 < ATTEMPTS:
             return pause
         raise error
