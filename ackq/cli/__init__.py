@@ -31,6 +31,7 @@ COMMANDS = {
     "resume": "Let consumers take again.",
     "audit": "Check every record of a queue.",
     "purge": "Delete every message of a queue.",
+    "acl": "Print least-privilege rules for the users of a queue.",
 }
 
 #: Exit codes. They are part of the interface: scripts branch on them.

@@ -1,0 +1,1 @@
+"""Each role under its own rules."""

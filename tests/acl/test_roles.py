@@ -1,0 +1,187 @@
+"""A role can do what it is for, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+import redis
+from redis.exceptions import NoPermissionError
+
+from ackq import Queue
+from ackq.errors import ConfigurationError, NotConfirmed
+from ackq.keys import QueueKeys
+from ackq.message import Message
+from ackq.protocol.acl import ROLES, SCRATCH, rules
+from tests.acl.conftest import AsRole, stock
+
+Operation = Callable[[Queue], object]
+
+
+def _take(queue: Queue) -> Message:
+    message = queue.pop()
+    assert message is not None
+    return message
+
+
+def _wait(queue: Queue) -> None:
+    """Wait for a push to a queue that has nothing: the script says so, then BLMOVE."""
+    while message := queue.pop():
+        queue.ack(message)
+    assert queue.pop(timeout=0.05) is None
+
+
+def _pause(queue: Queue) -> None:
+    queue.pause()
+    queue.resume()
+
+
+#: What can be done to a queue.
+OPERATIONS: dict[str, Operation] = {
+    "push": lambda queue: queue.push({"id": "new"}),
+    "push later": lambda queue: queue.push({"id": "new"}, delay=60),
+    "push once": lambda queue: queue.push({"id": "new"}, dedup="marker"),
+    "confirm": lambda queue: queue.push({"id": "new"}, confirm=1),
+    "take": _take,
+    "wait": _wait,
+    "ack": lambda queue: queue.ack(_take(queue)),
+    "ack by id": lambda queue: queue.ack_id("a"),
+    "nack": lambda queue: queue.nack(_take(queue), delay=60),
+    "release": lambda queue: queue.release(_take(queue)),
+    "reject": lambda queue: queue.reject(_take(queue)),
+    "extend": lambda queue: queue.extend(_take(queue)),
+    "count": lambda queue: queue.stats(),
+    "peek": lambda queue: queue.peek(),
+    "read the dead": lambda queue: queue.dead_letters(),
+    "redrive": lambda queue: queue.redrive(1),
+    "drop": lambda queue: queue.drop_dead_letters("1-1"),
+    "pause": _pause,
+    "audit": lambda queue: queue.audit(repair=True),
+    "drain": lambda queue: queue.drain(),
+    "purge": lambda queue: queue.purge(dead=True),
+}
+TAKES = {"take", "wait", "ack", "ack by id", "nack", "release", "reject", "extend"}
+LOOKS_AFTER = {"count", "peek", "read the dead", "redrive", "drop", "pause", "audit", "drain",
+               "purge"}  # fmt: skip
+#: Redis grants commands and keys, not pairs of them. So who gives messages back can also store
+#: new ones, and so on: what a role can do besides, with the commands that it needs.
+BESIDES = {
+    "consumer": {"push", "push later", "confirm"},
+    "worker": {"push", "push later", "confirm", "peek", "pause"},
+    "operator": {"push later", "ack by id"},
+}
+#: What each role is for.
+FOR = {
+    "producer": {"push", "confirm"},
+    "scheduler": {"push", "push later", "push once", "confirm"},
+    "consumer": TAKES,
+    "worker": {*TAKES, "count"},
+    "monitor": {"count"},
+    "operator": LOOKS_AFTER,
+    "doctor": set(),
+    "loader": set(),
+}
+
+
+#: How a server says no, by itself and from within a script.
+DENIED = re.compile("no permissions|can't run this command|no longer has permission")
+
+
+def outcome(operation: Operation, queue: Queue) -> str:
+    """Return whether the server let it pass."""
+    try:
+        operation(queue)
+    except NotConfirmed:
+        return "allowed"
+    except redis.ResponseError as error:
+        if isinstance(error, NoPermissionError) or DENIED.search(str(error)):
+            return "denied"
+        raise
+    return "allowed"
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_can_do_what_it_is_for_and_nothing_else(
+    as_role: AsRole, stocked: Queue, role: str
+) -> None:
+    passed = set()
+    with Queue(as_role(role, stocked.name), stocked.name) as queue:
+        for name, operation in OPERATIONS.items():
+            stock(stocked)
+            before = where(stocked)
+            if outcome(operation, queue) == "allowed":
+                passed.add(name)
+            else:
+                assert where(stocked) == before, f"{name} was denied half-way"
+    assert passed == FOR[role] | BESIDES.get(role, set())
+
+
+def where(queue: Queue) -> tuple[int, int, int, int]:
+    now = queue.stats()
+    return now.ready, now.in_flight, now.delayed, now.dead
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_can_do_nothing_to_other_queues(
+    as_role: AsRole, admin: redis.Redis, name: str, role: str
+) -> None:
+    with Queue(admin, f"{name}2") as other:
+        other.push({"id": "a"})
+    client = as_role(role, name)
+    for neighbour in (f"{name}2", f"x{name}"):
+        with Queue(client, neighbour) as queue:
+            assert {outcome(each, queue) for each in OPERATIONS.values()} == {"denied"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_a_role_cannot_go_past_the_scripts(as_role: AsRole, name: str, role: str) -> None:
+    client = as_role(role, name)
+    keys = [key.decode() for key in QueueKeys.of(name).all()]
+    forbidden: list[tuple[str, ...]] = [
+        ("FLUSHALL",), ("FLUSHDB",), ("KEYS", "*"), ("SCAN", "0"), ("CONFIG", "SET", "save", ""),
+        ("ACL", "LIST"), ("ACL", "SETUSER", "me"), ("SCRIPT", "FLUSH"), ("SHUTDOWN",),
+        ("MONITOR",), ("RENAME", keys[0], keys[1]),
+        *(("RESTORE", key, "0", "") for key in keys), *(("EXPIRE", key, "1") for key in keys),
+        *(("RPOP", key) for key in keys), *(("COPY", key, f"{name}z") for key in keys),
+    ]  # fmt: skip
+    for command in forbidden:
+        with pytest.raises(NoPermissionError):
+            client.execute_command(*command)
+
+
+def test_a_producer_cannot_read_what_it_pushed(as_role: AsRole, name: str) -> None:
+    client = as_role("producer", name)
+    client.lpush(name, '{"id":"a"}')
+    for command in (("LRANGE", name, "0", "-1"), ("LINDEX", name, "0"), ("DEL", name),
+                    ("EVAL", "return 1", "0"), ("INFO",)):  # fmt: skip
+        with pytest.raises(NoPermissionError):
+            client.execute_command(*command)
+
+
+def test_without_eval_scripts_run_once_they_are_loaded(
+    as_role: AsRole, stocked: Queue, name: str, admin: redis.Redis
+) -> None:
+    from ackq.scripts import load
+
+    client = as_role("consumer", name, eval=False)
+    with pytest.raises(NoPermissionError):
+        client.eval("return 1", 0)
+    loader = as_role("loader", name)
+    for each in ("pop", "ack"):
+        loader.script_load(load(each).text)
+    with Queue(client, name) as queue:
+        assert queue.ack(_take(queue)) == 1
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_rule_covers_more_keys_than_it_names(name: str, role: str) -> None:
+    patterns = [word[1:] for word in rules(name, role) if word.startswith("~")]
+    starred = {each for each in patterns if "*" in each}
+    assert starred <= {f"{name}DEDUP:*", f"{SCRATCH}*"}
+    assert not any(word in ("allkeys", "allcommands", "nopass") for word in rules(name, role))
+
+
+def test_an_unknown_role_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="a role is one of producer, "):
+        rules("jobs", "king")
