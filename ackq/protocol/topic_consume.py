@@ -113,7 +113,7 @@ class _Reader:
             yield Sleep(stretch)
             return
         try:
-            # The id of the one entry is the newest index, so that no publish is missed between
+            # The id of the last entry is the newest index, so that no publish is missed between
             # the look and the wait.
             woken = yield Request(
                 (b"XREAD", b"COUNT", 1, b"BLOCK", max(1, round(stretch * 1000)), b"STREAMS",

@@ -66,7 +66,6 @@ local newest = tonumber(redis.call('GET', next_index) or 0)
 local first = tonumber(redis.call('GET', first_index) or 1)
 local stored = redis.call('GET', consumer)
 local place = tonumber(stored or 0)
-redis.call('ZCARD', leases)
 local has_ranges = redis.call('ZCARD', ranges) > 0
 if outside(newest, 0, LAST) or outside(first, 1, LAST) or outside(place, 0, LAST) then
   return redis.error_reply('ACKQ_VALUE topic/consume: nextIndex, firstIndex or the place is no'
@@ -77,7 +76,7 @@ if first > newest + 1 then
 end
 
 -- The first write is one that frees, if only nothing: Redis at maxmemory refuses a script whose
--- first write may allocate, and then nobody could read a full server.
+-- first write may allocate, and then nobody could read a full server. It reads the last type.
 redis.call('ZREMRANGEBYRANK', leases, 1, 0)
 
 local function lowest()
@@ -89,10 +88,12 @@ end
 
 -- The ranges must join on to the place. If they do not, somebody who knows only the place has
 -- set it back, or deleted it: then all of them are void.
-local function rejoin()
-  local _, start = lowest()
-  if start and (not stored or start > place + 1) then
+local member, start, stop
+if has_ranges then
+  member, start, stop = lowest()
+  if not stored or start > place + 1 then
     redis.call('DEL', leases, ranges)
+    member = nil
   end
 end
 
@@ -100,10 +101,10 @@ end
 local function settle()
   local refused = {}
   for i = HEAD + 1, #ARGV do
-    local member = ARGV[i]
-    if redis.call('ZREM', leases, member) == 0 and not redis.call('ZSCORE', ranges, member) then
-      local _, stop = bounds(member)
-      if stop > place or not stored then
+    if redis.call('ZREM', leases, ARGV[i]) == 0
+      and not redis.call('ZSCORE', ranges, ARGV[i]) then
+      local last = select(2, bounds(ARGV[i]))
+      if last > place or not stored then
         refused[#refused + 1] = i - HEAD
       end
     end
@@ -115,15 +116,13 @@ end
 -- work of one call is done before that.
 local function advance()
   local before, steps = place, 0
-  local member, start, stop = lowest()
   while member and steps < STEPS and start <= place + 1 do
-    if stop > place then
-      if redis.call('ZSCORE', leases, member) then
-        break
-      end
-      place = stop
+    if stop <= place then
+      redis.call('ZREM', leases, member)
+    elseif redis.call('ZSCORE', leases, member) then
+      break
     end
-    redis.call('ZREM', leases, member)
+    place = math.max(place, stop)
     redis.call('ZREM', ranges, member)
     steps = steps + 1
     member, start, stop = lowest()
@@ -134,13 +133,9 @@ local function advance()
   return steps < STEPS
 end
 
-local refused = {}
-if has_ranges or #ARGV > HEAD then
-  rejoin()
-  refused = settle()
-  if stored and not advance() then
-    return {'again', refused}
-  end
+local refused = settle()
+if stored and not advance() then
+  return {'again', refused}
 end
 if not stored then
   return {'unsubscribed', refused}
@@ -151,33 +146,37 @@ end
 
 -- What comes next: the lowest range whose lease ended, else what nobody was given yet.
 local function next_range()
+  if not member then
+    return place + 1, newest
+  end
   local ended = redis.call('ZRANGEBYSCORE', leases, '-inf', string.format('%.0f', now),
     'LIMIT', 0, EXPIRED)
-  local old, start, stop
+  local old, low, high
   for i = 1, #ended do
     local from, to = bounds(ended[i])
-    if not start or from < start then
-      old, start, stop = ended[i], from, to
+    if not low or from < low then
+      old, low, high = ended[i], from, to
     end
   end
   if old then
-    return math.max(start, place + 1), stop, old
+    return math.max(low, place + 1), high, old
   end
   local highest = redis.call('ZREVRANGE', ranges, 0, 0)[1]
   local _, last = bounds(highest or '')
   return math.max(place, last or 0) + 1, newest
 end
 
-local start, stop, old = next_range()
+local begin, old
+begin, stop, old = next_range()
 stop = math.min(stop, newest)
-if start > stop then
+if begin > stop then
   local soonest = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
   return {'empty', refused, newest, soonest and math.max(1, tonumber(soonest) - now) or -1}
 end
-local from = skipped > 0 and guess + 1 or start
-if (skipped > 0 and skipped ~= start) or from <= guess or from > guess + 1 + #KEYS - HEAD
+local from = skipped > 0 and guess + 1 or begin
+if (skipped > 0 and skipped ~= begin) or from <= guess or from > guess + 1 + #KEYS - HEAD
   or (skipped == 0 and from > guess + #KEYS - HEAD) or guess > stop then
-  return {'moved', refused, newest, start}
+  return {'moved', refused, newest, begin}
 end
 
 -- Reads up to the first message that is gone: a range has no holes but at its start.
@@ -202,7 +201,7 @@ end
 
 local bodies = read()
 if #bodies == 0 and (skipped == 0 or from <= stop) then
-  return {'missing', refused, newest, start, stop, first}
+  return {'missing', refused, newest, begin, stop, first}
 end
 local last = from + #bodies - 1
 
@@ -225,19 +224,22 @@ if old then
 end
 
 local deadline = now + timeout
-if timeout == 0 and start == place + 1 then
+if timeout == 0 and begin == place + 1 then
   place = last
   redis.call('SET', consumer, string.format('%.0f', place))
-  advance()
+  if old then
+    member, start, stop = lowest()
+    advance()
+  end
 else
-  local member = member_of(start, last, token)
-  redis.call('ZADD', ranges, string.format('%.0f', start), member)
+  local given = member_of(begin, last, token)
+  redis.call('ZADD', ranges, string.format('%.0f', begin), given)
   if timeout > 0 then
-    redis.call('ZADD', leases, string.format('%.0f', deadline), member)
+    redis.call('ZADD', leases, string.format('%.0f', deadline), given)
   end
 end
 
-local reply = {'ok', refused, newest, start, last, deadline}
+local reply = {'ok', refused, newest, begin, last, deadline}
 for i = 1, #bodies do
   reply[#reply + 1] = bodies[i]
 end

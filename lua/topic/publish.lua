@@ -2,7 +2,7 @@
 --
 -- KEYS[1] {name}:nextIndex       STRING  the newest index; absent: 0
 -- KEYS[2] {name}:firstIndex      STRING  lower indexes were trimmed by count; absent: 1
--- KEYS[3] {name}:wake            STREAM  one entry, its id the newest index: what readers wait on
+-- KEYS[3] {name}:wake            STREAM  a few entries, the last one's id is the newest index
 -- KEYS[4] {name}:dedup:<marker>  STRING  index of an idempotent publish; else an empty marker
 -- KEYS[5..4+trims] {name}:messages:<index>  STRING  old messages, upwards from oldest
 -- KEYS[5+trims..]  {name}:messages:<index>  STRING  new messages, upwards from guess + 1
@@ -96,8 +96,8 @@ end
 
 -- An id that is not above the last one is refused; then the topic was begun anew.
 local id = newest_text .. '-0'
-if type(redis.pcall('XADD', wake, 'MAXLEN', 1, id, 'n', '')) == 'table' then
+if type(redis.pcall('XADD', wake, 'MAXLEN', '~', 1, id, 'n', '')) == 'table' then
   redis.call('DEL', wake)
-  redis.call('XADD', wake, 'MAXLEN', 1, id, 'n', '')
+  redis.call('XADD', wake, 'MAXLEN', '~', 1, id, 'n', '')
 end
 return {'ok', index, first}

@@ -121,7 +121,11 @@ class TopicMachine(RuleBasedStateMachine):
     )
     def consume(self, consumer: str, wanted: int, mode: str, reader: int, which: list[int]) -> None:
         topic = self.topics[mode][reader % len(self.topics[mode])]
-        done = [pair for pair in self._chosen(which) if pair[0].consumer == consumer]
+        done = [
+            (batch, held)
+            for batch, held in self._chosen(which)
+            if batch.consumer == consumer and batch.receipt
+        ]
         if consumer not in self.groups:
             with pytest.raises(NotSubscribed):
                 topic.consume(consumer, wanted)
