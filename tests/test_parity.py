@@ -13,6 +13,7 @@ import ackq.aio.delay_topic
 import ackq.aio.members
 import ackq.delay
 import ackq.rsmq
+import ackq.sharded
 import ackq.sync.client
 import ackq.sync.delay_topic
 import ackq.sync.members
@@ -28,6 +29,7 @@ PAIRS = [
     (ackq.delay.DelayQueue, ackq.delay.AsyncDelayQueue),
     (ackq.delay.PartitionedDelayQueue, ackq.delay.AsyncPartitionedDelayQueue),
     (ackq.sync.members.Members, ackq.aio.members.AsyncMembers),
+    (ackq.sharded.ShardedQueue, ackq.sharded.AsyncShardedQueue),
 ]
 #: What asyncio calls otherwise.
 RENAMED = {

@@ -22,7 +22,8 @@ class AsyncMembers(Client):
     Guarantee: while the membership does not change, each share has exactly one owner, and the
     numbers of shares of two members differ by one at most. When a member joins, leaves or falls
     silent for ``session_timeout``, the shares are shared out anew, and no more of them move
-    than must. A member that was thought silent joins again under a new session name.
+    than must; all notice within a second. A member that was thought silent joins again under a
+    new session name.
 
     Beats are sent by a task of its own from `join` to `aclose`: a handler that blocks the event
     loop for longer than the session loses it. For the tasks of one event loop.
@@ -54,6 +55,7 @@ class AsyncMembers(Client):
         super().__init__(client, group)
         self._spec = spec
         self._lock = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
         self._renew()
 
     @property
@@ -110,7 +112,7 @@ class AsyncMembers(Client):
     def _renew(self) -> None:
         self._pid = os.getpid()
         self._session = Session()
-        self._task: asyncio.Task[None] | None = None
+        self._task = None
 
     async def _keep_beating(self, session: Session) -> None:
         while True:
@@ -121,4 +123,4 @@ class AsyncMembers(Client):
             except (AckqError, redis.RedisError, OSError) as error:
                 # The next beat may come in time; if not, this member joins anew.
                 _LOG.warning("group %r: a beat failed: %s", self._key, error)
-                session.next_beat = self._spec.session_us / members.BEATS / 1_000_000
+                session.next_beat = self._spec.beat_interval

@@ -24,7 +24,7 @@ def nack(
     spec: DelaySpec, messages: Sequence[DelayedMessage], delay: float | None, charge: bool = True
 ) -> Steps[int]:
     """Nack or release; see `ackq.delay.DelayQueue.nack` and `ackq.delay.DelayQueue.release`."""
-    fixed = 0 if delay == 0 else delay and microseconds(delay, "delay", LONGEST_DELAY / 1e6)
+    fixed = None if delay is None else _delay_us(delay)
 
     def delay_of(message: DelayedMessage) -> int:
         return round(backoff(message.receive_count) * 1_000_000) if fixed is None else fixed
@@ -121,6 +121,10 @@ def _group(
         args += (places.index(place) + 1, *rest, len(members), *raw)
         order += members
     return keys, args, order
+
+
+def _delay_us(delay: float) -> int:
+    return 0 if delay == 0 else microseconds(delay, "delay", LONGEST_DELAY / 1_000_000)
 
 
 def _check_own(spec: DelaySpec, messages: Iterable[DelayedMessage]) -> None:

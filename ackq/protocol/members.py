@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
+from typing import Any
 
 from redis.exceptions import ResponseError
 
@@ -21,6 +22,8 @@ MOST_SHARES = 1024
 MAX_SESSION = 3600.0
 #: Beats in the length of a session, so that two may be lost.
 BEATS = 3
+#: Longest time between two beats in seconds, so that all notice soon who joined or left.
+LONGEST_BEAT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,11 @@ class GroupSpec:
         session = microseconds(session_timeout, "session_timeout", MAX_SESSION)
         return cls(name, GroupKeys.of(name), shares, session)
 
+    @property
+    def beat_interval(self) -> float:
+        """Seconds between two beats, unless another session ends before."""
+        return min(LONGEST_BEAT, self.session_us / BEATS / 1_000_000)
+
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
@@ -88,7 +96,7 @@ class Session:
     incarnation: int = 1
     joined: bool = False
     assignment: Assignment | None = None
-    #: Seconds until the next beat: a third of the session, or when another one ends.
+    #: Seconds until the next beat: the interval, or less if another session ends before.
     next_beat: float = 0.0
 
     @property
@@ -127,8 +135,9 @@ def beat(spec: GroupSpec, session: Session) -> Steps[Assignment]:
             )
         session.joined = True
         _, generation, assigned, wait = reply[:4]
-        interval = spec.session_us / BEATS
-        session.next_beat = (min(interval, wait) if wait >= 0 else interval) / 1_000_000
+        session.next_beat = spec.beat_interval
+        if wait >= 0:
+            session.next_beat = min(session.next_beat, wait / 1_000_000)
         if len(reply) == 4 and known is not None:
             return known
         members, owners = reply[4], _owners(reply[5])
@@ -157,7 +166,7 @@ def _owners(flat: list[bytes]) -> dict[int, bytes]:
     return {int(share): owner for share, owner in zip(flat[::2], flat[1::2], strict=True)}
 
 
-def _call(spec: GroupSpec, script: str, *args: Arg) -> Steps[list[int]]:
+def _call(spec: GroupSpec, script: str, *args: Arg) -> Steps[Any]:
     keys = spec.keys.all()
     # A beat renews once more, an assignment counts once, and who left has left.
     request = Request(

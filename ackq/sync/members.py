@@ -22,7 +22,8 @@ class Members(Client):
     Guarantee: while the membership does not change, each share has exactly one owner, and the
     numbers of shares of two members differ by one at most. When a member joins, leaves or falls
     silent for ``session_timeout``, the shares are shared out anew, and no more of them move
-    than must. A member that was thought silent joins again under a new session name.
+    than must; all notice within a second. A member that was thought silent joins again under a
+    new session name.
 
     Beats are sent by a thread of its own from `join` to `close`. Safe to share between threads;
     after a fork the child is a member of its own.
@@ -54,6 +55,8 @@ class Members(Client):
         super().__init__(client, group)
         self._spec = spec
         self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
         self._renew()
 
     @property
@@ -115,8 +118,7 @@ class Members(Client):
     def _renew(self) -> None:
         self._pid = os.getpid()
         self._session = Session()
-        self._thread: threading.Thread | None = None
-        self._stopped = threading.Event()
+        self._thread, self._stopped = None, threading.Event()
 
     def _keep_beating(self, session: Session, stopped: threading.Event) -> None:
         while not stopped.wait(session.next_beat):
@@ -126,4 +128,4 @@ class Members(Client):
             except (AckqError, redis.RedisError, OSError) as error:
                 # The next beat may come in time; if not, this member joins anew.
                 _LOG.warning("group %r: a beat failed: %s", self._key, error)
-                session.next_beat = self._spec.session_us / members.BEATS / 1_000_000
+                session.next_beat = self._spec.beat_interval

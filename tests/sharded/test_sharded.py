@@ -1,0 +1,252 @@
+"""One queue over several shards, on every server, the cluster first, through both faces."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from redis.crc import key_slot
+
+import ackq
+from ackq.protocol.sharded import shard_of
+from ackq.sharded import ShardedQueue
+from tests.servers import Target
+from tests.sharded.conftest import MakeSharded
+from tests.waiting import wait_until
+
+
+def drain(*queues: Any) -> list[Any]:
+    """Take and ack until nothing is left; return what was taken."""
+    taken: list[Any] = []
+    while found := [message for queue in queues for message in queue.pop_many(50)]:
+        taken += found
+        for queue in queues:
+            queue.ack(*found)
+    return taken
+
+
+def take(queue: Any, count: int) -> list[Any]:
+    """Take ``count`` messages as they come, and return them."""
+    taken: list[Any] = []
+
+    def all_came() -> bool:
+        taken.extend(queue.pop_many(count))
+        return len(taken) == count
+
+    wait_until(all_came, f"{count} messages")
+    return taken
+
+
+def backlog(target: Target, token: str, shards: int = 4) -> list[int]:
+    return [int(target.control.llen(f"{{{token}:{shard}}}")) for shard in range(shards)]
+
+
+def test_messages_take_turns_over_the_shards(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    queue = make_sharded()
+    for number in range(8):
+        queue.push({"id": f"m{number}"})
+    assert backlog(target, token) == [2, 2, 2, 2]
+    ids = queue.push_many([{"id": f"n{number}"} for number in range(10)])
+    assert ids == [f"n{number}" for number in range(10)]
+    assert sorted(backlog(target, token)) == [4, 4, 5, 5]
+    assert {message.id for message in drain(queue)} == {f"m{n}" for n in range(8)} | set(ids)
+
+
+def test_messages_of_one_key_go_to_one_shard_in_order(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    queue = make_sharded()
+    queue.push({"id": "a"}, key="customer-7")
+    queue.push_many([{"id": "b"}, {"id": "c"}], key="customer-7")
+    home = shard_of("customer-7", 4)
+    assert backlog(target, token)[home] == 3
+    assert [message.id for message in drain(queue)] == ["a", "b", "c"]
+
+
+def test_an_idempotent_push_stays_on_its_shard(make_sharded: MakeSharded) -> None:
+    one, other = make_sharded(), make_sharded()
+    assert {each.push({"id": "a"}, dedup="order-1") for each in (one, other, one)} == {"a"}
+    assert one.stats().ready == 1
+
+
+def test_the_shards_of_a_cluster_lie_on_different_nodes(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    if not target.cluster:
+        pytest.skip("one node")
+    queue = make_sharded(16)
+    queue.push_many({"id": f"m{n}"} for n in range(160))
+    control: Any = target.control
+    nodes = Counter(control.get_node_from_key(f"{{{token}:{shard}}}").name for shard in range(16))
+    assert len(nodes) == 3
+    assert len({key_slot(f"{{{token}:{shard}}}".encode()) for shard in range(16)}) == 16
+    assert len(drain(queue)) == 160
+
+
+def test_consumers_share_out_the_shards_and_none_is_left_unserved(
+    make_sharded: MakeSharded,
+) -> None:
+    queues = [make_sharded(16) for _ in range(3)]
+    for queue in queues:
+        queue.join()
+    queues[0].push_many({"id": f"m{n}"} for n in range(320))
+    taken = drain(*queues)
+    assert len({message.id for message in taken}) == len(taken) == 320
+    wait_until(
+        lambda: sorted(len(queue.assigned) for queue in queues) == [5, 5, 6],
+        "the consumers to agree",
+    )
+    assert sorted(shard for queue in queues for shard in queue.assigned) == list(range(16))
+
+
+def test_more_consumers_than_shards(make_sharded: MakeSharded) -> None:
+    queues = [make_sharded(2, session_timeout=1) for _ in range(3)]
+    for queue in queues:
+        queue.join()
+    wait_until(
+        lambda: sorted(len(queue.assigned) for queue in queues) == [0, 1, 1], "them to agree"
+    )
+    queues[0].push_many({"id": f"m{n}"} for n in range(20))
+    assert len(drain(*queues)) == 20
+
+
+def test_a_busy_shard_does_not_starve_the_others(
+    make_sharded: MakeSharded,
+) -> None:
+    queue = make_sharded()
+    queue.push_many(({"id": f"busy{n}"} for n in range(400)), key="a")
+    other = next(key for key in "bcdefgh" if shard_of(key, 4) != shard_of("a", 4))
+    queue.push({"id": "rare"}, key=other)
+    first = [queue.pop().id for _ in range(8)]
+    assert "rare" in first
+
+
+def test_settles_go_to_the_shard_of_each_message(make_sharded: MakeSharded) -> None:
+    queue = make_sharded(max_receives=5)
+    queue.push_many({"id": f"m{n}"} for n in range(12))
+    taken = [message for _ in range(4) for message in queue.pop_many(3)]
+    assert len({message.queue for message in taken}) == 4
+    assert queue.extend(*taken, timeout=60) == 12
+    assert queue.release(*taken) == 12
+    taken = [message for _ in range(4) for message in queue.pop_many(3)]
+    assert {message.receive_count for message in taken} == {1}
+    assert queue.nack(*taken, delay=0) == 12
+    taken = [message for _ in range(4) for message in queue.pop_many(3)]
+    assert {message.receive_count for message in taken} == {2}
+    assert queue.reject(*taken[:8], reason="no") == 8
+    assert queue.ack(*taken[8:]) == 4
+    assert len(queue.dead_letters()) == queue.stats().dead == 8
+    assert len(queue.dead_letters(3)) == 3
+    assert queue.redrive(3) == 3
+    assert queue.redrive() == 5
+    assert queue.stats().ready == 8
+    assert queue.purge() == 8
+
+
+def test_refused_settles_of_several_shards_are_one_error(make_sharded: MakeSharded) -> None:
+    queue, thief = make_sharded(visibility_timeout=0.05), make_sharded()
+    queue.push_many({"id": f"m{n}"} for n in range(8))
+    taken = [message for _ in range(4) for message in queue.pop_many(2)]
+    queue.close()
+    stolen = take(thief, 8)
+    settler = make_sharded()
+    with pytest.raises(ackq.LeaseLost) as refused:
+        settler.ack(*taken)
+    assert set(refused.value.messages) == set(taken)
+    assert refused.value.settled == 0
+    assert all(message.lease_lost for message in taken)
+    assert thief.ack(*stolen) == 8
+
+
+def test_a_pop_acks_messages_of_all_shards_on_its_way(make_sharded: MakeSharded) -> None:
+    queue = make_sharded()
+    queue.push_many({"id": f"m{n}"} for n in range(8))
+    held = [message for _ in range(4) for message in queue.pop_many(1)]
+    assert queue.pop(ack=held) is not None
+    assert queue.stats().in_flight == 1
+    assert queue.stats().ready == 3
+
+
+def test_a_message_of_another_queue_is_refused(make_sharded: MakeSharded) -> None:
+    queue = make_sharded()
+    stranger = ackq.Message("other", b"a", b"{}", 1, 1)
+    with pytest.raises(ackq.ConfigurationError, match="was taken from queue 'other'"):
+        queue.ack(stranger)
+
+
+@pytest.mark.parametrize("shards", [1, 4])
+def test_a_waiting_consumer_is_woken_by_a_push_to_any_of_its_shards(
+    make_sharded: MakeSharded, shards: int
+) -> None:
+    producer, consumer = make_sharded(shards), make_sharded(shards)
+    consumer.join()
+    waits: list[float] = []
+    for number in range(6):
+        found: list[tuple[Any, float]] = []
+        thread = threading.Thread(
+            target=lambda found=found: found.append((consumer.pop(timeout=20), time.monotonic()))
+        )
+        thread.start()
+        time.sleep(0.15)  # it waits by now, or else the first look finds the message
+        began = time.monotonic()
+        producer.push({"id": f"m{number}"})
+        thread.join()
+        message, ended = found[0]
+        assert message.id == f"m{number}"
+        consumer.ack(message)
+        waits.append(ended - began)
+    assert sorted(waits)[3] < 0.3
+
+
+def test_a_delayed_message_and_an_ended_lease_end_a_wait(make_sharded: MakeSharded) -> None:
+    queue = make_sharded(visibility_timeout=0.3)
+    queue.push({"id": "a"}, delay=0.3)
+    first = queue.pop(timeout=10)
+    again = queue.pop(timeout=10)
+    assert (first.id, again.id, again.receive_count) == ("a", "a", 2)
+
+
+def test_a_paused_queue_gives_nothing_and_keeps_its_order(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    queue = make_sharded()
+    queue.push_many([{"id": f"m{n}"} for n in range(4)], key="k")
+    queue.pause()
+    assert queue.pop(timeout=0.7) is None
+    assert not any(target.control.exists(f"{{{token}:{shard}}}HANDOFF") for shard in range(4))
+    assert queue.stats().paused
+    queue.resume()
+    assert [message.id for message in drain(queue)] == [f"m{n}" for n in range(4)]
+
+
+def test_a_consumer_that_leaves_is_replaced_soon(make_sharded: MakeSharded) -> None:
+    one, other = make_sharded(session_timeout=600), make_sharded(session_timeout=600)
+    one.join()
+    other.join()
+    one.close()
+    other.push_many({"id": f"m{n}"} for n in range(8))
+    take(other, 8)
+
+
+@pytest.mark.parametrize("name", ["", "{jobs}", "jobs}", "a{b}c", "jobs*", None])
+def test_a_name_that_cannot_be_is_refused(embedded_client: Any, name: Any) -> None:
+    with pytest.raises(ackq.QueueNameError):
+        ShardedQueue(embedded_client, name, 2)
+
+
+@pytest.mark.parametrize("shards", [0, 1025, 1.5, True])
+def test_a_number_of_shards_that_cannot_be_is_refused(embedded_client: Any, shards: Any) -> None:
+    with pytest.raises(ackq.ConfigurationError):
+        ShardedQueue(embedded_client, "jobs", shards)
+
+
+def test_a_bad_message_of_a_batch_stops_all_of_it(make_sharded: MakeSharded) -> None:
+    queue = make_sharded(max_body_bytes=100)
+    with pytest.raises(ackq.MessageTooLarge):
+        queue.push_many([{"id": f"m{n}", "x": "y" * (n * 30)} for n in range(8)])
+    assert queue.stats().ready == 0
