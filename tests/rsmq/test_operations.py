@@ -78,7 +78,8 @@ def test_creating_again_changes_nothing_and_lists_what_a_crash_left_unlisted(
     assert rsmq.list_queues() == ["q"]
 
 
-def test_attributes_are_set_and_counted(rsmq: Any) -> None:
+def test_attributes_are_set_and_counted(rsmq: Any, target: Target, name: str) -> None:
+    target.control.hset(f"{name}:q:Q", "modified", 1)
     rsmq.send_messages("q", ["a", "b", "c"])
     rsmq.send_message("q", "later", delay=60)
     rsmq.receive_message("q")
