@@ -1,0 +1,53 @@
+"""What they share: arguments, and a handler that counts. Runs in the environments of the peers."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import sys
+import time
+
+URL = sys.argv[1]
+MESSAGES = int(sys.argv[2])
+SLEEP = float(sys.argv[3])
+CONCURRENCY = int(sys.argv[4])
+#: What each message carries beside its number.
+PAYLOAD = "x" * 60
+
+_count = itertools.count(1)
+_begin = 0.0
+
+
+def work() -> None:
+    """Handle a message: sleep, or do nothing."""
+    number = next(_count)
+    if number == 1:
+        _start()
+    if SLEEP:
+        time.sleep(SLEEP)
+    if number == MESSAGES:
+        _finish()
+
+
+async def work_async() -> None:
+    """Handle a message on asyncio."""
+    number = next(_count)
+    if number == 1:
+        _start()
+    if SLEEP:
+        await asyncio.sleep(SLEEP)
+    if number == MESSAGES:
+        _finish()
+
+
+def _start() -> None:
+    global _begin
+    _begin = time.perf_counter()
+
+
+def _finish() -> None:
+    seconds = time.perf_counter() - _begin
+    print(json.dumps({"seconds": seconds}), flush=True)
+    os._exit(0)  # nobody's shutdown is measured

@@ -1,0 +1,24 @@
+"""dramatiq: no middleware, a large prefetch."""
+
+import os
+
+os.environ["dramatiq_queue_prefetch"] = "1000"  # noqa: SIM112 - its name
+
+import counting
+import dramatiq
+from dramatiq.brokers.redis import RedisBroker
+
+broker = RedisBroker(url=counting.URL, middleware=[])
+dramatiq.set_broker(broker)
+
+
+@dramatiq.actor
+def handle(n: int, payload: str) -> None:
+    counting.work()
+
+
+for n in range(counting.MESSAGES):
+    handle.send(n, counting.PAYLOAD)
+worker = dramatiq.Worker(broker, worker_threads=counting.CONCURRENCY)
+worker.start()
+worker.join()
