@@ -156,6 +156,9 @@ def usable_id(body: bytes) -> str | None:
 
 def key_of_id(value: Any) -> str | None:
     """Return the lease key of an id, or None where it can be no key; see `usable_id`."""
+    # The usual id needs no encoding to be measured.
+    if type(value) is str and value.isascii() and 0 < len(value) <= 512 and value[0] != "\0":
+        return value
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
         return str(value)
     if isinstance(value, str) and value and value[0] != "\0":

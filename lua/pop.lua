@@ -36,6 +36,8 @@ local SLICE = 16 -- bodies read at a time, fewer where they may be long
 local DECODE_LIMIT = 65536 -- bytes; nothing can stop a script while it decodes
 local DECODE_BUDGET = 1048576 -- bytes decoded in one call
 local BURIAL_BUDGET = 100 -- dead letters written in one call
+local RECOVERED = 500 -- messages that came back, of each kind, in one call: they cost the most
+local LONG_BATCH = 20 -- messages
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -54,7 +56,10 @@ local deadline = now + timeout + jitter
 local lease = string.format('%.0f', deadline)
 
 -- Every type is read before the first write, so that an error means: nothing was done.
-redis.call('LLEN', ready)
+local next_body = wanted == 1 and redis.call('LRANGE', ready, '-1', '-1')[1]
+if not next_body then
+  redis.call('LLEN', ready)
+end
 local has_side = redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused) > 0
 local has_handoff = has_side and redis.call('LLEN', handoff) > 0
 local has_receives = has_side and redis.call('HLEN', receives) > 0
@@ -84,9 +89,10 @@ while settled <= #ARGV do
   for i = 1, size do
     local key = ARGV[settled + 1 + i]
     position = position + 1
-    if holds(receipt, key, scores[i]) then
+    local score = scores[i]
+    if score == receipt or holds(receipt, key, score) then
       done[#done + 1] = key
-    elseif scores[i] or (has_delayed and redis.call('ZSCORE', delayed, key)) then
+    elseif score or (has_delayed and redis.call('ZSCORE', delayed, key)) then
       refused[#refused + 1] = position
     end
   end
@@ -111,6 +117,20 @@ end
 
 if has_side and redis.call('EXISTS', paused) == 1 then
   return {'paused', refused}
+end
+
+local expired = redis.call('ZRANGEBYSCORE', backup, '-inf', now_text, 'LIMIT', '0',
+  math.min(wanted, RECOVERED))
+
+-- The usual call wants one message, nothing came back, and the id is in front: this does what
+-- all that follows would do, which costs more to set up than to run.
+if next_body and not has_side and #expired == 0 and #next_body <= max_body then
+  local id = string.match(next_body, '^{"id":%s?"([^"\\%c]+)"')
+  if id and #id <= 512 and redis.call('HSETNX', context, id, next_body) == 1 then
+    redis.call('LTRIM', ready, '0', '-2')
+    redis.call('ZADD', backup, lease, id)
+    return {'ok', refused, deadline, {}, id, next_body}
+  end
 end
 
 local reply = {'ok', refused, deadline, {}}
@@ -144,10 +164,9 @@ local function must_wait(count)
 end
 
 local function deliver(key, body, count)
-  leases[#leases + 1] = lease
-  leases[#leases + 1] = key
-  reply[#reply + 1] = key
-  reply[#reply + 1] = body
+  local at = 2 * taken
+  leases[at + 1], leases[at + 2] = lease, key
+  reply[at + 5], reply[at + 6] = key, body
   taken = taken + 1
   spend(body)
   full = full or taken >= wanted or decoded >= DECODE_BUDGET
@@ -155,15 +174,19 @@ local function deliver(key, body, count)
 end
 
 -- Leases anew, in place, what expired or is due. An absent count is 1 in BACKUP, 0 in DELAYED.
-local function take_back(zset, absent)
-  local keys = redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', 0, wanted - taken)
+local function take_back(zset, keys, absent)
+  local known = has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
+  local bodies
   for i = 1, #keys do
     if full then
       return
     end
-    local key = keys[i]
-    local body = redis.call('HGET', context, key)
-    local count = 1 + (tonumber(has_receives and redis.call('HGET', receives, key)) or absent)
+    local at = (i - 1) % SLICE + 1
+    if at == 1 then
+      bodies = redis.call('HMGET', context, unpack(keys, i, math.min(#keys, i + SLICE - 1)))
+    end
+    local key, body = keys[i], bodies[at]
+    local count = 1 + (tonumber(known[i]) or absent)
     if not body then
       redis.call('ZREM', zset, key)
       forget(key)
@@ -199,6 +222,7 @@ local function take_back(zset, absent)
       deliver(key, body, count)
     end
   end
+  full = full or #keys == RECOVERED -- the rest of them comes before what waits
 end
 
 -- The id of a JSON object as a lease key, or nil. ackq's own producers put it first, so the
@@ -235,7 +259,7 @@ local function take_ready(list)
   while not full do
     -- Where one body was too large others may be: they are read one by one.
     local slice = buried > 0 and 1 or math.min(SLICE, math.floor(BODY_BUDGET / max_body))
-    local bodies = redis.call('LRANGE', list, -math.max(1, math.min(slice, wanted - taken)), -1)
+    local bodies = redis.call('LRANGE', list, -math.max(1, math.min(slice, wanted - taken)), '-1')
     local left = #bodies
     if left == 0 then
       return
@@ -267,13 +291,14 @@ local function take_ready(list)
       end
       left = left - 1
     end
-    redis.call('LTRIM', list, 0, left - #bodies - 1)
+    redis.call('LTRIM', list, '0', left - #bodies - 1)
   end
 end
 
-take_back(backup, 1)
+take_back(backup, expired, 1)
 if has_delayed and not full then
-  take_back(delayed, 0)
+  take_back(delayed, redis.call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0',
+    math.min(wanted - taken, RECOVERED)), 0)
 end
 if has_handoff then
   take_ready(handoff)
@@ -281,7 +306,17 @@ end
 take_ready(ready)
 
 if taken > 0 then
+  -- Redis keeps a small sorted set as a list and scans it at each insertion, unless its first
+  -- member is over 64 bytes long (zset-max-listpack-value): so a batch begins with one, which
+  -- can be no lease key, since a derived one has no hyphen.
+  local long = '\0' .. string.rep('-', 64)
+  if taken >= LONG_BATCH and redis.call('EXISTS', backup) == 0 then
+    redis.call('ZADD', backup, '0', long)
+  end
   redis.call('ZADD', backup, unpack(leases))
+  if taken >= LONG_BATCH then
+    redis.call('ZREM', backup, long)
+  end
   if #recounted > 0 then
     redis.call('HSET', receives, unpack(recounted))
   end

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -14,8 +13,7 @@ from ackq.errors import InvalidMessage, MessageTooLarge
 from ackq.message import key_of_id, usable_id
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(NamedTuple):
     """A message ready to be pushed: its id (empty if it has none), and its body."""
 
     id: str
@@ -32,7 +30,9 @@ def encode(message: Mapping[str, Any] | bytes, limit: int) -> Encoded:
         InvalidMessage: another type, an id that can be no key, or a value JSON cannot hold.
         MessageTooLarge: longer than ``limit`` bytes.
     """
-    if isinstance(message, bytes | bytearray | memoryview):
+    if type(message) is dict:
+        encoded = _encode_mapping(message)
+    elif isinstance(message, bytes | bytearray | memoryview):
         encoded = Encoded("", bytes(message))
     else:
         encoded = _encode_object(message)
@@ -57,6 +57,10 @@ def _encode_object(message: Any) -> Encoded:
             f"push takes a mapping or bytes, not {type(message).__name__}: wrap the value, as in"
             " {'value': ...}, or encode it yourself"
         )
+    return _encode_mapping(message)
+
+
+def _encode_mapping(message: Mapping[str, Any]) -> Encoded:
     if "id" in message:
         raw_id = message["id"]
         key = key_of_id(raw_id)
@@ -68,6 +72,8 @@ def _encode_object(message: Any) -> Encoded:
     else:
         raw_id = key = secrets.token_urlsafe(12)
     try:
+        if type(message) is dict and next(iter(message), None) == "id":
+            return Encoded(key, orjson.dumps(message))
         return Encoded(key, orjson.dumps({"id": raw_id, **message}))
     except TypeError as error:
         raise InvalidMessage(f"message {key!r} cannot be JSON: {error}") from error

@@ -113,7 +113,8 @@ def _wait(spec: QueueSpec, reply: Sequence[Any], patience: float) -> Steps[None]
     if reply[0] == b"paused":
         yield Sleep(min(patience, PAUSED_POLL))
         return
-    stretch = min(spec.stretch, patience)
+    # Waiters that started together must not look again together.
+    stretch = min(spec.stretch * random.uniform(0.75, 1), patience)
     if reply[2] >= 0:
         stretch = min(stretch, reply[2] / 1_000_000 + random.random() * WAIT_JITTER)
     keys = spec.keys
