@@ -54,8 +54,11 @@ while at <= #ARGV do
   end
   first = (first - 1) * STRIDE + 3
   redis.call('HLEN', KEYS[first + 1])
-  redis.call('HLEN', KEYS[first + 3])
-  redis.call('HLEN', KEYS[first + 4])
+  local has_side = redis.call('EXISTS', KEYS[first + 3], KEYS[first + 4]) > 0
+  if has_side then
+    redis.call('HLEN', KEYS[first + 3])
+    redis.call('HLEN', KEYS[first + 4])
+  end
   local scores = redis.call('ZMSCORE', KEYS[first], unpack(ARGV, at + 3, at + 2 + size))
   local leases = redis.call('ZMSCORE', KEYS[first + 2], unpack(ARGV, at + 3, at + 2 + size))
   local held = {}
@@ -69,17 +72,19 @@ while at <= #ARGV do
     end
   end
   if #held > 0 then
-    done[#done + 1] = {first, held}
+    done[#done + 1] = {first, held, has_side}
   end
   at = at + 3 + size
 end
 
 for _, each in ipairs(done) do
-  local first, keys = each[1], each[2]
+  local first, keys, has_side = each[1], each[2], each[3]
   reply[1] = reply[1] + redis.call('ZREM', KEYS[first], unpack(keys))
   redis.call('HDEL', KEYS[first + 1], unpack(keys))
   redis.call('ZREM', KEYS[first + 2], unpack(keys))
-  redis.call('HDEL', KEYS[first + 3], unpack(keys))
-  redis.call('HDEL', KEYS[first + 4], unpack(keys))
+  if has_side then
+    redis.call('HDEL', KEYS[first + 3], unpack(keys))
+    redis.call('HDEL', KEYS[first + 4], unpack(keys))
+  end
 end
 return reply

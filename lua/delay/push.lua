@@ -22,11 +22,6 @@ local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
 
--- When the next message is ready, in s; a consumer that waits for it is woken for an earlier one.
-local function nearest(zset)
-  return tonumber(redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2] or math.huge)
-end
-
 if #ARGV < 5 or #ARGV > 5000 or #ARGV % 5 ~= 0 or #KEYS % STRIDE ~= 0 then
   return redis.error_reply('ACKQ_ARGUMENT delay/push: 1 to 1000 groups of five arguments')
 end
@@ -39,15 +34,17 @@ end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local before, has_side = {}, {}
+local stored, has_side = {}, {}
 for first = 1, #KEYS, STRIDE do
   redis.call('HLEN', KEYS[first + 1])
-  redis.call('ZCARD', KEYS[first + 2])
-  redis.call('HLEN', KEYS[first + 3])
-  redis.call('HLEN', KEYS[first + 4])
   redis.call('LLEN', KEYS[first + 6])
-  has_side[first] = redis.call('EXISTS', KEYS[first + 2], KEYS[first + 4]) > 0
-  before[first] = nearest(KEYS[first])
+  has_side[first] = redis.call('EXISTS', KEYS[first + 2], KEYS[first + 3], KEYS[first + 4]) > 0
+  if has_side[first] then
+    redis.call('ZCARD', KEYS[first + 2])
+    redis.call('HLEN', KEYS[first + 3])
+    redis.call('HLEN', KEYS[first + 4])
+  end
+  stored[first] = {}
 end
 
 local duplicates = {}
@@ -57,16 +54,16 @@ for at = 1, #ARGV, 5 do
   if ARGV[at + 1] == 'delay' then
     due = math.min(now + due, LATEST)
   end
-  if redis.call('ZSCORE', KEYS[first], key) then
-    duplicates[#duplicates + 1] = (at + 4) / 5
-  elseif redis.call('HEXISTS', KEYS[first + 1], key) == 1 then
-    -- A body that somebody left without a ready time: it was accepted once, so it is due now.
-    redis.call('ZADD', KEYS[first], string.format('%.6f', now / 1000000), key)
+  -- The ready time first: at maxmemory it is the write that is refused, with nothing stored.
+  if redis.call('ZADD', KEYS[first], 'NX', string.format('%.6f', due / 1000000), key) == 0 then
     duplicates[#duplicates + 1] = (at + 4) / 5
   else
-    -- The ready time first: at maxmemory it is the write that is refused, with nothing stored.
-    redis.call('ZADD', KEYS[first], string.format('%.6f', due / 1000000), key)
-    redis.call('HSET', KEYS[first + 1], key, ARGV[at + 4])
+    stored[first][key] = true
+    if redis.call('HSETNX', KEYS[first + 1], key, ARGV[at + 4]) == 0 then
+      -- A body that somebody left without a ready time: it was accepted once, so it is due now.
+      redis.call('ZADD', KEYS[first], string.format('%.6f', now / 1000000), key)
+      duplicates[#duplicates + 1] = (at + 4) / 5
+    end
     if has_side[first] then
       -- Left by a message of this key that others deleted; this is a new one.
       redis.call('ZREM', KEYS[first + 2], key)
@@ -76,8 +73,10 @@ for at = 1, #ARGV, 5 do
   end
 end
 
-for first, awaited in pairs(before) do
-  if nearest(KEYS[first]) < awaited and redis.call('LLEN', KEYS[first + 6]) == 0 then
+-- One consumer is woken where the next message is now one of these.
+for first, keys in pairs(stored) do
+  local nearest = redis.call('ZRANGE', KEYS[first], 0, 0)[1]
+  if keys[nearest] and redis.call('LLEN', KEYS[first + 6]) == 0 then
     redis.call('LPUSH', KEYS[first + 6], '1')
   end
 end

@@ -69,11 +69,15 @@ for first = 3, #KEYS, STRIDE do
     local listed = redis.call('ZRANGEBYSCORE', KEYS[first], '-inf', now_text, 'WITHSCORES',
       'LIMIT', 0, wanted - found + 1)
     if #listed > 0 then
+      local has_side = redis.call('EXISTS', KEYS[first + 3], KEYS[first + 4], KEYS[first + 5]) > 0
       due[#due + 1] = {first, listed, redis.call('ZCARD', KEYS[first + 2]) > 0,
-        redis.call('HLEN', KEYS[first + 3]) > 0, redis.call('HLEN', KEYS[first + 4]) > 0}
+        has_side and redis.call('HLEN', KEYS[first + 3]) > 0,
+        has_side and redis.call('HLEN', KEYS[first + 4]) > 0}
       redis.call('HLEN', KEYS[first + 1])
-      redis.call('XLEN', KEYS[first + 5])
       redis.call('LLEN', KEYS[first + 6])
+      if has_side then
+        redis.call('XLEN', KEYS[first + 5])
+      end
       found = found + #listed / 2
     end
   end
