@@ -180,6 +180,19 @@ def test_a_foreign_replay_voids_what_is_leased(
     assert indexes(topic.consume("c", 9)) == [1, 2, 3, 4, 5, 6, 7]
 
 
+def test_a_read_after_a_foreign_replay_begins_at_its_place(
+    plain: Callable[..., Topic], article: Article
+) -> None:
+    topic = plain()
+    topic.publish_many([b"%d" % n for n in range(1, 8)])
+    topic.subscribe("c")
+    topic.commit(topic.consume("c", 3))
+    held = topic.consume("c", 2)
+    article.replay("c")
+    assert indexes(topic.consume("c", 9, commit=held)) == [1, 2, 3, 4, 5, 6, 7]
+    assert held.lease_lost
+
+
 def test_a_foreign_unsubscribe_is_understood(plain: Callable[..., Topic], plain_keys: Keys) -> None:
     topic = plain()
     topic.publish_many([b"1", b"2", b"3"])
