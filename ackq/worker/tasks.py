@@ -151,8 +151,10 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
             if slot.message is not None:
                 slot.interrupted = slot.interrupted or "stop"
                 self._interrupt(slot)
-        # A take in progress is waited for, or what it brings would wait out its lease.
-        await asyncio.wait(helpers, timeout=PARTING)
+        # A take in progress is waited for, or what it brings would wait out its lease; and so is
+        # what a cancelled handler does in the end.
+        ending = {*helpers, *(slot.runner for slot in state.slots if self._cancels)}
+        await asyncio.wait(ending, timeout=PARTING)
         abandon(state)
         await drive(keep(state))
         while state.unsettled() and state.clock() < until:

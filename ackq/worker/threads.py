@@ -89,11 +89,12 @@ class Worker(BaseWorker[Queue]):
         """
         state = self._begin(drain)
         self._gate = Gate(state)
-        helpers = [self._start(routine) for routine in self._routines()]
-        for slot in state.slots:
-            slot.runner = threading.Thread(target=self._serve, args=(slot,), daemon=True)
-            slot.runner.start()
+        helpers: list[threading.Thread] = []
         try:
+            helpers += [self._start(routine) for routine in self._routines()]
+            for slot in state.slots:
+                slot.runner = threading.Thread(target=self._serve, args=(slot,), daemon=True)
+                slot.runner.start()
             with stopping_on_signals(self.stop), self._healthy():
                 self._keep(helpers)
         finally:

@@ -1,0 +1,40 @@
+"""What docs/worker.md shows, works."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import redis
+
+from ackq.cli.work import work
+from tests.test_readme import _point_at
+
+PAGE = (Path(__file__).parents[2] / "docs" / "worker.md").read_text()
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_an_example_runs(
+    number: int, embedded_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _point_at(embedded_client, monkeypatch)
+    try:
+        exec(compile(EXAMPLES[number], f"docs/worker.md example {number}", "exec"), {})
+    finally:
+        for queue in ("jobs", "urgent", "usual"):
+            for key in embedded_client.scan_iter(f"{queue}*"):
+                embedded_client.unlink(key)
+
+
+def test_there_are_examples_to_run() -> None:
+    assert len(EXAMPLES) >= 8
+
+
+def test_options_that_the_page_names_exist() -> None:
+    options = {name for parameter in work.params for name in parameter.opts}
+    shown = set(re.findall(r"(?<![\w`'])(--[a-z][a-z-]+)", PAGE)) | set(
+        re.findall(r"`(--[a-z][a-z-]+)", PAGE)
+    )
+    assert shown - {"--help"} <= options
