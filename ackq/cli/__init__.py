@@ -31,6 +31,7 @@ COMMANDS = {
     "resume": "Let consumers take again.",
     "audit": "Check every record of a queue.",
     "purge": "Delete every message of a queue.",
+    "doctor": "Look at a Redis before you trust it with messages.",
     "acl": "Print least-privilege rules for the users of a queue.",
 }
 
@@ -40,7 +41,7 @@ NOTHING, USAGE, FAILED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 EPILOG = """\b
 Exit codes:
   0    done
-  1    nothing there (pop), not sound (audit), a check failed (demo)
+  1    nothing there (pop), not sound (audit, doctor), a check failed (demo)
   2    wrong usage
   3    ackq or Redis refused
   4    Redis cannot be reached

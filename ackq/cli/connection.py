@@ -112,6 +112,25 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     Console(highlight=False).print(table)
 
 
+#: How verdicts look.
+STYLES = {"ok": "green", "unknown": "dim", "warning": "yellow", "problem": "bold red"}
+
+
+def print_findings(rows: Iterable[tuple[str, str, str]]) -> None:
+    """Print verdicts, each with what was looked at and a text, wrapped in a terminal."""
+    if not sys.stdout.isatty():
+        print_table((), rows)
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for verdict, check, text in rows:
+        table.add_row(Text(verdict, STYLES[verdict]), check, Text(printable(text)))
+    Console(highlight=False).print(table)
+
+
 def printable(value: object) -> str:
     """Return a value as text that a terminal cannot take for orders."""
     if value is None:
