@@ -18,7 +18,7 @@ from ackq.protocol.steps import Arg, Request, Steps
 #: Messages that one call settles at most.
 CHUNK = 1000
 #: Microseconds of jitter, exclusive: what keeps two leases from ending at one instant.
-JITTER = 65_536
+JITTER = 1 << 16
 #: Seconds that a nack without a delay waits after the first delivery; doubled by each further one.
 BACKOFF_BASE = 1.0
 #: Seconds that a nack without a delay waits at most.
@@ -29,6 +29,11 @@ def backoff(receive_count: int) -> float:
     """Return the seconds that a nack without a delay waits: 1, 2, 4, ... at most 300."""
     delay: float = BACKOFF_BASE * 2 ** min(receive_count - 1, 20)
     return min(BACKOFF_LIMIT, delay)
+
+
+def draw_jitter() -> int:
+    """Return what is added to a lease, in microseconds: 0 to 65,535."""
+    return random.getrandbits(16)
 
 
 def ack(
@@ -94,7 +99,7 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
         args, order = group(chunk)
         request = Request(
             (3, keys.backup, keys.extended, keys.delayed, microseconds_from_now,
-             random.randrange(JITTER), *args),
+             draw_jitter(), *args),
             script=scripts.load("extend"),
             resend=True,
         )  # fmt: skip
@@ -110,12 +115,15 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
 
 
 def group(
-    messages: Iterable[Message], delay_of: Callable[[Message], int] | None = None
+    messages: Sequence[Message], delay_of: Callable[[Message], int] | None = None
 ) -> tuple[list[Arg], list[Message]]:
     """Return script arguments, one group a receipt, and the messages in the order of their keys.
 
     Messages that were taken together share a receipt, so it is passed once for all of them.
     """
+    if len(messages) == 1 and delay_of is None:
+        message = messages[0]
+        return [message.receipt, 1, message.key], [message]
     groups: dict[tuple[int, ...], list[Message]] = {}
     for message in messages:
         head: tuple[int, ...] = (message.receipt,)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NoReturn
 
 from redis.exceptions import ResponseError
 
-from ackq.config import QueueConfig
+from ackq.config import QueueConfig, microseconds
 from ackq.keys import QueueKeys
 from ackq.protocol.errors import explain_types
-from ackq.protocol.steps import Steps
+from ackq.protocol.steps import Arg, Steps
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QueueSpec:
     """One queue."""
 
@@ -23,6 +24,23 @@ class QueueSpec:
     #: Seconds that one blocking command may last; under the connection's read timeout. A message
     #: handed to a frozen connection is found by another consumer within this time.
     stretch: float = 1.0
+
+    @cached_property
+    def lease(self) -> int:
+        """The visibility timeout in microseconds."""
+        return microseconds(self.config.visibility_timeout, "visibility_timeout")
+
+    @cached_property
+    def pop_keys(self) -> tuple[Arg, ...]:
+        """How every call of the pop script begins."""
+        keys = self.keys.all()
+        return (len(keys), *keys)
+
+    @cached_property
+    def pop_settings(self) -> tuple[Arg, ...]:
+        """What every call of the pop script says of the queue's settings."""
+        config = self.config
+        return (config.max_receives or 0, config.max_body_bytes, config.requeue)
 
     def explain(self, error: ResponseError) -> Steps[NoReturn]:
         """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""

@@ -13,7 +13,7 @@ from ackq import scripts
 from ackq.config import microseconds
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.message import Message
-from ackq.protocol.settle import CHUNK, JITTER, ack, check_own, group, mark_lost
+from ackq.protocol.settle import CHUNK, ack, check_own, draw_jitter, group, mark_lost
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Clock, Request, Sleep, Steps
 
@@ -38,10 +38,9 @@ def pop_many(
     settled = _as_messages(acked)
     check_own(spec, settled)
     patience = _check_timeout(timeout)
-    lease = microseconds(
-        spec.config.visibility_timeout if visibility_timeout is None else visibility_timeout,
-        "visibility_timeout",
-    )
+    lease = spec.lease
+    if visibility_timeout is not None:
+        lease = microseconds(visibility_timeout, "visibility_timeout")
     if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
         raise ConfigurationError(f"pop_many takes a number of messages from 1, not {wanted!r}")
     if len(settled) > CHUNK:
@@ -69,14 +68,11 @@ def pop_many(
 def _take(
     spec: QueueSpec, wanted: int, lease: int, settled: Sequence[Message]
 ) -> Steps[Sequence[Any]]:
-    keys, config = spec.keys, spec.config
     args, order = group(settled)
     request = Request(
-        (9, keys.ready, keys.backup, keys.context, keys.handoff, keys.receives, keys.extended,
-         keys.delayed, keys.dead, keys.paused, wanted, lease, random.randrange(JITTER),
-         config.max_receives or 0, config.max_body_bytes, config.requeue, *args),
+        (*spec.pop_keys, wanted, lease, draw_jitter(), *spec.pop_settings, *args),
         script=scripts.load("pop"),
-    )  # fmt: skip
+    )
     try:
         reply: Sequence[Any] = yield request
     except ResponseError as error:
