@@ -1,6 +1,7 @@
 """Delay queues: `DelayQueue`, `PartitionedDelayQueue` and their asyncio twins."""
 
 from ackq.aio.delay import AsyncDelayQueue, AsyncPartitionedDelayQueue
+from ackq.errors import DuplicateMessage
 from ackq.protocol.delay import DelayedMessage, DelayEntry, DelayStats
 from ackq.sync.delay import DelayQueue, PartitionedDelayQueue
 
@@ -11,5 +12,6 @@ __all__ = [
     "DelayQueue",
     "DelayStats",
     "DelayedMessage",
+    "DuplicateMessage",
     "PartitionedDelayQueue",
 ]
