@@ -11,6 +11,8 @@ import redis
 import redis.asyncio
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
+#: What the examples leave behind.
+KEYS = ("jobs*", "payments*", "rsmq:*", "reminders*", "prices*", "{jobs:*", "*{jobs}*")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
 
 
@@ -22,8 +24,8 @@ def test_an_example_runs(
     try:
         exec(compile(EXAMPLES[number], f"README example {number}", "exec"), {})
     finally:
-        for queue in ("jobs", "payments"):
-            for key in embedded_client.scan_iter(f"{queue}*"):
+        for pattern in KEYS:
+            for key in embedded_client.scan_iter(pattern):
                 embedded_client.unlink(key)
 
 
