@@ -88,7 +88,9 @@ def run(commands: dict[str, list[str]], task: Task, rounds: int, url: str) -> Ra
             if name in failed:
                 continue
             try:
-                rates[name].append(measure(commands[name], task, url))
+                rate = measure(commands[name], task, url)
+                rates[name].append(rate)
+                print(f"{task.name}: {name}: {rate:,.0f} messages a second", flush=True)
             except RuntimeError as error:
                 failed[name] = str(error)
                 print(f"{task.name}: {name} failed: {error}", flush=True)

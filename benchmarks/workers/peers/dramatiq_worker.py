@@ -1,6 +1,7 @@
 """dramatiq: no middleware, a large prefetch."""
 
 import os
+import threading
 
 os.environ["dramatiq_queue_prefetch"] = "1000"  # noqa: SIM112 - its name
 
@@ -21,4 +22,4 @@ for n in range(counting.MESSAGES):
     handle.send(n, counting.PAYLOAD)
 worker = dramatiq.Worker(broker, worker_threads=counting.CONCURRENCY)
 worker.start()
-worker.join()
+threading.Event().wait()  # `join` may return while messages are on their way
