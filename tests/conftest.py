@@ -1,8 +1,8 @@
 """Fixtures: servers, queue names, queues of both flavours, and the check for leaked keys.
 
-``target`` runs a test on every server that this machine has;
-``ACKQ_TEST_SERVERS=embedded,cluster`` narrows that. ``flavour`` runs it on the
-synchronous and the asynchronous API.
+``target`` runs a test of the conformance suite on every server that this machine has, and any
+other on an old Redis and on a cluster; ``ACKQ_TEST_SERVERS=debian,tls`` says on which instead.
+``flavour`` runs it on the synchronous and the asynchronous API.
 """
 
 from __future__ import annotations
@@ -22,12 +22,16 @@ from tests.servers import free_port as find_free_port
 
 pytest_plugins = ["pytester"]
 
+#: Where tests run on every server: connections, TLS, failover are the same for all that ackq has.
+EVERYWHERE = ("tests.conformance", "tests.test_servers")
+#: Where the others run: what differs for a script is the version, and declared keys.
+USUALLY = ("embedded", "cluster")
+
 _SURVEY = pytest.StashKey[Survey]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    asked = os.environ.get("ACKQ_TEST_SERVERS", "")
-    wanted = [kind.strip() for kind in asked.split(",") if kind.strip()]
+    wanted = _asked_for()
     unknown = set(wanted) - set(MODULES)
     if unknown:
         raise pytest.UsageError(f"ACKQ_TEST_SERVERS: {unknown} is none of {', '.join(MODULES)}")
@@ -46,9 +50,16 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "target" in metafunc.fixturenames:
         offers = metafunc.config.stash[_SURVEY].offers
+        if not metafunc.module.__name__.startswith(EVERYWHERE) and not _asked_for():
+            offers = {kind: offers[kind] for kind in USUALLY if kind in offers} or offers
         names = [offer.name for offer in offers.values()]
         # Not by session scope: pytest would stop a server whenever the next test wants another.
         metafunc.parametrize("target", list(offers), ids=names, indirect=True)
+
+
+def _asked_for() -> list[str]:
+    asked = os.environ.get("ACKQ_TEST_SERVERS", "")
+    return [kind.strip() for kind in asked.split(",") if kind.strip()]
 
 
 @pytest.fixture(scope="session")

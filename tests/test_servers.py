@@ -130,7 +130,8 @@ def test_keys_that_a_test_leaves_behind_fail_it(
         """
     )
     pytester.makeconftest("from tests.conftest import *")
-    pytester.syspathinsert(Path(__file__).parent.parent)
+    # Ahead of site-packages, where some distributions leave a package called tests.
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent.parent))
     outcome = pytester.runpytest_subprocess("-p", "no:randomly", "-p", "no:cacheprovider")
     outcome.assert_outcomes(passed=2, errors=1)
     outcome.stdout.fnmatch_lines(["*keys without the test's name: *stray*"])

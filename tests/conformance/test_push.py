@@ -181,3 +181,21 @@ def test_a_scheduled_push_can_be_deduplicated(make_queue: Any) -> None:
 def test_a_dedup_key_has_a_length(make_queue: Any, dedup: str) -> None:
     with pytest.raises(ackq.ConfigurationError, match="dedup"):
         make_queue().push({"n": 1}, dedup=dedup)
+
+
+def test_a_push_and_an_ack_wait_for_the_disk_where_redis_can(
+    make_queue: Any, target: Target
+) -> None:
+    queue = make_queue()
+    on_disk = ackq.Confirm(fsync=True, timeout=2)
+    if tuple(map(int, target.version.split(".")[:2])) < (7, 2):
+        with pytest.raises(ackq.UnsupportedServer, match=r"Redis 7\.2"):
+            queue.push({"n": 1}, confirm=on_disk)
+        assert queue.stats().ready == 0
+        return
+    queue.push({"n": 1}, confirm=on_disk)
+    assert queue.ack(queue.pop(), confirm=on_disk) == 1
+    with pytest.raises(ackq.NotConfirmed) as raised:
+        queue.push({"n": 2}, confirm=ackq.Confirm(replicas=9, fsync=True, timeout=0.05))
+    assert (raised.value.confirmed, raised.value.required) == (0, 9)
+    assert queue.stats().ready == 1

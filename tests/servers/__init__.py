@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from . import cluster, container, debian, embedded, sentinel, tls
+from . import cluster, container, debian, embedded, newest, sentinel, tls
 from .private import private_server
 from .process import free_port
 from .target import Absent, Client, Offer, Target
@@ -15,6 +15,7 @@ __all__ = ["MODULES", "Client", "Fleet", "Survey", "Target", "free_port", "priva
 MODULES = {
     "embedded": embedded,
     "debian": debian,
+    "newest": newest,
     "container": container,
     "cluster": cluster,
     "sentinel": sentinel,

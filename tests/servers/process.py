@@ -61,14 +61,14 @@ def _started(directory: Path, executable: Path, options: Options, cluster: bool)
     raise AssertionError("unreachable")
 
 
-def plain(kind: str, executable: Path) -> Offer:
-    """Return the offer of one server that keeps nothing, on a port and on a socket."""
+def plain(kind: str, executable: Path, appendonly: str = "no") -> Offer:
+    """Return the offer of one server, on a port and on a socket, that keeps what it is told to."""
     version = dotted(executable)
     name = f"{kind}-{version}"
 
     @contextlib.contextmanager
     def start(directory: Path) -> Iterator[Target]:
-        with running(directory, executable, {"appendonly": "no"}) as server:
+        with running(directory, executable, {"appendonly": appendonly}) as server:
             yield url_target(name, version, server.url)
 
     return Offer(name, version, start)
