@@ -107,6 +107,9 @@ class QueueStats:
     paused: bool
     #: Seconds until the next lease ends or delayed message is due; None where there is neither.
     next_event_in: float | None
+    #: Seconds until the first lease ends; negative: since it ended, and nobody took the message
+    #: again. None where nothing is leased.
+    lease_ends_in: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -306,15 +306,18 @@ class AsyncQueue(Client):
         """Count the messages by where they are. One round trip, O(log n)."""
         return await self._run(inspection.stats(self._spec))
 
-    async def peek(self, n: int = 10, state: inspection.State = "ready") -> list[PeekedMessage]:
+    async def peek(
+        self, n: int = 10, state: inspection.State = "ready", *, skip: int = 0
+    ) -> list[PeekedMessage]:
         """Look at up to ``n`` messages in the order of their delivery, without taking them.
 
         Args:
             n: how many; 0 and up.
             state: "ready" (what pop would take), "in_flight" (soonest deadline first) or
                 "delayed" (soonest due first).
+            skip: how many to pass over first. Defaults to 0.
         """
-        return await self._run(inspection.peek(self._spec, n, state))
+        return await self._run(inspection.peek(self._spec, n, state, skip))
 
     async def purge(self, *, dead: bool = False) -> int:
         """Delete every message, in flight too, and return how many. They are lost.

@@ -25,14 +25,19 @@ COMMANDS = {
     "extend": "Keep messages for longer that pop took.",
     "work": "Hand messages to a function of yours, all day.",
     "stats": "Count the messages by where they are.",
+    "top": "Watch all queues.",
     "peek": "Look at messages without taking them.",
     "dead": "Read dead letters, redrive or drop them.",
     "pause": "Let no consumer take anything.",
     "resume": "Let consumers take again.",
+    "move": "Move or copy messages to another queue or server.",
     "audit": "Check every record of a queue.",
     "purge": "Delete every message of a queue.",
+    "serve": "Run a Redis of your own, for development.",
     "doctor": "Look at a Redis before you trust it with messages.",
     "acl": "Print least-privilege rules for the users of a queue.",
+    "scripts": "Show the Lua scripts, or load them into a server.",
+    "completion": "Print what makes a shell complete ackq's commands.",
 }
 
 #: Exit codes. They are part of the interface: scripts branch on them.

@@ -2,57 +2,106 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import stat
 import sys
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import BinaryIO
 
 import click
 import orjson
 
-from ackq.cli.connection import on_queue, open_queue
+from ackq.cli.connection import examples, on_queue, open_queue, seconds
+from ackq.cli.progress import progress
 from ackq.errors import AckqError
 from ackq.message import key_of_id
 
-#: Lines that are read, checked and pushed at a time.
-CHUNK = 1000
+#: Lines, and bytes of them, that are checked and pushed in one call: all of them or none.
+CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        """ackq push jobs '{"task": "resize"}' '{"id": "a-7", "task": "mail"}'""",
+        "ackq push jobs --file orders.ndjson --skip 1",
+        "ackq push jobs --raw --delay 60 < orders.ndjson",
+    )
+)
 @on_queue
 @click.argument("json", nargs=-1)
 @click.option("--file", type=click.File("rb"), help="Read NDJSON lines from FILE; - is stdin.")
 @click.option("--raw", is_flag=True, help="Push arguments or lines as they are, JSON or not.")
+@click.option("--delay", type=float, callback=seconds, metavar="SECONDS",
+              help="When they become ready.  [at once]")  # fmt: skip
+@click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
+              help="Pass over the first N lines: those that went in before an error.  [0]"
+              )  # fmt: skip
 def push(
-    queue: str, url: str | None, json: tuple[str, ...], file: BinaryIO | None, raw: bool
-) -> None:
+    queue: str, url: str | None, json: tuple[str, ...], file: BinaryIO | None, raw: bool,
+    delay: float | None, skip: int,
+) -> None:  # fmt: skip
     """Push JSON objects onto QUEUE and print their ids, an empty line for none (--raw).
 
     From the arguments, else line by line from --file or stdin; blank lines are passed over. An
     object keeps every byte that it has; one without an id is given one. Lines are pushed by
-    1,000: a bad one stops the command, and the chunks before it stay pushed.
+    1,000, all of them or none: after an error it says how many went in, for --skip. If the reply
+    was lost, the next 1,000 may be in as well, and come twice.
+
+    In a terminal lines give a progress bar, not their ids.
     """
-    if json and file:
-        raise click.UsageError("give either JSON arguments or --file")
-    bodies: Iterable[bytes] = (each.encode(errors="surrogateescape") for each in json)
-    if not json:
+    if json and (file or skip):
+        raise click.UsageError("give either JSON arguments or lines, with --file and --skip")
+    if json:
+        lines: Iterable[bytes] = (each.encode(errors="surrogateescape") for each in json)
+        total = None
+    else:
         source = file or sys.stdin.buffer
-        bodies = (line.rstrip(b"\r\n") for line in source)
-    prepared = bodies if raw else _objects(bodies)
-    with open_queue(url, queue) as opened:
-        while chunk := list(islice(prepared, CHUNK)):
-            for id in opened.push_many(chunk):
-                click.echo(id)
+        lines, total = source, _size(source)
+    shown = bool(json) or not sys.stdout.isatty()
+    with (
+        open_queue(url, queue) as opened,
+        progress("lines pushed", total, "go on with --skip {count}") as on_step,
+    ):
+        for chunk, number, read in _chunks(lines, skip, raw):
+            ids = opened.push_many(chunk, delay=delay)
+            on_step(number, read)
+            if shown:
+                click.echo("".join(f"{each}\n" for each in ids), nl=False)
 
 
-def _objects(bodies: Iterable[bytes]) -> Iterator[bytes]:
-    for number, body in enumerate(bodies, 1):
-        if body.strip():
-            try:
-                yield with_id(body)
-            except ValueError as error:
-                raise NotPushed(f"line or argument {number}: {error}") from error
+def _size(source: BinaryIO) -> int | None:
+    """Return how many bytes there are to read; None for a pipe."""
+    try:
+        found = os.fstat(source.fileno())
+    except (OSError, ValueError):
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _chunks(lines: Iterable[bytes], skip: int, raw: bool) -> Iterator[tuple[list[bytes], int, int]]:
+    """Yield bodies, the number of the last line that they reach to, and bytes read so far."""
+    chunk: list[bytes] = []
+    size = read = number = 0
+    for line in lines:
+        body = line.rstrip(b"\r\n")
+        if chunk and (len(chunk) == CHUNK or size + len(body) > CHUNK_BYTES):
+            yield chunk, number, read
+            chunk, size = [], 0
+        number += 1
+        read += len(line)
+        if number > skip and (raw or body.strip()):
+            chunk.append(body if raw else _object(body, number))
+            size += len(body)
+    if chunk:
+        yield chunk, number, read
+
+
+def _object(body: bytes, number: int) -> bytes:
+    try:
+        return with_id(body)
+    except ValueError as error:
+        raise NotPushed(f"line or argument {number}: {error}") from error
 
 
 class NotPushed(AckqError):

@@ -106,6 +106,11 @@ class Server:
                 raise failure(f"did not answer within {START_TIMEOUT:g} s", self.directory)
             time.sleep(POLL)
 
+    def wait(self) -> None:
+        """Return when the server has ended, which it only does when somebody ends it."""
+        if self._process is not None:
+            self._process.wait()
+
     def stop(self) -> None:
         """End the server as a shutdown does: the log of writes is flushed. Idempotent."""
         deadline = time.monotonic() + STOP_TIMEOUT

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ackq.embedded.binaries import find_server_for
 from ackq.embedded.files import POLL, answers, failure, quoted, socket_path, unix_url, write_config
+from ackq.errors import AckqError
 
 #: Seconds to wait for the server, which may first read a long log of writes.
 SHARED_TIMEOUT = 60.0
@@ -37,7 +38,7 @@ def shared_url() -> str:
         ServerNotFound: There is no redis-server to start.
         AckqError: It did not start; the end of its log is in the text.
     """
-    folder = _shared_folder()
+    folder = data_folder()
     address = socket_path(folder)
     deadline = time.monotonic() + SHARED_TIMEOUT
     started = False
@@ -57,7 +58,7 @@ def shared_url() -> str:
 
 def stop_shared() -> bool:
     """Stop the shared server, and return when it is gone. False: there was none."""
-    folder = _shared_folder()
+    folder = data_folder()
     deadline = time.monotonic() + SHARED_TIMEOUT
     stopped = False
     while True:
@@ -73,7 +74,24 @@ def stop_shared() -> bool:
         time.sleep(POLL)
 
 
-def _shared_folder() -> Path:
+@contextlib.contextmanager
+def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Keep others from running a second server on the data in ``folder``, which would ruin it.
+
+    Raises:
+        AckqError: One runs there, or is about to.
+    """
+    path = Path(folder).absolute()
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _lock(path) as lock:
+        # A server may have outlived who started it.
+        if lock is None or answers(socket_path(path)):
+            raise AckqError(f"a redis-server runs on {path} already")
+        yield
+
+
+def data_folder() -> Path:
+    """Return the folder of this account's data, made if need be."""
     home = os.environ.get("ACKQ_HOME")
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     folder = Path(home) if home else Path(data) / "ackq"

@@ -50,21 +50,23 @@ def stats(spec: QueueSpec) -> Steps[QueueStats]:
         due=due,
         paused=bool(paused),
         next_event_in=max(0.0, min(events) / 1_000_000) if events else None,
+        lease_ends_in=lease_end / 1_000_000 if leased else None,
     )
 
 
-def peek(spec: QueueSpec, wanted: int, state: State) -> Steps[list[PeekedMessage]]:
+def peek(spec: QueueSpec, wanted: int, state: State, skip: int = 0) -> Steps[list[PeekedMessage]]:
     """Look; see `ackq.Queue.peek`."""
     if state not in ("ready", "in_flight", "delayed"):
         raise ConfigurationError(f"state is 'ready', 'in_flight' or 'delayed', not {state!r}")
     check_integer(wanted, "peek", 0, 2**53)
+    check_integer(skip, "skip", 0, 2**52)
     keys = spec.keys
     seen: list[PeekedMessage] = []
     while len(seen) < wanted:
         reply = yield from _call(
             spec, "peek",
             (keys.ready, keys.backup, keys.context, keys.handoff, keys.receives, keys.delayed),
-            state, len(seen), min(CHUNK, wanted - len(seen)),
+            state, skip + len(seen), min(CHUNK, wanted - len(seen)),
         )  # fmt: skip
         for at in range(0, len(reply), 5):
             _, key, body, count, score = reply[at : at + 5]

@@ -304,15 +304,18 @@ class Queue(Client):
         """Count the messages by where they are. One round trip, O(log n)."""
         return self._run(inspection.stats(self._spec))
 
-    def peek(self, n: int = 10, state: inspection.State = "ready") -> list[PeekedMessage]:
+    def peek(
+        self, n: int = 10, state: inspection.State = "ready", *, skip: int = 0
+    ) -> list[PeekedMessage]:
         """Look at up to ``n`` messages in the order of their delivery, without taking them.
 
         Args:
             n: how many; 0 and up.
             state: "ready" (what pop would take), "in_flight" (soonest deadline first) or
                 "delayed" (soonest due first).
+            skip: how many to pass over first. Defaults to 0.
         """
-        return self._run(inspection.peek(self._spec, n, state))
+        return self._run(inspection.peek(self._spec, n, state, skip))
 
     def purge(self, *, dead: bool = False) -> int:
         """Delete every message, in flight too, and return how many. They are lost.

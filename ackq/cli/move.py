@@ -1,0 +1,64 @@
+"""``ackq move``."""
+
+from __future__ import annotations
+
+import click
+
+from ackq.cli.connection import examples, on_queue, open_queue
+from ackq.cli.progress import progress
+
+
+@click.command(
+    epilog=examples("ackq move jobs jobs-later -n 100", "ackq move jobs jobs-test --copy")
+)
+@on_queue
+@click.argument("destination")
+@click.option("--to", "to_url", envvar="ACKQ_TO_REDIS_URL", metavar="URL",
+              help="The Redis of DESTINATION.  [env: ACKQ_TO_REDIS_URL; that of QUEUE]"
+              )  # fmt: skip
+@click.option("-n", "--number", type=click.IntRange(0), help="How many at most.  [all ready now]")
+@click.option("--copy", "copying", is_flag=True, help="Leave them in QUEUE, which must be idle.")
+@click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
+              help="With --copy: pass over what arrived before an error.  [0]")  # fmt: skip
+@click.option("--lease", type=float, default=60.0, metavar="SECONDS",
+              help="After a crash, what was under way comes back in this time.  [60]"
+              )  # fmt: skip
+def move(
+    queue: str, url: str | None, destination: str, to_url: str | None, number: int | None,
+    copying: bool, skip: int, lease: float,
+) -> None:  # fmt: skip
+    """Move what is ready in QUEUE to queue DESTINATION, here or on another server.
+
+    Messages are taken under a lease, pushed to DESTINATION, then acked, 500 at a time. A crash in
+    between may leave a step's messages in both queues, and loses none: run it again to go on.
+    Bodies stay as they are, receive counts begin anew. Prints how many arrived; what is in
+    flight, delayed or dead stays, and is counted on stderr.
+    """
+    from ackq import move as mover
+
+    if skip and not copying:
+        raise click.UsageError("--skip is for --copy; a move goes on by itself")
+    with (
+        open_queue(url, queue, visibility_timeout=lease) as source,
+        open_queue(to_url or url, destination) as target,
+    ):
+        total = number if number is not None else source.stats().ready
+        with progress("copied" if copying else "moved", total, again(copying)) as on_step:
+            if copying:
+                count = mover.copy(source, target, number, skip=skip, on_step=on_step)
+            else:
+                count = mover.move(source, target, number, on_step=on_step)
+        left = source.stats()
+    click.echo(count)
+    if not copying and (left.paused or left.in_flight or left.delayed or left.dead):
+        paused = "the queue is paused; " if left.paused else ""
+        click.echo(
+            f"ackq: {paused}left in {queue}: {left.ready:,} ready, {left.in_flight:,} in flight,"
+            f" {left.delayed:,} delayed, {left.dead:,} dead",
+            err=True,
+        )
+
+
+def again(copying: bool) -> str:
+    """Return how to go on after an error."""
+    return "go on with --skip {count}" if copying else "run it again to go on"

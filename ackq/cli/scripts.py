@@ -1,0 +1,51 @@
+"""``ackq scripts``: a group of two, one line each."""
+
+from __future__ import annotations
+
+import click
+
+from ackq import scripts as stored
+from ackq.cli.connection import examples, json_option, print_json, print_table, url_option
+
+
+@click.group()
+def scripts() -> None:
+    """Show the Lua scripts, or load them into a server.
+
+    They are what ackq runs in Redis, for a client of your own in another language, and for users
+    who may not send scripts (ackq acl --no-eval).
+    """
+
+
+@scripts.command(epilog=examples("ackq scripts show", "ackq scripts show pop"))
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@json_option
+def show(names: tuple[str, ...], as_json: bool) -> None:
+    """Print the scripts of these NAMES; without one, list the names with their SHA1."""
+    known = stored.names()
+    for name in names:
+        if name not in known:
+            raise click.UsageError(f"there is no script {name!r}; ackq scripts show lists them")
+    found = [stored.load(name) for name in names or known]
+    if as_json:
+        for each in found:
+            print_json({"name": each.name, "sha1": each.sha.decode(), "text": each.text.decode()})
+    elif names:
+        for each in found:
+            click.echo(each.text, nl=False)
+    else:
+        print_table(("name", "sha1"), [(each.name, each.sha) for each in found])
+
+
+@scripts.command(epilog=examples("ackq scripts load"))
+@url_option
+def load(url: str | None) -> None:
+    """Load all scripts into a server, which forgets them when it is restarted.
+
+    Prints their names with their SHA1. A user needs no more than +script|load for it.
+    """
+    from ackq.sync.client import client_of
+
+    with client_of(url) as client:
+        for name in stored.names():
+            click.echo(f"{name}\t{client.script_load(stored.load(name).text)}")

@@ -1,0 +1,125 @@
+"""serve, scripts, completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import redis
+
+from ackq import embedded
+from ackq.scripts import load, names
+from tests.cli.conftest import Run
+
+ACKQ = [sys.executable, "-c", "from ackq.cli import main; main()"]
+
+
+# --- serve ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of this test's own."""
+    monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
+    return tmp_path
+
+
+def serve(port: int) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [*ACKQ, "serve", "--port", str(port)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    assert process.stdout is not None
+    assert process.stdout.readline() == f"export ACKQ_REDIS_URL=redis://127.0.0.1:{port}/0\n"
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_serve_runs_until_it_is_told_and_keeps_its_data(
+    home: Path, free_port: int, number: signal.Signals
+) -> None:
+    for found in (None, b"value"):
+        process = serve(free_port)
+        with redis.Redis(port=free_port) as client:
+            assert client.get("key") == found
+            client.set("key", "value")
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=20)
+        assert process.returncode == 0
+        assert "Traceback" not in errors
+        with redis.Redis(port=free_port) as client, pytest.raises(redis.ConnectionError):
+            client.ping()
+
+
+def test_two_servers_do_not_share_a_folder(home: Path, free_port: int) -> None:
+    process = serve(free_port)
+    second = subprocess.run(
+        [*ACKQ, "serve", "--port", "1"], capture_output=True, text=True, timeout=20, check=False
+    )
+    assert second.returncode == 3
+    assert "already" in second.stderr
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+
+
+def test_serve_says_when_the_server_ended_by_itself(home: Path, free_port: int) -> None:
+    process = serve(free_port)
+    with redis.Redis(port=free_port) as client:
+        client.shutdown(nosave=True)
+    assert process.wait(20) == 3
+    process.communicate()
+
+
+def test_the_shared_server_can_be_stopped(ackq: Run, home: Path) -> None:
+    embedded.shared_url()
+    assert ackq("serve", "--stop").output == "stopped\n"
+    assert ackq("serve", "--stop").output == "there was none\n"
+
+
+# --- scripts ----------------------------------------------------------------------
+
+
+def test_scripts_are_listed_and_shown(ackq: Run) -> None:
+    listed = dict(line.split("\t") for line in ackq("scripts", "show").output.splitlines())
+    assert listed["pop"] == load("pop").sha.decode()
+    assert listed.keys() == set(names())
+    assert ackq("scripts", "show", "pop").output.encode() == load("pop").text
+    shown = json.loads(ackq("scripts", "show", "ack", "--json").output)
+    assert shown["text"].encode() == load("ack").text
+    ackq("scripts", "show", "nonsense", code=2)
+    ackq("scripts", "show", "../pyproject", code=2)
+
+
+def test_scripts_are_loaded(ackq: Run, embedded_client: redis.Redis) -> None:
+    lines = ackq("scripts", "load").output.splitlines()
+    shas = [line.split("\t")[1] for line in lines]
+    assert len(shas) == len(names())
+    assert all(embedded_client.script_exists(*shas))
+
+
+# --- completion -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_printed(ackq: Run, shell: str) -> None:
+    assert "_ACKQ_COMPLETE" in ackq("completion", shell).output
+
+
+def test_a_shell_is_told_commands_and_options() -> None:
+    def completed(words: str, at: int) -> list[str]:
+        asked = {"_ACKQ_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
+        done = subprocess.run(
+            [sys.executable, "-c", "from ackq.cli import main; main(prog_name='ackq')"],
+            capture_output=True, text=True, check=False, env={**os.environ, **asked},
+        )  # fmt: skip
+        return done.stdout.split()
+
+    assert completed("ackq pu", 1) == ["plain,push", "plain,purge"]
+    assert "plain,redrive" in completed("ackq dead ", 2)
+    assert "plain,--lease" in completed("ackq pop --", 2)
