@@ -7,10 +7,10 @@ from dataclasses import asdict
 import click
 
 from ackq.cli import NOTHING
-from ackq.cli.connection import json_option, on_queue, open_queue, print_json, printable
+from ackq.cli.connection import examples, json_option, on_queue, open_queue, print_json, printable
 
 
-@click.command()
+@click.command(epilog=examples("ackq audit jobs", "ackq audit jobs --repair"))
 @on_queue
 @click.option("--repair", is_flag=True, help="Mend what can be mended. Nothing is dropped.")
 @json_option

@@ -9,10 +9,10 @@ from typing import Any, BinaryIO
 import click
 
 from ackq.cli import NOTHING
-from ackq.cli.connection import url_option
+from ackq.cli.connection import examples, url_option
 
 
-@click.command()
+@click.command(epilog=examples("ackq demo --seconds 1 --input orders.ndjson"))
 @url_option
 @click.option(
     "--input",

@@ -6,6 +6,7 @@ import click
 
 from ackq.cli.connection import (
     body_fields,
+    examples,
     json_option,
     local_time,
     on_queue,
@@ -16,7 +17,7 @@ from ackq.cli.connection import (
 from ackq.protocol.inspection import State
 
 
-@click.command()
+@click.command(epilog=examples("ackq peek jobs -n 3", "ackq peek jobs --state in_flight --json"))
 @on_queue
 @click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
 @click.option(

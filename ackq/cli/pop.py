@@ -9,6 +9,7 @@ import click
 from ackq.cli import NOTHING
 from ackq.cli.connection import (
     body_fields,
+    examples,
     json_option,
     key_to_text,
     on_queue,
@@ -20,7 +21,11 @@ from ackq.message import Message
 from ackq.sync.queue import Queue
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "ackq pop jobs", "ackq pop jobs -n 10 --json --lease 300", "ackq pop jobs --wait 5 --ack"
+    )
+)
 @on_queue
 @click.option("-n", "--number", type=click.IntRange(1), default=1, help="How many at most.  [1]")
 @click.option(

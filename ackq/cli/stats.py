@@ -6,10 +6,10 @@ from dataclasses import asdict
 
 import click
 
-from ackq.cli.connection import json_option, on_queue, open_queue, print_json, print_table
+from ackq.cli.connection import examples, json_option, on_queue, open_queue, print_json, print_table
 
 
-@click.command()
+@click.command(epilog=examples("ackq stats jobs", "ackq stats jobs --json"))
 @on_queue
 @json_option
 def stats(queue: str, url: str | None, as_json: bool) -> None:

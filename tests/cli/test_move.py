@@ -70,9 +70,10 @@ def test_what_could_not_be_pushed_is_given_back_at_once(
             raise Breaking
         return push_many(messages)
 
-    with monkeypatch.context() as patch, pytest.raises(Breaking):
+    with monkeypatch.context() as patch:
         patch.setattr(target, "push_many", break_at_the_second)
-        move(source, target)
+        with pytest.raises(Breaking):
+            move(source, target)
     assert (source.stats().ready, target.stats().ready) == (N - CHUNK, CHUNK)
     assert move(source, target) == N - CHUNK
     assert sorted(bodies(target)) == sorted(b'{"id":%d}' % number for number in range(N))
@@ -86,9 +87,10 @@ def test_a_crash_before_the_ack_leaves_a_step_in_both_and_loses_none(
     def crash(*_: Any) -> int:
         raise Breaking
 
-    with monkeypatch.context() as patch, pytest.raises(Breaking):
+    with monkeypatch.context() as patch:
         patch.setattr(source, "ack", crash)
-        move(source, target)
+        with pytest.raises(Breaking):
+            move(source, target)
     assert target.stats().ready == CHUNK
     assert source.stats().in_flight == CHUNK
     source.drain()

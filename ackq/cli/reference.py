@@ -1,0 +1,55 @@
+"""Writes docs/cli.md from the program: ``python -m ackq.cli.reference`` in a checkout."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from ackq.cli import COMMANDS, main
+
+HEAD = """# The command line
+
+Written by `python -m ackq.cli.reference` from what `--help` says; edit the commands, not this.
+"""
+#: How wide the help is set.
+WIDTH = 96
+
+
+def reference() -> str:
+    """Return the page: what every command says of itself."""
+    parts = [HEAD]
+    for names, command in commands():
+        title = "#" * min(2 + len(names), 4) + " " + " ".join(("ackq", *names))
+        parts.append(f"{title}\n\n```text\n{help_of(names, command)}\n```\n")
+    return "\n".join(parts)
+
+
+def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Yield every command with its names, a group before what is in it."""
+    yield (), main
+    with click.Context(main, info_name="ackq") as ctx:
+        for name in COMMANDS:
+            command = main.get_command(ctx, name)
+            assert command is not None
+            yield (name,), command
+            if isinstance(command, click.Group):
+                yield from (((name, each), inner) for each, inner in command.commands.items())
+
+
+def help_of(names: tuple[str, ...], command: click.Command) -> str:
+    """Return the help of a command as a terminal of `WIDTH` shows it."""
+    ctx = click.Context(
+        command, info_name=" ".join(("ackq", *names)), max_content_width=WIDTH,
+        terminal_width=WIDTH, help_option_names=["-h", "--help"],
+    )  # fmt: skip
+    return command.get_help(ctx).rstrip()
+
+
+if __name__ == "__main__":
+    page = Path(__file__).parents[2] / "docs" / "cli.md"
+    if not page.parent.is_dir():
+        sys.exit(f"{page.parent} is not there: run this in a checkout")
+    page.write_text(reference(), encoding="utf-8")

@@ -1,0 +1,105 @@
+"""Every command is documented, and its examples run as they are printed."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from ackq import Queue
+from ackq.cli import COMMANDS, main
+from ackq.cli.reference import commands, reference
+from ackq.embedded import Server
+from tests.servers import private_server
+
+PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+#: What stands in the examples for what each server draws anew.
+RECEIPT, ENTRY = "1795252215312092", "1795252215312-0"
+#: What has no example: groups, whose commands have them, and work, which needs code of the user.
+WITHOUT = {
+    "",
+    "work",
+    *(name for name in COMMANDS if isinstance(main.get_command(click.Context(main), name),
+                                              click.Group)),
+}  # fmt: skip
+
+
+def examples_of(command: click.Command) -> list[str]:
+    _, _, text = (command.epilog or "").partition("Examples:")
+    return re.findall(r"^  (ackq .*)$", text, re.MULTILINE)
+
+
+EXAMPLES = [example for _, command in commands() for example in examples_of(command)]
+
+
+def test_the_reference_is_what_the_program_says() -> None:
+    assert PAGE.read_text() == reference(), "run python -m ackq.cli.reference"
+
+
+def test_every_command_is_in_the_reference_and_explained() -> None:
+    page = PAGE.read_text()
+    for names, command in commands():
+        assert f"# {' '.join(('ackq', *names))}\n" in page
+        assert command.help
+
+
+def test_every_command_has_an_example() -> None:
+    missing = {" ".join(names) for names, command in commands() if not examples_of(command)}
+    assert missing == WITHOUT
+
+
+def test_every_option_is_explained() -> None:
+    for names, command in commands():
+        for each in command.params:
+            assert isinstance(each, click.Argument) or each.help or each.name == "version", names
+
+
+def test_what_reads_prints_json() -> None:
+    reading = {"pop", "stats", "top", "peek", "dead list", "dead show", "audit", "doctor", "acl",
+               "scripts show"}  # fmt: skip
+    for names, command in commands():
+        if " ".join(names) in reading:
+            assert "as_json" in {each.name for each in command.params}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that nobody else names a queue on."""
+    with private_server(tmp_path_factory.mktemp("examples")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_runs(server: Server, example: str, tmp_path: Path, free_port: int) -> None:
+    with Queue.from_url(server.url, "jobs") as queue:
+        queue.purge(dead=True)
+        queue.resume()
+        queue.push_many([{"id": f"a-{number}"} for number in range(1, 5)])
+        held = queue.pop()
+        queue.reject(*queue.pop_many(1), reason="no such customer")
+        (letter,) = queue.dead_letters()
+    assert held is not None
+    (tmp_path / "orders.ndjson").write_text('{"order": 1}\n{"order": 2}\n')
+    line = example.replace(RECEIPT, str(held.receipt)).replace(ENTRY, letter.entry)
+    if "--port" in line:
+        line = f"exec {line.replace('6380', str(free_port))}"
+    process = subprocess.Popen(
+        ["sh", "-c", line], cwd=tmp_path, text=True, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+             "ACKQ_HOME": str(tmp_path), "ACKQ_REDIS_URL": server.url, "PYTHONUNBUFFERED": "1"},
+    )  # fmt: skip
+    if "--port" in line:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("export ")
+        process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=50)
+    assert process.returncode == 0, output + errors
+    assert "Traceback" not in errors

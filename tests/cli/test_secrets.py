@@ -1,0 +1,60 @@
+"""A password given by --url or by the environment is in nothing that a command prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click.testing
+import pytest
+import redis
+
+from ackq.cli import main
+from tests.servers import private_server
+
+CANARY = "c4n4ry"
+
+#: Each way to use a server.
+COMMANDS = [
+    ["push", "jobs", '{"id":"a"}'], ["pop", "jobs", "--json"], ["ack", "jobs", "a", "1"],
+    ["nack", "jobs", "a", "1"], ["extend", "jobs", "a", "1"], ["stats", "jobs"], ["top"],
+    ["top", "jobs", "--json"], ["peek", "jobs"], ["dead", "list", "jobs"],
+    ["dead", "redrive", "jobs", "--all"], ["pause", "jobs"], ["resume", "jobs"],
+    ["move", "jobs", "other"], ["move", "jobs", "jobs"], ["audit", "jobs"],
+    ["purge", "jobs", "--yes"], ["doctor"], ["doctor", "--json"], ["scripts", "load"],
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with a password, and the password in it."""
+    with private_server(tmp_path_factory.mktemp("guarded"), requirepass=CANARY) as server:
+        yield f"redis://:{CANARY}@127.0.0.1:{server.port}/0"
+        with redis.Redis.from_url(server.url, password=CANARY) as client:
+            client.shutdown(nosave=True)
+
+
+@pytest.mark.parametrize("wrong", ["", "wrong-"], ids=["right", "wrong"])
+@pytest.mark.parametrize("place", ["option", "environment"])
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_password_is_not_shown(
+    url: str, command: list[str], place: str, wrong: str, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
+    given = url.replace(f":{CANARY}", f":{wrong}{CANARY}")
+    monkeypatch.setenv("ACKQ_REDIS_URL", given if place == "environment" else "redis://nobody:1")
+    args = [*command, "--url", given] if place == "option" else command
+    result = click.testing.CliRunner().invoke(main, args)
+    assert isinstance(result.exception, SystemExit | None)
+    assert result.exit_code in ((1, 3, 4) if wrong else (0, 1, 3))
+    assert CANARY not in result.output
+    assert CANARY not in click.testing.CliRunner().invoke(main, [*args, "--help"]).output
+
+
+def test_the_password_of_the_other_server_is_not_shown_either(url: str) -> None:
+    result = click.testing.CliRunner().invoke(
+        main, ["move", "jobs", "other", "--url", url, "--to", f"redis://:{CANARY}@127.0.0.1:1"]
+    )
+    assert result.exit_code in (0, 4)
+    assert CANARY not in result.output
