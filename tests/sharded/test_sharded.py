@@ -184,9 +184,9 @@ def test_a_waiting_consumer_is_woken_by_a_push_to_any_of_its_shards(
     make_sharded: MakeSharded, shards: int
 ) -> None:
     producer, consumer = make_sharded(shards), make_sharded(shards)
-    consumer.join()
+    consumer.pop(timeout=0.2)  # its connections are made
     waits: list[float] = []
-    for number in range(6):
+    for number in range(7):
         found: list[tuple[Any, float]] = []
         thread = threading.Thread(
             target=lambda found=found: found.append((consumer.pop(timeout=20), time.monotonic()))
@@ -200,7 +200,7 @@ def test_a_waiting_consumer_is_woken_by_a_push_to_any_of_its_shards(
         assert message.id == f"m{number}"
         consumer.ack(message)
         waits.append(ended - began)
-    assert sorted(waits)[3] < 0.3
+    assert sorted(waits)[3] < 0.5  # an unnoticed push would wait for most of a second
 
 
 def test_a_delayed_message_and_an_ended_lease_end_a_wait(make_sharded: MakeSharded) -> None:
