@@ -50,6 +50,9 @@ class Connections:
             stale = not connection.is_connected or await can_read()
         except (redis.ConnectionError, redis.TimeoutError, OSError):
             stale = True
+        except BaseException:
+            await connection.disconnect(nowait=True)
+            raise
         if stale:
             await connection.disconnect(nowait=True)
             await self._connect(connection)
