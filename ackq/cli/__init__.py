@@ -33,6 +33,9 @@ COMMANDS = {
     "move": "Move or copy messages to another queue or server.",
     "audit": "Check every record of a queue.",
     "purge": "Delete every message of a queue.",
+    "rsmq": "Queues shared with RSMQ and its ports.",
+    "topic": "Topics that can be replayed.",
+    "delay": "Delay queues.",
     "serve": "Run a Redis of your own, for development.",
     "doctor": "Look at a Redis before you trust it with messages.",
     "acl": "Print least-privilege rules for the users of a queue.",
@@ -46,7 +49,7 @@ NOTHING, USAGE, FAILED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 EPILOG = """\b
 Exit codes:
   0    done
-  1    nothing there (pop), not sound (audit, doctor), a check failed (demo)
+  1    nothing there (pop and the like), not sound (audit, doctor), a check failed (demo)
   2    wrong usage
   3    ackq or Redis refused
   4    Redis cannot be reached

@@ -19,6 +19,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 MAX_BODY_BYTES = 512 * 1024 * 1024
 #: Characters of a body that a table shows.
 SHOWN = 200
+#: Columns that are cut where a terminal is narrow.
+FLEXIBLE = {"id", "reason", "body", "queue"}
 
 queue_argument = click.argument("queue")
 url_option = click.option(
@@ -26,6 +28,11 @@ url_option = click.option(
     envvar="ACKQ_REDIS_URL",
     help="Redis, such as redis://host:6379/0, rediss://..., unix:///path.  [env: ACKQ_REDIS_URL]",
 )
+number_option = click.option(
+    "-n", "--number", type=click.IntRange(1), default=1, help="How many at most.  [1]"
+)
+#: What ``--wait`` says of itself.
+WAIT_HELP = "Wait for the first one; inf: for ever.  [do not wait]"
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -106,9 +113,12 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for column in columns:
-        table.add_column(column, overflow="ellipsis", no_wrap=True)
+        # What is not flexible is never cut: half a number, or half an entry, is worse than none.
+        table.add_column(column, no_wrap=column not in FLEXIBLE)
     for row in rows:
-        table.add_row(*(Text(printable(each)[:SHOWN]) for each in row))
+        table.add_row(
+            *(Text(printable(each)[:SHOWN], no_wrap=True, overflow="ellipsis") for each in row)
+        )
     Console(highlight=False).print(table)
 
 
@@ -144,9 +154,12 @@ def printable(value: object) -> str:
 
 
 def local_time(at: float | None) -> str | None:
-    """Return a time since the epoch as the reader's clock shows it."""
+    """Return a time since the epoch as the reader's clock shows it; in a file, with its zone."""
     if at is None:
         return None
     from datetime import datetime
 
-    return datetime.fromtimestamp(at).astimezone().isoformat(sep=" ", timespec="seconds")
+    local = datetime.fromtimestamp(at)
+    if not sys.stdout.isatty():
+        local = local.astimezone()
+    return local.isoformat(sep=" ", timespec="seconds")

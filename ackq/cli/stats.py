@@ -23,4 +23,10 @@ def stats(queue: str, url: str | None, as_json: bool) -> None:
     if as_json:
         print_json(counts)
     else:
-        print_table(("", queue), counts.items())
+        print_table(("", queue), [(name, _shown(value)) for name, value in counts.items()])
+
+
+def _shown(value: float | None) -> str | float | None:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.1f}" if isinstance(value, float) else value

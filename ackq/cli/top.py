@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 import redis
 
-from ackq.cli.connection import examples, json_option, print_json, print_table, url_option
+from ackq.cli.connection import FLEXIBLE, examples, json_option, print_json, print_table, url_option
 from ackq.errors import redact
 from ackq.message import QueueStats
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ackq.protocol.discovery import Sample
     from ackq.sync.monitor import Monitor
 
-COLUMNS = ("queue", "ready", "in flight", "delayed", "dead", "change/s", "first lease ends", "")
+COLUMNS = ("queue", "ready", "in flight", "delayed", "dead", "change/s", "lease ends", "")
 #: SCANs of one look, 1,000 keys each: few while more looks follow, many if it is the only one.
 LIVE_STEPS, ONCE_STEPS = 10, 1000
 
@@ -38,7 +38,8 @@ def top(queues: tuple[str, ...], url: str | None, every: float, once: bool, as_j
 
     Queues are found by the keys that consumers make beside them; name a list that nobody took
     from yet. change/s is by how much ready, in flight and delayed together grew or shrank. A
-    pushed message carries no time, so nothing is said of the age of what waits.
+    pushed message carries no time, so nothing is said of the age of what waits; of leases it is
+    said when the first one ends, or how long ago it did without anybody taking the message.
     """
     from ackq.sync.client import client_of
     from ackq.sync.monitor import Monitor
@@ -92,15 +93,17 @@ def _table(seen: Sample, before: Sample | None, trouble: str) -> Table:
 
     note = Text(trouble, "bold red") if trouble else Text("Ctrl-C ends it", "dim")
     table = Table(box=None, header_style="bold", pad_edge=False, title=_title(seen, before),
-                  title_justify="left", caption=note, caption_justify="left")  # fmt: skip
+                  title_justify="left", title_style="", caption=note,
+                  caption_justify="left")  # fmt: skip
     for column in COLUMNS:
-        number = column not in ("queue", "first lease ends", "")
+        number = column not in ("queue", "lease ends", "")
         table.add_column(
-            column, justify="right" if number else "left", no_wrap=True, overflow="ellipsis"
+            column, justify="right" if number else "left", no_wrap=column not in FLEXIBLE
         )
     for row in _rows(seen, before):
-        table.add_row(*(Text(cell, _style(column, cell))
-                        for column, cell in zip(COLUMNS, row, strict=True)))  # fmt: skip
+        cells = zip(COLUMNS, row, strict=True)
+        table.add_row(*(Text(cell, _style(column, cell), no_wrap=True, overflow="ellipsis")
+                        for column, cell in cells))  # fmt: skip
     return table
 
 
@@ -156,6 +159,6 @@ def _span(seconds: float) -> str:
 def _style(column: str, cell: str) -> str:
     if column == "dead" and cell != "0":
         return "red"
-    if cell == "paused" or (column == "first lease ends" and cell.endswith("ago")):
+    if cell == "paused" or (column == "lease ends" and cell.endswith("ago")):
         return "yellow"
     return ""

@@ -12,11 +12,15 @@ from pathlib import Path
 
 import click
 import pytest
+import redis
 
 from ackq import Queue
 from ackq.cli import COMMANDS, main
 from ackq.cli.reference import commands, reference
+from ackq.delay import DelayQueue
 from ackq.embedded import Server
+from ackq.rsmq import RSMQ
+from ackq.topic import Topic
 from tests.servers import private_server
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -63,7 +67,8 @@ def test_every_option_is_explained() -> None:
 
 def test_what_reads_prints_json() -> None:
     reading = {"pop", "stats", "top", "peek", "dead list", "dead show", "audit", "doctor", "acl",
-               "scripts show"}  # fmt: skip
+               "scripts show", "rsmq list", "rsmq receive", "rsmq stats", "topic consume",
+               "topic stats", "delay take", "delay stats"}  # fmt: skip
     for names, command in commands():
         if " ".join(names) in reading:
             assert "as_json" in {each.name for each in command.params}
@@ -76,6 +81,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield server
 
 
+def stock_other_kinds(url: str) -> None:
+    """Give the other queues what their examples take: orders, events, due."""
+    with redis.Redis.from_url(url) as client:
+        client.unlink(*client.keys("rsmq:*"), *client.keys("events:*"), *client.keys("*:z"),
+                      *client.keys("*:h"), "-")  # fmt: skip
+    with RSMQ.from_url(url) as rsmq:
+        rsmq.create_queue("orders")
+        rsmq.send_message("orders", "hello")
+    with Topic.from_url(url, "events") as topic:
+        topic.publish(b"hello")
+        topic.subscribe("billing")
+    with DelayQueue.from_url(url, "due") as due:
+        due.push("a", b"hello")
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_runs(server: Server, example: str, tmp_path: Path, free_port: int) -> None:
     with Queue.from_url(server.url, "jobs") as queue:
@@ -86,6 +106,7 @@ def test_an_example_runs(server: Server, example: str, tmp_path: Path, free_port
         queue.reject(*queue.pop_many(1), reason="no such customer")
         (letter,) = queue.dead_letters()
     assert held is not None
+    stock_other_kinds(server.url)
     (tmp_path / "orders.ndjson").write_text('{"order": 1}\n{"order": 2}\n')
     line = example.replace(RECEIPT, str(held.receipt)).replace(ENTRY, letter.entry)
     if "--port" in line:

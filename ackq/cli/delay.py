@@ -1,0 +1,116 @@
+"""``ackq delay``: delay queues."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ackq.cli import NOTHING
+from ackq.cli.connection import (
+    WAIT_HELP,
+    body_fields,
+    examples,
+    json_option,
+    number_option,
+    print_json,
+    print_table,
+    seconds,
+    url_option,
+)
+
+if TYPE_CHECKING:
+    from ackq.sync.delay import DelayQueue, PartitionedDelayQueue
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def delay() -> None:
+    """Delay queues: messages that become ready at a time of their own."""
+
+
+def _on_topic(command: F) -> F:
+    partitions = click.option(
+        "--partitions", type=click.IntRange(1, 1024), metavar="N",
+        help="Of a partitioned topic, as its producers have it.  [not partitioned]",
+    )  # fmt: skip
+    return click.argument("topic")(url_option(partitions(command)))
+
+
+def _open(
+    url: str | None, topic: str, partitions: int | None, **settings: Any
+) -> DelayQueue | PartitionedDelayQueue:
+    from ackq.sync.delay import DelayQueue, PartitionedDelayQueue
+
+    if partitions is None:
+        return DelayQueue.from_url(url, topic, **settings)
+    return PartitionedDelayQueue.from_url(url, topic, partitions, **settings)
+
+
+@delay.command(epilog=examples("ackq delay push reminders order-7 'call Ada' --delay 3600"))
+@_on_topic
+@click.argument("key")
+@click.argument("body")
+@click.option("--delay", "wait", type=float, callback=seconds, default=0.0, metavar="SECONDS",
+              help="When it is ready.  [at once]")  # fmt: skip
+def push(
+    topic: str, url: str | None, partitions: int | None, key: str, body: str, wait: float
+) -> None:
+    """Store BODY under KEY in TOPIC until it is ready. A KEY that is stored is refused."""
+    with _open(url, topic, partitions) as opened:
+        opened.push(key, body, delay=wait)
+
+
+@delay.command(epilog=examples("ackq delay take due --delete"))
+@_on_topic
+@number_option
+@click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
+@click.option("--lease", type=float, default=30.0, metavar="SECONDS",
+              help="How long they are yours; then they come back.  [30]")  # fmt: skip
+@click.option("--delete", is_flag=True, help="Delete each once it is printed.")
+@json_option
+@click.pass_context
+def take(
+    ctx: click.Context, topic: str, url: str | None, partitions: int | None, number: int,
+    wait: float | None, lease: float, delete: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Take messages of TOPIC that are ready, and print them. Exit code 1 if there is none."""
+    with _open(url, topic, partitions, visibility_timeout=lease) as opened:
+        found = opened.take(number, wait)
+        for each in found:
+            if as_json:
+                print_json({"key": each.key, "receive_count": each.receive_count,
+                            "ready_time": each.ready_time, **body_fields(each.body)})  # fmt: skip
+            else:
+                click.echo(each.body)
+        sys.stdout.flush()
+        if delete:
+            opened.delete(*found)
+    if not found:
+        ctx.exit(NOTHING)
+
+
+@delay.command(epilog=examples("ackq delay cancel reminders order-7"))
+@_on_topic
+@click.argument("keys", nargs=-1, required=True, metavar="KEY...")
+def cancel(topic: str, url: str | None, partitions: int | None, keys: tuple[str, ...]) -> None:
+    """Delete messages of TOPIC by KEY, unless a consumer holds them, and print how many."""
+    with _open(url, topic, partitions) as opened:
+        click.echo(opened.cancel(*keys))
+
+
+@delay.command(epilog=examples("ackq delay stats reminders"))
+@_on_topic
+@json_option
+def stats(topic: str, url: str | None, partitions: int | None, as_json: bool) -> None:
+    """Count the messages of TOPIC by where they are."""
+    with _open(url, topic, partitions) as opened:
+        found = asdict(opened.stats())
+    if as_json:
+        print_json(found)
+    else:
+        print_table(("", topic), found.items())

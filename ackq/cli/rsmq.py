@@ -1,0 +1,159 @@
+"""``ackq rsmq``: queues shared with RSMQ and its ports."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ackq.cli import NOTHING
+from ackq.cli.connection import (
+    WAIT_HELP,
+    ask,
+    body_fields,
+    examples,
+    json_option,
+    number_option,
+    print_json,
+    print_table,
+    printable,
+    seconds,
+    url_option,
+    yes_option,
+)
+
+if TYPE_CHECKING:
+    from ackq.sync.rsmq import RSMQ
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group()
+def rsmq() -> None:
+    """Queues shared with RSMQ, PyRSMQ and other ports, on the same keys."""
+
+
+def _on_namespace(command: F) -> F:
+    option = click.option("--ns", default="rsmq", metavar="NAME", help="RSMQ's namespace.  [rsmq]")
+    return url_option(option(command))
+
+
+def _open(url: str | None, ns: str) -> RSMQ:
+    from ackq.sync.rsmq import RSMQ
+
+    return RSMQ.from_url(url, ns)
+
+
+@rsmq.command(epilog=examples("ackq rsmq create mails --vt 60"))
+@click.argument("qname")
+@_on_namespace
+@click.option("--vt", type=int, default=30, metavar="SECONDS",
+              help="How long a received message is hidden.  [30]")  # fmt: skip
+@click.option("--delay", type=int, default=0, metavar="SECONDS",
+              help="Before a sent message can be received.  [0]")  # fmt: skip
+@click.option("--maxsize", type=int, default=65536, metavar="N",
+              help="Longest message in UTF-16 units, or -1.  [65536]")  # fmt: skip
+def create(qname: str, url: str | None, ns: str, vt: int, delay: int, maxsize: int) -> None:
+    """Create queue QNAME."""
+    with _open(url, ns) as opened:
+        opened.create_queue(qname, vt, delay, maxsize)
+
+
+@rsmq.command("list", epilog=examples("ackq rsmq list"))
+@_on_namespace
+@json_option
+def list_(url: str | None, ns: str, as_json: bool) -> None:
+    """List the queues."""
+    with _open(url, ns) as opened:
+        names = sorted(opened.list_queues())
+    if as_json:
+        print_json(names)
+    else:
+        for name in names:
+            click.echo(printable(name))
+
+
+@rsmq.command(epilog=examples("ackq rsmq send orders hello world --delay 5"))
+@click.argument("qname")
+@click.argument("messages", nargs=-1, required=True, metavar="MESSAGE...")
+@_on_namespace
+@click.option("--delay", type=int, metavar="SECONDS", help="[the queue's]")
+def send(
+    qname: str, messages: tuple[str, ...], url: str | None, ns: str, delay: int | None
+) -> None:
+    """Send messages to QNAME and print their ids."""
+    with _open(url, ns) as opened:
+        for id in opened.send_messages(qname, messages, delay):
+            click.echo(id)
+
+
+@rsmq.command(epilog=examples("ackq rsmq receive orders -n 10 --json",
+                              "ackq rsmq receive orders --delete"))  # fmt: skip
+@click.argument("qname")
+@_on_namespace
+@number_option
+@click.option("--vt", type=int, metavar="SECONDS", help="How long they are hidden.  [the queue's]")
+@click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
+@click.option("--delete", is_flag=True, help="Delete each once it is printed.")
+@json_option
+@click.pass_context
+def receive(
+    ctx: click.Context, qname: str, url: str | None, ns: str, number: int, vt: int | None,
+    wait: float | None, delete: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Receive messages from QNAME and print them. Exit code 1 if there is none.
+
+    What is not deleted can be received again after its time.
+    """
+    with _open(url, ns) as opened:
+        found = opened.receive_messages(qname, number, vt, wait)
+        for each in found:
+            if as_json:
+                print_json({"id": each.id, "rc": each.rc, "fr": each.fr, **body_fields(each.body)})
+            else:
+                click.echo(each.body)
+        sys.stdout.flush()
+        if delete:
+            opened.delete_messages(qname, [each.id for each in found])
+    if not found:
+        ctx.exit(NOTHING)
+
+
+@rsmq.command(epilog=examples("ackq rsmq delete orders g5jqqzpc3tZR8nqMZcwbbVKRVBnS3N4x"))
+@click.argument("qname")
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@_on_namespace
+def delete(qname: str, ids: tuple[str, ...], url: str | None, ns: str) -> None:
+    """Delete messages of QNAME by ID, also those that others hold, and print how many."""
+    with _open(url, ns) as opened:
+        click.echo(opened.delete_messages(qname, ids))
+
+
+@rsmq.command(epilog=examples("ackq rsmq stats orders"))
+@click.argument("qname")
+@_on_namespace
+@json_option
+def stats(qname: str, url: str | None, ns: str, as_json: bool) -> None:
+    """Show the settings and counts of QNAME."""
+    with _open(url, ns) as opened:
+        found = asdict(opened.get_queue_attributes(qname))
+    if as_json:
+        print_json(found)
+    else:
+        print_table(("", qname), found.items())
+
+
+@rsmq.command(epilog=examples("ackq rsmq drop orders --yes"))
+@click.argument("qname")
+@_on_namespace
+@yes_option
+def drop(qname: str, url: str | None, ns: str, yes: bool) -> None:
+    """Delete queue QNAME and its messages. They are lost. It asks first."""
+    with _open(url, ns) as opened:
+        if not yes:
+            count = opened.get_queue_attributes(qname).msgs
+            ask(f"Delete queue {qname} and its {count:,} messages?", yes)
+        opened.delete_queue(qname)

@@ -1,0 +1,147 @@
+"""``ackq topic``: topics that can be replayed."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from ackq.cli import NOTHING
+from ackq.cli.connection import (
+    WAIT_HELP,
+    ask,
+    body_fields,
+    examples,
+    json_option,
+    number_option,
+    print_json,
+    print_table,
+    seconds,
+    url_option,
+    yes_option,
+)
+
+if TYPE_CHECKING:
+    from ackq.sync.topic import Topic
+
+Place = int | Literal["oldest", "end"]
+
+
+def _place(_: click.Context, __: click.Parameter, value: str) -> Place:
+    """Check an argument that is an index, oldest or end."""
+    if value in ("oldest", "end"):
+        return "oldest" if value == "oldest" else "end"
+    if value.isascii() and value.isdigit():
+        return int(value)
+    raise click.BadParameter(f"{value!r} is no index, nor oldest, nor end")
+
+
+@click.group()
+def topic() -> None:
+    """Topics: one order of messages, read by many, each at its own place."""
+
+
+def _open(url: str | None, name: str, **settings: Any) -> Topic:
+    from ackq.sync.topic import Topic
+
+    return Topic.from_url(url, name, **settings)
+
+
+@topic.command(epilog=examples("""ackq topic publish events '{"event": "login"}'"""))
+@click.argument("name")
+@click.argument("messages", nargs=-1, required=True, metavar="MESSAGE...")
+@url_option
+def publish(name: str, messages: tuple[str, ...], url: str | None) -> None:
+    """Publish messages to topic NAME and print their indexes."""
+    with _open(url, name) as opened:
+        for index in opened.publish_many([each.encode() for each in messages]):
+            click.echo(index)
+
+
+@topic.command(epilog=examples("ackq topic subscribe events audit",
+                               "ackq topic subscribe events mailer --from end"))  # fmt: skip
+@click.argument("name")
+@click.argument("consumer")
+@url_option
+@click.option("--from", "start", callback=_place, default="oldest", metavar="INDEX|oldest|end",
+              help="Where it begins.  [oldest]")  # fmt: skip
+@click.pass_context
+def subscribe(ctx: click.Context, name: str, consumer: str, url: str | None, start: Place) -> None:
+    """Give CONSUMER a place in topic NAME. Exit code 1 if it has one, which stays."""
+    with _open(url, name) as opened:
+        if not opened.subscribe(consumer, start):
+            ctx.exit(NOTHING)
+
+
+@topic.command(epilog=examples("ackq topic consume events billing -n 10"))
+@click.argument("name")
+@click.argument("consumer")
+@url_option
+@number_option
+@click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
+@json_option
+@click.pass_context
+def consume(
+    ctx: click.Context, name: str, consumer: str, url: str | None, number: int,
+    wait: float | None, as_json: bool,
+) -> None:  # fmt: skip
+    """Print the next messages of topic NAME for CONSUMER, then move its place over them.
+
+    It may print some twice if it dies in between, and skips none. Exit code 1 if there is none.
+    """
+    with _open(url, name) as opened:
+        batch = opened.consume(consumer, number, wait)
+        for each in batch:
+            if as_json:
+                print_json({"index": each.index, **body_fields(each.body)})
+            else:
+                click.echo(each.body)
+        sys.stdout.flush()
+        if batch:
+            opened.commit(batch)
+    if not batch:
+        ctx.exit(NOTHING)
+
+
+@topic.command(epilog=examples("ackq topic seek events billing oldest"))
+@click.argument("name")
+@click.argument("consumer")
+@click.argument("to", callback=_place, metavar="INDEX|oldest|end")
+@url_option
+def seek(name: str, consumer: str, to: Place, url: str | None) -> None:
+    """Move CONSUMER to another place in topic NAME, to read again or to skip."""
+    with _open(url, name) as opened:
+        opened.seek(consumer, to)
+
+
+@topic.command(epilog=examples("ackq topic stats events billing"))
+@click.argument("name")
+@click.argument("consumers", nargs=-1, metavar="[CONSUMER]...")
+@url_option
+@json_option
+def stats(name: str, consumers: tuple[str, ...], url: str | None, as_json: bool) -> None:
+    """Show the oldest and newest index of topic NAME, and how far CONSUMERS are behind."""
+    with _open(url, name) as opened:
+        ends = {"oldest": opened.oldest(), "newest": opened.newest()}
+        lags = {each: opened.lag(each) for each in consumers}
+    if as_json:
+        print_json({**ends, "lag": lags})
+    else:
+        print_table(("", name), [*ends.items(), *((f"lag of {each}", lag)
+                                                  for each, lag in lags.items())])  # fmt: skip
+
+
+@topic.command(epilog=examples("ackq topic trim events --keep 1000 --yes"))
+@click.argument("name")
+@url_option
+@click.option("--keep", type=click.IntRange(0), required=True, metavar="N", help="How many.")
+@yes_option
+def trim(name: str, url: str | None, keep: int, yes: bool) -> None:
+    """Delete the oldest messages of topic NAME, read or not. They are lost. It asks first.
+
+    Prints how many.
+    """
+    with _open(url, name) as opened:
+        ask(f"Delete all but the newest {keep:,} messages of {name}?", yes)
+        click.echo(opened.trim(keep))

@@ -1,0 +1,63 @@
+"""``ackq rsmq``, ``ackq topic``, ``ackq delay``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import Run
+
+
+def test_rsmq_from_create_to_drop(ackq: Run, name: str) -> None:
+    ns = ["--ns", name]
+    ackq("rsmq", "create", "mails", "--vt", "60", *ns)
+    assert ackq("rsmq", "list", *ns).output == "mails\n"
+    assert json.loads(ackq("rsmq", "list", "--json", *ns).output) == ["mails"]
+    first, second = ackq("rsmq", "send", "mails", "one", "two", *ns).output.split()
+    got = json.loads(ackq("rsmq", "receive", "mails", "--json", *ns).output)
+    assert (got["id"], got["body"], got["rc"]) == (first, "one", 1)
+    assert ackq("rsmq", "receive", "mails", "--delete", *ns).output == "two\n"
+    ackq("rsmq", "receive", "mails", *ns, code=1)
+    stats = json.loads(ackq("rsmq", "stats", "mails", "--json", *ns).output)
+    assert (stats["vt"], stats["msgs"], stats["totalsent"]) == (60, 1, 2)
+    assert ackq("rsmq", "delete", "mails", first, second, *ns).output == "1\n"
+    ackq("rsmq", "drop", "mails", *ns, code=2)
+    ackq("rsmq", "drop", "mails", "--yes", *ns)
+    assert "mails" in ackq("rsmq", "stats", "mails", *ns, code=3).stderr
+
+
+def test_a_topic_is_read_by_each_consumer_at_its_own_place(ackq: Run, name: str) -> None:
+    assert ackq("topic", "publish", name, "one", "two", "three").output == "1\n2\n3\n"
+    ackq("topic", "subscribe", name, "a")
+    ackq("topic", "subscribe", name, "a", code=1)
+    ackq("topic", "subscribe", name, "b", "--from", "end")
+    assert ackq("topic", "consume", name, "a", "-n", "2").output == "one\ntwo\n"
+    assert json.loads(ackq("topic", "consume", name, "a", "--json").output) == {
+        "index": 3, "body": "three",
+    }  # fmt: skip
+    ackq("topic", "consume", name, "a", code=1)
+    ackq("topic", "consume", name, "b", code=1)
+    ackq("topic", "seek", name, "a", "oldest")
+    stats = json.loads(ackq("topic", "stats", name, "a", "b", "--json").output)
+    assert stats == {"oldest": 1, "newest": 3, "lag": {"a": 3, "b": 0}}
+    ackq("topic", "trim", name, "--keep", "1", code=2)
+    assert ackq("topic", "trim", name, "--keep", "1", "--yes").output == "2\n"
+    assert "lag of b\t0" in ackq("topic", "stats", name, "b").output
+    ackq("topic", "consume", name, "nobody", code=3)
+    ackq("topic", "seek", name, "a", "-1", code=2)
+
+
+@pytest.mark.parametrize("partitions", [[], ["--partitions", "3"]], ids=["plain", "partitioned"])
+def test_a_delay_queue_gives_what_is_due(ackq: Run, name: str, partitions: list[str]) -> None:
+    ackq("delay", "push", name, "now", "one", *partitions)
+    ackq("delay", "push", name, "later", "two", "--delay", "600", *partitions)
+    ackq("delay", "push", name, "now", "again", *partitions, code=3)
+    stats = json.loads(ackq("delay", "stats", name, "--json", *partitions).output)
+    assert (stats["ready"], stats["delayed"]) == (1, 1)
+    got = json.loads(ackq("delay", "take", name, "--lease", "0.05", "--json", *partitions).output)
+    assert (got["key"], got["body"]) == ("now", "one")
+    assert ackq("delay", "take", name, "--wait", "5", "--delete", *partitions).output == "one\n"
+    ackq("delay", "take", name, *partitions, code=1)
+    assert ackq("delay", "cancel", name, "later", "now", *partitions).output == "1\n"
+    assert "delayed\t0" in ackq("delay", "stats", name, *partitions).output
