@@ -9,7 +9,9 @@ import click.testing
 import pytest
 import redis
 
+from ackq import Queue
 from ackq.cli import main
+from ackq.errors import AckqError
 from tests.servers import private_server
 
 CANARY = "c4n4ry"
@@ -57,4 +59,18 @@ def test_the_password_of_the_other_server_is_not_shown_either(url: str) -> None:
         main, ["move", "jobs", "other", "--url", url, "--to", f"redis://:{CANARY}@127.0.0.1:1"]
     )
     assert result.exit_code in (0, 4)
+    assert CANARY not in result.output
+
+
+@pytest.mark.parametrize("error", [redis.ConnectionError, redis.ResponseError, AckqError])
+def test_what_a_library_says_is_looked_through_once_more(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error(f"cannot talk to redis://me:{CANARY}@somewhere:6379/0")
+
+    monkeypatch.setattr(Queue, "from_url", fail)
+    result = click.testing.CliRunner().invoke(main, ["stats", "jobs"])
+    assert result.exit_code in (3, 4)
+    assert "redis://***@somewhere" in result.output
     assert CANARY not in result.output
