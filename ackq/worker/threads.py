@@ -90,16 +90,18 @@ class Worker(BaseWorker[Queue]):
         state = self._begin(drain)
         self._gate = Gate(state)
         helpers: list[threading.Thread] = []
-        try:
-            helpers += [self._start(routine) for routine in self._routines()]
-            for slot in state.slots:
-                slot.runner = threading.Thread(target=self._serve, args=(slot,), daemon=True)
-                slot.runner.start()
-            with stopping_on_signals(self.stop), self._healthy():
-                self._keep(helpers)
-        finally:
-            state.stop()
-            self._part(helpers)
+        # Before the first handler starts: a signal that comes at once must not kill it.
+        with stopping_on_signals(self.stop):
+            try:
+                helpers += [self._start(routine) for routine in self._routines()]
+                for slot in state.slots:
+                    slot.runner = threading.Thread(target=self._serve, args=(slot,), daemon=True)
+                    slot.runner.start()
+                with self._healthy():
+                    self._keep(helpers)
+            finally:
+                state.stop()
+                self._part(helpers)
         if state.fatal is not None:
             raise state.fatal
 

@@ -122,9 +122,11 @@ def test_a_server_that_cannot_hold_queues_ends_the_worker(
 ) -> None:
     with private_server(tmp_path, maxmemory="50mb", maxmemory_policy="allkeys-lru") as server:
         kind: Any = ackq.Queue if flavour == "sync" else ackq.AsyncQueue
-        made = work(portal.call(kind.from_url, server.url, "jobs"), print, start=False)
+        queue = portal.call(kind.from_url, server.url, "jobs")
+        made = work(queue, print, start=False)
         with pytest.raises(ackq.EvictionPolicyError):
             made.drain()
+        portal.call(queue.close if flavour == "sync" else queue.aclose)
 
 
 @pytest.fixture
