@@ -36,6 +36,4 @@ def load(name: str) -> Script:
 def names() -> list[str]:
     """Return the names of all scripts, sorted."""
     root = directory()
-    return sorted(
-        path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.lua")
-    )
+    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.lua"))

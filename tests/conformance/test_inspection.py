@@ -73,7 +73,7 @@ def test_drain_gives_everything_back_to_a_bare_rpop(
     queue.nack(queue.pop(), delay=60)
     queue.pop_many(2)
     assert queue.drain() == 3
-    left = [target.control.rpop(name) for _ in range(5)]
+    left: list[Any] = [target.control.rpop(name) for _ in range(5)]
     assert sorted(left) == bodies
     assert queue.stats().in_flight == queue.stats().delayed == 0
 
