@@ -69,14 +69,15 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
         helpers = [asyncio.create_task(self._help(routine)) for routine in self._routines()]
         for slot in state.slots:
             slot.runner = asyncio.create_task(self._serve(slot, handler))
-        try:
-            with stopping_on_signals(self.stop), self._healthy():
-                await self._keep(helpers)
-        finally:
-            state.stop()
-            await self._part(helpers)
-            if daemons is not None:
-                daemons.close()
+        with stopping_on_signals(self.stop):
+            try:
+                with self._healthy():
+                    await self._keep(helpers)
+            finally:
+                state.stop()
+                await self._part(helpers)
+                if daemons is not None:
+                    daemons.close()
         if state.fatal is not None:
             raise state.fatal
 
