@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Most tests wait for a server, so there may be more of them than processors.
-WORKERS ?= 4
+WORKERS ?= 6
 
 .PHONY: help demo test test-core lint clean
 

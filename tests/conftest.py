@@ -57,6 +57,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("target", list(offers), ids=names, indirect=True)
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out asyncio on a cluster where the conformance suite has shown that route already."""
+    if _asked_for():
+        return
+    left_out = [
+        item
+        for item in items
+        if isinstance(item, pytest.Function)
+        and not item.module.__name__.startswith(EVERYWHERE)
+        and (callspec := getattr(item, "callspec", None))
+        and (callspec.params.get("target"), callspec.params.get("flavour")) == ("cluster", "async")
+    ]
+    if left_out:
+        dropped = set(left_out)
+        items[:] = [item for item in items if item not in dropped]
+        config.hook.pytest_deselected(items=left_out)
+
+
 def _asked_for() -> list[str]:
     asked = os.environ.get("ACKQ_TEST_SERVERS", "")
     return [kind.strip() for kind in asked.split(",") if kind.strip()]
