@@ -132,3 +132,15 @@ def test_a_rate_holds_for_messages_that_an_idle_worker_waits_for(
     assert time.monotonic() - started >= 0.95  # four intervals
     assert sorted(handler.seen) == [f"m{number}" for number in range(5)]
     assert set(handler.counts.values()) == {1}
+
+
+def test_an_idle_worker_holds_no_share_of_the_rate(
+    queue_of: Any, work: Any, handler: Any, embedded_client: Any
+) -> None:
+    queue = queue_of()
+    queue.push({"id": "one"})
+    work(queue, handler, rate_limit=RateLimit(10, per=3600, burst=10), concurrency=8)
+    handler.wait_for(1)
+    key = f"{queue.name}RATELIMIT"
+    # One permit is used, for 360 s; eight were asked for at first.
+    wait_until(lambda: embedded_client.pttl(key) < 370_000, "the others to be given back")
