@@ -17,7 +17,9 @@ SETTINGS = (
     "min-replicas-max-lag",
 )
 
-#: Holes in the script engine, which a queue has to use, and the first versions without them.
+#: Holes in the script engine, which a queue has to use, through which a user may run code of
+#: their own or act as another user; with the first versions without them, by the security fixes
+#: in the release notes of Redis (up to 8.10) and Valkey (up to 9.1).
 #: A series that is not listed was mended from its beginning if it is later, else never.
 ADVISORIES: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {
     "redis": {
@@ -26,6 +28,8 @@ ADVISORIES: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {
         "CVE-2025-46817": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
         "CVE-2025-46818": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
         "CVE-2025-49844": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
+        # Not in 6.2, by its maintainers. 8.0 was not mended.
+        "CVE-2026-23631": ((6, 2, 0), (7, 2, 14), (7, 4, 9), (8, 2, 6), (8, 4, 3), (8, 6, 3)),
     },
     "valkey": {
         "CVE-2024-31449": ((7, 2, 7), (8, 0, 1)),
@@ -33,6 +37,7 @@ ADVISORIES: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {
         "CVE-2025-46817": ((7, 2, 11), (8, 0, 6), (8, 1, 4)),
         "CVE-2025-46818": ((7, 2, 11), (8, 0, 6), (8, 1, 4)),
         "CVE-2025-49844": ((7, 2, 11), (8, 0, 6), (8, 1, 4)),
+        "CVE-2026-23631": ((7, 2, 13), (8, 0, 8), (8, 1, 7), (9, 0, 4)),
     },
 }
 

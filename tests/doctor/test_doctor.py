@@ -169,14 +169,21 @@ def test_a_user_who_may_do_nothing_is_told_so(users: redis.Redis) -> None:
         ("redis", (6, 2, 14), 5),
         ("redis", (6, 2, 19), 3),
         ("redis", (6, 2, 20), 0),
-        ("redis", (7, 0, 15), 5),
-        ("redis", (7, 4, 6), 0),
-        ("redis", (8, 0, 3), 3),
-        ("redis", (8, 2, 2), 0),
-        ("redis", (8, 4, 0), 0),
-        ("valkey", (7, 2, 10), 3),
-        ("valkey", (8, 1, 4), 0),
-        ("valkey", (9, 0, 0), 0),
+        ("redis", (7, 0, 15), 6),
+        ("redis", (7, 2, 13), 1),
+        ("redis", (7, 2, 14), 0),
+        ("redis", (7, 4, 6), 1),
+        ("redis", (8, 0, 3), 4),
+        ("redis", (8, 0, 6), 1),
+        ("redis", (8, 2, 2), 1),
+        ("redis", (8, 2, 6), 0),
+        ("redis", (8, 4, 0), 1),
+        ("redis", (8, 8, 0), 0),
+        ("valkey", (7, 2, 10), 4),
+        ("valkey", (7, 2, 13), 0),
+        ("valkey", (8, 1, 4), 1),
+        ("valkey", (9, 0, 0), 1),
+        ("valkey", (9, 1, 0), 0),
         ("redis", (), 0),
     ],
 )
@@ -185,8 +192,8 @@ def test_a_hole_is_known_by_the_version(product: str, version: tuple[int, ...], 
 
 
 def test_valkey_is_judged_by_its_own_version() -> None:
-    facts = Facts({"redis_version": "7.2.4", "valkey_version": "8.1.4"})
-    assert (facts.product, facts.version) == ("valkey", (8, 1, 4))
+    facts = Facts({"redis_version": "7.2.4", "valkey_version": "8.1.7"})
+    assert (facts.product, facts.version) == ("valkey", (8, 1, 7))
     assert verdicts(judge(facts, ALLOWED))["known holes"] == "ok"
 
 
