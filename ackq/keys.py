@@ -20,6 +20,8 @@ SUFFIXES = (
 )
 #: Markers of idempotent pushes live at ``<name>DEDUP:<marker>``.
 DEDUP = "DEDUP:"
+#: Rows of a batch that a pipeline rejected are remembered at ``<name>REJECTED:<query>``.
+REJECTED = "REJECTED:"
 #: What workers append: the shared rate limit, and the ticks of schedules. They hold no message.
 RATELIMIT, TICKS = "RATELIMIT", "TICKS"
 #: Longest name in bytes, so that every key stays short enough to read in a log.
@@ -115,8 +117,9 @@ def _problem_of(name: str) -> str | None:
     for suffix in (*SUFFIXES, RATELIMIT, TICKS):
         if name.endswith(suffix):
             return f"ends in {suffix}, so it would collide with a side key of another queue"
-    if DEDUP in name:
-        return f"contains {DEDUP}, so it would collide with a push marker of another queue"
+    for prefix in (DEDUP, REJECTED):
+        if prefix in name:
+            return f"contains {prefix}, so it would collide with a side key of another queue"
     return None
 
 

@@ -1,0 +1,47 @@
+-- reject: append rows of a batch to the dead letters, each row of a batch once.
+--
+-- KEYS[1] {name}DEAD                 STREAM  key, body, reason, count, time of dead letters
+-- KEYS[2] {name}REJECTED:<writer>    HASH    batch, and a field for each row of it that is dead
+--
+-- ARGV[1] batch            text, 1..64 bytes           a new one forgets the rows of the former
+-- ARGV[2] window           integer 1..315360000000     ms that the rows are remembered
+-- ARGV[3] rows             groups of four, 1..1000: row (text that names it within the batch),
+--                          key (of the dead letter; may be empty), body, reason
+--
+-- Returns how many were appended; the others were before.
+-- Atomic because a row that is dead but not marked would die twice when the batch is replayed,
+-- and one that is marked but not dead would be lost.
+-- Cost: O(rows). The first write frees: what is rejected gives its claim back afterwards, so it
+-- has to be possible on a server at maxmemory.
+local dead, rejected = KEYS[1], KEYS[2]
+local batch, window, base = ARGV[1], tonumber(ARGV[2]), 3
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+local rows = (#ARGV - base + 1) / 4
+if outside(rows, 1, 1000) or outside(window, 1, 315360000000) or #batch < 1 or #batch > 64 then
+  return redis.error_reply('ACKQ_ARGUMENT reject: a batch, a window and 1 to 1000 groups of four')
+end
+
+redis.call('XLEN', dead)
+local known = redis.call('HGET', rejected, 'batch')
+local clock = redis.call('TIME')
+local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
+
+redis.call('HDEL', rejected, '')
+if known ~= batch then
+  redis.call('UNLINK', rejected)
+  redis.call('HSET', rejected, 'batch', batch)
+end
+local appended = 0
+for at = base, #ARGV, 4 do
+  if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then
+    redis.call('XADD', dead, '*', 'key', ARGV[at + 1], 'body', ARGV[at + 2],
+      'reason', ARGV[at + 3], 'count', '1', 'time', now)
+    appended = appended + 1
+  end
+end
+redis.call('PEXPIRE', rejected, ARGV[2])
+return appended

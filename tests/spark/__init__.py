@@ -1,0 +1,1 @@
+"""Spark: source, sink and pipeline."""
