@@ -8,6 +8,7 @@
     │   ├── CrossSlotError                a cluster needs a hash tag in the name
     │   ├── EvictionPolicyError           the server may drop keys, and messages with them
     │   ├── UnsupportedServer             the server lacks a command that was asked for
+    │   ├── PipelineConfigError           a key of a pipeline's configuration
     │   └── ServerNotFound                no URL was given and no redis-server is at hand
     ├── MessageError (ValueError)         a message cannot be pushed; nothing was sent
     │   ├── InvalidMessage
@@ -24,11 +25,15 @@
     │   ├── QueueNotFound (LookupError)                queueNotFound
     │   └── QueueExists                                queueExists
     ├── LeaseLost                         a receipt is stale: another consumer holds the message
+    ├── Fenced                            another query took the group of claims over
+    ├── ClaimLost                         a claim was given back, or deleted
+    ├── StagingLost                       what a task staged is gone; its batch is not committed
     ├── PublishContention                 other producers were always first; nothing was stored
     ├── IndexTaken                        a message lies beyond a topic's newest index
     ├── NotSubscribed                     a topic does not know the consumer
     ├── PlaceLost                         what a consumer reads next is gone; nothing was skipped
     ├── NotConfirmed                      stored, but fewer replicas than asked have it
+    ├── PipelineFailed                    a pipeline's query ended with an error; nothing is lost
     └── UnknownOutcome (redis.ConnectionError)   the reply was lost: applied or not, nobody knows
 
 What Redis itself reports (``redis.exceptions.*``) passes through unchanged. All
@@ -77,6 +82,14 @@ class EvictionPolicyError(ConfigurationError):
 
 class UnsupportedServer(ConfigurationError):
     """The server is too old for what was asked of it."""
+
+
+class PipelineConfigError(ConfigurationError):
+    """The configuration of a pipeline says what cannot be; ``key`` is where, as section.key."""
+
+    def __init__(self, text: str, *, key: str = "") -> None:
+        super().__init__(text)
+        self.key = key
 
 
 class ServerNotFound(ConfigurationError):
@@ -160,6 +173,31 @@ class LeaseLost(AckqError):
         self.settled = settled
 
 
+class Fenced(AckqError):
+    """Another process took over the ``group`` of claims. Nothing was changed."""
+
+    def __init__(self, text: str, *, group: str = "") -> None:
+        super().__init__(text)
+        self.group = group
+
+
+class ClaimLost(AckqError):
+    """A claim does not hold, or no longer, what was asked of it.
+
+    Its lease ended and its messages went back to the queue, it was released, or it was acked and
+    deleted. ``group`` and ``batch`` say which.
+    """
+
+    def __init__(self, text: str, *, group: str = "", batch: int = 0) -> None:
+        super().__init__(text)
+        self.group = group
+        self.batch = batch
+
+
+class StagingLost(AckqError):
+    """What a task staged is gone or not its own. Nothing of its batch was committed."""
+
+
 class PublishContention(AckqError):
     """Other producers were first each time that a publish tried. It was not stored.
 
@@ -207,6 +245,18 @@ class NotConfirmed(AckqError):
         super().__init__(text)
         self.confirmed = confirmed
         self.required = required
+
+
+class PipelineFailed(AckqError):
+    """The query of a pipeline ended with an error. Nothing is lost: what it had taken, but not
+    written, is kept for it, and is taken up when the pipeline runs again.
+
+    ``batch`` is the micro-batch that failed; None where it failed outside of one.
+    """
+
+    def __init__(self, text: str, *, batch: int | None = None) -> None:
+        super().__init__(text)
+        self.batch = batch
 
 
 class UnknownOutcome(AckqError, redis.ConnectionError):

@@ -17,9 +17,21 @@ SUFFIXES = (
     "DELAYED",
     "DEAD",
     "PAUSED",
+    "HELD",
+    "COUNTERS",
+    "HELDROWS",
+    "COMMITS",
 )
 #: Markers of idempotent pushes live at ``<name>DEDUP:<marker>``.
 DEDUP = "DEDUP:"
+#: Claims live at ``<name>CLAIM:<group>:<batch>``, what is known of a group at
+#: ``<name>CLAIMS:<group>``.
+CLAIM, CLAIMS = "CLAIM:", "CLAIMS:"
+#: What a batch writes lies at ``<name>STAGED:<writer>:<batch>:<task>`` until it is committed; the
+#: names of a batch's lists at ``<name>STAGING:<writer>:<batch>``.
+STAGED, STAGING = "STAGED:", "STAGING:"
+#: What follows the name of a staged list whose messages are for later.
+LATER = ":delayed"
 #: Rows of a batch that a pipeline rejected are remembered at ``<name>REJECTED:<query>``.
 REJECTED = "REJECTED:"
 #: What workers append: the shared rate limit, and the ticks of schedules. They hold no message.
@@ -28,6 +40,7 @@ RATELIMIT, TICKS = "RATELIMIT", "TICKS"
 NAME_LIMIT = 200
 
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f*?\[\]\\]")
+_GROUP = re.compile(rf"(?:(?![*?\[\]\\{{}}])[!-~]){{1,{NAME_LIMIT}}}")
 _HASH_TAG = re.compile(r"\{[^{}]+\}")
 
 
@@ -44,6 +57,10 @@ class QueueKeys:
     delayed: bytes
     dead: bytes
     paused: bytes
+    held: bytes
+    counters: bytes
+    heldrows: bytes
+    commits: bytes
 
     @classmethod
     def of(cls, name: str) -> QueueKeys:
@@ -59,6 +76,14 @@ class QueueKeys:
         """Return the key of an idempotent push's marker."""
         return self.ready + (DEDUP + marker).encode()
 
+    def claims(self, group: str) -> bytes:
+        """Return the key of what is known of a group of claims."""
+        return self.ready + (CLAIMS + group).encode()
+
+    def claim(self, group: str, batch: int) -> bytes:
+        """Return the key of one claim's messages."""
+        return self.ready + f"{CLAIM}{group}:{batch}".encode()
+
     @property
     def rate(self) -> bytes:
         """The key of the rate limit that all workers share."""
@@ -72,7 +97,8 @@ class QueueKeys:
     def types(self) -> dict[bytes, str]:
         """Return the type of every key that holds messages, in the order of `all`."""
         kinds = ("list", "zset", "hash", "list", "hash", "hash", "zset", "stream")
-        return dict(zip(self.all(), kinds, strict=False))
+        found = dict(zip(self.all(), kinds, strict=False))
+        return found | {self.held: "zset", self.heldrows: "hash"}
 
     def all(self) -> tuple[bytes, ...]:
         """Return the keys in the order of the article, then of `SUFFIXES`."""
@@ -86,6 +112,10 @@ class QueueKeys:
             self.delayed,
             self.dead,
             self.paused,
+            self.held,
+            self.counters,
+            self.heldrows,
+            self.commits,
         )
 
 
@@ -117,10 +147,24 @@ def _problem_of(name: str) -> str | None:
     for suffix in (*SUFFIXES, RATELIMIT, TICKS):
         if name.endswith(suffix):
             return f"ends in {suffix}, so it would collide with a side key of another queue"
-    for prefix in (DEDUP, REJECTED):
+    for prefix in (DEDUP, REJECTED, CLAIM, CLAIMS, STAGED, STAGING):
         if prefix in name:
             return f"contains {prefix}, so it would collide with a side key of another queue"
     return None
+
+
+def check_group(group: str) -> None:
+    """Refuse a name of a group of claims that Redis, an ACL pattern or a terminal would misread.
+
+    Raises:
+        QueueNameError: not 1 to 200 printable ASCII characters, or a space, a brace or one of
+            ``*?[]\\`` among them.
+    """
+    if not isinstance(group, str) or not _GROUP.fullmatch(group):
+        raise QueueNameError(
+            f"group {group!r} is not 1 to {NAME_LIMIT} ASCII letters, digits or marks without"
+            " spaces, braces and *?[]\\; choose another name"
+        )
 
 
 def has_hash_tag(name: str) -> bool:

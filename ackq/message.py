@@ -110,6 +110,30 @@ class QueueStats:
     #: Seconds until the first lease ends; negative: since it ended, and nobody took the message
     #: again. None where nothing is leased.
     lease_ends_in: float | None = None
+    #: How many of ``in_flight`` are in claims: taken by the batch, as by Spark.
+    claimed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One batch of a group: its number, and how many messages it holds."""
+
+    batch: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class HeldClaim:
+    """A claim as the queue sees it.
+
+    ``lease_ends_in`` is in seconds; negative: since it ended, and the next pop gives the messages
+    back. None while they are being given back: ``rows`` counts those that still are not.
+    """
+
+    group: str
+    batch: int
+    rows: int
+    lease_ends_in: float | None
 
 
 @dataclass(frozen=True, slots=True)

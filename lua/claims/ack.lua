@@ -1,0 +1,53 @@
+-- claims/ack: the messages of a claim are done; keep them readable for a while.
+--
+-- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
+-- KEYS[2] {name}HELDROWS   HASH    name of a held list -> messages in it
+-- KEYS[3] {name}COUNTERS   HASH    what was done while somebody watches
+-- KEYS[4] {name}CLAIMS:<group>         HASH  epoch, last, acked, forgotten, claiming, bytes
+-- KEYS[5] {name}CLAIM:<group>:<batch>  LIST  the claim, its oldest message at the right end
+--
+-- ARGV[1] epoch            integer 1..9007199254740991     that claims/begin returned
+-- ARGV[2] batch            integer 0..9007199254740991     up to which all is acked
+-- ARGV[3] keep             integer 0..315360000000         ms that the list stays; 0: delete it
+--
+-- Returns {'ok', rows}: 0 where it was acked before, or is being given back; {'fenced', epoch}.
+-- Atomic because a claim that is no longer held must expire, and one that is held never.
+-- Cost: O(log held lists), however long the claim.
+local held, heldrows, counters, group, claim = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local epoch, batch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(epoch, 1, 9007199254740991) or outside(batch, 0, 9007199254740991)
+  or outside(keep, 0, 315360000000) then
+  return redis.error_reply('ACKQ_ARGUMENT claims/ack: an argument is out of range')
+end
+
+redis.call('HLEN', heldrows)
+local watched = redis.call('HLEN', counters) > 0
+local facts = redis.call('HMGET', group, 'epoch', 'acked')
+local score = tonumber(redis.call('ZSCORE', held, claim) or 0)
+local rows = score > 0 and redis.call('LLEN', claim) or 0
+if tonumber(facts[1] or 0) ~= epoch then
+  return {'fenced', tonumber(facts[1] or 0)}
+end
+if score > 0 then
+  redis.call('ZREM', held, claim)
+  redis.call('HDEL', heldrows, claim)
+  if keep > 0 then
+    redis.call('PEXPIRE', claim, string.format('%.0f', keep))
+  else
+    redis.call('UNLINK', claim)
+  end
+  if watched then
+    redis.call('HINCRBY', counters, 'acked', rows)
+  end
+else
+  redis.call('ZREMRANGEBYRANK', held, 1, 0)
+end
+if batch > tonumber(facts[2] or 0) then
+  redis.call('HSET', group, 'acked', string.format('%.0f', batch))
+end
+return {'ok', rows}

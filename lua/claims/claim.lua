@@ -1,0 +1,179 @@
+-- claims/claim: move messages into a claim: one list, one lease, one batch of a group.
+--
+-- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
+-- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
+-- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+-- KEYS[9] {name}PAUSED     STRING  while it exists nothing is taken
+-- KEYS[10] {name}HELD      ZSET    name of a list -> µs from which its messages are the queue's
+-- KEYS[11] {name}COUNTERS  HASH    what was done while somebody watches
+-- KEYS[12] {name}HELDROWS  HASH    name of a held list -> messages in it
+-- KEYS[13] {name}CLAIMS:<group>         HASH  epoch, last, acked, forgotten, claiming, bytes
+-- KEYS[14] {name}CLAIM:<group>:<batch>  LIST  the claim, its oldest message at the right end
+--
+-- ARGV[1] epoch            integer 1..9007199254740991         that claims/begin returned
+-- ARGV[2] batch            integer 1..9007199254740991         the one of KEYS[14]
+-- ARGV[3] messages         integer 1..9007199254740991         of the whole claim
+-- ARGV[4] size             integer 0..9007199254740991         bytes of the whole claim; 0: any
+-- ARGV[5] timeout          integer 1000000..315360000000000    µs, lease of the claim
+--
+-- Returns {'ok', rows, more 0|1}: rows of the claim so far; call again with the same arguments
+-- while there is more. A call whose reply was lost may be sent again. {'empty'}: nothing is
+-- there, or takes are paused. {'held', list}: give that list back first (held/give_back), then
+-- call again. {'taken', batch}: the batch was used before; take a higher one. {'fenced', epoch}.
+-- Atomic because a message must never be ready and claimed at once, nor neither.
+-- Cost: O(messages), at most 2,000, of which 500 that came back of each kind, and 8 MiB of bodies
+-- and one message over; O(1) where the claim takes the whole list.
+local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local paused, held, counters, heldrows = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
+local group, claim = KEYS[13], KEYS[14]
+local epoch, batch, messages = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local size, timeout = tonumber(ARGV[4]), tonumber(ARGV[5])
+
+local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
+local CHUNK = 2000 -- messages one call may move
+local RECOVERED = 500 -- messages that came back, of each kind, in one call: they cost the most
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(epoch, 1, 9007199254740991) or outside(batch, 1, 9007199254740991)
+  or outside(messages, 1, 9007199254740991) or outside(size, 0, 9007199254740991)
+  or outside(timeout, 1000000, 315360000000000) then
+  return redis.error_reply('ACKQ_ARGUMENT claims/claim: an argument is out of range')
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local now_text = string.format('%.0f', now)
+
+-- Every type is read before the first write, so that an error means: nothing was done.
+local listed, handed = redis.call('LLEN', ready), redis.call('LLEN', handoff)
+redis.call('ZCARD', backup)
+redis.call('HLEN', context)
+redis.call('HLEN', receives)
+redis.call('HLEN', extended)
+redis.call('ZCARD', delayed)
+redis.call('XLEN', dead)
+redis.call('HLEN', heldrows)
+local watched = redis.call('HLEN', counters) > 0
+local facts = redis.call('HMGET', group, 'epoch', 'last', 'acked', 'claiming', 'bytes')
+local last, acked = tonumber(facts[2] or 0), tonumber(facts[3] or 0)
+local rows = redis.call('LLEN', claim)
+local score = tonumber(redis.call('ZSCORE', held, claim) or 0)
+
+if tonumber(facts[1] or 0) ~= epoch then
+  return {'fenced', tonumber(facts[1] or 0)}
+end
+if tonumber(facts[4] or 0) ~= batch then
+  if batch == last and rows > 0 and score > 0 then
+    return {'ok', rows, 0} -- the resent call of a claim that is complete
+  end
+  if batch <= last or batch <= acked or rows > 0 then
+    return {'taken', math.max(batch, last, acked)}
+  end
+end
+if redis.call('EXISTS', paused) == 1 then
+  redis.call('HDEL', group, 'claiming')
+  return rows > 0 and {'ok', rows, 0} or {'empty'}
+end
+local due = redis.call('ZRANGEBYSCORE', held, '-inf', now_text, 'LIMIT', '0', '1')
+if due[1] then
+  return {'held', due[1]}
+end
+
+local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
+local room = math.min(CHUNK, messages - rows)
+local taken, moved, recovered, buried, cut = 0, 0, 0, 0, false
+
+local function enough()
+  return size > 0 and bytes >= size
+end
+
+local function full()
+  return cut or taken >= room or moved >= BODY_BUDGET or enough()
+end
+
+local function spend(body)
+  taken = taken + 1
+  moved = moved + #body
+  bytes = bytes + #body
+end
+
+-- What came back lies in CONTEXT under its key: only the body goes into the claim.
+local function take_back(zset)
+  local keys = redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', '0',
+    math.min(math.max(room - taken, 0), RECOVERED))
+  for _, key in ipairs(keys) do
+    if full() then
+      return
+    end
+    local body = redis.call('HGET', context, key)
+    if body then
+      redis.call('LPUSH', claim, body)
+      spend(body)
+      recovered = recovered + (zset == backup and 1 or 0)
+    else
+      redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing', 'count',
+        redis.call('HGET', receives, key) or 0, 'time', now_text)
+      buried = buried + 1
+    end
+    redis.call('HDEL', context, key)
+    redis.call('HDEL', receives, key)
+    redis.call('HDEL', extended, key)
+    redis.call('ZREM', zset, key)
+  end
+  cut = #keys == RECOVERED -- the rest of them comes before what waits
+end
+
+local function take_ready(list)
+  while not full() do
+    local body = redis.call('LMOVE', list, claim, 'RIGHT', 'LEFT')
+    if not body then
+      return
+    end
+    spend(body)
+  end
+end
+
+-- The first write frees, if only nothing: Redis at maxmemory refuses a script whose first write
+-- may allocate, and then a full queue could never drain.
+redis.call('ZREMRANGEBYRANK', backup, 1, 0)
+take_back(backup)
+if not full() then
+  take_back(delayed)
+end
+local whole = rows + taken + handed + buried == 0 and not cut
+if whole and size == 0 and listed > 0 and listed <= messages then
+  redis.call('RENAME', ready, claim)
+  redis.call('PERSIST', claim)
+  taken = listed
+else
+  take_ready(handoff)
+  take_ready(ready)
+end
+
+rows = rows + taken
+local more = full() and rows < messages and not enough() or buried > 0
+if rows > 0 then
+  redis.call('ZADD', held, string.format('%.0f', now + timeout), claim)
+  redis.call('HSET', heldrows, claim, rows)
+  redis.call('HSET', group, 'last', string.format('%.0f', batch),
+    'bytes', string.format('%.0f', bytes))
+  if more then
+    redis.call('HSET', group, 'claiming', string.format('%.0f', batch))
+  else
+    redis.call('HDEL', group, 'claiming')
+  end
+end
+if watched and taken > 0 then
+  redis.call('HINCRBY', counters, 'taken', taken)
+  redis.call('HINCRBY', counters, 'returned', recovered)
+end
+return (rows > 0 or more) and {'ok', rows, more and 1 or 0} or {'empty'}

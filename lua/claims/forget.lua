@@ -1,0 +1,37 @@
+-- claims/forget: delete a claim that was acked and is still kept.
+--
+-- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
+-- KEYS[2] {name}CLAIMS:<group>         HASH  epoch, last, acked, forgotten, claiming, bytes
+-- KEYS[3] {name}CLAIM:<group>:<batch>  LIST  the claim, its oldest message at the right end
+--
+-- ARGV[1] epoch            integer 1..9007199254740991     that claims/begin returned
+-- ARGV[2] batch            integer 1..9007199254740991     the one of KEYS[3]
+--
+-- Returns {'ok', rows}: 0 where there is no such list, or it is still held; {'fenced', epoch}.
+-- Atomic because a claim that is held must not be deleted.
+-- Cost: O(log held lists); UNLINK frees the memory in the background.
+local held, group, claim = KEYS[1], KEYS[2], KEYS[3]
+local epoch, batch = tonumber(ARGV[1]), tonumber(ARGV[2])
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(epoch, 1, 9007199254740991) or outside(batch, 1, 9007199254740991) then
+  return redis.error_reply('ACKQ_ARGUMENT claims/forget: an argument is out of range')
+end
+
+local facts = redis.call('HMGET', group, 'epoch', 'forgotten')
+local rows = redis.call('ZSCORE', held, claim) and 0 or redis.call('LLEN', claim)
+if tonumber(facts[1] or 0) ~= epoch then
+  return {'fenced', tonumber(facts[1] or 0)}
+end
+if rows > 0 then
+  redis.call('UNLINK', claim)
+else
+  redis.call('ZREMRANGEBYRANK', held, 1, 0)
+end
+if batch > tonumber(facts[2] or 0) then
+  redis.call('HSET', group, 'forgotten', string.format('%.0f', batch))
+end
+return {'ok', rows}

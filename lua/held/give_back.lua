@@ -1,0 +1,113 @@
+-- held/give_back: put messages of a list that is no longer held into the queue, step by step.
+--
+-- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
+-- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[3] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[4] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
+-- KEYS[5] {name}HELDROWS   HASH    name of a held list -> messages in it
+-- KEYS[6] {name}CLAIM:<group>:<batch>  LIST  the list, or one of STAGED:; what is taken first is
+--                                            at its right end
+--
+-- ARGV[1] mode             front|back|delayed  where it goes: before everything that is ready,
+--                          behind it, or among the delayed, from <due time µs>:<message>
+--
+-- Returns {moved, left}: call again while some are left. A list whose lease still runs, or that
+-- is not held, stays as it is: {0, 0}.
+-- Atomic because a message must never be held and ready at once, nor neither.
+-- Cost: O(1) where the ready list is empty; else O(moved), O(moved log delayed) for delayed: at
+-- most 2,000 messages, 500 of them delayed, and 8 MiB of bodies and one message over.
+local ready, context, delayed = KEYS[1], KEYS[2], KEYS[3]
+local held, heldrows, list = KEYS[4], KEYS[5], KEYS[6]
+local mode = ARGV[1]
+
+local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
+local CHUNK = {front = 2000, back = 2000, delayed = 500} -- messages one call may move
+
+if not CHUNK[mode] then
+  return redis.error_reply('ACKQ_ARGUMENT held/give_back: mode is front, back or delayed')
+end
+
+local listed = redis.call('LLEN', ready)
+redis.call('HLEN', context)
+redis.call('ZCARD', delayed)
+redis.call('HLEN', heldrows)
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local score = tonumber(redis.call('ZSCORE', held, list) or 'inf')
+if score > now then
+  return {0, 0}
+end
+-- A key of another type is somebody else's: it is left alone, and no longer waited for.
+if redis.call('TYPE', list).ok ~= 'list' then
+  redis.call('ZREM', held, list)
+  redis.call('HDEL', heldrows, list)
+  return {0, 0}
+end
+
+-- The first write frees nothing, yet counts as one that does: a full server takes work back.
+redis.call('ZREMRANGEBYRANK', held, 1, 0)
+-- Whoever had the list must see at once that it is going.
+redis.call('ZADD', held, 'XX', '0', list)
+redis.call('PERSIST', list)
+
+local moved, bytes, derived = 0, 0, 0
+
+-- The id is read as by pop, and from ackq's own messages only: anything else gets a derived key.
+local function store_later(text)
+  local due, body = string.match(text, '^(%d+):(.*)$')
+  due = math.min(tonumber(due or now), 9007199254740991)
+  body = body or text
+  local due_text = string.format('%.0f', due)
+  local key = string.match(body, '^{"id":%s?"([^"\\%c]+)"')
+    or string.match(body, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
+  if not key or #key > 512 or redis.call('HEXISTS', context, key) == 1 then
+    repeat
+      derived = derived + 1
+      key = '\0' .. due_text .. string.format(':%.0f:%04d', now, derived)
+    until redis.call('HEXISTS', context, key) == 0
+  end
+  redis.call('ZADD', delayed, due_text, key)
+  redis.call('HSET', context, key, body)
+end
+
+-- Moves one message, and returns it.
+local move = {}
+
+function move.front()
+  return redis.call('LMOVE', list, ready, 'LEFT', 'RIGHT')
+end
+
+function move.back()
+  return redis.call('LMOVE', list, ready, 'RIGHT', 'LEFT')
+end
+
+function move.delayed()
+  local text = redis.call('LINDEX', list, '-1')
+  if text then
+    store_later(text)
+    redis.call('RPOP', list)
+  end
+  return text
+end
+
+if listed == 0 and mode ~= 'delayed' then
+  moved = redis.call('LLEN', list)
+  redis.call('RENAME', list, ready)
+end
+while moved < CHUNK[mode] and bytes < BODY_BUDGET do
+  local body = move[mode]()
+  if not body then
+    break
+  end
+  moved = moved + 1
+  bytes = bytes + #body
+end
+
+local left = redis.call('LLEN', list)
+if left > 0 then
+  redis.call('HSET', heldrows, list, left)
+else
+  redis.call('ZREM', held, list)
+  redis.call('HDEL', heldrows, list)
+end
+return {moved, left}

@@ -1,0 +1,29 @@
+-- held/scan: one bounded step of a walk over the lists that are held outside the queue.
+--
+-- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
+-- KEYS[2] {name}HELDROWS   HASH    name of a held list -> messages in it
+--
+-- ARGV[1] cursor           of ZSCAN; 0 begins
+--
+-- Returns {next cursor, now, list, score, rows, list, score, rows, ...}; the cursor 0 ends. now
+-- and score are µs since the epoch; the score 0: the list is on its way into the queue. A list
+-- may be told twice.
+-- Atomic because rows and score belong together.
+-- Cost: O(1) for each of about 100 lists.
+local held, heldrows = KEYS[1], KEYS[2]
+local cursor = ARGV[1]
+
+if not tonumber(cursor) then
+  return redis.error_reply('ACKQ_ARGUMENT held/scan: a cursor is a number')
+end
+
+redis.call('HLEN', heldrows)
+local clock = redis.call('TIME')
+local page = redis.call('ZSCAN', held, cursor, 'COUNT', 100)
+local reply = {page[1], clock[1] * 1000000 + clock[2]}
+for i = 1, #page[2], 2 do
+  reply[#reply + 1] = page[2][i]
+  reply[#reply + 1] = string.format('%.0f', page[2][i + 1])
+  reply[#reply + 1] = redis.call('HGET', heldrows, page[2][i]) or '0'
+end
+return reply
