@@ -1,167 +1,153 @@
-"""Push, pop and ack: ackq beside a bare list, the article's scripts and Streams.
+"""Push, pop and ack: ackq beside a bare list, LMOVE and LREM, the article's scripts and Streams.
 
-All contestants run in one process, in turns, on one server; ratios are taken within a round.
+All contestants of a case run in one process, in turns, on one server, one connection each; ratios
+are taken within a round.
 """
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import asdict
-from functools import partial
-from typing import Any
+from dataclasses import dataclass
 
-from benchmarks import report
+from ackq.bench.contestants import Ackq, BareList, Contestant, Stream
+from ackq.bench.figures import Ratio, Result
+from ackq.bench.messages import Messages
+from ackq.bench.rounds import Rounds, ServerCpu, compete, duel, measures_of
 from benchmarks.contestants.article import Article
-from benchmarks.contestants.bare import BareList, BareListBatch
-from benchmarks.contestants.base import Contestant, Messages
-from benchmarks.contestants.leased import Ackq, AckqBatch
-from benchmarks.contestants.streams import Stream
-from benchmarks.harness import (
-    Ratio,
-    Round,
-    ServerCpu,
-    cycles_for,
-    measure,
-    paired,
-    rotations,
+from benchmarks.contestants.lists import AsyncBareList, ProcessingList
+from benchmarks.contestants.loop import AsyncAckq
+from benchmarks.frame import Options, Settings, facts, progress
+from benchmarks.picture import Picture
+from benchmarks.servers import Target, target
+
+PURPOSE = "Push, pop and ack, one by one and in batches, with bodies of several sizes."
+CONTESTANTS: dict[str, type[Contestant]] = {
+    "bare list": BareList,
+    "LMOVE and LREM": ProcessingList,
+    "article": Article,
+    "streams": Stream,
+    "ackq": Ackq,
+    "bare list, asyncio": AsyncBareList,
+    "ackq, asyncio": AsyncAckq,
+}
+#: Bytes of a batch, beyond which there is no case: it would measure the copying of memory.
+LARGEST = 16 * 1024 * 1024
+#: What is to be reached with 100 bytes over TCP: by batch, against whom, throughput (a floor) and
+#: server time (a ceiling).
+TARGETS: dict[int, tuple[str, float, float | None]] = {
+    1: ("bare list", 0.9, 1.3),
+    100: ("streams", 1.6, 1.0),
+    1000: ("bare list", 0.22, None),
+}
+#: Who is compared with whom.
+PAIRS = (
+    ("ackq", "bare list"),
+    ("ackq", "LMOVE and LREM"),
+    ("ackq", "article"),
+    ("ackq", "streams"),
+    ("ackq, asyncio", "bare list, asyncio"),
 )
-from benchmarks.servers import target
-
-#: Messages of one batch.
-BATCH = 100
-
-Make = Callable[[str, str, Messages, int], Contestant]
-Rounds = dict[str, list[Round]]
-
-
-def entries(in_flight: int) -> dict[str, tuple[Make, int, int]]:
-    """Return the contestants: class, batch, messages in flight. Rivals stand side by side."""
-    found: dict[str, tuple[Make, int, int]] = {
-        "bare list": (BareList, 1, 0),
-        "ackq": (Ackq, 1, 0),
-        "article": (Article, 1, 0),
-        "streams": (Stream, 1, 0),
-        "bare list, batch": (BareListBatch, BATCH, 0),
-        "ackq, batch": (AckqBatch, BATCH, 0),
-        "streams, batch": (Stream, BATCH, 0),
-    }
-    if in_flight:
-        found[f"ackq, batch, {in_flight} in flight"] = (AckqBatch, BATCH, in_flight)
-        found[f"streams, batch, {in_flight} in flight"] = (Stream, BATCH, in_flight)
-    return found
+SYNC = tuple(name for name in CONTESTANTS if "asyncio" not in name)
+SMALL = ("one by one, 100 B, TCP", "by 10, 100 B, TCP", "by 100, 100 B, TCP", "by 1000, 100 B, TCP")
+PICTURES = (
+    Picture("relative", "Throughput beside a bare list, 100 bytes, TCP", "throughput",
+            cases=SMALL, contestants=SYNC, relative_to="bare list",
+            caption="Batches run while 1,000 messages are in flight."),
+    Picture("throughput", "Throughput, 100 bytes, TCP", "throughput", cases=SMALL, log=True),
+    Picture("server", "CPU of the server, 100 bytes, TCP", "server time", cases=SMALL),
+    Picture("sizes", "Throughput beside a bare list by size of the body, by 100, TCP", "throughput",
+            cases=[f"by 100, {size}, TCP" for size in ("100 B", "1 KB", "10 KB", "100 KB")],
+            contestants=SYNC, relative_to="bare list"),
+    Picture("sizes-single", "The same, one by one", "throughput",
+            cases=[f"one by one, {size}, TCP" for size in ("100 B", "1 KB", "10 KB", "100 KB")],
+            contestants=SYNC, relative_to="bare list"),
+    Picture("latency", "Time of a cycle, one by one, 100 bytes: median", "cycle, p50",
+            cases=("one by one, 100 B",)),
+    Picture("latency-p99", "Time of a cycle, one by one, 100 bytes: p99", "cycle, p99",
+            cases=("one by one, 100 B",)),
+)  # fmt: skip
 
 
-def run(url: str, settings: argparse.Namespace) -> Rounds:
-    """Measure every contestant in every round."""
-    with ExitStack() as stack:
-        cpu = ServerCpu(url)
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A batch of so many messages, of so many bytes, over TCP or a unix socket."""
+
+    batch: int
+    size: int
+    transport: str
+    url: str
+
+    def __str__(self) -> str:
+        batch = "one by one" if self.batch == 1 else f"by {self.batch}"
+        size = f"{self.size} B" if self.size < 1024 else f"{self.size // 1024} KB"
+        return f"{batch}, {size}, {self.transport}"
+
+
+def options(options: Options) -> None:
+    """Add what can be chosen."""
+    options.size("rounds", 10, quick=4, smoke=2, help="in which everybody has a turn")
+    options.size("seconds", 0.4, quick=0.15, smoke=0.005, help="of each turn")
+    options.size("batches", (1, 10, 100, 1000), quick=(1, 100, 1000), smoke=(1, 20),
+                 help="messages")  # fmt: skip
+    options.size("sizes", (100, 1024, 10240, 102400), quick=(100, 10240), smoke=(100,),
+                 help="bytes of a body")  # fmt: skip
+    options.size("in-flight", 1000, quick=1000, smoke=50,
+                 help="messages that others hold meanwhile, in batches: a sorted set of under"
+                 " 128 members is stored otherwise")  # fmt: skip
+    options.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=[*CONTESTANTS])
+
+
+def run(settings: Settings) -> Result:
+    """Measure every contestant in every case."""
+    with target(settings.url) as server, ExitStack() as stack:
+        result = Result("cycle", facts(server, settings))
+        cpu = ServerCpu(server.url)
         stack.callback(cpu.close)
-        players: dict[str, tuple[Contestant, int]] = {}
-        for number, (name, (make, batch, held)) in enumerate(entries(settings.in_flight).items()):
-            messages = Messages(settings.seed)
-            player = make(url, f"ackq-benchmark:{number}", messages, batch)
+        for case in cases(server, settings):
+            progress(str(case))
+            rounds = play(case, settings, cpu)
+            result.measures += measures_of(str(case), rounds)
+            result.ratios += ratios_of(case, rounds)
+    result.ratios.sort(key=lambda each: each.target is None)
+    return result
+
+
+def cases(server: Target, settings: Settings) -> Iterator[Case]:
+    """Yield every case; a unix socket only with the smallest body, where it tells most."""
+    for size in settings.sizes:
+        for batch in settings.batches:
+            if batch * size <= LARGEST:
+                yield Case(batch, size, "TCP", server.url)
+    if server.unix_url:
+        for batch in settings.batches:
+            yield Case(batch, min(settings.sizes), "unix socket", server.unix_url)
+
+
+def play(case: Case, settings: Settings, cpu: ServerCpu) -> Rounds:
+    """Let the contestants take turns in one case."""
+    with ExitStack() as stack:
+        players: dict[str, Contestant] = {}
+        for name in settings.contestants:
+            key = f"ackq-benchmark:{len(players)}"
+            messages = Messages(settings.seed, case.size)
+            player = players[name] = CONTESTANTS[name](case.url, key, messages, case.batch)
             stack.callback(player.close)
-            if held:
-                player.hold(held)
-            players[name] = player, cycles_for(player.cycle, settings.seconds)
-        rounds: Rounds = {name: [] for name in players}
-        for order in rotations(list(players), settings.rounds):
-            for name in order:
-                player, cycles = players[name]
-                rounds[name].append(measure(player.cycle, player.batch, cycles, cpu))
-        return rounds
+            if case.batch > 1:
+                player.hold(Messages(settings.seed, prefix="h"), settings.in_flight)
+        return compete(players, cpu, settings.rounds, settings.seconds)
 
 
-def ratios_of(rounds: Rounds, in_flight: int) -> list[Ratio]:
-    """Compare who is to be compared."""
-    found = [
-        *_compare(rounds, "ackq", "bare list", 0.85),
-        *_compare(rounds, "ackq", "article"),
-        *_compare(rounds, "ackq", "streams"),
-        *_compare(rounds, "ackq, batch", "bare list, batch"),
-        *_compare(rounds, "ackq, batch", "streams, batch", 1.4),
-    ]
-    if in_flight:
-        tail = f", batch, {in_flight} in flight"
-        found += _compare(rounds, f"ackq{tail}", f"streams{tail}", 1.4)
+def ratios_of(case: Case, rounds: Rounds) -> list[Ratio]:
+    """Compare who is to be compared, if both were there."""
+    found = []
+    for above, below in PAIRS:
+        if above not in rounds or below not in rounds:
+            continue
+        aim: tuple[float | None, float | None] = None, None
+        if case.size == 100 and case.transport == "TCP" and case.batch in TARGETS:
+            against, *aims = TARGETS[case.batch]
+            if (above, below) == ("ackq", against):
+                aim = aims[0], aims[1]
+        found += duel(str(case), rounds, above, below, *aim)
     return found
-
-
-def _compare(
-    rounds: Rounds, above: str, below: str, target: float | None = None
-) -> Sequence[Ratio]:
-    pair = partial(paired, rounds[above], rounds[below])
-    return (
-        Ratio(f"{above} / {below}: throughput", pair(lambda each: each.rate), target),
-        Ratio(f"{above} / {below}: server time", pair(lambda each: each.server_us)),
-    )
-
-
-def summary_of(rounds: Rounds) -> dict[str, dict[str, Any]]:
-    """Return the figures of each contestant, for JSON."""
-    return {
-        name: {
-            "messages_per_second": report.as_figure([each.rate for each in found]),
-            "server_us_per_message": report.as_figure([each.server_us for each in found]),
-            "rounds": [asdict(each) for each in found],
-        }
-        for name, found in rounds.items()
-    }
-
-
-def rows_of(summary: dict[str, dict[str, Any]]) -> list[list[str]]:
-    """Return the figures of each contestant, for the table."""
-    rows = []
-    for name, figures in summary.items():
-        rate, server = figures["messages_per_second"], figures["server_us_per_message"]
-        rows.append([
-            name,
-            f"{rate['median']:,.0f}",
-            f"{rate['min']:,.0f}-{rate['max']:,.0f}",
-            f"{server['median']:.2f}",
-            f"{server['min']:.2f}-{server['max']:.2f}",
-        ])  # fmt: skip
-    return rows
-
-
-def main() -> None:
-    """Measure, print, write."""
-    options = report.parser("cycle", "Push, pop and ack messages of 100 bytes.")
-    options.add_argument("--rounds", type=int, default=12, help="default: 12")
-    options.add_argument(
-        "--seconds", type=float, default=0.6, help="of each contestant in each round; default: 0.6"
-    )
-    options.add_argument(
-        "--in-flight",
-        type=int,
-        default=1000,
-        help="messages held meanwhile, in a second pair of batch contestants (a sorted set of"
-        " under 128 members is stored otherwise); 0: leave them out; default: 1000",
-    )
-    settings = options.parse_args()
-    if settings.smoke:
-        settings.rounds, settings.seconds, settings.in_flight = 2, 0.02, 200
-    with target(settings.url) as server:
-        facts = report.circumstances(server, settings)
-        print(report.describe(facts), flush=True)
-        rounds = run(server.url, settings)
-    summary, ratios = summary_of(rounds), ratios_of(rounds, settings.in_flight)
-    head = ["median of the rounds", "messages/s", "min-max", "server µs/message", "min-max"]
-    print(report.table(head, rows_of(summary)))
-    print()
-    print(report.ratio_table("ratio within a round", ratios))
-    report.write(
-        settings.json,
-        {
-            "benchmark": "cycle",
-            **facts,
-            "contestants": summary,
-            "ratios": [each.as_json() for each in ratios],
-        },
-    )
-
-
-if __name__ == "__main__":
-    main()

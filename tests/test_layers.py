@@ -15,7 +15,7 @@ LAYERS = (
     ("protocol",),
     ("sync", "aio"),
     ("worker",),
-    ("dropin", "move", "rsmq", "topic", "delay", "sharded"),
+    ("dropin", "move", "rsmq", "topic", "delay", "sharded", "bench"),
     ("demo",),
     ("cli",),
 )

@@ -6,8 +6,10 @@ import time
 from collections.abc import Iterable
 
 import orjson
+import redis
 
-from benchmarks.contestants.base import Contestant, Messages
+from ackq.bench.contestants import Contestant
+from ackq.bench.messages import Messages
 
 POP = """
 local not_empty = function(x)
@@ -46,18 +48,36 @@ FAILED_AFTER = 30_000
 
 
 class Article(Contestant):
-    """Push, pop and ack, a call each; the time is the client's."""
+    """The acks travel with the next pops in one pipeline; the time is the client's."""
 
     def __init__(self, url: str, key: str, messages: Messages, batch: int) -> None:
         super().__init__(url, key, messages, batch)
-        self._pop = self.client.register_script(POP)
-        self._ack = self.client.register_script(ACK)
+        self._pop = str(self.client.script_load(POP))
+        self._ack = str(self.client.script_load(ACK))
+        self._taken: list[str] = []
 
     def side_keys(self) -> Iterable[str]:
         return (self.key + "BACKUP", self.key + "CONTEXT")
 
+    def hold(self, messages: Messages, count: int) -> None:
+        self._push(messages, count)
+        self._take(count)
+        self._taken = []
+
     def cycle(self) -> int:
-        self.client.lpush(self.key, orjson.dumps(self.messages.one()))
-        body = self._pop(args=[self.key, int(time.time() * 1000), FAILED_AFTER])
-        self._ack(args=[orjson.loads(body)["id"], self.key])
-        return 1
+        self._push(self.messages, self.batch)
+        return self._take(self.batch)
+
+    def _push(self, messages: Messages, count: int) -> None:
+        self.client.lpush(self.key, *map(orjson.dumps, messages.many(count)))
+
+    def _take(self, count: int) -> int:
+        now = int(time.time() * 1000)
+        pipeline: redis.client.Pipeline = self.client.pipeline(transaction=False)
+        for name in self._taken:
+            pipeline.evalsha(self._ack, 0, name, self.key)
+        for _ in range(count):
+            pipeline.evalsha(self._pop, 0, self.key, now, FAILED_AFTER)
+        bodies = pipeline.execute()[len(self._taken) :]
+        self._taken = [orjson.loads(body)["id"] for body in bodies if body is not None]
+        return len(self._taken)

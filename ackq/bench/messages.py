@@ -1,0 +1,42 @@
+"""The messages that all contestants carry."""
+
+from __future__ import annotations
+
+import random
+import string
+from functools import lru_cache
+from itertools import cycle, islice
+
+import orjson
+
+#: Different ids; more than any contestant holds at once, since ids must not repeat.
+POOL = 20_000
+#: Bytes of all bodies of a supply, beyond which messages share payloads.
+MEMORY = 16 * 1024 * 1024
+
+Body = dict[str, str]
+
+
+class Messages:
+    """An endless supply of messages of ``size`` bytes as JSON, the same for the same seed."""
+
+    def __init__(self, seed: int, size: int = 100, prefix: str = "m") -> None:
+        self._supply = cycle(_pool(seed, size, prefix))
+
+    def one(self) -> Body:
+        return next(self._supply)
+
+    def many(self, count: int) -> list[Body]:
+        return list(islice(self._supply, count))
+
+
+@lru_cache(4)
+def _pool(seed: int, size: int, prefix: str) -> list[Body]:
+    draw = random.Random(seed)
+    names = [f"{prefix}{number:08d}" for number in range(POOL)]
+    room = size - len(orjson.dumps({"id": names[0], "payload": ""}))
+    payloads = [
+        "".join(draw.choices(string.ascii_letters, k=room))
+        for _ in range(max(1, min(POOL, MEMORY // size)))
+    ]
+    return [{"id": name, "payload": payloads[at % len(payloads)]} for at, name in enumerate(names)]

@@ -1,0 +1,178 @@
+"""Contestants take turns, and every turn is measured."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import redis
+from redis.exceptions import NoPermissionError
+
+from ackq.bench.figures import Measure, Ratio
+
+#: Shares of the cycles, by the names of their percentiles.
+PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+
+
+class Player(ABC):
+    """Somebody who is measured: does cycles, each with ``batch`` messages."""
+
+    batch = 1
+
+    @abstractmethod
+    def cycle(self) -> int:
+        """Do once what is measured; return how many messages came."""
+
+    def burst(self, cycles: int) -> tuple[int, list[float]]:
+        """Run cycles; return how many messages came, and the time before, between and after."""
+        cycle, clock = self.cycle, time.perf_counter
+        came, stamps = 0, [clock()]
+        for _ in range(cycles):
+            came += cycle()
+            stamps.append(clock())
+        return came, stamps
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one contestant did in one round; ``cycles`` are the seconds of each cycle, sorted."""
+
+    messages: int
+    seconds: float
+    server_seconds: float
+    cycles: Sequence[float] = ()
+
+    @property
+    def rate(self) -> float:
+        """Messages a second, as the client sees it."""
+        return self.messages / self.seconds
+
+    @property
+    def client_us(self) -> float:
+        """Microseconds of waiting and work that a message costs the client."""
+        return self.seconds / self.messages * 1e6
+
+    @property
+    def server_us(self) -> float:
+        """Microseconds of CPU that a message costs the server; NaN where it does not say."""
+        return self.server_seconds / self.messages * 1e6
+
+
+Rounds = dict[str, list[Round]]
+
+
+class ServerCpu:
+    """The CPU time that the server has used, as it says itself."""
+
+    def __init__(self, url: str) -> None:
+        self._client: redis.Redis = redis.Redis.from_url(url)
+
+    def seconds(self) -> float:
+        """Return it in seconds; NaN where the user may not ask."""
+        try:
+            info: Any = self._client.info("cpu")
+        except NoPermissionError:
+            return math.nan
+        return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
+
+    def close(self) -> None:
+        self._client.close()
+
+
+def compete(players: Mapping[str, Player], cpu: ServerCpu, rounds: int, seconds: float) -> Rounds:
+    """Warm everybody up, then measure everybody for about ``seconds`` in every round."""
+    cycles = {name: cycles_for(player, seconds) for name, player in players.items()}
+    found: Rounds = {name: [] for name in players}
+    for order in rotations(list(players), rounds):
+        for name in order:
+            found[name].append(measure(players[name], cycles[name], cpu))
+    return found
+
+
+def rotations(names: Sequence[str], rounds: int) -> Iterator[Sequence[str]]:
+    """Yield an order for each round: everybody is first in turn, and neighbours swap sides."""
+    for index in range(rounds):
+        shift = index // 2 % len(names)
+        order = [*names[shift:], *names[:shift]]
+        yield order[::-1] if index % 2 else order
+
+
+def measure(player: Player, cycles: int, cpu: ServerCpu) -> Round:
+    """Run cycles and check that each brought its batch."""
+    gc.collect()
+    cpu_before = cpu.seconds()
+    came, stamps = player.burst(cycles)
+    server_seconds = cpu.seconds() - cpu_before
+    if came != cycles * player.batch:
+        raise AssertionError(f"{came} of {cycles * player.batch} messages came")
+    each = sorted(after - before for before, after in pairwise(stamps))
+    return Round(came, stamps[-1] - stamps[0], server_seconds, each)
+
+
+def cycles_for(player: Player, seconds: float) -> int:
+    """Warm up for ``seconds`` or somewhat more; return how many cycles fit into that time."""
+    cycles, spent = 0, 0.0
+    while spent < seconds:
+        more = max(1, cycles // 2)
+        _, stamps = player.burst(more)
+        cycles, spent = cycles + more, spent + stamps[-1] - stamps[0]
+    return max(1, round(cycles * seconds / spent))
+
+
+def measures_of(case: str, rounds: Rounds) -> list[Measure]:
+    """Return throughput, percentiles of the cycle and server time of every contestant."""
+    found = []
+    for who, played in rounds.items():
+        rates = tuple(each.rate for each in played)
+        found.append(Measure(case, who, "throughput", "messages/s", rates, more_is_better=True))
+        for name, share in PERCENTILES.items():
+            if values := percentiles(share, [each.cycles for each in played]):
+                milliseconds = tuple(value * 1000 for value in values)
+                found.append(Measure(case, who, f"cycle, {name}", "ms", milliseconds))
+        server = tuple(each.server_us for each in played)
+        if not any(map(math.isnan, server)):
+            found.append(Measure(case, who, "server time", "µs/message", server))
+    return found
+
+
+def percentiles(share: float, rounds: Sequence[Sequence[float]]) -> list[float]:
+    """Return a percentile of each round; of all together where a round has too few values.
+
+    Nothing where even all together have too few for it to mean anything. Every round is sorted.
+    """
+    enough = 1 / (1 - share)
+    if min(map(len, rounds)) >= enough:
+        return [percentile(share, each) for each in rounds]
+    together = sorted(value for each in rounds for value in each)
+    return [percentile(share, together)] if len(together) >= enough else []
+
+
+def percentile(share: float, ordered: Sequence[float]) -> float:
+    """Return the least value that ``share`` of the sorted values do not exceed."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+def ratio(
+    what: str, above: Sequence[Round], below: Sequence[Round], figure: Callable[[Round], float],
+    target: float | None = None, ceiling: bool = False,
+) -> Ratio:  # fmt: skip
+    """Compare a figure of two contestants round by round."""
+    return Ratio.of(what, [*map(figure, above)], [*map(figure, below)], target, ceiling)
+
+
+def duel(
+    case: str, rounds: Rounds, above: str, below: str, throughput: float | None = None,
+    server_time: float | None = None,
+) -> list[Ratio]:  # fmt: skip
+    """Compare throughput and server time of two contestants; each may have a target."""
+    what = f"{case}: {above} / {below}" if case else f"{above} / {below}"
+    pair = rounds[above], rounds[below]
+    found = [ratio(f"{what}: throughput", *pair, lambda each: each.rate, throughput)]
+    server = ratio(f"{what}: server time", *pair, lambda each: each.server_us, server_time, True)
+    return found if any(map(math.isnan, server.rounds)) else [*found, server]

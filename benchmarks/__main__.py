@@ -1,0 +1,43 @@
+"""``python -m benchmarks``: run benchmarks, compare two runs, report."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from benchmarks import together
+from benchmarks.frame import perform
+from benchmarks.registry import BENCHMARKS, benchmark
+
+COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
+    "all": together.run_all,
+    "compare": together.compare,
+    "report": together.report,
+}
+USAGE = f"""\
+usage: python -m benchmarks BENCHMARK [--help] [options]
+       python -m benchmarks all [--quick] [--only NAME ...] [--out DIR]
+       python -m benchmarks compare OLD NEW
+       python -m benchmarks report FILE ... --out DIR
+
+benchmarks: {", ".join(BENCHMARKS)}
+
+Each starts a redis-server of its own on the loopback interface; see benchmarks/README.md."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Do what the first argument names."""
+    name, *rest = arguments or ["--help"]
+    if name in ("-h", "--help"):
+        print(USAGE)
+    elif name in COMMANDS:
+        COMMANDS[name](rest)
+    elif name in BENCHMARKS:
+        perform(name, benchmark(name), rest)
+    else:
+        print(USAGE, file=sys.stderr)
+        sys.exit(f"there is no benchmark {name!r}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,221 @@
+"""Pictures of results, drawn by matplotlib: ``pip install --group bench``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+from ackq.bench.figures import Measure, Ratio, Result, Spread
+from ackq.bench.tables import number
+from benchmarks.picture import Picture
+
+#: The same contestant has the same colour in every picture of a benchmark; ackq's are blue.
+OWN = ("#0b5fa5", "#5aa9e6", "#0a3d66", "#9fd0f5")
+OTHERS = ("#8a8a8a", "#e07b39", "#6a9a3a", "#b0468e", "#c9a227", "#7a5c43", "#cf4446", "#3f9c94",
+          "#5b5b9e", "#b8b8b8")  # fmt: skip
+STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "axes.titlesize": 12,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "grid.color": "#e4e4e4",
+    "legend.frameon": False,
+}
+#: Ticks of an axis of percentiles.
+SHARES = {0.5: "50 %", 0.9: "90 %", 0.99: "99 %", 0.999: "99.9 %", 0.9999: "99.99 %"}
+
+
+def draw(result: Result, picture: Picture, path: Path) -> bool:
+    """Draw a picture of a result as PNG; False: it has nothing that belongs in there."""
+    measures = _chosen(result.measures, picture)
+    if not measures:
+        return False
+    colours = colours_of(result)
+    with _figure(path, 9.0, 4.6) as axes:
+        if picture.kind == "bars":
+            _bars(axes, picture, measures, colours)
+        else:
+            _lines(axes, picture, measures, colours)
+        axes.set_title(picture.title, pad=30)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5, fontsize=9,
+                    handlelength=1.2, columnspacing=1.4, borderaxespad=0.2)  # fmt: skip
+    return True
+
+
+def draw_targets(ratios: Sequence[Ratio], path: Path) -> bool:
+    """Draw how far each ratio that has a target is from it; False: none has one."""
+    aimed = [each for each in ratios if each.target]
+    if not aimed:
+        return False
+    with _figure(path, 9.0, 1.3 + 0.36 * len(aimed)) as axes:
+        for at, each in enumerate(aimed):
+            assert each.target
+            # Drawn so that the right side of the line is the good one for floors and ceilings.
+            good = sorted(
+                each.target / value if each.ceiling else value / each.target
+                for value in (each.spread.median, each.spread.min, each.spread.max)
+            )
+            colour = "#2f8f4e" if each.reached else "#cf4446"
+            axes.plot((good[0], good[2]), (at, at), color=colour, alpha=0.35, linewidth=6,
+                      solid_capstyle="round")  # fmt: skip
+            axes.plot(good[1], at, "o", color=colour, markersize=7)
+        axes.axvline(1, color="#333333", linewidth=1)
+        axes.set_yticks(
+            range(len(aimed)),
+            [f"{each.what} {'≤' if each.ceiling else '≥'} {each.target:g}" for each in aimed],
+        )
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.set_xlabel("times as good as the target: median, and least to greatest round")
+        axes.set_title("Targets: green is reached")
+    return True
+
+
+def colours_of(result: Result) -> dict[str, str]:
+    """Return a colour for each contestant: blues for ackq's, others for others."""
+    own, others = iter(OWN * 9), iter(OTHERS * 9)
+    return {
+        who: next(own if "ackq" in who else others)
+        for who in dict.fromkeys(each.contestant for each in result.measures)
+    }
+
+
+@contextmanager
+def _figure(path: Path, width: float, height: float) -> Iterator[Any]:
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure.subplots()
+        figure.savefig(path, dpi=150, metadata={"Software": None})
+
+
+def _chosen(measures: Iterable[Measure], picture: Picture) -> list[Measure]:
+    """Return what the picture shows, in its order of contestants."""
+    order = {who: at for at, who in enumerate(picture.contestants)}
+    found = [
+        each
+        for each in measures
+        if each.figure == picture.figure
+        and (not picture.cases or each.case.startswith(tuple(picture.cases)))
+        and (not order or each.contestant in order)
+        and (picture.kind == "bars" or each.at is not None)
+    ]
+    return sorted(found, key=lambda each: order.get(each.contestant, 0))
+
+
+def _bars(
+    axes: Any, picture: Picture, measures: Sequence[Measure], colours: Mapping[str, str]
+) -> None:
+    spreads = _spreads(picture, measures)
+    cases = list(dict.fromkeys(case for case, _ in spreads))
+    cases.sort(key=lambda case: [each.case for each in measures].index(case))
+    players = list(dict.fromkeys(who for _, who in spreads))
+    width = 0.84 / len(players)
+    for place, who in enumerate(players):
+        shift = (place - (len(players) - 1) / 2) * width
+        there = [
+            (at, spreads[case, who]) for at, case in enumerate(cases) if (case, who) in spreads
+        ]
+        medians = [spread.median for _, spread in there]
+        reach = [
+            [spread.median - spread.min for _, spread in there],
+            [spread.max - spread.median for _, spread in there],
+        ]
+        bars = axes.bar([at + shift for at, _ in there], medians, width * 0.94, label=who,
+                        color=colours[who], yerr=reach,
+                        error_kw={"elinewidth": 0.8, "ecolor": "#333333"})  # fmt: skip
+        if len(players) * len(cases) <= 36:
+            axes.bar_label(bars, [_short(each) for each in medians], fontsize=7, padding=2,
+                           rotation=90 if len(players) * len(cases) > 16 else 0)  # fmt: skip
+    axes.set_xticks(range(len(cases)), [_wrapped(case, len(cases)) for case in cases])
+    axes.grid(axis="x", visible=False)
+    axes.margins(y=0.14)
+    if picture.log:
+        axes.set_yscale("log")
+    if picture.relative_to:
+        axes.axhline(1, color="#333333", linewidth=0.8)
+        axes.set_ylabel(f"times {picture.relative_to}")
+    else:
+        axes.set_ylabel(f"{picture.figure}, {measures[0].unit}")
+        _plain(axes.yaxis)
+
+
+def _lines(
+    axes: Any, picture: Picture, measures: Sequence[Measure], colours: Mapping[str, str]
+) -> None:
+    lines: dict[tuple[str, str], list[Measure]] = {}
+    several = _several_cases(measures)
+    for each in measures:
+        lines.setdefault((each.contestant, each.case if several else ""), []).append(each)
+    styles = dict(zip(dict.fromkeys(case for _, case in lines), ("-", "--", ":", "-.") * 9,
+                      strict=False))  # fmt: skip
+    for (who, case), points in lines.items():
+        points.sort(key=lambda each: each.at or 0)
+        xs = [_place(each.at or 0, picture.scale) for each in points]
+        label = f"{who}, {case}" if case else who
+        axes.plot(xs, [each.spread.median for each in points], styles[case], marker="o",
+                  markersize=4, color=colours[who], label=label)  # fmt: skip
+        axes.fill_between(xs, [each.spread.min for each in points],
+                          [each.spread.max for each in points], color=colours[who], alpha=0.13,
+                          linewidth=0)  # fmt: skip
+    axes.set_xlabel(picture.x)
+    axes.set_ylabel(f"{picture.figure}, {measures[0].unit}")
+    if picture.scale != "linear":
+        axes.set_xscale("log")
+        _plain(axes.xaxis)
+    if picture.scale == "percentile":
+        axes.set_xticks([_place(share, "percentile") for share in SHARES], list(SHARES.values()))
+        axes.minorticks_off()
+    if picture.log:
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    _plain(axes.yaxis)
+
+
+def _spreads(picture: Picture, measures: Sequence[Measure]) -> dict[tuple[str, str], Spread]:
+    """Return what bars show, by case and contestant."""
+    if not picture.relative_to:
+        return {(each.case, each.contestant): each.spread for each in measures}
+    bases = {each.case: each for each in measures if each.contestant == picture.relative_to}
+    found = {}
+    for each in measures:
+        base = bases.get(each.case)
+        if base is not None and each is not base and len(base.rounds) == len(each.rounds):
+            found[each.case, each.contestant] = Ratio.of("", each.rounds, base.rounds).spread
+    return found
+
+
+def _several_cases(measures: Iterable[Measure]) -> bool:
+    """Whether one contestant would have two points at one place without the case."""
+    seen = [(each.contestant, each.at) for each in measures]
+    return len(set(seen)) < len(seen)
+
+
+def _place(at: float, scale: str) -> float:
+    return 1 / (1 - min(at, 0.999999)) if scale == "percentile" else at
+
+
+def _plain(axis: Any) -> None:
+    axis.set_major_formatter(lambda value, _: _short(value))
+
+
+def _short(value: float) -> str:
+    """Return a number as short as it can be read."""
+    for size, letter in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:.3g}{letter}"
+    return number(value) if 0 < abs(value) < 0.1 else f"{value:.3g}"
+
+
+def _wrapped(case: str, cases: int) -> str:
+    return case.replace(", ", ",\n") if cases > 3 else case

@@ -1,0 +1,150 @@
+"""What a benchmark is, and how one is run.
+
+A benchmark is a module that has what `Benchmark` names, and a line in `benchmarks.registry`:
+
+    PURPOSE = "Push, pop and ack."            # what --help says
+    PICTURES = (Picture(...), ...)            # how the report draws its measures
+
+    def options(options: Options) -> None:    # what it can be told
+        options.size("rounds", 12, quick=4, smoke=2, help="of each contestant")
+
+    def run(settings: Settings) -> Result:    # measure; progress goes to stderr
+        with target(settings.url) as server:
+            result = Result("cycle", facts(server, settings))
+            ...
+        return result
+
+The frame adds ``--url``, ``--seed``, ``--quick``, ``--smoke``, ``--json`` and ``--out``, prints the
+result, writes it and reports on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Protocol
+
+import redis
+
+from ackq.bench.circumstances import circumstances, describe
+from ackq.bench.figures import Result, to_json
+from ackq.bench.tables import text_of
+from benchmarks.picture import Picture
+from benchmarks.servers import Target
+
+Settings = argparse.Namespace
+#: What is no circumstance of the figures, or names a place.
+PLACES = {"url", "json", "out"}
+Size = float | tuple[float, ...]
+
+
+class Options(argparse.ArgumentParser):
+    """A parser whose sizes have three defaults: for a full, a quick and a smoke run."""
+
+    def __init__(self, name: str, purpose: str) -> None:
+        super().__init__(prog=f"python -m benchmarks {name}", description=purpose)
+        self._sizes: dict[str, dict[str, Any]] = {}
+        self.add_argument("--url", help="measure this server; default: start one")
+        self.add_argument("--seed", type=int, default=1, help="of what is drawn; default: 1")
+        add_output(self)
+        add_pace(self)
+
+    def size(
+        self, name: str, full: Size, *, quick: Size, smoke: Size, help: str, metavar: str = "N"
+    ) -> None:
+        """Add a number, or several: rounds, seconds, messages. What the user gives outranks."""
+        several = isinstance(full, tuple)
+        self._sizes[name.replace("-", "_")] = {"full": full, "quick": quick, "smoke": smoke}
+        self.add_argument(
+            f"--{name}", metavar=metavar, help=f"{help}; default: {_shown(full)}, quick:"
+            f" {_shown(quick)}", nargs="+" if several else None,
+            type=type(full[0] if isinstance(full, tuple) else full),
+        )  # fmt: skip
+
+    def settings(self, arguments: Sequence[str]) -> Settings:
+        """Return what was asked for, with every size filled in."""
+        found = self.parse_args(arguments)
+        for name, sizes in self._sizes.items():
+            if getattr(found, name) is None:
+                setattr(found, name, sizes[found.pace])
+        return found
+
+
+class Benchmark(Protocol):
+    """What the module of a benchmark has."""
+
+    PURPOSE: str
+    PICTURES: Sequence[Picture]
+
+    def options(self, options: Options, /) -> None:
+        """Add what this benchmark can be told."""
+
+    def run(self, settings: Settings, /) -> Result:
+        """Measure."""
+
+
+def add_pace(parser: argparse.ArgumentParser) -> None:
+    """Add how much time a run may take."""
+    pace = parser.add_mutually_exclusive_group()
+    pace.add_argument("--quick", dest="pace", action="store_const", const="quick", default="full",
+                      help="fewer rounds and smaller sizes")  # fmt: skip
+    pace.add_argument("--smoke", dest="pace", action="store_const", const="smoke",
+                      help="tiny sizes, to see that it runs; measures nothing")  # fmt: skip
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add where results go."""
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="write results, pictures and a page into DIR"
+    )
+
+
+def facts(server: Target, settings: Settings) -> dict[str, Any]:
+    """Return the circumstances of a run, and print them."""
+    asked = {name: value for name, value in vars(settings).items() if name not in PLACES}
+    with redis.Redis.from_url(server.url) as client:
+        found = circumstances(client, server.description, asked)
+    print(describe(found), file=sys.stderr, flush=True)
+    return found
+
+
+def progress(text: str) -> None:
+    """Say how far a run is."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def perform(name: str, module: Benchmark, arguments: Sequence[str]) -> None:
+    """Run one benchmark as its arguments say; print, write and report."""
+    parser = Options(name, module.PURPOSE)
+    module.options(parser)
+    settings = parser.settings(arguments)
+    if settings.out:
+        require_pictures()
+    result = module.run(settings)
+    print(text_of(result))
+    if settings.json:
+        write_results([result], settings.json)
+    if settings.out:
+        from benchmarks.page import write_report
+
+        write_report([result], settings.out)
+
+
+def require_pictures() -> None:
+    """End now, not after hours, if pictures cannot be drawn."""
+    if not find_spec("matplotlib"):
+        sys.exit("a report has pictures, which need matplotlib: pip install --group bench")
+
+
+def write_results(results: Sequence[Result], path: Path) -> None:
+    """Write results as JSON."""
+    path.write_text(json.dumps(to_json(results), indent=1) + "\n")
+
+
+def _shown(size: Size) -> str:
+    return " ".join(f"{each:g}" for each in (size if isinstance(size, tuple) else (size,)))

@@ -1,0 +1,24 @@
+"""Which benchmarks there are."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from benchmarks.frame import Benchmark
+
+#: Name of each benchmark, and the module that has it.
+BENCHMARKS = {
+    "cycle": "benchmarks.cycle",
+    "depth": "benchmarks.depth",
+    "wakeup": "benchmarks.wakeup",
+    "worker": "benchmarks.worker",
+    "rsmq": "benchmarks.rsmq",
+    "delay": "benchmarks.delay",
+    "topic": "benchmarks.topic",
+}
+
+
+def benchmark(name: str) -> Benchmark:
+    """Return a benchmark; its module, and what that needs, is imported only now."""
+    return cast(Benchmark, import_module(BENCHMARKS[name]))

@@ -1,0 +1,92 @@
+"""The commands on several results: run all benchmarks, compare two runs, report."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from ackq.bench.figures import Result, from_json
+from benchmarks.comparison import comparison_of
+from benchmarks.frame import (
+    add_output,
+    add_pace,
+    progress,
+    require_pictures,
+    write_results,
+)
+from benchmarks.registry import BENCHMARKS
+
+
+def run_all(arguments: Sequence[str]) -> None:
+    """Run every benchmark, each in a process of its own; one that fails stops no other."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks all", description="Run every benchmark, one after the other."
+    )
+    add_pace(parser)
+    add_output(parser)
+    parser.add_argument("--seed", type=int, default=1, help="of what is drawn; default: 1")
+    parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS))
+    settings = parser.parse_args(arguments)
+    if settings.out:
+        require_pictures()
+    pace = [] if settings.pace == "full" else [f"--{settings.pace}"]
+    results: list[Result] = []
+    failed = []
+    with tempfile.TemporaryDirectory(prefix="ackq-bench-") as folder:
+        for name in settings.only:
+            progress(f"{name} ...")
+            path = Path(folder) / f"{name}.json"
+            command = [sys.executable, "-m", "benchmarks", name, *pace]
+            command += ["--seed", str(settings.seed), "--json", str(path)]
+            if subprocess.run(command, check=False).returncode == 0:
+                results += read_results(path)
+            else:
+                failed.append(name)
+    _write(results, settings.json, settings.out)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+def compare(arguments: Sequence[str]) -> None:
+    """Print how two runs differ."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks compare", description="Compare two runs, figure by figure."
+    )
+    parser.add_argument("old", type=Path, metavar="OLD", help="a file that --json wrote")
+    parser.add_argument("new", type=Path, metavar="NEW", help="another")
+    settings = parser.parse_args(arguments)
+    print(comparison_of(read_results(settings.old), read_results(settings.new)))
+
+
+def report(arguments: Sequence[str]) -> None:
+    """Draw and describe results that were written before."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks report", description="Report on results that --json wrote."
+    )
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("--out", type=Path, metavar="DIR", required=True)
+    settings = parser.parse_args(arguments)
+    results = [each for path in settings.files for each in read_results(path)]
+    _write(results, None, settings.out)
+
+
+def read_results(path: Path) -> list[Result]:
+    """Return what is in a file; end with a sentence if it holds no results."""
+    try:
+        return from_json(json.loads(path.read_bytes()))
+    except (OSError, ValueError) as error:
+        sys.exit(f"{path}: {error}")
+
+
+def _write(results: Sequence[Result], path: Path | None, folder: Path | None) -> None:
+    if path:
+        write_results(results, path)
+    if folder:
+        from benchmarks.page import write_report
+
+        write_report(results, folder)
