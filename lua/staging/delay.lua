@@ -1,0 +1,125 @@
+-- staging/delay: put committed rows into a delay queue, step by step.
+--
+-- KEYS[1] {topic}:held      ZSET  name of a committed list -> 0
+-- KEYS[2] {topic}:heldrows  HASH  name of that list -> rows in it
+-- KEYS[3] {topic}:staged:<writer>:<batch>:<task>  LIST  rows, the first at the right end: each
+--                           <partition, from 1>:<due, µs>:<length of the key>:<key><body>
+-- then groups of seven, one group for each partition; {topic} is {topic}:P in these.
+-- KEYS[4] {topic}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[5] {topic}:h         HASH    message key -> body
+-- KEYS[6] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[7] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
+-- KEYS[8] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[9] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[10] {topic}:wake     LIST    at most one token, for one waiting consumer
+--
+-- ARGV[1] wanted            integer 1..1000     rows
+--
+-- Returns {moved, left, refused}: call again while rows are left. A row whose key is stored with
+-- the same body is that message; with another body, the row is refused: it becomes a dead letter.
+-- Atomic because a row must leave the list as it is stored: a crash stores none twice.
+-- Cost: O(rows log stored): at most wanted and 4 MiB, and one slice over.
+local held, heldrows, list = KEYS[1], KEYS[2], KEYS[3]
+local wanted = tonumber(ARGV[1])
+local HEAD, STRIDE = 3, 7
+local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
+local SLICE = 16 -- rows read at a time
+local BODY_BUDGET = 4194304 -- bytes of rows one call may move
+
+if not (wanted and wanted >= 1 and wanted <= 1000 and wanted % 1 == 0)
+  or #KEYS < HEAD + STRIDE or (#KEYS - HEAD) % STRIDE ~= 0 then
+  return redis.error_reply('ACKQ_ARGUMENT staging/delay: an argument is out of range')
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+redis.call('HLEN', heldrows)
+if not redis.call('ZSCORE', held, list) then
+  return {0, 0, 0}
+end
+-- A key of another type is somebody else's: it is left alone, and no longer waited for.
+local left = redis.call('TYPE', list).ok == 'list' and redis.call('LLEN', list) or 0
+local most = math.min(wanted, left)
+
+local rows, has_side, bytes = {}, {}, 0
+while #rows < most and bytes < BODY_BUDGET do
+  local taken = #rows
+  local size = math.min(SLICE, most - taken)
+  local texts = redis.call('LRANGE', list, -taken - size, -taken - 1)
+  for i = size, 1, -1 do
+    local place, due, length, rest = string.match(texts[i], '^(%d+):(%d+):(%d+):(.*)$')
+    local first = HEAD + 1 + ((tonumber(place) or 0) - 1) * STRIDE
+    if not KEYS[first + STRIDE - 1] or first <= HEAD then
+      return redis.error_reply('ACKQ_VALUE staging/delay: a row names no partition')
+    end
+    rows[#rows + 1] = {
+      first = first, due = math.min(tonumber(due), LATEST),
+      key = string.sub(rest, 1, length), body = string.sub(rest, length + 1),
+    }
+    bytes = bytes + #texts[i]
+    -- Every type is read before the first write, so that an error means: nothing was done.
+    if has_side[first] == nil then
+      redis.call('ZCARD', KEYS[first])
+      redis.call('HLEN', KEYS[first + 1])
+      redis.call('ZCARD', KEYS[first + 2])
+      redis.call('HLEN', KEYS[first + 3])
+      redis.call('HLEN', KEYS[first + 4])
+      redis.call('XLEN', KEYS[first + 5])
+      redis.call('LLEN', KEYS[first + 6])
+      has_side[first] =
+        redis.call('EXISTS', KEYS[first + 2], KEYS[first + 3], KEYS[first + 4]) > 0
+    end
+  end
+end
+
+-- Returns whether the message that is stored under the key is another one.
+local function is_other(row)
+  local first, key = row.first, row.key
+  local due = string.format('%.6f', row.due / 1000000)
+  if redis.call('ZADD', KEYS[first], 'NX', due, key) == 0 then
+    return redis.call('HGET', KEYS[first + 1], key) ~= row.body
+  end
+  if redis.call('HSETNX', KEYS[first + 1], key, row.body) == 0 then
+    -- A body that somebody left without a ready time: it was accepted once, so it is due now.
+    redis.call('ZADD', KEYS[first], string.format('%.6f', now / 1000000), key)
+    return redis.call('HGET', KEYS[first + 1], key) ~= row.body
+  end
+  if has_side[first] then
+    -- Left by a message of this key that others deleted; this is a new one.
+    redis.call('ZREM', KEYS[first + 2], key)
+    redis.call('HDEL', KEYS[first + 3], key)
+    redis.call('HDEL', KEYS[first + 4], key)
+  end
+  return false
+end
+
+local refused, keys = 0, {}
+for _, row in ipairs(rows) do
+  if is_other(row) then
+    redis.call('XADD', KEYS[row.first + 5], '*', 'key', row.key, 'body', row.body,
+      'reason', 'duplicate key', 'count', 0, 'time', string.format('%.0f', now))
+    refused = refused + 1
+  end
+  keys[row.first] = keys[row.first] or {}
+  keys[row.first][row.key] = true
+end
+left = left - #rows
+if left > 0 then
+  redis.call('LTRIM', list, 0, -#rows - 1)
+  redis.call('HSET', heldrows, list, left)
+else
+  if #rows > 0 then
+    redis.call('UNLINK', list)
+  end
+  redis.call('ZREM', held, list)
+  redis.call('HDEL', heldrows, list)
+end
+
+-- One consumer is woken where the next message is now one of these.
+for first, stored in pairs(keys) do
+  local nearest = redis.call('ZRANGE', KEYS[first], 0, 0)[1]
+  if stored[nearest] and redis.call('LLEN', KEYS[first + 6]) == 0 then
+    redis.call('LPUSH', KEYS[first + 6], '1')
+  end
+end
+return {#rows, left, refused}

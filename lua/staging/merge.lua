@@ -1,0 +1,30 @@
+-- staging/merge: move rows of one task's list to the end of another's, before the commit.
+--
+-- KEYS[1] {name}STAGED:<writer>:<batch>:<task>  LIST  emptied from its right end
+-- KEYS[2] {name}STAGED:<writer>:<batch>:<task>  LIST  grows at its left end; must exist
+--
+-- ARGV[1] wanted           integer 1..2000     rows
+--
+-- Returns how many rows are left to move; -1: the second list does not exist, nothing was done.
+-- Atomic because a row must never be in both lists, nor in neither.
+-- Cost: O(wanted), at most 8 MiB of rows and one over.
+local from, to = KEYS[1], KEYS[2]
+local wanted = tonumber(ARGV[1])
+local BODY_BUDGET = 8388608 -- bytes
+
+if not (wanted and wanted >= 1 and wanted <= 2000 and wanted % 1 == 0) or from == to then
+  return redis.error_reply('ACKQ_ARGUMENT staging/merge: wanted is 1..2000, of another list')
+end
+
+local left = redis.call('LLEN', from)
+if redis.call('LLEN', to) == 0 then
+  return -1 -- and it would be made anew, without its time to live
+end
+-- The first write frees nothing, yet counts as one that does.
+redis.call('LTRIM', from, 0, -1)
+local moved, bytes = 0, 0
+while moved < math.min(wanted, left) and bytes < BODY_BUDGET do
+  bytes = bytes + #redis.call('LMOVE', from, to, 'RIGHT', 'LEFT')
+  moved = moved + 1
+end
+return left - moved
