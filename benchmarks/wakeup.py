@@ -1,0 +1,262 @@
+"""Many waiters on one empty queue: how soon a push is delivered, and what waiting costs.
+
+The waiters are asyncio tasks of one process, a connection each: ackq's in ``AsyncQueue.pop``, the
+others in BRPOP. The producer is another process, so that neither delays the other; a message
+carries the time of its push, on the clock that all processes of a machine share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import orjson
+import redis
+import redis.asyncio
+
+from ackq import AsyncQueue, Message
+from ackq.bench.contestants import LONG
+from ackq.bench.figures import Measure, Ratio, Result
+from ackq.bench.rounds import PERCENTILES, percentile, percentiles, rotations
+from ackq.keys import QueueKeys
+from benchmarks.frame import Options, Settings, facts, progress
+from benchmarks.picture import Picture
+from benchmarks.processes import beside
+from benchmarks.servers import target
+
+PURPOSE = "Wake one of many waiters."
+PICTURES = (
+    Picture(
+        "delivery",
+        "From LPUSH to the message in hand",
+        "delivery, p99",
+        log=True,
+        caption="BRPOP hands the message over in one step and loses it with its consumer; ackq"
+        " asks for the lease in a second round trip.",
+    ),
+    Picture("idle", "What waiting costs", "commands while idle"),
+)
+KEY = "ackq-benchmark:wakeup"
+#: Seconds that one wait lasts; the waiter then waits again.
+PATIENCE = 30.0
+#: Seconds between two pushes, at least and at most.
+GAPS = (0.005, 0.02)
+#: Seconds until everybody waits.
+GETTING_READY = 30.0
+#: What waiters send. Commands that a script runs are counted by Redis too, and left out here.
+SENT = ("evalsha", "blmove", "brpop")
+
+
+def options(options: Options) -> None:
+    """Add what can be told."""
+    options.add_argument(
+        "--waiters", type=int, nargs="+", metavar="N", help="default: 1 10 200; smoke: 1 10"
+    )
+    options.size("pushes", 1000, quick=300, smoke=5, help="in a round")
+    options.size("rounds", 8, quick=3, smoke=1, help="of each contestant")
+    options.size("idle", 5.0, quick=2.0, smoke=0.1, help="seconds idle in a round")
+
+
+class Waiters(ABC):
+    """Tasks that wait for messages, and note when each came."""
+
+    def __init__(self, url: str, count: int) -> None:
+        self.client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(
+            url, socket_timeout=None, max_connections=2 * count
+        )
+        #: Seconds from the push of each message to its delivery.
+        self.delays: list[float] = []
+        self._count = count
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._work()) for _ in range(self._count)]
+
+    async def wait_for(self, pushes: int) -> None:
+        """Return when ``pushes`` messages came, or raise what a waiter raised."""
+        while len(self.delays) < pushes:
+            failed = [task for task in self._tasks if task.done()]
+            if failed:
+                await failed[0]
+            await asyncio.sleep(0.05)
+
+    async def stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.close()
+
+    async def _work(self) -> None:
+        while True:
+            body = await self.take()
+            now = time.monotonic()
+            if body is not None:
+                self.delays.append(now - orjson.loads(body)["pushed"])
+
+    @abstractmethod
+    async def take(self) -> bytes | None:
+        """Settle what this task took before and wait for the next message."""
+
+    async def close(self) -> None:
+        await self.client.aclose()
+
+
+class AckqWaiters(Waiters):
+    """`AsyncQueue.pop` with the ack of the message before."""
+
+    def __init__(self, url: str, count: int) -> None:
+        super().__init__(url, count)
+        self._queue = AsyncQueue(self.client, KEY, visibility_timeout=LONG)
+        self._taken: dict[Any, Message] = {}
+
+    async def take(self) -> bytes | None:
+        task = asyncio.current_task()
+        message = await self._queue.pop(PATIENCE, ack=self._taken.pop(task, ()))
+        if message is None:
+            return None
+        self._taken[task] = message
+        return message.body
+
+    async def close(self) -> None:
+        await self._queue.aclose()
+        await super().close()
+
+
+class BareWaiters(Waiters):
+    """BRPOP, which loses what its consumer held."""
+
+    async def take(self) -> bytes | None:
+        reply: Any = self.client.brpop([KEY], timeout=PATIENCE)
+        found: Any = await reply
+        return found[1] if found else None
+
+
+KINDS: dict[str, type[Waiters]] = {"ackq": AckqWaiters, "BRPOP": BareWaiters}
+
+
+class Server:
+    """What the server counts."""
+
+    def __init__(self, url: str) -> None:
+        self._client: redis.Redis = redis.Redis.from_url(url)
+        self._blocked_before = self.blocked()
+
+    def sent(self) -> int:
+        """Return how many commands of waiters it has seen."""
+        stats: Any = self._client.info("commandstats")
+        return sum(stats.get(f"cmdstat_{name}", {}).get("calls", 0) for name in SENT)
+
+    def blocked(self) -> int:
+        clients: Any = self._client.info("clients")
+        return int(clients["blocked_clients"])
+
+    async def wait_for(self, count: int) -> None:
+        """Return when most of ``count`` waiters wait: some look again just now."""
+        async with asyncio.timeout(GETTING_READY):
+            while self.blocked() - self._blocked_before < count * 0.9:
+                await asyncio.sleep(0.02)
+
+    def close(self) -> None:
+        self._client.unlink(*QueueKeys.of(KEY).all())
+        self._client.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one contestant did in one round."""
+
+    delays: Sequence[float]
+    idle_rate: float
+    commands: float
+
+
+def push(pipe: Connection, url: str, pushes: int, seed: int) -> None:
+    """Push single messages at random moments, once told to."""
+    draw = random.Random(seed)
+    with redis.Redis.from_url(url) as client:
+        client.ping()
+        pipe.send("ready")
+        pipe.recv()
+        for number in range(pushes):
+            time.sleep(draw.uniform(*GAPS))
+            body = {"id": f"m{number:08d}", "payload": "x" * 40, "pushed": time.monotonic()}
+            client.lpush(KEY, orjson.dumps(body))
+
+
+async def measure(kind: type[Waiters], url: str, count: int, settings: Settings) -> Round:
+    """Let ``count`` waiters of one kind wait, count, and push to them."""
+    server = Server(url)
+    waiters = kind(url, count)
+    try:
+        with beside(push, url, settings.pushes, settings.seed) as producer:
+            producer.recv()
+            waiters.start()
+            await server.wait_for(count)
+            await asyncio.sleep(min(settings.idle, 1))  # until they no longer wait in step
+            before, start = server.sent(), time.monotonic()
+            await asyncio.sleep(settings.idle)
+            idle_rate = (server.sent() - before) / (time.monotonic() - start)
+            before, start = server.sent(), time.monotonic()
+            producer.send("go")
+            await waiters.wait_for(settings.pushes)
+            extra = server.sent() - before - idle_rate * (time.monotonic() - start)
+    finally:
+        await waiters.stop()
+        server.close()
+    return Round(sorted(waiters.delays), idle_rate, extra / settings.pushes)
+
+
+def run(settings: Settings) -> Result:
+    """Measure every number of waiters, both kinds in turns."""
+    counts = settings.waiters or ([1, 10] if settings.pace == "smoke" else [1, 10, 200])
+    with target(settings.url) as server:
+        result = Result("wakeup", facts(server, settings))
+        for count in counts:
+            progress(f"{count} waiters")
+            rounds: dict[str, list[Round]] = {name: [] for name in KINDS}
+            asyncio.run(measure(BareWaiters, server.url, count, _warm_up(settings)))
+            for order in rotations(list(KINDS), settings.rounds):
+                for name in order:
+                    rounds[name].append(
+                        asyncio.run(measure(KINDS[name], server.url, count, settings))
+                    )
+            _report(result, count, rounds)
+    result.notes.append(
+        "A waiter of ackq looks again once a second at most, for leases that ended and messages"
+        " handed to a consumer that froze. An idle Redis ends waits only ten times a second (its"
+        " hz), so those of many waiters end together, and a push that comes then waits for them."
+    )
+    return result
+
+
+def _warm_up(settings: Settings) -> Settings:
+    return Settings(**{**vars(settings), "pushes": min(settings.pushes, 50), "idle": 0.0})
+
+
+def _report(result: Result, count: int, rounds: dict[str, list[Round]]) -> None:
+    case = f"{count} waiters" if count > 1 else "1 waiter"
+    for name, found in rounds.items():
+        delays = [each.delays for each in found]
+        for label, share in PERCENTILES.items():
+            if values := percentiles(share, delays):
+                shown = tuple(value * 1000 for value in values)
+                result.measures.append(Measure(case, name, f"delivery, {label}", "ms", shown))
+        result.measures += [
+            Measure(case, name, "commands while idle", "commands/s",
+                    tuple(each.idle_rate for each in found)),
+            Measure(case, name, "commands for a delivery", "commands",
+                    tuple(each.commands for each in found)),
+        ]  # fmt: skip
+    for label, ceiling in (("p50", None), ("p99", 2.5)):
+        above, below = (
+            [percentile(PERCENTILES[label], each.delays) for each in rounds[name]]
+            for name in ("ackq", "BRPOP")
+        )
+        what = f"{case}: ackq / BRPOP: delivery, {label}"
+        result.ratios.append(Ratio.of(what, above, below, ceiling, ceiling=True))
