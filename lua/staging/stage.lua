@@ -4,7 +4,7 @@
 -- KEYS[2] {name}STAGING:<writer>:<batch>        SET   names of the lists of the batch
 --
 -- ARGV[1] lifetime         integer 1000..604800000   ms that uncommitted rows are kept
--- ARGV[2] rows             1..4000 of them           the first comes first
+-- ARGV[2] rows             1..16 of them             the first comes first; LPUSHX adds more
 --
 -- Returns the number of rows in the list; 0: a list of this name exists, nothing was done.
 -- Atomic because a list without a time to live would stay for ever after a crash.
@@ -14,7 +14,7 @@ local lifetime = tonumber(ARGV[1])
 local rows = 2
 
 if not (lifetime and lifetime >= 1000 and lifetime <= 604800000 and lifetime % 1 == 0)
-  or #ARGV < rows or #ARGV > 4001 then
+  or #ARGV < rows or #ARGV > 17 then
   return redis.error_reply('ACKQ_ARGUMENT staging/stage: an argument is out of range')
 end
 
