@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from ackq import embedded
 from ackq.scripts import load, names
@@ -27,6 +29,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home of this test's own."""
     monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
     return tmp_path
+
+
+def at_once(port: int) -> redis.Redis:
+    """Return a client that does not try again."""
+    return redis.Redis(port=port, retry=Retry(NoBackoff(), 0))
 
 
 def serve(port: int) -> subprocess.Popen[str]:
@@ -46,14 +53,14 @@ def test_serve_runs_until_it_is_told_and_keeps_its_data(
 ) -> None:
     for found in (None, b"value"):
         process = serve(free_port)
-        with redis.Redis(port=free_port) as client:
+        with at_once(free_port) as client:
             assert client.get("key") == found
             client.set("key", "value")
         process.send_signal(number)
         _, errors = process.communicate(timeout=20)
         assert process.returncode == 0
         assert "Traceback" not in errors
-        with redis.Redis(port=free_port) as client, pytest.raises(redis.ConnectionError):
+        with at_once(free_port) as client, pytest.raises(redis.ConnectionError):
             client.ping()
 
 
@@ -70,7 +77,7 @@ def test_two_servers_do_not_share_a_folder(home: Path, free_port: int) -> None:
 
 def test_serve_says_when_the_server_ended_by_itself(home: Path, free_port: int) -> None:
     process = serve(free_port)
-    with redis.Redis(port=free_port) as client:
+    with at_once(free_port) as client:
         client.shutdown(nosave=True)
     assert process.wait(20) == 3
     process.communicate()
