@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +96,8 @@ class QueueStats:
     """How many messages are where, at one instant.
 
     Every message is counted once in ready, in_flight, delayed or dead. ``expired`` and ``due``
-    say how many of ``ready`` came back: from a lease that ended, and from a delay.
+    say how many of ``ready`` came back: from a lease that ended, and from a delay; what claims
+    gave back counts in ``ready`` alone.
     """
 
     ready: int
@@ -108,10 +110,32 @@ class QueueStats:
     #: Seconds until the next lease ends or delayed message is due; None where there is neither.
     next_event_in: float | None
     #: Seconds until the first lease ends; negative: since it ended, and nobody took the message
-    #: again. None where nothing is leased.
+    #: again. None where nothing is leased. Claims have leases of their own: `Queue.claims`.
     lease_ends_in: float | None = None
     #: How many of ``in_flight`` are in claims: taken by the batch, as by Spark.
     claimed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounters:
+    """What was done since somebody began to watch. The counts only grow.
+
+    They begin anew, with another ``since``, when nobody asked for longer than the window: two
+    looks can be compared where ``since`` is the same, and ``at`` is how far they lie apart.
+    """
+
+    #: When this was read and when the counts began, in seconds since the epoch by the server.
+    at: float
+    since: float
+    #: Messages that were taken, by pop and by claims.
+    taken: int
+    #: Messages that were acked, by pop, ack and by claims.
+    acked: int
+    #: How many of ``taken`` came back from a lease that had ended.
+    returned: int
+    #: How many were taken by pop for how many whole seconds. Where all leases are one length and
+    #: none is extended, the first that ends is ``length - stats.lease_ends_in`` seconds old.
+    timeouts: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)

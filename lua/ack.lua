@@ -5,6 +5,7 @@
 -- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
 -- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[6] {name}COUNTERS   HASH    what was done while somebody watches; see watch.lua
 --
 -- ARGV[1] settled          groups of: receipt, size 1..4000, then size lease keys
 --
@@ -14,7 +15,7 @@
 -- Atomic because a receipt must not go stale between its check and the deletion.
 -- Cost: O(settled log in-flight).
 local backup, context, receives, extended, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local settled = 1
+local counters, settled = KEYS[6], 1
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -23,6 +24,7 @@ end
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('ZCARD', delayed)
+local watched = redis.call('HLEN', counters) > 0
 local has_extended = redis.call('HLEN', extended) > 0
 
 -- A receipt is valid while it is the score, or while its holder extended the lease to the score.
@@ -59,5 +61,8 @@ if #done > 0 then
   reply[1] = redis.call('ZREM', backup, unpack(done))
   redis.call('HDEL', receives, unpack(done))
   redis.call('HDEL', extended, unpack(done))
+  if watched then
+    redis.call('HINCRBY', counters, 'acked', reply[1])
+  end
 end
 return reply

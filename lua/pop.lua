@@ -9,6 +9,8 @@
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
 -- KEYS[9] {name}PAUSED     STRING  while it exists nothing is taken
+-- KEYS[10] {name}HELD      ZSET    name of a list -> µs from which its messages are the queue's
+-- KEYS[11] {name}COUNTERS  HASH    what was done while somebody watches; see watch.lua
 --
 -- ARGV[1] wanted           integer 1..1000             messages
 -- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout
@@ -22,11 +24,14 @@
 -- receipt of every message, counts are the receive counts of the first #counts messages (the
 -- rest: 1), and refused the positions, from 1, of settled keys that somebody else holds now;
 -- {'empty', refused, wait}: wait µs until the next lease ends or message is due, or -1;
--- {'paused', refused}; {'again', refused}: the work allowed to one call is done, none taken.
+-- {'paused', refused}; {'again', refused}: the work allowed to one call is done, none taken;
+-- {'held', refused, list}: the messages of that list are the queue's again: give them back
+-- (held/give_back) before the next call.
 -- Atomic because settling, leaving the list and gaining a lease must never be seen apart.
 -- Cost: O((wanted + settled) log in-flight), at most 8 MiB of bodies and one message over.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local held, counters = KEYS[10], KEYS[11]
 local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_receives, max_body, requeue = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local settled = 7
@@ -38,6 +43,7 @@ local DECODE_BUDGET = 1048576 -- bytes decoded in one call
 local BURIAL_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 500 -- messages that came back, of each kind, in one call: they cost the most
 local LONG_BATCH = 20 -- messages
+local COUNTED = 100 -- fields of the counters; further timeouts are not counted by their length
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -60,11 +66,14 @@ local next_body = wanted == 1 and redis.call('LRANGE', ready, '-1', '-1')[1]
 if not next_body then
   redis.call('LLEN', ready)
 end
-local has_side = redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused) > 0
+local has_side = redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused, held,
+  counters) > 0
 local has_handoff = has_side and redis.call('LLEN', handoff) > 0
 local has_receives = has_side and redis.call('HLEN', receives) > 0
 local has_extended = has_side and redis.call('HLEN', extended) > 0
 local has_delayed = has_side and redis.call('ZCARD', delayed) > 0
+local has_held = has_side and redis.call('ZCARD', held) > 0
+local watched = has_side and redis.call('HLEN', counters) > 0
 if has_side then
   redis.call('XLEN', dead)
 end
@@ -103,7 +112,10 @@ end
 -- first write may allocate, and then a full queue could never drain.
 if #done > 0 then
   redis.call('HDEL', context, unpack(done))
-  redis.call('ZREM', backup, unpack(done))
+  local acked = redis.call('ZREM', backup, unpack(done))
+  if watched then
+    redis.call('HINCRBY', counters, 'acked', acked)
+  end
   if has_receives then
     redis.call('HDEL', receives, unpack(done))
   end
@@ -117,6 +129,11 @@ end
 
 if has_side and redis.call('EXISTS', paused) == 1 then
   return {'paused', refused}
+end
+local free = has_held
+  and redis.call('ZRANGEBYSCORE', held, '-inf', now_text, 'LIMIT', '0', '1')[1]
+if free then
+  return {'held', refused, free}
 end
 
 local expired = redis.call('ZRANGEBYSCORE', backup, '-inf', now_text, 'LIMIT', '0',
@@ -135,7 +152,7 @@ end
 
 local reply = {'ok', refused, deadline, {}}
 local counts, leases, recounted = reply[4], {}, {}
-local taken, buried, bytes, decoded, derived = 0, 0, 0, 0, 0
+local taken, returned, buried, bytes, decoded, derived = 0, 0, 0, 0, 0, 0
 local full = false
 
 local function spend(body)
@@ -203,6 +220,7 @@ local function take_back(zset, keys, absent)
       redis.call('ZREM', zset, key)
       forget(key)
       spend(body)
+      returned = returned + 1
       if string.byte(key) ~= 0 then
         redis.call('HSET', receives, key, count - 1)
         has_receives = true
@@ -210,6 +228,8 @@ local function take_back(zset, keys, absent)
     else
       if zset == delayed then
         redis.call('ZREM', delayed, key)
+      else
+        returned = returned + 1
       end
       if has_extended then
         redis.call('HDEL', extended, key)
@@ -305,6 +325,14 @@ if has_handoff then
 end
 take_ready(ready)
 
+if watched and taken + returned > 0 then
+  redis.call('HINCRBY', counters, 'taken', taken)
+  redis.call('HINCRBY', counters, 'returned', returned)
+  local length = 'timeout:' .. string.format('%.0f', math.floor(timeout / 1000000))
+  if redis.call('HLEN', counters) < COUNTED or redis.call('HEXISTS', counters, length) == 1 then
+    redis.call('HINCRBY', counters, length, taken)
+  end
+end
 if taken > 0 then
   -- Redis keeps a small sorted set as a list and scans it at each insertion, unless its first
   -- member is over 64 bytes long (zset-max-listpack-value): so a batch begins with one, which
@@ -326,7 +354,7 @@ if full or buried > 0 then
   return {'again', refused}
 end
 local wait = -1
-for _, zset in ipairs({backup, delayed}) do
+for _, zset in ipairs({backup, delayed, held}) do
   local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
   if first[2] and (wait < 0 or tonumber(first[2]) - now < wait) then
     wait = math.max(1, tonumber(first[2]) - now)

@@ -6,14 +6,19 @@
 -- KEYS[4] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[5] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
 -- KEYS[6] {name}PAUSED     STRING  while it exists nothing is taken
+-- KEYS[7] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
+-- KEYS[8] {name}HELDROWS   HASH    name of a held list -> messages in it
 --
 -- Returns {listed, handed over, leased, expired, delayed, due, dead, paused 0|1,
--- µs until the next lease ends (negative: since it ended), µs until the next message is due}.
--- The last two are 0 where there is none; expired counts in leased, due counts in delayed.
+-- µs until the next lease ends (negative: since it ended), µs until the next message is due,
+-- claimed, returned, later, µs until the next list is held no longer}.
+-- What is until is 0 where there is none; expired counts in leased, due counts in delayed. Of the
+-- messages in held lists, claimed still are; the others are the queue's: returned are ready, and
+-- later is how many will be delayed.
 -- Atomic because a message on its way between two counts would be seen twice, or not at all.
--- Cost: O(log in-flight + log delayed).
+-- Cost: O(log in-flight + log delayed + held lists).
 local ready, backup, handoff, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local dead, paused = KEYS[5], KEYS[6]
+local dead, paused, held, heldrows = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -22,6 +27,20 @@ local now_text = string.format('%.0f', now)
 local function until_first(zset)
   local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
   return first[2] and tonumber(first[2]) - now or 0
+end
+
+redis.call('HLEN', heldrows)
+local claimed, returned, later = 0, 0, 0
+local lists = redis.call('ZRANGE', held, 0, -1, 'WITHSCORES')
+for i = 1, #lists, 2 do
+  local rows = tonumber(redis.call('HGET', heldrows, lists[i]) or 0)
+  if tonumber(lists[i + 1]) > now then
+    claimed = claimed + rows
+  elseif string.sub(lists[i], -8) == ':delayed' then
+    later = later + rows
+  else
+    returned = returned + rows
+  end
 end
 
 return {
@@ -35,4 +54,8 @@ return {
   redis.call('EXISTS', paused),
   until_first(backup),
   until_first(delayed),
+  claimed,
+  returned,
+  later,
+  until_first(held),
 }

@@ -14,8 +14,16 @@ from ackq.aio.client import Client, client_of
 from ackq.config import Confirm, QueueConfig
 from ackq.errors import AckqError
 from ackq.keys import QueueKeys
-from ackq.message import AuditReport, DeadLetter, Message, PeekedMessage, QueueStats
-from ackq.protocol import inspection, push, settle, take
+from ackq.message import (
+    AuditReport,
+    DeadLetter,
+    HeldClaim,
+    Message,
+    PeekedMessage,
+    QueueCounters,
+    QueueStats,
+)
+from ackq.protocol import held, inspection, push, settle, take
 from ackq.protocol.spec import QueueSpec
 
 
@@ -305,6 +313,26 @@ class AsyncQueue(Client):
     async def stats(self) -> QueueStats:
         """Count the messages by where they are. One round trip, O(log n)."""
         return await self._run(inspection.stats(self._spec))
+
+    async def claims(self) -> list[HeldClaim]:
+        """List the claims of all groups: batches that others, such as Spark, took and not acked.
+
+        One round trip per 100 lists that are held.
+        """
+        return await self._run(held.claims(self._spec))
+
+    async def counters(self, window: float = 10.0) -> QueueCounters:
+        """Read what consumers did since somebody began to watch, and go on watching.
+
+        The first call begins: its counts are 0. While calls follow each other within the window,
+        pop, ack and claims count; the last call's window ends it, and nothing is left behind.
+        Unwatched queues pay nothing. Calls of several watchers share the counts. One round trip.
+
+        Args:
+            window: seconds that they count on without a further call, 0.001 to 3600. Defaults to
+                10.
+        """
+        return await self._run(inspection.counters(self._spec, window))
 
     async def peek(
         self, n: int = 10, state: inspection.State = "ready", *, skip: int = 0

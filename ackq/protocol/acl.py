@@ -18,6 +18,7 @@ from ackq.keys import check_name
 SCRATCH = "{ackq:doctor}:"
 
 _CALL = re.compile(r"redis\.call\('([A-Z]+)'")
+_ANY = re.compile("<[^>]+>")
 _KEY = re.compile(r"^-- KEYS\[\d+\] \{name\}(\S*)", re.MULTILINE)
 
 
@@ -35,24 +36,32 @@ class Role:
     suffixes: tuple[str, ...] = ()
 
 
-_TAKE = ("pop", "ack", "ack_id", "nack", "reject", "extend")
+_TAKE = ("pop", "ack", "ack_id", "nack", "reject", "extend", "held/give_back")
+_CLAIM = ("claims/begin", "claims/claim", "claims/ack", "claims/forget", "claims/beat",
+          "claims/release", "held/scan", "held/give_back")  # fmt: skip
+_RELEASE = ("claims/release", "held/scan", "held/give_back")
 _SCHEDULE = ("schedule", "push_once")
-_LOOK_AFTER = ("stats", "peek", "audit", "audit_scan", "redrive", "purge", "drain")
+_LOOK_AFTER = ("stats", "watch", "peek", "audit", "audit_scan", "redrive", "purge", "drain")
 _LOOK_AFTER_COMMANDS = ("info", "xrange", "xdel", "set", "del", "hscan", "zscan")
 
 ROLES = {
     "producer": Role("pushes with a bare LPUSH", (), ("lpush", "wait"), ("",)),
     "scheduler": Role("pushes for now, for later, and once", _SCHEDULE,
                       ("info", "lpush", "wait"), ("",)),
-    "consumer": Role("takes and settles", _TAKE, ("info", "blmove", "wait"), ("", "HANDOFF")),
+    "consumer": Role("takes and settles", _TAKE, ("info", "blmove", "wait"),
+                     ("", "HANDOFF", "STAGED:*")),
+    "claimer": Role("takes by the batch, as Spark's source does", _CLAIM,
+                    ("info", "hmget", "lrange", "llen"), ("STAGED:*",)),
     "worker": Role("ackq work: a consumer with rate limits, schedules and a health check",
                    (*_TAKE, "stats", "worker/permit", "worker/tick"), ("info", "blmove"),
-                   ("", "HANDOFF")),
-    "monitor": Role("counts", ("stats",), ("info",)),
-    "operator": Role("looks, repairs, redrives, pauses, purges", _LOOK_AFTER,
-                     _LOOK_AFTER_COMMANDS, ("DEAD", "PAUSED")),
+                   ("", "HANDOFF", "STAGED:*")),
+    "monitor": Role("counts", ("stats", "held/scan"), ("info",)),
+    "watcher": Role("counts, and sees what is done meanwhile", ("stats", "held/scan", "watch"),
+                    ("info",)),
+    "operator": Role("looks, repairs, redrives, pauses, purges", (*_LOOK_AFTER, *_RELEASE),
+                     _LOOK_AFTER_COMMANDS, ("DEAD", "PAUSED", "STAGED:*")),
     "doctor": Role("ackq doctor: reads settings, and tries everything on queues of its own",
-                   (*_TAKE, *_SCHEDULE, *_LOOK_AFTER),
+                   (*_TAKE, *_SCHEDULE, *_LOOK_AFTER, *_CLAIM),
                    (*_LOOK_AFTER_COMMANDS, "lpush", "blmove", "time", "role", "config|get",
                     "acl|whoami")),
     "loader": Role("ackq scripts load, for users without eval", (), ("script|load",)),
@@ -62,8 +71,8 @@ ROLES = {
 def rules(name: str, role: str, *, eval: bool = True) -> list[str]:
     """Return the words of ``ACL SETUSER`` that let a user be ``role`` on queue ``name``.
 
-    They name every key exactly; only push markers, whose names producers choose, need a pattern.
-    They fit Redis 6.2 and later. The user has no password yet, so nobody can be it. Redis grants
+    They name every key exactly; only push markers, claims and staged lists, whose names
+    others choose, need a pattern. They fit Redis 6.2 and later. The user has no password yet, so nobody can be it. Redis grants
     commands and keys, not pairs of them: who may give messages back can also store new ones.
 
     Args:
@@ -91,5 +100,5 @@ def rules(name: str, role: str, *, eval: bool = True) -> list[str]:
     if role == "doctor":
         patterns = [f"~{SCRATCH}*"]
     else:
-        patterns = [f"~{name}{each.replace('<marker>', '*')}" for each in sorted(suffixes)]
+        patterns = [f"~{name}{_ANY.sub('*', each)}" for each in sorted(suffixes)]
     return ["reset", "on", *patterns, "-@all", *(f"+{each}" for each in sorted(commands))]

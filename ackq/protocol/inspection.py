@@ -9,13 +9,14 @@ from typing import Any, Literal
 from redis.exceptions import ResponseError
 
 from ackq import scripts
-from ackq.config import check_integer
+from ackq.config import check_integer, microseconds
 from ackq.errors import ConfigurationError
 from ackq.message import (
     AuditFinding,
     AuditReport,
     DeadLetter,
     PeekedMessage,
+    QueueCounters,
     QueueStats,
     text_of_key,
 )
@@ -26,6 +27,8 @@ from ackq.protocol.steps import Arg, Request, Steps
 CHUNK = 1000
 #: Dead letters that one call reads at most; their bodies come along.
 DEAD_CHUNK = 100
+#: Longest time that counters outlive their last reader, in seconds.
+LONGEST_WATCH = 3600.0
 
 _ENTRY = re.compile(r"\d+-\d+")
 State = Literal["ready", "in_flight", "delayed"]
@@ -34,23 +37,47 @@ State = Literal["ready", "in_flight", "delayed"]
 def stats(spec: QueueSpec) -> Steps[QueueStats]:
     """Count; see `ackq.Queue.stats`."""
     keys = spec.keys
-    listed, handed, leased, expired, delayed, due, dead, paused, lease_end, due_in = (
+    (listed, handed, leased, expired, delayed, due, dead, paused, lease_end, due_in,
+     claimed, returned, later, held_until) = (
         yield from _call(
             spec, "stats",
-            (keys.ready, keys.backup, keys.handoff, keys.delayed, keys.dead, keys.paused),
+            (keys.ready, keys.backup, keys.handoff, keys.delayed, keys.dead, keys.paused,
+             keys.held, keys.heldrows),
         )
     )  # fmt: skip
     events = [us for us, count in ((lease_end, leased), (due_in, delayed)) if count]
+    if held_until:
+        events.append(held_until)
     return QueueStats(
-        ready=listed + handed + expired + due,
-        in_flight=leased - expired,
-        delayed=delayed - due,
+        ready=listed + handed + expired + due + returned,
+        in_flight=leased - expired + claimed,
+        delayed=delayed - due + later,
         dead=dead,
         expired=expired,
         due=due,
         paused=bool(paused),
         next_event_in=max(0.0, min(events) / 1_000_000) if events else None,
         lease_ends_in=lease_end / 1_000_000 if leased else None,
+        claimed=claimed,
+    )
+
+
+def counters(spec: QueueSpec, window: float) -> Steps[QueueCounters]:
+    """Read what was counted; see `ackq.Queue.counters`."""
+    milliseconds = max(1, microseconds(window, "window", LONGEST_WATCH) // 1000)
+    now, *pairs = yield from _call(spec, "watch", (spec.keys.counters,), milliseconds)
+    counted = dict(zip(pairs[::2], map(int, pairs[1::2]), strict=True))
+    return QueueCounters(
+        at=now / 1_000_000,
+        since=counted[b"since"] / 1_000_000,
+        taken=counted.get(b"taken", 0),
+        acked=counted.get(b"acked", 0),
+        returned=counted.get(b"returned", 0),
+        timeouts={
+            int(field.removeprefix(b"timeout:")): count
+            for field, count in counted.items()
+            if field.startswith(b"timeout:")
+        },
     )
 
 
@@ -238,7 +265,7 @@ def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
 
 def _call(spec: QueueSpec, script: str, keys: Sequence[bytes], *args: Arg) -> Steps[Any]:
     # Purge, drain and redrive would act on more than was asked if they were applied twice.
-    resend = script in ("stats", "peek", "audit", "audit_scan")
+    resend = script in ("stats", "peek", "audit", "audit_scan", "watch")
     request = Request((len(keys), *keys, *args), script=scripts.load(script), resend=resend)
     try:
         return (yield request)

@@ -41,7 +41,7 @@ def ack(
 ) -> Steps[int]:
     """Ack messages; see `ackq.Queue.ack`."""
     keys = spec.keys
-    head = (5, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed)
+    head = (6, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.counters)
     return (yield from _settle(spec, "ack", head, messages, Confirm.of(confirm)))
 
 

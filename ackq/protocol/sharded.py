@@ -90,6 +90,7 @@ def total(counts: Sequence[QueueStats]) -> QueueStats:
         due=sum(each.due for each in counts),
         paused=any(each.paused for each in counts),
         next_event_in=min(events, default=None),
+        claimed=sum(each.claimed for each in counts),
     )
 
 

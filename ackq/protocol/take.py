@@ -13,6 +13,7 @@ from ackq import scripts
 from ackq.config import microseconds
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.message import Message
+from ackq.protocol.held import give_back_some
 from ackq.protocol.settle import CHUNK, ack, check_own, draw_jitter, group, mark_lost
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Clock, Request, Sleep, Steps
@@ -54,6 +55,9 @@ def pop_many(
         if status == b"ok":
             return _messages(spec, reply)
         if status == b"again":
+            continue
+        if status == b"held":
+            yield from give_back_some(spec, reply[2])
             continue
         if not patience:
             return []
