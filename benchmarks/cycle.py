@@ -7,13 +7,11 @@ are taken within a round.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from ackq.bench.contestants import Ackq, BareList, Contestant, Stream
 from ackq.bench.figures import Ratio, Result
-from ackq.bench.messages import Messages
-from ackq.bench.rounds import Rounds, ServerCpu, compete, duel, measures_of
+from ackq.bench.rounds import Rounds, contest, duel, measures_of
 from benchmarks.contestants.article import Article
 from benchmarks.contestants.lists import AsyncBareList, ProcessingList
 from benchmarks.contestants.loop import AsyncAckq
@@ -100,13 +98,16 @@ def options(options: Options) -> None:
 
 def run(settings: Settings) -> Result:
     """Measure every contestant in every case."""
-    with target(settings.url) as server, ExitStack() as stack:
+    makers = {name: CONTESTANTS[name] for name in settings.contestants}
+    with target(settings.url) as server:
         result = Result("cycle", facts(server, settings))
-        cpu = ServerCpu(server.url)
-        stack.callback(cpu.close)
         for case in cases(server, settings):
             progress(str(case))
-            rounds = play(case, settings, cpu)
+            rounds = contest(
+                makers, case.url, case.batch, seed=settings.seed, rounds=settings.rounds,
+                seconds=settings.seconds, size=case.size,
+                held=settings.in_flight if case.batch > 1 else 0,
+            )  # fmt: skip
             result.measures += measures_of(str(case), rounds)
             result.ratios += ratios_of(case, rounds)
     result.ratios.sort(key=lambda each: each.target is None)
@@ -122,20 +123,6 @@ def cases(server: Target, settings: Settings) -> Iterator[Case]:
     if server.unix_url:
         for batch in settings.batches:
             yield Case(batch, min(settings.sizes), "unix socket", server.unix_url)
-
-
-def play(case: Case, settings: Settings, cpu: ServerCpu) -> Rounds:
-    """Let the contestants take turns in one case."""
-    with ExitStack() as stack:
-        players: dict[str, Contestant] = {}
-        for name in settings.contestants:
-            key = f"ackq-benchmark:{len(players)}"
-            messages = Messages(settings.seed, case.size)
-            player = players[name] = CONTESTANTS[name](case.url, key, messages, case.batch)
-            stack.callback(player.close)
-            if case.batch > 1:
-                player.hold(Messages(settings.seed, prefix="h"), settings.in_flight)
-        return compete(players, cpu, settings.rounds, settings.seconds)
 
 
 def ratios_of(case: Case, rounds: Rounds) -> list[Ratio]:

@@ -7,22 +7,29 @@ message; since nothing hinders it from pipelining them, a contestant does that t
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack, closing
-from dataclasses import asdict
+from contextlib import closing
 from typing import Any
 
 import orjson
 import redis
 
+from ackq.bench.contestants import Contestant
+from ackq.bench.figures import Measure, Result
+from ackq.bench.messages import Messages
+from ackq.bench.rounds import contest, duel, measures_of
 from ackq.delay import DelayEntry, DelayQueue
-from benchmarks import report
-from benchmarks.contestants.base import Contestant, Messages
-from benchmarks.harness import Ratio, Round, ServerCpu, cycles_for, measure, paired, rotations
+from benchmarks.frame import Options, Settings, facts
+from benchmarks.picture import Picture
 from benchmarks.servers import target
 
+PURPOSE = "Push, take and delete messages of 100 bytes; and how late they come."
+PICTURES = (
+    Picture("throughput", "The delay queue beside the article's scripts", "throughput", log=True),
+    Picture("server", "CPU of the server", "server time"),
+    Picture("late", "From its ready time to the waiting consumer", "late", log=True),
+)
 #: Messages of one batch.
 BATCH = 100
 #: Seconds until the messages that only lie there are ready; longer than any run.
@@ -52,8 +59,6 @@ redis.call("zrem", topicZSet, key)
 redis.call("hdel", topicHash, key)
 return 1
 """
-
-Rounds = dict[str, list[Round]]
 
 
 class _Delayed(Contestant):
@@ -141,51 +146,43 @@ class PipelinedArticle(Article):
         return sum(body is not None for body in bodies)
 
 
-ENTRIES: dict[str, tuple[type[_Delayed], int]] = {
-    "ackq": (Ackq, 1),
-    "article": (Article, 1),
-    f"ackq, by {BATCH}": (Ackq, BATCH),
-    f"article, by {BATCH}": (Article, BATCH),
-    f"article, by {BATCH}, pipelined": (PipelinedArticle, BATCH),
+#: Who plays, and against whom ackq is compared.
+CASES: dict[str, tuple[int, dict[str, type[_Delayed]]]] = {
+    "one by one": (1, {"ackq": Ackq, "article": Article}),
+    f"by {BATCH}": (
+        BATCH,
+        {"ackq": Ackq, "article": Article, "article, pipelined": PipelinedArticle},
+    ),
 }
-RIVALS = [
-    ("ackq", "article"),
-    (f"ackq, by {BATCH}", f"article, by {BATCH}"),
-    (f"ackq, by {BATCH}", f"article, by {BATCH}, pipelined"),
-]
 
 
-def run(url: str, settings: argparse.Namespace) -> Rounds:
-    """Measure every contestant in every round."""
-    with ExitStack() as stack:
-        cpu = ServerCpu(url)
-        stack.callback(cpu.close)
-        players: dict[str, tuple[_Delayed, int]] = {}
-        for number, (name, (make, batch)) in enumerate(ENTRIES.items()):
-            player = make(url, f"ackq-benchmark:{number}", Messages(settings.seed), batch)
-            stack.callback(player.close)
-            players[name] = player, cycles_for(player.cycle, settings.seconds)
-        rounds: Rounds = {name: [] for name in players}
-        for order in rotations(list(players), settings.rounds):
-            for name in order:
-                player, cycles = players[name]
-                rounds[name].append(measure(player.cycle, player.batch, cycles, cpu))
-        return rounds
+def options(options: Options) -> None:
+    """Add what can be chosen."""
+    options.size("rounds", 12, quick=4, smoke=2, help="in which everybody has a turn")
+    options.size("seconds", 0.5, quick=0.15, smoke=0.02, help="of each turn")
+    options.size("stored", 10_000, quick=10_000, smoke=1000, help="messages that wait for later")
+    options.size("samples", 12, quick=4, smoke=1, help="of lateness")
 
 
-def ratios_of(rounds: Rounds) -> list[Ratio]:
-    """Compare each with its rivals."""
-    found = []
-    for one, other in RIVALS:
-        pair = rounds[one], rounds[other]
-        what = f"{one} / {other}"
-        found.append(Ratio(f"{what}: throughput", paired(*pair, lambda each: each.rate)))
-        found.append(Ratio(f"{what}: server time", paired(*pair, lambda each: each.server_us)))
-    return found
+def run(settings: Settings) -> Result:
+    """Measure every contestant one by one and in batches, and how late messages come."""
+    _Delayed.stored = settings.stored
+    with target(settings.url) as server:
+        result = Result("delay", facts(server, settings))
+        for case, (batch, makers) in CASES.items():
+            rounds = contest(
+                makers, server.url, batch, seed=settings.seed, rounds=settings.rounds,
+                seconds=settings.seconds,
+            )  # fmt: skip
+            result.measures += measures_of(case, rounds)
+            for rival in list(makers)[1:]:
+                result.ratios += duel(case, rounds, "ackq", rival)
+        result.measures += lateness(server.url, settings.samples)
+        return result
 
 
-def lateness(url: str, samples: int) -> dict[str, dict[str, float]]:
-    """Return by how many ms after its ready time a waiting consumer has a message.
+def lateness(url: str, samples: int) -> list[Measure]:
+    """Measure by how many ms after its ready time a waiting consumer has a message.
 
     Both clocks are this machine's.
     """
@@ -205,65 +202,7 @@ def lateness(url: str, samples: int) -> dict[str, dict[str, float]]:
             article.append((time.time() - ready) * 1000)
             delete([f"{key}:z", f"{key}:h"], due)
         client.delete(*client.scan_iter(f"{key}:*"))
-    return {"ackq": report.as_figure(ackq), "article": report.as_figure(article)}
-
-
-def summary_of(rounds: Rounds) -> dict[str, dict[str, Any]]:
-    """Return the figures of each contestant, for JSON."""
-    return {
-        name: {
-            "messages_per_second": report.as_figure([each.rate for each in found]),
-            "server_us_per_message": report.as_figure([each.server_us for each in found]),
-            "rounds": [asdict(each) for each in found],
-        }
-        for name, found in rounds.items()
-    }
-
-
-def main() -> None:
-    """Measure, print, write."""
-    options = report.parser("delay", "Push, take and delete messages of 100 bytes.")
-    options.add_argument("--rounds", type=int, default=12, help="default: 12")
-    options.add_argument(
-        "--seconds", type=float, default=0.5, help="of each contestant in each round; default: 0.5"
-    )
-    options.add_argument(
-        "--stored", type=int, default=10_000, help="messages that wait for later; default: 10000"
-    )
-    options.add_argument("--samples", type=int, default=12, help="of lateness; default: 12")
-    settings = options.parse_args()
-    if settings.smoke:
-        settings.rounds, settings.seconds, settings.stored, settings.samples = 2, 0.02, 1000, 1
-    _Delayed.stored = settings.stored
-    with target(settings.url) as server:
-        facts = report.circumstances(server, settings)
-        print(report.describe(facts), flush=True)
-        rounds = run(server.url, settings)
-        late = lateness(server.url, settings.samples)
-    summary, ratios = summary_of(rounds), ratios_of(rounds)
-    shown = {
-        name: {
-            "messages/s": found["messages_per_second"],
-            "server µs/message": found["server_us_per_message"],
-        }
-        for name, found in summary.items()
-    }
-    print(report.figures_table(shown))
-    print()
-    print(report.ratio_table("ratio within a round", ratios))
-    print()
-    print(report.figures_table({name: {"ms late": each} for name, each in late.items()}))
-    report.write(
-        settings.json,
-        {
-            "benchmark": "delay",
-            **facts,
-            "contestants": summary,
-            "ratios": [each.as_json() for each in ratios],
-            "milliseconds_late": late,
-        },
-    )
-
-
-if __name__ == "__main__":
-    main()
+    return [
+        Measure("waiting", "ackq", "late", "ms", tuple(ackq)),
+        Measure("waiting", "article", "late", "ms", tuple(article)),
+    ]

@@ -21,9 +21,6 @@ OTHERS = ("#8a8a8a", "#e07b39", "#6a9a3a", "#b0468e", "#c9a227", "#7a5c43", "#cf
 STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 10,
-    "axes.titlesize": 12,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
@@ -46,9 +43,9 @@ def draw(result: Result, picture: Picture, path: Path) -> bool:
             _bars(axes, picture, measures, colours)
         else:
             _lines(axes, picture, measures, colours)
-        axes.set_title(picture.title, pad=30)
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=5, fontsize=9,
-                    handlelength=1.2, columnspacing=1.4, borderaxespad=0.2)  # fmt: skip
+        axes.figure.suptitle(picture.title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+        axes.figure.legend(loc="outside upper left", ncols=6, fontsize=9, handlelength=1.2,
+                           columnspacing=1.4)  # fmt: skip
     return True
 
 
@@ -74,10 +71,11 @@ def draw_targets(ratios: Sequence[Ratio], path: Path) -> bool:
             range(len(aimed)),
             [f"{each.what} {'≤' if each.ceiling else '≥'} {each.target:g}" for each in aimed],
         )
-        axes.invert_yaxis()
         axes.grid(axis="y", visible=False)
         axes.set_xlabel("times as good as the target: median, and least to greatest round")
-        axes.set_title("Targets: green is reached")
+        axes.set_ylim(len(aimed) - 0.5, -0.5)
+        axes.figure.suptitle("Targets: green is reached", x=0.01, ha="left", fontsize=12,
+                             fontweight="bold")  # fmt: skip
     return True
 
 
@@ -120,8 +118,9 @@ def _bars(
     cases.sort(key=lambda case: [each.case for each in measures].index(case))
     players = list(dict.fromkeys(who for _, who in spreads))
     width = 0.84 / len(players)
-    for place, who in enumerate(players):
-        shift = (place - (len(players) - 1) / 2) * width
+    crowded = len(players) * len(cases) > 16
+    for order, who in enumerate(players):
+        shift = (order - (len(players) - 1) / 2) * width
         there = [
             (at, spreads[case, who]) for at, case in enumerate(cases) if (case, who) in spreads
         ]
@@ -130,12 +129,18 @@ def _bars(
             [spread.median - spread.min for _, spread in there],
             [spread.max - spread.median for _, spread in there],
         ]
-        bars = axes.bar([at + shift for at, _ in there], medians, width * 0.94, label=who,
-                        color=colours[who], yerr=reach,
-                        error_kw={"elinewidth": 0.8, "ecolor": "#333333"})  # fmt: skip
-        if len(players) * len(cases) <= 36:
-            axes.bar_label(bars, [_short(each) for each in medians], fontsize=7, padding=2,
-                           rotation=90 if len(players) * len(cases) > 16 else 0)  # fmt: skip
+        places = [at + shift for at, _ in there]
+        whiskers = {"elinewidth": 0.9, "ecolor": "#333333"}
+        if picture.log:  # where a bar would begin is arbitrary
+            axes.errorbar(places, medians, reach, fmt="o", markersize=8, color=colours[who],
+                          label=who, **whiskers)  # fmt: skip
+        else:
+            axes.bar(places, medians, width * 0.94, label=who, color=colours[who], yerr=reach,
+                     error_kw=whiskers)  # fmt: skip
+        for place, spread in zip(places, (spread for _, spread in there), strict=True):
+            axes.annotate(_short(spread.median), (place, spread.max), (0, 3), fontsize=7,
+                          textcoords="offset points", ha="center", va="bottom",
+                          rotation=90 if crowded else 0)  # fmt: skip
     axes.set_xticks(range(len(cases)), [_wrapped(case, len(cases)) for case in cases])
     axes.grid(axis="x", visible=False)
     axes.margins(y=0.14)

@@ -6,50 +6,47 @@ PyRSMQ has no batches: its batch contestant sends, receives and deletes 100 mess
 
 from __future__ import annotations
 
-import argparse
 import importlib.metadata
 import random
-import string
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any
 
+import orjson
 import redis
 from rsmq import RedisSMQ
 
+from ackq.bench.figures import Measure, Result
+from ackq.bench.messages import Messages
+from ackq.bench.rounds import Player, contest, duel, measures_of
 from ackq.rsmq import RSMQ
-from benchmarks import report
-from benchmarks.harness import Ratio, Round, ServerCpu, cycles_for, measure, paired, rotations
+from benchmarks.frame import Options, Settings, facts
+from benchmarks.picture import Picture
 from benchmarks.servers import target
 
+PURPOSE = "Send, receive and delete messages of 100 characters, beside PyRSMQ."
+PICTURES = (
+    Picture("throughput", "RSMQ: ackq beside PyRSMQ", "throughput", log=True),
+    Picture("server", "CPU of the server", "server time"),
+    Picture("wait", "From a send to the end of a waiting receive", "until received"),
+)
 #: Messages of one batch.
 BATCH = 100
-#: Characters of a message.
-SIZE = 100
 NS = "ackq-benchmark"
 #: Seconds; longer than any run.
 LONG = 9_999_999
 
-Rounds = dict[str, list[Round]]
 
-
-class Contestant(ABC):
+class Contestant(Player):
     """Sends, receives and deletes ``batch`` messages in a queue of its own, one connection."""
 
-    def __init__(self, url: str, qname: str, text: str, batch: int) -> None:
+    def __init__(self, url: str, qname: str, messages: Messages, batch: int) -> None:
         self.client: redis.Redis = redis.Redis.from_url(url, decode_responses=True)
         self.rsmq = RSMQ(self.client, NS)
-        self.qname, self.text, self.batch = qname, text, batch
+        self.qname, self.text, self.batch = qname, orjson.dumps(messages.one()).decode(), batch
         self.clear()
         self.rsmq.create_queue(qname, vt=LONG)
-
-    @abstractmethod
-    def cycle(self) -> int:
-        """Send, receive and delete ``batch`` messages; return how many were deleted."""
 
     def clear(self) -> None:
         """Delete the queue."""
@@ -85,8 +82,8 @@ class AckqBatch(Contestant):
 class PyRSMQ(Contestant):
     """PyRSMQ: all sends, then all receives, then all deletes."""
 
-    def __init__(self, url: str, qname: str, text: str, batch: int) -> None:
-        super().__init__(url, qname, text, batch)
+    def __init__(self, url: str, qname: str, messages: Messages, batch: int) -> None:
+        super().__init__(url, qname, messages, batch)
         self.peer = RedisSMQ(client=self.client, ns=NS, qname=qname)
 
     def cycle(self) -> int:
@@ -96,31 +93,37 @@ class PyRSMQ(Contestant):
         return sum(self.peer.deleteMessage(id=id).execute() for id in ids)
 
 
-CONTESTANTS: dict[str, tuple[type[Contestant], int]] = {
-    "ackq": (Ackq, 1),
-    "PyRSMQ": (PyRSMQ, 1),
-    "ackq, batch": (AckqBatch, BATCH),
-    "PyRSMQ, batch": (PyRSMQ, BATCH),
+#: Batch, who plays, and what is to be reached against PyRSMQ.
+CASES: dict[str, tuple[int, dict[str, type[Contestant]], float]] = {
+    "one by one": (1, {"ackq": Ackq, "PyRSMQ": PyRSMQ}, 2),
+    f"by {BATCH}": (BATCH, {"ackq": AckqBatch, "PyRSMQ": PyRSMQ}, 10),
 }
 
 
-def run(url: str, settings: argparse.Namespace) -> Rounds:
-    """Measure every contestant in every round."""
-    text = "".join(random.Random(settings.seed).choices(string.ascii_letters, k=SIZE))
-    with ExitStack() as stack:
-        cpu = ServerCpu(url)
-        stack.callback(cpu.close)
-        players: dict[str, tuple[Contestant, int]] = {}
-        for number, (name, (make, batch)) in enumerate(CONTESTANTS.items()):
-            player = make(url, f"q{number}", text, batch)
-            stack.callback(player.close)
-            players[name] = player, cycles_for(player.cycle, settings.seconds)
-        rounds: Rounds = {name: [] for name in players}
-        for order in rotations(list(players), settings.rounds):
-            for name in order:
-                player, cycles = players[name]
-                rounds[name].append(measure(player.cycle, player.batch, cycles, cpu))
-        return rounds
+def options(options: Options) -> None:
+    """Add what can be chosen."""
+    options.size("rounds", 12, quick=4, smoke=2, help="in which everybody has a turn")
+    options.size("seconds", 0.6, quick=0.15, smoke=0.02, help="of each turn")
+    options.size("waits", 20, quick=5, smoke=1, help="for each sender")
+
+
+def run(settings: Settings) -> Result:
+    """Measure both one by one and in batches, and how long a waiting consumer waits."""
+    with target(settings.url) as server:
+        result = Result("rsmq", facts(server, settings))
+        result.facts["versions"]["PyRSMQ"] = importlib.metadata.version("PyRSMQ")
+        for case, (batch, makers, goal) in CASES.items():
+            rounds = contest(
+                makers, server.url, batch, seed=settings.seed, rounds=settings.rounds,
+                seconds=settings.seconds, prefix="q",
+            )  # fmt: skip
+            result.measures += measures_of(case, rounds)
+            result.ratios += duel(case, rounds, "ackq", "PyRSMQ", goal)
+        result.measures += [
+            Measure("waiting", sender, "until received", "ms", tuple(times))
+            for sender, times in waits(server.url, settings.waits).items()
+        ]
+        return result
 
 
 def waits(url: str, count: int) -> dict[str, list[float]]:
@@ -157,69 +160,3 @@ def _wait(
     if message is None:
         raise AssertionError("the waiter missed a message")
     return (came_at - sent_at) * 1000
-
-
-def ratios_of(rounds: Rounds) -> list[Ratio]:
-    """Compare who is to be compared."""
-    found = []
-    for tail, goal in (("", 2), (", batch", 10)):
-        above, below = rounds[f"ackq{tail}"], rounds[f"PyRSMQ{tail}"]
-        name = f"ackq{tail} / PyRSMQ{tail}"
-        found += [
-            Ratio(f"{name}: throughput", paired(above, below, lambda each: each.rate), goal),
-            Ratio(f"{name}: server time", paired(above, below, lambda each: each.server_us)),
-        ]
-    return found
-
-
-def summary_of(rounds: Rounds) -> dict[str, report.Figures]:
-    """Return the figures of each contestant."""
-    return {
-        name: {
-            "messages/s": report.as_figure([each.rate for each in found]),
-            "server µs/message": report.as_figure([each.server_us for each in found]),
-        }
-        for name, found in rounds.items()
-    }
-
-
-def main() -> None:
-    """Measure, print, write."""
-    options = report.parser("rsmq", "Send, receive and delete messages of 100 characters.")
-    options.add_argument("--rounds", type=int, default=12, help="default: 12")
-    options.add_argument(
-        "--seconds", type=float, default=0.6, help="of each contestant in each round; default: 0.6"
-    )
-    options.add_argument("--waits", type=int, default=20, help="waits for each sender; default: 20")
-    settings = options.parse_args()
-    if settings.smoke:
-        settings.rounds, settings.seconds, settings.waits = 2, 0.02, 1
-    with target(settings.url) as server:
-        facts = report.circumstances(server, settings)
-        facts["versions"]["PyRSMQ"] = importlib.metadata.version("PyRSMQ")
-        print(report.describe(facts), flush=True)
-        rounds = run(server.url, settings)
-        waited = waits(server.url, settings.waits)
-    summary, ratios = summary_of(rounds), ratios_of(rounds)
-    for name, values in waited.items():
-        summary[name] = {"ms until received": report.as_figure(values)}
-    print(report.figures_table(summary))
-    print()
-    print(report.ratio_table("ratio within a round", ratios))
-    contestants = {
-        name: {**figures, "rounds": [asdict(each) for each in rounds.get(name, [])]}
-        for name, figures in summary.items()
-    }
-    report.write(
-        settings.json,
-        {
-            "benchmark": "rsmq",
-            **facts,
-            "contestants": contestants,
-            "ratios": [each.as_json() for each in ratios],
-        },
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -5,31 +5,32 @@ All contestants run in one process, in turns, on one server; ratios are taken wi
 
 from __future__ import annotations
 
-import argparse
 from abc import abstractmethod
 from collections.abc import Iterable
-from contextlib import ExitStack
-from dataclasses import asdict
 from typing import Any
 
 import orjson
 import redis
 
+from ackq.bench.contestants import CONSUMER, GROUP, LONG, Contestant, entries_of
+from ackq.bench.figures import Measure, Result
+from ackq.bench.messages import Messages
+from ackq.bench.rounds import contest, duel, measures_of
 from ackq.topic import Batch, Topic
-from benchmarks import report
-from benchmarks.contestants.base import Contestant, Messages
-from benchmarks.contestants.streams import CONSUMER, GROUP, entries_of
-from benchmarks.harness import Ratio, Round, ServerCpu, cycles_for, measure, paired, rotations
+from benchmarks.frame import Options, Settings, facts
+from benchmarks.picture import Picture
 from benchmarks.servers import target
 
+PURPOSE = "Publish and read messages of 100 bytes, beside Streams."
+PICTURES = (
+    Picture("throughput", "Topics beside Streams", "throughput", log=True),
+    Picture("server", "CPU of the server", "server time"),
+    Picture("memory", "Memory of a stored message", "memory"),
+)
 #: Messages of one batch.
 BATCH = 100
 #: Messages that stay: exactly with ackq, about so many with Streams, which is faster for them.
 KEEP = 10_000
-#: Seconds; longer than any run.
-LONG = 12 * 3600.0
-
-Rounds = dict[str, list[Round]]
 
 
 class _Topic(Contestant):
@@ -123,118 +124,44 @@ MAKERS: dict[str, type[Contestant]] = {
     "streams, XREAD": StreamAlone,
 }
 RIVALS = [("ackq, at least once", "streams, group"), ("ackq, at most once", "streams, XREAD")]
-SIZES = {"": 1, f", by {BATCH}": BATCH}
+CASES = {"one by one": 1, f"by {BATCH}": BATCH}
 
 
-def run(url: str, settings: argparse.Namespace) -> Rounds:
-    """Measure every contestant in every round."""
-    with ExitStack() as stack:
-        cpu = ServerCpu(url)
-        stack.callback(cpu.close)
-        players: dict[str, tuple[Contestant, int]] = {}
-        for tail, batch in SIZES.items():
-            for who, make in MAKERS.items():
-                messages = Messages(settings.seed)
-                player = make(url, f"ackq-benchmark:{len(players)}", messages, batch)
-                stack.callback(player.close)
-                players[who + tail] = player, cycles_for(player.cycle, settings.seconds)
-        rounds: Rounds = {name: [] for name in players}
-        for order in rotations(list(players), settings.rounds):
-            for name in order:
-                player, cycles = players[name]
-                rounds[name].append(measure(player.cycle, player.batch, cycles, cpu))
-        return rounds
+def options(options: Options) -> None:
+    """Add what can be chosen."""
+    options.size("rounds", 12, quick=4, smoke=2, help="in which everybody has a turn")
+    options.size("seconds", 0.4, quick=0.15, smoke=0.02, help="of each turn")
+    options.size("stored", KEEP, quick=KEEP, smoke=BATCH, help="messages, to see their memory")
 
 
-def ratios_of(rounds: Rounds) -> list[Ratio]:
-    """Compare each with its rival."""
-    found = []
-    for tail in SIZES:
-        for one, other in RIVALS:
-            pair = rounds[one + tail], rounds[other + tail]
-            what = f"{one}{tail} / {other}"
-            found.append(Ratio(f"{what}: throughput", paired(*pair, lambda each: each.rate)))
-            found.append(Ratio(f"{what}: server time", paired(*pair, lambda each: each.server_us)))
-    return found
+def run(settings: Settings) -> Result:
+    """Measure every contestant one by one and in batches."""
+    with target(settings.url) as server:
+        result = Result("topic", facts(server, settings))
+        for case, batch in CASES.items():
+            rounds = contest(
+                MAKERS, server.url, batch, seed=settings.seed, rounds=settings.rounds,
+                seconds=settings.seconds,
+            )  # fmt: skip
+            result.measures += measures_of(case, rounds)
+            for one, other in RIVALS:
+                result.ratios += duel(case, rounds, one, other)
+        result.measures += [
+            Measure("stored", who, "memory", "bytes/message", (size,))
+            for who, size in memory(server.url, settings.stored, settings.seed).items()
+        ]
+        return result
 
 
-def bytes_a_message(url: str, count: int, seed: int) -> dict[str, float]:
-    """Return the memory of the server that one stored message takes, by contestant."""
+def memory(url: str, count: int, seed: int) -> dict[str, float]:
+    """Return the bytes of the server that one stored message takes, by contestant."""
     found = {}
     for who in ("ackq, at least once", "streams, XREAD"):
         player = MAKERS[who](url, "ackq-benchmark:memory", Messages(seed), BATCH)
         info: Any = player.client.info("memory")
         before = info["used_memory"]
-        for _ in range(count // BATCH):
-            player.cycle()
+        player.burst(count // BATCH)
         info = player.client.info("memory")
         found[who] = (info["used_memory"] - before) / count
         player.close()
     return found
-
-
-def summary_of(rounds: Rounds) -> dict[str, dict[str, Any]]:
-    """Return the figures of each contestant, for JSON."""
-    return {
-        name: {
-            "messages_per_second": report.as_figure([each.rate for each in found]),
-            "server_us_per_message": report.as_figure([each.server_us for each in found]),
-            "rounds": [asdict(each) for each in found],
-        }
-        for name, found in rounds.items()
-    }
-
-
-def rows_of(summary: dict[str, dict[str, Any]]) -> list[list[str]]:
-    """Return the figures of each contestant, for the table."""
-    return [
-        [
-            name,
-            *(
-                text
-                for figure, places in (("messages_per_second", 0), ("server_us_per_message", 2))
-                for text in (
-                    f"{figures[figure]['median']:,.{places}f}",
-                    f"{figures[figure]['min']:,.{places}f}-{figures[figure]['max']:,.{places}f}",
-                )
-            ),
-        ]
-        for name, figures in summary.items()
-    ]
-
-
-def main() -> None:
-    """Measure, print, write."""
-    options = report.parser("topic", "Publish and read messages of 100 bytes, beside Streams.")
-    options.add_argument("--rounds", type=int, default=12, help="default: 12")
-    options.add_argument(
-        "--seconds", type=float, default=0.4, help="of each contestant in each round; default: 0.4"
-    )
-    settings = options.parse_args()
-    if settings.smoke:
-        settings.rounds, settings.seconds = 2, 0.02
-    with target(settings.url) as server:
-        facts = report.circumstances(server, settings)
-        print(report.describe(facts), flush=True)
-        rounds = run(server.url, settings)
-        memory = bytes_a_message(server.url, BATCH if settings.smoke else KEEP, settings.seed)
-    summary, ratios = summary_of(rounds), ratios_of(rounds)
-    head = ["median of the rounds", "messages/s", "min-max", "server µs/message", "min-max"]
-    print(report.table(head, rows_of(summary)), end="\n\n")
-    print(report.ratio_table("ratio within a round", ratios), end="\n\n")
-    for who, size in memory.items():
-        print(f"memory of a stored message, {who}: {size:.0f} bytes")
-    report.write(
-        settings.json,
-        {
-            "benchmark": "topic",
-            **facts,
-            "contestants": summary,
-            "ratios": [each.as_json() for each in ratios],
-            "bytes_a_message": memory,
-        },
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -7,26 +7,32 @@ one server, which is emptied in between.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import redis
 
-from benchmarks import report
-from benchmarks.harness import Ratio, Spread, rotations
+from ackq.bench.figures import Measure, Ratio, Result
+from ackq.bench.rounds import rotations
+from benchmarks.frame import Options, Settings, facts, progress
+from benchmarks.picture import Picture
 from benchmarks.servers import target
 from benchmarks.workers.environments import HERE, PEERS, Absent, command_for, version_of
 
+PURPOSE = "Messages a second of one worker process, beside nine peers from PyPI and npm."
+PICTURES = (
+    Picture("no-op", "One worker process, a handler that does nothing", "throughput",
+            cases=("no-op",), log=True),
+    Picture("sleep", "One worker process, a handler that sleeps 1 ms", "throughput",
+            cases=("1 ms sleep",),
+            caption="RQ, which handles one message at a time, is left out."),
+)  # fmt: skip
 OWN = {"ackq, threads": "ackq_threads.py", "ackq, tasks": "ackq_tasks.py"}
 #: Seconds that a contestant may take for one run.
 PATIENCE = 300
-#: Peers that handle one message at a time are not compared where handlers wait.
-SINGLE = {peer.name for peer in PEERS if peer.single}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +46,85 @@ class Task:
     target: float  #: times the best peer
 
 
+Commands = dict[str, list[str]]
 Rates = dict[str, list[float]]
 
 
-def contestants(wanted: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Return the command of each contestant, and why others are absent."""
+def options(options: Options) -> None:
+    """Add what can be chosen."""
+    options.size("rounds", 3, quick=1, smoke=1, help="in which everybody has a turn")
+    options.size("messages", 20_000, quick=5000, smoke=300, help="for the handler that does"
+                 " nothing")  # fmt: skip
+    options.size("sleeping", 5000, quick=1500, smoke=100, help="messages for the handler that"
+                 " sleeps 1 ms")  # fmt: skip
+    options.add_argument("--concurrency", type=int, default=16, metavar="N",
+                         help="handlers at a time; default: 16")  # fmt: skip
+    options.add_argument("--peers", nargs="*", choices=[peer.name for peer in PEERS],
+                         help="who is compared, none if no name follows; default: all, and none"
+                         " with --smoke, since they are installed at their first run")  # fmt: skip
+
+
+def run(settings: Settings) -> Result:
+    """Measure everybody in both tasks, and compare with the best peer of each round."""
+    if settings.url:
+        sys.exit("the server is emptied between the runs: it must be one of this run's own")
+    if settings.peers is None:
+        settings.peers = [] if settings.pace == "smoke" else [peer.name for peer in PEERS]
+    commands, notes = contestants(settings.peers)
+    with target(None) as server:
+        result = Result("worker", facts(server, settings), notes=notes)
+        for peer in PEERS:
+            if peer.name in commands:
+                result.facts["versions"][peer.name] = version_of(peer)
+        for task in tasks_of(settings):
+            rates = rates_of(able(commands, task), task, settings.rounds, server.url, notes)
+            result.measures += measures_of(task, rates)
+            result.ratios += ratios_of(task, rates)
+    return result
+
+
+def contestants(wanted: Sequence[str]) -> tuple[Commands, list[str]]:
+    """Return the command of each contestant, and a note for each who is absent."""
     commands = {name: [sys.executable, str(HERE / file)] for name, file in OWN.items()}
-    absent = {}
+    notes = []
     for peer in PEERS:
-        if wanted and peer.name not in wanted:
-            continue
-        try:
-            commands[peer.name] = command_for(peer)
-        except Absent as reason:
-            absent[peer.name] = str(reason)
-    return commands, absent
+        if peer.name in wanted:
+            try:
+                commands[peer.name] = command_for(peer)
+            except Absent as reason:
+                notes.append(f"{peer.name} is absent: {reason}")
+    return commands, notes
+
+
+def tasks_of(settings: Settings) -> list[Task]:
+    """Return what is measured."""
+    return [
+        Task("no-op", settings.messages, 0.0, settings.concurrency, 5.0),
+        Task("1 ms sleep", settings.sleeping, 0.001, settings.concurrency, 1.0),
+    ]
+
+
+def able(commands: Commands, task: Task) -> Commands:
+    """Leave out who handles one message at a time where handlers wait."""
+    single = {peer.name for peer in PEERS if peer.single} if task.sleep else set()
+    return {name: command for name, command in commands.items() if name not in single}
+
+
+def rates_of(commands: Commands, task: Task, rounds: int, url: str, notes: list[str]) -> Rates:
+    """Measure everybody in every round; who fails once is left out, with a note."""
+    rates: Rates = {name: [] for name in commands}
+    for order in rotations(list(commands), rounds):
+        for name in order:
+            if name not in rates:
+                continue
+            try:
+                rates[name].append(measure(commands[name], task, url))
+                progress(f"{task.name}: {name}: {rates[name][-1]:,.0f} messages a second")
+            except RuntimeError as error:
+                del rates[name]
+                notes.append(f"{task.name}: {name} failed: {error}")
+                progress(notes[-1])
+    return rates
 
 
 def measure(command: Sequence[str], task: Task, url: str) -> float:
@@ -79,112 +149,31 @@ def measure(command: Sequence[str], task: Task, url: str) -> float:
     raise RuntimeError((done.stderr.strip().splitlines() or ["it said nothing"])[-1])
 
 
-def run(commands: dict[str, list[str]], task: Task, rounds: int, url: str) -> Rates:
-    """Measure every contestant in every round; who fails once is left out from then on."""
-    rates: Rates = {name: [] for name in commands}
-    failed: dict[str, str] = {}
-    for order in rotations(list(commands), rounds):
-        for name in order:
-            if name in failed:
-                continue
-            try:
-                rate = measure(commands[name], task, url)
-                rates[name].append(rate)
-                print(f"{task.name}: {name}: {rate:,.0f} messages a second", flush=True)
-            except RuntimeError as error:
-                failed[name] = str(error)
-                print(f"{task.name}: {name} failed: {error}", flush=True)
-    return {name: found for name, found in rates.items() if name not in failed}
+def measures_of(task: Task, rates: Rates) -> list[Measure]:
+    """Return what was measured, ackq's first, then the peers, the quickest first."""
+    measures = [
+        Measure(task.name, name, "throughput", "messages/s", tuple(found), more_is_better=True)
+        for name, found in rates.items()
+    ]
+    return sorted(measures, key=lambda each: (each.contestant not in OWN, -each.spread.median))
 
 
-def ratios_of(task: Task, rates: Rates) -> list[Ratio]:
-    """Compare ackq's with the best peer of each round."""
+def ratios_of(task: Task, rates: Mapping[str, Sequence[float]]) -> list[Ratio]:
+    """Compare ackq's with the best peer of each round; the better of the two has the target."""
     peers = [found for name, found in rates.items() if name not in OWN]
-    if not peers:
+    own = {name: found for name, found in rates.items() if name in OWN}
+    if not peers or not own:
         return []
     best = [max(each) for each in zip(*peers, strict=True)]
-    own = {name: found for name, found in rates.items() if name in OWN}
-    ratios = [
-        Ratio(
-            f"{task.name}: {name} / best peer",
-            Spread.of([ours / theirs for ours, theirs in zip(found, best, strict=True)]),
-        )
-        for name, found in own.items()
-    ]
     better = [max(each) for each in zip(*own.values(), strict=True)]
-    spread = Spread.of([ours / theirs for ours, theirs in zip(better, best, strict=True)])
-    return [*ratios, Ratio(f"{task.name}: better of the two / best peer", spread, task.target)]
-
-
-def rows_of(tasks: dict[str, Rates]) -> list[list[str]]:
-    """Return a row for each contestant and task, the quickest first."""
-    rows = []
-    for task, rates in tasks.items():
-        spreads = {name: Spread.of(found) for name, found in rates.items()}
-        for name, spread in sorted(spreads.items(), key=lambda each: -each[1].median):
-            low_high = f"{spread.min:,.0f}-{spread.max:,.0f}"
-            rows.append([f"{task}: {name}", f"{spread.median:,.0f}", low_high])
-    return rows
-
-
-def tasks_of(settings: argparse.Namespace) -> list[Task]:
-    """Return what is measured."""
-    asked = settings.concurrency
+    what = f"{task.name}: {{}} / best peer"
     return [
-        Task("no-op", settings.messages, 0.0, asked, 5.0),
-        Task("1 ms sleep", settings.sleeping, 0.001, asked, 1.0),
+        Ratio.of(what.format("better of the two"), better, best, task.target),
+        *(Ratio.of(what.format(name), found, best) for name, found in own.items()),
     ]
-
-
-def main() -> None:
-    """Install, measure, print, write."""
-    options = report.parser("worker", "One worker process, beside the peers'.")
-    options.add_argument("--messages", type=int, default=20_000, help="default: 20000")
-    options.add_argument("--sleeping", type=int, default=5000, help="messages of the second task,"
-                         " where the handler sleeps 1 ms; default: 5000")  # fmt: skip
-    options.add_argument("--concurrency", type=int, default=16, help="default: 16")
-    options.add_argument("--rounds", type=int, default=3, help="default: 3")
-    options.add_argument("--peers", nargs="*", default=[], help="default: all")
-    options.add_argument("--no-peers", action="store_true", help="ackq alone; installs nothing")
-    settings = options.parse_args()
-    if settings.url:
-        options.error("the server is emptied between the runs: it must be one of this run's own")
-    if settings.smoke:
-        settings.messages, settings.sleeping, settings.rounds = 300, 100, 1
-    wanted = ["none"] if settings.no_peers else settings.peers
-    commands, absent = contestants(wanted)
-    with target(None) as server:
-        facts = report.circumstances(server, settings)
-        present = [peer for peer in PEERS if peer.name in commands]
-        facts["versions"] |= {peer.name: version_of(peer) for peer in present}
-        print(report.describe(facts), flush=True)
-        for name, reason in absent.items():
-            print(f"absent: {name}: {reason}", flush=True)
-        found: dict[str, Rates] = {}
-        ratios: list[Ratio] = []
-        for task in tasks_of(settings):
-            able = commands
-            if task.sleep:
-                able = {name: each for name, each in commands.items() if name not in SINGLE}
-            found[task.name] = run(able, task, settings.rounds, server.url)
-            ratios += ratios_of(task, found[task.name])
-    print(report.table(["messages a second", "median", "min-max"], rows_of(found)), end="\n\n")
-    print(report.ratio_table("ratio within a round", ratios))
-    report.write(settings.json, _result(facts, found, absent, ratios))
-
-
-def _result(
-    facts: dict[str, Any], found: dict[str, Rates], absent: dict[str, str], ratios: list[Ratio]
-) -> dict[str, Any]:
-    contestants: dict[str, dict[str, Any]] = {}
-    for task, rates in found.items():
-        for name, each in rates.items():
-            contestants.setdefault(name, {})[task] = {**report.as_figure(each), "rounds": each}
-    return {
-        "benchmark": "worker", **facts, "contestants": contestants, "absent": absent,
-        "ratios": [each.as_json() for each in ratios],
-    }  # fmt: skip
 
 
 if __name__ == "__main__":
-    main()
+    from benchmarks.__main__ import main
+
+    main(["worker", *sys.argv[1:]])

@@ -3,27 +3,167 @@
 from __future__ import annotations
 
 import json
+import math
+import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from ackq.bench.figures import Measure, Ratio, Result, from_json, to_json
+from ackq.bench.rounds import percentiles, rotations
+from benchmarks.comparison import comparison_of
+from benchmarks.page import write_report
+from benchmarks.registry import BENCHMARKS, benchmark
+from benchmarks.workers.environments import HERE, PEERS
+
+ROOT = Path(__file__).parents[1]
+#: Who must be in the result; of others it is enough that ackq is there.
 CONTESTANTS = {
-    "depth": {"shallow", "deep", "pop_many(1000)", "pop_many(100)"},
-    "waiters": {"ackq", "BRPOP"},
+    "cycle": {"bare list", "LMOVE and LREM", "article", "streams", "ackq",
+              "bare list, asyncio", "ackq, asyncio"},
+    "worker": {"ackq, threads", "ackq, tasks"},
+    "rsmq": {"ackq", "PyRSMQ", "sent by ackq", "sent by PyRSMQ"},
+    "delay": {"ackq", "article", "article, pipelined"},
+    "topic": {"ackq, at least once", "ackq, at most once", "streams, group", "streams, XREAD"},
+}  # fmt: skip
+FACTS = {
+    "server": "a server",
+    "versions": {"ackq": "1"},
+    "machine": {"cpu": "a cpu", "cores": 2, "memory_gib": 1.0, "kernel": "Linux 6"},
+    "settings": {"seed": 1},
 }
 
 
-@pytest.mark.parametrize("name", CONTESTANTS)
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_smoke_run_reports_every_contestant(name: str, tmp_path: Path) -> None:
-    result = tmp_path / "result.json"
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--smoke", "--json", str(result)]
-    done = subprocess.run(
-        command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False
-    )
+    path = tmp_path / "result.json"
+    done = run(name, "--smoke", "--json", str(path))
     assert done.returncode == 0, done.stderr
-    found = json.loads(result.read_text())
-    assert set(found["contestants"]) == CONTESTANTS[name]
-    assert {"server", "versions", "machine", "settings"} <= set(found)
-    assert all(who in done.stdout for who in CONTESTANTS[name])
+    (result,) = from_json(json.loads(path.read_bytes()))
+    assert result.benchmark == name
+    found = {each.contestant for each in result.measures}
+    assert found == CONTESTANTS.get(name, found)
+    assert any("ackq" in who for who in found)
+    assert all(who in done.stdout for who in found)
+    assert all(math.isfinite(value) for each in result.measures for value in each.rounds)
+    assert all(math.isfinite(value) for each in result.ratios for value in each.rounds)
+    assert {"server", "versions", "machine", "settings"} <= set(result.facts)
+    assert result.facts["settings"]["seed"] == 1
+
+
+def test_results_name_no_host_no_path_and_no_user(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    assert run("topic", "--smoke", "--json", str(path)).returncode == 0
+    text = path.read_text()
+    assert str(tmp_path) not in text
+    assert os.uname().nodename not in text
+    assert "127.0.0.1" not in text
+    assert str(Path.home()) not in text
+
+
+def test_all_runs_the_benchmarks_and_writes_one_file_and_one_page(tmp_path: Path) -> None:
+    path, out = tmp_path / "all.json", tmp_path / "out"
+    wanted = ["rsmq", "topic"]
+    done = run("all", "--smoke", "--only", *wanted, "--json", str(path), "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert [each.benchmark for each in from_json(json.loads(path.read_bytes()))] == wanted
+    page = (out / "index.html").read_text()
+    assert all(f'<h2 id="{name}">' in page for name in wanted)
+
+
+def test_a_name_that_is_no_benchmark_is_refused() -> None:
+    done = run("cycel")
+    assert done.returncode == 1
+    assert "cycel" in done.stderr
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_benchmark_says_what_it_is_for_and_has_pictures(name: str) -> None:
+    module = benchmark(name)
+    assert module.PURPOSE.endswith(".")
+    names = [picture.name for picture in module.PICTURES]
+    assert names
+    assert len(set(names)) == len(names)
+
+
+def a_result(rates: tuple[float, ...], benchmark: str = "topic") -> Result:
+    return Result(
+        benchmark,
+        FACTS,
+        [
+            Measure("one by one", "ackq <b>", "throughput", "messages/s", rates,
+                    more_is_better=True),
+            Measure("one by one", "other", "throughput", "messages/s", (100.0, 101.0, 99.0),
+                    more_is_better=True),
+        ],
+        [Ratio.of("ackq / other", rates, (100.0, 101.0, 99.0), 2.0)],
+        ["a note"],
+    )  # fmt: skip
+
+
+def test_a_result_survives_json() -> None:
+    result = a_result((1.0, 2.0, 3.0))
+    assert from_json(json.loads(json.dumps(to_json([result])))) == [result]
+
+
+def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text('{"results": []}')
+    done = run("compare", str(path), str(path))
+    assert done.returncode == 1
+    assert "no results" in done.stderr
+
+
+def test_a_difference_is_told_from_noise() -> None:
+    old = a_result((100.0, 104.0, 96.0, 101.0, 99.0, 98.0)[:3])
+    assert "within noise" in comparison_of([old], [a_result((101.0, 97.0, 103.0))])
+    better = comparison_of([old], [a_result((150.0, 151.0, 149.0))])
+    assert re.search(r"ackq <b>: throughput.* 1\.500 .*better", better)
+    assert re.search(r"ackq <b>: throughput.*WORSE", comparison_of([old], [a_result((50.0,) * 3)]))
+
+
+def test_a_comparison_says_what_else_differs() -> None:
+    old, new = a_result((1.0,) * 3), a_result((1.0,) * 3)
+    new.facts = {**FACTS, "versions": {"ackq": "2"}}
+    text = comparison_of([old], [new, a_result((1.0,) * 3, "rsmq")])
+    assert "versions ackq: 1 -> 2" in text
+    assert "in one run only: rsmq" in text
+
+
+def test_a_report_stands_alone_and_takes_no_markup_from_its_figures(tmp_path: Path) -> None:
+    write_report([a_result((150.0, 151.0, 149.0))], tmp_path)
+    page = (tmp_path / "index.html").read_text()
+    pictures = sorted(path.name for path in tmp_path.glob("*.png"))
+    assert pictures == ["topic-targets.png", "topic-throughput.png"]
+    assert page.count("data:image/png;base64,") == len(pictures)
+    assert not re.search(r'(src|href)="(?!data:|#)', page)
+    assert "ackq &lt;b&gt;" in page
+    assert "ackq <b>" not in page
+    assert "MISSED" in page
+
+
+def test_a_percentile_is_of_each_round_or_of_all_or_of_none() -> None:
+    long = [float(number) for number in range(1, 101)]
+    assert percentiles(0.99, [long, long]) == [99.0, 99.0]
+    assert percentiles(0.99, [long[:50], long[50:]]) == [99.0]
+    assert percentiles(0.999, [long]) == []
+
+
+def test_everybody_is_first_in_turn() -> None:
+    orders = list(rotations(["a", "b", "c"], 6))
+    assert {order[0] for order in orders} == {"a", "b", "c"}
+    assert all(sorted(order) == ["a", "b", "c"] for order in orders)
+
+
+def test_every_peer_has_its_file() -> None:
+    assert all((HERE / peer.file).is_file() for peer in PEERS)

@@ -43,9 +43,6 @@ class Contestant(Player):
     def cycle(self) -> int:
         """Push ``batch`` messages, take ``batch`` and settle as many; return how many came."""
 
-    def hold(self, messages: Messages, count: int) -> None:
-        """Take ``count`` messages of another supply and never settle them, if that can be."""
-
     def clear(self) -> None:
         """Delete every key."""
         self.client.unlink(self.key, *self.side_keys())
@@ -83,10 +80,11 @@ class Stream(Contestant):
         self._push(self.messages, self.batch)
         return self._read(self.batch)
 
-    def hold(self, messages: Messages, count: int) -> None:
+    def hold(self, messages: Messages, count: int) -> bool:
         self._push(messages, count)
         self._read(count)
         self._taken = []
+        return True
 
     def _push(self, messages: Messages, count: int) -> None:
         if count == 1:
@@ -119,10 +117,11 @@ class Ackq(Contestant):
     def side_keys(self) -> Iterable[str]:
         return (self.key + suffix for suffix in SUFFIXES)
 
-    def hold(self, messages: Messages, count: int) -> None:
+    def hold(self, messages: Messages, count: int) -> bool:
         self.queue.push_many(messages.many(count))
         while count > 0:
             count -= len(self.queue.pop_many(count))
+        return True
 
     def cycle(self) -> int:
         if self.batch == 1:

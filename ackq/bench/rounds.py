@@ -7,6 +7,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -15,6 +16,7 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from ackq.bench.figures import Measure, Ratio
+from ackq.bench.messages import Messages
 
 #: Shares of the cycles, by the names of their percentiles.
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
@@ -37,6 +39,14 @@ class Player(ABC):
             came += cycle()
             stamps.append(clock())
         return came, stamps
+
+    def hold(self, messages: Messages, count: int) -> bool:
+        """Take ``count`` messages of another supply and never settle them; False: cannot."""
+        return False
+
+    @abstractmethod
+    def close(self) -> None:
+        """Remove what was made, and disconnect."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +93,28 @@ class ServerCpu:
 
     def close(self) -> None:
         self._client.close()
+
+
+def contest(
+    makers: Mapping[str, Callable[[str, str, Messages, int], Player]], url: str, batch: int, *,
+    seed: int, rounds: int, seconds: float, size: int = 100, held: int = 0,
+    prefix: str = "ackq-benchmark:",
+) -> Rounds:  # fmt: skip
+    """Let contestants compete: each gets the URL, a key, messages of ``size`` bytes, the batch.
+
+    Everybody holds ``held`` messages besides. In the end everybody is closed.
+    """
+    with ExitStack() as stack:
+        cpu = ServerCpu(url)
+        stack.callback(cpu.close)
+        players = {}
+        for number, (name, make) in enumerate(makers.items()):
+            player = make(url, f"{prefix}{number}", Messages(seed, size), batch)
+            stack.callback(player.close)
+            if held:
+                player.hold(Messages(seed, prefix="h"), held)
+            players[name] = player
+        return compete(players, cpu, rounds, seconds)
 
 
 def compete(players: Mapping[str, Player], cpu: ServerCpu, rounds: int, seconds: float) -> Rounds:

@@ -59,10 +59,11 @@ class Article(Contestant):
     def side_keys(self) -> Iterable[str]:
         return (self.key + "BACKUP", self.key + "CONTEXT")
 
-    def hold(self, messages: Messages, count: int) -> None:
+    def hold(self, messages: Messages, count: int) -> bool:
         self._push(messages, count)
         self._take(count)
         self._taken = []
+        return True
 
     def cycle(self) -> int:
         self._push(self.messages, self.batch)

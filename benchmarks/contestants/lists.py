@@ -39,8 +39,9 @@ class ProcessingList(Contestant):
     def side_keys(self) -> Iterable[str]:
         return (f"{self.key}:hand",)
 
-    def hold(self, messages: Messages, count: int) -> None:
+    def hold(self, messages: Messages, count: int) -> bool:
         self.client.rpush(self._hand, *map(orjson.dumps, messages.many(count)))
+        return True
 
     def cycle(self) -> int:
         self.client.lpush(self.key, *map(orjson.dumps, self.messages.many(self.batch)))

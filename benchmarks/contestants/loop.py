@@ -62,8 +62,9 @@ class AsyncAckq(AsyncContestant):
     def side_keys(self) -> Iterable[str]:
         return (self.key + suffix for suffix in SUFFIXES)
 
-    def hold(self, messages: Messages, count: int) -> None:
+    def hold(self, messages: Messages, count: int) -> bool:
         self._runner.run(self._hold(messages, count))
+        return True
 
     async def _hold(self, messages: Messages, count: int) -> None:
         await self.queue.push_many(messages.many(count))
