@@ -17,6 +17,7 @@ LAYERS = (
     ("worker",),
     ("dropin", "move", "rsmq", "topic", "delay", "sharded", "bench"),
     ("demo",),
+    ("spark",),
     ("cli",),
 )
 #: What the protocol may not touch: it would no longer be the same for both faces.

@@ -65,6 +65,11 @@ def open_claims(group: Group) -> Steps[list[Claim]]:
     return [Claim(batch, each.rows) for batch, each in (yield from _open(group))]
 
 
+def last(group: Group) -> Steps[int]:
+    """Return the highest number in use; see `ackq.sync.claims.Claims.last`."""
+    return max((yield from _facts(group, b"last", b"acked")))
+
+
 def claim(
     group: Group, after: int, messages: int, size: int | None, batch: int | None
 ) -> Steps[Claim | None]:

@@ -102,6 +102,10 @@ class Claims(Client):
         """
         return self._run(claims.open_claims(self._group))
 
+    def last(self) -> int:
+        """Return the highest batch that the group claimed or acked; 0 before the first."""
+        return self._run(claims.last(self._group))
+
     def claim(
         self, after: int, *, messages: int, size: int | None = None, batch: int | None = None
     ) -> Claim | None:

@@ -1,0 +1,150 @@
+"""The columns of a source: those it has by itself, and those that a user may ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from ackq.errors import ConfigurationError
+from ackq.spark.options import Parsing, Reading
+
+_TEXT, _NUMBER = StringType(), LongType()
+#: What is made of the body itself.
+_OF_BODY: dict[str, DataType] = {"id": _TEXT, "value": _TEXT}
+_BODY: dict[str, DataType] = {"body": BinaryType()}
+_OF_QUEUE: dict[str, DataType] = {"queue": _TEXT, "batch": _NUMBER, "position": _NUMBER}
+_OF_TOPIC: dict[str, DataType] = {"topic": _TEXT, "index": _NUMBER}
+_OF_LOOK: dict[str, DataType] = {
+    "queue": _TEXT,
+    "state": _TEXT,
+    "position": _NUMBER,
+    "receive_count": _NUMBER,
+    "at": TimestampType(),
+    "reason": _TEXT,
+    "entry": _TEXT,
+}
+_PLAIN = (
+    StringType, BinaryType, BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType,
+    DoubleType, DecimalType, DateType, TimestampType, TimestampNTZType,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Where each column of a schema comes from."""
+
+    schema: StructType
+    #: Column -> what of the message it shows: "id", "queue", ...
+    facts: dict[str, str]
+    #: The columns that are read from the JSON, in the order of the schema.
+    parsed: tuple[StructField, ...]
+    #: The column that holds a body which does not fit.
+    corrupt: str | None
+
+
+def facts_of(reading: Reading) -> dict[str, DataType]:
+    """Return what can be told of each message besides its content, and its body."""
+    if reading.place.kind == "topic":
+        told = _OF_TOPIC
+    elif reading.state is not None:
+        told = _OF_LOOK
+    else:
+        told = _OF_QUEUE
+    return {**_OF_BODY, **told, **_BODY}
+
+
+def default_schema(reading: Reading) -> StructType:
+    """Return the columns where the user names none: bodies as text, and where they come from."""
+    schema = StructType()
+    for name, kind in facts_of(reading).items():
+        if name not in _BODY:
+            schema.add(name, kind)
+    if reading.parsing.metadata:
+        schema.add("_body", BinaryType())
+    return schema
+
+
+def columns_of(reading: Reading, schema: StructType) -> Columns:
+    """Return where the columns of ``schema`` come from.
+
+    Raises:
+        ConfigurationError: a column is of a type, or of a name, that cannot be filled.
+    """
+    facts = facts_of(reading)
+    if schema == default_schema(reading):
+        return Columns(schema, {name: name.lstrip("_") for name in schema.names}, (), None)
+    metadata = (
+        {f"_{name}": kind for name, kind in facts.items()} if reading.parsing.metadata else {}
+    )
+    shown = {}
+    parsed = []
+    corrupt = None
+    for field in schema.fields:
+        if field.name in metadata:
+            _check_type(field, metadata[field.name])
+            shown[field.name] = field.name[1:]
+        elif field.name == reading.parsing.corrupt_column:
+            _check_type(field, _TEXT)
+            corrupt = field.name
+        else:
+            _check_readable(field.name, field.dataType, field.nullable)
+            parsed.append(field)
+    _check_corrupt_column(reading.parsing, schema)
+    return Columns(schema, shown, tuple(parsed), corrupt)
+
+
+def _check_type(field: StructField, kind: DataType) -> None:
+    if field.dataType != kind:
+        raise ConfigurationError(
+            f"column {field.name!r} is {kind.simpleString()}, not {field.dataType.simpleString()}"
+        )
+
+
+def _check_corrupt_column(parsing: Parsing, schema: StructType) -> None:
+    asked = parsing.corrupt_column != Parsing.corrupt_column
+    if asked and parsing.corrupt_column not in schema.names:
+        raise ConfigurationError(
+            f"option 'columnNameOfCorruptRecord' names {parsing.corrupt_column!r}, which the"
+            " schema lacks: add it as a string"
+        )
+
+
+def _check_readable(where: str, kind: DataType, nullable: bool) -> None:
+    if not nullable:
+        raise ConfigurationError(
+            f"column {where!r} must be nullable, since a message may lack it: leave NOT NULL out"
+        )
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            _check_readable(f"{where}.{field.name}", field.dataType, field.nullable)
+    elif isinstance(kind, ArrayType):
+        _check_readable(f"{where}[]", kind.elementType, kind.containsNull)
+    elif isinstance(kind, MapType):
+        if not isinstance(kind.keyType, StringType):
+            raise ConfigurationError(f"column {where!r}: the keys of a JSON object are strings")
+        _check_readable(f"{where}{{}}", kind.valueType, kind.valueContainsNull)
+    elif not isinstance(kind, _PLAIN):
+        raise ConfigurationError(
+            f"column {where!r}: {kind.simpleString()} cannot be read from JSON; read a string and"
+            " cast it"
+        )

@@ -1,0 +1,232 @@
+"""From bodies to Arrow: a batch at a time where every body fits, else one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from ackq.errors import InvalidMessage
+from ackq.message import usable_id
+from ackq.spark.columns import Columns
+from ackq.spark.options import Parsing
+from ackq.spark.values import converter, parse
+
+#: The id where ackq's own producers put it; an escape is left to the parser.
+_FIRST_ID = r'^\{"id":"(?P<id>[^"\\\x00-\x1f]+)"'
+_LONGEST_ID = 512
+
+Facts = Mapping[str, pa.Array | Callable[[int], pa.Array]]
+
+
+class Rows:
+    """Makes record batches of one schema."""
+
+    def __init__(self, columns: Columns, parsing: Parsing) -> None:
+        self._columns = columns
+        self._mode = parsing.mode
+        self._schema = to_arrow_schema(columns.schema, timezone="UTC")
+        self._parsed = [self._schema.field(field.name) for field in columns.parsed]
+        self._by_batch = _ByBatch(self._parsed, parsing.time_zone)
+        self._exact = any(map(_has_decimal, columns.parsed))
+        self._converters = [
+            (field.name, converter(field.dataType, parsing.time_zone)) for field in columns.parsed
+        ]
+
+    def batch(
+        self, bodies: Sequence[bytes], facts: Mapping[str, Any], where: str
+    ) -> pa.RecordBatch:
+        """Return the rows of ``bodies``.
+
+        Args:
+            bodies: one a row.
+            facts: what else is known: an array of as many, or one value for all.
+            where: names the place of the first body, for an error.
+
+        Raises:
+            InvalidMessage: a body does not fit and the mode is FAILFAST.
+        """
+        count = len(bodies)
+        raw = pa.array(bodies, pa.binary())
+        arrays: dict[str, pa.Array] = {}
+        malformed: list[int] = []
+        if self._parsed or self._columns.corrupt:
+            arrays, malformed = self._parse(bodies, raw)
+        if malformed and self._mode == "FAILFAST":
+            raise InvalidMessage(
+                f"{where}, message {malformed[0]} of this slice does not fit the schema, and mode"
+                " is FAILFAST. Mode PERMISSIVE puts such bodies into the column"
+                " columnNameOfCorruptRecord"
+            )
+        for column, fact in self._columns.facts.items():
+            arrays[column] = self._fact(fact, column, raw, bodies, facts)
+        if self._columns.corrupt:
+            arrays[self._columns.corrupt] = _corrupt(bodies, malformed)
+        made = pa.RecordBatch.from_arrays(
+            [arrays[name] for name in self._schema.names], schema=self._schema
+        )
+        if malformed and self._mode == "DROPMALFORMED":
+            gone = set(malformed)
+            made = made.take(pa.array([at for at in range(count) if at not in gone], pa.int64()))
+        return made
+
+    def _fact(
+        self,
+        fact: str,
+        column: str,
+        raw: pa.Array,
+        bodies: Sequence[bytes],
+        facts: Mapping[str, Any],
+    ) -> pa.Array:
+        if fact == "body":
+            return raw
+        if fact == "value":
+            return text(raw, bodies)
+        if fact == "id":
+            return ids(raw, bodies)
+        value = facts.get(fact)
+        if isinstance(value, pa.Array):
+            return value
+        kind = self._schema.field(column).type
+        return pa.repeat(pa.scalar(value, kind), len(bodies))
+
+    def _parse(
+        self, bodies: Sequence[bytes], raw: pa.Array
+    ) -> tuple[dict[str, pa.Array], list[int]]:
+        """Return the columns that are read from JSON, and the positions of what did not fit."""
+        arrays = self._by_batch.read(bodies, raw)
+        if arrays is not None:
+            return arrays, []
+        values: dict[str, list[Any]] = {name: [] for name, _ in self._converters}
+        malformed = []
+        for position, body in enumerate(bodies):
+            if not self._parse_one(body, values):
+                malformed.append(position)
+        made = {field.name: pa.array(values[field.name], field.type) for field in self._parsed}
+        return made, malformed
+
+    def _parse_one(self, body: bytes, values: dict[str, list[Any]]) -> bool:
+        """Append one row; what does not fit becomes null, as in Spark's reader."""
+        try:
+            found = parse(body, self._exact)
+            fits = True
+        except (ValueError, RecursionError):
+            found, fits = {}, False
+        for name, convert in self._converters:
+            value = found.get(name)
+            if value is not None:
+                try:
+                    value = convert(value)
+                except (ValueError, OverflowError):
+                    value, fits = None, False
+            values[name].append(value)
+        return fits
+
+
+class _ByBatch:
+    """Lets Arrow parse a whole batch, in C++, where it agrees with Spark's reader."""
+
+    def __init__(self, fields: Sequence[pa.Field], zone: str) -> None:
+        self._fields = fields
+        self._able = all(_arrow_agrees(field.type, zone) for field in fields)
+        # Arrow reads days as numbers, which Spark does not; text it converts as Spark does.
+        schema = pa.schema(
+            [pa.field(f.name, pa.string()) if pa.types.is_date(f.type) else f for f in fields]
+        )
+        self._options = pyarrow.json.ParseOptions(
+            explicit_schema=schema, unexpected_field_behavior="ignore"
+        )
+
+    def read(self, bodies: Sequence[bytes], raw: pa.Array) -> dict[str, pa.Array] | None:
+        """Return the columns, or None where a body needs a closer look."""
+        if not self._able or not self._fields or not bodies:
+            return None
+        # A line that begins and ends so, and there are as many objects as lines: then each line
+        # is one object, since no JSON has a line break between braces but outside of all.
+        if not pc.all(pc.and_(pc.starts_with(raw, b"{"), pc.ends_with(raw, b"}"))).as_py():
+            return None
+        lines = b"\n".join(bodies)
+        try:
+            raw.cast(
+                pa.string()
+            )  # Arrow does not look at the text of fields that are not asked for
+            table = pyarrow.json.read_json(
+                pa.BufferReader(lines),
+                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+                parse_options=self._options,
+            )
+            if table.num_rows != len(bodies):
+                return None
+            return {
+                field.name: table.column(field.name).combine_chunks().cast(field.type)
+                for field in self._fields
+            }
+        except pa.ArrowInvalid:
+            return None
+
+
+def text(raw: pa.Array, bodies: Sequence[bytes]) -> pa.Array:
+    """Return bodies as text, with U+FFFD for what is no UTF-8."""
+    try:
+        return raw.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([body.decode(errors="replace") for body in bodies], pa.string())
+
+
+def ids(raw: pa.Array, bodies: Sequence[bytes]) -> pa.Array:
+    """Return the ids in the bodies, null where there is none that can be one."""
+    try:
+        found = pc.struct_field(pc.extract_regex(raw.cast(pa.string()), _FIRST_ID), 0)
+    except pa.ArrowInvalid:
+        return pa.array(list(map(usable_id, bodies)), pa.string())
+    if not found.null_count and _longest(found) <= _LONGEST_ID:
+        return found
+    quick = found.to_pylist()
+    return pa.array(
+        [
+            each if each is not None and len(each.encode()) <= _LONGEST_ID else usable_id(body)
+            for each, body in zip(quick, bodies, strict=True)
+        ],
+        pa.string(),
+    )
+
+
+def _longest(texts: pa.Array) -> int:
+    return pc.max(pc.binary_length(texts)).as_py() or 0
+
+
+def _corrupt(bodies: Sequence[bytes], malformed: Sequence[int]) -> pa.Array:
+    if not malformed:
+        return pa.nulls(len(bodies), pa.string())
+    shown: list[str | None] = [None] * len(bodies)
+    for position in malformed:
+        shown[position] = bodies[position].decode(errors="replace")
+    return pa.array(shown, pa.string())
+
+
+def _arrow_agrees(kind: pa.DataType, zone: str, nested: bool = False) -> bool:
+    """Return whether Arrow reads what Spark reads, or refuses what it does not."""
+    deeper = partial(_arrow_agrees, zone=zone, nested=True)
+    if pa.types.is_struct(kind):
+        return all(deeper(kind.field(at).type) for at in range(kind.num_fields))
+    if pa.types.is_list(kind):
+        return deeper(kind.value_type)
+    if pa.types.is_timestamp(kind):
+        return kind.tz is not None and zone == "UTC"
+    if pa.types.is_date(kind):
+        return not nested
+    return bool(
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_string(kind)
+    )
+
+
+def _has_decimal(field: Any) -> bool:
+    return "decimal" in field.dataType.simpleString()

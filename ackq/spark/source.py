@@ -1,0 +1,69 @@
+"""The data source ``ackq`` as Spark sees it: what it reads and writes, and with which columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
+    from pyspark.sql.types import StructType
+
+# Spark makes this object in processes that only plan, so everything else is imported where it is
+# used, and nothing is opened before Spark asks for data.
+
+
+class AckqDataSource(DataSource):
+    """``spark.readStream.format("ackq")``, and ``read``, ``write`` and ``writeStream``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return "ackq"
+
+    def schema(self) -> StructType:
+        """Return the columns where the user gave none."""
+        from ackq.spark.columns import default_schema
+        from ackq.spark.options import Reading
+
+        return default_schema(Reading.of(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return what looks at a queue, or reads a range of a topic, without taking anything."""
+        from ackq.spark.options import Reading
+        from ackq.spark.peek import Look
+        from ackq.spark.topic_source import TopicRange
+
+        reading = Reading.of(self.options)
+        if reading.place.kind == "topic":
+            return TopicRange(reading, schema)
+        return Look(reading, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return what consumes a queue, or follows a topic."""
+        from ackq.spark.options import Reading
+        from ackq.spark.stream import QueueStream
+        from ackq.spark.topic_source import TopicStream
+
+        reading = Reading.of(self.options)
+        if reading.place.kind == "topic":
+            return TopicStream(reading, schema)
+        return QueueStream(reading, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return what writes a table."""
+        from ackq.spark.sink import BatchWriter
+
+        return BatchWriter(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return what writes a batch of a stream."""
+        from ackq.spark.sink import StreamWriter
+
+        return StreamWriter(self.options, schema, overwrite)

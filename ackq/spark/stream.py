@@ -1,0 +1,246 @@
+"""The queue as a stream: claims that Spark's checkpoint names."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from ackq.errors import ClaimLost, redact
+from ackq.message import Claim
+from ackq.spark import offsets
+from ackq.spark.columns import columns_of
+from ackq.spark.fetching import Fetch
+from ackq.spark.heartbeat import Heartbeat
+from ackq.spark.offsets import Offset
+from ackq.spark.options import Reading
+from ackq.spark.rows import Rows
+from ackq.spark.shards import ANY, Part, Shards, claims_of
+
+_LOG = logging.getLogger("ackq.spark")
+
+#: Seconds that what was acked early can still be read, should the commit log be lost.
+KEEP = 600.0
+#: Seconds between two counts for the progress of the query.
+COUNT_INTERVAL = 1.0
+
+
+@dataclass(frozen=True)
+class Slice(InputPartition):
+    """Messages ``start`` to ``start + rows - 1`` of what one list contributes to a batch."""
+
+    queue: str
+    batch: int
+    start: int
+    rows: int
+
+
+class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads a queue, or all shards of one.
+
+    Guarantee: at least once. A batch of Spark is one claim, so that whatever is killed, the batch
+    has the same rows in the same order under the same number when it is run again.
+    """
+
+    def __init__(self, reading: Reading, schema: StructType) -> None:
+        self._reading = reading
+        self._columns = columns_of(reading, schema)
+        self._driver: _Driver | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The driver's side stays with the driver.
+        return {**self.__dict__, "_driver": None}
+
+    def initialOffset(self) -> Offset:
+        """Return where a new query begins: the same whenever it is asked."""
+        return offsets.made(batch=0, rows=0)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return what ``maxMessagesPerTrigger`` says."""
+        return ReadMaxRows(self._reading.max_messages)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note how much there is: the query takes no more than that."""
+        self._begun().stop_after_what_is_ready()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """Return the batch after ``start``: one that is claimed already, or a new one."""
+        after, _ = offsets.read(start, "batch", "rows")
+        messages = limit.max_rows if isinstance(limit, ReadMaxRows) else ANY
+        claim = self._begun().next(after, messages)
+        return start if claim is None else offsets.made(batch=claim.batch, rows=claim.rows)
+
+    def reportLatestOffset(self) -> Offset | None:
+        """Return what is there, for the progress of the query."""
+        return self._begun().report()
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Return the slices of the claim that ``end`` names."""
+        before, _ = offsets.read(start, "batch", "rows")
+        batch, rows = offsets.read(end, "batch", "rows")
+        if batch == before:
+            return []
+        parts = self._begun().planned(Claim(batch, rows))
+        least = -(-self._reading.min_partitions // max(1, len(parts)))
+        return [
+            Slice(part.queue, batch, first, count)
+            for part in parts
+            for first, count in sliced(part.rows, least, self._reading.max_records)
+        ]
+
+    def commit(self, end: Offset) -> None:
+        """Delete what is done: the engine never asks for it again."""
+        batch, _ = offsets.read(end, "batch", "rows")
+        self._begun().done(batch)
+
+    def stop(self) -> None:
+        """Beat no more. The claims stay, for the query when it is started again."""
+        if self._driver is not None:
+            self._driver.heartbeat.stop()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one slice, on an executor."""
+        assert isinstance(partition, Slice)
+        reading = self._reading
+        rows = Rows(self._columns, reading.parsing)
+        claims = claims_of(
+            reading.connection, partition.queue, reading.group, reading.claim_timeout
+        )
+        fetch = Fetch(reading, partition.start, partition.rows)
+        try:
+            for start, bodies in fetch.slices(
+                lambda start, count: claims.read(partition.batch, start, count)
+            ):
+                yield rows.batch(
+                    bodies,
+                    {
+                        "queue": partition.queue,
+                        "batch": partition.batch,
+                        "position": pa.array(range(start, start + len(bodies)), pa.int64()),
+                    },
+                    f"queue {partition.queue!r}, batch {partition.batch}, from position {start}",
+                )
+        except ClaimLost as error:
+            if reading.fail_on_data_loss:
+                raise
+            _LOG.warning("failOnDataLoss is false, so the query goes on: %s", error)
+
+    def _begun(self) -> _Driver:
+        """Return the driver's side, which takes the group over when it is first needed."""
+        if self._driver is None:
+            self._driver = _Driver(self._reading)
+        self._driver.heartbeat.check()
+        return self._driver
+
+
+class _Driver:
+    """The one process of a query that claims and acks."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+        self._eager = reading.ack_mode == "eager"
+        self._shards = Shards(reading)
+        self._shards.begin()
+        self.heartbeat = Heartbeat(self._shards.beat, reading.claim_timeout)
+        #: Claimed, and offered to Spark until it plans what follows. Nobody else adds any.
+        self._open = {claim.batch: claim for claim in self._shards.open()}
+        self._acked = 0
+        #: What AvailableNow may still claim; None: no such trigger.
+        self._budget: int | None = None
+        self._empty_at = -reading.poll_interval
+        self._batch = 0
+        self._counted: Offset | None = None
+        self._counted_at = -COUNT_INTERVAL
+
+    def stop_after_what_is_ready(self) -> None:
+        self._budget = self._shards.ready()
+
+    def next(self, after: int, messages: int) -> Claim | None:
+        """Return the claim after batch ``after``, which is done."""
+        self._batch = after
+        if self._eager and after > self._acked:
+            # Spark asks for what follows only when its commit log has what was before.
+            self._shards.ack(after, KEEP)
+            self._acked = after
+        self._open = {batch: claim for batch, claim in self._open.items() if batch > after}
+        if self._open:
+            return self._open[min(self._open)]
+        if self._budget is not None:
+            messages = min(messages, self._budget)
+        if not messages:
+            return None
+        claim = self._claim(after, messages)
+        if claim is not None:
+            self._open[claim.batch] = claim
+            if self._budget is not None:
+                self._budget = max(0, self._budget - claim.rows)
+        return claim
+
+    def _claim(self, after: int, messages: int) -> Claim | None:
+        """Claim, but look no more often than ``pollIntervalMs`` at a queue that was empty."""
+        pause = self._empty_at + self._reading.poll_interval - time.monotonic()
+        if pause > 0:
+            time.sleep(pause)
+        claim = self._shards.claim(after, messages)
+        if claim is None:
+            self._empty_at = time.monotonic()
+        return claim
+
+    def planned(self, claim: Claim) -> list[Part]:
+        """Return where the messages of a batch are.
+
+        Raises:
+            ClaimLost: they are not all there, and ``failOnDataLoss`` is set.
+        """
+        parts = self._shards.look(claim.batch)
+        found = sum(part.rows for part in parts)
+        if found != claim.rows:
+            place = self._reading.place
+            lost = (
+                f"{place.kind} {place.name!r}, group {self._reading.group!r}: the checkpoint"
+                f" planned batch {claim.batch} with {claim.rows} messages, and {found} are there."
+                " The claim was given back to the queue (its lease of claimTimeoutMs ended, or it"
+                " was released), or its messages were purged, or Redis lost them"
+            )
+            if self._reading.fail_on_data_loss:
+                raise ClaimLost(
+                    f"{lost}. failOnDataLoss=false goes on without them",
+                    group=self._reading.group,
+                    batch=claim.batch,
+                )
+            _LOG.warning("%s. failOnDataLoss is false, so the query goes on", lost)
+        return parts
+
+    def done(self, batch: int) -> None:
+        if batch > self._acked:
+            self._shards.ack(batch, 0)
+            self._acked = batch
+        self._shards.forget(batch)
+
+    def report(self) -> Offset:
+        now = time.monotonic()
+        if self._counted is None or now - self._counted_at >= COUNT_INTERVAL:
+            self._counted_at = now
+            try:
+                counts = self._shards.counts()
+                self._counted = offsets.made(batch=self._batch, open=len(self._open), **counts)
+            except Exception as error:  # a number that is missing ends no query
+                _LOG.warning("could not count the messages: %s", redact(str(error)))
+        return self._counted or offsets.made(batch=self._batch, open=len(self._open))
+
+
+def sliced(rows: int, least: int, longest: int) -> Iterator[tuple[int, int]]:
+    """Cut ``rows`` into at least ``least`` slices of at most ``longest``: start and length."""
+    slices = min(rows, max(least, -(-rows // longest)))
+    first = 0
+    for at in range(slices):
+        stop = rows * (at + 1) // slices
+        yield first, stop - first
+        first = stop

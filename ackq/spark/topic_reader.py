@@ -1,0 +1,86 @@
+"""Reads a topic by its indexes, without a consumer's place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+import pyarrow as pa
+
+from ackq.errors import PlaceLost
+from ackq.protocol.steps import Request, Steps
+from ackq.protocol.topic_keys import TopicKeys
+from ackq.spark.columns import Columns
+from ackq.spark.fetching import Fetch
+from ackq.spark.options import Connection, Reading
+from ackq.spark.rows import Rows
+from ackq.sync.client import Client
+from ackq.topic import Topic
+
+#: Messages of one MGET at most: each is a key of its own.
+MOST_KEYS = 1000
+
+
+class TopicBodies(Client):
+    """The stored messages of one topic. Safe to share between threads."""
+
+    def __init__(self, connection: Connection, name: str) -> None:
+        super().__init__(connection.client(), name)
+        self._keys = TopicKeys.of(name)
+
+    def read(self, first: int, count: int) -> list[bytes | None]:
+        """Return the messages of ``count`` indexes from ``first`` on; None where one is gone."""
+        return self._run(self._read(first, count))
+
+    def _read(self, first: int, count: int) -> Steps[list[bytes | None]]:
+        found: list[bytes | None] = []
+        while len(found) < count:
+            at = first + len(found)
+            keys = self._keys.messages(at - 1, min(MOST_KEYS, count - len(found)))
+            found += yield Request((b"MGET", *keys), resend=True)
+        return found
+
+
+@lru_cache(maxsize=64)
+def bodies_of(connection: Connection, name: str) -> TopicBodies:
+    """Return the reader of a topic; a process that is used again keeps its connections."""
+    return TopicBodies(connection, name)
+
+
+@lru_cache(maxsize=64)
+def topic_of(connection: Connection, name: str) -> Topic:
+    """Return the topic, for its newest and its oldest index."""
+    return Topic(connection.client(), name)
+
+
+def read_range(
+    reading: Reading, columns: Columns, first: int, count: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of ``count`` indexes from ``first`` on.
+
+    Raises:
+        PlaceLost: some are gone, and ``failOnDataLoss`` is set.
+    """
+    name = reading.place.name
+    stored = bodies_of(reading.connection, name)
+    rows = Rows(columns, reading.parsing)
+    for start, found in Fetch(reading, first, count).slices(stored.read):
+        indexes = [start + at for at, body in enumerate(found) if body is not None]
+        bodies = [body for body in found if body is not None]
+        if len(bodies) < len(found) and reading.fail_on_data_loss:
+            raise _gone(name, start, found)
+        yield rows.batch(
+            bodies,
+            {"topic": name, "index": pa.array(indexes, pa.int64())},
+            f"topic {name!r}, from index {start}",
+        )
+
+
+def _gone(name: str, start: int, found: Sequence[bytes | None]) -> PlaceLost:
+    first = start + next(at for at, body in enumerate(found) if body is None)
+    return PlaceLost(
+        f"topic {name!r}: index {first}, and maybe more, is gone: it expired or was trimmed before"
+        " it was read. failOnDataLoss=false goes on without what is gone",
+        first=first,
+        last=start + len(found) - 1,
+    )

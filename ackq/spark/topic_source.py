@@ -1,0 +1,159 @@
+"""The topic as a source: its indexes are the offsets, so any range can be read again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from ackq.errors import PlaceLost
+from ackq.spark import offsets
+from ackq.spark.columns import columns_of
+from ackq.spark.offsets import Offset
+from ackq.spark.options import Reading
+from ackq.spark.retry import patiently
+from ackq.spark.stream import sliced
+from ackq.spark.topic_reader import read_range, topic_of
+
+T = TypeVar("T")
+_LOG = logging.getLogger("ackq.spark")
+
+#: The index of an offset that means: where ``startingOffsets`` says.
+UNRESOLVED = -1
+
+
+@dataclass(frozen=True)
+class Indexes(InputPartition):
+    """``rows`` indexes from ``first`` on."""
+
+    first: int
+    rows: int
+
+
+class _TopicSource:
+    """What a stream and a look have in common."""
+
+    def __init__(self, reading: Reading, schema: StructType) -> None:
+        self._reading = reading
+        self._columns = columns_of(reading, schema)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read one range, on an executor."""
+        assert isinstance(partition, Indexes)
+        return read_range(self._reading, self._columns, partition.first, partition.rows)
+
+    def _newest(self) -> int:
+        return self._try(topic_of(self._reading.connection, self._reading.place.name).newest)
+
+    def _first(self) -> int:
+        """Return the index that ``startingOffsets`` means now."""
+        starting = self._reading.starting
+        if isinstance(starting, int):
+            return starting
+        newest = self._newest()
+        if starting == "latest":
+            return newest + 1
+        oldest = self._try(topic_of(self._reading.connection, self._reading.place.name).oldest)
+        return newest + 1 if oldest is None else oldest
+
+    def _ranges(self, first: int, last: int) -> list[Indexes]:
+        slices = sliced(last - first + 1, self._reading.min_partitions, self._reading.max_records)
+        return [Indexes(first + at, count) for at, count in slices]
+
+    def _try(self, call: Callable[[], T]) -> T:
+        return patiently(call, self._reading.retry_timeout)
+
+
+class TopicRange(_TopicSource, DataSourceReader):
+    """Reads from ``startingOffsets`` to ``endingOffsets``, which are as of the plan."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the range in slices."""
+        newest = self._newest()
+        ending = self._reading.ending
+        last = min(ending, newest) if isinstance(ending, int) else newest
+        # Spark plans one partition of its own where there is none.
+        return self._ranges(self._first(), last) or [Indexes(1, 0)]
+
+
+class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Follows a topic.
+
+    Guarantee: each index once per checkpoint. An offset names its whole batch, first index and
+    last, so that it is the same batch whenever it is run again.
+    """
+
+    def __init__(self, reading: Reading, schema: StructType) -> None:
+        super().__init__(reading, schema)
+        self._target: int | None = None
+        self._looked_at = float("-inf")
+
+    def initialOffset(self) -> Offset:
+        """Return where a new query begins: resolved, and pinned, by its first batch."""
+        return offsets.made(first=UNRESOLVED, index=UNRESOLVED)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return what ``maxMessagesPerTrigger`` says."""
+        return ReadMaxRows(self._reading.max_messages)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Note the newest index: the query reads no further."""
+        self._target = self._newest()
+
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
+        """Return the last index of the next batch."""
+        _, before = offsets.read(start, "first", "index")
+        first = self._first() if before == UNRESOLVED else before + 1
+        newest = self._look()
+        if newest < first - 1 and before != UNRESOLVED:
+            first, newest = self._begun_anew(before, newest)
+        last = newest if self._target is None else min(newest, self._target)
+        if isinstance(limit, ReadMaxRows):
+            last = min(last, first + limit.max_rows - 1)
+        if last >= first:
+            return offsets.made(first=first, index=last)
+        if before == UNRESOLVED and self._reading.starting == "latest":
+            # An empty batch, so that what is published from now on is not passed over if the
+            # query dies before its first batch.
+            return offsets.made(first=first, index=first - 1)
+        return start
+
+    def reportLatestOffset(self) -> Offset | None:
+        """Return the newest index, for the progress of the query."""
+        return offsets.made(index=self._newest())
+
+    def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
+        """Return the batch that ``end`` names, in slices."""
+        if start == end:
+            return []
+        return self._ranges(*offsets.read(end, "first", "index"))
+
+    def _look(self) -> int:
+        """Return the newest index, but look no more often than ``pollIntervalMs``."""
+        pause = self._looked_at + self._reading.poll_interval - time.monotonic()
+        if pause > 0:
+            time.sleep(pause)
+        newest = self._newest()
+        self._looked_at = time.monotonic()
+        return newest
+
+    def _begun_anew(self, before: int, newest: int) -> tuple[int, int]:
+        lost = (
+            f"topic {self._reading.place.name!r}: the query has read up to index {before}, and the"
+            f" newest is {newest}: the topic was deleted and begun anew, or Redis lost messages"
+        )
+        if self._reading.fail_on_data_loss:
+            raise PlaceLost(
+                f"{lost}. failOnDataLoss=false reads the new one from its beginning",
+                first=newest + 1,
+                last=before,
+            )
+        _LOG.warning("%s. failOnDataLoss is false, so it is read from its beginning", lost)
+        return 1, newest
