@@ -36,14 +36,14 @@ class Peer:
 
 
 PEERS = (
-    Peer("dramatiq", "dramatiq_worker.py", ("dramatiq[redis]", "hiredis")),
+    Peer("dramatiq", "dramatiq_worker.py", ("dramatiq[redis,gevent]", "hiredis")),
     Peer("celery", "celery_worker.py", ("celery[redis]", "hiredis")),
     Peer("rq", "rq_worker.py", ("rq", "hiredis"), single=True),
-    Peer("taskiq", "taskiq_worker.py", ("taskiq", "taskiq-redis", "hiredis")),
+    Peer("taskiq", "taskiq_worker.py", ("taskiq", "taskiq-redis", "hiredis", "uvloop")),
     Peer("huey", "huey_worker.py", ("huey", "redis", "hiredis")),
-    Peer("streaq", "streaq_worker.py", ("streaq",)),
-    Peer("arq", "arq_worker.py", ("arq",)),
-    Peer("saq", "saq_worker.py", ("saq[redis,hiredis]", "typing_extensions")),
+    Peer("streaq", "streaq_worker.py", ("streaq", "uvloop")),
+    Peer("arq", "arq_worker.py", ("arq", "uvloop")),
+    Peer("saq", "saq_worker.py", ("saq[redis,hiredis]", "typing_extensions", "uvloop")),
     Peer("bullmq", "bullmq_worker.mjs", ("bullmq", "ioredis"), node=True),
 )
 

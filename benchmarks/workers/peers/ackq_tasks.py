@@ -9,6 +9,7 @@ from ackq.worker import AsyncWorker
 
 
 async def handle(message: Message) -> None:
+    message.json()  # since the peers decode their arguments
     await counting.work_async()
 
 

@@ -7,6 +7,7 @@ from ackq.worker import Worker
 
 
 def handle(message: Message) -> None:
+    message.json()  # since the peers decode their arguments
     counting.work()
 
 

@@ -1,9 +1,10 @@
-"""arq: no results kept, a short poll."""
+"""arq: no results kept, a short poll; uvloop."""
 
 import asyncio
 
 import arq
 import counting
+import uvloop
 from arq.connections import RedisSettings
 
 SETTINGS = RedisSettings.from_dsn(counting.URL)
@@ -24,7 +25,7 @@ async def push() -> None:
 
 
 asyncio.run(push())
-loop = asyncio.new_event_loop()
+loop = uvloop.new_event_loop()
 asyncio.set_event_loop(loop)
 arq.Worker(
     [handle], redis_settings=SETTINGS, max_jobs=counting.CONCURRENCY, poll_delay=0.001,

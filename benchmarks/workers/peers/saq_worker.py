@@ -1,9 +1,10 @@
-"""SAQ: no results kept."""
+"""SAQ: no results kept; uvloop."""
 
 import asyncio
 import logging
 
 import counting
+import uvloop
 from saq import Queue, Worker
 
 logging.getLogger("saq").setLevel(logging.ERROR)
@@ -28,4 +29,4 @@ async def main() -> None:
     await worker.start()
 
 
-asyncio.run(main())
+uvloop.run(main())

@@ -1,10 +1,13 @@
-"""streaq: its own prefetch."""
+"""streaq: its own prefetch; uvloop."""
 
 import anyio
 import counting
 from streaq import Worker
 
-worker = Worker(counting.URL, queue_name="benchmark", concurrency=counting.CONCURRENCY)
+worker = Worker(
+    counting.URL, queue_name="benchmark", concurrency=counting.CONCURRENCY,
+    anyio_kwargs={"use_uvloop": True},
+)  # fmt: skip
 
 
 @worker.task(ttl=0)
