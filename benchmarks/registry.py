@@ -11,6 +11,7 @@ from benchmarks.frame import Benchmark
 BENCHMARKS = {
     "cycle": "benchmarks.cycle",
     "depth": "benchmarks.depth",
+    "memory": "benchmarks.memory",
     "wakeup": "benchmarks.wakeup",
     "worker": "benchmarks.worker",
     "rsmq": "benchmarks.rsmq",

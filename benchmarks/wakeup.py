@@ -36,11 +36,13 @@ PICTURES = (
         "delivery",
         "From LPUSH to the message in hand",
         "delivery, p99",
-        log=True,
+        "lines",
+        x="waiters",
+        scale="log",
         caption="BRPOP hands the message over in one step and loses it with its consumer; ackq"
         " asks for the lease in a second round trip.",
     ),
-    Picture("idle", "What waiting costs", "commands while idle"),
+    Picture("idle", "What waiting costs", "commands while idle", "lines", x="waiters", scale="log"),
 )
 KEY = "ackq-benchmark:wakeup"
 #: Seconds that one wait lasts; the waiter then waits again.
@@ -55,9 +57,7 @@ SENT = ("evalsha", "blmove", "brpop")
 
 def options(options: Options) -> None:
     """Add what can be told."""
-    options.add_argument(
-        "--waiters", type=int, nargs="+", metavar="N", help="default: 1 10 200; smoke: 1 10"
-    )
+    options.size("waiters", (1, 10, 200), quick=(1, 10, 200), smoke=(1, 10), help="at once")
     options.size("pushes", 1000, quick=300, smoke=5, help="in a round")
     options.size("rounds", 8, quick=3, smoke=1, help="of each contestant")
     options.size("idle", 5.0, quick=2.0, smoke=0.1, help="seconds idle in a round")
@@ -214,10 +214,9 @@ async def measure(kind: type[Waiters], url: str, count: int, settings: Settings)
 
 def run(settings: Settings) -> Result:
     """Measure every number of waiters, both kinds in turns."""
-    counts = settings.waiters or ([1, 10] if settings.pace == "smoke" else [1, 10, 200])
     with target(settings.url) as server:
         result = Result("wakeup", facts(server, settings))
-        for count in counts:
+        for count in settings.waiters:
             progress(f"{count} waiters")
             rounds: dict[str, list[Round]] = {name: [] for name in KINDS}
             asyncio.run(measure(BareWaiters, server.url, count, _warm_up(settings)))
@@ -245,13 +244,13 @@ def _report(result: Result, count: int, rounds: dict[str, list[Round]]) -> None:
         delays = [each.delays for each in found]
         for label, share in PERCENTILES.items():
             if values := percentiles(share, delays):
-                shown = tuple(value * 1000 for value in values)
-                result.measures.append(Measure(case, name, f"delivery, {label}", "ms", shown))
+                figure, shown = f"delivery, {label}", tuple(value * 1000 for value in values)
+                result.measures.append(Measure(case, name, figure, "ms", shown, count))
         result.measures += [
             Measure(case, name, "commands while idle", "commands/s",
-                    tuple(each.idle_rate for each in found)),
+                    tuple(each.idle_rate for each in found), count),
             Measure(case, name, "commands for a delivery", "commands",
-                    tuple(each.commands for each in found)),
+                    tuple(each.commands for each in found), count),
         ]  # fmt: skip
     for label, ceiling in (("p50", None), ("p99", 2.5)):
         above, below = (
