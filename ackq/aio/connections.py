@@ -10,10 +10,11 @@ from typing import Any
 import redis
 import redis.asyncio
 from redis.asyncio.cluster import ClusterNode, RedisCluster
-from redis.asyncio.connection import AbstractConnection
+from redis.asyncio.connection import AbstractConnection, Connection
 from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError
 
-from ackq.protocol.connecting import address_of, connection_settings
+from ackq.protocol.connecting import address_of, connection_settings, redirected
+from ackq.protocol.errors import ELSEWHERE
 
 
 class Connections:
@@ -84,26 +85,61 @@ class Connections:
 
 
 class SingleRoute:
-    """The way to a standalone server, or to the primary that Sentinel names."""
+    """The way to a standalone server, or to the primary that Sentinel names.
 
-    def __init__(self, client: redis.asyncio.Redis) -> None:
-        self._connections = Connections.like(client)
+    If the server is a node of a cluster, it leads to the node that has the key: by the
+    redirections of this one, which is asked again when that one is gone. A client of the cluster
+    knows all nodes, so it does without this one, too.
+    """
+
+    def __init__(self, client: redis.asyncio.Redis, follow: bool = True) -> None:
+        self._pool = client.connection_pool
+        self._home = self._current = Connections.like(client)
+        self._elsewhere: dict[tuple[str, int], Connections] = {}
+        self._follow = follow
+        self._stale = False
         self.address = address_of(client.connection_pool.connection_kwargs)
-        self.socket_timeout = self._connections.socket_timeout
+        self.socket_timeout = self._home.socket_timeout
+
+    def note(self, error: Exception) -> None:
+        """Take from ``error`` where the key may be now."""
+        if isinstance(error, MovedError):
+            self._current = self._of(error)
+        elif isinstance(error, ELSEWHERE):
+            self._current = self._home
+            # The primary behind this address may have changed: resolve it again.
+            self._stale = isinstance(error, ReadOnlyError)
 
     async def connections(self, error: Exception | None) -> Connections:
         """Return where the next attempt goes, after ``error`` ended the last one."""
-        if isinstance(error, ReadOnlyError):
-            # The primary behind this address may have changed: resolve it again.
-            await self._connections.close()
-        return self._connections
+        if isinstance(error, AskError) and not isinstance(error, MovedError):
+            return self._of(error)
+        if self._stale:
+            self._stale = False
+            await self._current.close()
+        return self._current
 
     async def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
-        """Nothing to announce."""
+        """Announce a visit that a slot in migration asked for."""
+        await announce(connection, error)
 
     async def close(self) -> None:
         """Close every idle connection."""
-        await self._connections.close()
+        for connections in (self._home, *self._elsewhere.values()):
+            await connections.close()
+
+    def _of(self, error: AskError) -> Connections:
+        """Return the connections to where a redirection points."""
+        settings = connection_settings(self._pool.connection_kwargs)
+        if not self._follow or not settings.keys() & {"host", "path"}:
+            return self._home
+        if error.node_addr not in self._elsewhere:
+            kind = self._pool.connection_class
+            if "path" in settings:
+                kind = Connection
+            settings = redirected(settings, error.host, error.port)
+            self._elsewhere[error.node_addr] = Connections(lambda: kind(**settings))
+        return self._elsewhere[error.node_addr]
 
 
 class ClusterRoute:
@@ -113,8 +149,15 @@ class ClusterRoute:
         self._client = client
         self._key = key
         self._nodes: dict[str, Connections] = {}
+        self._stale = False
         self.address = "cluster"
         self.socket_timeout: float | None = client.connection_kwargs.get("socket_timeout", 5.0)
+
+    def note(self, error: Exception) -> None:
+        """Take from ``error`` where the key may be now."""
+        if isinstance(error, ELSEWHERE):
+            # The owner may be another now, or gone: ask the others.
+            self._stale = True
 
     async def connections(self, error: Exception | None) -> Connections:
         """Return where the next attempt goes, after ``error`` ended the last one."""
@@ -123,8 +166,8 @@ class ClusterRoute:
             node = self._client.get_node(host=error.host, port=error.port)
             if node is not None:
                 return self._of(node)
-        elif error is not None:
-            # The owner may be another now, or gone: ask the others.
+        if self._stale:
+            self._stale = False
             await self._client.nodes_manager.initialize()
         node = self._client.get_node_from_key(self._key.decode())
         if node is None:
@@ -133,9 +176,7 @@ class ClusterRoute:
 
     async def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
         """Announce a visit that a slot in migration asked for."""
-        if isinstance(error, AskError) and not isinstance(error, MovedError):
-            await connection.send_packed_command(connection.pack_command("ASKING"))
-            await connection.read_response()
+        await announce(connection, error)
 
     async def close(self) -> None:
         """Close every idle connection."""
@@ -150,6 +191,13 @@ class ClusterRoute:
             connections = Connections(lambda: node.connection_class(**settings))
             self._nodes[node.name] = connections
         return connections
+
+
+async def announce(connection: AbstractConnection, error: Exception | None) -> None:
+    """Say ASKING where ``error`` sends a request to a slot that is being moved."""
+    if isinstance(error, AskError) and not isinstance(error, MovedError):
+        await connection.send_packed_command(connection.pack_command("ASKING"))
+        await connection.read_response()
 
 
 def route_of(client: Any, key: bytes) -> SingleRoute | ClusterRoute:

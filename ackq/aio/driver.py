@@ -69,6 +69,7 @@ class Driver:
                     connections.release(connection)
             except Exception as failure:
                 error = unwrapped(failure)
+                self.route.note(error)
                 pause = pause_before_resend(error, request, sent, attempt)
             attempt += 1
             if pause:

@@ -32,6 +32,15 @@ def connection_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in _NOT_COPIED}
 
 
+def redirected(settings: Mapping[str, Any], host: str, port: int) -> dict[str, Any]:
+    """Return the settings for another node of the cluster that a server belongs to.
+
+    A node that does not know its own name redirects to none: then it is the server's.
+    """
+    elsewhere = {name: value for name, value in settings.items() if name != "path"}
+    return elsewhere | {"host": host or settings.get("host", "localhost"), "port": port}
+
+
 def stretch_for(socket_timeout: float | None) -> float:
     """Return how long one blocking command may last under this read timeout."""
     if socket_timeout is None:

@@ -12,6 +12,7 @@ from redis.exceptions import (
     ClusterDownError,
     ConnectionError,
     MasterDownError,
+    MovedError,
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
@@ -26,6 +27,9 @@ from ackq.protocol.steps import Request, Steps
 #: Error replies that pass by themselves, such as during a failover, where READONLY comes from
 #: the former primary. An error reply means that nothing was applied.
 PASSING = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
+#: Errors after which another server may have the key.
+ELSEWHERE = (MovedError, ClusterDownError, MasterDownError, ReadOnlyError, ConnectionError,
+             TimeoutError, OSError)  # fmt: skip
 _WITHIN_SCRIPTS: dict[str, type[ResponseError]] = {
     "NOREPLICAS": ResponseError,
     "OOM": OutOfMemoryError,

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 import redis
+import redis.asyncio
 import redis.sentinel
 from redis.cluster import RedisCluster
 from redis.crc import key_slot
 
 import ackq
 from ackq.embedded import Server
+from tests.facade import AsSync, Portal
 from tests.servers import private_server
 from tests.servers.binaries import best_server
 from tests.servers.process import running
@@ -169,7 +171,10 @@ def longer_than(listed: list[str], size: int) -> bool:
     return len(listed) > size
 
 
-def test_nothing_is_lost_while_the_slot_of_a_busy_queue_moves(pair: list[Server]) -> None:
+@pytest.mark.parametrize("connect", [RedisCluster.from_url, redis.Redis.from_url])
+def test_nothing_is_lost_while_the_slot_of_a_busy_queue_moves(
+    pair: list[Server], connect: Callable[[str], Any]
+) -> None:
     slot = key_slot(b"{jobs}")
     moved = threading.Event()
     stored: set[str] = set()
@@ -204,7 +209,7 @@ def test_nothing_is_lost_while_the_slot_of_a_busy_queue_moves(pair: list[Server]
         clients = [stack.enter_context(redis.Redis.from_url(node.url)) for node in pair]
         threads = []
         for role in (produce, consume, consume):
-            client = stack.enter_context(contextlib.closing(RedisCluster.from_url(pair[0].url)))
+            client = stack.enter_context(contextlib.closing(connect(pair[0].url)))
             queue = stack.enter_context(ackq.Queue(client, "{jobs}", visibility_timeout=1.0))
             threads.append(threading.Thread(target=role, args=(queue,)))
         for thread in threads:
@@ -226,3 +231,72 @@ def test_nothing_is_lost_while_the_slot_of_a_busy_queue_moves(pair: list[Server]
         stats = queue.stats()
         assert (stats.ready, stats.in_flight, stats.delayed) == (0, 0, 0)
         assert queue.audit().findings == ()
+
+
+@pytest.mark.parametrize("flavour", ["sync", "async"])
+@pytest.mark.parametrize("connect", ["RedisCluster", "Redis"])
+def test_work_goes_on_when_a_replica_takes_over_a_slot(
+    pair: list[Server], executable: Path, tmp_path: Path, portal: Portal, flavour: str, connect: str
+) -> None:
+    owner, other = pair
+    options: dict[str, str | list[str]] = {"cluster-enabled": "yes", "appendonly": "no"}
+    with contextlib.ExitStack() as stack:
+        replica = stack.enter_context(
+            running(tmp_path / "replica", executable, options, cluster=True)
+        )
+        control, there, here = (
+            stack.enter_context(redis.Redis.from_url(each.url)) for each in (owner, other, replica)
+        )
+        here.execute_command("CLUSTER MEET", "127.0.0.1", str(other.port))
+        master = control.execute_command("CLUSTER MYID").decode()
+        insist(lambda: follow(here, master))
+        wait_until(lambda: replicas(control) == 1, "the replica to be in step")
+        wait_until(lambda: knows_replica(there, here), "the other node to know it")
+
+        queue = opened(stack, flavour, connect, other.url, portal)
+        queue.push({"id": "before"}, confirm=1)
+        owner.kill()
+        with pytest.raises((redis.ConnectionError, redis.TimeoutError, ackq.UnknownOutcome)):
+            queue.push({"id": "lost"})
+        here.execute_command("CLUSTER FAILOVER", "TAKEOVER")
+        insist(lambda: queue.push({"id": "after"}, dedup="after"))
+        assert [queue.pop().id, queue.pop().id] == ["before", "after"]
+
+
+def follow(replica: redis.Redis, master: str) -> None:
+    """Make a node a replica of another, once it has heard of it."""
+    try:
+        replica.execute_command("CLUSTER REPLICATE", master)
+    except redis.ResponseError as error:
+        raise redis.ConnectionError from error
+
+
+def knows_replica(node: redis.Redis, replica: redis.Redis) -> bool:
+    mine = replica.execute_command("CLUSTER MYID").decode()
+    return any(mine in line and "slave" in line for line in nodes_lines(node))
+
+
+def nodes_lines(node: redis.Redis) -> list[str]:
+    """Return what a node knows of the others, a line each."""
+    connection = node.connection_pool.get_connection()
+    try:
+        connection.send_command("CLUSTER", "NODES")
+        return connection.read_response().decode().splitlines()  # type: ignore[no-any-return]
+    finally:
+        node.connection_pool.release(connection)
+
+
+def opened(
+    stack: contextlib.ExitStack, flavour: str, connect: str, url: str, portal: Portal
+) -> Any:
+    """Return queue {jobs} through a client of one node, or of the cluster that it is of."""
+    if flavour == "sync":
+        client: Any = getattr(redis, connect).from_url(url)
+        stack.callback(client.close)
+        queue: Any = ackq.Queue(client, "{jobs}")
+    else:
+        client = portal.call(getattr(redis.asyncio, connect).from_url, url)
+        stack.callback(portal.call, client.aclose)
+        queue = AsSync(portal, portal.call(ackq.AsyncQueue, client, "{jobs}"))
+    stack.callback(queue.close)
+    return queue
