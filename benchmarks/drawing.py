@@ -26,6 +26,7 @@ STYLE: Any = {
     "axes.axisbelow": True,
     "axes.grid": True,
     "grid.color": "#e4e4e4",
+    "figure.constrained_layout.h_pad": 0.09,
     "legend.frameon": False,
 }
 #: Ticks of an axis of percentiles.
@@ -44,7 +45,7 @@ def draw(result: Result, picture: Picture, path: Path) -> bool:
         else:
             _lines(axes, picture, measures, colours)
         axes.figure.suptitle(picture.title, x=0.01, ha="left", fontsize=12, fontweight="bold")
-        axes.figure.legend(loc="outside upper left", ncols=6, fontsize=9, handlelength=1.2,
+        axes.figure.legend(loc="outside lower left", ncols=7, fontsize=9, handlelength=1.2,
                            columnspacing=1.4)  # fmt: skip
     return True
 
@@ -138,7 +139,7 @@ def _bars(
             axes.bar(places, medians, width * 0.94, label=who, color=colours[who], yerr=reach,
                      error_kw=whiskers)  # fmt: skip
         for place, spread in zip(places, (spread for _, spread in there), strict=True):
-            axes.annotate(_short(spread.median), (place, spread.max), (0, 3), fontsize=7,
+            axes.annotate(_short(spread.median), (place, spread.max), (0, 6), fontsize=7,
                           textcoords="offset points", ha="center", va="bottom",
                           rotation=90 if crowded else 0)  # fmt: skip
     axes.set_xticks(range(len(cases)), [_wrapped(case, len(cases)) for case in cases])

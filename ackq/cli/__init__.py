@@ -36,9 +36,11 @@ COMMANDS = {
     "rsmq": "Queues shared with RSMQ and its ports.",
     "topic": "Topics that can be replayed.",
     "delay": "Delay queues.",
+    "pipeline": "Queue or topic through Spark: check, transform, write.",
     "serve": "Run a Redis of your own, for development.",
     "doctor": "Look at a Redis before you trust it with messages.",
     "acl": "Print least-privilege rules for the users of a queue.",
+    "bench": "Measure ackq, a bare list and a stream on a Redis.",
     "scripts": "Show the Lua scripts, or load them into a server.",
     "completion": "Print what makes a shell complete ackq's commands.",
 }
