@@ -25,7 +25,7 @@ FIRST_ROWS = 16
 #: Milliseconds that rows wait for their commit: a day.
 LIFETIME_MS = 86_400_000
 #: Lists that one commit names at most; those of more tasks are merged before.
-MOST_LISTS = 500
+MOST_LISTS = 1000
 #: Rows that one call merges, and lists that one call drops, at most.
 MERGED_ROWS = 2000
 DROPPED_LISTS = 500
@@ -42,7 +42,7 @@ Delayed = tuple[int, bytes]
 
 @dataclass(slots=True)
 class Staged:
-    """What one attempt of a task has staged so far; the commit names it to the driver.
+    """What an attempt of a task has staged so far under one name; the commit takes it.
 
     ``task`` is a name that no other attempt has, so that what a retried or a speculative one
     staged is told apart.
@@ -211,6 +211,17 @@ def abort(spec: StagingSpec, batch: int) -> Steps[int]:
             script=scripts.load("staging/drop"),
             resend=True,
         )
+
+
+def discard(spec: StagingSpec, batch: int, staged: Staged) -> Steps[None]:
+    """Delete what one task staged; see `ackq.sync.staging.Staging.discard`."""
+    keys = spec.keys
+    names = (keys.list(spec.writer, batch, staged), keys.delayed(spec.writer, batch, staged))
+    yield Request(
+        (4, keys.held, keys.index(spec.writer, batch), *names),
+        script=scripts.load("staging/drop"),
+        resend=True,
+    )
 
 
 def committed(spec: StagingSpec) -> Steps[int | None]:

@@ -79,6 +79,10 @@ class StagingBase(Client):
         """
         return self._run(staging.abort(self._staging, batch))
 
+    def discard(self, batch: int, staged: Staged) -> None:
+        """Delete what one attempt of a task staged, unless it is committed."""
+        self._run(staging.discard(self._staging, batch, staged))
+
     def committed(self) -> int | None:
         """Return the last batch that this writer committed; None: it has committed none."""
         return self._run(staging.committed(self._staging))

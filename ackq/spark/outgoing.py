@@ -1,0 +1,248 @@
+"""From rows to messages."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as spark
+
+from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
+from ackq.message import key_of_id, usable_id
+from ackq.protocol.push import LATEST
+from ackq.spark.sink_options import Writing
+from ackq.spark.to_json import FLOATING, Convert, converter
+
+#: What streams from a queue and from a topic show: such rows are passed on as they came.
+_FROM_SOURCES = (
+    frozenset(("id", "value", "queue", "batch", "position")),
+    frozenset(("id", "value", "topic", "index")),
+)
+#: The column in which they show the very bytes, if they are asked to.
+_BYTES = "_body"
+
+_TEXT = (spark.StringType, spark.CharType, spark.VarcharType, spark.BinaryType)
+
+
+@dataclass(slots=True)
+class Messages:
+    """What some rows say, in their order."""
+
+    bodies: list[bytes]
+    #: The ids as keys; None where there is none. Empty where nobody asks for them.
+    keys: Sequence[str | None] = ()
+    #: Places of bodies that are JSON objects to which an id must be added.
+    unnamed: list[int] = field(default_factory=list)
+    #: When they become ready, in µs since the epoch; None: at once. Empty: all at once.
+    dues: list[int | None] = field(default_factory=list)
+
+
+class Outgoing:
+    """Makes messages of the rows of one schema."""
+
+    def __init__(self, schema: spark.StructType, writing: Writing) -> None:
+        """Check that the columns can be sent.
+
+        Raises:
+            ConfigurationError: names the column, its type and what to do.
+        """
+        types = {each.name: each.dataType for each in schema.fields}
+        if len(types) < len(schema.fields):
+            raise ConfigurationError("two columns have one name, and one would be lost: rename it")
+        self._limit = writing.max_body_bytes
+        self._delay = _checked(types, "delayColumn", writing.delay_column, spark.NumericType)
+        self._at = _checked(types, "atColumn", writing.at_column, spark.TimestampType)
+        self._id = _checked(
+            types, "idColumn", writing.id_column, (spark.StringType, spark.IntegralType)
+        )
+        self._value = _value_column(types, writing)
+        kind = writing.place.kind
+        self._names_rows = kind == "queue"
+        self._needs_keys = kind == "delayQueue" or len(writing.place.lists) > 1
+        self._columns: list[str] = []
+        self._converters: dict[str, Convert | None] = {}
+        if self._value is None:
+            self._plan_object(types)
+
+    def _plan_object(self, types: dict[str, spark.DataType]) -> None:
+        if self._id is None and "id" in types:
+            self._id = _checked(types, "idColumn", "id", (spark.StringType, spark.IntegralType))
+        steering = (self._id, self._delay, self._at)
+        self._columns = [name for name in types if name not in steering]
+        if self._id not in (None, "id") and "id" in types:
+            raise ConfigurationError(
+                f"there is a column 'id', and idColumn is {self._id!r}: drop or rename one"
+            )
+        self._converters = {name: converter(name, types[name]) for name in self._columns}
+        self._floating = {name for name in types if isinstance(types[name], FLOATING)}
+
+    def encode(self, batch: pa.RecordBatch, where: Callable[[int], str], now: int) -> Messages:
+        """Return the messages of a batch.
+
+        Args:
+            batch: some rows.
+            where: names a row of the batch, for errors.
+            now: the server's time in µs, from which delays count.
+
+        Raises:
+            InvalidMessage: names a row that cannot be a message.
+            MessageTooLarge: names a row that is too long.
+        """
+        ids = batch.column(self._id).to_pylist() if self._id is not None else None
+        if ids is not None:
+            _check_ids(ids, where)
+        messages = self._values(batch, ids, where) if self._value else self._objects(batch, ids)
+        messages.dues = self._dues(batch, where, now)
+        for number, body in enumerate(messages.bodies):
+            if len(body) > self._limit:
+                raise MessageTooLarge(
+                    f"{where(number)} is a message of {len(body)} bytes, over the limit of"
+                    f" {self._limit}: store the content elsewhere and send a reference, or raise"
+                    " maxBodyBytes here and max_body_bytes at the consumers"
+                )
+        return messages
+
+    def _values(
+        self, batch: pa.RecordBatch, ids: list[Any] | None, where: Callable[[int], str]
+    ) -> Messages:
+        column = batch.column(self._value)
+        if column.null_count:
+            number = column.is_null().to_pylist().index(True)
+            raise InvalidMessage(
+                f"{where(number)}: column {self._value!r} is null, which is no message. Nothing of"
+                " the batch was written: filter such rows, or give them a value"
+            )
+        bodies: list[bytes] = column.cast(pa.binary()).to_pylist()
+        if ids is not None and self._names_rows:
+            bodies = [
+                body if each is None else _named(body, each, number, where)
+                for number, (body, each) in enumerate(zip(bodies, ids, strict=True))
+            ]
+        if not self._needs_keys:
+            return Messages(bodies)
+        given = ids or [None] * len(bodies)
+        keys = [
+            usable_id(body) if each is None else key_of_id(each)
+            for body, each in zip(bodies, given, strict=True)
+        ]
+        return Messages(bodies, keys)
+
+    def _objects(self, batch: pa.RecordBatch, ids: list[Any] | None) -> Messages:
+        names, columns = list(self._columns), [self._column(batch, each) for each in self._columns]
+        if ids is not None and None not in ids:
+            rows = zip(ids, *columns, strict=True)
+            bodies = [orjson.dumps(dict(zip(("id", *names), row, strict=True))) for row in rows]
+            return Messages(bodies, self._keys(ids))
+        bodies, unnamed = [], []
+        rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
+        for number, row in enumerate(rows):
+            fields = dict(zip(names, row, strict=True))
+            given = ids[number] if ids else None
+            if given is not None:
+                fields = {"id": given, **fields}
+            elif self._names_rows:
+                unnamed.append(number)
+            bodies.append(orjson.dumps(fields))
+        return Messages(bodies, self._keys(ids or [None] * len(bodies)), unnamed)
+
+    def _keys(self, ids: list[Any]) -> list[str | None]:
+        return [None if each is None else key_of_id(each) for each in ids]
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> list[Any]:
+        column = batch.column(name)
+        values: list[Any] = column.to_pylist()
+        convert = self._converters[name]
+        if convert is None:
+            return values
+        if name in self._floating and pc.all(pc.is_finite(column)).as_py() is not False:
+            return values
+        return [None if value is None else convert(value) for value in values]
+
+    def _dues(
+        self, batch: pa.RecordBatch, where: Callable[[int], str], now: int
+    ) -> list[int | None]:
+        if self._at is not None:
+            column = batch.column(self._at).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+            return [None if due is None else max(0, due) for due in column.to_pylist()]
+        if self._delay is None:
+            return []
+        delays = batch.column(self._delay).to_pylist()
+        return [_due(delay, now, number, self._delay, where) for number, delay in enumerate(delays)]
+
+
+def with_id(body: bytes, made: str) -> bytes:
+    """Return a JSON object with an id in front; it has none."""
+    rest = body[1:] if body == b"{}" else b"," + body[1:]
+    return b'{"id":' + orjson.dumps(made) + rest
+
+
+def _named(body: bytes, given: Any, number: int, where: Callable[[int], str]) -> bytes:
+    """Return a body with the id that its row gives, unless it has one."""
+    if usable_id(body) is not None:
+        return body
+    try:
+        parsed = orjson.loads(body)
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict) or "id" in parsed:
+        raise InvalidMessage(
+            f"{where(number)}: the value is no JSON object into which the id {given!r} could go."
+            " Nothing of the batch was written: leave idColumn out, or make it an object"
+        )
+    text = body.strip()
+    return b'{"id":' + orjson.dumps(given) + (b"," if parsed else b"") + text[1:]
+
+
+def _check_ids(ids: list[Any], where: Callable[[int], str]) -> None:
+    for number, each in enumerate(ids):
+        if each is not None and key_of_id(each) is None:
+            raise InvalidMessage(
+                f"{where(number)}: the id {each!r} can be no key: it must be a text of 1 to 512"
+                " bytes or an integer below 2**53. Nothing of the batch was written"
+            )
+
+
+def _due(delay: Any, now: int, number: int, column: str, where: Callable[[int], str]) -> int | None:
+    if delay is None or delay == 0:
+        return None
+    if not 0 < delay <= (LATEST - now) / 1_000_000:
+        raise InvalidMessage(
+            f"{where(number)}: column {column!r} is {delay}, which is no delay in seconds."
+            " Nothing of the batch was written"
+        )
+    return now + math.ceil(delay * 1_000_000)
+
+
+def _value_column(types: dict[str, spark.DataType], writing: Writing) -> str | None:
+    """Return the column that holds whole messages; None: a message is made of all columns."""
+    if writing.value_column is not None:
+        return _checked(types, "valueColumn", writing.value_column, _TEXT)
+    steering = {writing.id_column, writing.delay_column, writing.at_column}
+    rest = types.keys() - steering
+    if rest - {_BYTES} in _FROM_SOURCES:
+        return _BYTES if _BYTES in rest else "value"
+    return "value" if rest == {"value"} and isinstance(types["value"], _TEXT) else None
+
+
+def _checked(
+    types: dict[str, spark.DataType], option: str, name: str | None, wanted: Any
+) -> str | None:
+    if name is None:
+        return None
+    if name not in types:
+        raise ConfigurationError(
+            f"option {option!r} names a column {name!r}, but there are {', '.join(types)}"
+        )
+    if not isinstance(types[name], wanted):
+        kinds = wanted if isinstance(wanted, tuple) else (wanted,)
+        expected = " or ".join(each.__name__.removesuffix("Type").lower() for each in kinds)
+        raise ConfigurationError(
+            f"column {name!r} is {types[name].simpleString()}, and {option} needs {expected}:"
+            " cast it"
+        )
+    return name

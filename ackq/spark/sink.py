@@ -1,0 +1,170 @@
+"""The sink: tasks stage their rows, and the driver commits them."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from ackq.errors import ConfigurationError, StagingLost
+from ackq.protocol.staging import Staged
+from ackq.spark.outgoing import Outgoing
+from ackq.spark.retry import patiently
+from ackq.spark.sink_options import Writing
+from ackq.spark.sink_task import Task, staging_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from ackq.sync.staging import StagingBase
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What one task staged: on each shard, under the name of whom."""
+
+    writer: str
+    staged: dict[int, list[Staged]]
+
+
+class _Sink:
+    """What batch and stream writers have in common. Pickled into every task: no secrets here."""
+
+    def __init__(
+        self, options: Mapping[str, str], schema: StructType, overwrite: bool, *, stream: bool
+    ) -> None:
+        if overwrite:
+            raise ConfigurationError(
+                "a queue cannot be replaced, only added to: outputMode('complete') would"
+                " write all rows anew with each batch; use 'append' or 'update'"
+                if stream
+                else "a queue cannot be replaced, only added to: say .mode('append')"
+            )
+        self._writing = Writing.of(options, stream=stream)
+        self._schema = schema
+        Outgoing(schema, self._writing)  # refuses a column here, and not in a task
+
+    def _write(
+        self, batches: Iterator[pa.RecordBatch], writer: str, batch: int, partition: int
+    ) -> Written:
+        outgoing = Outgoing(self._schema, self._writing)
+        with contextlib.closing(Task(self._writing, writer, batch, partition)) as task:
+            try:
+                for rows in batches:
+                    task.add(rows, outgoing)
+                task.finish()
+            except BaseException:
+                task.discard()
+                raise
+            return Written(writer, task.staged)
+
+    def _commit(self, messages: Iterable[WriterCommitMessage | None], batch: int) -> int:
+        """Commit what all tasks staged, shard by shard, and return the rows."""
+        written = [each for each in messages if isinstance(each, Written)]
+        rows = 0
+        for shard in range(len(self._writing.place.lists)):
+            tasks = [staged for each in written for staged in each.staged.get(shard, ())]
+            rows += self._on(
+                written, shard, lambda staging, tasks=tasks: staging.commit(batch, tasks)
+            )
+        return rows
+
+    def _abort(self, messages: Iterable[WriterCommitMessage | None], batch: int) -> None:
+        written = [each for each in messages if isinstance(each, Written)]
+        for shard in range(len(self._writing.place.lists)):
+            self._on(written, shard, lambda staging: staging.abort(batch))
+
+    def _on(
+        self, written: Sequence[Written], shard: int, call: Callable[[StagingBase], int]
+    ) -> int:
+        """Call on one shard, again and again while Redis is away; all of it may be repeated."""
+        if not written or self._writing.mode == "direct":
+            return 0
+        with staging_of(self._writing, shard, written[0].writer) as staging:
+            return patiently(lambda: call(staging), self._writing.retry_timeout)
+
+
+class BatchWriter(_Sink, DataSourceArrowWriter):
+    """``df.write.format("ackq").mode("append")``.
+
+    Exactly once per ``txnAppId`` and ``txnVersion``. Without them each write is one of its own:
+    its rows arrive once, or not at all if it fails before its commit.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+        """Check everything; nothing is sent."""
+        super().__init__(options, schema, overwrite, stream=False)
+        self._writer, self._batch = self._writing.transaction or (uuid.uuid4().hex, 0)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Stage the rows of one task."""
+        return self._write(iterator, self._writer, self._batch, _context().partitionId())
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make the rows of all tasks visible."""
+        _require_all(messages)
+        self._commit(messages, self._batch)
+        if self._writing.transaction is None:
+            self._forget(messages)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Delete what tasks staged."""
+        self._abort([Written(self._writer, {})], self._batch)
+
+    def _forget(self, messages: Iterable[WriterCommitMessage | None]) -> None:
+        """Delete the marker of a writer that never comes back."""
+        written = [each for each in messages if isinstance(each, Written)]
+        for shard in range(len(self._writing.place.lists)):
+            self._on(written, shard, lambda staging: staging.forget() or 0)
+
+
+class StreamWriter(_Sink, DataSourceStreamArrowWriter):
+    """``writeStream.format("ackq")``: exactly once per query and batch, over restarts."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
+        """Check everything; nothing is sent."""
+        super().__init__(options, schema, overwrite, stream=True)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Stage the rows of one task."""
+        context = _context()
+        query = context.getLocalProperty("sql.streaming.queryId")
+        batch = context.getLocalProperty("streaming.sql.batchId")
+        if query is None or batch is None:
+            raise ConfigurationError("Spark does not tell which query and batch a task belongs to")
+        return self._write(iterator, query, int(batch), context.partitionId())
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Make the rows of all tasks visible, unless an earlier run of the batch did."""
+        _require_all(messages)
+        self._commit(messages, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Delete what tasks staged."""
+        # Where no task came to its end nobody tells the query's id; what they staged is deleted
+        # by the batch's next run, or expires.
+        self._abort(messages, batchId)
+
+
+def _context() -> TaskContext:
+    context = TaskContext.get()
+    if context is None:
+        raise ConfigurationError("the sink writes within a task of Spark only")
+    return context
+
+
+def _require_all(messages: Sequence[WriterCommitMessage | None]) -> None:
+    if any(not isinstance(each, Written) for each in messages):
+        raise StagingLost("a task did not tell what it staged. Nothing was committed")

@@ -1,0 +1,187 @@
+"""One attempt of one task of a sink."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+import secrets
+import uuid
+from typing import TYPE_CHECKING, cast
+
+from ackq.protocol.sharded import shard_of
+from ackq.protocol.staging import Delayed, Staged
+from ackq.spark.outgoing import Messages, Outgoing, with_id
+from ackq.spark.retry import patiently
+from ackq.spark.sink_options import Writing
+from ackq.sync.queue import Queue
+from ackq.sync.staging import DelayStaging, Staging, StagingBase, TopicStaging
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def staging_of(writing: Writing, shard: int, writer: str) -> StagingBase:
+    """Return where rows for one shard are staged."""
+    client, place = writing.connection.client(), writing.place
+    if place.kind == "topic":
+        return TopicStaging(
+            client, place.name, writer, max_age=writing.max_age, max_messages=writing.max_messages
+        )
+    if place.kind == "delayQueue":
+        return DelayStaging(client, place.name, writer, partitions=writing.partitions)
+    return Staging(client, place.lists[shard], writer)
+
+
+class Task:
+    """Stages the rows of one attempt, each on its shard, under names that no other attempt has.
+
+    A message without an id is given one that is the same if the task runs again on the same
+    rows: writer, batch, partition, and on a sharded queue shard, then its number.
+    """
+
+    def __init__(self, writing: Writing, writer: str, batch: int, partition: int) -> None:
+        """Wait until Redis can be reached; ``partition`` is Spark's."""
+        self._writing = writing
+        self._batch = batch
+        self._partition = partition
+        self._rows = 0
+        self._made: dict[int, int] = {}
+        self._made_by = f"{writer}:{batch}:{partition}"
+        # In direct mode a task commits for itself, so it is a writer by itself.
+        self._writer = writer if writing.mode == "transactional" else uuid.uuid4().hex
+        self._attempt = f"{partition:05d}-{secrets.token_hex(8)}"
+        self._lists = itertools.count()
+        self._stagings: dict[int, StagingBase] = {}
+        self._queues: dict[int, Queue] = {}
+        #: What was staged so far, by shard.
+        self.staged: dict[int, list[Staged]] = {}
+        #: The server's time when the task began, in µs: delays count from here.
+        self._now = patiently(self._on(0).now, writing.retry_timeout)
+
+    def add(self, rows: pa.RecordBatch, outgoing: Outgoing) -> None:
+        """Stage some rows, or in direct mode push them.
+
+        Raises:
+            InvalidMessage: names a row that cannot be a message.
+            MessageTooLarge: names a row that is too long.
+            UnknownOutcome: in direct mode, the reply was lost; the task must be run anew.
+        """
+        messages = outgoing.encode(rows, self._where, self._now)
+        shards = len(self._writing.place.lists)
+        for shard, part in (_by_shard(messages, shards) if shards > 1 else {0: messages}).items():
+            self._send(shard, part)
+        self._rows += rows.num_rows
+
+    def finish(self) -> None:
+        """In direct mode, let delayed rows become the queue's."""
+        if self._writing.mode == "direct":
+            for shard, staged in self.staged.items():
+                commit = functools.partial(self._on(shard).commit, self._batch, staged)
+                patiently(commit, self._writing.retry_timeout)
+                self._on(shard).forget()
+
+    def discard(self) -> None:
+        """Delete what was staged, if Redis can be reached: else it expires."""
+        for shard, lists in self.staged.items():
+            with contextlib.suppress(Exception):
+                for staged in lists:
+                    self._on(shard).discard(self._batch, staged)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for each in (*self._stagings.values(), *self._queues.values()):
+            each.close()
+
+    def _send(self, shard: int, messages: Messages) -> None:
+        self._name(shard, messages)
+        bodies, delayed = messages.bodies, []
+        if self._writing.place.kind == "delayQueue":
+            bodies = self._delayed_rows(messages)
+        elif messages.dues:
+            bodies, delayed = _split(messages)
+        if bodies and self._writing.mode == "direct":
+            self._push(shard, bodies)
+            bodies = []
+        if bodies or delayed:
+            stage = functools.partial(self._stage, shard, bodies, delayed)
+            staged = patiently(stage, self._writing.retry_timeout)
+            self.staged.setdefault(shard, []).append(staged)
+
+    def _stage(self, shard: int, bodies: list[bytes], delayed: list[Delayed]) -> Staged:
+        # A list of its own each time: after a lost reply nobody knows what the former holds, so
+        # it is left to be dropped.
+        staged = Staged(f"{self._attempt}-{next(self._lists):04d}")
+        self._on(shard).stage(self._batch, staged, bodies, delayed)
+        return staged
+
+    def _push(self, shard: int, bodies: list[bytes]) -> None:
+        if shard not in self._queues:
+            writing = self._writing
+            self._queues[shard] = Queue(
+                writing.connection.client(),
+                writing.place.lists[shard],
+                max_body_bytes=writing.max_body_bytes,
+            )
+        self._queues[shard].push_many(bodies)
+
+    def _name(self, shard: int, messages: Messages) -> None:
+        """Give ids to messages that have none."""
+        sharded = len(self._writing.place.lists) > 1
+        prefix = f"{self._made_by}:{shard}" if sharded else self._made_by
+        first = self._made.get(shard, 0)
+        for number, place in enumerate(messages.unnamed, first):
+            messages.bodies[place] = with_id(messages.bodies[place], f"{prefix}:{number}")
+        self._made[shard] = first + len(messages.unnamed)
+
+    def _delayed_rows(self, messages: Messages) -> list[bytes]:
+        staging = cast(DelayStaging, self._on(0))
+        dues = messages.dues or [None] * len(messages.bodies)
+        return [
+            staging.row(
+                f"{self._made_by}:{number}" if key is None else key,
+                self._now if due is None else due,
+                body,
+            )
+            for number, (key, due, body) in enumerate(
+                zip(messages.keys, dues, messages.bodies, strict=True), self._rows
+            )
+        ]
+
+    def _where(self, number: int) -> str:
+        return f"row {self._rows + number} of partition {self._partition}, counted from 0"
+
+    def _on(self, shard: int) -> StagingBase:
+        if shard not in self._stagings:
+            self._stagings[shard] = staging_of(self._writing, shard, self._writer)
+        return self._stagings[shard]
+
+
+def _by_shard(messages: Messages, shards: int) -> dict[int, Messages]:
+    """Deal messages out: by the id, and without one by what they say.
+
+    So a batch that is written anew puts each message where it was, whatever its place then.
+    """
+    dealt: dict[int, Messages] = {}
+    unnamed = set(messages.unnamed)
+    for number, (body, key) in enumerate(zip(messages.bodies, messages.keys, strict=True)):
+        shard = shard_of(body.decode(errors="surrogateescape") if key is None else key, shards)
+        part = dealt.setdefault(shard, Messages([]))
+        if number in unnamed:
+            part.unnamed.append(len(part.bodies))
+        part.bodies.append(body)
+        if messages.dues:
+            part.dues.append(messages.dues[number])
+    return dealt
+
+
+def _split(messages: Messages) -> tuple[list[bytes], list[Delayed]]:
+    """Return the messages that are ready at once, and those that become ready later."""
+    bodies: list[bytes] = []
+    delayed: list[Delayed] = []
+    for body, due in zip(messages.bodies, messages.dues, strict=True):
+        if due is None:
+            bodies.append(body)
+        else:
+            delayed.append((due, body))
+    return bodies, delayed

@@ -1,0 +1,78 @@
+"""From the values of a column to values that JSON has, as Spark's ``to_json`` makes them."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import orjson
+from pyspark.sql import types as spark
+
+from ackq.errors import ConfigurationError
+
+#: Numbers that JSON may not have.
+FLOATING = (spark.FloatType, spark.DoubleType)
+_AS_THEY_ARE = (
+    spark.StringType, spark.CharType, spark.VarcharType, spark.BooleanType, spark.IntegralType,
+    spark.DateType, spark.TimestampType, spark.TimestampNTZType, spark.NullType,
+)  # fmt: skip
+Convert = Callable[[Any], Any]
+
+
+def converter(name: str, kind: spark.DataType) -> Convert | None:
+    """Return what makes JSON of a column's values, as Spark's to_json; None: orjson does it.
+
+    Raises:
+        ConfigurationError: the type has no form in JSON.
+    """
+    if isinstance(kind, _AS_THEY_ARE) or type(kind).__name__ == "TimeType":
+        return None
+    if isinstance(kind, FLOATING):
+        return _number
+    if isinstance(kind, spark.DecimalType):
+        return _exact
+    if isinstance(kind, spark.BinaryType):
+        return lambda value: base64.b64encode(value).decode()
+    if isinstance(kind, spark.ArrayType):
+        inner = _optional(converter(name, kind.elementType))
+        return inner and (lambda values: [inner(value) for value in values])
+    if isinstance(kind, spark.MapType):
+        keep = _optional(converter(name, kind.valueType)) or (lambda value: value)
+        return lambda pairs: {_key(key): keep(value) for key, value in pairs}
+    if isinstance(kind, spark.StructType):
+        return _struct(name, kind)
+    raise ConfigurationError(
+        f"column {name!r} is {kind.simpleString()}, which has no form in JSON: cast it, or drop it"
+    )
+
+
+def _struct(name: str, kind: spark.StructType) -> Convert | None:
+    found = {each.name: _optional(converter(name, each.dataType)) for each in kind.fields}
+    converters = {each: convert for each, convert in found.items() if convert}
+    if not converters:
+        return None
+    return lambda fields: (
+        fields | {each: convert(fields[each]) for each, convert in converters.items()}
+    )
+
+
+def _optional(convert: Convert | None) -> Convert | None:
+    return convert and (lambda value: None if value is None else convert(value))
+
+
+def _number(value: float) -> float | str:
+    # As Spark writes what JSON has no number for.
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def _exact(value: Decimal) -> orjson.Fragment:
+    return orjson.Fragment(f"{value:f}".encode())
+
+
+def _key(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
