@@ -139,9 +139,8 @@ class Outgoing:
             bodies = [orjson.dumps(dict(zip(("id", *names), row, strict=True))) for row in rows]
             return Messages(bodies, self._keys(ids))
         bodies, unnamed = [], []
-        rows = zip(*columns, strict=True) if columns else iter([()] * batch.num_rows)
-        for number, row in enumerate(rows):
-            fields = dict(zip(names, row, strict=True))
+        for number in range(batch.num_rows):
+            fields = {name: column[number] for name, column in zip(names, columns, strict=True)}
             given = ids[number] if ids else None
             if given is not None:
                 fields = {"id": given, **fields}
@@ -215,7 +214,8 @@ def _due(delay: Any, now: int, number: int, column: str, where: Callable[[int], 
             f"{where(number)}: column {column!r} is {delay}, which is no delay in seconds."
             " Nothing of the batch was written"
         )
-    return now + math.ceil(delay * 1_000_000)
+    wait: int = math.ceil(delay * 1_000_000)
+    return now + wait
 
 
 def _value_column(types: dict[str, spark.DataType], writing: Writing) -> str | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ackq.sync.staging import StagingBase
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -70,30 +69,30 @@ class _Sink:
                 raise
             return Written(writer, task.staged)
 
-    def _commit(self, messages: Iterable[WriterCommitMessage | None], batch: int) -> int:
-        """Commit what all tasks staged, shard by shard, and return the rows."""
+    def _commit(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+        """Commit what all tasks staged, shard by shard."""
         written = [each for each in messages if isinstance(each, Written)]
-        rows = 0
-        for shard in range(len(self._writing.place.lists)):
+        if len(written) < len(messages):
+            raise StagingLost("a task did not tell what it staged. Nothing was committed")
+        for shard, staging in self._stagings(written):
             tasks = [staged for each in written for staged in each.staged.get(shard, ())]
-            rows += self._on(
-                written, shard, lambda staging, tasks=tasks: staging.commit(batch, tasks)
-            )
-        return rows
+            self._patiently(functools.partial(staging.commit, batch, tasks))
 
-    def _abort(self, messages: Iterable[WriterCommitMessage | None], batch: int) -> None:
-        written = [each for each in messages if isinstance(each, Written)]
-        for shard in range(len(self._writing.place.lists)):
-            self._on(written, shard, lambda staging: staging.abort(batch))
+    def _abort(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
+        for _, staging in self._stagings([each for each in messages if isinstance(each, Written)]):
+            self._patiently(functools.partial(staging.abort, batch))
 
-    def _on(
-        self, written: Sequence[Written], shard: int, call: Callable[[StagingBase], int]
-    ) -> int:
-        """Call on one shard, again and again while Redis is away; all of it may be repeated."""
+    def _stagings(self, written: Sequence[Written]) -> Iterator[tuple[int, StagingBase]]:
+        """Yield where rows are staged, for each shard; nowhere in direct mode."""
         if not written or self._writing.mode == "direct":
-            return 0
-        with staging_of(self._writing, shard, written[0].writer) as staging:
-            return patiently(lambda: call(staging), self._writing.retry_timeout)
+            return
+        for shard in range(len(self._writing.place.lists)):
+            with staging_of(self._writing, shard, written[0].writer) as staging:
+                yield shard, staging
+
+    def _patiently(self, call: Callable[[], object]) -> None:
+        # All that a driver does may be repeated.
+        patiently(call, self._writing.retry_timeout)
 
 
 class BatchWriter(_Sink, DataSourceArrowWriter):
@@ -114,20 +113,15 @@ class BatchWriter(_Sink, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Make the rows of all tasks visible."""
-        _require_all(messages)
         self._commit(messages, self._batch)
         if self._writing.transaction is None:
-            self._forget(messages)
+            # Nobody writes under this name again, so its marker would only be in the way.
+            for _, staging in self._stagings([Written(self._writer, {})]):
+                self._patiently(staging.forget)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete what tasks staged."""
         self._abort([Written(self._writer, {})], self._batch)
-
-    def _forget(self, messages: Iterable[WriterCommitMessage | None]) -> None:
-        """Delete the marker of a writer that never comes back."""
-        written = [each for each in messages if isinstance(each, Written)]
-        for shard in range(len(self._writing.place.lists)):
-            self._on(written, shard, lambda staging: staging.forget() or 0)
 
 
 class StreamWriter(_Sink, DataSourceStreamArrowWriter):
@@ -148,7 +142,6 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Make the rows of all tasks visible, unless an earlier run of the batch did."""
-        _require_all(messages)
         self._commit(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -163,8 +156,3 @@ def _context() -> TaskContext:
     if context is None:
         raise ConfigurationError("the sink writes within a task of Spark only")
     return context
-
-
-def _require_all(messages: Sequence[WriterCommitMessage | None]) -> None:
-    if any(not isinstance(each, Written) for each in messages):
-        raise StagingLost("a task did not tell what it staged. Nothing was committed")

@@ -95,7 +95,8 @@ class Task:
 
     def _send(self, shard: int, messages: Messages) -> None:
         self._name(shard, messages)
-        bodies, delayed = messages.bodies, []
+        bodies = messages.bodies
+        delayed: list[Delayed] = []
         if self._writing.place.kind == "delayQueue":
             bodies = self._delayed_rows(messages)
         elif messages.dues:
