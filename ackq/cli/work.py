@@ -7,10 +7,15 @@ from typing import Any
 
 import click
 
-from ackq.cli.connection import seconds, url_option
+from ackq.cli.connection import examples, seconds, url_option
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "ackq work tasks:handle",
+        "ackq work tasks:handle -q urgent -q jobs --processes 2 --concurrency 8 --drain",
+    )
+)
 @click.argument("handler", metavar="MODULE:HANDLER")
 @url_option
 @click.option(
