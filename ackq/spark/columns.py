@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from ackq.errors import ConfigurationError
-from ackq.spark.options import Parsing, Reading
+from ackq.spark.options import CORRUPT_COLUMN, Parsing, Reading
 
 _TEXT, _NUMBER = StringType(), LongType()
 #: What is made of the body itself.
@@ -121,7 +121,7 @@ def _check_type(field: StructField, kind: DataType) -> None:
 
 
 def _check_corrupt_column(parsing: Parsing, schema: StructType) -> None:
-    asked = parsing.corrupt_column != Parsing.corrupt_column
+    asked = parsing.corrupt_column != CORRUPT_COLUMN
     if asked and parsing.corrupt_column not in schema.names:
         raise ConfigurationError(
             f"option 'columnNameOfCorruptRecord' names {parsing.corrupt_column!r}, which the"

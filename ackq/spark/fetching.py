@@ -1,43 +1,66 @@
-"""Reads a range from Redis in calls that are large enough to be cheap, and block nobody."""
+"""How a range is cut: into Spark's partitions, and these into calls to Redis."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 from ackq.spark.options import Reading
 from ackq.spark.retry import patiently
 
-#: Bytes that one call should bring.
+Body = TypeVar("Body", bound=bytes | None)
+
+#: Bytes that one call should bring: large enough to be cheap, and Redis is soon done with it.
 TARGET = 1024 * 1024
 #: Messages of the first call, which shows how long they are; and of any call at most.
 FIRST, MOST = 500, 10_000
+#: Rows that are worth a partition of their own, where nobody says how many there should be.
+WORTH = 10_000
 
 
-class Fetch:
-    """The range ``start`` to ``start + rows - 1``."""
+def sliced(rows: int, reading: Reading, parts: int = 1) -> Iterator[tuple[int, int]]:
+    """Cut ``rows`` into partitions of nearly equal length: yield where each starts, and its rows.
 
-    def __init__(self, reading: Reading, start: int, rows: int) -> None:
-        self._fixed = reading.fetch_size
-        self._patience = reading.retry_timeout
-        self._start = start
-        self._stop = start + rows
-
-    def slices(
-        self, fetch: Callable[[int, int], Sequence[bytes]]
-    ) -> Iterator[tuple[int, Sequence[bytes]]]:
-        """Yield where each slice starts, and what ``fetch(start, count)`` returned for it."""
-        at = self._start
-        size = self._fixed or FIRST
-        while at < self._stop:
-            count = min(size, self._stop - at)
-            bodies = patiently(lambda at=at, count=count: fetch(at, count), self._patience)  # type: ignore[misc]
-            yield at, bodies
-            at += count
-            if not self._fixed:
-                size = _adapted(bodies)
+    Args:
+        rows: how many there are.
+        reading: says how many partitions at least, and how long they are at most.
+        parts: how many such ranges share the least number of partitions.
+    """
+    wanted = reading.min_partitions or min(os.cpu_count() or 1, -(-rows // WORTH))
+    slices = min(rows, max(-(-wanted // parts), -(-rows // reading.max_records)))
+    first = 0
+    for at in range(slices):
+        stop = rows * (at + 1) // slices
+        yield first, stop - first
+        first = stop
 
 
-def _adapted(bodies: Sequence[bytes]) -> int:
+def fetched(
+    reading: Reading, start: int, rows: int, fetch: Callable[[int, int], Sequence[Body]]
+) -> Iterator[tuple[int, Sequence[Body]]]:
+    """Read ``rows`` messages from ``start`` on; yield where each call's begin, and what it brought.
+
+    A call is repeated while Redis is away.
+
+    Args:
+        reading: says how many messages a call brings; if it does not, as many as make a mebibyte.
+        start: the first.
+        rows: how many.
+        fetch: ``fetch(start, count)`` reads so many.
+    """
+    at, stop = start, start + rows
+    size = reading.fetch_size or FIRST
+    while at < stop:
+        count = min(size, stop - at)
+        bodies = patiently(lambda at=at, count=count: fetch(at, count), reading.retry_timeout)  # type: ignore[misc]
+        yield at, bodies
+        at += count
+        if reading.fetch_size is None:
+            size = _adapted(bodies)
+
+
+def _adapted(bodies: Sequence[bytes | None]) -> int:
     """Return how many messages like these make up the target."""
-    average = 1 + sum(map(len, bodies)) // max(1, len(bodies))
+    average = 1 + sum(len(body) for body in bodies if body) // max(1, len(bodies))
     return max(1, min(MOST, TARGET // average))

@@ -20,8 +20,10 @@ from ackq.sync.client import client_of
 
 #: What a stream reads by default, at most, in one batch.
 MAX_MESSAGES = 100_000
-#: Rows of one Spark partition by default.
-MAX_RECORDS = 50_000
+#: Rows of one Spark partition by default, at most.
+MAX_RECORDS = 500_000
+#: The column of bodies that do not fit, as in Spark's JSON reader.
+CORRUPT_COLUMN = "_corrupt_record"
 #: How long a query that died keeps its claims, in milliseconds: as long as Kafka keeps offsets.
 CLAIM_TIMEOUT_MS = 7 * 86_400_000
 #: How long a callback tries again while Redis is away, in milliseconds.
@@ -162,7 +164,7 @@ class Parsing:
     #: Fill the columns ``_id``, ``_body``, ``_queue``, ... that come from the message itself.
     metadata: bool = False
     mode: Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"] = "PERMISSIVE"
-    corrupt_column: str = "_corrupt_record"
+    corrupt_column: str = CORRUPT_COLUMN
     #: The zone of timestamps that name none.
     time_zone: str = "UTC"
 
@@ -173,7 +175,7 @@ class Parsing:
         return cls(
             given.flag("includeMetadata", False),
             cast(Literal["PERMISSIVE"], given.choice("mode", "PERMISSIVE", modes)),
-            given.text("columnNameOfCorruptRecord") or cls.corrupt_column,
+            given.text("columnNameOfCorruptRecord") or CORRUPT_COLUMN,
             _time_zone(given),
         )
 
@@ -201,7 +203,9 @@ class Reading:
     max_messages: int
     #: Bytes of bodies in one batch at most, the last message included; None: no limit.
     max_bytes: int | None
-    min_partitions: int
+    #: Partitions of a batch at least; None: as many as this machine has processors, unless they
+    #: would be small.
+    min_partitions: int | None
     max_records: int
     fail_on_data_loss: bool
     #: Seconds that claims outlive the query.
@@ -248,7 +252,7 @@ class Reading:
             group=_group(given),
             max_messages=given.integer(limit, MAX_MESSAGES, 1),
             max_bytes=given.integer("maxBytesPerTrigger", 0, 1) or None,
-            min_partitions=given.integer("minPartitions", 1, 1, 100_000),
+            min_partitions=given.integer("minPartitions", 0, 1, 100_000) or None,
             max_records=given.integer("maxRecordsPerPartition", MAX_RECORDS, 1),
             fail_on_data_loss=given.flag("failOnDataLoss", True),
             claim_timeout=given.integer("claimTimeoutMs", CLAIM_TIMEOUT_MS, 1000) / 1000,

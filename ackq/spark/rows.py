@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -20,8 +20,6 @@ from ackq.spark.values import converter, parse
 #: The id where ackq's own producers put it; an escape is left to the parser.
 _FIRST_ID = r'^\{"id":"(?P<id>[^"\\\x00-\x1f]+)"'
 _LONGEST_ID = 512
-
-Facts = Mapping[str, pa.Array | Callable[[int], pa.Array]]
 
 
 class Rows:

@@ -17,7 +17,7 @@ from ackq.errors import ClaimLost, redact
 from ackq.message import Claim
 from ackq.spark import offsets
 from ackq.spark.columns import columns_of
-from ackq.spark.fetching import Fetch
+from ackq.spark.fetching import fetched, sliced
 from ackq.spark.heartbeat import Heartbeat
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
@@ -88,11 +88,10 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if batch == before:
             return []
         parts = self._begun().planned(Claim(batch, rows))
-        least = -(-self._reading.min_partitions // max(1, len(parts)))
         return [
             Slice(part.queue, batch, first, count)
             for part in parts
-            for first, count in sliced(part.rows, least, self._reading.max_records)
+            for first, count in sliced(part.rows, self._reading, len(parts))
         ]
 
     def commit(self, end: Offset) -> None:
@@ -113,10 +112,12 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         claims = claims_of(
             reading.connection, partition.queue, reading.group, reading.claim_timeout
         )
-        fetch = Fetch(reading, partition.start, partition.rows)
         try:
-            for start, bodies in fetch.slices(
-                lambda start, count: claims.read(partition.batch, start, count)
+            for start, bodies in fetched(
+                reading,
+                partition.start,
+                partition.rows,
+                lambda start, count: claims.read(partition.batch, start, count),
             ):
                 yield rows.batch(
                     bodies,
@@ -234,13 +235,3 @@ class _Driver:
             except Exception as error:  # a number that is missing ends no query
                 _LOG.warning("could not count the messages: %s", redact(str(error)))
         return self._counted or offsets.made(batch=self._batch, open=len(self._open))
-
-
-def sliced(rows: int, least: int, longest: int) -> Iterator[tuple[int, int]]:
-    """Cut ``rows`` into at least ``least`` slices of at most ``longest``: start and length."""
-    slices = min(rows, max(least, -(-rows // longest)))
-    first = 0
-    for at in range(slices):
-        stop = rows * (at + 1) // slices
-        yield first, stop - first
-        first = stop

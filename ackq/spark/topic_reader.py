@@ -11,7 +11,7 @@ from ackq.errors import PlaceLost
 from ackq.protocol.steps import Request, Steps
 from ackq.protocol.topic_keys import TopicKeys
 from ackq.spark.columns import Columns
-from ackq.spark.fetching import Fetch
+from ackq.spark.fetching import fetched
 from ackq.spark.options import Connection, Reading
 from ackq.spark.rows import Rows
 from ackq.sync.client import Client
@@ -64,7 +64,7 @@ def read_range(
     name = reading.place.name
     stored = bodies_of(reading.connection, name)
     rows = Rows(columns, reading.parsing)
-    for start, found in Fetch(reading, first, count).slices(stored.read):
+    for start, found in fetched(reading, first, count, stored.read):
         indexes = [start + at for at, body in enumerate(found) if body is not None]
         bodies = [body for body in found if body is not None]
         if len(bodies) < len(found) and reading.fail_on_data_loss:

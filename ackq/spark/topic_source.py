@@ -16,10 +16,10 @@ from pyspark.sql.types import StructType
 from ackq.errors import PlaceLost
 from ackq.spark import offsets
 from ackq.spark.columns import columns_of
+from ackq.spark.fetching import sliced
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.retry import patiently
-from ackq.spark.stream import sliced
 from ackq.spark.topic_reader import read_range, topic_of
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class _TopicSource:
         return newest + 1 if oldest is None else oldest
 
     def _ranges(self, first: int, last: int) -> list[Indexes]:
-        slices = sliced(last - first + 1, self._reading.min_partitions, self._reading.max_records)
+        slices = sliced(last - first + 1, self._reading)
         return [Indexes(first + at, count) for at, count in slices]
 
     def _try(self, call: Callable[[], T]) -> T:

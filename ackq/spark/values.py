@@ -37,7 +37,7 @@ from pyspark.sql.types import (
 
 Convert = Callable[[Any], Any]
 
-_BITS = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+_BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _NOT_FINITE = {
     "NaN": math.nan, "INF": math.inf, "+INF": math.inf, "Infinity": math.inf,
     "+Infinity": math.inf, "-INF": -math.inf, "-Infinity": -math.inf,
