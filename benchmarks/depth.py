@@ -1,30 +1,40 @@
 """Does a deep queue cost more, and how long does recovery block the server?
 
-First pop and ack on a deep queue beside a shallow one, in turns. Then every lease of many
-expires at once, and pops bring them back; SLOWLOG tells how long the longest script ran.
+First pop and ack on queues of several depths, in turns. Then every lease of many expires at once,
+and pops bring them back; SLOWLOG tells how long the longest script ran.
 """
 
 from __future__ import annotations
 
-import argparse
-import multiprocessing
 import statistics
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 import redis
 
 from ackq import Message, Queue
+from ackq.bench.contestants import LONG
+from ackq.bench.figures import Measure, Ratio, Result
+from ackq.bench.messages import Messages
+from ackq.bench.rounds import Round, Rounds, ServerCpu, ratio, rotations
 from ackq.keys import QueueKeys
-from benchmarks import report
-from benchmarks.contestants.base import Messages
-from benchmarks.contestants.leased import LONG
-from benchmarks.harness import Ratio, Round, ServerCpu, Spread, paired, rotations
+from benchmarks.frame import Options, Settings, facts, progress
+from benchmarks.picture import Picture
+from benchmarks.processes import beside
 from benchmarks.servers import target
 
+PURPOSE = "Pop and ack on deep queues; recovery of expired leases."
+PICTURES = (
+    Picture("server", "CPU of the server for a pop and an ack", "server time", "lines",
+            contestants=("more ready", "more in flight"), x="messages", scale="log",
+            caption="The others, ready or in flight, are as few as in the shallowest queue."),
+    Picture("client", "A pop with an ack, as the client sees it", "round trip", "lines",
+            contestants=("more ready", "more in flight"), x="messages", scale="log"),
+    Picture("recovery", "Expired leases taken back", "recovered"),
+)  # fmt: skip
 #: Messages of one call while a queue is filled.
 CHUNK = 1000
 #: Cycles between two refills; the refills are not measured.
@@ -33,21 +43,64 @@ BURST = 250
 SLOW_US = 200
 #: A script that touches no key.
 IDLE_LOOP = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return n"
+#: Messages that one pop_many asks for in recovery.
+SIZES = (1000, 100)
+#: What is told of a recovery, and its unit.
+FIGURES = {
+    "recovered": "messages/s",
+    "median script": "ms",
+    "longest script": "ms",
+    "longest idle loop as long": "ms",
+    "longest ping": "ms",
+}
+
+
+def options(options: Options) -> None:
+    """Add what can be told."""
+    options.size(
+        "ready",
+        (1000, 10_000, 100_000, 1_000_000, 5_000_000),
+        quick=(1000, 100_000, 1_000_000),
+        smoke=(1000, 3000),
+        help="messages",
+    )
+    options.size(
+        "held",
+        (0, 1000, 10_000, 100_000, 1_000_000),
+        quick=(0, 1000, 100_000),
+        smoke=(0, 1000, 2000),
+        help="messages in flight",
+    )
+    options.size("rounds", 10, quick=4, smoke=2, help="of each depth")
+    options.size("bursts", 8, quick=4, smoke=1, help=f"of {BURST} cycles, in a round")
+    options.size("expired", 1_000_000, quick=200_000, smoke=3000, help="leases that end at once")
+    options.size("runs", 7, quick=3, smoke=1, help="recoveries with each size of a call")
+
+
+class Depth(NamedTuple):
+    """How many messages are ready and in flight."""
+
+    ready: int
+    held: int
+
+    def __str__(self) -> str:
+        return f"{self.ready:,} ready, {self.held:,} in flight"
 
 
 class Pile:
-    """A queue with ``ready`` messages on the list and ``held`` in flight."""
+    """A queue of some depth."""
 
-    def __init__(self, url: str, name: str, ready: int, held: int, seed: int) -> None:
+    def __init__(self, url: str, name: str, depth: Depth, seed: int) -> None:
         self.client: redis.Redis = redis.Redis.from_url(url, socket_timeout=60)
         self.keys = QueueKeys.of(name)
         self.queue = Queue(self.client, name, visibility_timeout=LONG)
         self._draw, self._pushed = Messages(seed), 0
         self.client.unlink(*self.keys.all())
-        self.push(held)
+        self.push(depth.held)
+        held = depth.held
         while held > 0:
             held -= len(self.queue.pop_many(min(held, CHUNK)))
-        self.push(ready)
+        self.push(depth.ready)
 
     def push(self, count: int) -> None:
         """Push ``count`` messages whose ids were never used before."""
@@ -85,23 +138,32 @@ def pop_and_ack(pile: Pile, bursts: int, cpu: ServerCpu) -> Round:
     return Round(bursts * BURST, seconds, server_seconds)
 
 
-def compare_depths(url: str, settings: argparse.Namespace) -> dict[str, list[Round]]:
-    """Measure a deep and a shallow queue in turns."""
+def depths_of(settings: Settings) -> dict[tuple[str, int], Depth]:
+    """Return the depths by what grows and how far; the deepest queue has most of both."""
+    least = min(settings.ready)
+    shallow = Depth(least, min(settings.held, key=lambda held: abs(held - least)))
+    found = {("more ready", ready): Depth(ready, shallow.held) for ready in settings.ready}
+    found |= {("more in flight", held): Depth(shallow.ready, held) for held in settings.held}
+    found["most of both", max(settings.ready)] = Depth(max(settings.ready), max(settings.held))
+    return found
+
+
+def compare_depths(url: str, depths: set[Depth], settings: Settings) -> Rounds:
+    """Measure queues of all depths in turns."""
     with ExitStack() as stack:
         cpu = ServerCpu(url)
         stack.callback(cpu.close)
         piles = {}
-        for name, ready, held in (
-            ("shallow", settings.shallow, settings.shallow),
-            ("deep", settings.ready, settings.held),
-        ):
-            piles[name] = Pile(url, f"ackq-benchmark:{name}", ready, held, settings.seed)
-            stack.callback(piles[name].close)
-            pop_and_ack(piles[name], 1, cpu)
-        rounds: dict[str, list[Round]] = {name: [] for name in piles}
+        for depth in sorted(depths):
+            progress(f"filling: {depth}")
+            name = f"ackq-benchmark:{depth.ready}-{depth.held}"
+            pile = piles[str(depth)] = Pile(url, name, depth, settings.seed)
+            stack.callback(pile.close)
+            pop_and_ack(pile, 1, cpu)
+        rounds: Rounds = {depth: [] for depth in piles}
         for order in rotations(list(piles), settings.rounds):
-            for name in order:
-                rounds[name].append(pop_and_ack(piles[name], settings.bursts, cpu))
+            for each in order:
+                rounds[each].append(pop_and_ack(piles[each], settings.bursts, cpu))
         return rounds
 
 
@@ -118,11 +180,11 @@ def recover(pile: Pile, held: int, size: int, url: str) -> dict[str, float]:
     scripts = script_times(pile.client)
     typical = statistics.median(scripts)
     return {
-        "messages a second": came / seconds,
-        "median script, ms": typical,
-        "longest script, ms": max(scripts),
-        "longest idle loop as long, ms": longest_idle_loop(pile.client, typical, len(scripts)),
-        "longest ping, ms": ping[0] * 1000,
+        "recovered": came / seconds,
+        "median script": typical,
+        "longest script": max(scripts),
+        "longest idle loop as long": longest_idle_loop(pile.client, typical, len(scripts)),
+        "longest ping": ping[0] * 1000,
     }
 
 
@@ -164,24 +226,18 @@ def logging_slow_commands(client: redis.Redis) -> Iterator[None]:
 @contextmanager
 def longest_ping(url: str) -> Iterator[list[float]]:
     """Ping from another process; the list gets the longest answer in seconds at the end."""
-    here, there = multiprocessing.Pipe()
-    context = multiprocessing.get_context("spawn")
-    process = context.Process(target=_ping, args=(url, there), daemon=True)
-    process.start()
-    here.recv()
     result: list[float] = []
-    try:
+    with beside(_ping, url) as pinging:
+        pinging.recv()
         yield result
-    finally:
-        here.send(None)
-        result.append(here.recv())
-        process.join()
+        pinging.send("enough")
+        result.append(pinging.recv())
 
 
-def _ping(url: str, pipe: Connection) -> None:
+def _ping(pipe: Connection, url: str) -> None:
     with redis.Redis.from_url(url) as client:
         client.ping()
-        pipe.send(None)
+        pipe.send("ready")
         longest = 0.0
         while not pipe.poll():
             before = time.perf_counter()
@@ -191,83 +247,66 @@ def _ping(url: str, pipe: Connection) -> None:
     pipe.send(longest)
 
 
-def measure_recovery(url: str, settings: argparse.Namespace) -> dict[int, list[dict[str, float]]]:
+def measure_recovery(url: str, settings: Settings) -> dict[int, list[dict[str, float]]]:
     """Recover everything, several times with each size of call, in turns."""
-    held, sizes = settings.expired, (1000, 100)
-    pile = Pile(url, "ackq-benchmark:expired", 0, held, settings.seed)
+    held = settings.expired
+    progress(f"recovering {held:,} expired leases")
+    pile = Pile(url, "ackq-benchmark:expired", Depth(0, held), settings.seed)
     try:
         with logging_slow_commands(pile.client):
-            found: dict[int, list[dict[str, float]]] = {size: [] for size in sizes}
-            for _ in range(settings.runs):
-                for size in sizes:
+            found: dict[int, list[dict[str, float]]] = {size: [] for size in SIZES}
+            recover(pile, held, CHUNK, url)
+            for order in rotations([*map(str, SIZES)], settings.runs):
+                for size in map(int, order):
                     found[size].append(recover(pile, held, size, url))
             return found
     finally:
         pile.close()
 
 
-def main() -> None:
-    """Measure, print, write."""
-    options = report.parser("depth", "Pop and ack on a deep queue; recovery of expired leases.")
-    for name, default in (("ready", 1_000_000), ("held", 100_000), ("shallow", 1000),
-                          ("expired", 1_000_000), ("rounds", 10), ("bursts", 12),
-                          ("runs", 5)):  # fmt: skip
-        options.add_argument(f"--{name}", type=int, default=default, help=f"default: {default}")
-    settings = options.parse_args()
-    if settings.smoke:
-        settings.ready, settings.held, settings.expired = 3000, 2000, 3000
-        settings.rounds, settings.bursts, settings.runs = 2, 1, 1
+def run(settings: Settings) -> Result:
+    """Measure depths, then recovery."""
     with target(settings.url) as server:
-        facts = report.circumstances(server, settings)
-        print(report.describe(facts), flush=True)
-        rounds = compare_depths(server.url, settings)
-        recoveries = measure_recovery(server.url, settings)
-    depths = {
-        name: {
-            "client µs a cycle": report.as_figure([each.client_us for each in found]),
-            "server µs a cycle": report.as_figure([each.server_us for each in found]),
-        }
-        for name, found in rounds.items()
-    }
-    recovery = {
-        f"pop_many({size})": {key: report.as_figure([run[key] for run in runs]) for key in runs[0]}
-        for size, runs in recoveries.items()
-    }
-    ratios = ratios_of(rounds, recoveries)
-    print(report.figures_table(depths | recovery), end="\n\n")
-    print(report.ratio_table("compared", ratios))
-    report.write(
-        settings.json,
-        {
-            "benchmark": "depth",
-            **facts,
-            "contestants": depths | recovery,
-            "ratios": [each.as_json() for each in ratios],
-        },
+        result = Result("depth", facts(server, settings))
+        depths = depths_of(settings)
+        rounds = compare_depths(server.url, set(depths.values()), settings)
+        _report_depths(result, depths, rounds)
+        _report_recovery(result, settings.expired, measure_recovery(server.url, settings))
+    result.notes.append(
+        "The longest script is by SLOWLOG, which reads the clock on the wall: the longest idle loop"
+        " is that of as many scripts that only count, and shows what a busy machine adds."
     )
+    return result
 
 
-def ratios_of(
-    rounds: dict[str, list[Round]], recoveries: dict[int, list[dict[str, float]]]
-) -> list[Ratio]:
-    """Compare the depths round by round, and the longest scripts with what is allowed."""
-    deep, shallow = rounds["deep"], rounds["shallow"]
-    server = paired(deep, shallow, lambda each: each.server_us)
-    client = paired(deep, shallow, lambda each: each.client_us)
-    return [
-        Ratio("deep / shallow: server time", server, 1.3, ceiling=True),
-        Ratio("deep / shallow: client time", client, 1.3, ceiling=True),
-        *(
-            Ratio(
-                f"longest script of pop_many({size}), ms",
-                Spread.of([run["longest script, ms"] for run in runs]),
-                5,
-                ceiling=True,
-            )
-            for size, runs in recoveries.items()
-        ),
+def _report_depths(result: Result, depths: dict[tuple[str, int], Depth], rounds: Rounds) -> None:
+    for (grows, at), depth in sorted(depths.items(), key=lambda each: each[1]):
+        found = rounds[str(depth)]
+        result.measures += [
+            Measure(str(depth), grows, "server time", "µs/message",
+                    tuple(each.server_us for each in found), at),
+            Measure(str(depth), grows, "round trip", "µs/message",
+                    tuple(each.client_us for each in found), at),
+        ]  # fmt: skip
+    deep = depths["most of both", max(at for _, at in depths)]
+    shallow = depths["more ready", min(at for grows, at in depths if grows == "more ready")]
+    what, pair = f"{deep} / {shallow}", (rounds[str(deep)], rounds[str(shallow)])
+    result.ratios += [
+        ratio(f"{what}: server time", *pair, lambda each: each.server_us, 1.3, True),
+        ratio(f"{what}: round trip", *pair, lambda each: each.client_us, None, True),
     ]
 
 
-if __name__ == "__main__":
-    main()
+def _report_recovery(result: Result, held: int, found: dict[int, list[dict[str, float]]]) -> None:
+    for size, runs in found.items():
+        case, who = f"{held:,} expired", f"pop_many({size})"
+        for figure, unit in FIGURES.items():
+            values = tuple(run[figure] for run in runs)
+            result.measures.append(
+                Measure(case, who, figure, unit, values, more_is_better=figure == "recovered")
+            )
+        longest = tuple(run["longest script"] for run in runs)
+        result.ratios.append(Ratio(f"{case}: {who}: longest script, ms", longest, 5, True))
+    rates = tuple(run["recovered"] for run in found[SIZES[0]])
+    what = f"{held:,} expired: pop_many({SIZES[0]}): recovered, messages/s"
+    result.ratios.append(Ratio(what, rates, 150_000))
