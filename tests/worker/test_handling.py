@@ -186,6 +186,28 @@ def test_a_slow_handler_holds_back_no_other_ack(queue_of: Any, work: Any, handle
     wait_until(lambda: settled(queue), "the last")
 
 
+def test_acks_travel_with_the_next_take(
+    queue_of: Any, work: Any, handler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = queue_of()
+    push(queue, 2000)
+    bare = getattr(queue, "_wrapped", queue)
+    pop_many = bare.pop_many
+    batches: list[tuple[int, int]] = []
+
+    def spy(wanted: int, timeout: Any, visibility_timeout: Any, ack: list[ackq.Message]) -> Any:
+        batches.append((wanted, len(ack)))
+        return pop_many(wanted, timeout, visibility_timeout, ack)
+
+    monkeypatch.setattr(bare, "pop_many", spy)
+    work(queue, handler)
+    wait_until(lambda: settled(queue), "all")
+    taken, acked = max(wanted for wanted, _ in batches), sum(acks for _, acks in batches)
+    assert taken > 100
+    # The keeper acks every 50 ms what waits then; on a busy machine that may be many.
+    assert acked > 500
+
+
 def test_what_was_not_done_is_never_acked(queue_of: Any, work: Any, handler: Any) -> None:
     queue = queue_of()
     ids = push(queue, 40)

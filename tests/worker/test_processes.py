@@ -6,6 +6,8 @@ import contextlib
 import json
 import signal
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -75,6 +77,25 @@ def test_a_child_that_dies_is_replaced_and_its_message_comes_back(
         wait_until(lambda: settled(queue), "the second delivery", 40)
     assert [event["count"] for event in command.events("begin")] == [1, 2]
     assert "ended (-9)" in command.log()
+
+
+@pytest.mark.parametrize("handler", [TOLD, TOLD + "_async"])
+def test_the_ack_of_a_process_that_was_frozen_past_its_lease_is_refused(
+    tmp_path: Path, server: Server, queue: ackq.Queue, handler: str
+) -> None:
+    push(queue, 1, 3)
+    options = ("-q", queue.name, "--processes", "2", "--lease", "1")
+    with working(tmp_path, server.url, handler, *options) as command:
+        begun(command, 1)
+        frozen = psutil.Process(command.events("begin")[0]["pid"])
+        frozen.suspend()
+        begun(command, 2)  # the other one has it now
+        frozen.resume()
+        wait_until(lambda: "lost its lease" in command.log(), "the refusal", 20)
+        wait_until(lambda: settled(queue), "the ack of the other", 20)
+        # A handler writes this before its ack can be sent: nobody else's ack has settled it.
+        assert 2 in {event["count"] for event in command.events("end")}
+    assert [event["count"] for event in command.events("begin")] == [1, 2]
 
 
 def test_children_end_when_their_parent_is_killed(
@@ -158,6 +179,19 @@ def test_processes_that_drain_end_by_themselves(
         }
 
 
+def test_what_a_message_may_take_and_how_often_can_be_asked_for(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    queue.push({"id": "slow", "seconds": 60})
+    queue.push({"id": "old", "seconds": 0, "until": time.time() - 1})
+    options = ("-q", queue.name, "--time-limit", "0.2", "--max-receives", "1",
+               "--expiry-field", "until")  # fmt: skip
+    with working(tmp_path, server.url, TOLD + "_async", *options):
+        wait_until(lambda: queue.stats().dead == 2, "two dead letters", 30)
+    reasons = {letter.id: letter.reason for letter in queue.dead_letters()}
+    assert reasons == {"slow": "max receives", "old": "expired"}
+
+
 def test_schedules_and_rates_and_queues_can_be_asked_for(
     tmp_path: Path, server: Server, queue: ackq.Queue
 ) -> None:
@@ -186,11 +220,12 @@ def test_changed_files_are_reloaded(tmp_path: Path, server: Server, queue: ackq.
 
 
 def test_the_health_of_all_processes_is_one_file(
-    tmp_path: Path, server: Server, queue: ackq.Queue
+    tmp_path: Path, server: Server, queue: ackq.Queue, free_port: int
 ) -> None:
     file = tmp_path / "healthy"
     options = ("-q", queue.name, "--processes", "2", "--health-file", str(file),
-               "--stalled-after", "3")  # fmt: skip
+               "--health-port", str(free_port), "--stalled-after", "3")  # fmt: skip
+    health = f"http://127.0.0.1:{free_port}/"
     with working(tmp_path, server.url, QUICK, *options) as command:
         push(queue, 1)
         begun(command, 1)
@@ -200,10 +235,16 @@ def test_the_health_of_all_processes_is_one_file(
         frozen[0].suspend()
         try:
             wait_until(lambda: not file.exists(), "red", 20)
+            with pytest.raises(urllib.error.HTTPError, match="503") as refusal:
+                urllib.request.urlopen(health, timeout=5)
+            with refusal.value:
+                assert f"process {frozen[0].pid} " in refusal.value.read().decode()
         finally:
             with contextlib.suppress(psutil.NoSuchProcess):
                 frozen[0].resume()
         wait_until(file.exists, "green again", 20)
+        with urllib.request.urlopen(health, timeout=5) as answer:
+            assert answer.status == 200
 
 
 def test_no_password_is_shown(tmp_path: Path, free_port: int) -> None:
