@@ -1,0 +1,54 @@
+"""What Spark's own progress of a query tells about a queue or a topic."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import SourceProgress
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProgress:
+    """One source of a query, as of one micro-batch."""
+
+    #: The claim that the batch was, or the last index that it read.
+    batch: int
+    #: Rows of the batch.
+    rows: int
+    #: Messages that nobody has taken yet, when they were counted: at most a second before. Of a
+    #: topic, the indexes after the batch.
+    lag: int
+    #: Messages in claims, of this query and of others; 0 for a topic.
+    claimed: int
+    #: Claims of this query that are not acked; 0 for a topic.
+    open_claims: int
+    delayed: int
+    dead: int
+
+
+def source_progress(source: SourceProgress) -> QueueProgress | None:
+    """Return what ``query.lastProgress.sources[n]`` says, None if it is not of ackq.
+
+    The counts lie in ``latestOffset``, the one field that a source written in Python may fill.
+    """
+    try:
+        end, seen = json.loads(source.endOffset or "{}"), json.loads(source.latestOffset or "{}")
+    except ValueError:
+        return None
+    if not isinstance(end, dict) or not isinstance(seen, dict) or "version" not in end:
+        return None
+    if "batch" not in end:
+        read = end.get("index", 0)
+        return QueueProgress(read, source.numInputRows, seen.get("index", read) - read, 0, 0, 0, 0)
+    return QueueProgress(
+        batch=end["batch"],
+        rows=source.numInputRows,
+        lag=seen.get("ready", 0),
+        claimed=seen.get("claimed", 0),
+        open_claims=seen.get("open", 0),
+        delayed=seen.get("delayed", 0),
+        dead=seen.get("dead", 0),
+    )

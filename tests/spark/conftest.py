@@ -1,0 +1,88 @@
+"""One small Spark session for all of these tests, and the queues that they read.
+
+Every test here is marked ``spark``, and they share one process, since a session is large. Without
+PySpark the header says so and none of them is collected.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import redis
+
+from ackq import Queue
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ABSENT = [each for each in ("pyspark", "pyarrow") if importlib.util.find_spec(each) is None]
+if _ABSENT:
+    collect_ignore_glob = ["test_*.py"]
+
+#: A session that is up soon and leaves room for others.
+SMALL = {
+    "spark.ui.enabled": False,
+    "spark.ui.showConsoleProgress": False,
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": 2,
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def pytest_report_header() -> str | None:
+    return f"spark: its tests are left out, {' and '.join(_ABSENT)} is missing" if _ABSENT else None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker("spark")
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session on two cores of this machine."""
+    from ackq.spark import session
+
+    folder = tmp_path_factory.mktemp("spark")
+    with quiet():
+        made = session(
+            "ackq-tests",
+            master="local[2]",
+            config={**SMALL, "spark.sql.warehouse.dir": str(folder / "warehouse")},
+        )
+        made.sparkContext.setLogLevel("OFF")
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture
+def url(embedded_client: redis.Redis) -> str:
+    """The server of this session, as an option of the format."""
+    settings = embedded_client.connection_pool.connection_kwargs
+    return f"redis://{settings['host']}:{settings['port']}/{settings.get('db', 0)}"
+
+
+@pytest.fixture
+def queue(embedded_client: redis.Redis, token: str) -> Iterator[Queue]:
+    """A queue of this test's own."""
+    with Queue(embedded_client, token) as queue:
+        yield queue
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Let PySpark warn of what is not ours: the version of pandas, sockets that it leaves open."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
