@@ -8,6 +8,8 @@
 -- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+-- KEYS[9] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
+-- KEYS[10] {name}HELDROWS  HASH    name of a held list -> messages in it
 --
 -- ARGV[1] repair           0|1     1: take away any expiry
 --
@@ -17,7 +19,8 @@
 -- Cost: O(1).
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed = KEYS[7]
-local expected = {'list', 'zset', 'hash', 'list', 'hash', 'hash', 'zset', 'stream'}
+local expected = {'list', 'zset', 'hash', 'list', 'hash', 'hash', 'zset', 'stream', 'zset',
+  'hash'}
 
 if ARGV[1] ~= '0' and ARGV[1] ~= '1' then
   return redis.error_reply('ACKQ_ARGUMENT audit: repair is 0 or 1')

@@ -6,19 +6,22 @@
 -- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[6] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+-- KEYS[7] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
+-- KEYS[8] {name}HELDROWS   HASH    name of a held list -> messages in it
 --
--- ARGV[1] walked           backup|delayed|context|receives|extended
+-- ARGV[1] walked           backup|delayed|context|receives|extended|heldrows
 -- ARGV[2] cursor           of ZSCAN or HSCAN; 0 begins
 -- ARGV[3] repair           0|1
 --
 -- Returns {next cursor, entries seen, problem, key, problem, key, ...}; the cursor 0 ends. With
 -- their repairs: 'body missing' (leased or delayed; to the dead letters), 'orphan body' (made
 -- ready), 'leased and delayed' (the lease stays), 'deadline out of range' (ready now),
--- 'stale count' and 'stale extension' (deleted).
+-- 'stale count', 'stale extension' and 'stale row count' (deleted).
 -- Atomic because a record that moves between two looks would seem lost.
 -- Cost: O(log in-flight) for each of about 100 entries; about 10 for context, which has bodies.
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
+local held, heldrows = KEYS[7], KEYS[8]
 local walked, cursor, repair = ARGV[1], ARGV[2], ARGV[3] == '1'
 
 local LONGEST_LEASE = 43200065535 -- µs: 12 h and the jitter
@@ -27,7 +30,7 @@ local LARGEST = 9007199254740991
 local walks = {
   backup = {'ZSCAN', backup, 100}, delayed = {'ZSCAN', delayed, 100},
   context = {'HSCAN', context, 10}, receives = {'HSCAN', receives, 100},
-  extended = {'HSCAN', extended, 100},
+  extended = {'HSCAN', extended, 100}, heldrows = {'HSCAN', heldrows, 100},
 }
 local walk = walks[walked]
 if not walk or not tonumber(cursor) or (ARGV[3] ~= '0' and ARGV[3] ~= '1') then
@@ -41,6 +44,8 @@ redis.call('HLEN', receives)
 redis.call('HLEN', extended)
 redis.call('ZCARD', delayed)
 redis.call('XLEN', dead)
+redis.call('ZCARD', held)
+redis.call('HLEN', heldrows)
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -110,6 +115,12 @@ end
 function check.extended(key)
   if not redis.call('ZSCORE', backup, key) and report('stale extension', key) then
     redis.call('HDEL', extended, key)
+  end
+end
+
+function check.heldrows(key)
+  if not redis.call('ZSCORE', held, key) and report('stale row count', key) then
+    redis.call('HDEL', heldrows, key)
   end
 end
 

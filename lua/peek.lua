@@ -6,19 +6,25 @@
 -- KEYS[4] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
 -- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
 -- KEYS[6] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[7] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
+-- KEYS[8] {name}CLAIM:<group>:<batch>  LIST  any number of held lists; may be absent
 --
 -- ARGV[1] state            ready|in_flight|delayed     ready: expired, due, handed over, listed
 -- ARGV[2] offset           integer 0..9007199254740991 messages to skip
 -- ARGV[3] wanted           integer 1..1000             messages
+-- ARGV[4] front            integer 0..1000             of the held lists, how many, the first, go
+--                                                      in front of the ready list, not behind it
 --
 -- Returns {place, key, body, count, at, ...}, five values a message, in the order in which they
--- would be delivered. place: backup|delayed|list; key: empty on a list; count: deliveries so
--- far; at: the score, 0 on a list. Fewer than wanted: the end, or 8 MiB of bodies.
+-- would be delivered; in flight, claims come last. place: backup|delayed|list|claim; key: empty
+-- on a list and in a claim; count: deliveries so far; at: the score, 0 on a list. Fewer than
+-- wanted: the end, or 8 MiB of bodies.
 -- Atomic because the places together are one sequence.
 -- Cost: O(offset + wanted).
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local receives, delayed = KEYS[5], KEYS[6]
-local state, offset, wanted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local receives, delayed, held = KEYS[5], KEYS[6], KEYS[7]
+local state, offset = ARGV[1], tonumber(ARGV[2])
+local wanted, front = tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local BODY_BUDGET = 8388608 -- bytes
 local SLICE = 16 -- bodies read at a time
@@ -28,6 +34,7 @@ local function outside(number, low, high)
 end
 
 if outside(offset, 0, 9007199254740991) or outside(wanted, 1, 1000)
+  or outside(front, 0, 1000)
   or (state ~= 'ready' and state ~= 'in_flight' and state ~= 'delayed') then
   return redis.error_reply('ACKQ_ARGUMENT peek: an argument is out of range')
 end
@@ -63,7 +70,7 @@ local function look_in_set(zset, place, low, high, absent)
   end
 end
 
-local function look_in_list(list)
+local function look_in_list(list, place, count, at)
   local size = redis.call('LLEN', list)
   if offset >= size then
     offset = offset - size
@@ -78,15 +85,37 @@ local function look_in_list(list)
       if bytes >= BODY_BUDGET then
         return
       end
-      add('list', '', bodies[i], 0, '0')
+      add(place, '', bodies[i], count, at)
     end
     offset = offset + #bodies
   end
   offset = 0
 end
 
+-- The claims that are held, and what is no longer, by where it will go.
+local claims, before, behind = {}, {}, {}
+for i, list in ipairs(KEYS) do
+  local score = i > 7 and redis.call('ZSCORE', held, list)
+  if score and redis.call('TYPE', list).ok == 'list' then
+    local place = i > 7 + front and behind or before
+    if tonumber(score) > tonumber(now) then
+      place = claims
+    end
+    place[#place + 1] = {list, score}
+  end
+end
+
+local function look_in_lists(lists, place, count)
+  for _, entry in ipairs(lists) do
+    if wanted > 0 then
+      look_in_list(entry[1], place, count, place == 'claim' and entry[2] or '0')
+    end
+  end
+end
+
 if state == 'in_flight' then
   look_in_set(backup, 'backup', '(' .. now, '+inf', 1)
+  look_in_lists(claims, 'claim', 1)
 elseif state == 'delayed' then
   look_in_set(delayed, 'delayed', '(' .. now, '+inf', 0)
 else
@@ -94,10 +123,9 @@ else
   if wanted > 0 then
     look_in_set(delayed, 'delayed', '-inf', now, 0)
   end
-  for _, list in ipairs({handoff, ready}) do
-    if wanted > 0 then
-      look_in_list(list)
-    end
-  end
+  look_in_lists({{handoff}}, 'list', 0)
+  look_in_lists(before, 'list', 0)
+  look_in_lists({{ready}}, 'list', 0)
+  look_in_lists(behind, 'list', 0)
 end
 return reply

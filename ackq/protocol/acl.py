@@ -39,9 +39,12 @@ class Role:
 _TAKE = ("pop", "ack", "ack_id", "nack", "reject", "extend", "held/give_back")
 _CLAIM = ("claims/begin", "claims/claim", "claims/ack", "claims/forget", "claims/beat",
           "claims/release", "held/scan", "held/give_back")  # fmt: skip
+_CLAIM_COMMANDS = ("hmget", "lrange", "llen")
 _RELEASE = ("claims/release", "held/scan", "held/give_back")
 _SCHEDULE = ("schedule", "push_once")
-_LOOK_AFTER = ("stats", "watch", "peek", "audit", "audit_scan", "redrive", "purge", "drain")
+_WATCH = ("stats", "held/scan", "watch")
+_LOOK_AFTER = ("stats", "peek", "audit", "audit_scan", "redrive", "purge", "drain",
+               "held/audit", "held/drop", *_RELEASE)  # fmt: skip
 _LOOK_AFTER_COMMANDS = ("info", "xrange", "xdel", "set", "del", "hscan", "zscan")
 
 ROLES = {
@@ -51,18 +54,17 @@ ROLES = {
     "consumer": Role("takes and settles", _TAKE, ("info", "blmove", "wait"),
                      ("", "HANDOFF", "STAGED:*")),
     "claimer": Role("takes by the batch, as Spark's source does", _CLAIM,
-                    ("info", "hmget", "lrange", "llen"), ("STAGED:*",)),
+                    ("info", *_CLAIM_COMMANDS), ("STAGED:*",)),
     "worker": Role("ackq work: a consumer with rate limits, schedules and a health check",
                    (*_TAKE, "stats", "worker/permit", "worker/tick"), ("info", "blmove"),
                    ("", "HANDOFF", "STAGED:*")),
     "monitor": Role("counts", ("stats", "held/scan"), ("info",)),
-    "watcher": Role("counts, and sees what is done meanwhile", ("stats", "held/scan", "watch"),
-                    ("info",)),
-    "operator": Role("looks, repairs, redrives, pauses, purges", (*_LOOK_AFTER, *_RELEASE),
+    "watcher": Role("counts, and sees what is done meanwhile", _WATCH, ("info",)),
+    "operator": Role("looks, repairs, redrives, pauses, purges", _LOOK_AFTER,
                      _LOOK_AFTER_COMMANDS, ("DEAD", "PAUSED", "STAGED:*")),
     "doctor": Role("ackq doctor: reads settings, and tries everything on queues of its own",
-                   (*_TAKE, *_SCHEDULE, *_LOOK_AFTER, *_CLAIM),
-                   (*_LOOK_AFTER_COMMANDS, "lpush", "blmove", "time", "role", "config|get",
+                   (*_TAKE, *_SCHEDULE, *_LOOK_AFTER, *_CLAIM, *_WATCH),
+                   (*_LOOK_AFTER_COMMANDS, *_CLAIM_COMMANDS, "lpush", "blmove", "time", "role", "config|get",
                     "acl|whoami")),
     "loader": Role("ackq scripts load, for users without eval", (), ("script|load",)),
 }  # fmt: skip
@@ -71,9 +73,10 @@ ROLES = {
 def rules(name: str, role: str, *, eval: bool = True) -> list[str]:
     """Return the words of ``ACL SETUSER`` that let a user be ``role`` on queue ``name``.
 
-    They name every key exactly; only push markers, claims and staged lists, whose names
-    others choose, need a pattern. They fit Redis 6.2 and later. The user has no password yet, so nobody can be it. Redis grants
-    commands and keys, not pairs of them: who may give messages back can also store new ones.
+    They name every key exactly; only push markers, claims and staged lists, whose names others
+    choose, need a pattern. They fit Redis 6.2 and later. The user has no password yet, so nobody
+    can be it. Redis grants commands and keys, not pairs of them: who may give messages back can
+    also store new ones.
 
     Args:
         name: of the queue. The doctor gets no key of it, only `SCRATCH`.

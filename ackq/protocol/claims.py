@@ -199,6 +199,19 @@ def release(group: Group) -> Steps[int]:
     return rows
 
 
+def end_holds(spec: QueueSpec) -> Steps[int]:
+    """Give back what is held for any group, and finish what is on its way; return how many."""
+    rows = 0
+    _, found = yield from held.lists(spec)
+    groups = {named[0] for each in found if (named := held.claim_of(spec, each.name))}
+    for name in sorted(groups):
+        rows += yield from release(Group(spec, name, LONGEST))
+    for each in found:
+        if not held.claim_of(spec, each.name):
+            rows += yield from held.give_back(spec, each.name)
+    return rows
+
+
 def _open(group: Group) -> Steps[list[tuple[int, held.Held]]]:
     """Return the claims of the group that are not being given back, the oldest first."""
     _, found = yield from held.lists(group.spec)

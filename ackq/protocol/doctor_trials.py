@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.message import Message
-from ackq.protocol import inspection, push, settle, take
+from ackq.protocol import claims, inspection, push, settle, take
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Request, Steps
 
@@ -22,10 +22,11 @@ Answer = Literal["allowed", "denied", "refused", "not tried"]
 TRIALS = {
     "produce": ("push", "push later", "push once"),
     "consume": ("take", "wait", "ack", "nack", "release", "reject", "extend"),
+    "claim": ("claim", "ack a claim", "release claims"),
     "look after": ("count", "peek", "read the dead", "redrive", "drop", "pause", "audit", "drain",
                    "purge"),
 }  # fmt: skip
-_MARKER = "doctor"
+_MARKER = _GROUP = "doctor"
 _WITHIN_SCRIPTS = re.compile("no permissions|can't run this command|no longer has permission")
 
 
@@ -50,12 +51,13 @@ def try_out(spec: QueueSpec) -> Steps[dict[str, Answer]]:
 
 
 def _try_all(spec: QueueSpec, found: dict[str, Answer]) -> Steps[None]:
-    bodies = [{"id": str(number)} for number in range(6)]
+    bodies = [{"id": str(number)} for number in range(8)]
     yield from _try(found, "push", push.push_many(spec, bodies, None, None, None))
     yield from _try(found, "push later", push.push(spec, {"id": "l"}, 60, None, None, 1, None))
     yield from _try(found, "push once", push.push(spec, {"id": "o"}, None, None, _MARKER, 1, None))
     taken = yield from _try(found, "take", take.pop_many(spec, 5, None, None, ()))
     yield from _settle_all(spec, found, taken or [])
+    yield from _try_claims(spec, found)
     yield from _try(found, "wait", _wait(spec))
     yield from _try(found, "count", inspection.stats(spec))
     yield from _try(found, "peek", inspection.peek(spec, 1, "ready"))
@@ -83,6 +85,25 @@ def _settle_all(spec: QueueSpec, found: dict[str, Answer], taken: Sequence[Messa
         yield from _try(found, name, way(message))
 
 
+def _try_claims(spec: QueueSpec, found: dict[str, Answer]) -> Steps[None]:
+    group = claims.Group(spec, _GROUP, 60)
+
+    def claim() -> Steps[None]:
+        yield from claims.begin(group)
+        for batch in (1, 2):
+            yield from claims.claim(group, batch - 1, 1, None, None)
+
+    def settle_claim() -> Steps[None]:
+        yield from claims.ack(group, 1, 0)
+        yield from claims.forget(group, 1)
+        yield from claims.beat(group)
+
+    yield from _try(found, "claim", claim())
+    if found["claim"] == "allowed":
+        yield from _try(found, "ack a claim", settle_claim())
+        yield from _try(found, "release claims", claims.release(group))
+
+
 def _wait(spec: QueueSpec) -> Steps[None]:
     yield Request(
         (b"BLMOVE", spec.keys.ready, spec.keys.handoff, b"RIGHT", b"LEFT", take.SHORTEST_BLOCK)
@@ -106,7 +127,8 @@ def is_denial(error: ResponseError) -> bool:
 
 def _clean_up(spec: QueueSpec) -> Steps[None]:
     """Delete whatever is left, with whichever command the user may use."""
-    keys = (*spec.keys.all(), spec.keys.dedup(_MARKER))
+    keys = (*spec.keys.all(), spec.keys.dedup(_MARKER), spec.keys.claims(_GROUP),
+            spec.keys.claim(_GROUP, 1), spec.keys.claim(_GROUP, 2))  # fmt: skip
     for command in (b"UNLINK", b"DEL"):
         try:
             yield Request((command, *keys), resend=True)

@@ -20,6 +20,8 @@ from ackq.message import (
     QueueStats,
     text_of_key,
 )
+from ackq.protocol import held
+from ackq.protocol.claims import end_holds
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Arg, Request, Steps
 
@@ -27,6 +29,8 @@ from ackq.protocol.steps import Arg, Request, Steps
 CHUNK = 1000
 #: Dead letters that one call reads at most; their bodies come along.
 DEAD_CHUNK = 100
+#: Held lists of each kind that a peek looks into at most.
+PEEKED = 1000
 #: Longest time that counters outlive their last reader, in seconds.
 LONGEST_WATCH = 3600.0
 
@@ -88,12 +92,17 @@ def peek(spec: QueueSpec, wanted: int, state: State, skip: int = 0) -> Steps[lis
     check_integer(wanted, "peek", 0, 2**53)
     check_integer(skip, "skip", 0, 2**52)
     keys = spec.keys
+    names = [each.name for each in (yield from held.lists(spec))[1]]
+    # Each is put in front of what was put there before.
+    front = [name for name in names if held.mode_of(spec, name) == "front"][-PEEKED:][::-1]
+    back = [name for name in names if held.mode_of(spec, name) == "back"][:PEEKED]
     seen: list[PeekedMessage] = []
     while len(seen) < wanted:
         reply = yield from _call(
             spec, "peek",
-            (keys.ready, keys.backup, keys.context, keys.handoff, keys.receives, keys.delayed),
-            state, skip + len(seen), min(CHUNK, wanted - len(seen)),
+            (keys.ready, keys.backup, keys.context, keys.handoff, keys.receives, keys.delayed,
+             keys.held, *front, *back),
+            state, skip + len(seen), min(CHUNK, wanted - len(seen)), len(front),
         )  # fmt: skip
         for at in range(0, len(reply), 5):
             _, key, body, count, score = reply[at : at + 5]
@@ -106,7 +115,12 @@ def peek(spec: QueueSpec, wanted: int, state: State, skip: int = 0) -> Steps[lis
 
 def purge(spec: QueueSpec, dead: bool) -> Steps[int]:
     """Delete everything; see `ackq.Queue.purge`."""
-    deleted: int = yield from _call(spec, "purge", spec.keys.all()[:8], int(dead))
+    keys = spec.keys
+    deleted = 0
+    # First what is held: a list that is being given back meanwhile ends in what goes last.
+    for each in (yield from held.lists(spec))[1]:
+        deleted += yield from _call(spec, "held/drop", (keys.held, keys.heldrows, each.name))
+    deleted += yield from _call(spec, "purge", keys.all()[:8], int(dead))
     return deleted
 
 
@@ -122,7 +136,7 @@ def resume(spec: QueueSpec) -> Steps[None]:
 
 def drain(spec: QueueSpec) -> Steps[int]:
     """Put everything back on the list; see `ackq.Queue.drain`."""
-    moved = 0
+    moved = yield from end_holds(spec)
     while step := (yield from _call(spec, "drain", spec.keys.all()[:7], CHUNK)):
         moved += step
     return moved
@@ -213,7 +227,7 @@ def audit(spec: QueueSpec, repair: bool) -> Steps[AuditReport]:
     if len(rows) == len(keys):
         return AuditReport(checked, tuple(findings))
     leased, bodies, delayed, listed = rows[-1]
-    walks = ["backup", "delayed", "extended"]
+    walks = ["backup", "delayed", "extended", "heldrows"]
     # With requeue="back" a count outlives a visit to the list: only where the list is empty can
     # it be told that a count belongs to nothing.
     if not listed:
@@ -222,6 +236,13 @@ def audit(spec: QueueSpec, repair: bool) -> Steps[AuditReport]:
         seen, found_here = yield from _walk(spec, walk, repair)
         checked += seen
         findings += found_here
+    for each in (yield from held.lists(spec))[1]:
+        checked += 1
+        problems = yield from _call(
+            spec, "held/audit", (spec.keys.held, spec.keys.heldrows, each.name), int(repair)
+        )
+        name = each.name.decode(errors="replace")
+        findings += [AuditFinding(problem.decode(), name, repair) for problem in problems]
     # A walk over CONTEXT brings the bodies along, so only where the sizes do not add up, or
     # where a missing body may hide an orphan.
     if bodies != leased + delayed or any(each.problem == "body missing" for each in findings):
@@ -233,7 +254,8 @@ def audit(spec: QueueSpec, repair: bool) -> Steps[AuditReport]:
 
 def _walk(spec: QueueSpec, walk: str, repair: bool) -> Steps[tuple[int, list[AuditFinding]]]:
     keys = spec.keys
-    scanned = (keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead)
+    scanned = (keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead,
+               keys.held, keys.heldrows)  # fmt: skip
     found: dict[tuple[str, str], AuditFinding] = {}
     checked = 0
     cursor: Arg = b"0"
@@ -265,7 +287,7 @@ def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
 
 def _call(spec: QueueSpec, script: str, keys: Sequence[bytes], *args: Arg) -> Steps[Any]:
     # Purge, drain and redrive would act on more than was asked if they were applied twice.
-    resend = script in ("stats", "peek", "audit", "audit_scan", "watch")
+    resend = script in ("stats", "peek", "audit", "audit_scan", "watch", "held/audit")
     request = Request((len(keys), *keys, *args), script=scripts.load(script), resend=resend)
     try:
         return (yield request)

@@ -14,8 +14,8 @@
 -- Returns {moved, left}: call again while some are left. A list whose lease still runs, or that
 -- is not held, stays as it is: {0, 0}.
 -- Atomic because a message must never be held and ready at once, nor neither.
--- Cost: O(1) where the ready list is empty; else O(moved), O(moved log delayed) for delayed: at
--- most 2,000 messages, 500 of them delayed, and 8 MiB of bodies and one message over.
+-- Cost: O(moved), O(moved log delayed) for delayed: at most 2,000 messages, or 500 delayed, and
+-- 8 MiB of bodies and one message over.
 local ready, context, delayed = KEYS[1], KEYS[2], KEYS[3]
 local held, heldrows, list = KEYS[4], KEYS[5], KEYS[6]
 local mode = ARGV[1]
@@ -27,7 +27,7 @@ if not CHUNK[mode] then
   return redis.error_reply('ACKQ_ARGUMENT held/give_back: mode is front, back or delayed')
 end
 
-local listed = redis.call('LLEN', ready)
+redis.call('LLEN', ready)
 redis.call('HLEN', context)
 redis.call('ZCARD', delayed)
 redis.call('HLEN', heldrows)
@@ -85,15 +85,11 @@ function move.delayed()
   local text = redis.call('LINDEX', list, '-1')
   if text then
     store_later(text)
-    redis.call('RPOP', list)
+    redis.call('LTRIM', list, '0', '-2')
   end
   return text
 end
 
-if listed == 0 and mode ~= 'delayed' then
-  moved = redis.call('LLEN', list)
-  redis.call('RENAME', list, ready)
-end
 while moved < CHUNK[mode] and bytes < BODY_BUDGET do
   local body = move[mode]()
   if not body then

@@ -12,8 +12,9 @@ from redis.exceptions import NoPermissionError
 from ackq import Queue
 from ackq.errors import ConfigurationError, NotConfirmed
 from ackq.keys import QueueKeys
-from ackq.message import Message
+from ackq.message import Claim, Message
 from ackq.protocol.acl import ROLES, SCRATCH, rules
+from ackq.sync.claims import Claims
 from tests.acl.conftest import AsRole, stock
 
 Operation = Callable[[Queue], object]
@@ -60,16 +61,19 @@ OPERATIONS: dict[str, Operation] = {
     "audit": lambda queue: queue.audit(repair=True),
     "drain": lambda queue: queue.drain(),
     "purge": lambda queue: queue.purge(dead=True),
+    "watch": lambda queue: queue.counters(),
+    "list claims": lambda queue: queue.claims(),
 }
 TAKES = {"take", "wait", "ack", "ack by id", "nack", "release", "reject", "extend"}
 LOOKS_AFTER = {"count", "peek", "read the dead", "redrive", "drop", "pause", "audit", "drain",
-               "purge"}  # fmt: skip
+               "purge", "list claims"}  # fmt: skip
 #: Redis grants commands and keys, not pairs of them. So who gives messages back can also store
 #: new ones, and so on: what a role can do besides, with the commands that it needs.
 BESIDES = {
     "consumer": {"push", "push later", "confirm"},
-    "worker": {"push", "push later", "confirm", "peek", "pause"},
+    "worker": {"push", "push later", "confirm", "pause"},
     "operator": {"push later", "ack by id"},
+    "claimer": {"push", "push later", "confirm", "ack by id", "purge"},
 }
 #: What each role is for.
 FOR = {
@@ -77,7 +81,9 @@ FOR = {
     "scheduler": {"push", "push later", "push once", "confirm"},
     "consumer": TAKES,
     "worker": {*TAKES, "count"},
-    "monitor": {"count"},
+    "claimer": {"list claims"},
+    "monitor": {"count", "list claims"},
+    "watcher": {"count", "list claims", "watch"},
     "operator": LOOKS_AFTER,
     "doctor": set(),
     "loader": set(),
@@ -141,13 +147,51 @@ def test_a_role_cannot_go_past_the_scripts(as_role: AsRole, name: str, role: str
     forbidden: list[tuple[str, ...]] = [
         ("FLUSHALL",), ("FLUSHDB",), ("KEYS", "*"), ("SCAN", "0"), ("CONFIG", "SET", "save", ""),
         ("ACL", "LIST"), ("ACL", "SETUSER", "me"), ("SCRIPT", "FLUSH"), ("SHUTDOWN",),
-        ("MONITOR",), ("RENAME", keys[0], keys[1]),
+        ("MONITOR",),
         *(("RESTORE", key, "0", "") for key in keys), *(("EXPIRE", key, "1") for key in keys),
         *(("RPOP", key) for key in keys), *(("COPY", key, f"{name}z") for key in keys),
     ]  # fmt: skip
+    if role not in ("claimer", "doctor"):  # a claim of a whole list is one RENAME
+        forbidden.append(("RENAME", keys[0], keys[1]))
     for command in forbidden:
         with pytest.raises(NoPermissionError):
             client.execute_command(*command)
+
+
+def test_a_claimer_can_do_all_that_a_source_does(
+    as_role: AsRole, stocked: Queue, name: str, admin: redis.Redis
+) -> None:
+    ready = stocked.stats().ready
+    with Claims(as_role("claimer", name), name, "group") as group:
+        group.begin()
+        assert group.claim(0, messages=1) == Claim(1, 1)
+        assert group.claim(1, messages=1000) == Claim(2, ready - 1)
+        group.beat()
+        assert len(group.read(2, 0, 2)) == 2
+        assert group.ack(1) == 1
+        assert group.look(1, 2) == [Claim(1, 1), Claim(2, ready - 1)]
+        group.forget(1)
+        assert group.release() == ready - 1
+
+
+@pytest.mark.parametrize("role", ["consumer", "worker", "claimer", "operator"])
+def test_who_takes_can_give_back_what_others_claimed(
+    as_role: AsRole, stocked: Queue, name: str, admin: redis.Redis, role: str
+) -> None:
+    with Claims(admin, name, "group") as group:
+        group.begin()
+        group.claim(0, messages=3)
+    admin.zadd(f"{name}HELD", {f"{name}CLAIM:group:1": 1})
+    client = as_role(role, name)
+    with Queue(client, name) as queue, Claims(client, name, "other") as other:
+        if role == "claimer":
+            other.begin()
+            other.claim(0, messages=1)
+        elif role == "operator":
+            queue.drain()
+        else:
+            _take(queue)
+    assert {each.group for each in stocked.claims()} <= {"other"}
 
 
 def test_a_producer_cannot_read_what_it_pushed(as_role: AsRole, name: str) -> None:
@@ -178,7 +222,8 @@ def test_without_eval_scripts_run_once_they_are_loaded(
 def test_no_rule_covers_more_keys_than_it_names(name: str, role: str) -> None:
     patterns = [word[1:] for word in rules(name, role) if word.startswith("~")]
     starred = {each for each in patterns if "*" in each}
-    assert starred <= {f"{name}DEDUP:*", f"{SCRATCH}*"}
+    prefixes = ("DEDUP:*", "CLAIM:*:*", "CLAIMS:*", "STAGED:*")
+    assert starred <= {f"{SCRATCH}*", *(name + prefix for prefix in prefixes)}
     assert not any(word in ("allkeys", "allcommands", "nopass") for word in rules(name, role))
 
 

@@ -148,7 +148,7 @@ def test_what_a_user_may_not_do_is_named(users: redis.Redis) -> None:
     words = [each for each in rules("jobs", "doctor") if each not in ("+unlink", "+xadd")]
     diagnosis = examined(url_of(users), **log_in(users, *words))
     denied = {name for name, answer in diagnosis.permissions.items() if answer == "denied"}
-    assert denied == {"reject", "purge"}
+    assert denied == {"reject", "ack a claim", "purge"}
     assert "user 'someone' may not: purge" in text(diagnosis, "may look after")
     assert users.dbsize() == 0
 

@@ -50,5 +50,9 @@ def test_the_named_test_passes_without_the_mistake(
 
 
 def test_every_script_has_a_planted_mistake() -> None:
-    changing = {script for script in scripts.names() if "/" not in script}
+    changing = {
+        script
+        for script in scripts.names()
+        if "/" not in script or script.startswith(("claims/", "held/"))
+    }
     assert {mutant.script for mutant in MUTANTS} == changing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tests.scripts.space import FUTURE, MIB, PAST, SECOND, Space, Value, body
+from tests.scripts.space import CLAIM, FUTURE, MIB, PAST, SECOND, Space, Value, body
 
 #: A lease that the caller holds.
 MINE = (FUTURE, 1, "mine")
@@ -19,6 +19,8 @@ class Call:
     args: tuple[Value, ...] = ()
 
     def on(self, space: Space) -> Any:
+        if self.script == "held/give_back":
+            space = space.frozen(FUTURE)  # when the time of the list has come
         return space.call(self.script, *self.args)
 
     def but(self, place: int, value: Value) -> Call:
@@ -47,9 +49,9 @@ CALLS = (
     Call("push_once", (1000, "mine", body("mine"), "at", FUTURE, "mine")),
     Call("push_once", (1000, "", b"body", "at", FUTURE, "")),
     Call("stats"),
-    Call("peek", ("ready", 0, 100)),
-    Call("peek", ("in_flight", 0, 100)),
-    Call("peek", ("delayed", 0, 100)),
+    Call("peek", ("ready", 0, 100, 1)),
+    Call("peek", ("in_flight", 0, 100, 1)),
+    Call("peek", ("delayed", 0, 100, 0)),
     Call("purge", (0,)),
     Call("purge", (1,)),
     Call("redrive", (10, "")),
@@ -61,12 +63,28 @@ CALLS = (
     Call("audit_scan", ("context", 0, 1)),
     Call("audit_scan", ("receives", 0, 1)),
     Call("audit_scan", ("extended", 0, 1)),
+    Call("audit_scan", ("heldrows", 0, 1)),
+    Call("watch", (10_000,)),
+    Call("claims/begin"),
+    Call("claims/claim", (3, 2, 1000, 0, 60 * SECOND)),
+    Call("claims/claim", (3, 2, 1000, 50, 60 * SECOND)),
+    Call("claims/ack", (3, 2, 600_000)),
+    Call("claims/ack", (3, 2, 0)),
+    Call("claims/forget", (3, 2)),
+    Call("claims/beat", (3, 60 * SECOND)),
+    Call("claims/release", (3,)),
+    Call("held/scan", (0,)),
+    Call("held/give_back", ("front",)),
+    Call("held/give_back", ("back",)),
+    Call("held/give_back", ("delayed",)),
+    Call("held/drop"),
+    Call("held/audit", (1,)),
 )
-READERS = {"stats", "peek", "audit"}
+READERS = {"stats", "peek", "audit", "held/scan"}
 
 
 def fill(space: Space) -> None:
-    """Put something into every key of the queue but PAUSED."""
+    """Put something into every key of the queue but PAUSED and COUNTERS."""
     space.push(body("listed"), b"no id")
     space.hand_over(body("handed"))
     space.lease("expired", deadline=PAST, extended=f"7:{PAST}")
@@ -77,6 +95,8 @@ def fill(space: Space) -> None:
     space.delay("due", due=PAST, count=1)
     space.delay("later")
     space.die("letter", b"body")
+    space.hold(body("claimed"), b"%d:" % FUTURE + body("staged"))
+    space.know(epoch=3, last=2, claiming=2, bytes=50)
 
 
 def damage(space: Space) -> None:
@@ -85,5 +105,6 @@ def damage(space: Space) -> None:
     space.client.zadd(space.key("DELAYED"), {"lost": FUTURE, "mine": FUTURE, "ever": -1})
     for key in ("orphan", "never", "ever"):
         space.client.hset(space.key("CONTEXT"), key, "body")
+    space.client.hset(space.key("HELDROWS"), mapping={space.key(CLAIM): 7, "nobody": 1})
     space.client.hset(space.key("RECEIVES"), "nobody", 3)
     space.client.hset(space.key("EXTENDED"), "nobody", "7:8")

@@ -18,6 +18,8 @@ FUTURE = 4_000_000_000_000_000
 #: What a frozen script takes for the present.
 NOW = 1_700_000_000_000_000
 SECOND = 1_000_000
+#: What follows the queue's name in the keys that stand for any group and any batch.
+GROUP, CLAIM = "CLAIMS:<group>", "CLAIM:<group>:<batch>"
 MIB = 1024 * 1024
 
 Value = bytes | str | int | float
@@ -40,12 +42,14 @@ class Popped:
     counts: list[int] = field(default_factory=list)
     messages: list[tuple[bytes, bytes]] = field(default_factory=list)
     wait: int | None = None
+    held: bytes = b""
 
     @classmethod
     def of(cls, reply: list[Any]) -> Popped:
         status = reply[0].decode()
         if status != "ok":
-            return cls(status, reply[1], wait=reply[2] if status == "empty" else None)
+            held = reply[2] if status == "held" else b""
+            return cls(status, reply[1], wait=reply[2] if status == "empty" else None, held=held)
         pairs = list(zip(reply[4::2], reply[5::2], strict=True))
         counts = reply[3] + [1] * (len(pairs) - len(reply[3]))
         return cls(status, reply[1], reply[2], counts, pairs)
@@ -86,10 +90,11 @@ class Space:
 
     # Calls.
 
-    def call(self, script: str, *args: Value) -> Any:
-        """Call a script by EVALSHA, with the keys that its header names."""
+    def call(self, script: str, *args: Value, lists: Sequence[str] = ()) -> Any:
+        """Call a script by EVALSHA, with the keys that its header names, then ``lists``."""
         text = read(self.directory, script)
         keys = [self.key(slot.suffix) for slot in parse(text).keys]
+        keys += [self.key(suffix) for suffix in lists]
         if self._now is not None:
             assert text.count("redis.call('TIME')") == 1, "a script reads the clock once"
             clock = f"{{'{self._now // SECOND}', '{self._now % SECOND}'}}"
@@ -190,6 +195,16 @@ class Space:
         fields = {"key": key, "body": body_, "reason": reason, "count": 3, "time": PAST}
         entry: bytes = self.client.xadd(self.key("DEAD"), fields)
         return entry.decode()
+
+    def hold(self, *bodies: bytes, until: float = FUTURE, suffix: str = CLAIM) -> None:
+        """Put messages into a held list; the first is taken first."""
+        self.client.lpush(self.key(suffix), *bodies)
+        self.client.zadd(self.key("HELD"), {self.key(suffix): until})
+        self.client.hset(self.key("HELDROWS"), self.key(suffix), len(bodies))
+
+    def know(self, **facts: Value) -> None:
+        """Set what is known of the group of claims."""
+        self.client.hset(self.key(GROUP), mapping=facts)
 
     # What it compares.
 

@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from tests.scripts.calls import CALLS, MINE, Call, fill
 from tests.scripts.headers import parse, read
-from tests.scripts.space import FUTURE, Space, Value
+from tests.scripts.space import FUTURE, SECOND, Space, Value
 
 NO_NUMBERS: tuple[Value, ...] = ("", "text", "1.5", "nan", "-nan", "inf", "-inf", "1e400", "1,0")
 
@@ -73,8 +73,11 @@ def bad_groups() -> Iterator[tuple[Call, str]]:
 
 
 def too_few_or_too_many() -> Iterator[tuple[Call, str]]:
-    required = {"pop": 6, "nack": 2, "extend": 2, "schedule": 4, "push_once": 6, "peek": 3,
-                "purge": 1, "redrive": 2, "drain": 1, "audit": 1, "audit_scan": 2}  # fmt: skip
+    required = {"pop": 6, "nack": 2, "extend": 2, "schedule": 4, "push_once": 6, "peek": 4,
+                "purge": 1, "redrive": 2, "drain": 1, "audit": 1, "audit_scan": 2, "watch": 1,
+                "claims/claim": 5, "claims/ack": 3, "claims/forget": 2, "claims/beat": 2,
+                "claims/release": 1, "held/scan": 1, "held/give_back": 1,
+                "held/audit": 1}  # fmt: skip
     for call in FIRST:
         for length in range(required.get(call.script, 0)):
             yield Call(call.script, call.args[:length]), f"{call}-{length}"
@@ -85,6 +88,9 @@ def too_few_or_too_many() -> Iterator[tuple[Call, str]]:
     yield Call("redrive", (1, "", *["1-1"] * 1001)), "redrive-1001"
     yield Call("audit_scan", ("context", "x", 0)), "audit_scan-cursor"
     yield Call("audit_scan", ("ready", 0, 0)), "audit_scan-walk"
+    yield Call("held/scan", ("x",)), "held/scan-cursor"
+    yield Call("claims/beat", (3, SECOND, *["list"] * 1001)), "claims/beat-1001"
+    yield Call("claims/release", (3, *["list"] * 1001)), "claims/release-1001"
 
 
 CASES = [*out_of_range(), *not_among_the_words(), *bad_groups(), *too_few_or_too_many()]

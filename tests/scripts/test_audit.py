@@ -10,7 +10,7 @@ import pytest
 from tests.scripts.headers import parse, read
 from tests.scripts.space import FUTURE, NOW, PAST, SECOND, Space, body, chunked
 
-WALKS = ("backup", "delayed", "context", "receives", "extended")
+WALKS = ("backup", "delayed", "context", "receives", "extended", "heldrows")
 
 
 def scan(space: Space, walk: str, repair: int = 0) -> tuple[int, list[tuple[bytes, bytes]]]:
@@ -39,6 +39,7 @@ def in_order(space: Space) -> Space:
     space.delay("later", due=FUTURE)
     space.delay("nacked", due=PAST, count=1)
     space.die("dead", b"body")
+    space.hold(body("claimed"))
     space.client.set(space.key("PAUSED"), 1)
     return space
 
@@ -55,7 +56,7 @@ def test_the_audit_tells_types_expiries_and_sizes(space: Space) -> None:
 
 
 def test_an_empty_queue_is_sound(space: Space) -> None:
-    assert space.call("audit", 1) == [*[[b"none", 0]] * 8, [0, 0, 0, 0]]
+    assert space.call("audit", 1) == [*[[b"none", 0]] * 10, [0, 0, 0, 0]]
     assert space.dump() == {}
 
 
@@ -66,7 +67,7 @@ def test_a_wrong_type_is_told_instead_of_the_sizes(space: Space) -> None:
         sound.client.set(sound.key(slot.suffix), 1)
         reply = sound.call("audit", 0)
         assert reply[slot.number - 1] == [b"string", 0]
-        assert len(reply) == 8
+        assert len(reply) == 10
 
 
 def test_an_expiry_is_told_and_taken_away_if_asked(space: Space) -> None:
@@ -75,9 +76,9 @@ def test_an_expiry_is_told_and_taken_away_if_asked(space: Space) -> None:
     before = sound.dump()
     for suffix in suffixes:
         sound.client.expire(sound.key(suffix), 1000)
-    assert [row[1] for row in sound.call("audit", 0)[:8]] == [1] * 8
+    assert [row[1] for row in sound.call("audit", 0)[:10]] == [1] * 10
     assert sound.dump().get("EXPIRES") == sorted(suffixes)
-    assert [row[1] for row in sound.call("audit", 1)[:8]] == [1] * 8
+    assert [row[1] for row in sound.call("audit", 1)[:10]] == [1] * 10
     assert sound.dump() == before
 
 
@@ -97,6 +98,7 @@ def test_a_walk_sees_every_entry(space: Space, walk: str) -> None:
     for number in range(1000):
         space.lease(f"a{number}", deadline=PAST, count=2, extended=f"7:{PAST}")
         space.delay(f"b{number}")
+        space.hold(b"", suffix=f"CLAIM:a:{number}")
     expected = {"context": 2000}.get(walk, 1000)
     seen, found = scan(space, walk)
     assert seen >= expected  # a scan may show an entry twice

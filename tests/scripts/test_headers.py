@@ -13,21 +13,27 @@ from ackq import scripts
 from ackq.config import QueueConfig
 from ackq.keys import QueueKeys
 from ackq.message import Message
-from ackq.protocol import inspection, push, settle, take
+from ackq.protocol import claims, held, inspection, push, settle, take
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Clock, Request
 from tests.scripts.headers import Header, comment, parse, read
 
 #: The scripts of the list queue; those of other queues lie in folders of their own.
-SCRIPTS = [script for script in scripts.names() if "/" not in script]
+SCRIPTS = [
+    script
+    for script in scripts.names()
+    if "/" not in script or script.startswith(("claims/", "held/"))
+]
 every_script = pytest.mark.parametrize("script", SCRIPTS)
 
 #: What a key may be called where it is passed to a function or walked over.
 PASSED_KEYS = {"zset", "list", "key"}
+#: What keys are called whose names have parts of their own.
+LOCALS = {"": "ready", "DEDUP:<marker>": "marker", "CLAIMS:<group>": "group"}
 
 
 #: What holds the place of the next group of keys among the arguments.
-GROUPS = {"at", "settled"}
+GROUPS = {"at", "settled", "claims"}
 
 
 def header(directory: Path, script: str) -> Header:
@@ -71,7 +77,9 @@ def test_a_header_names_the_keys_of_the_queue_with_their_types(
 ) -> None:
     types = {"": "list", "BACKUP": "zset", "CONTEXT": "hash", "HANDOFF": "list",
              "RECEIVES": "hash", "EXTENDED": "hash", "DELAYED": "zset", "DEAD": "stream",
-             "PAUSED": "string", "DEDUP:<marker>": "string"}  # fmt: skip
+             "PAUSED": "string", "DEDUP:<marker>": "string", "HELD": "zset",
+             "COUNTERS": "hash", "HELDROWS": "hash", "CLAIMS:<group>": "hash",
+             "CLAIM:<group>:<batch>": "list"}  # fmt: skip
     for slot in header(scripts_directory, script).keys:
         assert slot.name.startswith("{name}")
         assert types[slot.suffix] == slot.type
@@ -84,9 +92,11 @@ def test_every_key_is_bound_to_the_name_that_the_header_gives_it(
     slots = header(scripts_directory, script)
     text = code(scripts_directory, script)
     keys = {number: name for name, kind, number in bindings(text) if kind == "KEYS"}
-    names = {"": "ready", "DEDUP:<marker>": "marker"}
+    # Of any held list it is a list; of a group's own it is its claim.
+    claim = "list" if script.startswith("held/") else "claim"
+    names = {**LOCALS, "CLAIM:<group>:<batch>": claim}
     declared = {slot.number: names.get(slot.suffix, slot.suffix.lower()) for slot in slots.keys}
-    if "in ipairs(KEYS)" in text:  # audit looks at each of its keys alike
+    if "in ipairs(KEYS)" in text:  # audit and peek look at each of their keys alike
         assert keys.items() <= declared.items()
     else:
         assert keys == declared
@@ -105,7 +115,7 @@ def test_every_argument_is_bound_to_the_name_that_the_header_gives_it(
         return
     for number, name in bound.items():
         assert name in {declared[number], "base", *GROUPS}
-    if script not in ("schedule", "redrive", "audit", "purge"):  # walked over, or 0|1
+    if script not in ("schedule", "redrive", "audit", "purge", "watch"):  # walked over, or 0|1
         assert bound.keys() == declared.keys()
 
 
@@ -130,7 +140,7 @@ def test_a_script_touches_only_keys_that_it_was_passed(
             continue
         allowed = keys | PASSED_KEYS - ({"key"} if "in ipairs(KEYS)" not in text else set())
         assert first in allowed, f"{command} {first}"
-    functions = r"\b(?:take_back|take_ready|look_in_set|look_in_list)"
+    functions = r"\b(?:take_back|take_ready|look_in_set)"
     for name in re.findall(rf"{functions}\((\w+)", text):
         assert name in keys | PASSED_KEYS
 
@@ -175,7 +185,9 @@ def test_the_copies_of_a_block_are_equal(scripts_directory: Path, pattern: str, 
 
 def test_the_budgets_of_different_scripts_are_equal(scripts_directory: Path) -> None:
     budgets = blocks(scripts_directory, r"BODY_BUDGET = \d+")
-    assert budgets.keys() == {"pop", "peek", "drain", "redrive"}
+    assert budgets.keys() == {
+        "pop", "peek", "drain", "redrive", "claims/claim", "held/give_back"
+    }  # fmt: skip
     assert len(set(budgets.values())) == 1
 
 
@@ -183,6 +195,11 @@ def test_the_budgets_of_different_scripts_are_equal(scripts_directory: Path) -> 
 
 SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(7.0, 11, "back", 12345))
 HELD = [Message("jobs", b"k", b"body", 99, 1)]
+CLAIM = b"jobsCLAIM:<group>:1"
+
+
+def group() -> claims.Group:
+    return claims.Group(SPEC, "<group>", 8.0, epoch=3)
 
 
 def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
@@ -196,13 +213,24 @@ def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
         "extend": [[1, 1]],
         "schedule": [1],
         "push_once": [[1, b"id"]],
-        "stats": [[0, 0, 0, 0, 0, 0, 1, 0, 0, 0]],
+        "stats": [[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]],
+        "watch": [[1, b"since", b"1"]],
+        "claims/begin": [[4, 0, 0]],
+        "claims/claim": [[b"ok", 1, 0]],
+        "claims/ack": [[b"ok", 1]],
+        "claims/forget": [[b"ok", 1]],
+        "claims/beat": [[b"ok", 1]],
+        "claims/release": [[b"ok", 5]],
+        "held/scan": [[b"0", 1, CLAIM, b"2", b"1"]] * 2,
+        "held/give_back": [[1, 0]],
+        "held/drop": [1],
+        "held/audit": [[]],
         "peek": [[]],
         "purge": [0],
         "redrive": [[1, 1, b"1-1"]],
         "drain": [0],
-        "audit": [[*[[b"none", 0]] * 8, [1, 0, 0, 0]]],
-        "audit_scan": [[b"0", 0]] * 5,
+        "audit": [[*[[b"none", 0]] * 10, [1, 0, 0, 0]]],
+        "audit_scan": [[b"0", 0]] * 6,
     }
     calls: dict[str, Request] = {}
     answer: Any = None
@@ -211,6 +239,9 @@ def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
             step = steps.send(answer)
             if isinstance(step, Clock):
                 answer = 0.0
+            elif isinstance(step, Request) and step.script is None:
+                assert step.args[0] == b"HMGET"
+                answer = [b"1", b"0", b"0"][: len(step.args) - 2]
             else:
                 assert isinstance(step, Request)
                 assert step.script is not None
@@ -236,6 +267,17 @@ OPERATIONS: dict[str, Callable[[], Generator[Any, Any, Any]]] = {
     "drain": lambda: inspection.drain(SPEC),
     "audit": lambda: inspection.audit(SPEC, True),
     "audit_scan": lambda: inspection.audit(SPEC, True),
+    "watch": lambda: inspection.counters(SPEC, 5.0),
+    "claims/begin": lambda: claims.begin(group()),
+    "claims/claim": lambda: claims.claim(group(), 0, 20, 30, 1),
+    "claims/ack": lambda: claims.ack(group(), 1, 9.0),
+    "claims/forget": lambda: claims.forget(group(), 1),
+    "claims/beat": lambda: claims.beat(group()),
+    "claims/release": lambda: claims.release(group()),
+    "held/scan": lambda: held.claims(SPEC),
+    "held/give_back": lambda: held.give_back(SPEC, CLAIM),
+    "held/drop": lambda: inspection.purge(SPEC, True),
+    "held/audit": lambda: inspection.audit(SPEC, True),
 }
 #: Arguments by the names in the headers; jitter is drawn.
 ARGUMENTS: dict[str, dict[str, list[Any]]] = {
@@ -250,7 +292,19 @@ ARGUMENTS: dict[str, dict[str, list[Any]]] = {
     "push_once": {"window": [60_000], "id": ["k"], "body": [b'{"id":"k"}'], "when": ["at"],
                   "due": [6_000_000], "key": ["k"]},
     "stats": {},
-    "peek": {"state": ["delayed"], "offset": [0], "wanted": [5]},
+    "watch": {"window": [5000]},
+    "claims/begin": {},
+    "claims/claim": {"epoch": [3], "batch": [1], "messages": [20], "size": [30],
+                     "timeout": [8_000_000]},
+    "claims/ack": {"epoch": [3], "batch": [1], "keep": [9000]},
+    "claims/forget": {"epoch": [3], "batch": [1]},
+    "claims/beat": {"epoch": [3], "timeout": [8_000_000], "claims": [CLAIM]},
+    "claims/release": {"epoch": [3], "claims": [CLAIM]},
+    "held/scan": {"cursor": [b"0"]},
+    "held/give_back": {"mode": ["front"]},
+    "held/drop": {},
+    "held/audit": {"repair": [1]},
+    "peek": {"state": ["delayed"], "offset": [0], "wanted": [5], "front": [1]},
     "purge": {"dead": [1]},
     "redrive": {"wanted": [1], "after": [""]},
     "drain": {"wanted": [1000]},
@@ -264,7 +318,8 @@ def test_python_passes_the_keys_in_the_order_of_the_header(
     scripts_directory: Path, script: str
 ) -> None:
     args = run(OPERATIONS[script]())[script].args
-    expected = [f"jobs{slot.suffix}".encode() for slot in header(scripts_directory, script).keys]
+    slots = header(scripts_directory, script).keys
+    expected = [f"jobs{slot.suffix}".replace("<batch>", "1").encode() for slot in slots]
     assert list(args[: len(expected) + 1]) == [len(expected), *expected]
 
 

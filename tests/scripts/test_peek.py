@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scripts.space import FUTURE, MIB, NOW, PAST, Space, body
+from tests.scripts.space import CLAIM, FUTURE, MIB, NOW, PAST, Space, body
 
 Row = tuple[bytes, bytes, bytes, int, bytes]
 
 
 def peek(space: Space, state: str = "ready", offset: int = 0, wanted: int = 1000) -> list[Row]:
-    reply = space.call("peek", state, offset, wanted)
+    reply = space.call("peek", state, offset, wanted, 2, lists=("CLAIM:b:1", "STAGED:w:1:0"))
     return [tuple(reply[at : at + 5]) for at in range(0, len(reply), 5)]
 
 
@@ -26,6 +26,9 @@ def stocked(space: Space) -> Space:
     space.delay("due-2", due=NOW, count=3)
     space.delay("delayed-1", due=NOW + 1)
     space.delay("delayed-2", due=FUTURE, count=1)
+    space.hold(body("returned"), until=NOW)
+    space.hold(body("claimed"), until=NOW + 1, suffix="CLAIM:b:1")
+    space.hold(body("committed"), until=0, suffix="STAGED:w:1:0")
     return space.frozen()
 
 
@@ -36,15 +39,35 @@ READY = [
     (b"delayed", b"due-2", body("due-2"), 3, b"%d" % NOW),
     (b"list", b"", body("handed-1"), 0, b"0"),
     (b"list", b"", body("handed-2"), 0, b"0"),
+    (b"list", b"", body("returned"), 0, b"0"),
     (b"list", b"", body("listed-1"), 0, b"0"),
     (b"list", b"", body("listed-2"), 0, b"0"),
+    (b"list", b"", body("committed"), 0, b"0"),
 ]
+
+
+def give_back(full: Space) -> None:
+    """Do what the clients do when pop says that a list is held no longer."""
+    full.client.rename(full.key("STAGED:w:1:0"), full.key("STAGED"))
+    assert full.call("held/give_back", "front") == [1, 0]
+    full.client.rename(full.key("STAGED"), full.key(CLAIM))
+    full.client.zadd(full.key("HELD"), {full.key(CLAIM): 0})
+    full.client.zrem(full.key("HELD"), full.key("STAGED:w:1:0"))
+    assert full.call("held/give_back", "back") == [1, 0]
+
+
+def test_a_list_that_is_not_held_or_is_none_is_not_shown(space: Space) -> None:
+    space.client.lpush(space.key(CLAIM), body("kept"))
+    space.client.set(space.key("CLAIM:b:1"), "of another type")
+    space.client.zadd(space.key("HELD"), {space.key("CLAIM:b:1"): FUTURE})
+    assert peek(space) == peek(space, "in_flight") == []
 
 
 def test_ready_is_what_a_pop_would_take_in_its_order(space: Space) -> None:
     full = stocked(space)
     seen = peek(full)
     assert seen == READY
+    give_back(full)
     assert full.pop(100).bodies == [row[2] for row in seen]
 
 
@@ -53,6 +76,7 @@ def test_in_flight_is_what_somebody_holds_the_soonest_deadline_first(space: Spac
     assert peek(full, "in_flight") == [
         (b"backup", b"running-1", body("running-1"), 1, b"%d" % (NOW + 1)),
         (b"backup", b"running-2", body("running-2"), 2, b"%d" % FUTURE),
+        (b"claim", b"", body("claimed"), 1, b"%d" % (NOW + 1)),
     ]
 
 
@@ -72,19 +96,19 @@ def test_a_peek_changes_nothing(space: Space, state: str) -> None:
     assert full.dump() == before
 
 
-@pytest.mark.parametrize("wanted", [1, 3, 5, 8])
+@pytest.mark.parametrize("wanted", [1, 3, 5, 10])
 def test_pages_add_up_wherever_they_are_cut(space: Space, wanted: int) -> None:
     full = stocked(space)
-    pages = [peek(full, "ready", offset, wanted) for offset in range(0, 10, wanted)]
+    pages = [peek(full, "ready", offset, wanted) for offset in range(0, 12, wanted)]
     assert [row for page in pages for row in page] == READY
     assert len(pages[0]) == wanted
 
 
 def test_beyond_the_end_is_nothing(space: Space) -> None:
     full = stocked(space)
-    assert peek(full, "ready", 8) == []
+    assert peek(full, "ready", 10) == []
     assert peek(full, "ready", 2**53 - 1) == []
-    assert peek(full, "in_flight", 2) == []
+    assert peek(full, "in_flight", 3) == []
 
 
 def test_a_body_that_is_missing_is_shown_empty(space: Space) -> None:

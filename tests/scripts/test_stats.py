@@ -8,7 +8,7 @@ from tests.scripts.space import NOW, PAST, Space, body
 
 NAMES = (
     "listed", "handed", "leased", "expired", "delayed", "due", "dead", "paused",
-    "until_lease", "until_due",
+    "until_lease", "until_due", "claimed", "returned", "later", "until_held",
 )  # fmt: skip
 
 
