@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import NoReturn
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.config import check_integer
 from ackq.errors import ConfigurationError, StagingLost
-from ackq.keys import LATER, NAME_LIMIT, STAGED, STAGING
+from ackq.keys import NAME_LIMIT
 from ackq.protocol import held
 from ackq.protocol.errors import explain_types
 from ackq.protocol.spec import QueueSpec
+from ackq.protocol.staging_keys import Staged, StagingKeys
 from ackq.protocol.steps import Arg, Request, Steps
 
 #: Rows, and bytes of them, that one call stages at most: Redis serves nobody else meanwhile.
@@ -38,58 +39,6 @@ _FORBIDDEN = frozenset("*?[]\\{}")
 Mover = Callable[[bytes], Steps[bool]]
 #: A row with the time when it becomes ready, in µs since the epoch.
 Delayed = tuple[int, bytes]
-
-
-@dataclass(slots=True)
-class Staged:
-    """What an attempt of a task has staged so far under one name; the commit takes it.
-
-    ``task`` is a name that no other attempt has, so that what a retried or a speculative one
-    staged is told apart.
-    """
-
-    task: str
-    rows: int = 0
-    delayed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class StagingKeys:
-    """The keys of what is staged, in the slot of the queue that it is for."""
-
-    commits: bytes
-    held: bytes
-    heldrows: bytes
-    _staged: bytes = field(repr=False)
-    _staging: bytes = field(repr=False)
-
-    @classmethod
-    def of_queue(cls, name: str) -> StagingKeys:
-        """Return the keys beside a list queue; ``name`` was checked."""
-        parts = ("COMMITS", "HELD", "HELDROWS", STAGED, STAGING)
-        return cls(*((name + part).encode() for part in parts))
-
-    @classmethod
-    def of_topic(cls, name: str) -> StagingKeys:
-        """Return the keys beside a topic, or beside a delay queue; ``name`` was checked."""
-        parts = ("commits", "held", "heldrows", "staged:", "staging:")
-        return cls(*(f"{name}:{part}".encode() for part in parts))
-
-    def list(self, writer: str, batch: int, staged: Staged) -> bytes:
-        """Return the list of a task's rows."""
-        return self._staged + f"{writer}:{batch}:{staged.task}".encode()
-
-    def delayed(self, writer: str, batch: int, staged: Staged) -> bytes:
-        """Return the list of a task's rows that become ready later."""
-        return self.list(writer, batch, staged) + LATER.encode()
-
-    def index(self, writer: str, batch: int) -> bytes:
-        """Return the set of the names of a batch's lists."""
-        return self._staging + f"{writer}:{batch}".encode()
-
-    def types(self) -> dict[bytes, str]:
-        """Return the type of each key that all writers share."""
-        return {self.commits: "hash", self.held: "zset", self.heldrows: "hash"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +88,14 @@ def stage(
         staged.delayed = yield from _add(spec, index, name, staged.delayed, chunk)
 
 
-def _add(
-    spec: StagingSpec, index: bytes, name: bytes, before: int, chunk: list[Arg]
-) -> Steps[int]:
+def _add(spec: StagingSpec, index: bytes, name: bytes, before: int, chunk: list[Arg]) -> Steps[int]:
     """Push onto a list that holds ``before`` rows, and return how many it holds then."""
     if before == 0:
         script = scripts.load("staging/stage")
         request = Request((2, name, index, LIFETIME_MS, *chunk), script=script)
     else:
         request = Request((b"LPUSHX", name, *chunk))
-    try:
-        count: int = yield request
-    except ResponseError as error:
-        yield from spec.explain(error)
+    count: int = yield from _ask(spec, request)
     if count != before + len(chunk):
         raise StagingLost(
             f"{spec.what}: a task staged {before + len(chunk)} rows, but its list"
@@ -173,10 +117,7 @@ def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) 
         script=scripts.load("staging/commit"),
         resend=True,  # the marker makes a second application harmless
     )  # fmt: skip
-    try:
-        status, value = yield request
-    except ResponseError as error:
-        yield from spec.explain(error)
+    status, value = yield from _ask(spec, request)
     if status == b"lost":
         raise StagingLost(
             f"{spec.what}: the list {names[value - 1].decode()!r} does not hold what its task"
@@ -191,8 +132,9 @@ def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) 
 
 def finish(spec: StagingSpec, move: Mover) -> Steps[int]:
     """Move in what is committed and not in the queue yet; return how many lists that were."""
-    names: list[bytes] = yield Request(
-        (b"ZRANGEBYSCORE", spec.keys.held, 0, 0, b"LIMIT", 0, MOST_LISTS), resend=True
+    names: list[bytes] = yield from _ask(
+        spec,
+        Request((b"ZRANGEBYSCORE", spec.keys.held, 0, 0, b"LIMIT", 0, MOST_LISTS), resend=True),
     )
     yield from _move_all(names, move)
     return len(names)
@@ -203,39 +145,44 @@ def abort(spec: StagingSpec, batch: int) -> Steps[int]:
     index = spec.keys.index(spec.writer, batch)
     dropped = 0
     while True:
-        names = yield Request((b"SRANDMEMBER", index, DROPPED_LISTS), resend=True)
+        look = Request((b"SRANDMEMBER", index, DROPPED_LISTS), resend=True)
+        names = yield from _ask(spec, look)
         if not names:
             return dropped
-        dropped += yield Request(
-            (2 + len(names), spec.keys.held, index, *names),
-            script=scripts.load("staging/drop"),
-            resend=True,
-        )
+        dropped += yield from _drop(spec, index, names)
 
 
 def discard(spec: StagingSpec, batch: int, staged: Staged) -> Steps[None]:
     """Delete what one task staged; see `ackq.sync.staging.Staging.discard`."""
     keys = spec.keys
     names = (keys.list(spec.writer, batch, staged), keys.delayed(spec.writer, batch, staged))
-    yield Request(
-        (4, keys.held, keys.index(spec.writer, batch), *names),
+    yield from _drop(spec, keys.index(spec.writer, batch), names)
+
+
+def _drop(spec: StagingSpec, index: bytes, names: Sequence[bytes]) -> Steps[int]:
+    """Delete lists of the batch of ``index``, but for those that are committed."""
+    request = Request(
+        (2 + len(names), spec.keys.held, index, *names),
         script=scripts.load("staging/drop"),
         resend=True,
     )
+    dropped: int = yield from _ask(spec, request)
+    return dropped
 
 
 def committed(spec: StagingSpec) -> Steps[int | None]:
     """Read the marker; see `ackq.sync.staging.Staging.committed`."""
-    marker: bytes | None = yield Request((b"HGET", spec.keys.commits, spec.writer), resend=True)
+    request = Request((b"HGET", spec.keys.commits, spec.writer), resend=True)
+    marker: bytes | None = yield from _ask(spec, request)
     return None if marker is None else int(marker)
 
 
 def forget(spec: StagingSpec) -> Steps[None]:
     """Delete the marker; see `ackq.sync.staging.Staging.forget`."""
-    yield Request((b"HDEL", spec.keys.commits, spec.writer), resend=True)
+    yield from _ask(spec, Request((b"HDEL", spec.keys.commits, spec.writer), resend=True))
 
 
-def now(_: StagingSpec) -> Steps[int]:
+def now() -> Steps[int]:
     """Read the server's time in µs."""
     seconds, microseconds = yield Request((b"TIME",), resend=True)
     return int(seconds) * 1_000_000 + int(microseconds)
@@ -245,6 +192,13 @@ def into_queue(spec: QueueSpec, name: bytes) -> Steps[bool]:
     """Move a bounded part of a list into its list queue: the `Mover` of one."""
     _, left = yield from held.give_back_some(spec, name)
     return left > 0
+
+
+def _ask(spec: StagingSpec, request: Request) -> Steps[Any]:
+    try:
+        return (yield request)
+    except ResponseError as error:
+        yield from spec.explain(error)
 
 
 _Rows = dict[bytes, int]
@@ -279,9 +233,10 @@ def _merged(spec: StagingSpec, *kinds: _Rows) -> Steps[_Rows]:
 def _merge(spec: StagingSpec, name: bytes, into: bytes) -> Steps[None]:
     left = 1
     while left:
-        left = yield Request(
+        request = Request(
             (2, name, into, MERGED_ROWS), script=scripts.load("staging/merge"), resend=True
         )
+        left = yield from _ask(spec, request)
         if left < 0:
             raise StagingLost(
                 f"{spec.what}: the list {into.decode()!r} is gone: its batch was aborted, or took"

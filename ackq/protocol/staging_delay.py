@@ -7,7 +7,7 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from ackq.config import check_integer
 from ackq.protocol.delay import LATEST, DelaySpec, encode_key
-from ackq.protocol.staging import StagingKeys
+from ackq.protocol.staging_keys import StagingKeys
 from ackq.protocol.steps import Request, Steps
 
 #: Rows that one call stores at most.

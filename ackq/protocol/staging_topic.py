@@ -6,7 +6,7 @@ from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.errors import IndexTaken, PublishContention
-from ackq.protocol.staging import StagingKeys
+from ackq.protocol.staging_keys import StagingKeys
 from ackq.protocol.steps import Request, Steps
 from ackq.protocol.topic_publish import trim
 from ackq.protocol.topic_spec import TopicSpec, pause

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
 )
 
 from ackq.errors import ConfigurationError, StagingLost
-from ackq.protocol.staging import Staged
+from ackq.protocol.staging_keys import Staged
 from ackq.spark.outgoing import Outgoing
 from ackq.spark.retry import patiently
 from ackq.spark.sink_options import Writing

@@ -10,7 +10,8 @@ import uuid
 from typing import TYPE_CHECKING, cast
 
 from ackq.protocol.sharded import shard_of
-from ackq.protocol.staging import Delayed, Staged
+from ackq.protocol.staging import Delayed
+from ackq.protocol.staging_keys import Staged
 from ackq.spark.outgoing import Messages, Outgoing, with_id
 from ackq.spark.retry import patiently
 from ackq.spark.sink_options import Writing

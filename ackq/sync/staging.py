@@ -13,7 +13,8 @@ from ackq.protocol import staging, staging_delay, staging_topic
 from ackq.protocol.delay import DelaySpec
 from ackq.protocol.members import GroupSpec
 from ackq.protocol.spec import QueueSpec
-from ackq.protocol.staging import Delayed, Mover, Staged, StagingKeys, StagingSpec
+from ackq.protocol.staging import Delayed, Mover, StagingSpec
+from ackq.protocol.staging_keys import Staged, StagingKeys
 from ackq.protocol.topic_keys import TopicKeys
 from ackq.protocol.topic_spec import TopicConfig, TopicSpec
 from ackq.sync.client import Client, client_of
@@ -93,7 +94,7 @@ class StagingBase(Client):
 
     def now(self) -> int:
         """Return the server's time in microseconds since the epoch."""
-        return self._run(staging.now(self._staging))
+        return self._run(staging.now())
 
     def _mover(self) -> Mover:
         raise NotImplementedError
