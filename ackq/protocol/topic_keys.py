@@ -17,6 +17,11 @@ SEGMENTS = (
     "dedup",
     "leases",
     "ranges",
+    "staged",
+    "staging",
+    "commits",
+    "held",
+    "heldrows",
 )
 
 
