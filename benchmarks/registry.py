@@ -13,6 +13,7 @@ BENCHMARKS = {
     "depth": "benchmarks.depth",
     "memory": "benchmarks.memory",
     "wakeup": "benchmarks.wakeup",
+    "latency": "benchmarks.latency",
     "worker": "benchmarks.worker",
     "rsmq": "benchmarks.rsmq",
     "delay": "benchmarks.delay",
