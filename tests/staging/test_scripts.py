@@ -1,0 +1,285 @@
+"""The scripts by themselves: what they refuse, before anything is changed, and a full server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import OutOfMemoryError, ResponseError
+
+from ackq import Queue, scripts
+from ackq.embedded import Server
+from ackq.protocol.staging_keys import Staged
+from ackq.sync.staging import DelayStaging, Staging, TopicStaging
+from tests.servers import private_server
+from tests.staging.test_staging import rows, stage
+
+NAMES = [name for name in scripts.names() if name.startswith("staging/")]
+DELAY = [f"q:{part}" for part in ("z", "h", "leases", "extended", "receives", "dead", "wake")]
+KEYS: dict[str, list[str]] = {
+    "staging/stage": ["new", "index"],
+    "staging/commit": ["commits", "held", "heldrows", "list"],
+    "staging/merge": ["list", "other"],
+    "staging/drop": ["held", "index", "list"],
+    "staging/topic": ["q:nextIndex", "q:firstIndex", "q:wake", "held", "heldrows", "moving", "q:1"],
+    "staging/delay": ["held", "heldrows", "delaying", *DELAY],
+}
+ARGUMENTS: dict[str, list[Any]] = {
+    "staging/stage": [60_000, "row"],
+    "staging/commit": ["writer", 5, 2],
+    "staging/merge": [10],
+    "staging/drop": [],
+    "staging/topic": [0, 0],
+    "staging/delay": [10],
+}
+#: The keys that may be anybody's: a list that is none is left alone.
+LISTS = {"new", "list", "other", "moving", "delaying", "q:1"}
+
+
+class Space:
+    """Keys of one test."""
+
+    def __init__(self, client: redis.Redis, name: str) -> None:
+        self.client, self.name = client, name
+
+    def key(self, slot: str) -> str:
+        return f"{self.name}:{slot}"
+
+    def call(self, script: str, *args: Any, keys: list[str] | None = None) -> Any:
+        named = [self.key(slot) for slot in keys or KEYS[script]]
+        return self.client.eval(scripts.load(script).text.decode(), len(named), *named, *args)
+
+    def dump(self) -> dict[bytes, bytes | None]:
+        return {key: self.client.dump(key) for key in self.client.scan_iter(f"{self.name}:*")}
+
+
+@pytest.fixture
+def space(embedded_client: redis.Redis, name: str) -> Space:
+    """One list that is staged, and two that are committed."""
+    space = Space(embedded_client, name)
+    for slot, bodies in {"list": ["b", "a"], "other": ["c"], "moving": ["m"]}.items():
+        space.client.rpush(space.key(slot), *bodies)
+    space.client.rpush(space.key("delaying"), "1:5:1:kbody")
+    space.client.sadd(space.key("index"), space.key("list"), space.key("other"))
+    for slot in ("moving", "delaying"):
+        space.client.zadd(space.key("held"), {space.key(slot): 0})
+        space.client.hset(space.key("heldrows"), space.key(slot), 1)
+    return space
+
+
+def test_every_script_is_tested() -> None:
+    assert KEYS.keys() == ARGUMENTS.keys() == set(NAMES)
+
+
+@pytest.mark.parametrize("script", NAMES)
+def test_the_header_tells_what_it_must(script: str) -> None:
+    text = scripts.load(script).text.decode()
+    header = re.match(r"(--.*\n)*", text)[0]  # type: ignore[index]
+    assert header.startswith(f"-- {script}: ")
+    for part in ("\n-- KEYS[1] {", "\n-- Returns ", "\n-- Atomic ", "\n-- Cost: O("):
+        assert part in header
+    code = re.sub(r"--.*", "", text)
+    assert code.count("redis.call('TIME')") == ("clock" in code)
+    assert "#!" not in text
+    assert not re.search(r"\b(list|held|heldrows|index|commits|from|to) *\.\.", code)
+
+
+@pytest.mark.parametrize("script", NAMES)
+def test_an_integer_out_of_its_range_is_refused_before_anything_is_changed(
+    space: Space, script: str
+) -> None:
+    before = space.dump()
+    text = scripts.load(script).text.decode()
+    for place, low, high in re.findall(
+        r"^-- ARGV\[(\d+)\] \w+ +integer (\d+)\.\.(\S+)", text, re.M
+    ):
+        top = 2**53 - 1 if high.startswith("2^53") else int(high.rstrip(","))
+        for bad in ("", "x", "nan", "inf", "1.5", int(low) - 1, top + 1):
+            args = list(ARGUMENTS[script])
+            args[int(place) - 1] = bad
+            with pytest.raises(ResponseError, match="ACKQ_ARGUMENT"):
+                space.call(script, *args)
+    assert space.dump() == before
+
+
+@pytest.mark.parametrize(
+    ("script", "args", "keys"),
+    [
+        ("staging/stage", [60_000], None),
+        ("staging/stage", [60_000, *["row"] * 17], None),
+        ("staging/commit", ["", 5, 2], None),
+        ("staging/commit", ["writer", 5], None),
+        ("staging/commit", ["writer", 5, 2, 2], None),
+        ("staging/merge", [10], ["list", "list"]),
+        ("staging/drop", [], ["held", "index"]),
+        ("staging/delay", [10], ["held", "heldrows", "delaying"]),
+        ("staging/delay", [10], ["held", "heldrows", "delaying", *DELAY, "more"]),
+    ],
+)
+def test_other_bad_arguments_are_refused(
+    space: Space, script: str, args: list[Any], keys: list[str] | None
+) -> None:
+    before = space.dump()
+    with pytest.raises(ResponseError, match="ACKQ_ARGUMENT"):
+        space.call(script, *args, keys=keys)
+    assert space.dump() == before
+
+
+@pytest.mark.parametrize(
+    ("script", "slot"),
+    [(script, slot) for script in NAMES for slot in KEYS[script] if slot not in LISTS],
+)
+def test_a_key_of_another_type_is_an_error_before_anything_is_changed(
+    space: Space, script: str, slot: str
+) -> None:
+    space.client.delete(space.key(slot))
+    if slot.startswith(("q:next", "q:first")):
+        space.client.rpush(space.key(slot), "a list")
+    else:
+        space.client.set(space.key(slot), "text")
+    before = space.dump()
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        space.call(script, *ARGUMENTS[script])
+    assert space.dump() == before
+
+
+def test_a_list_is_begun_once_with_a_time_to_live(space: Space) -> None:
+    assert space.call("staging/stage", 60_000, "a", "b") == 2
+    assert space.client.lrange(space.key("new"), 0, -1) == [b"b", b"a"]
+    for slot in ("new", "index"):
+        assert 0 < space.client.pttl(space.key(slot)) <= 60_000
+    assert space.client.sismember(space.key("index"), space.key("new"))
+    before = space.dump()
+    assert space.call("staging/stage", 60_000, "a", "b") == 0
+    assert space.dump() == before
+
+
+def test_a_commit_that_is_refused_changes_nothing(space: Space) -> None:
+    before = space.dump()
+    assert space.call("staging/commit", "writer", 5, 3) == [b"lost", 1]
+    assert space.call("staging/commit", "writer", 5, 1) == [b"lost", 1]
+    assert space.dump() == before
+    space.client.hset(space.key("commits"), "writer", 5)
+    before = space.dump()
+    assert space.call("staging/commit", "writer", 5, 2) == [b"known", 5]
+    assert space.call("staging/commit", "writer", 4, 2) == [b"known", 5]
+    assert space.dump() == before
+
+
+def test_a_commit_keeps_the_lists_and_marks_the_batch(space: Space) -> None:
+    space.client.pexpire(space.key("list"), 60_000)
+    assert space.call("staging/commit", "writer", 2**53 - 1, 2) == [b"ok", 2]
+    assert space.client.pttl(space.key("list")) == -1
+    assert space.client.zscore(space.key("held"), space.key("list")) == 0
+    assert space.client.hget(space.key("heldrows"), space.key("list")) == b"2"
+    assert space.client.hget(space.key("commits"), "writer") == b"9007199254740991"
+
+
+def test_a_merge_needs_a_list_to_merge_into(space: Space) -> None:
+    before = space.dump()
+    assert space.call("staging/merge", 10, keys=["list", "absent"]) == -1
+    assert space.dump() == before
+    assert space.call("staging/merge", 1) == 1
+    assert space.call("staging/merge", 1) == 0
+    assert space.client.lrange(space.key("other"), 0, -1) == [b"b", b"a", b"c"]
+
+
+def test_what_is_committed_or_somebody_elses_is_not_dropped(space: Space) -> None:
+    space.client.set(space.key("text"), "mine")
+    space.client.sadd(space.key("index"), space.key("moving"), space.key("text"))
+    keys = ["held", "index", "list", "other", "moving", "text", "absent"]
+    assert space.call("staging/drop", keys=keys) == 2
+    assert not space.client.exists(space.key("list"), space.key("other"), space.key("index"))
+    assert space.client.exists(space.key("moving"), space.key("text")) == 2
+
+
+@pytest.mark.parametrize(
+    ("script", "slot", "reply"),
+    [("staging/topic", "moving", [b"ok", 0, 0]), ("staging/delay", "delaying", [0, 0, 0])],
+)
+def test_a_list_that_is_not_committed_is_left_alone(
+    space: Space, script: str, slot: str, reply: list[Any]
+) -> None:
+    space.client.zrem(space.key("held"), space.key(slot))
+    before = space.dump()
+    assert space.call(script, *ARGUMENTS[script]) == reply
+    assert space.dump() == before
+
+
+@pytest.mark.parametrize(
+    ("script", "slot"), [("staging/topic", "moving"), ("staging/delay", "delaying")]
+)
+def test_a_key_that_is_no_list_is_waited_for_no_longer(
+    space: Space, script: str, slot: str
+) -> None:
+    space.client.set(space.key(slot), "somebody else's")
+    space.call(script, *ARGUMENTS[script])
+    assert space.client.get(space.key(slot)) == b"somebody else's"
+    assert not space.client.zscore(space.key("held"), space.key(slot))
+    assert not space.client.hexists(space.key("heldrows"), space.key(slot))
+
+
+def test_a_wrong_guess_publishes_nothing(space: Space) -> None:
+    space.client.set(space.key("q:nextIndex"), 7)
+    before = space.dump()
+    for guess in (0, 6, 8):
+        assert space.call("staging/topic", guess, 0) == [b"moved", 7]
+    assert space.dump() == before
+
+
+def test_a_row_that_names_no_partition_changes_nothing(space: Space) -> None:
+    for bad in ("2:5:1:k", "0:5:1:k", "no row"):
+        space.client.lset(space.key("delaying"), 0, bad)
+        before = space.dump()
+        with pytest.raises(ResponseError, match="ACKQ_VALUE"):
+            space.call("staging/delay", 10)
+        assert space.dump() == before
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with private_server(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+def test_a_full_server_commits_what_it_accepted_and_accepts_no_more(
+    server: Server, token: str
+) -> None:
+    with (
+        redis.Redis.from_url(server.url) as client,
+        Staging(client, token, "w") as writer,
+        Queue(client, token) as queue,
+    ):
+        staged = [stage(writer, 0, rows(2500, str(task)), f"{task}-a") for task in range(3)]
+        client.config_set("maxmemory", 1)
+        try:
+            with pytest.raises(OutOfMemoryError):
+                stage(writer, 0, rows(1), "3-a")
+            with pytest.raises(OutOfMemoryError):
+                writer.stage(0, staged[0], rows(1))
+            assert writer.commit(0, staged) == 7500
+            assert queue.pop() is not None
+        finally:
+            client.config_set("maxmemory", 0)
+        assert queue.stats().ready == 7499
+
+
+@pytest.mark.parametrize("kind", [TopicStaging, DelayStaging])
+def test_on_a_full_server_committed_rows_wait(server: Server, token: str, kind: Any) -> None:
+    with redis.Redis.from_url(server.url) as client, kind(client, token, "w") as writer:
+        staged = Staged("0-a")
+        delay = isinstance(writer, DelayStaging)
+        writer.stage(0, staged, [writer.row("k", 0, b"x") if delay else b"x"])
+        client.config_set("maxmemory", 1)
+        try:
+            with pytest.raises(OutOfMemoryError):
+                writer.commit(0, [staged])
+            assert writer.committed() == 0
+        finally:
+            client.config_set("maxmemory", 0)
+        assert writer.finish() == 1
+        stored = client.zcard(f"{token}:z") if delay else client.get(f"{token}:nextIndex")
+        assert int(stored) == 1
