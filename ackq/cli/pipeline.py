@@ -1,0 +1,87 @@
+"""``ackq pipeline``: a queue or a topic through Spark."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import click
+
+from ackq.cli import INTERRUPTED
+from ackq.cli.connection import examples, json_option, url_option
+from ackq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from ackq.spark.pipeline import Pipeline
+
+config_argument = click.argument("config", type=click.Path(dir_okay=False))
+
+
+@click.group()
+def pipeline() -> None:
+    """Queue or topic through Spark: check, transform, write. Needs the extra spark.
+
+    What a CONFIG may say is in docs/pipeline.md.
+    """
+
+
+@pipeline.command(epilog=examples("ackq pipeline run ratings.toml --once"))
+@config_argument
+@url_option
+@click.option("--once", is_flag=True,
+              help="Do what is there now, then end; for schedulers.")  # fmt: skip
+@json_option
+@click.pass_context
+def run(ctx: click.Context, config: str, url: str | None, once: bool, as_json: bool) -> None:
+    """Run the pipeline of CONFIG until SIGTERM or Ctrl-C.
+
+    The micro-batch in hand is finished first; a second signal ends it at once. Either way nothing
+    is lost, and it goes on where it was when it is run again. In a terminal the progress is shown
+    live, elsewhere a line for each batch, with --json a line of JSON for each.
+
+    Exit code 0 when it was stopped or is done (--once), 3 when CONFIG is wrong or the query
+    failed, 4 when Redis cannot be reached, 130 when it was ended at once.
+    """
+    made = _made(config)
+    from ackq.spark.pipeline.display import display
+    from ackq.worker.signals import stopping_on_signals
+
+    if url is not None or "url" not in made.config.source.options:
+        _point_at(url)
+    with display(made.config, as_json) as show, stopping_on_signals(made.stop):
+        made.run(once=once, on_progress=show)
+    if made.stops > 1:
+        ctx.exit(INTERRUPTED)
+
+
+@pipeline.command(epilog=examples("ackq pipeline check ratings.toml"))
+@config_argument
+@click.option("--spark", is_flag=True,
+              help="Start Spark and let it read the schema, the checks and the SQL."
+              )  # fmt: skip
+def check(config: str, spark: bool) -> None:
+    """Check CONFIG without running it, and print nothing if it is right.
+
+    Without --spark in a moment: keys, values, names, options, and whether the function of a
+    transform is there. Exit code 3 if something is wrong: one line says which key, and what to do.
+    """
+    made = _made(config)
+    if spark:
+        made.check()
+
+
+def _made(config: str) -> Pipeline:
+    try:
+        from ackq.spark.pipeline import Pipeline
+    except ImportError as error:
+        raise ConfigurationError("Spark is missing: pip install 'ackq[spark]'") from error
+    return Pipeline(config)
+
+
+def _point_at(url: str | None) -> None:
+    """Put the URL where Spark's processes find it; without one, that of the embedded server."""
+    if url is None:
+        from ackq.embedded import shared_url
+
+        url = shared_url()
+    os.environ["ACKQ_REDIS_URL"] = url

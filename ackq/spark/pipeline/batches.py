@@ -1,0 +1,136 @@
+"""Runs each micro-batch: what is rejected to the dead letters, then the rest to the sink."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Event
+from typing import TYPE_CHECKING
+
+from pyspark import StorageLevel
+from pyspark.sql import functions as F
+
+from ackq.protocol.rejects import RejectedRow
+from ackq.spark.options import Reading
+from ackq.spark.pipeline import sinks
+from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.plan import REASON, Plan
+from ackq.spark.retry import patiently
+from ackq.sync.rejects import Rejects
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+#: Rows of one queue that are collected before they are written to its dead letters.
+_GATHERED = 500
+
+
+class Stopping(Exception):
+    """Raised at the start of a batch when the pipeline is to stop: it is left to the next run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One micro-batch that was written."""
+
+    number: int
+    #: Messages that were read, and how many of them were rejected.
+    rows: int
+    rejected: int
+    #: Rejected messages by reason.
+    reasons: Counter[str] = field(default_factory=Counter)
+    #: How long it took, in seconds.
+    seconds: float = 0.0
+
+
+class Batches:
+    """What Spark calls with each micro-batch; it may call with the same one again.
+
+    The rejects go first. So if the sink has a batch, its rejects are dead letters, and whatever
+    a replay finds, no row is in neither.
+    """
+
+    def __init__(self, config: PipelineConfig, plan: Plan, done: Callable[[Batch], None]) -> None:
+        self._config = config
+        self._plan = plan
+        self._done = done
+        self._query_id = ""
+        self._started = Event()
+        self._rejects: dict[str, Rejects] = {}
+        self._reading = Reading.of(config.source.all_options())
+        #: Set to leave the next batch to the next run.
+        self.stopping = False
+        #: The batch in hand, or else the last one; -1 before the first.
+        self.number = -1
+        #: Whether a batch is in hand.
+        self.busy = False
+        #: What ended the last batch.
+        self.error: BaseException | None = None
+
+    def start(self, query_id: str) -> None:
+        """Let batches run, now that the query has an id."""
+        self._query_id = query_id
+        self._started.set()
+
+    def close(self) -> None:
+        """Close the connections."""
+        for each in self._rejects.values():
+            each.close()
+        self._rejects.clear()
+
+    def __call__(self, judged: DataFrame, number: int) -> None:
+        """Write the micro-batch ``number``."""
+        self._started.wait()
+        self.number, self.busy = number, True
+        try:
+            if self.stopping:
+                raise Stopping
+            self._done(self._write(judged, number))
+        except BaseException as error:
+            self.error = error
+            raise
+        finally:
+            self.busy = False
+
+    def _write(self, judged: DataFrame, number: int) -> Batch:
+        began = time.monotonic()
+        # The sink and the dead letters have to see the same rows.
+        judged = judged.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            rows, rejected = _counts(judged)
+            reasons = self._reject(judged, number) if rejected else Counter[str]()
+            if rows > rejected:
+                good = self._plan.transformed(judged)
+                sinks.write(self._config.sink, good, self._query_id, number)
+        finally:
+            judged.unpersist()
+        return Batch(number, rows, rejected, reasons, time.monotonic() - began)
+
+    def _reject(self, judged: DataFrame, number: int) -> Counter[str]:
+        reasons: Counter[str] = Counter()
+        gathered: dict[str, list[RejectedRow]] = {}
+        # One partition in memory at a time.
+        for origin, row, body, reason in self._plan.rejected(judged).toLocalIterator():
+            reasons[reason] += 1
+            queue = self._config.rejects or origin
+            rows = gathered.setdefault(queue, [])
+            rows.append(RejectedRow(row, bytes(body), reason))
+            if len(rows) == _GATHERED:
+                self._write_rejects(queue, number, gathered.pop(queue))
+        for queue, rows in gathered.items():
+            self._write_rejects(queue, number, rows)
+        return reasons
+
+    def _write_rejects(self, queue: str, number: int, rows: list[RejectedRow]) -> None:
+        if queue not in self._rejects:
+            client = self._reading.connection.client()
+            self._rejects[queue] = Rejects(client, queue, self._query_id)
+        writer = self._rejects[queue]
+        patiently(lambda: writer.reject(str(number), rows), self._reading.retry_timeout)
+
+
+def _counts(judged: DataFrame) -> tuple[int, int]:
+    counted = judged.agg(F.count(F.lit(1)), F.count(REASON)).collect()[0]
+    return counted[0], counted[1]

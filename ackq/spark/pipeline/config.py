@@ -1,0 +1,255 @@
+"""What a pipeline's file says, checked before Spark is started."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from ackq.errors import ConfigurationError, PipelineConfigError
+from ackq.keys import check_name
+from ackq.spark.options import Reading
+from ackq.spark.pipeline.section import Section
+from ackq.spark.sink_options import Writing
+
+#: Formats that are files in folders: a pipeline writes each batch into a folder of its own.
+FILE_FORMATS = ("parquet", "orc", "json", "csv", "avro", "xml")
+#: What the format "ackq" reads from and writes to, and the option that names it.
+SOURCES = ("queue", "topic")
+SINKS = {"queue": "queue", "topic": "topic", "delay_queue": "delayQueue"}
+#: Options of the source and the sink that a pipeline sets itself, and where to say it instead.
+SET_BY_US = {
+    "queue": "the key queue of this section",
+    "topic": "the key topic of this section",
+    "delayqueue": "the key delay_queue of this section",
+    "groupid": "the key group of [source]",
+    "path": "the key path of this section",
+    "schema": "the section [schema]",
+    "columnnameofcorruptrecord": "nothing: what does not parse goes to the dead letters",
+    "mode": "nothing: what does not parse goes to the dead letters",
+    "includemetadata": "nothing",
+    "writemode": "nothing: a pipeline writes in transactions",
+    "txnappid": "nothing: it is the id of the query",
+    "txnversion": "nothing: it is the number of the batch",
+}
+#: Seconds between micro-batches where each makes files, so that they do not get too small.
+FILES_EVERY = 10.0
+
+Transformed = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where messages come from."""
+
+    #: "queue" or "topic".
+    kind: str
+    name: str
+    #: Whose claims they are, of a queue. Defaults to the pipeline's name.
+    group: str | None
+    #: Options of the format "ackq", such as ``maxMessagesPerTrigger``. Defaults to none.
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def all_options(self) -> dict[str, str]:
+        """Return the options of the format, with those that keys of their own set."""
+        given = {**self.options, self.kind: self.name, "includeMetadata": "true"}
+        return given if self.group is None else {**given, "groupId": self.group}
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What a message has to be."""
+
+    #: The columns as DDL, such as ``title STRING, year INT``. None: messages are not parsed.
+    ddl: str | None = None
+    #: Columns that must not be null. Defaults to none.
+    not_null: tuple[str, ...] = ()
+    #: Name of each check, and the SQL expression that must be true. Defaults to none.
+    checks: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """What happens to the messages of a batch that are valid; at most one of the two."""
+
+    #: A query over the view ``messages``.
+    sql: str | None = None
+    #: A function from DataFrame to DataFrame, or where it is: ``module:function``.
+    callable: Transformed | str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sink:
+    """Where rows go."""
+
+    #: How they are written: "files", "ackq" or "other".
+    kind: Literal["files", "ackq", "other"]
+    #: Spark's name of the format.
+    format: str
+    #: The folder of files; what another format takes as its path; else None.
+    path: str | None = None
+    #: For "ackq": the option that names the target, and the target.
+    target: tuple[str, str] | None = None
+    #: Columns whose values become folders. Defaults to none.
+    partition_by: tuple[str, ...] = ()
+    #: Options of the format. Defaults to none.
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def all_options(self) -> dict[str, str]:
+        """Return the options of the format, with the target."""
+        return {**self.options, **(dict([self.target]) if self.target else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineConfig:
+    """A pipeline. Make one with `read` or `of`, which check it."""
+
+    #: What errors call it: the file, or "the configuration".
+    where: str
+    name: str
+    #: The folder of Spark's checkpoint: one for each pipeline, kept for as long as it lives.
+    checkpoint: str
+    source: Source
+    validation: Validation
+    transform: Transform
+    sink: Sink
+    #: The queue whose dead letters the rejected rows become; None: that which each came from.
+    rejects: str | None
+    #: Seconds from one micro-batch to the next; 0: as soon as there is something. Defaults to 10
+    #: where the sink is files, else to 0.
+    every: float
+    #: Settings of the Spark session, such as ``spark.master``. Defaults to none.
+    spark: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Return what the TOML file at ``path`` says; paths in it are relative to its folder.
+
+        Raises:
+            PipelineConfigError: it cannot be read, or says something that cannot be; names the
+                file, the section and the key, and what to do.
+        """
+        file = Path(path)
+        try:
+            values = tomllib.loads(file.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise PipelineConfigError(f"{file}: cannot be read: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise PipelineConfigError(f"{file}: is not TOML: {error}") from error
+        return cls.of(values, where=str(file), base=file.absolute().parent, name=file.stem)
+
+    @classmethod
+    def of(
+        cls,
+        values: Mapping[str, Any],
+        *,
+        where: str = "the configuration",
+        base: Path | None = None,
+        name: str | None = None,
+    ) -> Self:
+        """Return what ``values``, laid out as a file is, say.
+
+        Args:
+            values: the sections and keys; a callable may be the function itself.
+            where: what errors call it.
+            base: the folder that relative paths begin at. Defaults to the current one.
+            name: of the pipeline, where ``values`` have none.
+
+        Raises:
+            PipelineConfigError: as in `read`.
+        """
+        top = Section(where, "", values, (base or Path.cwd()))
+        named = top.text("name", name) or top.missing("name")
+        config = cls(
+            where=where,
+            name=named,
+            checkpoint=top.path("checkpoint") or top.missing("checkpoint"),
+            source=(source := _source(top.section("source", required=True), named)),
+            validation=_validation(top.section("schema"), top.section("checks")),
+            transform=_transform(top.section("transform")),
+            sink=(sink := _sink(top.section("sink", required=True))),
+            rejects=_rejects(top.section("rejects"), source),
+            every=top.seconds("every", FILES_EVERY if sink.kind == "files" else 0.0),
+            spark=top.section("spark").rest(),
+        )
+        top.end()
+        if sink.target == (source.kind, source.name) and "url" not in sink.options:
+            top.section("sink").wrong(source.kind, "is the source, which would never be empty")
+        return config
+
+
+def _source(section: Section, name: str) -> Source:
+    kind = section.one_of(SOURCES)
+    source = Source(
+        kind=kind,
+        name=_named(section, kind),
+        group=section.text("group", name if kind == "queue" else None),
+        options=section.options(SET_BY_US),
+    )
+    section.end()
+    try:
+        Reading.of(source.all_options())
+    except ConfigurationError as error:
+        section.wrong("options", str(error))
+    return source
+
+
+def _validation(section: Section, checks: Section) -> Validation:
+    validation = Validation(section.text("ddl"), section.texts("not_null"), checks.all_texts())
+    section.end()
+    return validation
+
+
+def _transform(section: Section) -> Transform:
+    section.at_most_one("sql", "callable")
+    transform = Transform(section.text("sql"), section.function("callable"))
+    section.end()
+    return transform
+
+
+def _sink(section: Section) -> Sink:
+    kind = section.one_of((*SINKS, "format", "path"), together={"format", "path"})
+    if kind in SINKS:
+        sink = Sink("ackq", "ackq", target=(SINKS[kind], _named(section, kind)),
+                    options=section.options(SET_BY_US))  # fmt: skip
+        section.end()
+        try:
+            Writing.of(sink.all_options(), stream=False)
+        except ConfigurationError as error:
+            section.wrong("options", str(error))
+        return sink
+    format = (section.text("format", "parquet") or "").lower()
+    if format == "ackq":
+        section.wrong("format", "ackq is chosen by one of the keys queue, topic and delay_queue")
+    files = format in FILE_FORMATS
+    path = section.path("path")
+    if files and not path:
+        section.missing("path", f"the folder for the {format} files")
+    sink = Sink(
+        "files" if files else "other", format, path,
+        partition_by=section.texts("partition_by"),
+        options=section.options({"path": SET_BY_US["path"]}),
+    )  # fmt: skip
+    section.end()
+    return sink
+
+
+def _rejects(section: Section, source: Source) -> str | None:
+    queue = section.text("queue")
+    if queue is not None:
+        _named(section, "queue")
+    elif source.kind != "queue":
+        section.missing("queue", f"a {source.kind} has no dead letters: name the queue for them")
+    section.end()
+    return queue
+
+
+def _named(section: Section, key: str) -> str:
+    name = section.text(key) or section.missing(key)
+    try:
+        check_name(name)
+    except ConfigurationError as error:
+        section.wrong(key, str(error))
+    return name

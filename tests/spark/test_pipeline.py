@@ -1,0 +1,340 @@
+"""The pipeline in one session: everything arrives once, and nothing holds up the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+import pytest
+import redis
+from pyspark.sql import DataFrame, SparkSession
+
+from ackq import Queue
+from ackq.errors import PipelineConfigError, PipelineFailed
+from ackq.sharded import ShardedQueue
+from ackq.spark.pipeline import Pipeline, Progress
+from ackq.spark.pipeline import sinks as pipeline_sinks
+from ackq.spark.pipeline.sinks import folder_of
+from ackq.topic import Topic
+
+Make = Callable[..., Pipeline]
+SCHEMA = {"ddl": "id STRING, kind STRING, size INT", "not_null": ["kind"]}
+CHECKS = {"size": "size BETWEEN 0 AND 99"}
+
+
+@pytest.fixture
+def make(spark: SparkSession, url: str, name: str, tmp_path: Path) -> Make:
+    """``make(sink=..., ...)``: a pipeline, from the test's queue to Parquet unless told."""
+
+    def make(**changes: Any) -> Pipeline:
+        config: dict[str, Any] = {
+            "name": name,
+            "checkpoint": str(tmp_path / "checkpoint"),
+            "source": {"queue": name, "options": {"url": url, "maxMessagesPerTrigger": 40}},
+            "schema": SCHEMA,
+            "checks": CHECKS,
+            "sink": {"path": str(tmp_path / "out")},
+            "every": 0,
+        }
+        return Pipeline({**config, **changes}, spark=spark)
+
+    return make
+
+
+def written(folder: Path) -> list[dict[str, Any]]:
+    """Return the rows of Parquet files as any reader finds them."""
+    if not folder.exists():
+        return []
+    rows: list[dict[str, Any]] = (
+        pyarrow.dataset.dataset(folder, partitioning="hive").to_table().to_pylist()
+    )
+    return rows
+
+
+def ids(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(row["id"] for row in rows)
+
+
+def push(queue: Queue, first: int, last: int) -> list[str]:
+    numbers = range(first, last)
+    return sorted(queue.push_many([{"id": f"m-{n:04}", "kind": "ab"[n % 2], "size": n % 100}
+                                   for n in numbers]))  # fmt: skip
+
+
+def reasons(queue: Queue) -> Counter[str]:
+    return Counter(each.reason for each in queue.dead_letters(1000))
+
+
+def test_good_rows_are_in_the_files_once_and_the_others_dead_letters_as_they_were(
+    make: Make, queue: Queue, tmp_path: Path
+) -> None:
+    good = push(queue, 0, 60)
+    bad = {
+        b"not json": "does not parse",
+        b"": "does not parse",
+        b'{"id":"x","kind":"a","size":1} {"id":"y"}': "does not parse",
+        b'{"id":"x","kind":"a","size":"many"}': "does not parse",
+        b'\xff{"id":"x"}': "does not parse",
+        b'[{"id":"x"}]': "does not parse",
+        b'{"id":"x","size":1}': "null: kind",
+        b'{"id":"x","kind":"a","size":100}': "check: size",
+        b'{"id":"x","kind":"a"}': "check: size",
+    }
+    queue.push_many(bad)
+    progress = make(sink={"path": str(tmp_path / "out"), "partition_by": ["kind"]}).run(once=True)
+    rows = written(tmp_path / "out")
+    assert ids(rows) == good
+    assert {row["kind"] for row in rows} == {"a", "b"}
+    assert set(rows[0]) == {"id", "kind", "size", "ackq_batch"}
+    assert {each.body: each.reason for each in queue.dead_letters(100)} == bad
+    stats = queue.stats()
+    assert (stats.ready, stats.in_flight, stats.dead) == (0, 0, len(bad))
+    assert (progress.rows, progress.written, progress.rejected) == (69, 60, 9)
+    assert progress.reasons == Counter(bad.values())
+    assert progress.batches == 2
+
+
+def test_the_next_run_goes_on_and_a_run_without_messages_writes_nothing(
+    make: Make, queue: Queue, tmp_path: Path
+) -> None:
+    first = push(queue, 0, 10)
+    assert make().run(once=True).rows == 10
+    assert make().run(once=True).rows == 0
+    second = push(queue, 10, 20)
+    assert make().run(once=True).rows == 10
+    assert ids(written(tmp_path / "out")) == first + second
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_a_batch_that_failed_at_its_sink_is_there_once_when_it_is_run_again(
+    make: Make, queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    good = push(queue, 0, 30)
+    queue.push(b"not json")
+    write = pipeline_sinks.write
+
+    def failing(*args: Any) -> None:
+        if where == "after":
+            write(*args)
+        raise OSError("the disk is on fire")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline_sinks, "write", failing)
+        with pytest.raises(PipelineFailed, match=r"batch 0 failed: OSError: the disk is on fire\. "
+                           "Nothing is lost") as raised:  # fmt: skip
+            make().run(once=True)
+    assert raised.value.batch == 0
+    assert isinstance(raised.value.__cause__, OSError)
+    assert queue.stats().in_flight == 31
+    assert make().run(once=True).rows == 31
+    assert ids(written(tmp_path / "out")) == good
+    assert reasons(queue) == {"does not parse": 1}
+    assert queue.stats().in_flight == 0
+
+
+def test_what_a_write_cut_short_left_is_replaced(
+    make: Make, queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = push(queue, 0, 10)
+    write = pipeline_sinks.write
+
+    def cut(sink: Any, rows: DataFrame, query_id: str, number: int) -> None:
+        write(sink, rows, query_id, number)
+        (Path(sink.path) / folder_of(query_id, number) / "_SUCCESS").unlink()
+        raise OSError("cut")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline_sinks, "write", cut)
+        with pytest.raises(PipelineFailed):
+            make().run(once=True)
+    make().run(once=True)
+    assert ids(written(tmp_path / "out")) == good
+
+
+def test_a_new_checkpoint_replaces_nothing_that_was_written(
+    make: Make, queue: Queue, tmp_path: Path
+) -> None:
+    first = push(queue, 0, 10)
+    make().run(once=True)
+    second = push(queue, 10, 20)
+    make(checkpoint=str(tmp_path / "another")).run(once=True)
+    assert ids(written(tmp_path / "out")) == first + second
+
+
+def test_a_callable_that_raises_ends_the_run_and_the_next_one_begins_with_its_rows(
+    make: Make, queue: Queue, tmp_path: Path
+) -> None:
+    good = push(queue, 0, 10)
+
+    def broken(messages: DataFrame) -> DataFrame:
+        raise LookupError("no such column")
+
+    with pytest.raises(PipelineFailed, match="batch 0 failed: LookupError: no such column"):
+        make(transform={"callable": broken}).run(once=True)
+    with pytest.raises(PipelineFailed, match="callable: returned int, and a DataFrame is needed"):
+        make(transform={"callable": lambda messages: 5}).run(once=True)
+    make(transform={"callable": lambda messages: messages.select("id")}).run(once=True)
+    rows = written(tmp_path / "out")
+    assert ids(rows) == good
+    assert set(rows[0]) == {"id", "ackq_batch"}
+
+
+def test_sql_sees_the_valid_rows_of_a_batch(make: Make, queue: Queue, tmp_path: Path) -> None:
+    push(queue, 0, 10)
+    queue.push({"id": "x", "kind": "c", "size": -1})
+    sql = "SELECT kind, count(*) AS rows, sum(size) AS size FROM messages GROUP BY kind"
+    make(transform={"sql": sql}).run(once=True)
+    rows = [(row["kind"], row["rows"], row["size"]) for row in written(tmp_path / "out")]
+    assert sorted(rows) == [("a", 5, 20), ("b", 5, 25)]
+
+
+def test_messages_that_are_not_parsed_have_the_columns_of_the_source(
+    make: Make, queue: Queue, tmp_path: Path, name: str
+) -> None:
+    queue.push({"id": "m-1"})
+    queue.push(b"no id")
+    make(schema={}, checks={"id": "id IS NOT NULL"}).run(once=True)
+    (row,) = written(tmp_path / "out")
+    del row["ackq_batch"]
+    assert row == {"id": "m-1", "value": '{"id":"m-1"}', "queue": name, "batch": 1, "position": 0}
+    assert reasons(queue) == {"check: id": 1}
+
+
+def test_between_queues_every_row_arrives_once_though_a_batch_is_replayed(
+    make: Make, queue: Queue, name: str, url: str, embedded_client: redis.Redis,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    good = push(queue, 0, 60)
+    queue.push(b"not json")
+    write = pipeline_sinks.write
+    sink = {"queue": f"{name}-out", "options": {"url": url}}
+
+    def lost(*args: Any) -> None:
+        write(*args)
+        raise OSError("after the commit")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline_sinks, "write", lost)
+        with pytest.raises(PipelineFailed):
+            make(sink=sink).run(once=True)
+    make(sink=sink).run(once=True)
+    with Queue(embedded_client, f"{name}-out") as out:
+        assert sorted(each.id for each in out.peek(1000)) == good
+    assert reasons(queue) == {"does not parse": 1}
+
+
+def test_a_topic_is_read_to_its_end_and_its_rejects_go_to_a_queue(
+    make: Make, queue: Queue, name: str, url: str, embedded_client: redis.Redis, tmp_path: Path
+) -> None:
+    with Topic(embedded_client, f"{name}-t") as topic:
+        topic.publish_many([b'{"id":"m-%d","kind":"a","size":%d}' % (n, n) for n in range(50, 150)])
+    source = {"topic": f"{name}-t", "options": {"url": url, "maxMessagesPerTrigger": 80}}
+    for _ in range(2):
+        make(source=source, rejects={"queue": name}).run(once=True)
+    assert len(set(ids(written(tmp_path / "out")))) == len(written(tmp_path / "out")) == 50
+    assert reasons(queue) == {"check: size": 50}
+
+
+def test_rejects_of_a_shard_are_its_own_dead_letters(
+    make: Make, name: str, url: str, embedded_client: redis.Redis, tmp_path: Path
+) -> None:
+    with ShardedQueue(embedded_client, name, shards=2) as sharded:
+        sharded.push_many([{"id": f"m-{n}", "kind": "a", "size": n} for n in range(90, 110)])
+        source = {"queue": name, "options": {"url": url, "shards": 2}}
+        make(source=source).run(once=True)
+    dead = []
+    for shard in range(2):
+        with Queue(embedded_client, f"{{{name}:{shard}}}") as queue:
+            assert queue.stats().in_flight == queue.stats().ready == 0
+            dead.append(queue.stats().dead)
+    assert sum(dead) == len(written(tmp_path / "out")) == 10
+    assert all(dead)
+
+
+def test_a_stop_lets_the_batch_end_and_leaves_the_rest_where_it_is(
+    make: Make, queue: Queue, tmp_path: Path
+) -> None:
+    good = push(queue, 0, 400)
+    pipeline = make()
+
+    def watch(progress: Progress) -> None:
+        if progress.batches and not pipeline.stops:
+            pipeline.stop()
+
+    progress = pipeline.run(on_progress=watch)
+    assert progress.state == "stopped"
+    done = ids(written(tmp_path / "out"))
+    assert progress.rows == len(done) == len(set(done))
+    assert 40 <= len(done) < 400
+    stats = queue.stats()
+    assert stats.ready + stats.in_flight == 400 - len(done)
+    assert stats.in_flight <= 40  # what the next batch had claimed already is kept for the next run
+    make().run(once=True)
+    assert ids(written(tmp_path / "out")) == good
+
+
+def test_a_second_stop_ends_the_batch_and_the_next_run_does_it_again(
+    make: Make, queue: Queue, tmp_path: Path
+) -> None:
+    good = push(queue, 0, 20)
+    pipeline = make(transform={"callable": _slowly})
+
+    def watch(progress: Progress) -> None:
+        if progress.state in ("working", "stopping"):
+            pipeline.stop()
+
+    assert pipeline.run(on_progress=watch).rows == 0
+    assert pipeline.stops > 1
+    assert written(tmp_path / "out") == []
+    make().run(once=True)
+    assert ids(written(tmp_path / "out")) == good
+
+
+def _slowly(messages: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    return messages.withColumn("slow", F.expr("reflect('java.lang.Thread', 'sleep', 3000L)"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"schema": {"ddl": "a STRNG"}}, r"\[schema\] ddl: .*STRNG"),
+        ({"schema": {"ddl": "a INT, _Body BINARY"}}, r"\[schema\] ddl: _body has a meaning here"),
+        ({"schema": {"ddl": "a INT", "not_null": ["b"]}}, r"\[schema\] not_null: .*`b`"),
+        ({"checks": {"ratio": "size >"}}, r"\[checks\] ratio: .*[Ss]yntax error"),
+        ({"checks": {"ratio": "size + 5"}}, r"\[checks\] ratio: .*not a boolean"),
+        ({"checks": {"luck": "rand() < 0.5"}}, r"\[checks\] luck: depends on chance"),
+        ({"transform": {"sql": "SELECT nope FROM messages"}}, r"\[transform\] sql: .*`nope`"),
+        (
+            {"sink": {"path": "/nowhere", "partition_by": ["knid"]}},
+            r"\[sink\] partition_by: there is no column 'knid' to write; did you mean kind\?",
+        ),
+    ],
+)
+def test_what_spark_refuses_is_said_with_its_key_in_one_line(
+    make: Make, changes: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(PipelineConfigError, match=f"the configuration: {says}") as raised:
+        make(**{"checks": {}, **changes}).check()
+    assert "\n" not in str(raised.value)
+
+
+def test_a_check_that_cannot_be_evaluated_has_failed_and_blocks_nothing(
+    make: Make, queue: Queue, tmp_path: Path
+) -> None:
+    queue.push_many([{"id": "m-1", "kind": "7"}, {"id": "m-2", "kind": "seven"}])
+    make(checks={"number": "CAST(kind AS INT) > 1", "ratio": "1 / (CAST(kind AS INT) - 7) IS NULL"}
+         ).run(once=True)  # fmt: skip
+    assert ids(written(tmp_path / "out")) == ["m-1"]
+    assert reasons(queue) == {"check: number": 1}
+
+
+@pytest.mark.parametrize("path", ["os:nope", "os:name", "nowhere:f"])
+def test_a_function_that_is_not_there_is_told_before_spark_is_started(path: str) -> None:
+    config = {"name": "p", "checkpoint": "/c", "source": {"queue": "q"}, "sink": {"path": "/o"}}
+    with pytest.raises(PipelineConfigError, match=r"\[transform\] callable: "):
+        Pipeline({**config, "transform": {"callable": path}})

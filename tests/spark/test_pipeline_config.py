@@ -1,0 +1,204 @@
+"""What a pipeline's file may say, and what is said of one that is wrong."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackq.errors import PipelineConfigError
+from ackq.spark.pipeline.config import PipelineConfig
+
+FILE = """
+checkpoint = "state/ratings"
+
+[source]
+queue = "movies"
+options = { maxMessagesPerTrigger = 50_000, failOnDataLoss = false }
+
+[schema]
+ddl = "title STRING, rating DOUBLE"
+not_null = ["title"]
+
+[checks]
+rating = "rating BETWEEN 0 AND 10"
+
+[transform]
+sql = "SELECT * FROM messages"
+
+[sink]
+path = "out"
+partition_by = ["rating"]
+options = { compression = "zstd" }
+"""
+VALUES: dict[str, Any] = {
+    "name": "p", "checkpoint": "/c", "source": {"queue": "movies"}, "sink": {"path": "out"},
+}  # fmt: skip
+
+
+def changed(place: str, value: Any) -> dict[str, Any]:
+    """Return `VALUES` with one key set, or without it if the value is None."""
+    values = copy.deepcopy(VALUES)
+    *sections, key = place.split(".")
+    inner = values
+    for each in sections:
+        inner = inner.setdefault(each, {})
+    if value is None:
+        inner.pop(key)
+    else:
+        inner[key] = value
+    return values
+
+
+def refused(values: Any) -> str:
+    with pytest.raises(PipelineConfigError) as raised:
+        PipelineConfig.of(values, where="p.toml")
+    return str(raised.value)
+
+
+def test_a_file_is_read_and_its_paths_begin_at_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "ratings.toml").write_text(FILE)
+    config = PipelineConfig.read(tmp_path / "ratings.toml")
+    assert config.name == "ratings"
+    assert config.checkpoint == str(tmp_path / "state/ratings")
+    assert config.source.all_options() == {
+        "queue": "movies", "groupId": "ratings", "maxMessagesPerTrigger": "50000",
+        "failOnDataLoss": "false", "includeMetadata": "true",
+    }  # fmt: skip
+    assert config.validation.ddl == "title STRING, rating DOUBLE"
+    assert config.validation.not_null == ("title",)
+    assert config.validation.checks == {"rating": "rating BETWEEN 0 AND 10"}
+    assert config.transform.sql == "SELECT * FROM messages"
+    assert (config.sink.kind, config.sink.format) == ("files", "parquet")
+    assert config.sink.path == str(tmp_path / "out")
+    assert config.sink.partition_by == ("rating",)
+    assert config.sink.options == {"compression": "zstd"}
+    assert config.rejects is None
+
+
+def test_only_files_wait_for_a_batch_to_be_worth_it() -> None:
+    assert PipelineConfig.of(VALUES).every == 10
+    assert PipelineConfig.of(changed("every", 0)).every == 0
+    assert PipelineConfig.of({**VALUES, "sink": {"queue": "out"}}).every == 0
+
+
+def test_the_url_of_a_path_stays_as_it_is() -> None:
+    config = PipelineConfig.of(changed("checkpoint", "s3a://bucket/state"))
+    assert config.checkpoint == "s3a://bucket/state"
+
+
+def test_settings_of_spark_may_be_written_with_or_without_quotes() -> None:
+    quoted = changed("spark", {"spark.ui.enabled": True, "spark.sql.shuffle.partitions": 4})
+    plain = changed("spark", {"spark": {"ui": {"enabled": True}, "sql.shuffle.partitions": 4}})
+    assert PipelineConfig.of(quoted).spark == PipelineConfig.of(plain).spark == {
+        "spark.ui.enabled": "true", "spark.sql.shuffle.partitions": "4",
+    }  # fmt: skip
+
+
+def test_a_transform_may_be_the_function_itself() -> None:
+    config = PipelineConfig.of(changed("transform.callable", len))
+    assert config.transform.callable is len
+
+
+@pytest.mark.parametrize(
+    ("sink", "kind", "names"),
+    [
+        ({"queue": "out"}, "ackq", ("queue", "out")),
+        ({"topic": "out"}, "ackq", ("topic", "out")),
+        ({"delay_queue": "out"}, "ackq", ("delayQueue", "out")),
+        ({"format": "ORC", "path": "/out"}, "files", None),
+        ({"format": "delta", "path": "/out"}, "other", None),
+        ({"format": "noop"}, "other", None),
+    ],
+)
+def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
+    config = PipelineConfig.of({**VALUES, "sink": sink})
+    assert (config.sink.kind, config.sink.target) == (kind, names)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        ("name", None, "p.toml: name: is needed"),
+        ("checkpoint", None, "p.toml: checkpoint: is needed"),
+        ("checkpoint", " ", "checkpoint: is a text that is not empty, not ' '"),
+        ("checkpiont", "/c", "checkpiont: there is no such key; did you mean checkpoint?"),
+        ("source", None, "source: is needed: write a section [source]"),
+        ("source", "movies", "source is a section, with keys of its own: write [source]"),
+        ("source.queue", None, "[source] queue or topic: is needed"),
+        ("source.topic", "t", "[source] topic: cannot be beside queue"),
+        ("source.queue", "aBACKUP", "[source] queue: queue name 'aBACKUP' ends in BACKUP"),
+        ("source.queue", 5, "[source] queue: is a text that is not empty, not 5"),
+        ("source.grup", "g", "[source] grup: there is no such key; did you mean group?"),
+        ("source.group", "a:b", "[source] options: option 'groupId' is"),
+        ("source.options.groupId", "g", "[source.options] groupId: is not set here, but by the"
+                                        " key group of [source]"),
+        ("source.options.maxMesagesPerTrigger", 5, "did you mean 'maxMessagesPerTrigger'?"),
+        ("source.options.maxMessagesPerTrigger", 0, "'maxMessagesPerTrigger' is an integer"),
+        ("source.options.url", "redis://:canary@host", "option 'url' holds a password"),
+        ("source.options.claimTimeoutMs", [1], "is a text, a number, true or false, not [1]"),
+        ("schema.columns", "a INT", "[schema] columns: there is no such key; there are ddl"),
+        ("schema.not_null", "a", '[schema] not_null: is a list of texts, such as ["a"]'),
+        ("schema.not_null", ["a", 5], "and 5 is none"),
+        ("checks.age", True, "[checks] age: is a text that is not empty, not True"),
+        ("transform.callable", "module", "[transform] callable: is module:function, not 'module'"),
+        ("sink.path", None, "[sink] queue or topic or delay_queue or format or path: is needed"),
+        ("sink.queue", "out", "[sink] path: cannot be beside queue"),
+        ("sink.format", "ackq", "chosen by one of the keys queue, topic and delay_queue"),
+        ("sink.partion_by", ["a"], "[sink] partion_by: there is no such key; did you mean"
+                                   " partition_by?"),
+        ("sink.options.path", "x", "[sink.options] path: is not set here"),
+        ("sink", {"queue": "movies"}, "[sink] queue: is the source, which would never be empty"),
+        ("sink", {"queue": "o", "options": {"idColum": "a"}}, "did you mean 'idColumn'?"),
+        ("rejects.queue", "a*", "[rejects] queue: queue name 'a*' contains '*'"),
+        ("every", -1, "every: is 0 to 86,400 seconds, not -1"),
+        ("every", "10 s", "every: is a number of seconds, not '10 s'"),
+        ("every", float("nan"), "every: is 0 to 86,400 seconds, not nan"),
+        ("spark.ui", {"ports": [1]}, "[spark] ui.ports: is a text, a number, true or false"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_with_its_place(place: str, value: Any, says: str) -> None:
+    text = refused(changed(place, value))
+    assert text.startswith("p.toml: ")
+    assert says in text
+    assert "canary" not in text
+
+
+def test_a_misspelt_key_is_named_before_the_one_that_is_missing() -> None:
+    assert refused({**VALUES, "source": {"queu": "a"}}) == (
+        "p.toml: [source] queu: there is no such key; did you mean queue?"
+    )
+
+
+def test_a_file_sink_needs_its_folder() -> None:
+    assert "[sink] path: is needed: the folder for the orc files" in refused(
+        {**VALUES, "sink": {"format": "orc"}}
+    )
+
+
+def test_sql_and_a_callable_at_once_are_refused() -> None:
+    both = {"sql": "SELECT 1", "callable": "a:b"}
+    assert "[transform] callable: cannot be beside sql" in refused({**VALUES, "transform": both})
+
+
+def test_a_topic_needs_a_queue_for_its_rejects() -> None:
+    values = {**VALUES, "source": {"topic": "t"}}
+    assert "[rejects] queue: is needed: a topic has no dead letters" in refused(values)
+    assert PipelineConfig.of({**values, "rejects": {"queue": "bad"}}).rejects == "bad"
+
+
+def test_the_error_has_the_key() -> None:
+    with pytest.raises(PipelineConfigError) as raised:
+        PipelineConfig.of(changed("sink.partion_by", ["a"]))
+    assert raised.value.key == "sink.partion_by"
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    with pytest.raises(PipelineConfigError, match=r"absent\.toml: cannot be read: No such file"):
+        PipelineConfig.read(tmp_path / "absent.toml")
+    for number, raw in enumerate((b"name = ", b"\xff")):
+        (tmp_path / f"{number}.toml").write_bytes(raw)
+        with pytest.raises(PipelineConfigError, match=rf"{number}\.toml: is not TOML"):
+            PipelineConfig.read(tmp_path / f"{number}.toml")
