@@ -11,68 +11,99 @@ from typing import TYPE_CHECKING
 import click
 import redis
 
-from ackq.cli.connection import FLEXIBLE, examples, json_option, print_json, print_table, url_option
+from ackq.cli.connection import examples, json_option, print_json, print_table, url_option
 from ackq.errors import redact
-from ackq.message import QueueStats
 
 if TYPE_CHECKING:
+    from rich.console import ConsoleDimensions
     from rich.table import Table
 
-    from ackq.protocol.discovery import Sample
-    from ackq.sync.monitor import Monitor
+    from ackq.cli.activity import Activity
+    from ackq.sync.monitor import Monitor, Sample
 
-COLUMNS = ("queue", "ready", "in flight", "delayed", "dead", "change/s", "lease ends", "")
+#: As tables in files and pipes name them; a terminal has them in two lines.
+COLUMNS = ("queue", "ready", "in flight", "delayed", "dead", "pushed/s", "taken/s", "acked/s",
+           "returned/s", "oldest lease", "")  # fmt: skip
 #: SCANs of one look, 1,000 keys each: few while more looks follow, many if it is the only one.
 LIVE_STEPS, ONCE_STEPS = 10, 1000
+#: What a terminal has no room for, by how many columns it has to have.
+ROOM = {72: {"delayed", "returned/s"}, 54: {"dead", "pushed/s"}}
+#: Lines of the screen that are no row.
+FRAME = 5
+#: Seconds that consumers count on after a look that no other follows.
+GRACE = 5.0
 
 
-@click.command(epilog=examples("ackq top", "ackq top jobs --once", "ackq top --json"))
+@click.command(
+    epilog=examples("ackq top", "ackq top jobs --once", "ackq top jobs --once --every 1 --json")
+)
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @url_option
-@click.option("--every", type=click.FloatRange(0.1, 3600), default=1.0, metavar="SECONDS",
+@click.option("--every", type=click.FloatRange(0.1, 1800), metavar="SECONDS",
               help="Time between two looks.  [1]")  # fmt: skip
-@click.option("--once", is_flag=True, help="Look once; so it does when it is not in a terminal.")
+@click.option("--once", is_flag=True, help="Look once, or with --every twice, so far apart."
+              " So it does when it is not in a terminal.")  # fmt: skip
 @json_option
-def top(queues: tuple[str, ...], url: str | None, every: float, once: bool, as_json: bool) -> None:
+def top(
+    queues: tuple[str, ...], url: str | None, every: float | None, once: bool, as_json: bool
+) -> None:
     """Watch QUEUES, or all that are found, until Ctrl-C.
 
-    Queues are found by the keys that consumers make beside them; name a list that nobody took
-    from yet. change/s is by how much ready, in flight and delayed together grew or shrank. A
-    pushed message carries no time, so nothing is said of the age of what waits; of leases it is
-    said when the first one ends, or how long ago it did without anybody taking the message.
+    Queues are found by the keys that consumers make beside them, on all nodes of a cluster; name
+    a list that nobody took from yet. The shards of a sharded queue are one row.
+
+    Consumers count what they take, ack and take back from leases that ended, as long as somebody
+    watches. What was pushed is derived from that and from what there is. The oldest lease is as
+    old as its timeout less what is left; where several timeouts are in use it is not known. A
+    pushed message carries no time, so nothing is said of the age of what waits.
     """
     from ackq.sync.client import client_of
     from ackq.sync.monitor import Monitor
 
     once = once or as_json or not sys.stdout.isatty()
-    with (
-        client_of(url) as client,
-        Monitor(client, queues, ONCE_STEPS if once else LIVE_STEPS) as monitor,
-    ):
+    pause = 1.0 if every is None else every
+    window = None if once and every is None else pause * 2 + GRACE
+    steps = ONCE_STEPS if once else LIVE_STEPS
+    with client_of(url) as client, Monitor(client, queues, steps, window) as monitor:
         if not once:
-            _watch(monitor, every)
+            _watch(monitor, pause)
             return
-        seen = monitor.look()
+        seen, before = monitor.look(), None
+        if every is not None:
+            time.sleep(every)
+            seen, before = monitor.look(), seen
+    found = _activities(seen, before)
     if as_json:
-        for name, stats in seen.queues.items():
-            print_json({"queue": name, **asdict(stats)})
+        for name, each in found.items():
+            watched = seen.queues[name].stats
+            print_json({"queue": name, **asdict(watched), **asdict(each)})
     else:
-        print_table(COLUMNS, _rows(seen, None))
+        from ackq.cli.activity import rows
+
+        print_table(COLUMNS, [_cells(name, each) for name, each in rows(found).items()])
+
+
+def _activities(seen: Sample, before: Sample | None) -> dict[str, Activity]:
+    from ackq.cli.activity import activity
+
+    earlier = before.queues if before else {}
+    return {name: activity(each, earlier.get(name)) for name, each in seen.queues.items()}
 
 
 def _watch(monitor: Monitor, every: float) -> None:
     from rich.console import Console
     from rich.live import Live
 
+    console = Console(highlight=False)
     try:
-        with Live(console=Console(highlight=False), screen=True, auto_refresh=False) as live:
-            for screen in _screens(monitor, every):
-                live.update(screen, refresh=True)
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            for seen, before, trouble in _looks(monitor, every):
+                live.update(_table(seen, before, trouble, console.size), refresh=True)
     except KeyboardInterrupt:
         return
 
 
-def _screens(monitor: Monitor, every: float) -> Iterator[Table]:
+def _looks(monitor: Monitor, every: float) -> Iterator[tuple[Sample, Sample | None, str]]:
     seen: Sample | None = None
     before: Sample | None = None
     while True:
@@ -83,82 +114,101 @@ def _screens(monitor: Monitor, every: float) -> Iterator[Table]:
             trouble = redact(str(error)) or type(error).__name__
             if seen is None:
                 raise
-        yield _table(seen, before, trouble)
+        yield seen, before, trouble
         time.sleep(every)
 
 
-def _table(seen: Sample, before: Sample | None, trouble: str) -> Table:
+def _table(seen: Sample, before: Sample | None, trouble: str, size: ConsoleDimensions) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    note = Text(trouble, "bold red") if trouble else Text("Ctrl-C ends it", "dim")
-    table = Table(box=None, header_style="bold", pad_edge=False, title=_title(seen, before),
-                  title_justify="left", title_style="", caption=note,
-                  caption_justify="left")  # fmt: skip
-    for column in COLUMNS:
-        number = column not in ("queue", "lease ends", "")
-        table.add_column(
-            column, justify="right" if number else "left", no_wrap=column not in FLEXIBLE
-        )
-    for row in _rows(seen, before):
-        cells = zip(COLUMNS, row, strict=True)
-        table.add_row(*(Text(cell, _style(column, cell), no_wrap=True, overflow="ellipsis")
-                        for column, cell in cells))  # fmt: skip
+    from ackq.cli.activity import rows
+
+    found = rows(_activities(seen, before))
+    shown = _largest(found, max(1, size.height - FRAME))
+    note = Text("Ctrl-C ends it", "dim")
+    if len(shown) < len(found):
+        note = Text(f"{len(found) - len(shown)} smaller ones are not shown; name some", "yellow")
+    if trouble:
+        note = Text(trouble, "bold red")
+    table = Table(box=None, header_style="bold", pad_edge=False, collapse_padding=size.width < 120,
+                  title=_title(seen, before, len(found)), title_justify="left", title_style="",
+                  caption=note, caption_justify="left")  # fmt: skip
+    hidden = set[str]().union(*(names for room, names in ROOM.items() if size.width < room))
+    columns = [column for column in COLUMNS if column and column not in hidden]
+    for column in columns:
+        flexible = column == "queue"
+        heading = column.replace(" ", "\n").replace("/s", "\n/s")
+        table.add_column(heading, justify="left" if flexible else "right", no_wrap=not flexible,
+                         vertical="bottom", min_width=8 if flexible else None)  # fmt: skip
+    for name, each in shown.items():
+        cells = dict(zip(COLUMNS, _cells(name, each), strict=True))
+        if each.paused:
+            cells["oldest lease"] = "paused"
+        table.add_row(
+            *(Text(cells[column], _style(column, cells[column]), no_wrap=True, overflow="ellipsis")
+              for column in columns)
+        )  # fmt: skip
     return table
 
 
-def _title(seen: Sample, before: Sample | None) -> str:
+def _largest(found: dict[str, Activity], most: int) -> dict[str, Activity]:
+    """Return as many rows as there is room for."""
+    if len(found) <= most:
+        return found
+
+    def size(name: str) -> int:
+        return found[name].ready + found[name].in_flight + found[name].delayed
+
+    kept = set(sorted(found, key=size, reverse=True)[:most])
+    return {name: each for name, each in found.items() if name in kept}
+
+
+def _title(seen: Sample, before: Sample | None, queues: int) -> str:
     from ackq.protocol.discovery import rate
 
-    text = f"{len(seen.queues)} queues  {time.strftime('%H:%M:%S')}"
-    if before is None:
-        return text
-    each = rate(seen.commands, before.commands, seen.at - before.at)
+    text = f"{queues} {'queue' if queues == 1 else 'queues'}  {time.strftime('%H:%M:%S')}"
+    each = rate(seen.commands, before.commands, seen.at - before.at) if before else None
     return text if each is None else f"{text}  server: {each:,.0f} commands/s"
 
 
-def _rows(seen: Sample, before: Sample | None) -> list[list[str]]:
-    rows = []
-    for name, stats in seen.queues.items():
-        earlier = before.queues.get(name) if before else None
-        seconds = seen.at - before.at if before else 0.0
-        rows.append([
-            name, f"{stats.ready:,}", f"{stats.in_flight:,}", f"{stats.delayed:,}",
-            f"{stats.dead:,}", _change(stats, earlier, seconds), _lease(stats.lease_ends_in),
-            "paused" if stats.paused else "",
-        ])  # fmt: skip
-    return rows
+def _cells(name: str, each: Activity) -> list[str]:
+    return [
+        name, *(_count(count) for count in (each.ready, each.in_flight, each.delayed, each.dead)),
+        *(_rate(rate) for rate in (each.pushed_per_second, each.taken_per_second,
+                                   each.acked_per_second, each.returned_per_second)),
+        _lease(each), "paused" if each.paused else "",
+    ]  # fmt: skip
 
 
-def _change(now: QueueStats, before: QueueStats | None, seconds: float) -> str:
-    from ackq.protocol.discovery import rate
-
-    change = rate(_living(now), _living(before) if before else None, seconds)
-    return "-" if change is None else f"{change:+,.0f}"
+def _count(count: int) -> str:
+    return f"{count:,}" if count < 1_000_000 else f"{count / 1e6:,.2f}M"
 
 
-def _living(stats: QueueStats) -> int:
-    return stats.ready + stats.in_flight + stats.delayed
-
-
-def _lease(seconds: float | None) -> str:
-    if seconds is None:
+def _rate(each: float | None) -> str:
+    if each is None:
         return "-"
-    return f"in {_span(seconds)}" if seconds >= 0 else f"{_span(-seconds)} ago"
+    if each >= 10_000:
+        return f"{each / 1000:,.1f}k"
+    return f"{each:.1f}" if 0 < each < 10 else f"{each:,.0f}"
+
+
+def _lease(each: Activity) -> str:
+    if each.overdue is not None:
+        return f"{_span(each.overdue)} late"
+    return "-" if each.oldest_lease_age is None else _span(each.oldest_lease_age)
 
 
 def _span(seconds: float) -> str:
     whole = round(seconds)
-    if whole < 60:
+    if whole < 100:
         return f"{whole} s"
-    if whole < 3600:
+    if whole < 6000:
         return f"{whole // 60} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    return f"{whole // 3600} h"
 
 
 def _style(column: str, cell: str) -> str:
     if column == "dead" and cell != "0":
         return "red"
-    if cell == "paused" or (column == "lease ends" and cell.endswith("ago")):
-        return "yellow"
-    return ""
+    return "yellow" if cell.endswith(("late", "paused")) and column == "oldest lease" else ""

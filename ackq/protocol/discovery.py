@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from redis.exceptions import NoPermissionError
+from redis.exceptions import NoPermissionError, ReadOnlyError, ResponseError
 
 from ackq.config import QueueConfig
-from ackq.errors import KeyTypeError, QueueNameError
+from ackq.errors import QueueNameError
 from ackq.keys import SUFFIXES, QueueKeys, check_name
-from ackq.message import QueueStats
+from ackq.message import QueueCounters, QueueStats
 from ackq.protocol import inspection
+from ackq.protocol.doctor_trials import is_denial
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Request, Steps
 
@@ -23,13 +23,22 @@ _PATTERN = b"*[A-Z][A-Z][A-Z][DFPST]"
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
-    """What the queues and their server counted at one time of the server's clock."""
+class Watched:
+    """What a queue said at one look."""
 
+    stats: QueueStats
+    #: What consumers did since somebody began to watch; None where it is not watched.
+    counters: QueueCounters | None
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What a server said of itself."""
+
+    #: Its time, in seconds since the epoch.
     at: float
-    #: Commands that the server has answered since it started; None where it may not be asked.
+    #: Commands that it has answered since it started; None where it may not be asked.
     commands: int | None
-    queues: dict[str, QueueStats]
 
 
 def scan(cursor: bytes) -> Steps[tuple[bytes, set[str]]]:
@@ -53,33 +62,42 @@ def queue_of(key: bytes) -> str | None:
     return name
 
 
-def sample(named: Sequence[str], found: Sequence[str]) -> Steps[Sample]:
-    """Count each queue.
+def look(name: str, window: float | None) -> Steps[Watched]:
+    """Count queue ``name``.
 
     Args:
-        named: that were asked for; one that cannot be counted is an error.
-        found: by `scan`; one that is something else, or of others, is left out.
+        name: of the queue.
+        window: let its consumers count on for so many seconds; None: as they do.
+
+    Raises:
+        KeyTypeError: it is something else.
     """
-    queues = {}
-    for name in (*named, *found):
-        try:
-            spec = QueueSpec(name, QueueKeys.of(name), QueueConfig())
-            queues[name] = yield from inspection.stats(spec)
-        except (KeyTypeError, NoPermissionError):
-            if name in named:
-                raise
-    commands = yield from _commands()
-    time = yield Request((b"TIME",), resend=True)
-    return Sample(int(time[0]) + int(time[1]) / 1_000_000, commands, queues)
+    spec = QueueSpec(name, QueueKeys.of(name), QueueConfig())
+    stats = yield from inspection.stats(spec)
+    return Watched(stats, (yield from _counters(spec, window)) if window else None)
 
 
-def _commands() -> Steps[int | None]:
+def _counters(spec: QueueSpec, window: float) -> Steps[QueueCounters | None]:
+    try:
+        return (yield from inspection.counters(spec, window))
+    except ResponseError as error:
+        # Who may only count, and a replica, can still be shown what is there.
+        if is_denial(error) or isinstance(error, ReadOnlyError):
+            return None
+        raise
+
+
+def ask_server() -> Steps[Server]:
+    """Ask for its time, and how much it has done."""
+    commands = None
     try:
         info: bytes = yield Request((b"INFO", b"stats"), resend=True)
+        if found := re.search(rb"^total_commands_processed:(\d+)", info, re.MULTILINE):
+            commands = int(found[1])
     except NoPermissionError:
-        return None
-    counted = re.search(rb"^total_commands_processed:(\d+)", info, re.MULTILINE)
-    return int(counted[1]) if counted else None
+        pass
+    time = yield Request((b"TIME",), resend=True)
+    return Server(int(time[0]) + int(time[1]) / 1_000_000, commands)
 
 
 def rate(now: float | None, before: float | None, seconds: float) -> float | None:

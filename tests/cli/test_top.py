@@ -14,9 +14,11 @@ import pytest
 import redis
 
 from ackq import Queue
-from ackq.cli.top import _span
-from ackq.message import QueueStats
-from ackq.protocol.discovery import queue_of, rate
+from ackq.cli.activity import activity, rows
+from ackq.cli.top import _count, _rate, _span
+from ackq.message import QueueCounters, QueueStats
+from ackq.protocol.acl import rules
+from ackq.protocol.discovery import Watched, queue_of, rate
 from ackq.sync.monitor import Monitor
 from tests.cli.conftest import Run
 from tests.waiting import wait_until
@@ -41,7 +43,7 @@ def test_a_queue_is_found_by_its_side_keys(ackq: Run, busy: Queue) -> None:
     shown = next(
         line for line in ackq("top").output.splitlines() if line.startswith(f"{busy.name}\t")
     )
-    assert shown.startswith(f"{busy.name}\t2\t1\t1\t1\t-\tin 10 min")
+    assert shown == f"{busy.name}\t2\t1\t1\t1\t-\t-\t-\t-\t-\t"
 
 
 def test_a_bare_list_is_only_counted_when_it_is_named_and_gets_no_time(
@@ -91,7 +93,7 @@ def test_an_expired_lease_is_told_as_past(embedded_client: redis.Redis, name: st
         queue.pop(visibility_timeout=0.01)
 
         def ended() -> QueueStats | None:
-            stats = monitor.look().queues[name]
+            stats = monitor.look().queues[name].stats
             return stats if stats.lease_ends_in is not None and stats.lease_ends_in < 0 else None
 
         stats = wait_until(ended, "the lease to end")
@@ -114,8 +116,119 @@ def test_a_rate_is_known_only_between_two_counts() -> None:
     assert rate(30, 10, 0) is None
 
 
-def test_spans_are_short() -> None:
-    assert [_span(each) for each in (0.4, 59, 61, 7320)] == ["0 s", "59 s", "1 min", "2 h 2 min"]
+def test_numbers_are_short() -> None:
+    assert [_span(each) for each in (0.4, 99, 121, 7320)] == ["0 s", "99 s", "2 min", "2 h"]
+    assert [_count(each) for each in (0, 999_999, 12_345_678)] == ["0", "999,999", "12.35M"]
+    rates = [_rate(each) for each in (None, 0, 0.25, 12.5, 9999, 12_345)]
+    assert rates == ["-", "0", "0.2", "12", "9,999", "12.3k"]
+
+
+# --- rates and ages -----------------------------------------------------------------
+
+
+def test_rates_are_what_happened_between_two_looks(embedded_client: redis.Redis, name: str) -> None:
+    with (
+        Queue(embedded_client, name, visibility_timeout=30) as queue,
+        Monitor(embedded_client, [name], window=60) as monitor,
+    ):
+        queue.push_many([{"n": number} for number in range(10)])
+        queue.pop(visibility_timeout=0.001)
+        first = monitor.look().queues[name]
+        queue.push_many([{"n": number} for number in range(5)])
+        wait_until(lambda: queue.stats().expired, "the lease to end")
+        done = queue.pop_many(4)
+        queue.ack(*done[:2])
+        queue.reject(done[2])
+        second = monitor.look().queues[name]
+    assert first.counters is not None
+    assert second.counters is not None
+    seconds = second.counters.at - first.counters.at
+    found = activity(second, first)
+    assert found.pushed_per_second == pytest.approx(5 / seconds)
+    assert found.taken_per_second == pytest.approx(4 / seconds)
+    assert found.acked_per_second == pytest.approx(2 / seconds)
+    assert found.returned_per_second == pytest.approx(1 / seconds)
+    assert found.oldest_lease_age == pytest.approx(0, abs=5)
+    assert found.dead == 1
+    assert activity(second, None).taken_per_second is None
+
+
+def test_counts_that_began_anew_are_not_compared() -> None:
+    now, before = looked(since=2.0, taken=5), looked(since=1.0, taken=100)
+    assert activity(now, before).taken_per_second is None
+    assert activity(now, looked(since=2.0, taken=1, at=9.0)).taken_per_second == 4
+
+
+def test_nothing_is_said_of_pushes_where_messages_were_dropped() -> None:
+    found = activity(looked(ready=1), looked(ready=5, at=9.0))
+    assert (found.pushed_per_second, found.acked_per_second) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("left", "timeouts", "age", "overdue"),
+    [
+        (20.0, {30: 1}, 10.0, None),
+        (30.05, {30: 1}, 0.0, None),  # jitter
+        (20.0, {30: 1, 60: 1}, None, None),
+        (20.0, {}, None, None),
+        (20.0, {0: 1}, None, None),
+        (600.0, {30: 1}, None, None),  # a lease from before
+        (-5.0, {30: 1}, None, 5.0),
+        (None, {30: 1}, None, None),
+    ],
+)
+def test_a_lease_is_as_old_as_the_only_timeout_says(
+    left: float | None, timeouts: dict[int, int], age: float | None, overdue: float | None
+) -> None:
+    found = activity(looked(left=left, timeouts=timeouts), None)
+    assert (found.oldest_lease_age, found.overdue) == (age, overdue)
+
+
+def looked(
+    *, ready: int = 0, left: float | None = None, at: float = 10.0, since: float = 2.0,
+    taken: int = 0, timeouts: dict[int, int] | None = None,
+) -> Watched:  # fmt: skip
+    return Watched(
+        QueueStats(ready, 0, 0, 0, 0, 0, False, None, left),
+        QueueCounters(at, since, taken, 0, 0, timeouts or {}),
+    )
+
+
+def test_the_shards_of_a_queue_are_one_row() -> None:
+    names = ["{jobs:0}", "{jobs:1}", "{other:0}", "jobs"]
+    found = rows({name: activity(looked(ready=2), looked(ready=1, at=9.0)) for name in names})
+    assert list(found) == ["jobs", "jobs (2 shards)", "{other:0}"]
+    assert found["jobs (2 shards)"].ready == 4
+    assert found["jobs (2 shards)"].pushed_per_second == 2
+    assert found["jobs (2 shards)"].oldest_lease_age is None
+
+
+def test_who_may_only_count_sees_no_rates(embedded_client: redis.Redis, busy: Queue) -> None:
+    user = f"{busy.name}-monitor"
+    words = [*rules(busy.name, "monitor"), "+time", ">secret"]
+    embedded_client.execute_command("ACL", "SETUSER", user, *words)
+    try:
+        settings = embedded_client.connection_pool.connection_kwargs
+        place = {key: settings[key] for key in ("host", "port", "path") if key in settings}
+        with (
+            redis.Redis(**place, username=user, password="secret") as client,
+            Monitor(client, [busy.name], window=60) as monitor,
+        ):
+            watched = monitor.look().queues[busy.name]
+    finally:
+        embedded_client.acl_deluser(user)
+    assert (watched.stats.ready, watched.counters) == (2, None)
+    assert not embedded_client.exists(f"{busy.name}COUNTERS")
+
+
+def test_two_looks_apart_give_rates_and_one_leaves_nothing(
+    ackq: Run, busy: Queue, embedded_client: redis.Redis
+) -> None:
+    ackq("top", busy.name, "--once")
+    assert not embedded_client.exists(f"{busy.name}COUNTERS")
+    row = json.loads(ackq("top", busy.name, "--json", "--every", "0.1").output)
+    assert row["acked_per_second"] == 0
+    assert 0 < embedded_client.pttl(f"{busy.name}COUNTERS") < 10_000
 
 
 def test_in_a_terminal_it_goes_on_until_ctrl_c(busy: Queue, url: str) -> None:

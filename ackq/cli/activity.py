@@ -1,0 +1,107 @@
+"""What a queue is doing: where its messages are, and how fast they move."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+
+from ackq.message import QueueCounters, QueueStats
+from ackq.protocol.discovery import Watched, rate
+
+_SHARD = re.compile(r"\{([^{}]+):(\d+)\}")
+#: By how much a lease may seem longer than its timeout, in seconds: timeouts are counted in whole
+#: ones, and each lease has a little jitter.
+_ROUNDED = 1.1
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """One row of what is shown. None: not known."""
+
+    ready: int
+    in_flight: int
+    delayed: int
+    dead: int
+    paused: bool
+    pushed_per_second: float | None
+    taken_per_second: float | None
+    acked_per_second: float | None
+    returned_per_second: float | None
+    #: How many seconds ago the oldest lease that has not ended began.
+    oldest_lease_age: float | None
+    #: For how many seconds a lease has been over without anybody taking the message again.
+    overdue: float | None
+
+
+def activity(now: Watched, before: Watched | None) -> Activity:
+    """Return what a queue is doing, by two looks at it.
+
+    What was pushed is derived, since producers say nothing: what there is more now, and what was
+    acked meanwhile. Where dead letters were dropped meanwhile, or messages purged, it may come
+    out too small, and below 0 it is not known.
+    """
+    stats, counters = now.stats, now.counters
+    left = stats.lease_ends_in
+    pushed = taken = acked = returned = None
+    if (last := _comparable(counters, before)) and counters and before:
+        seconds = counters.at - last.at
+        taken = rate(counters.taken, last.taken, seconds)
+        acked = rate(counters.acked, last.acked, seconds)
+        returned = rate(counters.returned, last.returned, seconds)
+        change = rate(_held(stats) + counters.acked, _held(before.stats) + last.acked, seconds)
+        pushed = change if change is not None and change >= 0 else None
+    return Activity(
+        stats.ready, stats.in_flight, stats.delayed, stats.dead, stats.paused,
+        pushed, taken, acked, returned,
+        _age(left, counters.timeouts if counters else {}),
+        -left if left is not None and left < 0 else None,
+    )  # fmt: skip
+
+
+def _comparable(now: QueueCounters | None, before: Watched | None) -> QueueCounters | None:
+    """Return the earlier counts, if they were counted on without a gap."""
+    last = before.counters if before else None
+    return last if now and last and now.since == last.since else None
+
+
+def _held(stats: QueueStats) -> int:
+    return stats.ready + stats.in_flight + stats.delayed + stats.dead
+
+
+def _age(left: float | None, timeouts: Mapping[int, int]) -> float | None:
+    """Return how old the lease is that ends first, if only one timeout is in use."""
+    if left is None or left < 0 or len(timeouts) != 1:
+        return None
+    (timeout,) = timeouts
+    return max(0.0, timeout - left) if 0 < timeout > left - _ROUNDED else None
+
+
+def rows(queues: Mapping[str, Activity]) -> dict[str, Activity]:
+    """Return a row for each queue, and one for all shards of a sharded queue together."""
+    shards: dict[str, list[str]] = {}
+    for name in queues:
+        if found := _SHARD.fullmatch(name):
+            shards.setdefault(found[1], []).append(name)
+    together = dict(queues)
+    for group, names in shards.items():
+        if len(names) > 1:
+            whole = _sum(together.pop(name) for name in names)
+            together[f"{group} ({len(names)} shards)"] = whole
+    return dict(sorted(together.items()))
+
+
+def _sum(parts: Iterable[Activity]) -> Activity:
+    """Return the whole of several shards: sums, and the greatest of what is an age."""
+    all_parts = list(parts)
+    whole: dict[str, int | float | bool | None] = {}
+    for each in fields(Activity):
+        values = [getattr(part, each.name) for part in all_parts]
+        known = [value for value in values if value is not None]
+        if each.name == "paused":
+            whole["paused"] = any(values)
+        elif each.name in ("oldest_lease_age", "overdue"):
+            whole[each.name] = max(known, default=None)
+        else:
+            whole[each.name] = sum(known) if len(known) == len(values) else None
+    return Activity(**whole)  # type: ignore[arg-type]
