@@ -14,6 +14,7 @@ BENCHMARKS = {
     "memory": "benchmarks.memory",
     "wakeup": "benchmarks.wakeup",
     "latency": "benchmarks.latency",
+    "scaleout": "benchmarks.scaleout",
     "worker": "benchmarks.worker",
     "rsmq": "benchmarks.rsmq",
     "delay": "benchmarks.delay",

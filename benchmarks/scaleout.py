@@ -1,0 +1,267 @@
+"""A sharded queue on 1, 2 and 3 nodes of a cluster, beside one queue on one server.
+
+Producers and consumers are processes. All nodes and all processes share this machine, so what is
+shown is that nothing is lost or delivered twice, what a message costs, and how evenly the nodes
+share the work; how much more several machines would carry is a model, and is called one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import NamedTuple
+
+import redis
+from redis.cluster import RedisCluster
+
+from ackq import Message, Queue
+from ackq.bench.contestants import LONG
+from ackq.bench.figures import Measure, Ratio, Result
+from ackq.bench.messages import Messages
+from ackq.bench.rounds import ServerCpu, rotations
+from ackq.keys import QueueKeys
+from ackq.sharded import ShardedQueue
+from benchmarks.frame import Options, Settings, facts, progress
+from benchmarks.nodes import cluster
+from benchmarks.picture import Picture
+from benchmarks.processes import beside
+from benchmarks.servers import Target, target
+
+PURPOSE = "A sharded queue on 1 to 3 cluster nodes, many producers and consumers."
+#: What the model tells.
+MODEL = "MODEL: throughput if the nodes were the limit"
+PICTURES = (
+    Picture("cost", "CPU that a message costs all nodes together", "server time"),
+    Picture("throughput", "Measured on this one machine", "throughput",
+            caption="The nodes and all processes share its processors."),
+    Picture("model", "A model, not a measurement: if the nodes were the limit",
+            MODEL,
+            caption="One processor a node and as many clients as it takes: the rate at which the"
+            " busiest node would be at its limit, from its CPU per message."),
+)  # fmt: skip
+NAME = "ackq-benchmark-scaleout"
+ONE = "one queue"
+#: Messages of one push_many or pop_many.
+BATCH = 100
+#: Seconds that a consumer waits at a time.
+PATIENCE = 0.2
+#: Seconds until all shards have their owners, and until every message came.
+GETTING_READY, GETTING_DONE = 30.0, 120.0
+
+
+def options(options: Options) -> None:
+    """Add what can be told."""
+    options.size("nodes", (1, 2, 3), quick=(1, 2, 3), smoke=(2,), help="of the clusters")
+    options.size("shards", 12, quick=12, smoke=4, help="of the queue")
+    options.size("producers", 3, quick=3, smoke=1, help="processes")
+    options.size("consumers", 3, quick=3, smoke=2, help="processes")
+    options.size("messages", 120_000, quick=30_000, smoke=1000, help="in a round")
+    options.size("rounds", 6, quick=3, smoke=1, help="of each contestant")
+
+
+class Place(NamedTuple):
+    """Where a queue is: the URLs of its servers, and how many shards; 0: one queue."""
+
+    urls: tuple[str, ...]
+    shards: int
+
+    def open(self) -> Queue | ShardedQueue:
+        """Return the queue, with connections of its own."""
+        if not self.shards:
+            return Queue(redis.Redis.from_url(self.urls[0]), NAME, visibility_timeout=LONG)
+        client = RedisCluster.from_url(self.urls[0])
+        return ShardedQueue(client, NAME, self.shards, visibility_timeout=LONG)
+
+
+def produce(pipe: Connection, place: Place, number: int, seed: int) -> None:
+    """Push as many messages as told, again and again."""
+    draw, pushed = Messages(seed), 0
+    with place.open() as queue:
+        for count in told(pipe):
+            for first in range(0, count, BATCH):
+                bodies = draw.many(min(BATCH, count - first))
+                queue.push_many(
+                    [{**body, "id": f"{number}-{pushed + at}"} for at, body in enumerate(bodies)]
+                )
+                pushed += len(bodies)
+            pipe.send("done")
+
+
+class Haul(NamedTuple):
+    """What a consumer took until it was told to rest: ids, when the last one came, its shards."""
+
+    ids: list[str]
+    last: float
+    shards: tuple[int, ...]
+
+
+def consume(pipe: Connection, place: Place) -> None:
+    """Take and ack from one word to the next, and send what came; again and again."""
+    with place.open() as queue:
+        for _ in told(pipe):
+            taken: list[Message] = []
+            ids: list[str] = []
+            last = 0.0
+            while not pipe.poll():
+                taken = queue.pop_many(BATCH, PATIENCE, ack=taken)
+                if taken:
+                    last = time.monotonic()
+                    ids += [message.id for message in taken]
+            pipe.recv()
+            queue.ack(*taken)
+            shards = queue.assigned if isinstance(queue, ShardedQueue) else ()
+            pipe.send(Haul(ids, last, shards))
+
+
+def told(pipe: Connection) -> Iterator[int]:
+    """Yield what is sent until the pipe is closed."""
+    with suppress(EOFError):
+        while True:
+            yield pipe.recv()
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What one contestant did in one round; the CPU is of each node."""
+
+    messages: int
+    seconds: float
+    cpu_seconds: Sequence[float]
+
+    @property
+    def rate(self) -> float:
+        return self.messages / self.seconds
+
+    @property
+    def server_us(self) -> float:
+        return sum(self.cpu_seconds) / self.messages * 1e6
+
+    @property
+    def busiest(self) -> float:
+        """The busiest node's share of the CPU of all."""
+        return max(self.cpu_seconds) / sum(self.cpu_seconds)
+
+    @property
+    def modelled_rate(self) -> float:
+        """Messages a second at which the busiest node would use one processor in full."""
+        return self.messages / max(self.cpu_seconds)
+
+
+#: What is told of a round: the unit, the figure, and whether more is better.
+FIGURES: dict[str, tuple[str, Callable[[Round], float], bool]] = {
+    "throughput": ("messages/s", lambda each: each.rate, True),
+    "server time": ("µs/message", lambda each: each.server_us, False),
+    "share of the busiest node": ("of 1", lambda each: each.busiest, False),
+    MODEL: ("messages/s", lambda each: each.modelled_rate, True),
+}
+
+
+class Crew:
+    """Producers and consumers of one queue, processes that rest between rounds."""
+
+    def __init__(self, place: Place, settings: Settings, stack: ExitStack) -> None:
+        self._queue: Queue | ShardedQueue = stack.enter_context(place.open())
+        self._cpus = [ServerCpu(url) for url in place.urls]
+        for cpu in self._cpus:
+            stack.callback(cpu.close)
+        stack.callback(self._clear, place)
+        self._producers = [
+            stack.enter_context(beside(produce, place, number, settings.seed))
+            for number in range(settings.producers)
+        ]
+        self._consumers = [
+            stack.enter_context(beside(consume, place)) for _ in range(settings.consumers)
+        ]
+        deadline = time.monotonic() + GETTING_READY
+        while not self._settled(place.shards):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not every shard had an owner within {GETTING_READY:g} s")
+
+    def work(self, messages: int) -> Round:
+        """Carry ``messages``, and check that each came once."""
+        before = [cpu.seconds() for cpu in self._cpus]
+        start = time.monotonic()
+        hauls = self._carry(messages)
+        after = [cpu.seconds() for cpu in self._cpus]
+        ids = [name for haul in hauls for name in haul.ids]
+        if len(ids) != messages or len(set(ids)) != messages:
+            raise AssertionError(f"{len(set(ids))} messages of {messages} came, {len(ids)} times")
+        seconds = max(haul.last for haul in hauls) - start
+        return Round(messages, seconds, [b - a for a, b in zip(before, after, strict=True)])
+
+    def _settled(self, shards: int) -> bool:
+        """Whether every shard is served, by one consumer. Warms everybody up, too."""
+        owned = [shard for haul in self._carry(BATCH) for shard in haul.shards]
+        return sorted(owned) == list(range(shards))
+
+    def _carry(self, messages: int) -> list[Haul]:
+        for consumer in self._consumers:
+            consumer.send(0)
+        share, rest = divmod(messages, len(self._producers))
+        for number, producer in enumerate(self._producers):
+            producer.send(share + (number < rest))
+        for producer in self._producers:
+            producer.recv()
+        deadline = time.monotonic() + GETTING_DONE
+        while (stats := self._queue.stats()).ready + stats.in_flight:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"after {GETTING_DONE:g} s there are {stats}")
+            time.sleep(0.1)
+        for consumer in self._consumers:
+            consumer.send(0)
+        return [consumer.recv() for consumer in self._consumers]
+
+    def _clear(self, place: Place) -> None:
+        if not place.shards:
+            with redis.Redis.from_url(place.urls[0]) as client:
+                client.unlink(*QueueKeys.of(NAME).all())
+
+
+@contextmanager
+def crews(server: Target, settings: Settings) -> Iterator[dict[str, Crew]]:
+    """Yield everybody, ready to work: one queue on ``server``, sharded ones on clusters."""
+    with ExitStack() as stack:
+        found = {ONE: Crew(Place((server.url,), 0), settings, stack)}
+        for nodes in settings.nodes:
+            progress(f"starting a cluster of {nodes}")
+            urls = stack.enter_context(cluster(nodes))
+            name = f"{nodes} nodes" if nodes > 1 else "1 node"
+            found[name] = Crew(Place(tuple(urls), settings.shards), settings, stack)
+        yield found
+
+
+def run(settings: Settings) -> Result:
+    """Let all of them work, in turns."""
+    with target(settings.url) as server:
+        result = Result("scaleout", facts(server, settings))
+        with crews(server, settings) as workers:
+            rounds: dict[str, list[Round]] = {name: [] for name in workers}
+            for order in rotations(list(workers), settings.rounds):
+                for name in order:
+                    progress(name)
+                    rounds[name].append(workers[name].work(settings.messages))
+    _report(result, settings, rounds)
+    result.notes += [
+        f"Every message of every round came exactly once: {settings.messages:,} a round.",
+        "All nodes, producers and consumers share this machine, so more nodes cannot be faster"
+        " here. What is called a model is one: it takes the busiest node's CPU per message as"
+        " measured, gives each node a processor of its own and assumes clients enough.",
+    ]
+    return result
+
+
+def _report(result: Result, settings: Settings, rounds: dict[str, list[Round]]) -> None:
+    case = f"{settings.producers} producers, {settings.consumers} consumers, by {BATCH}"
+    for name, found in rounds.items():
+        for figure, (unit, of, more) in FIGURES.items():
+            values = tuple(map(of, found))
+            result.measures.append(Measure(case, name, figure, unit, values, more_is_better=more))
+    for name in list(rounds)[1:]:
+        for figure in ("throughput", "server time", MODEL):
+            _, of, more = FIGURES[figure]
+            above, below = ([*map(of, rounds[each])] for each in (name, ONE))
+            what = f"{name} / {ONE}: {figure}"
+            result.ratios.append(Ratio.of(what, above, below, ceiling=not more))
