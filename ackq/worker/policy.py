@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ackq.config import check_integer
 from ackq.errors import ConfigurationError
 from ackq.message import Message
 from ackq.worker.verdicts import Reject, Release, Retry
@@ -209,9 +208,3 @@ def check_seconds(value: Any, name: str, *, zero: bool = False) -> None:
         raise ConfigurationError(
             f"{name} is {'0' if zero else '0.001'} to 1e9 seconds, not {value!r}"
         )
-
-
-def check_counts(concurrency: int, prefetch: int) -> None:
-    """Raise ConfigurationError unless both are in range."""
-    check_integer(concurrency, "concurrency", 1, 10_000)
-    check_integer(prefetch, "prefetch", 0, 1000)

@@ -94,6 +94,8 @@ class Slot:
     """A place in which one handler runs at a time. ``runner`` is its thread or task."""
 
     message: Message | None = None
+    #: Whether its thread may have a message in hand that is not in ``message`` yet.
+    reaching: bool = False
     started: float = 0.0
     interrupted: str = ""  #: why the running handler was told to end
     runner: Any = None
@@ -125,7 +127,6 @@ class State:
     hungry: bool = False
     low: int = 0
     stopping: bool = False
-    leaving: bool = False
     draining: bool = False  #: stop when the queues have nothing ready
     fatal: BaseException | None = None
     watched: bool = field(init=False)
@@ -159,8 +160,8 @@ class State:
         return len(self.slots) + spare - waiting - self.busy()
 
     def busy(self) -> int:
-        """Return how many handlers run."""
-        return sum(slot.message is not None for slot in self.slots)
+        """Return how many handlers run, or are about to."""
+        return sum(slot.reaching or slot.message is not None for slot in self.slots)
 
     def arrived(self, lane: Lane, messages: Sequence[Message]) -> None:
         """Let the slots have what was taken."""

@@ -105,7 +105,9 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
             else:
                 state.succeeded(slot)
             if slot.interrupted:
-                slot.runner.uncancel()
+                # More than once, if the lease was lost after the time limit had passed.
+                while slot.runner.cancelling():
+                    slot.runner.uncancel()
                 slot.interrupted = ""
 
     def _cancelled(self, slot: Slot, error: asyncio.CancelledError) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable
 from typing import Any
 
-from ackq.message import Message
 from ackq.sync.queue import Queue
-from ackq.worker.base import PARTING, BaseWorker, is_async
+from ackq.worker.base import PARTING, BaseWorker
 from ackq.worker.routines import abandon, keep
 from ackq.worker.signals import stopping_on_signals
 from ackq.worker.state import Slot, State
@@ -108,21 +108,28 @@ class Worker(BaseWorker[Queue]):
     def _serve(self, slot: Slot) -> None:
         state, gate = self._state, self._gate
         buffer, clock, watched = state.buffer, state.clock, state.watched
-        with _callable_in_thread(self._handler) as handler:
+        handler = self._handler
+        # Makes its loop when the first awaitable comes, if ever.
+        with contextlib.closing(asyncio.Runner()) as runner:
             while not state.stopping:
+                slot.reaching = True
                 try:
                     message = buffer.popleft()
                 except IndexError:
+                    slot.reaching = False
                     gate.park()
                     continue
                 slot.started = clock()
                 slot.message = message
+                slot.reaching = False
                 if gate.parked and not gate.waking and buffer:
                     gate.wake()
                 if watched and state.turned_away(slot):
                     continue
                 try:
-                    handler(message)
+                    result = handler(message)
+                    if result is not None and inspect.isawaitable(result):
+                        runner.run(_finish(result))
                 except BaseException as error:
                     state.failed(slot, error)
                 else:
@@ -188,11 +195,5 @@ def drive(routine: Routine[None]) -> None:
         return
 
 
-@contextlib.contextmanager
-def _callable_in_thread(handler: Callable[[Message], Any]) -> Iterator[Callable[[Message], Any]]:
-    """Yield the handler; an asynchronous one runs in an event loop of this thread's own."""
-    if not is_async(handler):
-        yield handler
-        return
-    with asyncio.Runner() as runner:
-        yield lambda message: runner.run(handler(message))
+async def _finish(awaitable: Awaitable[Any]) -> None:
+    await awaitable

@@ -174,6 +174,18 @@ def test_a_plain_function_will_do_in_both_runtimes(queue_of: Any, work: Any) -> 
     wait_until(lambda: settled(queue), "two rounds of four at a time")
 
 
+def test_what_a_plain_function_gives_to_await_is_awaited(
+    queue_of: Any, work: Any, handler: Any
+) -> None:
+    queue = queue_of()
+    push(queue, 3)
+    handler.behave = lambda message: asyncio.sleep(0.05)
+    work(queue, lambda message: handler(message))
+    wait_until(lambda: settled(queue), "all")
+    assert sorted(handler.seen) == ["m0", "m1", "m2"]
+    assert not handler.running
+
+
 def test_a_slow_handler_holds_back_no_other_ack(queue_of: Any, work: Any, handler: Any) -> None:
     queue = queue_of()
     push(queue, 1, "slow")

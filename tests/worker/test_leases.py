@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from typing import Any
@@ -139,6 +140,29 @@ def test_a_time_limit_cancels_a_task_and_tells_a_thread(
     assert 0.3 <= time.monotonic() - started < 5
     assert flags == [True]
     assert letter.reason == "max receives"
+
+
+def test_a_handler_that_ignores_every_word_spoils_nothing_for_the_next(
+    queue_of: Any, work: Any, handler: Any, embedded_client: Any
+) -> None:
+    queue = queue_of(visibility_timeout=LEASE)
+    queue.push({"id": "m"})
+
+    async def ignore(message: ackq.Message) -> None:
+        while message.id == "m" and not message.timed_out:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.005)
+        if message.id == "own":
+            raise asyncio.CancelledError  # of the handler's making, not the worker's
+
+    handler.behave = ignore
+    lost = Lost()
+    work(queue, handler, time_limit=1.0, backoff=Backoff(base=60), hooks=lost, concurrency=1)
+    handler.wait_for(1)
+    take_over(queue_of(visibility_timeout=30), embedded_client)
+    wait_until(lambda: lost.outcomes == ["lost"], "the time limit, after the loss of the lease")
+    queue.push_many([{"id": "own"}, {"id": "last"}])
+    wait_until(lambda: lost.outcomes == ["lost", "nack", "ack"], "the next ones")
 
 
 def test_a_thread_that_ignores_its_time_limit_loses_its_lease(

@@ -7,6 +7,8 @@ import shutil
 import signal
 import threading
 import time
+from collections import deque
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +58,37 @@ def test_a_stop_lets_what_runs_end_and_gives_back_the_rest(
     assert len(handler.seen) == begun
     assert queue.stats().in_flight == 0
     assert {message.receive_count for message in queue.pop_many(400)} == {1}
+
+
+class SlowHands(deque[ackq.Message]):
+    """A buffer whose messages are for a while neither in it nor with a slot."""
+
+    def __init__(self, messages: Iterable[ackq.Message] = ()) -> None:
+        super().__init__(messages)
+        self.taken, self.go_on = threading.Event(), threading.Event()
+
+    def popleft(self) -> ackq.Message:
+        message = super().popleft()
+        self.taken.set()
+        self.go_on.wait(10)
+        return message
+
+
+def test_a_stop_waits_for_a_message_on_its_way_to_a_thread(
+    embedded_client: redis.Redis, token: str, work: Any, handler: Any
+) -> None:
+    with ackq.Queue(embedded_client, token) as queue:
+        push(queue, 1)
+        made = work(queue, handler, concurrency=1, start=False)
+        made.worker._state.buffer = buffer = SlowHands()
+        made.start()
+        assert buffer.taken.wait(10)
+        made.stop()
+        time.sleep(0.2)  # some rounds of the keeper, each of which might leave
+        buffer.go_on.set()
+        made.join()
+        assert handler.seen == ["m0"]
+        assert settled(queue)
 
 
 @pytest.mark.parametrize("how", ["grace", "second stop"])
