@@ -44,8 +44,6 @@ PICTURES = (
 )  # fmt: skip
 NAME = "ackq-benchmark-scaleout"
 ONE = "one queue"
-#: Messages of one push_many or pop_many.
-BATCH = 100
 #: Seconds that a consumer waits at a time.
 PATIENCE = 0.2
 #: Seconds until all shards have their owners, and until every message came.
@@ -58,6 +56,13 @@ def options(options: Options) -> None:
     options.size("shards", 12, quick=12, smoke=4, help="of the queue")
     options.size("producers", 3, quick=3, smoke=1, help="processes")
     options.size("consumers", 3, quick=3, smoke=2, help="processes")
+    options.size(
+        "batches",
+        (100, 1000),
+        quick=(100, 1000),
+        smoke=(100,),
+        help="messages of one push_many or pop_many",
+    )
     options.size("messages", 120_000, quick=30_000, smoke=1000, help="in a round")
     options.size("rounds", 6, quick=3, smoke=1, help="of each contestant")
 
@@ -77,12 +82,12 @@ class Place(NamedTuple):
 
 
 def produce(pipe: Connection, place: Place, number: int, seed: int) -> None:
-    """Push as many messages as told, again and again."""
+    """Push as many messages as told, in batches as told, again and again."""
     draw, pushed = Messages(seed), 0
     with place.open() as queue:
-        for count in told(pipe):
-            for first in range(0, count, BATCH):
-                bodies = draw.many(min(BATCH, count - first))
+        for count, batch in told(pipe):
+            for first in range(0, count, batch):
+                bodies = draw.many(min(batch, count - first))
                 queue.push_many(
                     [{**body, "id": f"{number}-{pushed + at}"} for at, body in enumerate(bodies)]
                 )
@@ -101,12 +106,12 @@ class Haul(NamedTuple):
 def consume(pipe: Connection, place: Place) -> None:
     """Take and ack from one word to the next, and send what came; again and again."""
     with place.open() as queue:
-        for _ in told(pipe):
+        for _, batch in told(pipe):
             taken: list[Message] = []
             ids: list[str] = []
             last = 0.0
             while not pipe.poll():
-                taken = queue.pop_many(BATCH, PATIENCE, ack=taken)
+                taken = queue.pop_many(batch, PATIENCE, ack=taken)
                 if taken:
                     last = time.monotonic()
                     ids += [message.id for message in taken]
@@ -116,8 +121,8 @@ def consume(pipe: Connection, place: Place) -> None:
             pipe.send(Haul(ids, last, shards))
 
 
-def told(pipe: Connection) -> Iterator[int]:
-    """Yield what is sent until the pipe is closed."""
+def told(pipe: Connection) -> Iterator[tuple[int, int]]:
+    """Yield what is sent until the pipe is closed: how many messages, and by how many."""
     with suppress(EOFError):
         while True:
             yield pipe.recv()
@@ -163,7 +168,8 @@ class Crew:
     """Producers and consumers of one queue, processes that rest between rounds."""
 
     def __init__(self, place: Place, settings: Settings, stack: ExitStack) -> None:
-        self._queue: Queue | ShardedQueue = stack.enter_context(place.open())
+        self._queue = place.open()
+        stack.callback(self._queue.close)
         self._cpus = [ServerCpu(url) for url in place.urls]
         for cpu in self._cpus:
             stack.callback(cpu.close)
@@ -180,11 +186,11 @@ class Crew:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not every shard had an owner within {GETTING_READY:g} s")
 
-    def work(self, messages: int) -> Round:
+    def work(self, messages: int, batch: int) -> Round:
         """Carry ``messages``, and check that each came once."""
         before = [cpu.seconds() for cpu in self._cpus]
         start = time.monotonic()
-        hauls = self._carry(messages)
+        hauls = self._carry(messages, batch)
         after = [cpu.seconds() for cpu in self._cpus]
         ids = [name for haul in hauls for name in haul.ids]
         if len(ids) != messages or len(set(ids)) != messages:
@@ -194,15 +200,15 @@ class Crew:
 
     def _settled(self, shards: int) -> bool:
         """Whether every shard is served, by one consumer. Warms everybody up, too."""
-        owned = [shard for haul in self._carry(BATCH) for shard in haul.shards]
+        owned = [shard for haul in self._carry(100, 10) for shard in haul.shards]
         return sorted(owned) == list(range(shards))
 
-    def _carry(self, messages: int) -> list[Haul]:
+    def _carry(self, messages: int, batch: int) -> list[Haul]:
         for consumer in self._consumers:
-            consumer.send(0)
+            consumer.send((0, batch))
         share, rest = divmod(messages, len(self._producers))
         for number, producer in enumerate(self._producers):
-            producer.send(share + (number < rest))
+            producer.send((share + (number < rest), batch))
         for producer in self._producers:
             producer.recv()
         deadline = time.monotonic() + GETTING_DONE
@@ -211,7 +217,7 @@ class Crew:
                 raise TimeoutError(f"after {GETTING_DONE:g} s there are {stats}")
             time.sleep(0.1)
         for consumer in self._consumers:
-            consumer.send(0)
+            consumer.send("rest")
         return [consumer.recv() for consumer in self._consumers]
 
     def _clear(self, place: Place) -> None:
@@ -238,13 +244,19 @@ def run(settings: Settings) -> Result:
     with target(settings.url) as server:
         result = Result("scaleout", facts(server, settings))
         with crews(server, settings) as workers:
-            rounds: dict[str, list[Round]] = {name: [] for name in workers}
-            for order in rotations(list(workers), settings.rounds):
-                for name in order:
-                    progress(name)
-                    rounds[name].append(workers[name].work(settings.messages))
-    _report(result, settings, rounds)
+            for batch in settings.batches:
+                rounds: dict[str, list[Round]] = {name: [] for name in workers}
+                for order in rotations(list(workers), settings.rounds):
+                    for name in order:
+                        progress(f"{name}, by {batch}")
+                        rounds[name].append(workers[name].work(settings.messages, batch))
+                case = (
+                    f"by {batch:,}, {settings.producers} producers, {settings.consumers} consumers"
+                )
+                _report(result, case, rounds)
     result.notes += [
+        "A sharded queue deals a batch out to its shards: each gets a part of it, in a round trip"
+        " of its own: what a batch saves is saved per shard.",
         f"Every message of every round came exactly once: {settings.messages:,} a round.",
         "All nodes, producers and consumers share this machine, so more nodes cannot be faster"
         " here. What is called a model is one: it takes the busiest node's CPU per message as"
@@ -253,8 +265,7 @@ def run(settings: Settings) -> Result:
     return result
 
 
-def _report(result: Result, settings: Settings, rounds: dict[str, list[Round]]) -> None:
-    case = f"{settings.producers} producers, {settings.consumers} consumers, by {BATCH}"
+def _report(result: Result, case: str, rounds: dict[str, list[Round]]) -> None:
     for name, found in rounds.items():
         for figure, (unit, of, more) in FIGURES.items():
             values = tuple(map(of, found))
@@ -263,5 +274,5 @@ def _report(result: Result, settings: Settings, rounds: dict[str, list[Round]]) 
         for figure in ("throughput", "server time", MODEL):
             _, of, more = FIGURES[figure]
             above, below = ([*map(of, rounds[each])] for each in (name, ONE))
-            what = f"{name} / {ONE}: {figure}"
+            what = f"{case}: {name} / {ONE}: {figure}"
             result.ratios.append(Ratio.of(what, above, below, ceiling=not more))
