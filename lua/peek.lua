@@ -104,6 +104,9 @@ for i, list in ipairs(KEYS) do
     place[#place + 1] = {list, score}
   end
 end
+table.sort(claims, function(one, other)
+  return tonumber(one[2]) < tonumber(other[2])
+end)
 
 local function look_in_lists(lists, place, count)
   for _, entry in ipairs(lists) do

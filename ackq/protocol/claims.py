@@ -190,8 +190,7 @@ def release(group: Group) -> Steps[int]:
     for first in range(0, max(1, len(names)), CHUNK):
         chunk = names[first : first + CHUNK]
         called = (group.spec.keys.held, group.key)
-        _, epoch = yield from _call(group, "release", called, group.epoch, *chunk)
-        group.epoch = group.epoch and epoch
+        yield from _call(group, "release", called, group.epoch, *chunk)
     group.epoch = 0
     rows = 0
     for name in names:

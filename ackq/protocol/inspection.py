@@ -120,8 +120,8 @@ def purge(spec: QueueSpec, dead: bool) -> Steps[int]:
     # First what is held: a list that is being given back meanwhile ends in what goes last.
     for each in (yield from held.lists(spec))[1]:
         deleted += yield from _call(spec, "held/drop", (keys.held, keys.heldrows, each.name))
-    deleted += yield from _call(spec, "purge", keys.all()[:8], int(dead))
-    return deleted
+    rest: int = yield from _call(spec, "purge", keys.all()[:8], int(dead))
+    return deleted + rest
 
 
 def pause(spec: QueueSpec) -> Steps[None]:

@@ -3,7 +3,7 @@
 -- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
 -- KEYS[2] {name}HELDROWS   HASH    name of a held list -> messages in it
 -- KEYS[3] {name}COUNTERS   HASH    what was done while somebody watches
--- KEYS[4] {name}CLAIMS:<group>         HASH  epoch, last, acked, forgotten, claiming, bytes
+-- KEYS[4] {name}CLAIMS:<group>         HASH  what is known of the group
 -- KEYS[5] {name}CLAIM:<group>:<batch>  LIST  the claim, its oldest message at the right end
 --
 -- ARGV[1] epoch            integer 1..9007199254740991     that claims/begin returned

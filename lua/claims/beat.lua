@@ -1,7 +1,7 @@
 -- claims/beat: renew the leases of a group's claims.
 --
 -- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[2] {name}CLAIMS:<group>  HASH  epoch, last, acked, forgotten, claiming, bytes
+-- KEYS[2] {name}CLAIMS:<group>  HASH  what is known of the group
 --
 -- ARGV[1] epoch            integer 1..9007199254740991         that claims/begin returned
 -- ARGV[2] timeout          integer 1000000..315360000000000    µs from now

@@ -1,6 +1,6 @@
 -- claims/begin: take a group of claims over, and fence whoever had it.
 --
--- KEYS[1] {name}CLAIMS:<group>  HASH  epoch, last, acked, forgotten, claiming, bytes
+-- KEYS[1] {name}CLAIMS:<group>  HASH  what is known of the group
 --
 -- Returns {epoch, last, acked}: the epoch that every later call must show, the highest batch
 -- that was claimed, and the highest that was acked; 0 where there is none.

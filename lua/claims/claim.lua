@@ -12,7 +12,7 @@
 -- KEYS[10] {name}HELD      ZSET    name of a list -> µs from which its messages are the queue's
 -- KEYS[11] {name}COUNTERS  HASH    what was done while somebody watches
 -- KEYS[12] {name}HELDROWS  HASH    name of a held list -> messages in it
--- KEYS[13] {name}CLAIMS:<group>         HASH  epoch, last, acked, forgotten, claiming, bytes
+-- KEYS[13] {name}CLAIMS:<group>         HASH  what is known of the group
 -- KEYS[14] {name}CLAIM:<group>:<batch>  LIST  the claim, its oldest message at the right end
 --
 -- ARGV[1] epoch            integer 1..9007199254740991         that claims/begin returned

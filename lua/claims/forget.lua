@@ -1,7 +1,7 @@
 -- claims/forget: delete a claim that was acked and is still kept.
 --
 -- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[2] {name}CLAIMS:<group>         HASH  epoch, last, acked, forgotten, claiming, bytes
+-- KEYS[2] {name}CLAIMS:<group>         HASH  what is known of the group
 -- KEYS[3] {name}CLAIM:<group>:<batch>  LIST  the claim, its oldest message at the right end
 --
 -- ARGV[1] epoch            integer 1..9007199254740991     that claims/begin returned

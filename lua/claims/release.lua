@@ -1,13 +1,13 @@
 -- claims/release: end the leases of a group's claims, and fence whoever had the group.
 --
 -- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[2] {name}CLAIMS:<group>  HASH  epoch, last, acked, forgotten, claiming, bytes
+-- KEYS[2] {name}CLAIMS:<group>  HASH  what is known of the group
 --
 -- ARGV[1] epoch            integer 0..9007199254740991     0: whoever has the group now
 -- ARGV[2] claims           at most 1000 names of lists of the group
 --
--- Returns {'ok', epoch}: the new one; {'fenced', epoch}. The claims are given back, by
--- held/give_back, before anything else is taken.
+-- Returns {'ok', epoch}: the new one; {'fenced', epoch}. May be sent again. The claims are
+-- given back, by held/give_back, before anything else is taken.
 -- Atomic because a claim must not be acked once a part of it is being given back.
 -- Cost: O(claims log held lists).
 local held, group = KEYS[1], KEYS[2]
@@ -21,13 +21,20 @@ if outside(epoch, 0, 9007199254740991) or #ARGV > 1001 then
   return redis.error_reply('ACKQ_ARGUMENT claims/release: an argument is out of range')
 end
 
-local current = tonumber(redis.call('HGET', group, 'epoch') or 0)
+local facts = redis.call('HMGET', group, 'epoch', 'released')
+local current = tonumber(facts[1] or 0)
 redis.call('ZCARD', held)
-if epoch > 0 and epoch ~= current then
+-- A call that was sent again finds the epoch that it has raised itself.
+local again = epoch > 0 and tonumber(facts[2] or 0) == epoch and current == epoch + 1
+if epoch > 0 and epoch ~= current and not again then
   return {'fenced', current}
 end
 redis.call('HDEL', group, 'claiming')
 for i = claims, #ARGV do
   redis.call('ZADD', held, 'XX', '0', ARGV[i])
 end
-return {'ok', redis.call('HINCRBY', group, 'epoch', 1)}
+if not again then
+  redis.call('HSET', group, 'released', string.format('%.0f', current))
+  current = redis.call('HINCRBY', group, 'epoch', 1)
+end
+return {'ok', current}

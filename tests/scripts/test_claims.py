@@ -262,7 +262,8 @@ def test_an_acked_claim_is_kept_for_a_while_and_held_no_more(space: Space) -> No
     space.hold(*bodies("a", "b"))
     assert space.call("claims/ack", EPOCH, 4, 600_000) == [b"ok", 2]
     assert claimed(space) == bodies("a", "b")
-    assert held(space) == rows(space) == {}
+    assert held(space) == {}
+    assert rows(space) == {}
     assert facts(space)["acked"] == 4
     assert 590_000 < space.client.pttl(space.key(CLAIM)) <= 600_000
 
@@ -329,8 +330,19 @@ def test_a_release_ends_the_leases_and_fences_the_driver(space: Space, epoch: in
     names = [space.key(CLAIM), space.key("CLAIM:g:9")]
     assert space.call("claims/release", epoch, *names) == [b"ok", EPOCH + 1]
     assert held(space) == {space.key(CLAIM): 0}
-    assert facts(space) == {"epoch": EPOCH + 1}
+    assert facts(space) == {"epoch": EPOCH + 1, "released": EPOCH}
     assert space.call("claims/ack", EPOCH, 1, 0) == [b"fenced", EPOCH + 1]
+
+
+def test_a_release_may_be_sent_again_but_not_after_another_driver_began(space: Space) -> None:
+    driver(space)
+    space.hold(body("a"), suffix="CLAIM:g:1")
+    space.hold(body("b"), suffix="CLAIM:g:2")
+    assert space.call("claims/release", EPOCH, space.key("CLAIM:g:2")) == [b"ok", EPOCH + 1]
+    assert space.call("claims/release", EPOCH, space.key("CLAIM:g:1")) == [b"ok", EPOCH + 1]
+    assert set(held(space).values()) == {0}
+    space.call("claims/begin")
+    assert space.call("claims/release", EPOCH) == [b"fenced", EPOCH + 2]
 
 
 # While somebody watches.

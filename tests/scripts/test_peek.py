@@ -80,6 +80,12 @@ def test_in_flight_is_what_somebody_holds_the_soonest_deadline_first(space: Spac
     ]
 
 
+def test_claims_are_shown_by_the_end_of_their_leases(space: Space) -> None:
+    space.hold(body("b"), until=FUTURE)
+    space.hold(body("a"), until=FUTURE - 1, suffix="CLAIM:b:1")
+    assert [row[2] for row in peek(space, "in_flight")] == [body("a"), body("b")]
+
+
 def test_delayed_is_what_is_not_due_the_soonest_first(space: Space) -> None:
     full = stocked(space)
     assert peek(full, "delayed") == [
