@@ -27,12 +27,15 @@ from benchmarks.processes import beside
 from benchmarks.servers import target
 
 PURPOSE = "Pop and ack on deep queues; recovery of expired leases."
+#: Queues of which one number grows, and the queue with most of both.
+GROWING = ("ackq, more ready", "ackq, more in flight")
+DEEPEST = "ackq, most of both"
 PICTURES = (
     Picture("server", "CPU of the server for a pop and an ack", "server time", "lines",
-            contestants=("more ready", "more in flight"), x="messages", scale="log",
+            contestants=GROWING, x="messages", scale="log",
             caption="The others, ready or in flight, are as few as in the shallowest queue."),
     Picture("client", "A pop with an ack, as the client sees it", "round trip", "lines",
-            contestants=("more ready", "more in flight"), x="messages", scale="log"),
+            contestants=GROWING, x="messages", scale="log"),
     Picture("recovery", "Expired leases taken back", "recovered"),
 )  # fmt: skip
 #: Messages of one call while a queue is filled.
@@ -142,9 +145,9 @@ def depths_of(settings: Settings) -> dict[tuple[str, int], Depth]:
     """Return the depths by what grows and how far; the deepest queue has most of both."""
     least = min(settings.ready)
     shallow = Depth(least, min(settings.held, key=lambda held: abs(held - least)))
-    found = {("more ready", ready): Depth(ready, shallow.held) for ready in settings.ready}
-    found |= {("more in flight", held): Depth(shallow.ready, held) for held in settings.held}
-    found["most of both", max(settings.ready)] = Depth(max(settings.ready), max(settings.held))
+    found = {(GROWING[0], ready): Depth(ready, shallow.held) for ready in settings.ready}
+    found |= {(GROWING[1], held): Depth(shallow.ready, held) for held in settings.held}
+    found[DEEPEST, max(settings.ready)] = Depth(max(settings.ready), max(settings.held))
     return found
 
 
@@ -288,8 +291,8 @@ def _report_depths(result: Result, depths: dict[tuple[str, int], Depth], rounds:
             Measure(str(depth), grows, "round trip", "µs/message",
                     tuple(each.client_us for each in found), at),
         ]  # fmt: skip
-    deep = depths["most of both", max(at for _, at in depths)]
-    shallow = depths["more ready", min(at for grows, at in depths if grows == "more ready")]
+    (deep,) = (depth for (grows, _), depth in depths.items() if grows == DEEPEST)
+    shallow = min(depth for (grows, _), depth in depths.items() if grows == GROWING[0])
     what, pair = f"{deep} / {shallow}", (rounds[str(deep)], rounds[str(shallow)])
     result.ratios += [
         ratio(f"{what}: server time", *pair, lambda each: each.server_us, 1.3, True),
@@ -299,7 +302,7 @@ def _report_depths(result: Result, depths: dict[tuple[str, int], Depth], rounds:
 
 def _report_recovery(result: Result, held: int, found: dict[int, list[dict[str, float]]]) -> None:
     for size, runs in found.items():
-        case, who = f"{held:,} expired", f"pop_many({size})"
+        case, who = f"{held:,} expired", f"ackq, pop_many({size})"
         for figure, unit in FIGURES.items():
             values = tuple(run[figure] for run in runs)
             result.measures.append(

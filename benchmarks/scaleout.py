@@ -42,8 +42,9 @@ PICTURES = (
             caption="One processor a node and as many clients as it takes: the rate at which the"
             " busiest node would be at its limit, from its CPU per message."),
 )  # fmt: skip
-NAME = "ackq-benchmark-scaleout"
-ONE = "one queue"
+#: Its shards fall evenly onto two nodes and nearly so onto three; those of some names do not.
+NAME = "ackq-benchmark:shards"
+ONE = "ackq, one queue"
 #: Seconds that a consumer waits at a time.
 PATIENCE = 0.2
 #: Seconds until all shards have their owners, and until every message came.
@@ -234,7 +235,7 @@ def crews(server: Target, settings: Settings) -> Iterator[dict[str, Crew]]:
         for nodes in settings.nodes:
             progress(f"starting a cluster of {nodes}")
             urls = stack.enter_context(cluster(nodes))
-            name = f"{nodes} nodes" if nodes > 1 else "1 node"
+            name = f"ackq, {nodes} nodes" if nodes > 1 else "ackq, 1 node"
             found[name] = Crew(Place(tuple(urls), settings.shards), settings, stack)
         yield found
 

@@ -24,6 +24,12 @@ ROOT = Path(__file__).parents[1]
 CONTESTANTS = {
     "cycle": {"bare list", "LMOVE and LREM", "article", "streams", "ackq",
               "bare list, asyncio", "ackq, asyncio"},
+    "depth": {"ackq, more ready", "ackq, more in flight", "ackq, most of both",
+              "ackq, pop_many(1000)", "ackq, pop_many(100)"},
+    "memory": {"ackq", "streams", "bare list"},
+    "wakeup": {"ackq", "BRPOP"},
+    "latency": {"ackq", "LPUSH and BRPOP", "streams"},
+    "scaleout": {"ackq, one queue", "ackq, 2 nodes"},
     "worker": {"ackq, threads", "ackq, tasks"},
     "rsmq": {"ackq", "PyRSMQ", "sent by ackq", "sent by PyRSMQ"},
     "delay": {"ackq", "article", "article, pipelined"},
