@@ -25,8 +25,10 @@ _ABSENT = [each for each in ("pyspark", "pyarrow") if importlib.util.find_spec(e
 if _ABSENT:
     collect_ignore_glob = ["test_*.py"]
 
+#: Seconds that one test may take.
+TIMEOUT = 240
 #: A session that is up soon and leaves room for others.
-SMALL = {
+SMALL: dict[str, str | int | bool] = {
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
     "spark.driver.memory": "1g",
@@ -45,6 +47,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.path.is_relative_to(here):
             item.add_marker("spark")
             item.add_marker(pytest.mark.xdist_group("spark"))
+            # The first one waits for the session too.
+            item.add_marker(pytest.mark.timeout(TIMEOUT))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,284 @@
+"""The queue as a stream: limits, acks, replay, fencing, and Redis that goes away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from ackq import Queue
+from ackq.sharded import ShardedQueue
+from tests.servers.private import private_server
+from tests.spark.batches import Batches
+from tests.waiting import wait_until
+
+Reader = Callable[..., DataStreamReader]
+
+
+@pytest.fixture
+def reader(spark: SparkSession, url: str) -> Reader:
+    """``reader(**options)``: a stream from this session's server."""
+
+    def make(**options: Any) -> DataStreamReader:
+        return spark.readStream.format("ackq").options(url=url, **options)
+
+    return make
+
+
+@pytest.fixture
+def batches(tmp_path: Path) -> Batches:
+    return Batches(tmp_path / "checkpoint")
+
+
+def test_available_now_reads_what_is_there_in_batches_of_the_limit(
+    reader: Reader, queue: Queue, batches: Batches
+) -> None:
+    ids = queue.push_many({"n": n} for n in range(250))
+    batches.run(reader(maxMessagesPerTrigger=100).load(queue.name))
+    assert [len(batch) for batch in batches.of_each()] == [100, 100, 50]
+    assert [row.id for row in batches.rows()] == ids
+    counts = queue.stats()
+    assert (counts.ready, counts.in_flight) == (0, 0)
+
+
+@pytest.mark.campaign
+def test_a_batch_ends_at_its_bytes(reader: Reader, queue: Queue, batches: Batches) -> None:
+    queue.push_many(b'{"id":"%d"}' % n + b" " * 100 for n in range(10, 20))
+    batches.run(reader(maxBytesPerTrigger=330).load(queue.name))
+    assert [len(batch) for batch in batches.of_each()] == [3, 3, 3, 1]
+
+
+def test_rows_say_where_they_come_from(reader: Reader, queue: Queue, batches: Batches) -> None:
+    queue.push_many([{"id": "a", "n": 1}, {"n": 2, "id": 7}, b"no json"])
+    batches.run(reader().load(queue.name))
+    shown = [(row.id, row.value, row.queue, row.batch, row.position) for row in batches.rows()]
+    assert shown == [
+        ("a", '{"id":"a","n":1}', queue.name, 1, 0),
+        ("7", '{"id":7,"n":2}', queue.name, 1, 1),
+        (None, "no json", queue.name, 1, 2),
+    ]
+
+
+def test_a_poison_row_ends_up_in_the_corrupt_column_and_blocks_nothing(
+    reader: Reader, queue: Queue, batches: Batches
+) -> None:
+    queue.push_many([{"id": "a", "n": 1}, b"\xff{", {"id": "b", "n": "two"}, {"id": "c", "n": 3}])
+    schema = "id string, n int, _corrupt_record string, _position bigint, _body binary"
+    stream = reader(includeMetadata=True).schema(schema).load(queue.name)
+    batches.run(stream)
+    shown = {row._position: (row.id, row.n, row._corrupt_record) for row in batches.rows()}
+    assert shown[0] == ("a", 1, None)
+    assert shown[1] == (None, None, "\ufffd{")
+    assert shown[2] == ("b", None, '{"id":"b","n":"two"}')
+    assert shown[3] == ("c", 3, None)
+    assert next(row._body for row in batches.rows() if row._position == 1) == b"\xff{"
+    assert queue.stats().in_flight == 0
+
+
+@pytest.mark.campaign
+def test_mode_failfast_ends_the_query_and_keeps_the_messages(
+    reader: Reader, queue: Queue, batches: Batches
+) -> None:
+    queue.push_many([{"id": "a", "n": 1}, {"id": "b", "n": "secret words"}])
+    stream = reader(mode="FAILFAST").schema("id string, n int").load(queue.name)
+    with pytest.raises(Exception, match="mode is FAILFAST") as raised:
+        batches.run(stream)
+    assert "secret words" not in str(raised.value)
+    assert queue.stats().claimed == 2
+
+
+@pytest.mark.campaign
+def test_commit_mode_acks_a_batch_behind(reader: Reader, queue: Queue, batches: Batches) -> None:
+    queue.push_many({"n": n} for n in range(30))
+    stream = reader(ackMode="commit", maxMessagesPerTrigger=10).load(queue.name)
+    batches.run(stream)
+    assert queue.stats().claimed == 10
+    batches.run(stream)
+    assert [len(batch) for batch in batches.of_each()] == [10, 10, 10]
+
+
+@pytest.mark.campaign
+def test_a_new_checkpoint_is_offered_what_a_dead_query_left(
+    reader: Reader, queue: Queue, tmp_path: Path
+) -> None:
+    ids = queue.push_many({"n": n} for n in range(20))
+    dead = Batches(tmp_path / "dead")
+    dead.fail_after(0)
+    with pytest.raises(Exception, match="as told"):
+        dead.run(reader(maxMessagesPerTrigger=15).load(queue.name))
+    assert queue.stats().claimed == 15
+    heir = Batches(tmp_path / "heir")
+    heir.run(reader().load(queue.name))
+    assert [row.id for row in heir.rows()] == ids
+    assert [len(batch) for batch in heir.of_each()] == [15, 5]
+
+
+def test_a_batch_that_failed_is_replayed_exactly(
+    reader: Reader, queue: Queue, batches: Batches
+) -> None:
+    queue.push_many({"n": n} for n in range(50))
+    stream = reader(maxMessagesPerTrigger=20, fetchSize=7, minPartitions=3).load(queue.name)
+    batches.fail_after(1)
+    with pytest.raises(Exception, match="as told"):
+        batches.run(stream)
+    queue.push_many({"n": n} for n in range(50, 60))
+    batches.run(stream)
+    first, second = batches.attempts(1)
+    assert first == second
+    assert sorted(row.position for row in second) == list(range(20))
+    assert len({row.id for row in batches.rows()}) == 60
+
+
+@pytest.mark.campaign
+def test_partitions_are_as_many_as_asked_and_no_longer(
+    reader: Reader, queue: Queue, batches: Batches
+) -> None:
+    queue.push_many({"n": n} for n in range(100))
+    batches.run(reader(minPartitions=4).load(queue.name))
+    queue.push_many({"n": n} for n in range(100))
+    batches.run(reader(maxRecordsPerPartition=15).load(queue.name))
+    assert batches.partitions == [4, 7]
+    assert len({row.id for row in batches.rows()}) == 200
+
+
+@pytest.mark.campaign
+def test_every_shard_is_read_by_a_partition_of_its_own(
+    reader: Reader, url: str, token: str, batches: Batches
+) -> None:
+    with ShardedQueue.from_url(url, token, 3) as sharded:
+        ids = sharded.push_many({"n": n} for n in range(90))
+        batches.run(reader(shards=3, maxMessagesPerTrigger=60).load(token))
+        assert {row.id for row in batches.rows()} == set(ids)
+        assert [len(batch) for batch in batches.of_each()] == [60, 30]
+        assert {row.batch for row in batches.of_each()[0]} == {1}
+        assert {row.queue for row in batches.rows()} == {f"{{{token}:{n}}}" for n in range(3)}
+        assert batches.partitions == [3, 3]
+        assert sharded.stats().in_flight == 0
+
+
+@pytest.mark.campaign
+def test_a_shard_that_is_empty_leaves_its_share_to_the_others(
+    reader: Reader, url: str, token: str, batches: Batches
+) -> None:
+    with ShardedQueue.from_url(url, token, 3) as sharded:
+        sharded.shards[1].push_many({"n": n} for n in range(40))
+        batches.run(reader(shards=3, maxMessagesPerTrigger=30).load(token))
+        assert sum(map(len, batches.of_each())) == 40
+        assert sharded.stats().in_flight == 0
+
+
+def test_a_second_query_of_the_group_fences_the_first(
+    reader: Reader, queue: Queue, tmp_path: Path
+) -> None:
+    one, other = Batches(tmp_path / "one"), Batches(tmp_path / "other")
+    queue.push({"id": "a"})
+    with one.running(reader(groupId="etl").load(queue.name)) as first:
+        wait_until(lambda: len(one.rows()) == 1, "the first query's row")
+        with other.running(reader(groupId="etl").load(queue.name)):
+            wait_until(lambda: first.exception(), "the first query to be fenced", timeout=30)
+            assert "Fenced" in str(first.exception())
+            assert "Give each query a group of its own" in str(first.exception())
+            queue.push({"id": "b"})
+            wait_until(lambda: any(row.id == "b" for row in other.rows()), "the second's row")
+
+
+@pytest.mark.campaign
+def test_two_groups_share_a_queue(reader: Reader, queue: Queue, tmp_path: Path) -> None:
+    one, other = Batches(tmp_path / "one"), Batches(tmp_path / "other")
+    ids = queue.push_many({"n": n} for n in range(10))
+    one.run(reader(groupId="one").load(queue.name))
+    ids += queue.push_many({"n": n} for n in range(10))
+    other.run(reader(groupId="other").load(queue.name))
+    assert [row.id for row in (*one.rows(), *other.rows())] == ids
+
+
+def test_a_query_outlives_a_restart_of_redis(spark: SparkSession, tmp_path: Path) -> None:
+    with private_server(tmp_path / "redis") as server:
+        batches = Batches(tmp_path / "checkpoint")
+        with Queue.from_url(server.url, "jobs") as queue:
+            queue.push_many({"n": n} for n in range(10))
+            stream = spark.readStream.format("ackq").option("url", server.url).load("jobs")
+            with batches.running(stream) as query:
+                wait_until(lambda: len(batches.rows()) == 10, "the rows before")
+                server.kill()
+                server.start()
+                queue.push_many({"n": n} for n in range(10, 20))
+                wait_until(
+                    lambda: query.exception() or len(batches.rows()) == 20, "the rows after", 30
+                )
+                assert query.exception() is None
+        assert len({row.id for row in batches.rows()}) == 20
+
+
+@pytest.mark.campaign
+def test_a_claim_that_is_gone_ends_the_query_unless_told_otherwise(
+    reader: Reader, queue: Queue, batches: Batches
+) -> None:
+    queue.push_many({"n": n} for n in range(5))
+    batches.fail_after(0)
+    with pytest.raises(Exception, match="as told"):
+        batches.run(reader().load(queue.name))
+    queue.purge()
+    with pytest.raises(Exception, match="planned batch 1 with 5 messages, and 0 are there"):
+        batches.run(reader().load(queue.name))
+    last = queue.push({"n": 5})
+    batches.run(reader(failOnDataLoss=False).load(queue.name))
+    assert batches.rows()[-1].id == last
+
+
+@pytest.mark.campaign
+def test_progress_tells_how_much_waits(reader: Reader, queue: Queue, batches: Batches) -> None:
+    from ackq.spark.metrics import source_progress
+
+    queue.push_many({"n": n} for n in range(30))
+    query = batches.run(reader(maxMessagesPerTrigger=20).load(queue.name))
+    first = source_progress(query.recentProgress[0].sources[0])
+    assert first is not None
+    assert (first.batch, first.rows, first.claimed, first.lag) == (1, 20, 20, 10)
+
+
+@pytest.mark.campaign
+def test_leases_are_renewed_while_a_batch_runs(
+    reader: Reader, queue: Queue, batches: Batches
+) -> None:
+    queue.push({"id": "a"})
+    with (
+        batches.held() as release,
+        batches.running(reader(claimTimeoutMs=1000).load(queue.name)) as query,
+    ):
+        wait_until(lambda: queue.stats().claimed == 1, "the claim")
+        first = queue.claims()[0].lease_ends_in
+        assert first is not None
+        # The lease is renewed to later than it could last by itself.
+        began = queue.claims()[0].batch
+        seen: list[float] = []
+        wait_until(lambda: _renewals(queue, seen) >= 3, "three renewals")
+        assert queue.pop() is None
+        assert began == 1
+        release()
+        wait_until(lambda: batches.rows(), "the row")
+        assert query.exception() is None
+
+
+def _renewals(queue: Queue, seen: list[float]) -> int:
+    """Count how often the end of the lease moved away since the first look."""
+    left = queue.claims()[0].lease_ends_in
+    assert left is not None
+    if not seen or left > seen[-1]:
+        seen.append(left)
+    else:
+        seen[-1] = left
+    return len(seen)
+
+
+def test_a_frame_without_a_stream_takes_nothing(
+    spark: SparkSession, queue: Queue, url: str
+) -> None:
+    ids = queue.push_many({"n": n} for n in range(700))
+    frame: DataFrame = spark.read.format("ackq").option("url", url).load(queue.name)
+    assert [row.id for row in frame.collect()] == ids
+    assert queue.stats().ready == 700

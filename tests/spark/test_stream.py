@@ -1,0 +1,389 @@
+"""The reader of a queue, driven as Spark drives it, without a JVM: deaths, limits, refusals."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from ackq import Queue
+from ackq.errors import ClaimLost, ConfigurationError, Fenced
+from ackq.sharded import ShardedQueue
+from ackq.spark.source import AckqDataSource
+from ackq.sync.claims import Claims
+from tests.servers.private import private_server
+from tests.spark.engine import STAGES, Checkpoint, Died, Engine, Stage
+from tests.waiting import wait_until
+
+Start = Callable[..., Engine]
+
+
+@pytest.fixture
+def start(url: str, token: str) -> Iterator[Start]:
+    """``start(checkpoint, **options)``: a driver of a query on the test's queue."""
+    with contextlib.ExitStack() as stack:
+
+        def make(checkpoint: Checkpoint, **options: Any) -> Engine:
+            given = {"url": url, "queue": token, **options}
+            source = AckqDataSource({name.lower(): str(value) for name, value in given.items()})
+            schema = source.schema()
+            engine = Engine(lambda: source.streamReader(schema), checkpoint)
+            stack.callback(engine.stop)
+            return engine
+
+        yield make
+
+
+def ids_of(checkpoint: Checkpoint) -> list[str]:
+    return [row["id"] for row in checkpoint.rows()]
+
+
+@pytest.mark.parametrize("mode", ["eager", "commit"])
+@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_driver_that_dies_anywhere_loses_nothing_and_doubles_nothing(
+    start: Start, queue: Queue, stage: Stage, batch: int, mode: str
+) -> None:
+    ids = queue.push_many({"n": n} for n in range(30))
+    log = Checkpoint()
+    options = {"ackMode": mode, "maxMessagesPerTrigger": 10, "fetchSize": 4}
+    doomed = start(log, **options)
+    doomed.die_at(stage, batch)
+    with pytest.raises(Died):
+        doomed.run()
+    ids += queue.push_many({"n": n} for n in range(30, 35))
+    start(log, **options).run()
+    assert ids_of(log) == ids
+    for attempts in log.written.values():
+        assert all(attempt == attempts[0] for attempt in attempts)
+    last = log.sizes()[-1] if mode == "commit" else 0
+    assert queue.stats().claimed == last
+    assert queue.stats().ready == 0
+
+
+def test_a_driver_that_dies_within_a_claim_goes_on_with_what_it_had(
+    start: Start, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = queue.push_many({"n": n} for n in range(5000))
+    log = Checkpoint()
+    doomed = start(log, maxMessagesPerTrigger=4500)
+    from ackq.protocol import claims
+
+    step, calls = claims._step, []
+
+    def dying(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 2:
+            raise Died
+        return step(*args)
+
+    monkeypatch.setattr(claims, "_step", dying)
+    with pytest.raises(Died):
+        doomed.run()
+    monkeypatch.undo()
+    assert 0 < queue.stats().claimed < 4500
+    start(log, maxMessagesPerTrigger=4500).run()
+    assert ids_of(log) == ids
+
+
+def test_a_driver_that_dies_between_two_shards_loses_nothing(
+    start: Start, url: str, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ShardedQueue.from_url(url, token, 2) as sharded:
+        ids = sharded.push_many({"n": n} for n in range(40))
+        log = Checkpoint()
+        doomed = start(log, shards=2, maxMessagesPerTrigger=20)
+        claim, calls = Claims.claim, []
+
+        def dying(self: Claims, *args: Any, **settings: Any) -> Any:
+            calls.append(self)
+            if len(calls) == 2:
+                raise Died
+            return claim(self, *args, **settings)
+
+        monkeypatch.setattr(Claims, "claim", dying)
+        with pytest.raises(Died):
+            doomed.run()
+        monkeypatch.undo()
+        start(log, shards=2, maxMessagesPerTrigger=20).run()
+        assert sorted(ids_of(log)) == sorted(ids)
+        assert sharded.stats().in_flight == 0
+
+
+def test_a_trigger_takes_no_more_than_its_limit(start: Start, queue: Queue) -> None:
+    queue.push_many({"n": n} for n in range(25))
+    log = Checkpoint()
+    start(log, maxOffsetsPerTrigger=10).run()
+    assert log.sizes() == [10, 10, 5]
+
+
+def test_available_now_ends_though_messages_keep_coming(start: Start, queue: Queue) -> None:
+    queue.push_many({"n": n} for n in range(10))
+    log = Checkpoint()
+    engine = start(log, maxMessagesPerTrigger=4)
+    engine._reader.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
+    while engine.step():
+        queue.push_many({"n": n} for n in range(4))
+    assert sum(log.sizes()) == 10
+
+
+def test_a_batch_ends_at_its_bytes(start: Start, queue: Queue) -> None:
+    queue.push_many(b"x" * 100 for _ in range(10))
+    log = Checkpoint()
+    start(log, maxBytesPerTrigger=250).run()
+    assert log.sizes() == [3, 3, 3, 1]
+
+
+def test_the_first_query_of_a_group_is_fenced_by_the_second(start: Start, queue: Queue) -> None:
+    ids = queue.push_many({"n": n} for n in range(20))
+    one, other = Checkpoint(), Checkpoint()
+    first = start(one, maxMessagesPerTrigger=5)
+    first.step()
+    second = start(other, maxMessagesPerTrigger=5)
+    second.step()
+    with pytest.raises(Fenced, match="Give each query a group of its own"):
+        first.step()
+    second.run()
+    # What the first had written and not acked is offered to the second: at least once.
+    assert ids_of(other) == ids
+    assert ids_of(one) == ids[:5]
+
+
+def test_a_heartbeat_that_is_fenced_ends_the_query(
+    start: Start, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue.push_many({"n": n} for n in range(2))
+    log = Checkpoint()
+    first = start(log, maxMessagesPerTrigger=1, claimTimeoutMs=1000)
+    first.step()
+    start(Checkpoint()).step()
+    heartbeat = first._reader._driver.heartbeat  # type: ignore[attr-defined]
+    wait_until(lambda: heartbeat._fenced, "the heartbeat to notice")
+    with pytest.raises(Fenced):
+        first._reader.reportLatestOffset()
+
+
+def test_leases_end_when_nobody_beats(start: Start, queue: Queue) -> None:
+    ids = queue.push_many({"n": n} for n in range(3))
+    log = Checkpoint()
+    doomed = start(log, claimTimeoutMs=1000)
+    doomed.die_at("planned", 0)
+    with pytest.raises(Died):
+        doomed.run()
+    doomed.stop()
+    message = wait_until(queue.pop, "the messages to come back")
+    assert message is not None
+    assert message.id == ids[0]
+    with pytest.raises(ClaimLost, match="failOnDataLoss=false"):
+        start(log).run()
+    start(log, failOnDataLoss="false").run()
+    assert ids_of(log) == ids[1:]
+
+
+def test_a_lease_lasts_while_the_query_beats(start: Start, queue: Queue) -> None:
+    queue.push({"n": 0})
+    engine = start(Checkpoint(), claimTimeoutMs=1000)
+    engine.die_at("planned", 0)
+    with pytest.raises(Died):
+        engine.run()
+    seen: list[float] = []
+    wait_until(lambda: _renewals(queue, seen) > 3, "renewals that outlast the timeout")
+    assert queue.pop() is None
+
+
+def _renewals(queue: Queue, seen: list[float]) -> int:
+    """Count how often the end of the lease moved away."""
+    left = queue.claims()[0].lease_ends_in
+    assert left is not None
+    if not seen or left > seen[-1]:
+        seen.append(left)
+    seen[-1] = left
+    return len(seen)
+
+
+def test_an_offset_of_another_version_is_refused(start: Start, queue: Queue) -> None:
+    log = Checkpoint(offsets=['{"version": 2, "batch": 1, "rows": 1}'], commits=1)
+    with pytest.raises(ConfigurationError, match="version 2, and this ackq reads version 1"):
+        start(log).step()
+
+
+def test_a_checkpoint_of_a_topic_is_refused(start: Start, queue: Queue) -> None:
+    log = Checkpoint(offsets=['{"version": 1, "first": 1, "index": 3}'], commits=1)
+    with pytest.raises(ConfigurationError, match="another kind of source"):
+        start(log).step()
+
+
+def test_a_claim_that_was_released_fences_the_query(
+    start: Start, queue: Queue, url: str, token: str
+) -> None:
+    queue.push_many({"n": n} for n in range(2))
+    engine = start(Checkpoint(), maxMessagesPerTrigger=1)
+    engine.step()
+    with Claims.from_url(url, token, "spark") as operator:
+        operator.release()
+    with pytest.raises(Fenced):
+        engine.step()
+
+
+def test_a_paused_queue_gives_nothing(start: Start, queue: Queue) -> None:
+    queue.push({"n": 0})
+    queue.pause()
+    log = Checkpoint()
+    start(log).run()
+    assert log.sizes() == []
+    queue.resume()
+    start(log).run()
+    assert log.sizes() == [1]
+
+
+def test_expired_and_due_messages_come_first(start: Start, queue: Queue) -> None:
+    first, second = queue.push({"id": "first"}), queue.push({"id": "second"})
+    taken = queue.pop(visibility_timeout=0.001)
+    assert taken is not None
+    assert taken.id == first
+    wait_until(lambda: queue.stats().expired, "the lease to end")
+    queue.push({"id": "due"}, delay=0.000001)
+    log = Checkpoint()
+    start(log).run()
+    assert set(ids_of(log)) == {first, second, "due"}
+    assert ids_of(log)[-1] == second
+
+
+def test_an_empty_queue_is_looked_at_no_more_often_than_asked(
+    start: Start, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    engine = start(Checkpoint(), pollIntervalMs=60_000)
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    assert not engine.step()
+    assert not pauses
+    assert not engine.step()
+    assert 50 < pauses[0] <= 60
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes"),
+    [
+        ({"minPartitions": 4}, [25, 25, 25, 25]),
+        ({"maxRecordsPerPartition": 30, "minPartitions": 1}, [25, 25, 25, 25]),
+        ({"maxRecordsPerPartition": 99, "minPartitions": 1}, [50, 50]),
+        ({}, [100]),
+    ],
+)
+def test_a_claim_is_cut_into_partitions(
+    start: Start, queue: Queue, options: dict[str, Any], sizes: list[int]
+) -> None:
+    ids = queue.push_many({"n": n} for n in range(100))
+    log = Checkpoint()
+    engine = start(log, **options)
+    engine.run()
+    assert [part.rows for part in engine.planned[0]] == sizes  # type: ignore[attr-defined]
+    assert ids_of(log) == ids
+
+
+def test_shards_share_a_number_and_the_limit(start: Start, url: str, token: str) -> None:
+    with ShardedQueue.from_url(url, token, 3) as sharded:
+        ids = sharded.push_many({"n": n} for n in range(90))
+        log = Checkpoint()
+        engine = start(log, shards=3, maxMessagesPerTrigger=60)
+        engine.run()
+        assert log.sizes() == [60, 30]
+        assert sorted(ids_of(log)) == sorted(ids)
+        assert {row["batch"] for row in log.written[0][0]} == {1}
+        queues = {part.queue for part in engine.planned[0]}  # type: ignore[attr-defined]
+        assert queues == {f"{{{token}:{n}}}" for n in range(3)}
+        assert sharded.stats().in_flight == 0
+
+
+def test_an_empty_shard_leaves_its_share_to_others(start: Start, url: str, token: str) -> None:
+    with ShardedQueue.from_url(url, token, 3) as sharded:
+        sharded.shards[1].push_many({"n": n} for n in range(40))
+        log = Checkpoint()
+        start(log, shards=3, maxMessagesPerTrigger=30).run()
+        assert sum(log.sizes()) == 40
+        assert sharded.stats().in_flight == 0
+
+
+def test_shards_whose_numbers_differ_go_on_together(start: Start, url: str, token: str) -> None:
+    with ShardedQueue.from_url(url, token, 2) as sharded:
+        with Claims(redis.Redis.from_url(url), f"{{{token}:0}}", "spark") as ahead:
+            ahead.begin()
+            sharded.shards[0].push({"id": "a"})
+            ahead.claim(6, messages=1)
+            ahead.ack(7)
+        sharded.shards[1].push({"id": "b"})
+        log = Checkpoint()
+        start(log, shards=2).run()
+        assert ids_of(log) == ["b"]
+        assert log.rows()[0]["batch"] == 8
+
+
+def test_every_call_survives_a_restart_of_redis(tmp_path: Path) -> None:
+    with private_server(tmp_path) as server:
+        source = AckqDataSource({"url": server.url, "queue": "jobs", "maxmessagespertrigger": "5"})
+        schema = source.schema()
+        log = Checkpoint()
+        engine = Engine(lambda: source.streamReader(schema), log)
+
+        def restart() -> None:
+            server.kill()
+            server.start()
+
+        with Queue.from_url(server.url, "jobs") as queue:
+            ids = queue.push_many({"n": n} for n in range(15))
+            engine._reader.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
+            for method in ("latestOffset", "partitions", "commit"):
+                _before(engine._reader, method, restart)
+            _before(engine._executor, "read", restart)
+            while engine.step():
+                pass
+            engine.stop()
+            assert ids_of(log) == ids
+            assert queue.stats().in_flight == 0
+
+
+def _before(reader: Any, method: str, event: Callable[[], None]) -> None:
+    call = getattr(reader, method)
+
+    def wrapped(*args: Any) -> Any:
+        event()
+        return call(*args)
+
+    setattr(reader, method, wrapped)
+
+
+def test_a_redis_that_stays_away_ends_the_query_in_time(
+    start: Start, tmp_path: Path, token: str
+) -> None:
+    with private_server(tmp_path) as server:
+        engine = start(Checkpoint(), url=server.url, retryTimeoutMs=300)
+        assert not engine.step()
+        server.kill()
+        with pytest.raises(Exception, match=r"(?i)connect|refused"):
+            engine.step()
+
+
+def test_a_wrong_password_is_not_tried_again(start: Start, tmp_path: Path) -> None:
+    with private_server(tmp_path, requirepass="right") as server:
+        wrong, right = tmp_path / "wrong", tmp_path / "right"
+        wrong.write_text("wrong-canary\n")
+        right.write_text("right\n")
+        engine = start(Checkpoint(), url=server.url, passwordFile=wrong)
+        with pytest.raises(redis.AuthenticationError) as raised:
+            engine.step()
+        assert "canary" not in str(raised.value)
+        assert not start(Checkpoint(), url=server.url, passwordFile=right).step()
+
+
+def test_the_progress_counts_without_ever_failing(start: Start, queue: Queue) -> None:
+    queue.push_many({"n": n} for n in range(30))
+    engine = start(Checkpoint(), maxMessagesPerTrigger=20)
+    engine.step()
+    report = engine._reader.reportLatestOffset()
+    assert report is not None
+    assert (report["ready"], report["claimed"], report["open"]) == (10, 20, 1)
