@@ -37,6 +37,7 @@ COMMANDS = {
     "topic": "Topics that can be replayed.",
     "delay": "Delay queues.",
     "pipeline": "Queue or topic through Spark: check, transform, write.",
+    "sharded": "List queues over several nodes.",
     "serve": "Run a Redis of your own, for development.",
     "doctor": "Look at a Redis before you trust it with messages.",
     "acl": "Print least-privilege rules for the users of a queue.",

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
 from ackq.cli import NOTHING
 from ackq.cli.connection import examples, json_option, print_findings, print_json, url_option
+
+if TYPE_CHECKING:
+    from ackq.protocol.doctor import Diagnosis
 
 
 @click.command(epilog=examples("ackq doctor", "ackq doctor --json"))
@@ -18,16 +22,29 @@ def doctor(ctx: click.Context, url: str | None, as_json: bool) -> None:
     """Look at a Redis before you trust it with messages. Exit code 1 if there is a problem.
 
     It reads the version, persistence, eviction, replicas and clock, tries what the current user
-    may do on a queue of its own that it removes, and says what a crash would lose.
+    may do on a queue of its own that it removes, and says what a crash would lose. Of a cluster
+    it looks at every primary.
     """
     from ackq.sync.client import client_of
     from ackq.sync.doctor import Doctor
+    from ackq.sync.nodes import nodes_of
 
-    with client_of(url) as client, Doctor(client) as opened:
-        diagnosis = opened.examine()
-    if as_json:
-        print_json({"sound": diagnosis.sound, **asdict(diagnosis)})
-    else:
-        print_findings((each.verdict, each.check, each.text) for each in diagnosis.findings)
-    if not diagnosis.sound:
+    sound = True
+    with client_of(url) as client:
+        nodes = nodes_of(client)
+        for node in nodes:
+            with Doctor(node) as opened:
+                diagnosis = opened.examine()
+            sound = sound and diagnosis.sound
+            _print(opened.address, diagnosis, as_json, len(nodes) > 1)
+    if not sound:
         ctx.exit(NOTHING)
+
+
+def _print(address: str, diagnosis: Diagnosis, as_json: bool, named: bool) -> None:
+    if as_json:
+        print_json({"server": address, "sound": diagnosis.sound, **asdict(diagnosis)})
+        return
+    if named:
+        click.secho(address, bold=True)
+    print_findings((each.verdict, each.check, each.text) for each in diagnosis.findings)

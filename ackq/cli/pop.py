@@ -8,10 +8,12 @@ import click
 
 from ackq.cli import NOTHING
 from ackq.cli.connection import (
+    WAIT_HELP,
     body_fields,
     examples,
     json_option,
     key_to_text,
+    number_option,
     on_queue,
     open_queue,
     print_json,
@@ -27,21 +29,10 @@ from ackq.sync.queue import Queue
     )
 )
 @on_queue
-@click.option("-n", "--number", type=click.IntRange(1), default=1, help="How many at most.  [1]")
-@click.option(
-    "--wait",
-    type=float,
-    callback=seconds,
-    metavar="SECONDS",
-    help="Wait for the first one; inf: for ever.  [do not wait]",
-)
-@click.option(
-    "--lease",
-    type=float,
-    default=30.0,
-    metavar="SECONDS",
-    help="How long they are yours; then they come back.  [30]",
-)
+@number_option
+@click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
+@click.option("--lease", type=float, default=30.0, metavar="SECONDS",
+              help="How long they are yours; then they come back.  [30]")  # fmt: skip
 @click.option("--ack", is_flag=True, help="Settle each once it is printed.")
 @json_option
 @click.pass_context
@@ -58,19 +49,21 @@ def pop(
     left = number
     with open_queue(url, queue, visibility_timeout=lease) as opened:
         while left and (messages := opened.pop_many(left, timeout=wait)):
-            _print(messages, as_json)
+            print_messages(messages, as_json)
             if ack:
-                _ack(opened, messages)
+                settle(opened, messages)
             left -= len(messages)
             wait = None
     if left == number:
         ctx.exit(NOTHING)
 
 
-def _print(messages: list[Message], as_json: bool) -> None:
+def print_messages(messages: list[Message], as_json: bool, named: bool = False) -> None:
+    """Print messages a line each; as JSON with what settles them, ``named`` with their queue."""
     for message in messages:
         if as_json:
             print_json({
+                **({"queue": message.queue} if named else {}),
                 "id": message.id, "key": key_to_text(message.key), "receipt": message.receipt,
                 "receive_count": message.receive_count,
                 "lease_expires_at": message.lease_expires_at, **body_fields(message.body),
@@ -79,7 +72,7 @@ def _print(messages: list[Message], as_json: bool) -> None:
             click.echo(message.body)
 
 
-def _ack(queue: Queue, messages: list[Message]) -> None:
+def settle(queue: Queue, messages: list[Message]) -> None:
     """Settle what was printed, and only once it has really left this process."""
     sys.stdout.flush()
     queue.ack(*messages)

@@ -53,7 +53,7 @@ def push(
     if json and (file or skip):
         raise click.UsageError("give either JSON arguments or lines, with --file and --skip")
     if json:
-        lines: Iterable[bytes] = (each.encode(errors="surrogateescape") for each in json)
+        lines: Iterable[bytes] = arguments(json)
         total = None
     else:
         source = file or sys.stdin.buffer
@@ -95,6 +95,20 @@ def _chunks(lines: Iterable[bytes], skip: int, raw: bool) -> Iterator[tuple[list
             size += len(body)
     if chunk:
         yield chunk, number, read
+
+
+def arguments(json: Iterable[str]) -> Iterator[bytes]:
+    """Yield arguments byte for byte as the shell gave them."""
+    return (each.encode(errors="surrogateescape") for each in json)
+
+
+def objects(json: Iterable[str]) -> list[bytes]:
+    """Return arguments as messages.
+
+    Raises:
+        NotPushed: one is none.
+    """
+    return [_object(body, number) for number, body in enumerate(arguments(json), 1)]
 
 
 def _object(body: bytes, number: int) -> bytes:

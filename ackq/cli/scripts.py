@@ -42,10 +42,16 @@ def show(names: tuple[str, ...], as_json: bool) -> None:
 def load(url: str | None) -> None:
     """Load all scripts into a server, which forgets them when it is restarted.
 
-    Prints their names with their SHA1. A user needs no more than +script|load for it.
+    Of a cluster into every node. Prints their names with their SHA1. A user needs no more than
+    +script|load for it, and +cluster|slots in a cluster.
     """
     from ackq.sync.client import client_of
+    from ackq.sync.nodes import nodes_of
 
     with client_of(url) as client:
-        for name in stored.names():
-            click.echo(f"{name}\t{client.script_load(stored.load(name).text)}")
+        for node in nodes_of(client, replicas=True):
+            with node:
+                loaded = [(name, node.script_load(stored.load(name).text))
+                          for name in stored.names()]  # fmt: skip
+        for name, sha in loaded:
+            click.echo(f"{name}\t{sha}")

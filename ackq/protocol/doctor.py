@@ -59,8 +59,9 @@ def judge(facts: Facts, permissions: Mapping[str, Answer]) -> Diagnosis:
     durability = durability_of(facts)
     findings = [_clock(facts), *_permissions(facts, permissions), _durability(facts, durability)]
     if facts.info:
-        findings = [_version(facts), _holes(facts), _eviction(facts), _memory(facts),
-                    _persistence(facts, durability), _replicas(facts), *findings]  # fmt: skip
+        findings = [_version(facts), *_cluster(facts), _holes(facts), _eviction(facts),
+                    _memory(facts), _persistence(facts, durability), _replicas(facts),
+                    *findings]  # fmt: skip
     else:
         findings.insert(0, Finding("server", "unknown", "this user may not ask (INFO)"))
     return Diagnosis(tuple(findings), durability, permissions)
@@ -82,6 +83,19 @@ def _version(facts: Facts) -> Finding:
     if facts.version and facts.version[:2] < OLDEST:
         return Finding("server", "problem", f"{text}: ackq needs Redis 6.2 or later")
     return Finding("server", "ok", text)
+
+
+def _cluster(facts: Facts) -> list[Finding]:
+    if facts.info.get("redis_mode") != "cluster":
+        return []
+    state = facts.cluster.get("cluster_state")
+    if state is None:
+        return [Finding("cluster", "unknown", "this user may not ask (CLUSTER INFO)")]
+    text = (f"state {state}, {facts.cluster.get('cluster_slots_ok', '?')} of 16384 slots served by"
+            f" {facts.cluster.get('cluster_size', '?')} primaries")  # fmt: skip
+    if state != "ok":
+        return [Finding("cluster", "problem", f"{text}: pushes and pops may be refused")]
+    return [Finding("cluster", "ok", text)]
 
 
 def _holes(facts: Facts) -> Finding:

@@ -48,6 +48,8 @@ class Facts:
 
     info: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
+    #: What CLUSTER INFO says; empty where it is no cluster, or this user may not ask.
+    cluster: dict[str, str] = field(default_factory=dict)
     #: Name of the user; None where it may not even ask that.
     user: str | None = None
     #: Seconds that the server's clock is ahead of this machine's, and how far that may be off.
@@ -78,16 +80,19 @@ class Facts:
 
 
 def read_facts() -> Steps[Facts]:
-    """Read INFO, the settings and the user's name. Four round trips at most."""
-    info = yield from _ask((b"INFO",))
-    lines = (info or b"").decode(errors="replace").splitlines()
+    """Read INFO, the settings, the cluster's state and the user's name. 8 round trips at most."""
+    info = _pairs((yield from _ask((b"INFO",))))
+    cluster = {}
+    if info.get("redis_mode") == "cluster":
+        cluster = _pairs((yield from _ask((b"CLUSTER", b"INFO"))))
     settings = yield from _settings()
     user = yield from _ask((b"ACL", b"WHOAMI"))
-    return Facts(
-        dict(line.split(":", 1) for line in lines if ":" in line),
-        settings,
-        user.decode() if user else None,
-    )
+    return Facts(info, settings, cluster, user.decode() if user else None)
+
+
+def _pairs(reply: bytes | None) -> dict[str, str]:
+    lines = (reply or b"").decode(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def read_clock() -> Steps[float | None]:

@@ -33,6 +33,11 @@ class Doctor(Client):
         super().__init__(client, scratch)
         self._spec = QueueSpec(scratch, QueueKeys.of(scratch), QueueConfig(), self._stretch)
 
+    @property
+    def address(self) -> str:
+        """Which server it looks at."""
+        return self._driver.route.address
+
     def examine(self) -> Diagnosis:
         """Look at the server and try what the user may do. About 40 round trips.
 

@@ -1,4 +1,4 @@
-"""``ackq rsmq``, ``ackq topic``, ``ackq delay``."""
+"""``ackq rsmq``, ``ackq topic``, ``ackq delay``, ``ackq sharded``."""
 
 from __future__ import annotations
 
@@ -61,3 +61,26 @@ def test_a_delay_queue_gives_what_is_due(ackq: Run, name: str, partitions: list[
     ackq("delay", "take", name, *partitions, code=1)
     assert ackq("delay", "cancel", name, "later", "now", *partitions).output == "1\n"
     assert "delayed\t0" in ackq("delay", "stats", name, *partitions).output
+
+
+def test_a_sharded_queue_is_used_shard_by_shard(ackq: Run, name: str) -> None:
+    shards = [name, "--shards", "3"]
+    ids = ackq("sharded", "push", *shards, '{"id":"a"}', '{"n":1}', '{"id":"c"}').output.split()
+    assert (ids[0], ids[2]) == ("a", "c")
+    ackq("sharded", "push", *shards, '{"id":"k1"}', '{"id":"k2"}', "--key", "one")
+    ackq("sharded", "push", *shards, '{"id":"later"}', "--delay", "600")
+    ackq("sharded", "push", *shards, '{"id":null}', code=3)
+    rows = [json.loads(each) for each in ackq("sharded", "stats", *shards, "--json").output.split()]
+    assert [each["queue"] for each in rows] == [*(f"{{{name}:{each}}}" for each in range(3)), name]
+    assert (rows[3]["ready"], rows[3]["delayed"]) == (5, 1)
+    assert sorted(each["ready"] for each in rows[:3]) == [1, 1, 3]
+    assert "total\t5\t0\t1\t0\tno\n" in ackq("sharded", "stats", *shards).output
+    peeked = ackq("sharded", "peek", *shards, "-n", "1", "--json").output.splitlines()
+    assert len(peeked) == 3
+    ackq("sharded", "pause", *shards)
+    ackq("sharded", "pop", *shards, code=1)
+    ackq("sharded", "resume", *shards)
+    (popped,) = map(json.loads, ackq("sharded", "pop", *shards, "--json").output.splitlines())
+    assert ackq("ack", popped["queue"], popped["key"], str(popped["receipt"])).output == "1\n"
+    assert ackq("sharded", "pop", *shards, "-n", "9", "--ack").output.count("\n") == 4
+    ackq("sharded", "pop", *shards, code=1)

@@ -20,6 +20,7 @@ from ackq.cli.reference import commands, reference
 from ackq.delay import DelayQueue
 from ackq.embedded import Server
 from ackq.rsmq import RSMQ
+from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
 from tests.servers import private_server
 
@@ -67,7 +68,8 @@ def test_every_option_is_explained() -> None:
 def test_what_reads_prints_json() -> None:
     reading = {"pop", "stats", "top", "peek", "dead list", "dead show", "audit", "doctor", "acl",
                "scripts show", "rsmq list", "rsmq receive", "rsmq stats", "topic consume",
-               "topic stats", "delay take", "delay stats"}  # fmt: skip
+               "topic stats", "delay take", "delay stats", "sharded pop", "sharded peek",
+               "sharded stats"}  # fmt: skip
     for names, command in commands():
         if " ".join(names) in reading:
             assert "as_json" in {each.name for each in command.params}
@@ -81,7 +83,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def stock_other_kinds(url: str) -> None:
-    """Give the other queues what their examples take: orders, events, due."""
+    """Give the other queues what their examples take: orders (RSMQ, sharded), events, due."""
     with redis.Redis.from_url(url) as client:
         client.unlink(*client.keys("rsmq:*"), *client.keys("events:*"), *client.keys("*:z"),
                       *client.keys("*:h"), "-")  # fmt: skip
@@ -93,6 +95,9 @@ def stock_other_kinds(url: str) -> None:
         topic.subscribe("billing")
     with DelayQueue.from_url(url, "due") as due:
         due.push("a", b"hello")
+    with ShardedQueue.from_url(url, "orders", 2) as orders:
+        orders.resume()
+        orders.push_many([{"order": number} for number in range(4)])
 
 
 @pytest.mark.parametrize("example", EXAMPLES)

@@ -1,0 +1,156 @@
+"""``ackq sharded``: list queues over several nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from ackq.cli import NOTHING
+from ackq.cli.connection import (
+    MAX_BODY_BYTES,
+    body_fields,
+    examples,
+    json_option,
+    number_option,
+    print_json,
+    print_table,
+    seconds,
+    url_option,
+)
+from ackq.cli.pop import print_messages, settle
+
+if TYPE_CHECKING:
+    from ackq.sync.sharded import ShardedQueue
+
+F = TypeVar("F", bound=Callable[..., Any])
+COLUMNS = ("shard", "ready", "in flight", "delayed", "dead", "paused")
+
+
+@click.group()
+def sharded() -> None:
+    """List queues over several nodes: the queues {NAME:0}, {NAME:1}, ... as one.
+
+    What is not here is done to one shard, as in ackq dead list '{jobs:0}'.
+    """
+
+
+def _on_shards(command: F) -> F:
+    option = click.option("--shards", type=click.IntRange(1, 1024), required=True, metavar="N",
+                          help="How many, as its producers and consumers have it.")  # fmt: skip
+    return click.argument("name")(url_option(option(command)))
+
+
+def _open(url: str | None, name: str, shards: int, **settings: Any) -> ShardedQueue:
+    from ackq.sync.sharded import ShardedQueue
+
+    return ShardedQueue.from_url(url, name, shards, max_body_bytes=MAX_BODY_BYTES, **settings)
+
+
+@sharded.command(
+    epilog=examples("""ackq sharded push orders '{"order": 7}' --shards 2 --key customer-3""")
+)
+@_on_shards
+@click.argument("json", nargs=-1, required=True)
+@click.option("--key", help="Messages of one key go to one shard.  [they take turns]")
+@click.option("--delay", type=float, callback=seconds, metavar="SECONDS",
+              help="When they become ready.  [at once]")  # fmt: skip
+def push(
+    name: str, url: str | None, shards: int, json: tuple[str, ...], key: str | None,
+    delay: float | None,
+) -> None:  # fmt: skip
+    """Push JSON objects onto sharded queue NAME and print their ids."""
+    from ackq.cli.push import objects
+
+    with _open(url, name, shards) as opened:
+        for id in opened.push_many(objects(json), key=key, delay=delay):
+            click.echo(id)
+
+
+@sharded.command(epilog=examples("ackq sharded pop orders --shards 2 -n 10 --json",
+                                 "ackq sharded pop orders --shards 2 --ack"))  # fmt: skip
+@_on_shards
+@number_option
+@click.option("--lease", type=float, default=30.0, metavar="SECONDS",
+              help="How long they are yours; then they come back.  [30]")  # fmt: skip
+@click.option("--ack", is_flag=True, help="Settle each once it is printed.")
+@json_option
+@click.pass_context
+def pop(
+    ctx: click.Context, name: str, url: str | None, shards: int, number: int, lease: float,
+    ack: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Take messages from sharded queue NAME, shard by shard. Exit code 1 if there is none.
+
+    It does not join the consumers, so no shard changes its owner. With --json also the queue, the
+    key and the receipt that `ackq ack` settles them by.
+    """
+    left = number
+    with _open(url, name, shards, visibility_timeout=lease) as opened:
+        for queue in opened.shards:
+            while left and (messages := queue.pop_many(left)):
+                print_messages(messages, as_json, named=True)
+                if ack:
+                    settle(queue, messages)
+                left -= len(messages)
+    if left == number:
+        ctx.exit(NOTHING)
+
+
+@sharded.command(epilog=examples("ackq sharded peek orders --shards 2 -n 3"))
+@_on_shards
+@click.option("-n", "--number", type=click.IntRange(0), default=10,
+              help="How many of each shard.  [10]")  # fmt: skip
+@json_option
+def peek(name: str, url: str | None, shards: int, number: int, as_json: bool) -> None:
+    """Look at what each shard of NAME delivers next, without taking it."""
+    with _open(url, name, shards) as opened:
+        found = [(queue.name, each) for queue in opened.shards for each in queue.peek(number)]
+    if as_json:
+        for shard, each in found:
+            print_json({"queue": shard, "id": each.id, "receive_count": each.receive_count,
+                        **body_fields(each.body)})  # fmt: skip
+        return
+    print_table(
+        ("shard", "id", "receives", "body"),
+        [(shard, each.id, each.receive_count, each.body) for shard, each in found],
+    )
+
+
+@sharded.command(epilog=examples("ackq sharded stats orders --shards 2"))
+@_on_shards
+@json_option
+def stats(name: str, url: str | None, shards: int, as_json: bool) -> None:
+    """Count the messages of NAME by where they are: on each shard, and together."""
+    from ackq.protocol.sharded import total
+
+    with _open(url, name, shards) as opened:
+        found = [(queue.name, queue.stats()) for queue in opened.shards]
+    found.append(("total", total([each for _, each in found])))
+    if as_json:
+        for shard, each in found:
+            print_json({"queue": name if shard == "total" else shard, **asdict(each)})
+        return
+    print_table(
+        COLUMNS,
+        [(shard, each.ready, each.in_flight, each.delayed, each.dead,
+          "yes" if each.paused else "no") for shard, each in found],
+    )  # fmt: skip
+
+
+@sharded.command(epilog=examples("ackq sharded pause orders --shards 2"))
+@_on_shards
+def pause(name: str, url: str | None, shards: int) -> None:
+    """Let no consumer take anything from NAME until `ackq sharded resume`."""
+    with _open(url, name, shards) as opened:
+        opened.pause()
+
+
+@sharded.command(epilog=examples("ackq sharded resume orders --shards 2"))
+@_on_shards
+def resume(name: str, url: str | None, shards: int) -> None:
+    """End a pause: let consumers take from NAME again."""
+    with _open(url, name, shards) as opened:
+        opened.resume()

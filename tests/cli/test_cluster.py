@@ -1,0 +1,153 @@
+"""The URL of any node of a cluster will do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import click.testing
+import pytest
+import redis
+from redis.cluster import RedisCluster
+
+from ackq.cli import main
+from ackq.scripts import names
+from tests.cli.conftest import Run
+from tests.servers import Fleet, Survey
+
+NODES = 3
+
+
+@pytest.fixture
+def cluster(survey: Survey, fleet: Fleet) -> RedisCluster:
+    """A client of the whole cluster."""
+    if "cluster" not in survey.offers:
+        pytest.skip("the run has no cluster")
+    control = fleet.get("cluster").control
+    assert isinstance(control, RedisCluster)
+    return control
+
+
+@pytest.fixture(params=range(NODES))
+def node(request: pytest.FixtureRequest, cluster: RedisCluster) -> str:
+    """The URL of each node in turn: the owner of the queue's slot, and others."""
+    found = sorted(cluster.get_primaries(), key=lambda each: each.port)[request.param]
+    return f"redis://{found.host}:{found.port}/0"
+
+
+@pytest.fixture
+def ackq(node: str, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """``ackq("pop", name)`` at that node; see ``conftest``."""
+    monkeypatch.setenv("ACKQ_REDIS_URL", node)
+
+    def run(*args: str, code: int = 0, input: str | bytes | None = None) -> click.testing.Result:
+        result = click.testing.CliRunner().invoke(main, args, input=input, catch_exceptions=False)
+        assert result.exit_code == code, result.output
+        return result
+
+    return run
+
+
+@pytest.fixture
+def name(token: str) -> str:
+    return f"{{{token}}}"
+
+
+def test_a_queue_is_used_from_any_node(ackq: Run, name: str, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text('{"id":"d"}\n{"id":"e"}\n')
+    ackq("push", name, '{"id":"a"}', '{"id":"b"}', '{"id":"c"}')
+    ackq("push", name, "--file", str(tmp_path / "lines"))
+    ackq("push", name, '{"id":"later"}', "--delay", "600")
+    popped = json.loads(ackq("pop", name, "--json").output)
+    pair = [popped["key"], str(popped["receipt"])]
+    assert ackq("extend", name, *pair, "--lease", "60").output == "1\n"
+    assert ackq("ack", name, *pair).output == "1\n"
+    popped = json.loads(ackq("pop", name, "--json", "--wait", "5").output)
+    assert ackq("nack", name, popped["key"], str(popped["receipt"]), "--dead", "no").output == "1\n"
+    letter = json.loads(ackq("dead", "list", name, "--json").output)
+    assert "no" in ackq("dead", "show", name, letter["entry"]).output
+    ackq("dead", "redrive", name, "--all")
+    ackq("pause", name)
+    assert json.loads(ackq("stats", name, "--json").output)["paused"] is True
+    ackq("resume", name)
+    assert ackq("peek", name, "-n", "1").output.startswith("b\t")
+    assert "sound" in ackq("audit", name, "--repair").output
+    assert json.loads(ackq("top", name, "--json").output)["ready"] == 4
+    ackq("pop", name, "-n", "9", "--ack")
+    assert ackq("pop", name, "--wait", "0.1", code=1).output == ""
+    assert ackq("purge", name, "--yes").output == "1\n"
+
+
+def test_messages_are_moved_between_nodes(ackq: Run, name: str, token: str) -> None:
+    ackq("push", name, *(f'{{"id":{number}}}' for number in range(5)))
+    arrived = 0
+    for number in range(4):
+        other = f"{{{token}:{number}}}"
+        assert ackq("move", name, other, "-n", "1").output == "1\n"
+        arrived += json.loads(ackq("stats", other, "--json").output)["ready"]
+    assert arrived == 4
+
+
+def test_a_name_without_a_hash_tag_is_refused(ackq: Run, token: str) -> None:
+    assert f"name it '{{{token}}}'" in ackq("push", token, "{}", code=3).stderr
+
+
+def test_other_queues_are_used_from_any_node(ackq: Run, name: str, token: str) -> None:
+    ackq("topic", "publish", name, "one")
+    ackq("topic", "subscribe", name, "reader")
+    assert ackq("topic", "consume", name, "reader").output == "one\n"
+    ackq("delay", "push", f"{{{token}d}}", "key", "body")
+    assert ackq("delay", "take", f"{{{token}d}}", "--delete").output == "body\n"
+    shards = [token, "--shards", "4"]
+    ackq("sharded", "push", *shards, *(f'{{"id":{number}}}' for number in range(8)))
+    assert ackq("sharded", "pop", *shards, "-n", "9", "--ack").output.count("\n") == 8
+
+
+def test_rsmq_is_used_from_any_node(ackq: Run, name: str) -> None:
+    ackq("rsmq", "create", "mails", "--ns", name)
+    ackq("rsmq", "send", "mails", "one", "--ns", name)
+    assert ackq("rsmq", "receive", "mails", "--delete", "--ns", name).output == "one\n"
+
+
+def test_top_finds_the_queues_of_all_nodes(ackq: Run, token: str) -> None:
+    queues = {f"{{{token}:{number}}}" for number in range(8)}
+    for queue in queues:
+        ackq("push", queue, "{}")
+        ackq("pop", queue)
+    found = {json.loads(line)["queue"] for line in ackq("top", "--json").output.splitlines()}
+    assert queues <= found
+    (row,) = [line for line in ackq("top").output.splitlines() if token in line]
+    assert row.startswith(f"{token} (8 shards)\t0\t8\t0\t0\t")
+
+
+def test_the_doctor_looks_at_every_primary(ackq: Run) -> None:
+    rows = [json.loads(line) for line in ackq("doctor", "--json").output.splitlines()]
+    assert len({each["server"] for each in rows}) == NODES
+    for each in rows:
+        assert set(each["permissions"].values()) == {"allowed"}
+        verdicts = {finding["check"]: finding["verdict"] for finding in each["findings"]}
+        assert verdicts["cluster"] == "ok"
+    assert ackq("doctor").output.count("durability\t") == NODES
+
+
+def test_scripts_are_loaded_into_every_node(
+    ackq: Run, cluster: RedisCluster, make: Callable[[str], redis.Redis]
+) -> None:
+    lines = ackq("scripts", "load").output.splitlines()
+    assert len(lines) == len(names())
+    for node in cluster.get_primaries():
+        client = make(f"redis://{node.host}:{node.port}/0")
+        assert all(client.script_exists(*(line.split("\t")[1] for line in lines)))
+
+
+@pytest.fixture
+def make(request: pytest.FixtureRequest) -> Callable[[str], redis.Redis]:
+    """``make(url)``: a client that is closed after the test."""
+
+    def client(url: str) -> redis.Redis:
+        made = redis.Redis.from_url(url)
+        request.addfinalizer(made.close)
+        return made
+
+    return client
