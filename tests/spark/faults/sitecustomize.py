@@ -1,0 +1,73 @@
+"""Imported by every Python process of a driver under test: dies where FAULT says.
+
+FAULT is ``place:batch:count``; the fault kills the driver's JVM and its Python process, whose ids
+are in the file PIDS, at the given time that the batch comes to that place. Then this process ends.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+from ackq.sync.staging import DelayStaging, Staging, StagingBase, TopicStaging
+
+
+def die() -> None:
+    """End the driver as a power cut would."""
+    with open(os.environ["PIDS"]) as file:
+        for pid in file.read().split():
+            os.kill(int(pid), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def plant(fault: str) -> None:
+    """Put the fault into the classes that stage and commit."""
+    place, batch_text, count_text = fault.split(":")
+    wanted, left = int(batch_text), int(count_text)
+    inner_stage, inner_commit = StagingBase.stage, StagingBase.commit
+    current = [-1]
+
+    def come_by(here: str, batch: int) -> None:
+        nonlocal left
+        if here == place and batch == wanted:
+            left -= 1
+            if left == 0:
+                die()
+
+    def stage(self: Any, batch: int, *args: Any) -> None:
+        inner_stage(self, batch, *args)
+        come_by("stage", batch)
+
+    def commit(self: Any, batch: int, tasks: Any) -> int:
+        current[0] = batch
+        come_by("commit", batch)
+        committed = inner_commit(self, batch, tasks)
+        come_by("committed", batch)
+        return committed
+
+    setattr(StagingBase, "stage", stage)  # noqa: B010
+    setattr(StagingBase, "commit", commit)  # noqa: B010
+    for cls in (Staging, TopicStaging, DelayStaging):
+        plant_move(cls, lambda: come_by("move", current[0]))
+
+
+def plant_move(cls: Any, after: Any) -> None:
+    """Come by after each move of rows."""
+    inner = cls._mover
+
+    def mover(self: Any) -> Any:
+        move = inner(self)
+
+        def step(name: bytes) -> Any:
+            left = yield from move(name)
+            after()
+            return left
+
+        return step
+
+    cls._mover = mover
+
+
+if "FAULT" in os.environ:
+    plant(os.environ["FAULT"])

@@ -1,0 +1,232 @@
+"""From rows to messages, without a session."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as T
+
+from ackq import ConfigurationError, InvalidMessage
+from ackq.errors import MessageTooLarge
+from ackq.spark.outgoing import Messages, Outgoing, with_id
+from ackq.spark.sink import BatchWriter, StreamWriter
+from ackq.spark.sink_options import Writing
+
+Fields = dict[str, tuple[T.DataType, pa.DataType, list[Any]]]
+NOW = 1_700_000_000_000_000
+TEXT = (T.StringType(), pa.string())
+NUMBER = (T.LongType(), pa.int64())
+TIME = (T.TimestampType(), pa.timestamp("us", "UTC"))
+
+
+def where(number: int) -> str:
+    return f"row {number}"
+
+
+def encode(fields: Fields, **options: str) -> Messages:
+    """Return the messages of one batch."""
+    schema = T.StructType([T.StructField(name, each[0]) for name, each in fields.items()])
+    columns = [pa.array(values, kind) for _, kind, values in fields.values()]
+    batch = pa.RecordBatch.from_arrays(columns, list(fields))
+    if not options.keys() & {"topic", "delayQueue"}:
+        options["queue"] = "jobs"
+    outgoing = Outgoing(schema, Writing.of(options, stream=False))
+    return outgoing.encode(batch, where, NOW)
+
+
+def parsed(fields: Fields, **options: str) -> list[Any]:
+    return [orjson.loads(body) for body in encode(fields, **options).bodies]
+
+
+def test_all_columns_become_an_object_with_the_id_in_front() -> None:
+    messages = encode({"n": (*NUMBER, [1, None]), "id": (*TEXT, ["a", "b"])})
+    assert messages.bodies == [b'{"id":"a","n":1}', b'{"id":"b","n":null}']
+    assert not messages.unnamed
+
+
+@pytest.mark.parametrize(
+    ("kind", "arrow", "value", "expected"),
+    [
+        (T.DoubleType(), pa.float64(), 1.5, b"1.5"),
+        (T.DoubleType(), pa.float64(), float("nan"), b'"NaN"'),
+        (T.FloatType(), pa.float32(), float("-inf"), b'"-Infinity"'),
+        (T.DecimalType(38, 2), pa.decimal128(38, 2), Decimal("12345678901234567890.10"),
+         b"12345678901234567890.10"),
+        (T.BinaryType(), pa.binary(), b"\0\xff", b'"AP8="'),
+        (T.BooleanType(), pa.bool_(), True, b"true"),
+        (T.LongType(), pa.int64(), 2**63 - 1, b"9223372036854775807"),
+        (T.DateType(), pa.date32(), date(2024, 2, 29), b'"2024-02-29"'),
+        (T.TimestampType(), pa.timestamp("us", "UTC"), datetime(2024, 1, 2, 3, 4, 5, 6, UTC),
+         b'"2024-01-02T03:04:05.000006+00:00"'),
+        (T.TimestampNTZType(), pa.timestamp("us"), datetime(2024, 1, 2), b'"2024-01-02T00:00:00"'),
+        (T.ArrayType(T.BinaryType()), pa.list_(pa.binary()), [b"a", None], b'["YQ==",null]'),
+        (T.MapType(T.IntegerType(), T.DoubleType()), pa.map_(pa.int32(), pa.float64()),
+         [(1, float("inf"))], b'{"1":"Infinity"}'),
+        (T.StructType().add("x", T.DecimalType(3, 1)).add("y", T.StringType()),
+         pa.struct([("x", pa.decimal128(3, 1)), ("y", pa.string())]),
+         {"x": Decimal("1.0"), "y": None}, b'{"x":1.0,"y":null}'),
+    ],
+)  # fmt: skip
+def test_values_are_written_as_sparks_to_json_writes_them(
+    kind: T.DataType, arrow: pa.DataType, value: Any, expected: bytes
+) -> None:
+    messages = encode({"id": (*TEXT, ["a", "b"]), "x": (kind, arrow, [value, None])})
+    assert messages.bodies == [b'{"id":"a","x":%b}' % expected, b'{"id":"b","x":null}']
+
+
+def test_rows_without_an_id_are_named_later() -> None:
+    messages = encode({"id": (*NUMBER, [7, None]), "n": (*NUMBER, [1, 2])})
+    assert messages.bodies == [b'{"id":7,"n":1}', b'{"n":2}']
+    assert messages.unnamed == [1]
+    assert with_id(b'{"n":2}', 'a"b') == b'{"id":"a\\"b","n":2}'
+    assert with_id(b"{}", "a") == b'{"id":"a"}'
+
+
+def test_a_column_may_be_the_id_under_another_name() -> None:
+    assert encode({"order": (*TEXT, ["a"]), "n": (*NUMBER, [1])}, idColumn="order").bodies == [
+        b'{"id":"a","n":1}'
+    ]
+
+
+def test_whole_messages_pass_as_they_are() -> None:
+    bodies = [b'{"id":"a"}', b"\xff\0", b""]
+    for name, options in (("value", {}), ("text", {"valueColumn": "text"})):
+        fields: Fields = {name: (T.BinaryType(), pa.binary(), bodies)}
+        assert encode(fields, **options).bodies == bodies
+
+
+@pytest.mark.parametrize("bytes_too", [False, True])
+def test_rows_of_the_source_pass_as_they_came(bytes_too: bool) -> None:
+    fields: Fields = {
+        "id": (*TEXT, ["a"]), "value": (*TEXT, ["b?"]), "queue": (*TEXT, ["q"]),
+        "batch": (*NUMBER, [1]), "position": (*NUMBER, [0]),
+    }  # fmt: skip
+    if bytes_too:
+        fields["_body"] = (T.BinaryType(), pa.binary(), [b"b\xff"])
+    assert encode(fields).bodies == [b"b\xff" if bytes_too else b"b?"]
+
+
+def test_a_value_that_has_an_id_keeps_it_and_another_gets_that_of_its_row() -> None:
+    values = ['{"id":"own"}', ' {"n":1}', "{}"]
+    fields: Fields = {"value": (*TEXT, values), "key": (*TEXT, ["a", "b", "c"])}
+    assert encode(fields, idColumn="key").bodies == [
+        b'{"id":"own"}', b'{"id":"b","n":1}', b'{"id":"c"}',
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["text", "[1]", '{"id":null}', "7"])
+def test_a_value_that_can_take_no_id_is_refused_by_its_row(value: str) -> None:
+    fields: Fields = {"value": (*TEXT, ['{"id":"x"}', value]), "key": (*TEXT, ["a", "b"])}
+    with pytest.raises(InvalidMessage, match=r"^row 1: .*no JSON object"):
+        encode(fields, idColumn="key")
+
+
+def test_a_null_value_is_refused_by_its_row() -> None:
+    with pytest.raises(InvalidMessage, match=r"^row 2: column 'value' is null"):
+        encode({"value": (*TEXT, ["a", "b", None, None])})
+
+
+@pytest.mark.parametrize("bad", ["", "x" * 513])
+def test_an_id_that_can_be_no_key_is_refused_by_its_row(bad: str) -> None:
+    with pytest.raises(InvalidMessage, match=r"^row 1: the id .* can be no key"):
+        encode({"id": (*TEXT, ["a", bad])})
+
+
+def test_a_body_over_the_limit_is_refused_by_its_row() -> None:
+    with pytest.raises(MessageTooLarge, match=r"^row 1 is a message of 11 bytes"):
+        encode({"value": (*TEXT, ["x" * 10, "x" * 11])}, maxBodyBytes="10")
+
+
+def test_delays_count_from_now_and_instants_do_not() -> None:
+    fields: Fields = {
+        "id": (*TEXT, ["a", "b", "c"]),
+        "wait": (T.DoubleType(), pa.float64(), [1.5, None, 0.0]),
+    }
+    messages = encode(fields, delayColumn="wait")
+    assert messages.dues == [NOW + 1_500_000, None, None]
+    assert messages.bodies[0] == b'{"id":"a"}'
+    instants = [datetime(2024, 1, 1, 0, 0, 0, 1, UTC), None, datetime(1960, 1, 1, tzinfo=UTC)]
+    messages = encode({"id": fields["id"], "when": (*TIME, instants)}, atColumn="when")
+    assert messages.dues == [1_704_067_200_000_001, None, 0]
+
+
+@pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf"), 1e12])
+def test_a_delay_that_is_none_is_refused_by_its_row(bad: float) -> None:
+    fields: Fields = {"id": (*TEXT, ["a"]), "wait": (T.DoubleType(), pa.float64(), [bad])}
+    with pytest.raises(InvalidMessage, match=r"^row 0: column 'wait' is .*no delay"):
+        encode(fields, delayColumn="wait")
+
+
+REFUSED: list[tuple[T.StructType, dict[str, str], str]] = [
+    (T.StructType().add("i", T.DayTimeIntervalType()), {}, "'i' is interval day to second"),
+    (T.StructType().add("v", T.ArrayType(T.VariantType())), {}, "'v' is variant"),
+    (T.StructType().add("n", T.LongType()).add("n", T.LongType()), {}, "two columns"),
+    (T.StructType().add("id", T.DoubleType()), {}, "'id' is double"),
+    (T.StructType().add("id", T.LongType()).add("k", T.LongType()), {"idColumn": "k"}, "drop or"),
+    (T.StructType().add("n", T.LongType()), {"valueColumn": "n"}, "'n' is bigint"),
+    (T.StructType().add("n", T.LongType()), {"valueColumn": "m"}, "a column 'm', but there are n"),
+    (T.StructType().add("n", T.StringType()), {"delayColumn": "n"}, "needs numeric"),
+    (T.StructType().add("n", T.TimestampNTZType()), {"atColumn": "n"}, "needs timestamp"),
+]
+
+
+@pytest.mark.parametrize(("schema", "options", "told"), REFUSED)
+def test_columns_that_cannot_be_sent_are_refused_by_name(
+    schema: T.StructType, options: dict[str, str], told: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        BatchWriter({"queue": "jobs", **options}, schema, False)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"queue": "q", "txnAppID": "a"}, "go together"),
+        ({"queue": "q", "txnVersion": "1"}, "go together"),
+        ({"queue": "q", "txnAppId": "a", "txnVersion": "-1"}, "'txnVersion' is an integer"),
+        ({"queue": "q", "writemod": "direct"}, "did you mean 'writeMode'"),
+        ({"queue": "q", "writeMode": "quick"}, "'transactional' or 'direct'"),
+        ({"topic": "t", "writeMode": "direct"}, "is for a queue"),
+        ({"queue": "q", "writeMode": "direct", "txnAppId": "a", "txnVersion": "1"}, "no transac"),
+        ({"topic": "t", "delayColumn": "d"}, "'delayColumn' is for queue and delayQueue"),
+        ({"queue": "q", "partitions": "2"}, "'partitions' is for delayQueue"),
+        ({"queue": "q", "retentionMs": "2"}, "'retentionMs' is for topic"),
+        ({"queue": "q", "delayColumn": "d", "atColumn": "a"}, "not both"),
+        ({"queue": "q", "groupId": "g"}, "unknown option 'groupid'"),
+        ({}, "name one 'queue'"),
+    ],
+)
+def test_bad_options_are_refused_by_name(options: dict[str, str], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        BatchWriter(options, T.StructType().add("value", T.StringType()), False)
+
+
+def test_a_stream_has_its_own_transactions() -> None:
+    options = {"queue": "q", "txnAppId": "a", "txnVersion": "1"}
+    with pytest.raises(ConfigurationError, match="'txnAppId' is for a transactional batch write"):
+        StreamWriter(options, T.StructType().add("value", T.StringType()), False)
+
+
+@pytest.mark.parametrize(
+    ("writer", "told"), [(BatchWriter, r"mode\('append'\)"), (StreamWriter, "'complete'")]
+)
+def test_nothing_is_overwritten(writer: Callable[..., Any], told: str) -> None:
+    with pytest.raises(ConfigurationError, match=told):
+        writer({"queue": "q"}, T.StructType().add("value", T.StringType()), True)
+
+
+def test_what_travels_to_the_tasks_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACKQ_REDIS_URL", "redis://:canary@localhost:1/0")
+    schema = T.StructType().add("value", T.StringType())
+    for writer in (BatchWriter, StreamWriter):
+        assert b"canary" not in pickle.dumps(writer({"queue": "q"}, schema, False))
+    with pytest.raises(ConfigurationError, match="environment") as refused:
+        BatchWriter({"queue": "q", "url": "redis://:canary@localhost:1/0"}, schema, False)
+    assert "canary" not in str(refused.value)
