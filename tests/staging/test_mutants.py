@@ -1,0 +1,134 @@
+"""Every mistake planted in a script of staging is noticed by the test that is named beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import inspect
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from ackq import AckqError, scripts
+from ackq.scripts import Script
+from tests.servers import Target
+from tests.staging.test_delay import delays, writer
+from tests.staging.test_scripts import space
+from tests.staging.test_topic import topic
+
+__all__ = ["delays", "space", "topic", "writer"]  # fixtures of the tests that are run here
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake in one script: what it does, and the test that must fail for it."""
+
+    script: str
+    mistake: str
+    old: str
+    new: str
+    test: str  #: module and name in tests/staging
+    given: dict[str, Any] = field(default_factory=dict)  #: values of its parameters
+
+    def __str__(self) -> str:
+        return f"{self.script}: {self.mistake}"
+
+    def load(self) -> Script:
+        """Return the script with the mistake in it."""
+        text = scripts.load(f"staging/{self.script}").text.decode()
+        assert text.count(self.old) == 1, f"{self}: the old text must occur once"
+        raw = text.replace(self.old, self.new).encode()
+        return Script(self.script, raw, hashlib.sha1(raw).hexdigest().encode())
+
+
+ONCE = "test_staging.test_a_batch_that_was_committed_is_dropped"
+EXPIRES = "test_staging.test_what_is_staged_expires_and_what_is_committed_does_not"
+SEEN = "test_staging.test_rows_are_seen_after_the_commit_and_in_their_order"
+CLEAN = "test_staging.test_attempts_that_the_commit_does_not_name_are_deleted"
+TOPIC = "test_topic.test_rows_get_the_next_indexes_in_their_order"
+DELAY = "test_delay.test_rows_become_messages_with_the_commit"
+TAKEN = "test_delay.test_a_key_that_is_stored_with_another_body_makes_a_dead_letter"
+
+MUTANTS = (
+    Mutant("commit", "knows no marker", "if marker >= batch then", "if false then", ONCE,
+           {"batch": 7}),
+    Mutant("commit", "takes the same batch again", "marker >= batch", "marker > batch", ONCE,
+           {"batch": 7}),
+    Mutant("commit", "sets no marker",
+           "redis.call('HSET', commits, writer, string.format('%.0f', batch))", "", ONCE,
+           {"batch": 7}),
+    Mutant("commit", "lets committed rows expire", "  redis.call('PERSIST', list)\n", "", EXPIRES),
+    Mutant("commit", "forgets the rows", "  redis.call('ZADD', held, 0, list)\n", "", SEEN),
+    Mutant("commit", "does not count", "redis.call('LLEN', KEYS[HEAD + i]) ~= staged", "false",
+           "test_staging.test_rows_that_were_pushed_twice_fail_the_commit"),
+    Mutant("commit", "a batch of fourteen digits", "string.format('%.0f', batch)",
+           "tostring(batch)", "test_scripts.test_a_commit_keeps_the_lists_and_marks_the_batch"),
+    Mutant("stage", "lets rows live for ever", "redis.call('PEXPIRE', list, ARGV[1])\n", "",
+           EXPIRES),
+    Mutant("stage", "lets the index live for ever", "redis.call('PEXPIRE', index, ARGV[1])\n", "",
+           "test_scripts.test_a_list_is_begun_once_with_a_time_to_live"),
+    Mutant("stage", "does not note the list", "redis.call('SADD', index, list)\n", "", CLEAN),
+    Mutant("stage", "adds to a list that is there", "return 0", "local _ = 0",
+           "test_scripts.test_a_list_is_begun_once_with_a_time_to_live"),
+    Mutant("drop", "deletes what is committed", "not redis.call('ZSCORE', held, list) and ", "",
+           "test_staging.test_an_abort_after_the_commit_deletes_nothing"),
+    Mutant("drop", "deletes what is somebody else's",
+           " and redis.call('TYPE', list).ok == 'list'", "",
+           "test_scripts.test_what_is_committed_or_somebody_elses_is_not_dropped"),
+    Mutant("merge", "takes the last row first", "'RIGHT', 'LEFT'", "'LEFT', 'LEFT'",
+           "test_staging.test_the_lists_of_many_tasks_are_merged"),
+    Mutant("merge", "makes the list anew", "  return -1 --", "  local _ = -1 --",
+           "test_scripts.test_a_merge_needs_a_list_to_merge_into"),
+    Mutant("topic", "leaves published rows on the list",
+           "redis.call('LTRIM', list, 0, -count - 1)", "redis.call('LTRIM', list, 0, -count)",
+           TOPIC),
+    Mutant("topic", "publishes the last row of a slice first", "for i = size, 1, -1 do",
+           "for i = 1, size do", TOPIC),
+    Mutant("topic", "publishes what is not committed", "if not redis.call('ZSCORE', held, list)",
+           "if false", "test_scripts.test_a_list_that_is_not_committed_is_left_alone",
+           {"script": "staging/topic", "slot": "moving", "reply": [b"ok", 0, 0]}),
+    Mutant("topic", "overwrites", "redis.call('EXISTS', unpack(messages)) > 0", "false",
+           "test_topic.test_a_message_beyond_the_newest_index_is_not_overwritten"),
+    Mutant("topic", "wakes nobody", "local id = newest_text .. '-0'", "do return {'ok', newest, 0} "
+           "end local id = newest_text", TOPIC),
+    Mutant("delay", "drops a row whose key is taken", "if is_other(row) then",
+           "if is_other(row) and false then", TAKEN),
+    Mutant("delay", "takes any body for the same",
+           "== 0 then\n    return redis.call('HGET', KEYS[first + 1], key) ~= row.body\n  end\n  if",
+           "== 0 then\n    return false\n  end\n  if", TAKEN),
+    Mutant("delay", "skips a row", "redis.call('LTRIM', list, 0, -#rows - 1)",
+           "redis.call('LTRIM', list, 0, -#rows - 2)", DELAY),
+    Mutant("delay", "is early", "string.format('%.6f', row.due / 1000000)",
+           "string.format('%.6f', 1)", "test_delay.test_rows_are_ready_at_their_time"),
+)  # fmt: skip
+
+
+def run(test: str, given: dict[str, Any], request: pytest.FixtureRequest) -> None:
+    """Call a test of this folder."""
+    module, name = test.split(".")
+    function = getattr(importlib.import_module(f"tests.staging.{module}"), name)
+    wanted = inspect.signature(function).parameters.keys() - given.keys()
+    function(**given, **{each: request.getfixturevalue(each) for each in wanted})
+
+
+@pytest.fixture
+def partitions() -> None:
+    """A delay queue without partitions."""
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_planted_mistake_is_noticed(
+    mutant: Mutant,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    target: Target,
+) -> None:
+    load, planted = scripts.load, mutant.load()
+    monkeypatch.setattr(
+        scripts,
+        "load",
+        lambda name: planted if name == f"staging/{mutant.script}" else load(name),
+    )
+    with pytest.raises((AssertionError, pytest.fail.Exception, AckqError)):
+        run(mutant.test, mutant.given, request)
