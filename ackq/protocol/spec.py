@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NoReturn
 
@@ -24,6 +25,8 @@ class QueueSpec:
     #: Seconds that one blocking command may last; under the connection's read timeout. A message
     #: handed to a frozen connection is found by another consumer within this time.
     stretch: float = 1.0
+    #: An entry for each wait for a push that goes on: ends of a deque are safe among threads.
+    waiting: deque[None] = field(default_factory=deque, init=False, repr=False, compare=False)
 
     @cached_property
     def lease(self) -> int:

@@ -24,6 +24,10 @@ MOST = 1000
 PAUSED_POLL = 0.5
 #: Seconds of jitter on a wait, so that one deadline does not wake every waiter at once.
 WAIT_JITTER = 0.05
+#: Seconds between two ticks of an idle Redis, by its default: only then does it end waits.
+TICK = 0.1
+#: Waits on one queue object that are enough for what may be pushed within a tick.
+PLENTY = 10
 #: Shortest BLMOVE timeout in seconds: Redis 6.2 takes a millisecond and less for "for ever".
 SHORTEST_BLOCK = 0.01
 
@@ -114,16 +118,28 @@ def _wait(spec: QueueSpec, reply: Sequence[Any], patience: float) -> Steps[None]
         yield Sleep(min(patience, PAUSED_POLL))
         return
     # Waiters that started together must not look again together.
-    stretch = min(spec.stretch * random.uniform(0.75, 1), patience)
+    whole = spec.stretch * random.uniform(0.75, 1)
+    stretch = min(whole, patience)
     if reply[2] >= 0:
         stretch = min(stretch, reply[2] / 1_000_000 + random.random() * WAIT_JITTER)
+    in_vain = yield from _block(spec, stretch)
+    if in_vain and stretch == whole and len(spec.waiting) >= PLENTY:
+        # All whose waits ended in one tick would look at once, and a message that comes just then
+        # would be served behind them. Enough others wait on for it, so they take turns.
+        yield Sleep(min(random.random() * TICK, patience - stretch))
+
+
+def _block(spec: QueueSpec, stretch: float) -> Steps[bool]:
+    """Wait for a push; return whether the time passed without one."""
     keys = spec.keys
+    spec.waiting.append(None)
     try:
-        yield Request(
+        moved = yield Request(
             (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT",
              max(SHORTEST_BLOCK, round(stretch, 3))),
             resend=True,
         )  # fmt: skip
+        return moved is None
     except OutOfMemoryError:
         # BLMOVE may allocate, so a full server refuses it; pop, which frees, goes on.
         yield Sleep(stretch)
@@ -131,6 +147,9 @@ def _wait(spec: QueueSpec, reply: Sequence[Any], patience: float) -> Steps[None]
         # A failover or a resharding unblocks waiters with an error; the next pop finds its way.
         if not str(error).startswith("UNBLOCKED"):
             yield from spec.explain(error)
+    finally:
+        spec.waiting.pop()
+    return False
 
 
 def _as_messages(acked: Iterable[Message] | Message) -> Sequence[Message]:
