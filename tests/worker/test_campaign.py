@@ -41,7 +41,7 @@ RATE = 120
 
 @dataclass
 class Chaos:
-    """Does harm until it is told to stop, and remembers what and when."""
+    """Does harm until it is told to stop, and remembers what happened when."""
 
     server: Server
     command: Command
@@ -50,7 +50,10 @@ class Chaos:
     killed: set[int] = field(default_factory=set)
     frozen: dict[int, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
     outages: list[tuple[float, float]] = field(default_factory=list)
+    #: Spans in which nobody could renew a lease in time: a disk or a machine that was too busy.
+    stalls: list[tuple[float, float]] = field(default_factory=list)
     stopped: threading.Event = field(default_factory=threading.Event)
+    settled: threading.Event = field(default_factory=threading.Event)
     faults: int = 0
 
     def run(self) -> None:
@@ -61,6 +64,18 @@ class Chaos:
             with contextlib.suppress(psutil.NoSuchProcess, IndexError):
                 fault[0]()
                 self.faults += 1
+
+    def watch(self) -> None:
+        """Note when the server, or this machine, takes its time."""
+        with redis.Redis.from_url(self.server.url, retry=None) as client:
+            begin = time.monotonic()
+            while not self.settled.wait(0.02):
+                with contextlib.suppress(redis.RedisError):
+                    client.ping()
+                end = time.monotonic()
+                if end - begin > LEASE / 2:
+                    self.stalls.append((begin, end))
+                begin = end
 
     def victim(self) -> psutil.Process:
         return self.draw.choice(self.command.children())
@@ -90,7 +105,7 @@ class Chaos:
         """Whether a message may be delivered again after this delivery."""
         if delivery["pid"] in self.killed:
             return True
-        spans = [*self.frozen[delivery["pid"]], *self.outages]
+        spans = [*self.frozen[delivery["pid"]], *self.outages, *self.stalls]
         # What was in hand, or on its way to be settled, when it happened.
         return any(begin < next_at and end > delivery["at"] - 2 * LEASE for begin, end in spans)
 
@@ -135,14 +150,19 @@ def test_nothing_is_lost_and_every_duplicate_is_explained(
         ) as command, ackq.Queue.from_url(server.url, "jobs") as queue:  # fmt: skip
             wait_until(lambda: len(command.children()) == 4, "four processes", 30)
             chaos = Chaos(server, command, random.Random(seed))
-            thread = threading.Thread(target=chaos.run)
-            thread.start()
+            threads = [threading.Thread(target=each) for each in (chaos.run, chaos.watch)]
+            for thread in threads:
+                thread.start()
             try:
                 push_all(server.url, "jobs", ids)
+                chaos.stopped.set()
+                threads[0].join()
+                wait_until(all_settled(queue), "the rest to be handled", 90)
             finally:
                 chaos.stopped.set()
-                thread.join()
-            wait_until(all_settled(queue), "the rest to be handled", 90)
+                chaos.settled.set()
+                for thread in threads:
+                    thread.join()
             assert command.process.poll() is None
             assert queue.audit().sound
             assert queue.stats().dead == 0
@@ -174,6 +194,6 @@ def check(ids: list[str], events: list[dict[str, Any]], chaos: Chaos) -> None:
     assert not unexplained, f"{len(unexplained)} of {again}: {unexplained[:3]}"
     print(
         f"{len(ids)} messages, {chaos.faults} faults ({len(chaos.killed)} kills,"
-        f" {sum(map(len, chaos.frozen.values()))} freezes, {len(chaos.outages)} server kills):"
-        f" 0 lost, {again} delivered again, all explained"
+        f" {sum(map(len, chaos.frozen.values()))} freezes, {len(chaos.outages)} server kills,"
+        f" {len(chaos.stalls)} stalls): 0 lost, {again} delivered again, all explained"
     )
