@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import TYPE_CHECKING
 
 import click
@@ -71,6 +72,8 @@ def check(config: str, spark: bool) -> None:
 
 
 def _made(config: str) -> Pipeline:
+    # PySpark's remarks on the versions of what it finds are for who installs it.
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     try:
         from ackq.spark.pipeline import Pipeline
     except ImportError as error:

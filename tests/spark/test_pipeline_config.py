@@ -132,7 +132,8 @@ def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
         ("source.queue", "aBACKUP", "[source] queue: queue name 'aBACKUP' ends in BACKUP"),
         ("source.queue", 5, "[source] queue: is a text that is not empty, not 5"),
         ("source.grup", "g", "[source] grup: there is no such key; did you mean group?"),
-        ("source.group", "a:b", "[source] options: option 'groupId' is"),
+        ("source.group", "a b", "[source] group: group 'a b' is not 1 to 200"),
+        ("name", "my cars", "[source] group: group 'my cars' is not 1 to 200"),
         ("source.options.groupId", "g", "[source.options] groupId: is not set here, but by the"
                                         " key group of [source]"),
         ("source.options.maxMesagesPerTrigger", 5, "did you mean 'maxMessagesPerTrigger'?"),

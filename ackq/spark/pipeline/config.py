@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from ackq.errors import ConfigurationError, PipelineConfigError
-from ackq.keys import check_name
+from ackq.keys import check_group, check_name
 from ackq.spark.options import Reading
 from ackq.spark.pipeline.section import Section
 from ackq.spark.sink_options import Writing
@@ -189,6 +189,11 @@ def _source(section: Section, name: str) -> Source:
         options=section.options(SET_BY_US),
     )
     section.end()
+    try:
+        if source.group is not None:
+            check_group(source.group)
+    except ConfigurationError as error:
+        section.wrong("group", str(error))
     try:
         Reading.of(source.all_options())
     except ConfigurationError as error:

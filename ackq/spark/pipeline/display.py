@@ -47,8 +47,6 @@ class _Lines:
         self._shown = (state, progress.batches)
         if self._as_json:
             sys.stdout.write(orjson.dumps(progress.as_dict()).decode() + "\n")
-        elif not state and not progress.batches:
-            sys.stdout.write(f"{progress.name}: waiting for messages\n")
         else:
             sys.stdout.write(progress.line() + "\n")
         sys.stdout.flush()
@@ -98,7 +96,7 @@ def _cells(progress: Progress, width: int) -> dict[str, Text]:
         "rejected": f"{progress.rejected:,}", "rows/s": f"{progress.rate:,.0f}", "lag": lag,
         "batch": "-" if batch is None else f"{batch.number}",
     }  # fmt: skip
-    if width >= 100:
+    if width >= 120:
         cells |= {
             "its rows": "-" if batch is None else f"{batch.rows:,}",
             "its rejects": "-" if batch is None else f"{batch.rejected:,}",

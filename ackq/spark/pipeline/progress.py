@@ -62,15 +62,19 @@ class Progress:
         self._recent.append((self.elapsed, batch.rows))
 
     def line(self) -> str:
-        """Return the last batch as a line for a log."""
+        """Return the last batch, or where there is none to tell of the state, as a line."""
+        lag = "" if self.lag is None else f"  lag {self.lag:,}"
+        if self.state == "stopped":
+            text = f"stopped  {self.batches:,} batches  {self.rows:,} rows"
+            return f"{self.name}: {text}  {self.rejected:,} rejected{lag}"
+        if self.state == "stopping":
+            return f"{self.name}: stopping after the batch in hand"
         if self.batch is None:
-            return f"{self.name}: {self.state}"
+            return f"{self.name}: {self.state}{lag}"
         batch = self.batch
-        parts = [f"{self.name}: batch {batch.number}", f"{batch.rows:,} rows",
-                 f"{batch.rows / batch.seconds:,.0f}/s" if batch.seconds else "",
-                 f"{batch.rejected:,} rejected" if batch.rejected else "",
-                 f"lag {self.lag:,}" if self.lag is not None else ""]  # fmt: skip
-        return "  ".join(filter(None, parts))
+        rate = f"  {batch.rows / batch.seconds:,.0f}/s" if batch.seconds else ""
+        text = f"batch {batch.number}  {batch.rows:,} rows{rate}  {batch.rejected:,} rejected"
+        return f"{self.name}: {text}{lag}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON; ``seconds`` and rates are in seconds."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +31,12 @@ if TYPE_CHECKING:
 #: Seconds between two looks at a query.
 LOOK = 0.2
 #: Settings of a session that a pipeline starts itself, where the configuration says no other.
-DEFAULTS = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile="
+    + Path(__file__).with_name("log4j2.properties").as_uri(),
+}
 #: What ackq raised in a process of Spark's, as its traceback there ends.
 _OURS = re.compile(r"^(?:ackq\.errors|redis\.exceptions)\.(\w+: .*)$", re.MULTILINE)
 _NEW_LINE = "\n"
@@ -123,9 +130,9 @@ class Pipeline:
     def _session(self) -> SparkSession:
         if self._given is not None:
             return self._given
-        spark = session(
-            f"ackq pipeline {self.config.name}", config={**DEFAULTS, **self.config.spark}
-        )
+        settings = {**DEFAULTS, **self.config.spark}
+        with _own_interrupts():
+            spark = session(f"ackq pipeline {self.config.name}", config=settings)
         spark.sparkContext.setLogLevel("ERROR")
         return spark
 
@@ -243,6 +250,15 @@ class _Run:
     def _tell(self) -> None:
         if self._on_progress is not None:
             self._on_progress(self._progress)
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Undo that a Spark context takes Ctrl-C for itself, to cancel its jobs."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
 
 
 def _reached(query: StreamingQuery) -> Offset | None:
