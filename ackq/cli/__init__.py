@@ -49,10 +49,13 @@ COMMANDS = {
 #: Exit codes. They are part of the interface: scripts branch on them.
 NOTHING, USAGE, FAILED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
 
+#: Columns that help takes of a wide terminal.
+WIDTH = 96
+
 EPILOG = """\b
 Exit codes:
   0    done
-  1    nothing there (pop and the like), not sound (audit, doctor), a check failed (demo)
+  1    nothing there, not sound (audit, doctor), or a check failed (demo)
   2    wrong usage
   3    ackq or Redis refused
   4    Redis cannot be reached
@@ -98,7 +101,11 @@ def _fail(ctx: click.Context, error: Exception, code: int) -> None:
     ctx.exit(code)
 
 
-@click.group(cls=Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=Commands,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
+)
 @click.version_option(package_name="ackq", message="%(prog)s %(version)s")
 def main() -> None:
     """A reliable queue over the Redis list you already push to."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import chain
+from textwrap import wrap
+
 import click
 
 from ackq.cli.connection import examples, json_option, print_json, queue_argument
@@ -10,8 +13,9 @@ from ackq.protocol.acl import ROLES, rules
 
 def _described() -> str:
     width = max(map(len, ROLES))
-    lines = (f"  {name:<{width}}  {role.purpose}" for name, role in ROLES.items())
-    return "\n".join(["\b", "Roles:", *lines])
+    lines = (wrap(role.purpose, 78, initial_indent=f"  {name:<{width}}  ",
+                  subsequent_indent=" " * (width + 4)) for name, role in ROLES.items())  # fmt: skip
+    return "\n".join(["\b", "Roles:", *chain.from_iterable(lines)])
 
 
 @click.command(

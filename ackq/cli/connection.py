@@ -112,14 +112,22 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for column in columns:
+    cells = [list(row) for row in rows]
+    for number, column in enumerate(columns):
+        numbers = any(isinstance(row[number], int | float) for row in cells)
         # What is not flexible is never cut: half a number, or half an entry, is worse than none.
-        table.add_column(column, no_wrap=column not in FLEXIBLE)
-    for row in rows:
+        table.add_column(
+            column, no_wrap=column not in FLEXIBLE, justify="right" if numbers else "left"
+        )
+    for row in cells:
         table.add_row(
-            *(Text(printable(each)[:SHOWN], no_wrap=True, overflow="ellipsis") for each in row)
+            *(Text(_shown(each)[:SHOWN], no_wrap=True, overflow="ellipsis") for each in row)
         )
     Console(highlight=False).print(table)
+
+
+def _shown(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int | float) else printable(value)
 
 
 #: How verdicts look.

@@ -97,9 +97,10 @@ def show(
 def redrive(
     queue: str, url: str | None, entries: tuple[str, ...], number: int | None, everything: bool
 ) -> None:
-    """Make dead letters of QUEUE ready again, their receive counts at zero.
+    """Make dead letters of QUEUE ready again.
 
-    Prints how many. A letter without a body stays where it is.
+    Their receive counts begin at zero. Prints how many. A letter without a body stays where it
+    is.
     """
     if bool(entries) + (number is not None) + everything != 1:
         raise click.UsageError("give ENTRIES, --number or --all")

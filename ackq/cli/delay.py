@@ -98,7 +98,10 @@ def take(
 @_on_topic
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 def cancel(topic: str, url: str | None, partitions: int | None, keys: tuple[str, ...]) -> None:
-    """Delete messages of TOPIC by KEY, unless a consumer holds them, and print how many."""
+    """Delete messages of TOPIC by KEY.
+
+    What a consumer holds stays. Prints how many.
+    """
     with _open(url, topic, partitions) as opened:
         click.echo(opened.cancel(*keys))
 

@@ -22,20 +22,20 @@ def progress(verb: str, total: int | None, advice: str) -> Iterator[OnStep]:
         advice: printed if the block fails on its way, with the count for ``{count}``.
     """
     reached = 0
-    with _bar(verb, total) if sys.stderr.isatty() else nullcontext() as show:
+    try:
+        with _bar(verb, total) if sys.stderr.isatty() else nullcontext() as show:
 
-        def on_step(count: int, done: int | None = None) -> None:
-            nonlocal reached
-            reached = count
-            if show:
-                show(count, count if done is None else done)
+            def on_step(count: int, done: int | None = None) -> None:
+                nonlocal reached
+                reached = count
+                if show:
+                    show(count, count if done is None else done)
 
-        try:
             yield on_step
-        except BaseException:
-            if reached:
-                click.echo(f"ackq: {reached:,} {verb}; {advice.format(count=reached)}", err=True)
-            raise
+    except BaseException:
+        if reached:
+            click.echo(f"ackq: {reached:,} {verb}; {advice.format(count=reached)}", err=True)
+        raise
 
 
 @contextmanager

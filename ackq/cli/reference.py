@@ -8,14 +8,12 @@ from pathlib import Path
 
 import click
 
-from ackq.cli import COMMANDS, main
+from ackq.cli import COMMANDS, WIDTH, main
 
 HEAD = """# The command line
 
 Written by `python -m ackq.cli.reference` from what `--help` says; edit the commands, not this.
 """
-#: How wide the help is set.
-WIDTH = 96
 
 
 def reference() -> str:
@@ -40,7 +38,7 @@ def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
 
 
 def help_of(names: tuple[str, ...], command: click.Command) -> str:
-    """Return the help of a command as a terminal of `WIDTH` shows it."""
+    """Return the help of a command as a wide terminal shows it."""
     ctx = click.Context(
         command, info_name=" ".join(("ackq", *names)), max_content_width=WIDTH,
         terminal_width=WIDTH, help_option_names=["-h", "--help"],

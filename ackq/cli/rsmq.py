@@ -127,7 +127,10 @@ def receive(
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @_on_namespace
 def delete(qname: str, ids: tuple[str, ...], url: str | None, ns: str) -> None:
-    """Delete messages of QNAME by ID, also those that others hold, and print how many."""
+    """Delete messages of QNAME by ID.
+
+    Also those that others hold. Prints how many.
+    """
     with _open(url, ns) as opened:
         click.echo(opened.delete_messages(qname, ids))
 

@@ -21,7 +21,10 @@ def scripts() -> None:
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @json_option
 def show(names: tuple[str, ...], as_json: bool) -> None:
-    """Print the scripts of these NAMES; without one, list the names with their SHA1."""
+    """Print scripts by NAME.
+
+    Without one it lists the names with their SHA1.
+    """
     known = stored.names()
     for name in names:
         if name not in known:
@@ -40,10 +43,10 @@ def show(names: tuple[str, ...], as_json: bool) -> None:
 @scripts.command(epilog=examples("ackq scripts load"))
 @url_option
 def load(url: str | None) -> None:
-    """Load all scripts into a server, which forgets them when it is restarted.
+    """Load all scripts into a server.
 
-    Of a cluster into every node. Prints their names with their SHA1. A user needs no more than
-    +script|load for it, and +cluster|slots in a cluster.
+    It forgets them when it is restarted. Of a cluster into every node. Prints their names with
+    their SHA1. A user needs no more than +script|load for it, and +cluster|slots in a cluster.
     """
     from ackq.sync.client import client_of
     from ackq.sync.nodes import nodes_of

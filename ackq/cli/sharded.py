@@ -123,7 +123,7 @@ def peek(name: str, url: str | None, shards: int, number: int, as_json: bool) ->
 @_on_shards
 @json_option
 def stats(name: str, url: str | None, shards: int, as_json: bool) -> None:
-    """Count the messages of NAME by where they are: on each shard, and together."""
+    """Count the messages of NAME, on each shard and together."""
     from ackq.protocol.sharded import total
 
     with _open(url, name, shards) as opened:
@@ -143,7 +143,7 @@ def stats(name: str, url: str | None, shards: int, as_json: bool) -> None:
 @sharded.command(epilog=examples("ackq sharded pause orders --shards 2"))
 @_on_shards
 def pause(name: str, url: str | None, shards: int) -> None:
-    """Let no consumer take anything from NAME until `ackq sharded resume`."""
+    """Let no consumer take anything from NAME, until `resume`."""
     with _open(url, name, shards) as opened:
         opened.pause()
 

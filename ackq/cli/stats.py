@@ -29,4 +29,4 @@ def stats(queue: str, url: str | None, as_json: bool) -> None:
 def _shown(value: float | None) -> str | float | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.1f}" if isinstance(value, float) else value
+    return round(value, 1) if isinstance(value, float) else value

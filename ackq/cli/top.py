@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -26,8 +26,12 @@ COLUMNS = ("queue", "ready", "in flight", "delayed", "dead", "pushed/s", "taken/
            "returned/s", "oldest lease", "")  # fmt: skip
 #: SCANs of one look, 1,000 keys each: few while more looks follow, many if it is the only one.
 LIVE_STEPS, ONCE_STEPS = 10, 1000
-#: What a terminal has no room for, by how many columns it has to have.
-ROOM = {72: {"delayed", "returned/s"}, 54: {"dead", "pushed/s"}}
+#: What is left out first where a terminal is too narrow.
+DROPPED = ("returned/s", "delayed", "dead", "pushed/s", "acked/s", "taken/s")
+#: Fewest columns of a name.
+NAME = 12
+#: From how many columns on there are wide gaps.
+WIDE = 120
 #: Lines of the screen that are no row.
 FRAME = 5
 #: Seconds that consumers count on after a look that no other follows.
@@ -131,25 +135,41 @@ def _table(seen: Sample, before: Sample | None, trouble: str, size: ConsoleDimen
         note = Text(f"{len(found) - len(shown)} smaller ones are not shown; name some", "yellow")
     if trouble:
         note = Text(trouble, "bold red")
-    table = Table(box=None, header_style="bold", pad_edge=False, collapse_padding=size.width < 120,
+    cells = [dict(zip(COLUMNS, _cells(name, each), strict=True)) for name, each in shown.items()]
+    for row in cells:
+        row["oldest lease"] = row[""] or row["oldest lease"]
+    table = Table(box=None, header_style="bold", pad_edge=False, collapse_padding=size.width < WIDE,
                   title=_title(seen, before, len(found)), title_justify="left", title_style="",
                   caption=note, caption_justify="left")  # fmt: skip
-    hidden = set[str]().union(*(names for room, names in ROOM.items() if size.width < room))
-    columns = [column for column in COLUMNS if column and column not in hidden]
+    columns = _columns(cells, size.width)
     for column in columns:
         flexible = column == "queue"
-        heading = column.replace(" ", "\n").replace("/s", "\n/s")
-        table.add_column(heading, justify="left" if flexible else "right", no_wrap=not flexible,
-                         vertical="bottom", min_width=8 if flexible else None)  # fmt: skip
-    for name, each in shown.items():
-        cells = dict(zip(COLUMNS, _cells(name, each), strict=True))
-        if each.paused:
-            cells["oldest lease"] = "paused"
-        table.add_row(
-            *(Text(cells[column], _style(column, cells[column]), no_wrap=True, overflow="ellipsis")
-              for column in columns)
-        )  # fmt: skip
+        table.add_column(_heading(column), justify="left" if flexible else "right",
+                         no_wrap=not flexible, vertical="bottom")  # fmt: skip
+    for row in cells:
+        table.add_row(*(Text(row[column], _style(column, row[column]), no_wrap=True,
+                             overflow="ellipsis") for column in columns))  # fmt: skip
     return table
+
+
+def _columns(cells: Sequence[Mapping[str, str]], width: int) -> list[str]:
+    """Return the columns that there is room for, so that no number is cut."""
+    columns = [column for column in COLUMNS if column]
+    gap = 1 if width < WIDE else 2
+
+    def needed() -> int:
+        numbers = (max(map(len, (*_heading(column).split("\n"), *(row[column] for row in cells))))
+                   for column in columns[1:])  # fmt: skip
+        return NAME + sum(gap + each for each in numbers)
+
+    for column in DROPPED:
+        if needed() > width:
+            columns.remove(column)
+    return columns
+
+
+def _heading(column: str) -> str:
+    return column.replace(" ", "\n").replace("/s", "\n/s")
 
 
 def _largest(found: dict[str, Activity], most: int) -> dict[str, Activity]:
@@ -188,8 +208,10 @@ def _count(count: int) -> str:
 def _rate(each: float | None) -> str:
     if each is None:
         return "-"
+    if each >= 1_000_000:
+        return f"{each / 1e6:,.1f}M"
     if each >= 10_000:
-        return f"{each / 1000:,.1f}k"
+        return f"{each / 1000:.1f}k"
     return f"{each:.1f}" if 0 < each < 10 else f"{each:,.0f}"
 
 

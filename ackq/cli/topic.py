@@ -86,9 +86,10 @@ def consume(
     ctx: click.Context, name: str, consumer: str, url: str | None, number: int,
     wait: float | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Print the next messages of topic NAME for CONSUMER, then move its place over them.
+    """Print the next messages of topic NAME for CONSUMER.
 
-    It may print some twice if it dies in between, and skips none. Exit code 1 if there is none.
+    Then its place moves over them: it may print some twice if it dies in between, and skips
+    none. Exit code 1 if there is none.
     """
     with _open(url, name) as opened:
         batch = opened.consume(consumer, number, wait)
@@ -110,7 +111,10 @@ def consume(
 @click.argument("to", callback=_place, metavar="INDEX|oldest|end")
 @url_option
 def seek(name: str, consumer: str, to: Place, url: str | None) -> None:
-    """Move CONSUMER to another place in topic NAME, to read again or to skip."""
+    """Move CONSUMER to another place in topic NAME.
+
+    To read again, or to skip.
+    """
     with _open(url, name) as opened:
         opened.seek(consumer, to)
 
@@ -121,7 +125,10 @@ def seek(name: str, consumer: str, to: Place, url: str | None) -> None:
 @url_option
 @json_option
 def stats(name: str, consumers: tuple[str, ...], url: str | None, as_json: bool) -> None:
-    """Show the oldest and newest index of topic NAME, and how far CONSUMERS are behind."""
+    """Show where topic NAME and its CONSUMERS are.
+
+    Its oldest and newest index, and how far each consumer is behind.
+    """
     with _open(url, name) as opened:
         ends = {"oldest": opened.oldest(), "newest": opened.newest()}
         lags = {each: opened.lag(each) for each in consumers}

@@ -204,12 +204,16 @@ class LiveDisplay:
 
 def _workers(now: Snapshot) -> Table:
     table = Table.grid(padding=(0, 3))
-    for justify in ("left", "left", "left", "right", "right"):
-        table.add_column(justify=justify, no_wrap=True)
+    for _ in range(5):
+        table.add_column(no_wrap=True)
+    done, held = (max(len(f"{getattr(row, name):,}") for row in now.workers)
+                  for name in ("processed", "held"))  # fmt: skip
     for row in now.workers:
         state = f"[{_STATES.get(row.state, 'red')}]{row.state:<7}[/]"
-        table.add_row(row.name, f"[dim]pid {row.pid}[/]", state, f"processed {row.processed:,}",
-                      f"holds {row.held:,}")  # fmt: skip
+        table.add_row(
+            row.name, f"[dim]pid {row.pid}[/]", state, f"processed {row.processed:>{done},}",
+            f"holds {row.held:>{held},}",
+        )  # fmt: skip
     return table
 
 
