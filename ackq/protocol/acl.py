@@ -64,8 +64,8 @@ ROLES = {
                      _LOOK_AFTER_COMMANDS, ("DEAD", "PAUSED", "STAGED:*")),
     "doctor": Role("ackq doctor: reads settings, and tries everything on queues of its own",
                    (*_TAKE, *_SCHEDULE, *_LOOK_AFTER, *_CLAIM, *_WATCH),
-                   (*_LOOK_AFTER_COMMANDS, *_CLAIM_COMMANDS, "lpush", "blmove", "time", "role", "config|get",
-                    "acl|whoami")),
+                   (*_LOOK_AFTER_COMMANDS, *_CLAIM_COMMANDS, "lpush", "blmove", "time", "role",
+                    "config|get", "acl|whoami")),
     "loader": Role("ackq scripts load, for users without eval", (), ("script|load",)),
 }  # fmt: skip
 

@@ -14,14 +14,14 @@
 -- Returns {moved, left}: call again while some are left. A list whose lease still runs, or that
 -- is not held, stays as it is: {0, 0}.
 -- Atomic because a message must never be held and ready at once, nor neither.
--- Cost: O(moved), O(moved log delayed) for delayed: at most 2,000 messages, or 500 delayed, and
+-- Cost: O(moved), O(moved log delayed) for delayed: at most 1,000 messages, or 500 delayed, and
 -- 8 MiB of bodies and one message over.
 local ready, context, delayed = KEYS[1], KEYS[2], KEYS[3]
 local held, heldrows, list = KEYS[4], KEYS[5], KEYS[6]
 local mode = ARGV[1]
 
 local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
-local CHUNK = {front = 2000, back = 2000, delayed = 500} -- messages one call may move
+local CHUNK = {front = 1000, back = 1000, delayed = 500} -- messages one call may move
 
 if not CHUNK[mode] then
   return redis.error_reply('ACKQ_ARGUMENT held/give_back: mode is front, back or delayed')

@@ -88,13 +88,13 @@ def test_a_claim_is_not_replayed_once_its_return_has_begun(
 
     spec = claims._group.spec
     left = claims._run(give_back_some(spec, spec.keys.claim("group", 1)))
-    assert left == [2000, 2500]
+    assert left == [1000, 3500]
     successor = make_claims()
     successor.begin()
     assert successor.open() == successor.look(1, 1) == []
     successor.beat()
     [seen] = queue.claims()
-    assert (seen.rows, seen.lease_ends_in) == (2500, None)
+    assert (seen.rows, seen.lease_ends_in) == (3500, None)
     assert queue.stats().ready == 5000
     assert successor.claim(0, messages=5000) == Claim(2, 5000)
 
