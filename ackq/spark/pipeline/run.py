@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackq.errors import PipelineFailed, redact
 from ackq.spark import offsets
-from ackq.spark.launch import session
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.pipeline.batches import Batch, Batches, Stopping
@@ -22,6 +19,7 @@ from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.lag import Lag
 from ackq.spark.pipeline.plan import CORRUPT_OPTION, Plan
 from ackq.spark.pipeline.progress import Progress
+from ackq.spark.quiet import quiet_session
 from ackq.spark.shards import Shards
 
 if TYPE_CHECKING:
@@ -30,13 +28,6 @@ if TYPE_CHECKING:
 
 #: Seconds between two looks at a query.
 LOOK = 0.2
-#: Settings of a session that a pipeline starts itself, where the configuration says no other.
-DEFAULTS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile="
-    + Path(__file__).with_name("log4j2.properties").as_uri(),
-}
 #: What ackq raised in a process of Spark's, as its traceback there ends.
 _OURS = re.compile(r"^(?:ackq\.errors|redis\.exceptions)\.(\w+: .*)$", re.MULTILINE)
 _NEW_LINE = "\n"
@@ -85,11 +76,8 @@ class Pipeline:
         Raises:
             PipelineConfigError: says which key, and what Spark makes of it.
         """
-        spark = self._session()
-        try:
+        with self._session() as spark:
             self.plan.check(spark)
-        finally:
-            self._end(spark)
 
     def stop(self) -> None:
         """Let the micro-batch in hand end, then `run`; a second call ends it at once.
@@ -115,30 +103,17 @@ class Pipeline:
         reading = Reading.of(self.config.source.all_options())
         with closing(Lag(reading)) as lag:
             lag.reach()  # before Spark is started, which takes seconds
-            spark = self._session()
-            try:
+            with self._session() as spark:
                 self.plan.check(spark)
                 return _Run(self, spark, reading, lag, on_progress).run(once)
-            finally:
-                self._end(spark)
 
     @property
     def stops(self) -> int:
         """How often `stop` was called since the run began."""
         return self._stops
 
-    def _session(self) -> SparkSession:
-        if self._given is not None:
-            return self._given
-        settings = {**DEFAULTS, **self.config.spark}
-        with _own_interrupts():
-            spark = session(f"ackq pipeline {self.config.name}", config=settings)
-        spark.sparkContext.setLogLevel("ERROR")
-        return spark
-
-    def _end(self, spark: SparkSession) -> None:
-        if self._given is None:
-            spark.stop()
+    def _session(self) -> AbstractContextManager[SparkSession]:
+        return quiet_session(f"ackq pipeline {self.config.name}", self.config.spark, self._given)
 
 
 class _Run:
@@ -250,15 +225,6 @@ class _Run:
     def _tell(self) -> None:
         if self._on_progress is not None:
             self._on_progress(self._progress)
-
-
-@contextmanager
-def _own_interrupts() -> Iterator[None]:
-    """Undo that a Spark context takes Ctrl-C for itself, to cancel its jobs."""
-    before = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, before)
 
 
 def _reached(query: StreamingQuery) -> Offset | None:
