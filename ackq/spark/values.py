@@ -159,8 +159,6 @@ def _string(value: Any) -> str:
     if isinstance(value, str):
         value.encode()  # a lone surrogate is no text
         return value
-    if isinstance(value, _Fraction):
-        return value.text
     return orjson.dumps(value, default=float).decode()
 
 

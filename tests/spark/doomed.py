@@ -1,0 +1,139 @@
+"""A driver that stops at a point and waits there to be killed: ``python -m tests.spark.doomed``.
+
+It runs the format as a user does, but for one class between Spark and the source, which touches a
+file when the point is reached and then sleeps. Its arguments are a folder for its files, the queue
+and the point; the URL, with its password, comes by the environment.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit
+from pyspark.sql.types import StructType
+
+from ackq.protocol import claims
+from ackq.spark.columns import default_schema
+from ackq.spark.options import Reading
+from ackq.spark.source import AckqDataSource
+from ackq.spark.stream import QueueStream
+
+#: Where a driver can stop, in the order of a batch.
+POINTS = ("claiming", "claimed", "planned", "reading", "written", "logged")
+#: The batch that it stops in, counted from 0.
+BATCH = 1
+POINT, FOLDER = "ACKQ_TEST_POINT", "ACKQ_TEST_FOLDER"
+
+
+def stop_at(point: str) -> None:
+    """Say that the point is reached and wait for the end, if it is the one of this run."""
+    if os.environ[POINT] == point:
+        Path(os.environ[FOLDER], "reached").touch()
+        time.sleep(600)
+
+
+class DoomedSource(AckqDataSource):
+    """The format ``ackq_doomed``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ackq_doomed"
+
+    def streamReader(self, schema: StructType) -> DoomedStream:
+        return DoomedStream(Reading.of(self.options), schema)
+
+
+class DoomedStream(QueueStream):
+    """Stops at its point in batch `BATCH`, whose claim has this number less one."""
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        if start["batch"] == BATCH:
+            _stop_within_a_claim()
+        elif start["batch"] == BATCH + 1:
+            stop_at("logged")
+        end = super().latestOffset(start, limit)
+        if end["batch"] == BATCH + 1:
+            stop_at("claimed")
+        return end
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Any:
+        if end["batch"] == BATCH + 1:
+            stop_at("planned")
+        return super().partitions(start, end)
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        for batch in super().read(partition):
+            yield batch
+            if partition.batch == BATCH + 1:  # type: ignore[attr-defined]
+                stop_at("reading")
+
+
+def _stop_within_a_claim() -> None:
+    step = claims._step
+
+    def first_only(*args: Any) -> Any:
+        reply = yield from step(*args)
+        if reply[0] == b"ok" and reply[2]:
+            stop_at("claiming")
+        return reply
+
+    claims._step = first_only
+
+
+def write(frame: DataFrame, batch: int, folder: Path, attempt: str) -> None:
+    """Write a batch as a file of its own, whole or not at all."""
+    rows = [(row.id, row.batch, row.position) for row in frame.collect()]
+    draft = folder / f"draft-{attempt}"
+    draft.write_text(json.dumps(rows))
+    draft.rename(folder / f"{batch}.{attempt}.json")
+
+
+def run(folder: Path, queue: str, point: str) -> None:
+    os.environ[POINT], os.environ[FOLDER] = point, str(folder)
+    from ackq.spark import session
+
+    (folder / "events").mkdir()
+    (folder / "rows").mkdir()
+    spark = session(
+        "doomed",
+        master="local[2]",
+        config={
+            "spark.ui.enabled": False,
+            "spark.driver.memory": "1g",
+            "spark.eventLog.enabled": True,
+            "spark.eventLog.compress": False,  # so that it can be searched
+            "spark.eventLog.dir": f"file://{folder / 'events'}",
+        },
+    )
+    spark.dataSource.register(DoomedSource)
+    frame = (
+        spark.readStream.format("ackq_doomed")
+        .options(maxMessagesPerTrigger=3000, minPartitions=2, fetchSize=400)
+        .load(queue)
+    )
+    default = default_schema(Reading.of({"queue": queue}))
+    assert frame.schema == default
+    frame.explain(extended=True)
+
+    def sink(batch_frame: DataFrame, batch: int) -> None:
+        write(batch_frame, batch, folder / "rows", "doomed")
+        if batch == BATCH:
+            stop_at("written")
+
+    query = frame.writeStream.foreachBatch(sink)
+    query = query.option("checkpointLocation", str(folder / "checkpoint"))
+    running = query.trigger(availableNow=True).start()
+    running.awaitTermination()
+    running.explain(extended=True)
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), sys.argv[2], sys.argv[3])

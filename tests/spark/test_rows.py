@@ -1,0 +1,287 @@
+"""From bodies to rows: as Spark's own JSON reader makes them, whichever way they are read."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, LongType, StructType, _parse_datatype_string  # type: ignore[attr-defined]
+
+from ackq.errors import ConfigurationError, InvalidMessage
+from ackq.message import usable_id
+from ackq.spark.columns import columns_of, default_schema
+from ackq.spark.options import Reading
+from ackq.spark.rows import Rows
+
+#: Bodies that fit, bodies that do not, and bodies that Spark's reader surprises with.
+BODIES = [
+    b'{"s":"a","i":1,"l":2,"d":1.5,"b":true}',
+    b'{"s":null,"i":null,"extra":[1,{"x":2}]}',
+    b"{}",
+    b'{"s":"\\u00e9\\ud83d\\ude00","i":-0}',
+    '{"s":"é😀"}'.encode(),
+    b'{"s":"","l":9223372036854775807}',
+    b'{"l":9223372036854775808}',
+    b'{"i":2147483648}',
+    b'{"i":1.0}',
+    b'{"i":1e2}',
+    b'{"i":"1"}',
+    b'{"i":true}',
+    b'{"s":1}',
+    b'{"s":1.50}',
+    b'{"s":true}',
+    b'{"s":{"a":[1,null,"x"]}}',
+    b'{"s":[1,2]}',
+    b'{"d":1}',
+    b'{"d":"NaN"}',
+    b'{"d":NaN}',
+    b'{"d":-Infinity}',
+    b'{"d":"-Infinity"}',
+    b'{"d":"x"}',
+    b'{"d":1e400}',
+    b'{"d":1e-400}',
+    b'{"d":0.1234567890123456789}',
+    b'{"f":1e39}',
+    b'{"f":0.1}',
+    b'{"b":"true"}',
+    b'{"b":1}',
+    b'{"S":"other case"}',
+    b'{"s":"a","s":"b"}',
+    b'  {"s":"spaces"}  ',
+    b'{"s":"a"',
+    b'{"s":"a"}}',
+    b'{"s":"a"}{"s":"b"}',
+    b"{'s':'a'}",
+    b'{"s":"a",}',
+    b'{"s":01}',
+    b"[1]",
+    b'"text"',
+    b"12",
+    b"not json",
+    b'{"s":"line\nbreak"}',
+    b'{\n"s": "pretty",\n"i": 3\n}',
+    b'{"a":[1,2,null]}',
+    b'{"a":[]}',
+    b'{"a":"no"}',
+    b'{"o":{"x":1,"y":"z"}}',
+    b'{"o":{"x":null}}',
+    b'{"o":[]}',
+    b'{"m":{"k":1.5,"n":null}}',
+    b'{"m":{}}',
+    b'{"t":"2024-02-29T12:30:00Z"}',
+    b'{"t":"2024-02-29T12:30:00.123456+02:00"}',
+    b'{"t":"2024-02-29 12:30:00"}',
+    b'{"t":"2024-02-29"}',
+    b'{"t":"2023-02-29"}',
+    b'{"t":"soon"}',
+    b'{"t":1700000000}',
+    b'{"day":"2024-02-29"}',
+    b'{"day":"2024-13-01"}',
+    b'{"day":19000}',
+    b'{"p":1.23}',
+    b'{"p":"4.56"}',
+    b'{"p":1.235}',
+    b'{"p":12345678901}',
+    b'{"p":7}',
+    b'{"y":2}',
+    b'{"y":200}',
+]
+SCHEMA = (
+    "s string, i int, l bigint, d double, f float, b boolean, y tinyint, a array<int>,"
+    " o struct<x: int, y: string>, m map<string, double>, t timestamp, day date, p decimal(10, 2),"
+    " _corrupt_record string"
+)
+
+
+@pytest.fixture
+def schema(spark: SparkSession) -> StructType:
+    return struct(SCHEMA)
+
+
+def struct(text: str) -> StructType:
+    """Return the schema that the text says; it needs a session."""
+    found = _parse_datatype_string(text)
+    assert isinstance(found, StructType)
+    return found
+
+
+def rows_of(schema: StructType, **options: Any) -> Rows:
+    reading = Reading.of({"queue": "jobs", **{k: str(v) for k, v in options.items()}})
+    return Rows(columns_of(reading, schema), reading.parsing)
+
+
+def read(rows: Rows, *bodies: bytes) -> list[dict[str, Any]]:
+    """Return the rows of ``bodies``, as one batch."""
+    found: list[dict[str, Any]] = rows.batch(bodies, {}, "here").to_pylist()
+    return found
+
+
+def in_spark(spark: SparkSession, schema: StructType, bodies: list[bytes]) -> list[dict[str, Any]]:
+    """Return what ``from_json`` makes of each body."""
+    numbered = [(n, body.decode()) for n, body in enumerate(bodies)]
+    frame = spark.createDataFrame(numbered, "n int, v string")
+    options = {"columnNameOfCorruptRecord": "_corrupt_record"}
+    made = frame.select("n", F.from_json("v", schema, options).alias("r")).orderBy("n").collect()
+    return [row.r.asDict(recursive=True) for row in made]
+
+
+def plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row in which NaN equals itself, and zones and maps do not matter."""
+    shown = {}
+    for name, value in row.items():
+        if isinstance(value, float) and math.isnan(value):
+            value = "NaN"
+        if name == "t" and value is not None:
+            value = value.replace(tzinfo=None)
+        if name == "m" and isinstance(value, list):
+            value = dict(value)
+        shown[name] = value
+    return shown
+
+
+#: Where ackq departs from Spark's reader, and what it makes of the body.
+DEPARTURES = {
+    # Spark drops what follows the first object: half of a message, without a word.
+    b'{"s":"a"}}': None,
+    b'{"s":"a"}{"s":"b"}': None,
+    # Single quotes are no JSON; Spark forgives them.
+    b"{'s':'a'}": None,
+    # Spark makes a byte of 200 by wrapping it round to -56.
+    b'{"y":200}': None,
+}
+
+
+def test_each_body_is_read_as_spark_reads_it(spark: SparkSession, schema: StructType) -> None:
+    bodies = [body for body in BODIES if body not in DEPARTURES]
+    rows = rows_of(schema)
+    for body, theirs in zip(bodies, in_spark(spark, schema, bodies), strict=True):
+        assert plain(read(rows, body)[0]) == plain(theirs), body
+
+
+def test_a_body_is_read_the_same_in_any_company(schema: StructType) -> None:
+    rows = rows_of(schema)
+    alone = [read(rows, body)[0] for body in BODIES]
+    together = read(rows, *BODIES)
+    assert list(map(plain, together)) == list(map(plain, alone))
+
+
+def test_where_ackq_departs_from_spark_the_whole_body_is_kept(schema: StructType) -> None:
+    rows = rows_of(schema)
+    for body in DEPARTURES:
+        row = read(rows, body)[0]
+        assert row.pop("_corrupt_record") == body.decode()
+        assert set(row.values()) == {None}
+
+
+def test_a_clean_batch_is_parsed_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    schema = StructType().add("s", "string").add("i", "long").add("a", ArrayType(LongType()))
+
+    def refuse(*_: Any) -> bool:
+        raise AssertionError("parsed one by one")
+
+    monkeypatch.setattr(Rows, "_parse_one", refuse)
+    bodies = [b'{"i":%d,"s":"x","a":[1],"more":{}}' % n for n in range(100)]
+    assert [row["i"] for row in read(rows_of(schema), *bodies)] == list(range(100))
+
+
+@pytest.mark.parametrize(
+    "bodies",
+    [
+        # As many objects as bodies, but not one in each.
+        [b'{"i":1}{"i":2}', b"", b'{"i":3}'],
+        [b'{"i":1}\n{"i":2}', b" ", b'{"i":3}'],
+        [b'{"i":', b'1}{"i":2}'],
+        [b'{"i":1}', b'{"i":2', b"}", b'{"i":4}{"i":5}'],
+    ],
+)
+def test_bodies_are_never_cut_in_another_place(bodies: list[bytes]) -> None:
+    schema = StructType().add("i", "long").add("_corrupt_record", "string")
+    whole = {b'{"i":1}': 1, b'{"i":3}': 3}
+    for row, body in zip(read(rows_of(schema), *bodies), bodies, strict=True):
+        assert row["i"] == whole.get(body)
+        assert row["_corrupt_record"] == (None if body in whole else body.decode())
+
+
+def test_dropmalformed_drops_and_failfast_refuses() -> None:
+    schema = StructType().add("i", "long")
+    bodies = [b'{"i":1}', b"secret junk", b'{"i":3}']
+    assert [row["i"] for row in read(rows_of(schema, mode="dropmalformed"), *bodies)] == [1, 3]
+    with pytest.raises(InvalidMessage, match="here, message 1 of this slice") as raised:
+        read(rows_of(schema, mode="FAILFAST"), *bodies)
+    assert "junk" not in str(raised.value)
+
+
+def test_a_corrupt_column_may_have_another_name_and_be_alone() -> None:
+    schema = StructType().add("bad", "string")
+    rows = rows_of(schema, columnNameOfCorruptRecord="bad")
+    assert read(rows, b'{"i":1}', b"junk") == [{"bad": None}, {"bad": "junk"}]
+    with pytest.raises(ConfigurationError, match="columnNameOfCorruptRecord"):
+        rows_of(StructType().add("i", "long"), columnNameOfCorruptRecord="bad")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"id":"a"}', b'{"id":"a\\u0062","n":1}', b'{"id":7}', b'{"id":""}', b'{"id":null}',
+        b'{ "id":"a"}', b'{"n":1,"id":"b"}', b"[]", b"", b"\xff", b'{"id":"\xff"}', b'{"id":"a"',
+        b'{"id":"' + b"x" * 512 + b'"}', b'{"id":"' + b"x" * 513 + b'"}', b'{"id":1.0}',
+        '{"id":"é"}'.encode(), b'{"id":9007199254740993}',
+    ],
+)  # fmt: skip
+def test_the_id_is_the_one_that_the_queue_goes_by(body: bytes) -> None:
+    rows = rows_of(default_schema(Reading.of({"queue": "jobs"})))
+    expected = usable_id(body)
+    if body == b'{"id":"a"':
+        expected = "a"  # the queue looks no further either
+    facts = {"queue": "jobs", "batch": 1, "position": None}
+    for company in ([], [b'{"id":"z"}'], [b"junk"]):
+        found = rows.batch([body, *company], facts, "here").to_pylist()
+        assert found[0]["id"] == expected, company
+
+
+def test_text_that_is_no_utf8_is_shown_and_its_bytes_are_kept() -> None:
+    reading = Reading.of({"queue": "jobs", "includeMetadata": "true"})
+    rows = rows_of(default_schema(reading), includeMetadata=True)
+    found = rows.batch([b"\xffa", b"b"], {"queue": "jobs", "batch": 1}, "here").to_pylist()
+    assert [row["value"] for row in found] == ["\ufffda", "b"]
+    assert [row["_body"] for row in found] == [b"\xffa", b"b"]
+
+
+@pytest.mark.parametrize(
+    ("column", "nullable", "complaint"),
+    [
+        ("timestamp_ntz", False, "must be nullable"),
+        ("interval day to second", True, "cannot be read from JSON"),
+        ("map<int,string>", True, "keys of a JSON object are strings"),
+    ],
+)
+def test_a_column_that_cannot_be_filled_is_refused(
+    column: str, nullable: bool, complaint: str
+) -> None:
+    from pyspark.sql.types import (
+        DataType,
+        DayTimeIntervalType,
+        IntegerType,
+        MapType,
+        StringType,
+        TimestampNTZType,
+    )
+
+    kinds: dict[str, DataType] = {
+        "timestamp_ntz": TimestampNTZType(),
+        "interval day to second": DayTimeIntervalType(),
+        "map<int,string>": MapType(IntegerType(), StringType()),
+    }
+    with pytest.raises(ConfigurationError, match=complaint):
+        rows_of(StructType().add("x", kinds[column], nullable))
+
+
+def test_a_time_zone_is_for_times_that_name_none() -> None:
+    schema = StructType().add("t", "timestamp")
+    bodies = [b'{"t":"2024-07-01T12:00:00"}', b'{"t":"2024-07-01T12:00:00Z"}']
+    hours = [row["t"].hour for row in read(rows_of(schema, timeZone="Europe/Berlin"), *bodies)]
+    assert hours == [10, 12]
+    assert [row["t"].hour for row in read(rows_of(schema), *bodies)] == [12, 12]
