@@ -177,7 +177,7 @@ def check(ids: list[str], events: list[dict[str, Any]], chaos: Chaos) -> None:
         if event["event"] == "begin":
             deliveries[event["id"]].append(event)
     assert set(deliveries) <= set(ids)
-    lost = [each for each in ids if not any(key[0] == each for key in ended)]
+    lost = sorted(set(ids) - {message for message, _ in ended})
     assert not lost, f"lost: {lost[:10]}"
     # A stale ack that was accepted would leave the latest delivery unfinished for ever.
     # The latest by its receipt: a frozen process tells of its delivery when it is awake again.
