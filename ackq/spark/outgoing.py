@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import orjson
 import pyarrow as pa
@@ -14,6 +14,7 @@ from pyspark.sql import types as spark
 
 from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
 from ackq.message import key_of_id, usable_id
+from ackq.protocol.delay import KEY_LIMIT
 from ackq.protocol.push import LATEST
 from ackq.spark.sink_options import Writing
 from ackq.spark.to_json import FLOATING, Convert, converter
@@ -93,19 +94,25 @@ class Outgoing:
             InvalidMessage: names a row that cannot be a message.
             MessageTooLarge: names a row that is too long.
         """
-        ids = batch.column(self._id).to_pylist() if self._id is not None else None
-        if ids is not None:
-            _check_ids(ids, where)
+        ids = None
+        if self._id is not None:
+            column = batch.column(self._id)
+            ids = column.to_pylist()
+            if not _all_usable(column):
+                _check_ids(ids, where)
         messages = self._values(batch, ids, where) if self._value else self._objects(batch, ids)
         messages.dues = self._dues(batch, where, now)
-        for number, body in enumerate(messages.bodies):
-            if len(body) > self._limit:
-                raise MessageTooLarge(
-                    f"{where(number)} is a message of {len(body)} bytes, over the limit of"
-                    f" {self._limit}: store the content elsewhere and send a reference, or raise"
-                    " maxBodyBytes here and max_body_bytes at the consumers"
-                )
+        if max(map(len, messages.bodies), default=0) > self._limit:
+            self._refuse_long(messages.bodies, where)
         return messages
+
+    def _refuse_long(self, bodies: list[bytes], where: Callable[[int], str]) -> NoReturn:
+        number = next(at for at, body in enumerate(bodies) if len(body) > self._limit)
+        raise MessageTooLarge(
+            f"{where(number)} is a message of {len(bodies[number])} bytes, over the limit of"
+            f" {self._limit}: store the content elsewhere and send a reference, or raise"
+            " maxBodyBytes here and max_body_bytes at the consumers"
+        )
 
     def _values(
         self, batch: pa.RecordBatch, ids: list[Any] | None, where: Callable[[int], str]
@@ -150,6 +157,8 @@ class Outgoing:
         return Messages(bodies, self._keys(ids or [None] * len(bodies)), unnamed)
 
     def _keys(self, ids: list[Any]) -> list[str | None]:
+        if not self._needs_keys:
+            return []
         return [None if each is None else key_of_id(each) for each in ids]
 
     def _column(self, batch: pa.RecordBatch, name: str) -> list[Any]:
@@ -195,6 +204,18 @@ def _named(body: bytes, given: Any, number: int, where: Callable[[int], str]) ->
         )
     text = body.strip()
     return b'{"id":' + orjson.dumps(given) + (b"," if parsed else b"") + text[1:]
+
+
+def _all_usable(column: pa.Array) -> bool:
+    """Return whether all ids can be keys, at a glance; False: look at each."""
+    if column.null_count == len(column):
+        return True
+    if pa.types.is_integer(column.type):
+        limits: dict[str, int] = pc.min_max(column).as_py()
+        return limits["min"] > -(2**53) and limits["max"] < 2**53
+    lengths: dict[str, int] = pc.min_max(pc.binary_length(column)).as_py()
+    begins_with_nul: bool = pc.any(pc.starts_with(column, "\0")).as_py()
+    return lengths["min"] >= 1 and lengths["max"] <= KEY_LIMIT and not begins_with_nul
 
 
 def _check_ids(ids: list[Any], where: Callable[[int], str]) -> None:

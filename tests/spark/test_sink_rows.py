@@ -133,7 +133,7 @@ def test_a_null_value_is_refused_by_its_row() -> None:
         encode({"value": (*TEXT, ["a", "b", None, None])})
 
 
-@pytest.mark.parametrize("bad", ["", "x" * 513])
+@pytest.mark.parametrize("bad", ["", "x" * 513, "\0x", "é" * 257])
 def test_an_id_that_can_be_no_key_is_refused_by_its_row(bad: str) -> None:
     with pytest.raises(InvalidMessage, match=r"^row 1: the id .* can be no key"):
         encode({"id": (*TEXT, ["a", bad])})
