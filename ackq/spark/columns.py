@@ -33,7 +33,7 @@ _TEXT, _NUMBER = StringType(), LongType()
 _OF_BODY: dict[str, DataType] = {"id": _TEXT, "value": _TEXT}
 _BODY: dict[str, DataType] = {"body": BinaryType()}
 _OF_QUEUE: dict[str, DataType] = {"queue": _TEXT, "batch": _NUMBER, "position": _NUMBER}
-_OF_TOPIC: dict[str, DataType] = {"topic": _TEXT, "index": _NUMBER}
+_OF_TOPIC: dict[str, DataType] = {"topic": _TEXT, "offset": _NUMBER}
 _OF_LOOK: dict[str, DataType] = {
     "queue": _TEXT,
     "state": _TEXT,

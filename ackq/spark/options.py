@@ -234,7 +234,7 @@ class Reading:
         place = Place.of(given)
         if place.kind == "delayQueue":
             raise ConfigurationError(
-                "a delay queue can be written by Spark, not read: see ackq.delay"
+                "option 'delayQueue' is for a sink: Spark can write a delay queue, and not read it"
             )
         _check_fit(given, place)
         limit = "maxMessagesPerTrigger"

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from ackq.errors import ConfigurationError
+
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceReader,
@@ -54,6 +56,10 @@ class AckqDataSource(DataSource):
         reading = Reading.of(self.options)
         if reading.place.kind == "topic":
             return TopicStream(reading, schema)
+        if reading.state is not None:
+            raise ConfigurationError(
+                "option 'state' is for spark.read, which takes nothing: a stream has what is ready"
+            )
         return QueueStream(reading, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

@@ -71,7 +71,7 @@ def read_range(
             raise _gone(name, start, found)
         yield rows.batch(
             bodies,
-            {"topic": name, "index": pa.array(indexes, pa.int64())},
+            {"topic": name, "offset": pa.array(indexes, pa.int64())},
             f"topic {name!r}, from index {start}",
         )
 

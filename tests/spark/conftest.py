@@ -21,6 +21,8 @@ from ackq import Queue
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.spark.batches import Batches
+
 _ABSENT = [each for each in ("pyspark", "pyarrow") if importlib.util.find_spec(each) is None]
 if _ABSENT:
     collect_ignore_glob = ["test_*.py"]
@@ -82,6 +84,14 @@ def queue(embedded_client: redis.Redis, token: str) -> Iterator[Queue]:
     """A queue of this test's own."""
     with Queue(embedded_client, token) as queue:
         yield queue
+
+
+@pytest.fixture
+def batches(tmp_path: Path) -> Batches:
+    """A sink, and the checkpoint of its query."""
+    from tests.spark.batches import Batches
+
+    return Batches(tmp_path / "checkpoint")
 
 
 @contextlib.contextmanager

@@ -85,7 +85,7 @@ def _stop_within_a_claim() -> None:
             stop_at("claiming")
         return reply
 
-    claims._step = first_only
+    claims._step = first_only  # type: ignore[assignment]
 
 
 def write(frame: DataFrame, batch: int, folder: Path, attempt: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, LongType, StructType, _parse_datatype_string  # type: ignore[attr-defined]
+from pyspark.sql.types import ArrayType, LongType, StructType, _parse_datatype_string
 
 from ackq.errors import ConfigurationError, InvalidMessage
 from ackq.message import usable_id

@@ -29,11 +29,6 @@ def reader(spark: SparkSession, url: str) -> Reader:
     return make
 
 
-@pytest.fixture
-def batches(tmp_path: Path) -> Batches:
-    return Batches(tmp_path / "checkpoint")
-
-
 def test_available_now_reads_what_is_there_in_batches_of_the_limit(
     reader: Reader, queue: Queue, batches: Batches
 ) -> None:

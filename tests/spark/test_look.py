@@ -1,0 +1,107 @@
+"""``spark.read``: a look at a queue, which takes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from ackq import Queue
+from ackq.sharded import ShardedQueue
+from ackq.spark.source import AckqDataSource
+from ackq.sync.claims import Claims
+from tests.waiting import wait_until
+
+
+def look(schema: StructType | None = None, /, **options: Any) -> list[dict[str, Any]]:
+    """Return what a look shows, without a JVM."""
+    source = AckqDataSource({name.lower(): str(value) for name, value in options.items()})
+    reader = source.reader(schema or source.schema())
+    rows: Iterator[Any] = (
+        row
+        for partition in reader.partitions()
+        for batch in reader.read(partition)
+        for row in batch.to_pylist()  # type: ignore[union-attr]
+    )
+    return list(rows)
+
+
+def test_the_default_is_what_a_stream_would_read(queue: Queue, url: str) -> None:
+    ids = queue.push_many({"n": n} for n in range(1200))
+    rows = look(url=url, queue=queue.name)
+    assert [row["id"] for row in rows] == ids
+    assert [row["position"] for row in rows] == list(range(1200))
+    assert list(rows[0]) == ["id", "value", "queue", "batch", "position"]
+    assert queue.stats().ready == 1200
+
+
+def test_each_state_shows_its_own(queue: Queue, url: str) -> None:
+    queue.push_many([{"id": "flying"}, {"id": "lost"}, {"id": "waiting"}])
+    queue.push({"id": "later"}, delay=60)
+    flying, lost = queue.pop_many(2)
+    queue.reject(lost, reason="no good")
+    shown = {
+        state: look(url=url, queue=queue.name, state=state)
+        for state in ("ready", "in_flight", "delayed", "dead")
+    }
+    assert {state: [row["id"] for row in rows] for state, rows in shown.items()} == {
+        "ready": ["waiting"],
+        "in_flight": ["flying"],
+        "delayed": ["later"],
+        "dead": ["lost"],
+    }
+    dead = shown["dead"][0]
+    assert (dead["reason"], dead["state"], dead["receive_count"]) == ("no good", "dead", 1)
+    assert dead["at"] is not None
+    assert dead["entry"] == queue.dead_letters()[0].entry
+    assert shown["in_flight"][0]["at"].timestamp() == pytest.approx(flying.lease_expires_at)
+    assert shown["ready"][0]["at"] is None
+
+
+def test_claims_are_in_flight(queue: Queue, url: str) -> None:
+    ids = queue.push_many({"n": n} for n in range(3))
+    with Claims.from_url(url, queue.name, "spark") as claims:
+        claims.begin()
+        claims.claim(0, messages=2)
+        shown = look(url=url, queue=queue.name, state="in_flight")
+        assert sorted(row["id"] for row in shown) == sorted(ids[:2])
+
+
+def test_a_schema_parses_and_metadata_tells_the_state(queue: Queue, url: str) -> None:
+    queue.push({"id": "a", "n": 5})
+    message = queue.pop()
+    assert message is not None
+    queue.reject(message, reason="why")
+    schema = StructType().add("n", "long").add("_reason", "string").add("_state", "string")
+    rows = look(schema, url=url, queue=queue.name, state="dead", includeMetadata="true")
+    assert rows == [{"n": 5, "_reason": "why", "_state": "dead"}]
+
+
+def test_every_shard_is_looked_at(url: str, token: str) -> None:
+    with ShardedQueue.from_url(url, token, 3) as sharded:
+        ids = sharded.push_many({"n": n} for n in range(30))
+        rows = look(url=url, queue=token, shards=3)
+        assert {row["id"] for row in rows} == set(ids)
+        assert {row["queue"] for row in rows} == {f"{{{token}:{n}}}" for n in range(3)}
+
+
+def test_expired_messages_are_ready(queue: Queue, url: str) -> None:
+    queue.push({"id": "a"})
+    queue.pop(visibility_timeout=0.001)
+    wait_until(lambda: queue.stats().expired, "the lease to end")
+    assert [row["id"] for row in look(url=url, queue=queue.name, state="ready")] == ["a"]
+
+
+def test_spark_may_run_a_look_as_often_as_it_likes(
+    spark: SparkSession, queue: Queue, url: str
+) -> None:
+    queue.push_many({"id": f"m{n}", "n": n} for n in range(20))
+    frame = spark.read.format("ackq").option("url", url).schema("id string, n int")
+    table = frame.load(queue.name).filter("n >= 5")
+    assert table.count() == 15
+    assert table.agg({"n": "max"}).first()[0] == 19  # type: ignore[index]
+    assert queue.stats().ready == 20
+    assert spark.read.format("ackq").options(url=url, state="dead").load(queue.name).count() == 0

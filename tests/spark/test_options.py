@@ -1,0 +1,129 @@
+"""Options: refused by name, and never a secret among them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackq.errors import ConfigurationError, QueueNameError
+from ackq.spark.options import Connection, Reading
+from ackq.spark.source import AckqDataSource
+
+CANARY = "canary-9d1c"
+
+
+def reading(**options: Any) -> Reading:
+    # As Spark hands them over: in lower case, and as text.
+    return Reading.of({name.lower(): str(value) for name, value in options.items()})
+
+
+def test_what_is_left_out_has_a_default() -> None:
+    found = reading(path="jobs")
+    assert (found.place.kind, found.place.lists) == ("queue", ("jobs",))
+    assert (found.group, found.ack_mode, found.fail_on_data_loss) == ("spark", "eager", True)
+    assert (found.max_messages, found.max_bytes, found.claim_timeout) == (100_000, None, 604_800)
+    assert (found.poll_interval, found.fetch_size, found.min_partitions) == (0.1, None, None)
+    assert found.parsing.mode == "PERMISSIVE"
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"maxMesagesPerTrigger": 5}, "'maxmesagespertrigger'.*mean 'maxMessagesPerTrigger'"),
+        ({"groupid": "a b"}, "group 'a b'"),
+        ({"maxMessagesPerTrigger": 0}, "'maxMessagesPerTrigger' is an integer from 1"),
+        ({"maxMessagesPerTrigger": "1e3"}, "'maxMessagesPerTrigger' is an integer"),
+        ({"maxMessagesPerTrigger": 5, "maxOffsetsPerTrigger": 5}, "mean the same"),
+        ({"maxBytesPerTrigger": -1}, "maxBytesPerTrigger"),
+        ({"minPartitions": 0}, "minPartitions"),
+        ({"maxRecordsPerPartition": "x"}, "maxRecordsPerPartition"),
+        ({"failOnDataLoss": "yes"}, "'failOnDataLoss' is 'true' or 'false', not 'yes'"),
+        ({"claimTimeoutMs": 10}, "'claimTimeoutMs' is an integer from 1000"),
+        ({"ackMode": "late"}, "'eager' or 'commit', not 'late'"),
+        ({"pollIntervalMs": 0}, "pollIntervalMs"),
+        ({"fetchSize": 0}, "fetchSize"),
+        ({"retryTimeoutMs": -1}, "retryTimeoutMs"),
+        ({"includeMetadata": "1"}, "includeMetadata"),
+        ({"mode": "STRICT"}, "'PERMISSIVE' or 'DROPMALFORMED' or 'FAILFAST'"),
+        ({"columnNameOfCorruptRecord": ""}, "columnNameOfCorruptRecord"),
+        ({"timeZone": "Berlin"}, "timeZone"),
+        ({"state": "acked"}, "'ready' or 'in_flight' or 'delayed' or 'dead'"),
+        ({"startingOffsets": "earliest"}, "has no meaning for a queue"),
+        ({"endingOffsets": "latest"}, "has no meaning for a queue"),
+        ({"shards": 0}, "shards"),
+        ({"topic": "prices"}, "not 'queue' and 'topic'"),
+        ({"cluster": "maybe"}, "cluster"),
+    ],
+)  # fmt: skip
+def test_a_bad_option_is_refused_by_name(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        reading(queue="jobs", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"groupId": "g"}, "groupId.*is for a queue"),
+        ({"ackMode": "eager"}, "ackMode.*is for a queue"),
+        ({"maxBytesPerTrigger": 9}, "maxBytesPerTrigger.*is for a queue"),
+        ({"state": "dead"}, "state.*is for a queue"),
+        ({"shards": 2}, "'shards' is for a queue, not for 'topic'"),
+        ({"startingOffsets": 0}, "startingOffsets"),
+        ({"startingOffsets": "newest"}, "startingOffsets"),
+        ({"endingOffsets": "earliest"}, "endingOffsets"),
+    ],
+)
+def test_a_topic_has_options_of_its_own(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        reading(topic="prices", **options)
+
+
+def test_something_must_be_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"name one 'queue'.*not none"):
+        reading()
+    with pytest.raises(ConfigurationError, match="'delayQueue' is for a sink"):
+        reading(delayQueue="later")
+    with pytest.raises(QueueNameError):
+        reading(queue="jobsBACKUP")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"redis://:{CANARY}@localhost",
+        f"rediss://user:{CANARY}@localhost:1/0",
+        f"unix:///tmp/x.sock?password={CANARY}",
+        f"redis://[{CANARY}@localhost",
+    ],
+)
+def test_a_password_in_the_url_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="ACKQ_REDIS_URL") as raised:
+        reading(queue="jobs", url=url)
+    assert CANARY not in str(raised.value)
+
+
+def test_the_password_comes_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text(f"{CANARY}@:/é\n")
+    found = Connection("rediss://me@host:7/2?x=1", str(file))
+    assert found.address() == f"rediss://me:{CANARY}%40%3A%2F%C3%A9@host:7/2?x=1"
+    assert CANARY not in repr(found)
+    with pytest.raises(ConfigurationError, match=r"passwordFile.*nowhere"):
+        Connection("redis://host", str(tmp_path / "nowhere")).address()
+
+
+def test_the_url_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACKQ_REDIS_URL", "redis://:pw@host:7/0")
+    assert Connection(None).address() == "redis://:pw@host:7/0"
+    assert Connection("redis://other").address() == "redis://other"
+    monkeypatch.delenv("ACKQ_REDIS_URL")
+    with pytest.raises(ConfigurationError, match="where is Redis"):
+        Connection(None).address()
+
+
+def test_state_is_for_a_look() -> None:
+    source = AckqDataSource({"queue": "jobs", "state": "dead"})
+    with pytest.raises(ConfigurationError, match=r"'state' is for spark\.read"):
+        source.streamReader(source.schema())

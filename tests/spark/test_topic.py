@@ -1,0 +1,152 @@
+"""A topic as a source: replayable by its indexes, whoever dies."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+from pyspark.sql import SparkSession
+
+from ackq.errors import ConfigurationError, PlaceLost
+from ackq.spark.source import AckqDataSource
+from ackq.topic import Topic
+from tests.spark.batches import Batches
+from tests.spark.engine import STAGES, Checkpoint, Died, Engine, Stage
+
+Start = Callable[..., Engine]
+
+
+@pytest.fixture
+def topic(embedded_client: redis.Redis, token: str) -> Iterator[Topic]:
+    with Topic(embedded_client, token) as topic:
+        yield topic
+
+
+@pytest.fixture
+def start(url: str, token: str) -> Iterator[Start]:
+    """``start(checkpoint, **options)``: a driver of a query on the test's topic."""
+    with contextlib.ExitStack() as stack:
+
+        def make(checkpoint: Checkpoint, **options: Any) -> Engine:
+            given = {"url": url, "topic": token, "pollIntervalMs": 1, **options}
+            source = AckqDataSource({name.lower(): str(value) for name, value in given.items()})
+            schema = source.schema()
+            engine = Engine(lambda: source.streamReader(schema), checkpoint)
+            stack.callback(engine.stop)
+            return engine
+
+        yield make
+
+
+def publish(topic: Topic, *numbers: int) -> None:
+    topic.publish_many({"id": f"m{n}", "n": n} for n in numbers)
+
+
+def indexes(checkpoint: Checkpoint) -> list[int]:
+    return [row["offset"] for row in checkpoint.rows()]
+
+
+@pytest.mark.parametrize("starting", ["earliest", "latest", "3"])
+@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_driver_that_dies_anywhere_reads_each_index_once(
+    start: Start, topic: Topic, stage: Stage, batch: int, starting: str
+) -> None:
+    publish(topic, *range(1, 8))
+    log = Checkpoint()
+    options = {"startingOffsets": starting, "maxMessagesPerTrigger": 2, "fetchSize": 1}
+    begins = {"earliest": 1, "latest": 8, "3": 3}[starting]
+    doomed = start(log, **options)
+    doomed.die_at(stage, batch)
+    with contextlib.suppress(Died):
+        doomed.run()
+    resolved_again = starting == "latest" and stage == "claimed" and batch == 0
+    publish(topic, *range(8, 12))
+    start(log, **options).run()
+    publish(topic, 12)
+    start(log, **options).run()
+    # Nothing was planned yet, so "latest" is what is latest when the query begins at last.
+    assert indexes(log) == list(range(12 if resolved_again else begins, 13))
+    for attempts in log.written.values():
+        assert all(attempt == attempts[0] for attempt in attempts)
+
+
+def test_latest_is_pinned_before_anything_is_published(start: Start, topic: Topic) -> None:
+    log = Checkpoint()
+    start(log, startingOffsets="latest").run()
+    publish(topic, 1, 2)
+    start(log, startingOffsets="latest").run()
+    assert indexes(log) == [1, 2]
+
+
+def test_rows_name_the_topic_and_the_index(start: Start, topic: Topic) -> None:
+    publish(topic, 1)
+    topic.publish(b"\x00bytes")
+    log = Checkpoint()
+    start(log).run()
+    first, second = log.rows()
+    assert first == {"id": "m1", "value": '{"id":"m1","n":1}', "topic": topic.name, "offset": 1}
+    assert (second["id"], second["value"], second["offset"]) == (None, "\x00bytes", 2)
+
+
+def test_the_earliest_is_what_is_left(start: Start, topic: Topic) -> None:
+    publish(topic, *range(1, 11))
+    topic.trim(4)
+    log = Checkpoint()
+    start(log).run()
+    assert indexes(log) == [7, 8, 9, 10]
+
+
+def test_what_was_trimmed_before_it_was_read_ends_the_query_unless_told_otherwise(
+    start: Start, topic: Topic
+) -> None:
+    publish(topic, 1, 2)
+    log = Checkpoint()
+    start(log).run()
+    publish(topic, *range(3, 11))
+    topic.trim(4)
+    with pytest.raises(PlaceLost, match="index 3, and maybe more, is gone"):
+        start(log).run()
+    start(log, failOnDataLoss=False).run()
+    assert indexes(log) == [1, 2, 7, 8, 9, 10]
+
+
+def test_a_topic_begun_anew_ends_the_query_unless_told_otherwise(
+    start: Start, topic: Topic, embedded_client: redis.Redis, token: str
+) -> None:
+    publish(topic, *range(1, 6))
+    log = Checkpoint()
+    start(log).run()
+    embedded_client.delete(*embedded_client.keys(f"{token}*"))
+    publish(topic, 1, 2)
+    with pytest.raises(PlaceLost, match="begun anew"):
+        start(log).run()
+    start(log, failOnDataLoss=False).run()
+    assert indexes(log) == [1, 2, 3, 4, 5, 1, 2]
+
+
+def test_a_checkpoint_of_a_queue_is_refused(start: Start, topic: Topic) -> None:
+    log = Checkpoint(offsets=['{"version": 1, "batch": 1, "rows": 1}'], commits=1)
+    with pytest.raises(ConfigurationError, match="another kind of source"):
+        start(log).step()
+
+
+def test_it_runs_in_spark_as_a_stream_and_as_a_table(
+    spark: SparkSession, topic: Topic, url: str, batches: Batches
+) -> None:
+    publish(topic, *range(1, 21))
+    stream = spark.readStream.format("ackq").options(url=url, topic=topic.name)
+    batches.run(stream.option("maxMessagesPerTrigger", 15).schema("n int").load())
+    assert [row.n for row in batches.rows()] == list(range(1, 21))
+    table = spark.read.format("ackq").options(
+        url=url, topic=topic.name, startingOffsets=5, endingOffsets=8
+    )
+    assert [row.offset for row in table.load().collect()] == [5, 6, 7, 8]
+
+
+def test_a_table_of_an_empty_range_has_no_rows(spark: SparkSession, topic: Topic, url: str) -> None:
+    table = spark.read.format("ackq").options(url=url, topic=topic.name)
+    assert table.load().collect() == []
