@@ -196,7 +196,8 @@ def usable_id(body: bytes) -> str | None:
     """Return the id of a JSON object as its lease key, or None where it can be no key.
 
     It can if it is a non-empty string of at most 512 bytes that does not begin with NUL, or an
-    integer below 2**53 in size. `natural_key` in ``pop.lua`` is the authority.
+    integer below 2**53 in size, be it written as 1, 1.0 or 1e0. `natural_key` in ``pop.lua`` is
+    the authority.
     """
     try:
         parsed = orjson.loads(body)
@@ -212,6 +213,8 @@ def key_of_id(value: Any) -> str | None:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
         return str(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
     if isinstance(value, str) and value and value[0] != "\0":
         try:
             return value if len(value.encode()) <= 512 else None

@@ -9,8 +9,9 @@
 -- ARGV[3] extended         groups of: receipt, size 1..4000, then size lease keys
 --
 -- Returns {deadline, extended, position, position, ...}: the new deadline, how many leases end
--- then, and the positions, from 1, of keys that were refused. The receipt stays valid, so a
--- lost reply does no harm. A key that is in neither set was settled: not refused.
+-- then (a key that is named twice is one), and the positions, from 1, of keys that were refused.
+-- The receipt stays valid, so a lost reply does no harm. A key that is in neither set was
+-- settled: not refused.
 -- Atomic because the new deadline and the note that carries the receipt belong together.
 -- Cost: O(extended log in-flight).
 local backup, extended, delayed = KEYS[1], KEYS[2], KEYS[3]
@@ -39,7 +40,7 @@ local function holds(receipt, key, score)
     and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
 end
 
-local renewed, reply, position = {}, {deadline, 0}, 0
+local renewed, known, reply, position = {}, {}, {deadline, 0}, 0
 while at <= #ARGV do
   local receipt, size = ARGV[at], tonumber(ARGV[at + 1])
   if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
@@ -51,7 +52,10 @@ while at <= #ARGV do
     local key = ARGV[at + 1 + i]
     position = position + 1
     if holds(receipt, key, scores[i]) then
-      renewed[#renewed + 1] = {key, receipt}
+      if not known[key] then
+        known[key] = true
+        renewed[#renewed + 1] = {key, receipt}
+      end
     elseif scores[i] or redis.call('ZSCORE', delayed, key) then
       reply[#reply + 1] = position
     end

@@ -39,7 +39,7 @@ RENAMED = {
     "__iter__": "__aiter__",
 }
 #: What needs no server, and so is not awaited on either side.
-PLAIN = {"from_url", "lease", "subscribe"}
+PLAIN = {"from_url", "lease"}
 METHODS = [
     pytest.param(one, twin, name, id=f"{one.__name__}.{name}")
     for one, twin in PAIRS

@@ -14,7 +14,8 @@ from ackq.cli.connection import ask, examples, on_queue, open_queue, yes_option
 def purge(queue: str, url: str | None, dead: bool, yes: bool) -> None:
     """Delete every message of QUEUE, in flight too. They are lost. It asks first.
 
-    Prints how many there were.
+    Prints how many there were. What was pushed once with a marker stays marked until its window
+    ends.
     """
     with open_queue(url, queue) as opened:
         if not yes:

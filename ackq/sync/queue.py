@@ -348,6 +348,9 @@ class Queue(Client):
     def purge(self, *, dead: bool = False) -> int:
         """Delete every message, in flight too, and return how many. They are lost.
 
+        The markers of idempotent pushes stay until their windows end: what was pushed with a
+        marker before a purge can be pushed again only then.
+
         Args:
             dead: the dead letters too. Defaults to False.
         """

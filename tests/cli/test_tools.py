@@ -118,15 +118,45 @@ def test_completion_is_printed(ackq: Run, shell: str) -> None:
     assert "_ACKQ_COMPLETE" in ackq("completion", shell).output
 
 
-def test_a_shell_is_told_commands_and_options() -> None:
-    def completed(words: str, at: int) -> list[str]:
-        asked = {"_ACKQ_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(at)}
-        done = subprocess.run(
-            [sys.executable, "-c", "from ackq.cli import main; main(prog_name='ackq')"],
-            capture_output=True, text=True, check=False, env={**os.environ, **asked},
-        )  # fmt: skip
-        return done.stdout.split()
+def asked(shell: str, *words: str) -> dict[str, str]:
+    """Return what a shell is told when the last of these words is to be completed.
 
-    assert completed("ackq pu", 1) == ["plain,push", "plain,purge"]
-    assert "plain,redrive" in completed("ackq dead ", 2)
-    assert "plain,--lease" in completed("ackq pop --", 2)
+    Names with their explanations, which bash does not ask for.
+    """
+    here = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    if shell == "fish":
+        here = {"COMP_WORDS": " ".join(words), "COMP_CWORD": words[-1]}
+    done = subprocess.run(
+        [sys.executable, "-c", "from ackq.cli import main; main(prog_name='ackq')"],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, **here, "_ACKQ_COMPLETE": f"{shell}_complete"},
+    )  # fmt: skip
+    lines = done.stdout.splitlines()
+    if shell == "zsh":  # a line each: type, name, explanation
+        return dict(zip(lines[1::3], lines[2::3], strict=True))
+    pairs = (line.split(",", 1)[1] for line in lines)
+    return {each.split("\t")[0]: each.partition("\t")[2] for each in pairs}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_is_told_commands_and_options(shell: str) -> None:
+    found = asked(shell, "ackq", "pu")
+    assert found.keys() == {"push", "purge"}
+    assert shell == "bash" or found["push"].startswith("Push JSON objects onto QUEUE")
+    assert "redrive" in asked(shell, "ackq", "dead", "")
+    assert "--lease" in asked(shell, "ackq", "pop", "--")
+    assert asked(shell, "ackq", "peek", "jobs", "--state", "de").keys() == {"delayed"}
+
+
+def test_what_bash_is_given_completes_in_bash(tmp_path: Path) -> None:
+    (tmp_path / "ackq").write_text(
+        f"#!{sys.executable}\nfrom ackq.cli import main; main(prog_name='ackq')\n"
+    )
+    (tmp_path / "ackq").chmod(0o755)
+    words = 'COMP_WORDS=(ackq pu); COMP_CWORD=1; _ackq_completion ackq; echo "${COMPREPLY[@]}"'
+    done = subprocess.run(
+        ["bash", "-c", f'eval "$(ackq completion bash)"; {words}'],
+        capture_output=True, text=True, check=True,
+        env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+    )  # fmt: skip
+    assert done.stdout == "push purge\n"

@@ -64,6 +64,14 @@ def test_purge_deletes_everything_and_the_dead_only_when_asked(make_queue: Any) 
     assert queue.stats().dead == 0
 
 
+def test_purge_leaves_the_markers_of_idempotent_pushes(make_queue: Any) -> None:
+    queue = make_queue()
+    queue.push({"id": "a"}, dedup="once", dedup_window=60)
+    assert queue.purge(dead=True) == 1
+    queue.push({"id": "a"}, dedup="once", dedup_window=60)
+    assert queue.stats().ready == 0
+
+
 def test_drain_gives_everything_back_to_a_bare_rpop(
     make_queue: Any, target: Target, name: str
 ) -> None:

@@ -184,6 +184,14 @@ def test_an_extended_lease_keeps_the_message_and_its_receipt(make_queue: Any) ->
     assert queue.extend(message) == 0
 
 
+def test_a_message_that_is_passed_twice_counts_once(make_queue: Any) -> None:
+    queue = make_queue()
+    queue.push({"id": "a"})
+    message = queue.pop()
+    assert queue.extend(message, message) == 1
+    assert queue.ack(message, message) == 1
+
+
 def test_extend_of_a_lost_lease_is_refused(make_queue: Any) -> None:
     queue = make_queue(visibility_timeout=0.05)
     queue.push({"id": "slow"})

@@ -18,6 +18,13 @@ def test_an_extension_moves_the_deadline_and_notes_the_receipt(space: Space) -> 
     }
 
 
+def test_a_key_that_is_named_twice_is_one_lease(space: Space) -> None:
+    space.lease("a")
+    space.lease("b")
+    reply = space.frozen().extend((FUTURE, "a", "a", "b"), (FUTURE, "a"))
+    assert reply[1:] == [2]
+
+
 def test_an_extension_counts_from_the_servers_time(space: Space) -> None:
     space.lease("a")
     before = space.now()
