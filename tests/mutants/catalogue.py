@@ -630,8 +630,8 @@ INSPECTING = (
     Mutant(
         "peek",
         "the list comes before what was handed over",
-        "ipairs({handoff, ready})",
-        "ipairs({ready, handoff})",
+        "  look_in_lists({{handoff}}, 'list', 0)\n",
+        "  look_in_lists({{ready}, {handoff}}, 'list', 0)\n",
         "test_peek.test_ready_is_what_a_pop_would_take_in_its_order",
     ),
     Mutant(

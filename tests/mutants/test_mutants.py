@@ -17,7 +17,10 @@ import pytest
 from redis.exceptions import ResponseError
 
 from ackq import scripts
-from tests.mutants.catalogue import MUTANTS, Mutant
+from tests.mutants import catalogue, claims
+from tests.mutants.catalogue import Mutant
+
+MUTANTS = (*catalogue.MUTANTS, *claims.MUTANTS)
 
 
 def run(test: str, given: Mapping[str, Any], request: pytest.FixtureRequest) -> None:
