@@ -188,7 +188,9 @@ def _title(seen: Sample, before: Sample | None, queues: int) -> str:
     from ackq.protocol.discovery import rate
 
     text = f"{queues} {'queue' if queues == 1 else 'queues'}  {time.strftime('%H:%M:%S')}"
-    each = rate(seen.commands, before.commands, seen.at - before.at) if before else None
+    each = None
+    if before and seen.at is not None and before.at is not None:
+        each = rate(seen.commands, before.commands, seen.at - before.at)
     return text if each is None else f"{text}  server: {each:,.0f} commands/s"
 
 

@@ -65,8 +65,9 @@ ROLES = {
     "doctor": Role("ackq doctor: reads settings, and tries everything on queues of its own",
                    (*_TAKE, *_SCHEDULE, *_LOOK_AFTER, *_CLAIM, *_WATCH),
                    (*_LOOK_AFTER_COMMANDS, *_CLAIM_COMMANDS, "lpush", "blmove", "time", "role",
-                    "config|get", "acl|whoami")),
-    "loader": Role("ackq scripts load, for users without eval", (), ("script|load",)),
+                    "config|get", "acl|whoami", "cluster|info", "cluster|slots")),
+    "loader": Role("ackq scripts load, for users without eval", (),
+                   ("script|load", "cluster|slots")),
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 
 from redis.exceptions import NoPermissionError, ReadOnlyError, ResponseError
@@ -33,11 +34,11 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What a server said of itself."""
+    """What a server said of itself. None: it may not be asked."""
 
     #: Its time, in seconds since the epoch.
-    at: float
-    #: Commands that it has answered since it started; None where it may not be asked.
+    at: float | None
+    #: Commands that it has answered since it started.
     commands: int | None
 
 
@@ -89,15 +90,15 @@ def _counters(spec: QueueSpec, window: float) -> Steps[QueueCounters | None]:
 
 def ask_server() -> Steps[Server]:
     """Ask for its time, and how much it has done."""
-    commands = None
-    try:
+    at = commands = None
+    with suppress(NoPermissionError):
         info: bytes = yield Request((b"INFO", b"stats"), resend=True)
         if found := re.search(rb"^total_commands_processed:(\d+)", info, re.MULTILINE):
             commands = int(found[1])
-    except NoPermissionError:
-        pass
-    time = yield Request((b"TIME",), resend=True)
-    return Server(int(time[0]) + int(time[1]) / 1_000_000, commands)
+    with suppress(NoPermissionError):
+        time = yield Request((b"TIME",), resend=True)
+        at = int(time[0]) + int(time[1]) / 1_000_000
+    return Server(at, commands)
 
 
 def rate(now: float | None, before: float | None, seconds: float) -> float | None:

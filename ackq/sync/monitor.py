@@ -19,10 +19,13 @@ from ackq.sync.nodes import nodes_of
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the queues and their servers counted at one time of the first server's clock."""
+    """What the queues and their servers counted at one time of the first server's clock.
 
-    at: float
-    #: Commands that all servers have answered since they started; None where one cannot be asked.
+    None where a server may not be asked.
+    """
+
+    at: float | None
+    #: Commands that all servers have answered since they started.
     commands: int | None
     queues: dict[str, Watched]
 

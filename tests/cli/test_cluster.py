@@ -12,6 +12,7 @@ import redis
 from redis.cluster import RedisCluster
 
 from ackq.cli import main
+from ackq.protocol.acl import rules
 from ackq.scripts import names
 from tests.cli.conftest import Run
 from tests.servers import Fleet, Survey
@@ -129,6 +130,28 @@ def test_the_doctor_looks_at_every_primary(ackq: Run) -> None:
         verdicts = {finding["check"]: finding["verdict"] for finding in each["findings"]}
         assert verdicts["cluster"] == "ok"
     assert ackq("doctor").output.count("durability\t") == NODES
+
+
+def test_the_doctor_needs_no_more_than_its_role_on_every_node(
+    cluster: RedisCluster, node: str, name: str, token: str, make: Callable[[str], redis.Redis],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    everywhere = [make(f"redis://{each.host}:{each.port}/0") for each in cluster.get_primaries()]
+    for each in everywhere:
+        each.execute_command("ACL", "SETUSER", token, *rules(name, "doctor"), ">secret")
+    try:
+        monkeypatch.setenv("ACKQ_REDIS_URL", node.replace("//", f"//{token}:secret@"))
+        result = click.testing.CliRunner().invoke(main, ["doctor", "--json"])
+    finally:
+        for each in everywhere:
+            each.acl_deluser(token)
+    rows = [json.loads(line) for line in result.output.splitlines()]
+    assert len(rows) == NODES
+    for row in rows:
+        assert set(row["permissions"].values()) == {"allowed"}
+        assert {"cluster": "ok"}.items() <= {
+            finding["check"]: finding["verdict"] for finding in row["findings"]
+        }.items()
 
 
 def test_scripts_are_loaded_into_every_node(

@@ -203,9 +203,12 @@ def test_the_shards_of_a_queue_are_one_row() -> None:
     assert found["jobs (2 shards)"].oldest_lease_age is None
 
 
-def test_who_may_only_count_sees_no_rates(embedded_client: redis.Redis, busy: Queue) -> None:
-    user = f"{busy.name}-monitor"
-    words = [*rules(busy.name, "monitor"), "+time", ">secret"]
+@pytest.mark.parametrize("role", ["monitor", "watcher"])
+def test_a_queue_is_watched_with_the_rights_of_its_role(
+    embedded_client: redis.Redis, busy: Queue, role: str
+) -> None:
+    user = f"{busy.name}-{role}"
+    words = [*rules(busy.name, role), ">secret"]
     embedded_client.execute_command("ACL", "SETUSER", user, *words)
     try:
         settings = embedded_client.connection_pool.connection_kwargs
@@ -217,8 +220,9 @@ def test_who_may_only_count_sees_no_rates(embedded_client: redis.Redis, busy: Qu
             watched = monitor.look().queues[busy.name]
     finally:
         embedded_client.acl_deluser(user)
-    assert (watched.stats.ready, watched.counters) == (2, None)
-    assert not embedded_client.exists(f"{busy.name}COUNTERS")
+    assert watched.stats.ready == 2
+    assert (watched.counters is not None) == (role == "watcher")
+    assert embedded_client.exists(f"{busy.name}COUNTERS") == (role == "watcher")
 
 
 def test_two_looks_apart_give_rates_and_one_leaves_nothing(
