@@ -22,7 +22,7 @@ local function outside(number, low, high)
 end
 
 redis.call('HLEN', context)
-redis.call('HLEN', receives)
+local has_receives = redis.call('HLEN', receives) > 0
 redis.call('ZCARD', delayed)
 local watched = redis.call('HLEN', counters) > 0
 local has_extended = redis.call('HLEN', extended) > 0
@@ -36,21 +36,45 @@ local function holds(receipt, key, score)
     and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
 end
 
-local done, reply, position = {}, {0}, 0
+-- The keys of the only group if they are all that have its receipt as their score, as after most
+-- batches: a range tells so without printing and reading a score for each.
+local function whole_batch(receipt, size)
+  if size == 1 or #ARGV ~= settled + 1 + size
+    or redis.call('ZCOUNT', backup, receipt, receipt) ~= size then
+    return
+  end
+  local keys, named = redis.call('ZRANGEBYSCORE', backup, receipt, receipt), {}
+  for i = settled + 2, #ARGV do
+    named[ARGV[i]] = true
+  end
+  for i = 1, size do
+    if not named[keys[i]] then
+      return
+    end
+  end
+  return keys
+end
+
+local done, reply, position, batch = {}, {0}, 0, nil
 while settled <= #ARGV do
   local receipt, size = ARGV[settled], tonumber(ARGV[settled + 1])
   if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
     or settled + 1 + size > #ARGV or #ARGV > 4100 then
     return redis.error_reply('ACKQ_ARGUMENT ack: a group is a receipt, a size and size keys')
   end
-  local scores = redis.call('ZMSCORE', backup, unpack(ARGV, settled + 2, settled + 1 + size))
-  for i = 1, size do
-    local key = ARGV[settled + 1 + i]
-    position = position + 1
-    if holds(receipt, key, scores[i]) then
-      done[#done + 1] = key
-    elseif scores[i] or redis.call('ZSCORE', delayed, key) then
-      reply[#reply + 1] = position
+  local keys = settled == 1 and whole_batch(receipt, size)
+  if keys then
+    done, batch = keys, receipt
+  else
+    local scores = redis.call('ZMSCORE', backup, unpack(ARGV, settled + 2, settled + 1 + size))
+    for i = 1, size do
+      local key = ARGV[settled + 1 + i]
+      position = position + 1
+      if holds(receipt, key, scores[i]) then
+        done[#done + 1] = key
+      elseif scores[i] or redis.call('ZSCORE', delayed, key) then
+        reply[#reply + 1] = position
+      end
     end
   end
   settled = settled + 2 + size
@@ -58,9 +82,14 @@ end
 
 if #done > 0 then
   redis.call('HDEL', context, unpack(done))
-  reply[1] = redis.call('ZREM', backup, unpack(done))
-  redis.call('HDEL', receives, unpack(done))
-  redis.call('HDEL', extended, unpack(done))
+  reply[1] = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)
+    or redis.call('ZREM', backup, unpack(done))
+  if has_receives then
+    redis.call('HDEL', receives, unpack(done))
+  end
+  if has_extended then
+    redis.call('HDEL', extended, unpack(done))
+  end
   if watched then
     redis.call('HINCRBY', counters, 'acked', reply[1])
   end

@@ -37,7 +37,8 @@ local max_receives, max_body, requeue = tonumber(ARGV[4]), tonumber(ARGV[5]), AR
 local settled = 7
 
 local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
-local SLICE = 16 -- bodies read at a time, fewer where they may be long
+local SLICE = 16 -- bodies read at a time, fewer where they may be long and were not yet short
+local SHORT = 4096 -- bytes
 local DECODE_LIMIT = 65536 -- bytes; nothing can stop a script while it decodes
 local DECODE_BUDGET = 1048576 -- bytes decoded in one call
 local BURIAL_BUDGET = 100 -- dead letters written in one call
@@ -62,7 +63,7 @@ local deadline = now + timeout + jitter
 local lease = string.format('%.0f', deadline)
 
 -- Every type is read before the first write, so that an error means: nothing was done.
-local next_body = wanted == 1 and redis.call('LRANGE', ready, '-1', '-1')[1]
+local next_body = wanted == 1 and redis.call('LINDEX', ready, '-1')
 if not next_body then
   redis.call('LLEN', ready)
 end
@@ -87,22 +88,45 @@ local function holds(receipt, key, score)
     and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
 end
 
-local done, refused, position = {}, {}, 0
+-- The keys of the only group if they are all that have its receipt as their score, as after most
+-- batches: a range tells so without printing and reading a score for each.
+local function whole_batch(receipt, size)
+  if size == 1 or #ARGV ~= settled + 1 + size
+    or redis.call('ZCOUNT', backup, receipt, receipt) ~= size then
+    return
+  end
+  local keys, named = redis.call('ZRANGEBYSCORE', backup, receipt, receipt), {}
+  for i = settled + 2, #ARGV do
+    named[ARGV[i]] = true
+  end
+  for i = 1, size do
+    if not named[keys[i]] then
+      return
+    end
+  end
+  return keys
+end
+
+local done, refused, position, batch = {}, {}, 0, nil
 while settled <= #ARGV do
   local receipt, size = ARGV[settled], tonumber(ARGV[settled + 1])
   if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
     or settled + 1 + size > #ARGV or #ARGV > 4100 then
     return redis.error_reply('ACKQ_ARGUMENT pop: a group is a receipt, a size and size keys')
   end
-  local scores = redis.call('ZMSCORE', backup, unpack(ARGV, settled + 2, settled + 1 + size))
-  for i = 1, size do
-    local key = ARGV[settled + 1 + i]
-    position = position + 1
-    local score = scores[i]
-    if score == receipt or holds(receipt, key, score) then
-      done[#done + 1] = key
-    elseif score or (has_delayed and redis.call('ZSCORE', delayed, key)) then
-      refused[#refused + 1] = position
+  local keys = settled == 7 and whole_batch(receipt, size)
+  if keys then
+    done, batch = keys, receipt
+  else
+    local scores = redis.call('ZMSCORE', backup, unpack(ARGV, settled + 2, settled + 1 + size))
+    for i = 1, size do
+      local key, score = ARGV[settled + 1 + i], scores[i]
+      position = position + 1
+      if score == receipt or holds(receipt, key, score) then
+        done[#done + 1] = key
+      elseif score or (has_delayed and redis.call('ZSCORE', delayed, key)) then
+        refused[#refused + 1] = position
+      end
     end
   end
   settled = settled + 2 + size
@@ -112,7 +136,8 @@ end
 -- first write may allocate, and then a full queue could never drain.
 if #done > 0 then
   redis.call('HDEL', context, unpack(done))
-  local acked = redis.call('ZREM', backup, unpack(done))
+  local acked = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)
+    or redis.call('ZREM', backup, unpack(done))
   if watched then
     redis.call('HINCRBY', counters, 'acked', acked)
   end
@@ -153,6 +178,7 @@ end
 local reply = {'ok', refused, deadline, {}}
 local counts, leases, recounted = reply[4], {}, {}
 local taken, returned, buried, bytes, decoded, derived = 0, 0, 0, 0, 0, 0
+local last_receive = max_receives > 0 and max_receives or math.huge
 local full = false
 
 local function spend(body)
@@ -177,17 +203,15 @@ end
 -- A message on its last permitted receive travels alone: if it kills its consumer, nothing
 -- that was taken along is charged for it.
 local function must_wait(count)
-  return max_receives > 0 and count >= max_receives and taken > 0
+  return count >= last_receive and taken > 0
 end
 
 local function deliver(key, body, count)
   local at = 2 * taken
   leases[at + 1], leases[at + 2] = lease, key
   reply[at + 5], reply[at + 6] = key, body
-  taken = taken + 1
-  spend(body)
-  full = full or taken >= wanted or decoded >= DECODE_BUDGET
-    or (max_receives > 0 and count >= max_receives)
+  taken, bytes = taken + 1, bytes + #body
+  full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
 end
 
 -- Leases anew, in place, what expired or is due. An absent count is 1 in BACKUP, 0 in DELAYED.
@@ -263,11 +287,9 @@ local function natural_key(body)
   end
 end
 
--- Records the body under its own id, or under a derived key if it has none that is free.
-local function record(key, body)
-  if key and redis.call('HSETNX', context, key, body) == 1 then
-    return key
-  end
+-- Records the body under a key of its own, since it has no id or another has it.
+local function derive(body)
+  local key
   repeat
     derived = derived + 1
     key = '\0' .. lease .. string.format(':%04d', derived)
@@ -275,43 +297,80 @@ local function record(key, body)
   return key
 end
 
+-- The ids of bodies in the order of their delivery, as far as the budget goes; '' stands for none.
+local function keys_of(bodies)
+  local keys, size = {}, 0
+  for i = #bodies, 1, -1 do
+    size = size + 1
+    keys[size] = #bodies[i] <= max_body and natural_key(bodies[i]) or ''
+    if decoded >= DECODE_BUDGET then
+      break
+    end
+  end
+  return keys
+end
+
+-- Takes the bodies, the last one first, until the call has enough. Returns how many are left.
+local function take(bodies)
+  local keys, left, before = keys_of(bodies), #bodies, #reply
+  local recorded = redis.call('HMGET', context, unpack(keys))
+  local known = has_receives and redis.call('HMGET', receives, unpack(keys))
+  local claimed = {}
+  for i = 1, #keys do
+    local body, key, count = bodies[left], keys[i], 1
+    if #body > max_body then
+      bury('', body, 'too large', 0)
+    else
+      local is_free = key ~= '' and not recorded[i] and not claimed[key]
+      -- A count is that of the message of this id which was here before, unless that one is
+      -- still in flight: then this is another, whose count begins.
+      if known and is_free then
+        count = 1 + (tonumber(known[i]) or 0)
+      end
+      if must_wait(count) then
+        full = true
+        break
+      end
+      if is_free then
+        claimed[key] = true
+      else
+        key = derive(body)
+      end
+      if count > 1 then
+        recounted[#recounted + 1] = key
+        recounted[#recounted + 1] = count
+      end
+      if has_receives then
+        counts[#counts + 1] = count
+      end
+      deliver(key, body, count)
+    end
+    left = left - 1
+    if full then
+      break
+    end
+  end
+  full = full or decoded >= DECODE_BUDGET
+  if #reply > before then
+    redis.call('HSET', context, unpack(reply, before + 1))
+  end
+  return left
+end
+
 local function take_ready(list)
+  local slice = math.max(1, math.min(SLICE, math.floor(BODY_BUDGET / max_body)))
   while not full do
     -- Where one body was too large others may be: they are read one by one.
-    local slice = buried > 0 and 1 or math.min(SLICE, math.floor(BODY_BUDGET / max_body))
-    local bodies = redis.call('LRANGE', list, -math.max(1, math.min(slice, wanted - taken)), '-1')
-    local left = #bodies
-    if left == 0 then
+    local most = buried > 0 and 1 or math.min(slice, wanted - taken)
+    local bodies = redis.call('LRANGE', list, -most, '-1')
+    if #bodies == 0 then
       return
     end
-    while left > 0 and not full do
-      local body = bodies[left]
-      if #body > max_body then
-        bury('', body, 'too large', 0)
-      else
-        local key, count = natural_key(body), 1
-        -- A count is that of the message of this id which was here before, unless that one is
-        -- still in flight: then this is another, whose count begins.
-        if has_receives and key and redis.call('HEXISTS', context, key) == 0 then
-          count = 1 + (tonumber(redis.call('HGET', receives, key)) or 0)
-        end
-        if must_wait(count) then
-          full = true
-          break
-        end
-        local recorded = record(key, body)
-        if count > 1 then
-          recounted[#recounted + 1] = recorded
-          recounted[#recounted + 1] = count
-        end
-        if has_receives then
-          counts[#counts + 1] = count
-        end
-        deliver(recorded, body, count)
-      end
-      left = left - 1
-    end
+    local left = take(bodies)
     redis.call('LTRIM', list, '0', left - #bodies - 1)
+    if bytes < taken * SHORT then
+      slice = SLICE
+    end
   end
 end
 

@@ -51,6 +51,16 @@ ANY_NOTE = (
     NO_NOTE[0],
     "    and string.match(redis.call('HGET', extended, key) or '', '^%d+') == receipt)",
 )
+ANY_KEYS = (
+    "as many keys as the batch had are taken for the batch",
+    "    if not named[keys[i]] then\n      return\n    end\n",
+    "",
+)
+ANY_SIZE = (
+    "a part of a batch is taken for the batch",
+    "    or redis.call('ZCOUNT', backup, receipt, receipt) ~= size then\n",
+    "    then\n",
+)
 CLOCK = "local clock = redis.call('TIME')\n"
 FREES_NOTHING = "redis.call('ZREMRANGEBYRANK', backup, 1, 0)\n"
 RANGE_CHECK = "return not (number and number >= low and number <= high and number % 1 == 0)"
@@ -60,9 +70,9 @@ POP = (
     Mutant(
         "pop",
         "RPOP, then a decode that raises",
-        "      local body = bodies[left]\n",
-        "      local body = bodies[left]\n      redis.call('LTRIM', list, 0, -2)\n"
-        "      cjson.decode(body)\n",
+        "    local left = take(bodies)\n",
+        "    redis.call('LTRIM', list, 0, -2)\n    cjson.decode(bodies[#bodies])\n"
+        "    local left = take(bodies)\n",
         "test_pop.test_a_body_without_a_usable_id_gets_a_derived_key",
         {"raw": b""},
         error=True,
@@ -70,8 +80,8 @@ POP = (
     Mutant(
         "pop",
         "puts aside what has no id",
-        "      if #body > max_body then",
-        "      if #body > max_body or not natural_key(body) then",
+        "    if #body > max_body then",
+        "    if #body > max_body or not natural_key(body) then",
         "test_pop.test_a_body_without_a_usable_id_gets_a_derived_key",
         {"raw": b"{}"},
     ),
@@ -120,17 +130,30 @@ POP = (
     Mutant(
         "pop",
         "a second message with an id in flight overwrites the first",
-        "if key and redis.call('HSETNX', context, key, body) == 1 then",
-        "if key and redis.call('HSET', context, key, body) then",
+        " and not recorded[i] and",
+        " and",
         "test_pop.test_a_duplicate_id_in_flight_gets_a_derived_key_and_both_bodies_survive",
     ),
     Mutant(
         "pop",
         "only a running lease protects a body",
-        "if key and redis.call('HSETNX', context, key, body) == 1 then",
-        "if key and not redis.call('ZSCORE', backup, key)\n"
-        "    and redis.call('HSET', context, key, body) then",
+        "local recorded = redis.call('HMGET', context, unpack(keys))",
+        "local recorded = redis.call('ZMSCORE', backup, unpack(keys))",
         "test_pop.test_the_id_of_a_delayed_message_is_not_free",
+    ),
+    Mutant(
+        "pop",
+        "of two messages with one id in a batch the second overwrites the first",
+        " and not claimed[key]\n",
+        "\n",
+        "test_pop.test_duplicate_ids_in_one_batch_get_keys_of_their_own",
+    ),
+    Mutant(
+        "pop",
+        "what was read first of a batch is not recorded",
+        "unpack(reply, before + 1))",
+        "unpack(reply, before + 3))",
+        "test_pop.test_a_thousand_messages_are_taken_in_one_call",
     ),
     Mutant(
         "pop",
@@ -252,15 +275,15 @@ POP = (
     Mutant(
         "pop",
         "a killer joins a batch",
-        "  return max_receives > 0 and count >= max_receives and taken > 0\n",
+        "  return count >= last_receive and taken > 0\n",
         "  return false\n",
         "test_pop.test_a_message_on_its_last_permitted_receive_is_not_added_to_a_batch",
     ),
     Mutant(
         "pop",
         "a killer takes others along",
-        "decoded >= DECODE_BUDGET\n    or (max_receives > 0 and count >= max_receives)\n",
-        "decoded >= DECODE_BUDGET\n",
+        " or count >= last_receive\n",
+        "\n",
         "test_pop.test_a_message_on_its_last_permitted_receive_travels_alone",
     ),
     Mutant(
@@ -288,8 +311,8 @@ POP = (
     Mutant(
         "pop",
         "no limit to the bodies of one call",
-        "  full = full or bytes >= BODY_BUDGET\n",
-        "",
+        " or bytes >= BODY_BUDGET or count",
+        " or count",
         "test_pop.test_one_call_moves_eight_mebibytes",
     ),
     Mutant(
@@ -302,9 +325,16 @@ POP = (
     Mutant(
         "pop",
         "no limit to the decoding of one call",
-        " or decoded >= DECODE_BUDGET",
+        "  full = full or decoded >= DECODE_BUDGET\n",
         "",
         "test_pop.test_one_call_decodes_a_mebibyte",
+    ),
+    Mutant(
+        "pop",
+        "a slice is decoded whole, whatever it costs",
+        "    if decoded >= DECODE_BUDGET then\n      break\n    end\n",
+        "",
+        "test_pop.test_decoding_ends_in_the_middle_of_a_slice",
     ),
     Mutant(
         "pop",
@@ -350,6 +380,18 @@ POP = (
     ),
     Mutant(
         "pop",
+        *ANY_KEYS,
+        "test_pop.test_a_fused_ack_touches_no_other_message_of_its_batch",
+        {"named": ("a", "b", "gone")},
+    ),
+    Mutant(
+        "pop",
+        *ANY_SIZE,
+        "test_pop.test_a_fused_ack_touches_no_other_message_of_its_batch",
+        {"named": ("a", "b")},
+    ),
+    Mutant(
+        "pop",
         "a fused ack leaves the body",
         "  redis.call('HDEL', context, unpack(done))\n",
         "",
@@ -374,6 +416,18 @@ POP = (
 )
 
 SETTLING = (
+    Mutant(
+        "ack",
+        *ANY_KEYS,
+        "test_ack.test_an_ack_touches_no_other_message_of_its_batch",
+        {"named": ("a", "b", "gone")},
+    ),
+    Mutant(
+        "ack",
+        *ANY_SIZE,
+        "test_ack.test_an_ack_touches_no_other_message_of_its_batch",
+        {"named": ("a", "b")},
+    ),
     Mutant(
         "ack",
         "no fence",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.scripts.space import FUTURE, NOW, PAST, SECOND, Space, body
 
 
@@ -19,6 +21,24 @@ def test_an_ack_deletes_nothing_of_other_messages(space: Space) -> None:
     space.lease("a", deadline=FUTURE, count=2, extended=f"7:{FUTURE}")
     assert space.ack((FUTURE, "a")) == [1]
     assert space.dump() == before
+
+
+@pytest.mark.parametrize(
+    "named", [("a",), ("a", "b"), ("a", "b", "gone"), ("a", "b", "b"), ("c", "b", "a", "gone")]
+)
+def test_an_ack_touches_no_other_message_of_its_batch(space: Space, named: tuple[str, ...]) -> None:
+    for key in ("a", "b", "c"):
+        space.lease(key, deadline=FUTURE)
+    assert space.ack((FUTURE, *named)) == [len(set(named) & {"a", "b", "c"})]
+    assert space.leases.keys() == {b"a", b"b", b"c"} - {each.encode() for each in named}
+    assert space.bodies.keys() == space.leases.keys()
+
+
+def test_an_ack_of_a_whole_batch_leaves_nothing_of_it(space: Space) -> None:
+    for key in ("a", "b", "c"):
+        space.lease(key, deadline=FUTURE, count=2, extended=f"7:{FUTURE}")
+    assert space.ack((FUTURE, "b", "c", "a")) == [3]
+    assert space.dump() == {}
 
 
 def test_a_resent_ack_is_no_error(space: Space) -> None:

@@ -47,6 +47,7 @@ def test_a_thousand_messages_are_taken_in_one_call(space: Space) -> None:
     popped = space.pop(1000)
     assert popped.keys == [str(number).encode() for number in range(1000)]
     assert space.leases == dict.fromkeys(popped.keys, popped.deadline)
+    assert space.bodies == dict(popped.messages)
     assert space.ready == [body("1000")]
 
 
@@ -408,6 +409,12 @@ def test_one_call_decodes_a_mebibyte(space: Space) -> None:
     assert len(space.ready) == 4
 
 
+def test_decoding_ends_in_the_middle_of_a_slice(space: Space) -> None:
+    space.push(*(long_tail(number, 50000) for number in range(40)))
+    assert len(space.pop(40).keys) == 21  # the twenty-first is the first to pass 1 MiB
+    assert len(space.pop(40).keys) == 19
+
+
 def test_bodies_that_need_no_decode_do_not_count_as_decoded(space: Space) -> None:
     space.push(*(body(str(number), padding=65000) for number in range(20)))
     assert len(space.pop(20).keys) == 20
@@ -616,6 +623,32 @@ def test_a_fused_ack_refuses_stale_receipts_by_position_and_takes_all_the_same(
     assert space.leases == {b"b": FUTURE, b"e": popped.deadline}
     assert space.delayed == {b"d": FUTURE}
     assert space.bodies.keys() == {b"b", b"d", b"e"}
+
+
+@pytest.mark.parametrize(
+    "named", [("a",), ("a", "b"), ("a", "b", "gone"), ("a", "b", "b"), ("c", "b", "a", "gone")]
+)
+def test_a_fused_ack_touches_no_other_message_of_its_batch(
+    space: Space, named: tuple[str, ...]
+) -> None:
+    for key in ("a", "b", "c"):
+        space.lease(key, deadline=FUTURE)
+    space.push(body("d"))
+    popped = space.pop(settled=[(FUTURE, *named)])
+    assert popped.refused == []
+    assert space.leases.keys() == {b"a", b"b", b"c", b"d"} - {each.encode() for each in named}
+    assert space.bodies.keys() == space.leases.keys()
+
+
+def test_a_fused_ack_of_a_whole_batch_leaves_nothing_of_it(space: Space) -> None:
+    for key in ("a", "b", "c"):
+        space.lease(key, deadline=FUTURE, count=2, extended=f"7:{FUTURE}")
+    space.lease("other", deadline=FUTURE + 1)
+    space.pop(settled=[(FUTURE, "b", "c", "a")])
+    assert space.leases == {b"other": FUTURE + 1}
+    assert space.bodies.keys() == {b"other"}
+    assert not space.receives
+    assert "EXTENDED" not in space.dump()
 
 
 def test_a_fused_ack_on_an_empty_queue_tells_what_was_refused(space: Space) -> None:
