@@ -56,4 +56,7 @@ def test_the_package_is_typed_and_the_wheel_holds_nothing_else(wheel: Path) -> N
         names = archive.namelist()
     assert "ackq/py.typed" in names
     tops = {name.split("/")[0] for name in names}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"ackq"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "ackq",
+        "pyspark_ackq.py",
+    }

@@ -1,0 +1,85 @@
+"""A query on a cluster of two executors: ``python -m tests.spark.clustered``.
+
+The task that reads first says which process it is in and waits to be killed with its executor; the
+attempt that follows runs through. Its arguments are a folder for its files and the queue; the URL
+comes by the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import InputPartition
+from pyspark.sql.types import StructType
+
+from ackq.spark import session
+from ackq.spark.options import Reading
+from ackq.spark.source import AckqDataSource
+from ackq.spark.stream import QueueStream
+from tests.spark.doomed import FOLDER, write
+
+
+class WaitingSource(AckqDataSource):
+    """The format ``ackq_waiting``."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "ackq_waiting"
+
+    def streamReader(self, schema: StructType) -> WaitingStream:
+        return WaitingStream(Reading.of(self.options), schema)
+
+
+class WaitingStream(QueueStream):
+    """Waits for its end in the first attempt to read what does not begin at 0."""
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        for batch in super().read(partition):
+            yield batch
+            if partition.start and _is_first():  # type: ignore[attr-defined]
+                time.sleep(600)
+
+
+def _is_first() -> bool:
+    """Write down this process, unless another one did."""
+    try:
+        with Path(os.environ[FOLDER], "reached").open("x") as file:
+            file.write(str(os.getpid()))
+    except FileExistsError:
+        return False
+    return True
+
+
+def run(folder: Path, queue: str) -> None:
+    os.environ[FOLDER] = str(folder)
+    (folder / "rows").mkdir()
+    spark = session(
+        "clustered",
+        master="local-cluster[2,1,1024]",
+        config={"spark.ui.enabled": False, "spark.executor.memory": "512m"},
+    )
+    spark.dataSource.register(WaitingSource)
+    frame = (
+        spark.readStream.format("ackq_waiting")
+        .options(maxMessagesPerTrigger=2000, minPartitions=2, fetchSize=100)
+        .load(queue)
+    )
+
+    def sink(batch_frame: DataFrame, batch: int) -> None:
+        write(batch_frame, batch, folder / "rows", "only")
+
+    query = frame.writeStream.foreachBatch(sink)
+    query = query.option("checkpointLocation", str(folder / "checkpoint"))
+    query.trigger(availableNow=True).start().awaitTermination()
+    # The workers of a cluster in one JVM hold its end up.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), sys.argv[2])

