@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import click
@@ -71,14 +72,46 @@ def check(config: str, spark: bool) -> None:
         made.check()
 
 
+@pipeline.command(epilog=examples("ackq pipeline report --html queues.html",
+                                  "ackq pipeline report jobs --parquet reports"))  # fmt: skip
+@click.argument("queues", nargs=-1, metavar="[QUEUE]...")
+@url_option
+@click.option("--html", type=click.Path(dir_okay=False), metavar="FILE",
+              help="A page with pictures; needs the extra report.")  # fmt: skip
+@click.option("--parquet", metavar="FOLDER",
+              help="Files with a row a message; each report adds to the folder.")  # fmt: skip
+def report(queues: tuple[str, ...], url: str | None, html: str | None, parquet: str | None) -> None:
+    """Report what is dead and in flight in QUEUES, or in all that are found.
+
+    By reason, age and queue over time. It takes nothing, changes nothing, and shows no body.
+    Exit code 2 if neither --html nor --parquet is given, 3 if something is missing or refused, 4
+    when Redis cannot be reached.
+    """
+    if html is None and parquet is None:
+        raise click.UsageError("give --html, --parquet or both")
+    _refuse_without_spark()
+    from ackq.spark.report import report as write
+
+    _point_at(url)
+    summary = write(queues, html=html, parquet=parquet)
+    click.echo(
+        f"{len(summary.seen.queues):,} queues, {summary.dead:,} dead letters,"
+        f" {summary.in_flight:,} in flight"
+    )
+
+
 def _made(config: str) -> Pipeline:
+    _refuse_without_spark()
+    from ackq.spark.pipeline import Pipeline
+
+    return Pipeline(config)
+
+
+def _refuse_without_spark() -> None:
     # PySpark's remarks on the versions of what it finds are for who installs it.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-    try:
-        from ackq.spark.pipeline import Pipeline
-    except ImportError as error:
-        raise ConfigurationError("Spark is missing: pip install 'ackq[spark]'") from error
-    return Pipeline(config)
+    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
+        raise ConfigurationError("Spark is missing: pip install 'ackq[spark]'")
 
 
 def _point_at(url: str | None) -> None:

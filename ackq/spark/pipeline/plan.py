@@ -25,7 +25,7 @@ CORRUPT, BODY, REASON = "_corrupt_record", "_body", "_reason"
 CORRUPT_OPTION = ("columnNameOfCorruptRecord", CORRUPT)
 #: What the source tells of a message besides its content: where it was.
 PLACES = {"queue": {"queue": "STRING", "batch": "BIGINT", "position": "BIGINT"},
-          "topic": {"topic": "STRING", "index": "BIGINT"}}  # fmt: skip
+          "topic": {"topic": "STRING", "offset": "BIGINT"}}  # fmt: skip
 #: Loggers of PySpark that write a page for what is an error of ours, in one line.
 _VERBOSE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 #: The columns of messages that are not parsed.
