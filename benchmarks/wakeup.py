@@ -58,9 +58,9 @@ SENT = ("evalsha", "blmove", "brpop")
 def options(options: Options) -> None:
     """Add what can be told."""
     options.size("waiters", (1, 10, 200), quick=(1, 10, 200), smoke=(1, 10), help="at once")
-    options.size("pushes", 1000, quick=300, smoke=5, help="in a round")
+    options.size("pushes", 600, quick=300, smoke=5, help="in a round")
     options.size("rounds", 8, quick=3, smoke=1, help="of each contestant")
-    options.size("idle", 5.0, quick=2.0, smoke=0.1, help="seconds idle in a round")
+    options.size("idle", 3.0, quick=1.0, smoke=0.1, help="seconds idle in a round")
 
 
 class Waiters(ABC):
