@@ -21,8 +21,11 @@ PATIENCE = 0.5
 PATIENCE_BUSY = 0.2
 #: Seconds between two looks of a routine that is woken when there is something to do.
 IDLE = 0.5
-#: Seconds that a message may wait in a worker before others may have it.
-STALE = 1.0
+#: Seconds that a message may wait in a worker, as measured, before others may have it.
+STALE = 1.1
+#: Seconds after which its worker takes less: so much earlier that a take which is under way, and
+#: asks for as many as before, is over when the message is given back.
+CROWDED = STALE - 2 * PATIENCE_BUSY
 #: What a server or its connection may raise; everything else is a fault of this program.
 PASSING = (redis.RedisError, OSError, AckqError)
 
@@ -226,15 +229,15 @@ def _give_back(state: State) -> None:
     oldest = 0.0
     for message in state.buffer.copy():
         age = state.by_name[message.queue].age(message, now)
-        if not state.stopping and age <= STALE + 0.1:
+        oldest = max(oldest, age)
+        if not state.stopping and age <= STALE:
             continue
         try:
             state.buffer.remove(message)
         except (ValueError, IndexError):
             continue  # a slot was quicker
-        oldest = max(oldest, age)
         state.by_name[message.queue].returned.append((message, Settlement("release")))
-    if oldest and not state.stopping:
+    if oldest > CROWDED and not state.stopping:
         state.pace.slowed(oldest)
 
 

@@ -153,11 +153,18 @@ class State:
     def room(self) -> int:
         """Return how many messages to take now; 0 until so many fit that it is worth a call."""
         spare = self.pace.spare
-        waiting = len(self.buffer)
+        # Said before the buffer is looked at, for who makes room meanwhile.
         self.low = spare // 2
+        waiting = len(self.buffer)
         if waiting > self.low:
             return 0
         return len(self.slots) + spare - waiting - self.busy()
+
+    def made_room(self) -> None:
+        """Tell the feeder, which is hungry, that a message has left the buffer or a slot."""
+        if len(self.buffer) <= self.low:
+            self.hungry = False
+            self.feed_bell.ring()
 
     def busy(self) -> int:
         """Return how many handlers run, or are about to."""
@@ -232,9 +239,8 @@ class State:
             call(self.hooks, "after", message, outcome, seconds)
         if log.isEnabledFor(logging.DEBUG):
             about(logging.DEBUG, "handled", message, outcome=outcome, seconds=round(seconds, 6))
-        if self.hungry and len(self.buffer) <= self.low:
-            self.hungry = False
-            self.feed_bell.ring()
+        if self.hungry:
+            self.made_room()
 
     def _expired(self, message: Message) -> bool:
         try:

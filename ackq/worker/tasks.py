@@ -90,6 +90,8 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
                 continue
             slot.message = buffer.popleft()
             slot.started = clock()
+            if state.hungry:
+                state.made_room()
             if parked and not self._waking and buffer:
                 self._wake()
             if watched and state.turned_away(slot):

@@ -122,6 +122,8 @@ class Worker(BaseWorker[Queue]):
                 slot.started = clock()
                 slot.message = message
                 slot.reaching = False
+                if state.hungry:
+                    state.made_room()
                 if gate.parked and not gate.waking and buffer:
                     gate.wake()
                 if watched and state.turned_away(slot):

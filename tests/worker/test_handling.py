@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import ackq
-from ackq.worker import Backoff, Reject, Release, Retry
+from ackq.worker import Backoff, Reject, Release, Retry, routines
 from tests.waiting import wait_until
 
 from .conftest import settled, until
@@ -165,6 +165,24 @@ def test_any_body_reaches_the_handler(queue_of: Any, work: Any, body: bytes) -> 
     assert bodies == [body]
 
 
+def test_a_batch_wakes_as_many_idle_handlers_as_it_needs(queue_of: Any, work: Any) -> None:
+    queue = queue_of()
+    together = threading.Barrier(4, timeout=10)
+    passed = []
+
+    def handle(message: ackq.Message) -> None:
+        if message.id != "first0":
+            together.wait()
+        passed.append(message.id)
+
+    work(queue, handle, concurrency=4)
+    push(queue, 1, "first")
+    wait_until(lambda: passed, "the worker to be up")
+    wait_until(lambda: settled(queue), "everybody to be idle")
+    push(queue, 4)
+    wait_until(lambda: len(passed) == 5, "four at a time")
+
+
 def test_a_plain_function_will_do_in_both_runtimes(queue_of: Any, work: Any) -> None:
     queue = queue_of()
     push(queue, 8)
@@ -242,6 +260,21 @@ def test_no_more_handlers_run_than_asked_for(queue_of: Any, work: Any, handler: 
     assert handler.most == 3
 
 
+def test_idle_handlers_are_given_the_next_message_at_once(
+    queue_of: Any, work: Any, handler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routines, "IDLE", 60)  # nobody looks by chance
+    queue = queue_of()
+    released = threading.Event()
+    handler.behave = lambda message: until(released)
+    work(queue, handler, concurrency=20)
+    for number in range(20):
+        push(queue, 1, f"{number}-")
+        handler.wait_for(number + 1)
+    released.set()
+    wait_until(lambda: settled(queue), "all")
+
+
 def test_slow_handlers_leave_the_rest_to_others(queue_of: Any, work: Any, handler: Any) -> None:
     queue = queue_of()
     push(queue, 50)
@@ -265,6 +298,11 @@ def test_a_worker_that_took_too_many_gives_them_back(
     handler.behave = lambda message: until(released) if message.id == "slow0" else None
     work(queue, handler, concurrency=1)
     wait_until(lambda: "slow0" in handler.seen, "the slow one")
+    wait_until(lambda: queue.stats().in_flight == 31, "what waits behind it")
+    wait_until(lambda: queue.stats().in_flight == 1, "that to be given back", 5)
+    until_then = time.monotonic() + 0.3
+    while time.monotonic() < until_then:
+        assert queue.stats().in_flight == 1  # and it is not taken again at once
     taken: list[ackq.Message] = []
 
     def take() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import urllib.error
@@ -64,6 +65,18 @@ def test_it_is_red_only_while_ready_messages_are_not_taken(
     made.join()
     assert not file.exists()
     assert health.address is None
+
+
+def test_it_stays_green_while_messages_are_taken_however_many_wait(
+    queue_of: Any, work: Any, handler: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = queue_of()
+    push(queue, 60)
+    handler.behave = lambda message: asyncio.sleep(0.03)
+    health = Health(port=0, stalled_after=0.5, interval=0.02)
+    work(queue, handler, concurrency=1, prefetch=1, health=health)
+    wait_until(lambda: settled(queue), "all", 20)
+    assert "health:" not in caplog.text
 
 
 def test_a_loop_that_hangs_is_red() -> None:

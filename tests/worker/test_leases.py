@@ -8,6 +8,8 @@ import threading
 import time
 from typing import Any
 
+import pytest
+
 import ackq
 from ackq.worker import Backoff, Hooks
 from tests.waiting import wait_until
@@ -38,6 +40,21 @@ def test_what_waits_in_the_worker_keeps_its_lease(queue_of: Any, work: Any, hand
     work(queue, handler, concurrency=2)
     wait_until(lambda: settled(queue), "all")
     assert len(handler.seen) == 40
+
+
+def test_what_waits_behind_a_slow_handler_keeps_its_lease(
+    queue_of: Any, work: Any, handler: Any
+) -> None:
+    queue = queue_of(visibility_timeout=0.6)
+    ids = [*(f"quick{n}" for n in range(400)), "slow", *(f"later{n}" for n in range(30))]
+    queue.push_many([{"id": each} for each in ids])
+    handler.behave = lambda message: asyncio.sleep(1.0) if message.id == "slow" else None
+    work(queue, handler, concurrency=1)
+    wait_until(lambda: "slow" in handler.running and queue.stats().in_flight == 31, "the rest")
+    while handler.running:
+        assert not [each for each in queue.pop_many(31) if each.receive_count > 1]
+    wait_until(lambda: settled(queue), "all")
+    assert len(handler.seen) == len(ids)
 
 
 class Lost(Hooks):
@@ -116,6 +133,29 @@ def test_a_stale_ack_is_refused_and_not_fatal(
     queue.push({"id": "next"})
     wait_until(lambda: lost.outcomes == ["ack", "ack"], "the next message")
     assert thief.ack(taken) == 1
+
+
+def test_a_nack_that_is_refused_is_not_repeated(
+    queue_of: Any, work: Any, embedded_client: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = queue_of(visibility_timeout=30)
+    queue.push({"id": "m"})
+    started, go_on = threading.Event(), threading.Event()
+
+    async def fail(message: ackq.Message) -> None:
+        started.set()
+        await until(go_on)
+        raise ValueError("too late")
+
+    lost = Lost()
+    work(queue, fail, hooks=lost)
+    assert started.wait(10)
+    thief = queue_of(visibility_timeout=30)
+    taken = take_over(thief, embedded_client)
+    go_on.set()
+    wait_until(lambda: lost.ids == ["m"], "the refusal")
+    assert thief.ack(taken) == 1
+    assert "settling failed" not in caplog.text
 
 
 def test_a_time_limit_cancels_a_task_and_tells_a_thread(

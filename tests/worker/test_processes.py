@@ -157,6 +157,19 @@ def test_a_second_signal_leaves_at_once(
         assert [message.receive_count for message in queue.pop_many(3)] == [1, 1, 1]
 
 
+def test_a_child_that_cannot_end_is_killed(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    push(queue, 1)
+    options = ("-q", queue.name, "--processes", "2", "--grace", "0")
+    with working(tmp_path, server.url, QUICK, *options) as command:
+        begun(command, 1)
+        psutil.Process(command.events("begin")[0]["pid"]).suspend()
+        command.process.terminate()
+        assert command.wait(30) == 0  # in some ten seconds
+        assert not command.children()
+
+
 def test_what_is_not_there_is_said_once(tmp_path: Path, server: Server, queue: ackq.Queue) -> None:
     for processes in ("1", "2"):
         options = ("-q", queue.name, "--processes", processes)

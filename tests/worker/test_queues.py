@@ -106,6 +106,19 @@ def test_a_pause_takes_back_what_waits_behind_slow_handlers(
     wait_until(lambda: settled(queue), "all")
 
 
+def test_a_queue_that_was_idle_does_not_catch_up(queue_of: Any, work: Any, handler: Any) -> None:
+    busy, idle = queue_of("-busy"), queue_of("-idle")
+    push(busy, 600, "busy")
+    handler.behave = lambda message: asyncio.sleep(0.001)
+    work({busy: 1, idle: 1}, handler, concurrency=1, prefetch=4)
+    handler.wait_for(200)
+    push(idle, 200, "idle")
+    wait_until(lambda: settled(idle), "both to have had turns", 20)
+    first = next(n for n, each in enumerate(handler.seen) if each.startswith("idle"))
+    share = Counter(each[:4] for each in handler.seen[first : first + 100])
+    assert 30 <= share["idle"] <= 70
+
+
 def test_all_workers_share_the_rate(queue_of: Any, work: Any, handler: Any) -> None:
     queue = queue_of()
     push(queue, 40)
@@ -119,12 +132,17 @@ def test_all_workers_share_the_rate(queue_of: Any, work: Any, handler: Any) -> N
     assert len(handler.seen) == 40
 
 
+def waiters(client: Any) -> int:
+    return int(client.info("clients")["blocked_clients"])
+
+
 def test_a_rate_holds_for_messages_that_an_idle_worker_waits_for(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: Any, work: Any, handler: Any, embedded_client: Any
 ) -> None:
     queue = queue_of()
     work(queue, handler, rate_limit=RateLimit(4, burst=1))
     work(queue, handler, rate_limit=RateLimit(4, burst=1))
+    wait_until(lambda: waiters(embedded_client) == 2, "both to be idle")
     started = time.monotonic()
     for number in range(5):
         queue.push({"id": f"m{number}"})

@@ -8,10 +8,14 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
+from ackq.keys import QueueKeys
+from ackq.protocol.spec import QueueSpec
 from ackq.worker import Schedule
-
-from .conftest import settled
+from ackq.worker.schedule import Answer, keep_time
+from ackq.worker.steps import Call, Wait
+from tests.waiting import wait_until
 
 
 def us(text: str) -> int:
@@ -65,11 +69,67 @@ def test_a_schedule_may_name_one_of_several_queues(
     queue_of: Any, work: Any, handler: Any, token: str
 ) -> None:
     first, second = queue_of("-1"), queue_of("-2")
-    work(first, handler, schedules=[Schedule("beat", {}, every=0.1, queue=first.name)])
-    handler.wait_for(1)
+    queues: list[str] = []
+    beat = Schedule("beat", {}, every=0.1, queue=second.name)
+    work([first, second], lambda message: queues.append(message.queue), schedules=[beat])
+    wait_until(lambda: len(queues) >= 2, "two ticks")
+    assert set(queues) == {second.name}
     with pytest.raises(ConfigurationError, match="no queue"):
         work(first, handler, start=False, schedules=[Schedule("b", {}, every=1, queue="nope")])
-    assert settled(second)
+
+
+class Scripted:
+    """A scheduler's surroundings: a clock that the test sets, and a server that it plays."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.now = 100.0
+        self.stopping = False
+        self._spec = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), 1.0)
+        self._routine = keep_time(self, self, schedule, None)  # type: ignore[arg-type]
+        self.step = next(self._routine)
+
+    def clock(self) -> float:
+        return self.now
+
+    def _run(self) -> None:
+        """Is only named in the call that `asked` reads."""
+
+    def asked(self) -> tuple[int, int, int]:
+        """Return the tick, the one before, and the missed, in seconds, that were told."""
+        assert isinstance(self.step, Call)
+        *_, at, previous, missed, _ = next(self.step.args[0]).args
+        return at // 1_000_000, previous // 1_000_000, missed
+
+    def answer(self, status: str, latest: int) -> None:
+        answer = Answer(status, latest * 1_000_000, round(self.now * 1_000_000), 0)
+        self.step = self._routine.send(answer)
+
+    def awake_at(self, now: float) -> None:
+        assert isinstance(self.step, Wait)
+        self.now = now
+        self.step = self._routine.send(None)
+
+
+def test_a_scheduler_that_slept_pushes_the_latest_tick_alone() -> None:
+    scripted = Scripted(Schedule("beat", b"tick", every=10))
+    assert scripted.asked() == (0, 0, 0)
+    scripted.answer("known", 100)
+    scripted.awake_at(145.0)
+    assert scripted.asked() == (140, 100, 3)
+    scripted.answer("pushed", 140)
+    scripted.awake_at(150.5)
+    assert scripted.asked() == (150, 140, 0)
+
+
+def test_a_tick_that_was_early_by_the_server_s_clock_is_tried_again() -> None:
+    scripted = Scripted(Schedule("beat", b"tick", every=10))
+    scripted.answer("known", 100)
+    scripted.awake_at(110.0)
+    assert scripted.asked() == (110, 100, 0)
+    scripted.answer("early", 100)
+    if isinstance(scripted.step, Wait):
+        scripted.awake_at(110.1)
+    assert scripted.asked() == (110, 100, 0)
 
 
 def test_cron_follows_its_time_zone_through_daylight_saving() -> None:

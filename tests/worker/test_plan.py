@@ -1,0 +1,56 @@
+"""What ``ackq work`` was asked for reaches the worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ackq.errors import ConfigurationError
+from ackq.worker import RateLimit, plan
+from ackq.worker.plan import Plan
+
+from .jobs import SCHEDULES, quick
+
+
+def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Plan(
+        handler="tests.worker.jobs:quick", queues=("a=3", "b=1"), url="redis://127.0.0.1:1",
+        concurrency=5, prefetch=7, lease=11.0, max_receives=13, time_limit=17.0, grace=19.0,
+        rate="23/29", expiry_field="until", schedules="tests.worker.jobs:SCHEDULES",
+        health_port=0, stalled_after=31.0, drain=True,
+    )  # fmt: skip
+    made: dict[str, Any] = {}
+
+    class Spy:
+        def __init__(self, queues: Any, handler: Any, **settings: Any) -> None:
+            made.update(settings, queues=queues, handler=handler)
+
+        def run(self, *, drain: bool) -> None:
+            made["drain"] = drain
+
+    monkeypatch.setattr(plan, "Worker", Spy)
+    Plan.loads(asked.dumps()).run()
+    queues = made.pop("queues")
+    assert {queue.name: weight for queue, weight in queues.items()} == {"a": 3.0, "b": 1.0}
+    for queue in queues:
+        assert (queue.config.visibility_timeout, queue.config.max_receives) == (11.0, 13)
+    assert made.pop("health").reason == ""
+    assert made == {
+        "handler": quick, "concurrency": 5, "prefetch": 7, "time_limit": 17.0, "grace": 19.0,
+        "rate_limit": RateLimit(23, 29.0), "expiry_field": "until", "schedules": SCHEDULES,
+        "drain": True,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"handler": "nocolon"}, {"handler": "tests.worker.absent:x"}, {"handler": "os:sep"},
+     {"queues": ("a=x",)}, {"queues": ("a=1", "b")}, {"rate": "many"}, {"rate": "1/0"},
+     {"schedules": "tests.worker.jobs:absent"}],
+    ids=str,
+)  # fmt: skip
+def test_what_cannot_be_planned_is_said(settings: dict[str, Any]) -> None:
+    usual = {"handler": "tests.worker.jobs:quick", "queues": ("a",), "url": "redis://127.0.0.1:1"}
+    with pytest.raises(ConfigurationError):
+        Plan(**{**usual, **settings}).run()

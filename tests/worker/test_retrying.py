@@ -1,0 +1,109 @@
+"""What could not be settled, since the server did not answer, is settled later."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+import redis
+
+from ackq.worker import Reject, Release, Retry
+from tests.waiting import wait_until
+
+from .conftest import settled, until
+from .test_handling import push
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """``failing(queue, "ack")``: the first call of that method does not arrive."""
+
+    def fail(queue: Any, method: str) -> list[str]:
+        bare = getattr(queue, "_wrapped", queue)
+        calls: list[str] = []
+        real = getattr(bare, method)
+
+        def once(*args: Any, **keywords: Any) -> Any:
+            calls.append(method)
+            if len(calls) == 1:
+                raise redis.ConnectionError("not there")
+            return real(*args, **keywords)
+
+        monkeypatch.setattr(bare, method, once)
+        return calls
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("method", "verdict", "left"),
+    [
+        ("ack", None, (0, 0, 0)),
+        ("nack", Retry(delay=60), (0, 1, 0)),
+        ("reject", Reject(), (0, 0, 1)),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_a_settle_that_did_not_arrive_is_sent_again(
+    queue_of: Any, work: Any, failing: Any, method: str, verdict: Any, left: tuple[int, int, int]
+) -> None:
+    queue = queue_of()  # its lease is 30 s: nothing comes back within this test
+    push(queue, 1)
+    calls = failing(queue, method)
+    seen = []
+
+    def handle(message: Any) -> None:
+        seen.append(message.id)
+        time.sleep(0.05)  # the next take is under way, so that the ack goes alone
+        if verdict is not None:
+            raise verdict
+
+    work(queue, handle)
+
+    def all_told() -> bool:
+        stats = queue.stats()
+        return not stats.in_flight and (stats.ready, stats.delayed, stats.dead) == left
+
+    wait_until(all_told, "the second attempt")
+    assert len(calls) == 2
+    assert seen == ["m0"]
+
+
+def test_a_worker_that_leaves_tries_again_too(queue_of: Any, work: Any, failing: Any) -> None:
+    queue = queue_of()
+    push(queue, 2)
+    go_on = threading.Event()
+    started = threading.Semaphore(0)
+
+    async def hang(message: Any) -> None:
+        started.release()
+        await until(go_on)
+
+    made = work(queue, hang)
+    for _ in range(2):
+        assert started.acquire(timeout=10)
+    calls = failing(queue, "release")
+    made.stop()
+    made.stop()
+    made.join()
+    go_on.set()
+    assert len(calls) >= 2
+    assert queue.stats().ready == 2
+
+
+def test_a_release_is_not_forgotten(queue_of: Any, work: Any, failing: Any) -> None:
+    queue = queue_of()
+    push(queue, 1)
+    failing(queue, "release")
+    seen = []
+
+    def handle(message: Any) -> None:
+        seen.append(message.receive_count)
+        if len(seen) == 1:
+            raise Release()
+
+    work(queue, handle)
+    wait_until(lambda: settled(queue), "the second delivery")
+    assert seen == [1, 1]
