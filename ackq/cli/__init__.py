@@ -28,6 +28,7 @@ COMMANDS = {
     "top": "Watch all queues.",
     "peek": "Look at messages without taking them.",
     "dead": "Read dead letters, redrive or drop them.",
+    "claims": "List or release what queries took by the batch.",
     "pause": "Let no consumer take anything.",
     "resume": "Let consumers take again.",
     "move": "Move or copy messages to another queue or server.",

@@ -16,7 +16,7 @@ def stats(queue: str, url: str | None, as_json: bool) -> None:
     """Count the messages of QUEUE by where they are.
 
     Each is counted once in ready, in_flight, delayed or dead; expired and due are the part of
-    ready that came back.
+    ready that came back, claimed the part of in_flight that queries hold by the batch.
     """
     with open_queue(url, queue) as opened:
         counts = asdict(opened.stats())

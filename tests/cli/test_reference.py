@@ -21,6 +21,7 @@ from ackq.delay import DelayQueue
 from ackq.embedded import Server
 from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
+from ackq.sync.claims import Claims
 from ackq.topic import Topic
 from tests.servers import private_server
 
@@ -33,6 +34,14 @@ WITHOUT = {
     *(name for name in COMMANDS if isinstance(main.get_command(click.Context(main), name),
                                               click.Group)),
 }  # fmt: skip
+#: What starts Spark takes a while.
+SPARK = (pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(180))
+#: Queue jobs to nowhere.
+PIPELINE = """
+checkpoint = "state"
+source.queue = "jobs"
+sink.format = "noop"
+"""
 
 
 def examples_of(command: click.Command) -> list[str]:
@@ -40,7 +49,11 @@ def examples_of(command: click.Command) -> list[str]:
     return re.findall(r"^  (ackq .*)$", text, re.MULTILINE)
 
 
-EXAMPLES = [example for _, command in commands() for example in examples_of(command)]
+EXAMPLES = [
+    pytest.param(example, marks=[*SPARK] if re.match("ackq pipeline (run|report)", example) else [])
+    for _, command in commands()
+    for example in examples_of(command)
+]
 
 
 def test_the_reference_is_what_the_program_says() -> None:
@@ -66,7 +79,8 @@ def test_every_option_is_explained() -> None:
 
 
 def test_what_reads_prints_json() -> None:
-    reading = {"pop", "stats", "top", "peek", "dead list", "dead show", "audit", "doctor", "acl",
+    reading = {"pop", "stats", "top", "peek", "dead list", "dead show",
+               "claims list", "audit", "doctor", "acl",
                "scripts show", "rsmq list", "rsmq receive", "rsmq stats", "topic consume",
                "topic stats", "delay take", "delay stats", "sharded pop", "sharded peek",
                "sharded stats"}  # fmt: skip
@@ -109,10 +123,14 @@ def test_an_example_runs(server: Server, example: str, tmp_path: Path, free_port
         held = queue.pop()
         queue.reject(*queue.pop_many(1), reason="no such customer")
         (letter,) = queue.dead_letters()
+        with Claims.from_url(server.url, "jobs", "nightly") as claims:
+            claims.begin()
+            claims.claim(0, messages=1)
     assert held is not None
     stock_other_kinds(server.url)
     (tmp_path / "orders.ndjson").write_text('{"order": 1}\n{"order": 2}\n')
     (tmp_path / "tasks.py").write_text("def handle(message): print(message.id, flush=True)\n")
+    (tmp_path / "cars.toml").write_text(PIPELINE)
     line = example.replace(RECEIPT, str(held.receipt)).replace(ENTRY, letter.entry)
     endless = "--port" in line or ("work" in line and "--drain" not in line)
     if endless:
@@ -127,6 +145,6 @@ def test_an_example_runs(server: Server, example: str, tmp_path: Path, free_port
         assert process.stdout is not None
         assert process.stdout.readline().startswith("export " if "--port" in line else "a-")
         process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=50)
+    output, errors = process.communicate(timeout=170 if "pipeline" in line else 50)
     assert process.returncode == 0, output + errors
     assert "Traceback" not in errors

@@ -1,0 +1,87 @@
+"""``ackq claims``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from ackq.cli.connection import (
+    ask,
+    examples,
+    json_option,
+    on_queue,
+    open_queue,
+    print_json,
+    print_table,
+    yes_option,
+)
+from ackq.message import HeldClaim
+
+group_option = click.option("--group", help="Of this group alone.  [all groups]")
+
+
+@click.group()
+def claims() -> None:
+    """List and release what queries, such as Spark's, took from a queue by the batch.
+
+    A claim is a batch that a query has taken and not finished; its group is the query's groupId.
+    A dead query keeps its claims until their leases end, a week unless it was told otherwise, so
+    that it can be started again and replay them exactly.
+    """
+
+
+@claims.command(
+    "list", epilog=examples("ackq claims list jobs", "ackq claims list jobs --group nightly --json")
+)
+@on_queue
+@group_option
+@json_option
+def list_(queue: str, url: str | None, group: str | None, as_json: bool) -> None:
+    """List the claims on QUEUE: group, batch, messages, and when the lease ends."""
+    found = _claims(queue, url, group)
+    if as_json:
+        for each in found:
+            print_json(asdict(each))
+        return
+    print_table(
+        ("group", "batch", "messages", "lease ends"),
+        [(each.group, each.batch, each.rows, _lease(each.lease_ends_in)) for each in found],
+    )
+
+
+@claims.command(epilog=examples("ackq claims release jobs --group nightly --yes"))
+@on_queue
+@group_option
+@yes_option
+def release(queue: str, url: str | None, group: str | None, yes: bool) -> None:
+    """Give claims on QUEUE back at once, in front of what is ready. It asks first.
+
+    For queries that are dead and will not be started again. One that still runs is stopped with an
+    error, and what it was working on is delivered again. Prints how many messages were given back.
+    """
+    from ackq.sync.claims import Claims
+
+    found = _claims(queue, url, group)
+    if not found:
+        click.echo(0)
+        return
+    groups = sorted({each.group for each in found})
+    count = sum(each.rows for each in found)
+    ask(f"Take {count:,} messages from {', '.join(groups)}?", yes)
+    released = 0
+    for name in groups:
+        with Claims.from_url(url, queue, name) as opened:
+            released += opened.release()
+    click.echo(released)
+
+
+def _claims(queue: str, url: str | None, group: str | None) -> list[HeldClaim]:
+    with open_queue(url, queue) as opened:
+        return [each for each in opened.claims() if group in (None, each.group)]
+
+
+def _lease(seconds: float | None) -> str:
+    if seconds is None:
+        return "is going back"
+    return f"in {seconds:,.0f} s" if seconds >= 0 else f"{-seconds:,.0f} s ago"

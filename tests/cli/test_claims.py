@@ -1,0 +1,67 @@
+"""``ackq claims``: what queries hold, and how to take it from them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import redis
+
+from ackq import Queue
+from ackq.errors import Fenced
+from ackq.sync.claims import Claims
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def nightly(embedded_client: redis.Redis, name: str) -> Iterator[Claims]:
+    """A group that holds two of five messages; another, hourly, holds one."""
+    with (
+        Queue(embedded_client, name) as queue,
+        Claims(embedded_client, name, "nightly") as nightly,
+        Claims(embedded_client, name, "hourly") as hourly,
+    ):
+        queue.push_many([{"id": str(number)} for number in range(5)])
+        for group, messages in ((nightly, 2), (hourly, 1)):
+            group.begin()
+            group.claim(0, messages=messages)
+        yield nightly
+
+
+def test_claims_are_listed(ackq: Run, name: str, nightly: Claims) -> None:
+    lines = ackq("claims", "list", name).output.splitlines()
+    assert [line.split("\t")[:3] for line in lines] == [["hourly", "1", "1"], ["nightly", "1", "2"]]
+    assert all(line.split("\t")[3].startswith("in 604,") for line in lines)
+    [line] = ackq("claims", "list", name, "--group", "nightly", "--json").output.splitlines()
+    assert json.loads(line).items() >= {"group": "nightly", "batch": 1, "rows": 2}.items()
+
+
+def test_one_group_is_released_and_its_driver_is_told(
+    ackq: Run, name: str, nightly: Claims, embedded_client: redis.Redis
+) -> None:
+    assert ackq("claims", "release", name, "--group", "nightly", "--yes").output == "2\n"
+    assert len(ackq("claims", "list", name).output.splitlines()) == 1
+    assert embedded_client.llen(name) == 4
+    with pytest.raises(Fenced):
+        nightly.beat()
+
+
+def test_all_groups_are_released(ackq: Run, name: str, nightly: Claims) -> None:
+    assert ackq("claims", "release", name, "--yes").output == "3\n"
+    assert ackq("claims", "release", name, "--yes").output == "0\n"
+    assert ackq("claims", "list", name).output == ""
+
+
+def test_nothing_is_released_without_being_asked(ackq: Run, name: str, nightly: Claims) -> None:
+    ackq("claims", "release", name, code=2)
+    assert len(nightly.open()) == 1
+
+
+def test_a_claim_that_is_on_its_way_back_is_told(
+    ackq: Run, name: str, nightly: Claims, embedded_client: redis.Redis
+) -> None:
+    embedded_client.zadd(f"{name}HELD", {f"{name}CLAIM:nightly:1": 0, f"{name}CLAIM:hourly:1": 1})
+    told = {line.split("\t")[3] for line in ackq("claims", "list", name).output.splitlines()}
+    assert "is going back" in told
+    assert any(each.endswith(" s ago") for each in told)
