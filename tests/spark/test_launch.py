@@ -70,7 +70,7 @@ def test_java_is_what_the_machine_has(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_java_from_the_wheel_starts_with_the_module_that_it_lacks(from_wheel: Path) -> None:
     java = from_wheel / "bin" / "java"
-    command = [java, "--add-modules=jdk.incubator.vector", "-Dspaces=a b", "-version"]
+    command = [str(java), "--add-modules=jdk.incubator.vector", "-Dspaces=a b", "-version"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert launch.java_version(java) >= launch.OLDEST_JAVA

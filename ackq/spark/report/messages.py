@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -30,7 +31,8 @@ SCHEMA = """queue STRING, state STRING, id STRING, entry STRING, reason STRING,
 class Overview:
     """What there is, by the server's count."""
 
-    #: The server's time, in seconds since the epoch.
+    #: The server's time, or this machine's where the server may not be asked, in seconds since the
+    #: epoch.
     taken_at: float
     queues: Mapping[str, QueueStats]
 
@@ -44,7 +46,8 @@ def overview(connection: Connection, names: tuple[str, ...]) -> Overview:
     """
     client = connection.client()
     seen = Monitor(client, names, STEPS).look()  # type: ignore[arg-type]
-    return Overview(seen.at, {name: each.stats for name, each in sorted(seen.queues.items())})
+    taken_at = time.time() if seen.at is None else seen.at
+    return Overview(taken_at, {name: each.stats for name, each in sorted(seen.queues.items())})
 
 
 def messages(spark: SparkSession, seen: Overview, options: Mapping[str, str]) -> DataFrame:
