@@ -27,7 +27,7 @@ def pipeline() -> None:
     """
 
 
-@pipeline.command(epilog=examples("ackq pipeline run ratings.toml --once"))
+@pipeline.command(epilog=examples("ackq pipeline run cars.toml --once"))
 @config_argument
 @url_option
 @click.option("--once", is_flag=True,
@@ -56,7 +56,7 @@ def run(ctx: click.Context, config: str, url: str | None, once: bool, as_json: b
         ctx.exit(INTERRUPTED)
 
 
-@pipeline.command(epilog=examples("ackq pipeline check ratings.toml"))
+@pipeline.command(epilog=examples("ackq pipeline check cars.toml"))
 @config_argument
 @click.option("--spark", is_flag=True,
               help="Start Spark and let it read the schema, the checks and the SQL."
@@ -72,8 +72,7 @@ def check(config: str, spark: bool) -> None:
         made.check()
 
 
-@pipeline.command(epilog=examples("ackq pipeline report --html queues.html",
-                                  "ackq pipeline report jobs --parquet reports"))  # fmt: skip
+@pipeline.command(epilog=examples("ackq pipeline report --html queues.html --parquet reports"))
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @url_option
 @click.option("--html", type=click.Path(dir_okay=False), metavar="FILE",
