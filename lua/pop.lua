@@ -58,7 +58,7 @@ end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local now_text = string.format('%.0f', now)
+local now_text = clock[1] .. string.sub('00000' .. clock[2], -6)
 local deadline = now + timeout + jitter
 local lease = string.format('%.0f', deadline)
 
@@ -161,15 +161,16 @@ if free then
   return {'held', refused, free}
 end
 
-local expired = redis.call('ZRANGEBYSCORE', backup, '-inf', now_text, 'LIMIT', '0',
-  math.min(wanted, RECOVERED))
+local expired = redis.call('ZCOUNT', backup, '-inf', now_text) > 0
+  and redis.call('ZRANGEBYSCORE', backup, '-inf', now_text, 'LIMIT', '0',
+    math.min(wanted, RECOVERED)) or {}
 
 -- The usual call wants one message, nothing came back, and the id is in front: this does what
 -- all that follows would do, which costs more to set up than to run.
 if next_body and not has_side and #expired == 0 and #next_body <= max_body then
   local id = string.match(next_body, '^{"id":%s?"([^"\\%c]+)"')
   if id and #id <= 512 and redis.call('HSETNX', context, id, next_body) == 1 then
-    redis.call('LTRIM', ready, '0', '-2')
+    redis.call('RPOP', ready)
     redis.call('ZADD', backup, lease, id)
     return {'ok', refused, deadline, {}, id, next_body}
   end

@@ -64,6 +64,10 @@ ANY_SIZE = (
 CLOCK = "local clock = redis.call('TIME')\n"
 FREES_NOTHING = "redis.call('ZREMRANGEBYRANK', backup, 1, 0)\n"
 RANGE_CHECK = "return not (number and number >= low and number <= high and number % 1 == 0)"
+COME_BACK = (
+    "redis.call('ZCOUNT', backup, '-inf', now_text) > 0\n"
+    "  and redis.call('ZRANGEBYSCORE', backup, '-inf', now_text,"
+)
 BODY_ONLY = {"raw": b'{"id":"a","x":[],"y":{},"n":12345678901234567890,"f":1.10,"u":"\\u00e9\\/"}'}
 
 POP = (
@@ -88,22 +92,22 @@ POP = (
     Mutant(
         "pop",
         "takes leases that still run",
-        "redis.call('ZRANGEBYSCORE', backup, '-inf', now_text,",
-        "redis.call('ZRANGEBYSCORE', backup, '-inf', '+inf',",
+        COME_BACK,
+        COME_BACK.replace("now_text", "'+inf'"),
         "test_pop.test_a_lease_that_runs_is_not_taken",
     ),
     Mutant(
         "pop",
         "a lease ends a microsecond after its deadline",
-        "redis.call('ZRANGEBYSCORE', backup, '-inf', now_text,",
-        "redis.call('ZRANGEBYSCORE', backup, '-inf', '(' .. now_text,",
+        COME_BACK,
+        COME_BACK.replace("now_text", "'(' .. now_text"),
         "test_pop.test_a_lease_is_over_at_its_deadline_and_not_a_microsecond_before",
     ),
     Mutant(
         "pop",
         "a lease ends a microsecond before its deadline",
-        "redis.call('ZRANGEBYSCORE', backup, '-inf', now_text,",
-        "redis.call('ZRANGEBYSCORE', backup, '-inf', string.format('%.0f', now + 1),",
+        COME_BACK,
+        COME_BACK.replace("now_text", "string.format('%.0f', now + 1)"),
         "test_pop.test_a_lease_is_over_at_its_deadline_and_not_a_microsecond_before",
     ),
     Mutant(
