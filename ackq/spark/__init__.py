@@ -1,8 +1,24 @@
-"""ackq on Apache Spark: the format ``ackq``, and a session that finds it.
+"""ackq on Apache Spark: the format ``ackq``, a session that finds it, and a pipeline.
 
 ``import ackq`` does not import Spark; this package needs the extra ``spark``.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from ackq.spark.launch import session
 
-__all__ = ["session"]
+if TYPE_CHECKING:
+    from ackq.spark.pipeline import Pipeline
+
+__all__ = ["Pipeline", "session"]
+
+
+def __getattr__(name: str) -> Any:
+    # The pipeline imports Spark, and `session` tells better than an ImportError what is missing.
+    if name != "Pipeline":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ackq.spark.pipeline import Pipeline
+
+    return Pipeline
