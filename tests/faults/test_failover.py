@@ -78,7 +78,7 @@ def insist(operation: Callable[[], Any]) -> Any:
             results.append(operation())
         return bool(results)
 
-    wait_until(tried, "the failover to be over", timeout=20)
+    wait_until(tried, "the failover to be over", timeout=60)
     return results[0]
 
 
