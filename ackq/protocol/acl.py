@@ -40,6 +40,8 @@ _TAKE = ("pop", "ack", "ack_id", "nack", "reject", "extend", "held/give_back")
 _CLAIM = ("claims/begin", "claims/claim", "claims/ack", "claims/forget", "claims/beat",
           "claims/release", "held/scan", "held/give_back")  # fmt: skip
 _CLAIM_COMMANDS = ("hmget", "lrange", "llen")
+_STAGE = ("staging/stage", "staging/commit", "staging/merge", "staging/drop", "held/give_back")
+_STAGE_COMMANDS = ("lpushx", "zrangebyscore", "srandmember", "hget", "hdel", "time")
 _RELEASE = ("claims/release", "held/scan", "held/give_back")
 _SCHEDULE = ("schedule", "push_once")
 _WATCH = ("stats", "held/scan", "watch")
@@ -55,6 +57,8 @@ ROLES = {
                      ("", "HANDOFF", "STAGED:*")),
     "claimer": Role("takes by the batch, as Spark's source does", _CLAIM,
                     ("info", *_CLAIM_COMMANDS), ("STAGED:*",)),
+    "writer": Role("writes whole batches, as Spark's sink does", _STAGE,
+                   ("info", *_STAGE_COMMANDS), ("STAGED:*",)),
     "worker": Role("ackq work: a consumer with rate limits, schedules and a health check",
                    (*_TAKE, "stats", "worker/permit", "worker/tick"), ("info", "blmove"),
                    ("", "HANDOFF", "STAGED:*")),

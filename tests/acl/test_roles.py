@@ -14,7 +14,9 @@ from ackq.errors import ConfigurationError, NotConfirmed
 from ackq.keys import QueueKeys
 from ackq.message import Claim, Message
 from ackq.protocol.acl import ROLES, SCRATCH, rules
+from ackq.protocol.staging_keys import Staged
 from ackq.sync.claims import Claims
+from ackq.sync.staging import Staging
 from tests.acl.conftest import AsRole, stock
 
 Operation = Callable[[Queue], object]
@@ -76,6 +78,7 @@ BESIDES = {
     "worker": {"push", "push later", "confirm", "pause"},
     "operator": {"push later", "ack by id"},
     "claimer": {"push", "push later", "confirm", "purge", *TAKES},
+    "writer": {"push", "push later", "confirm"},
 }
 #: What each role is for.
 FOR = {
@@ -84,6 +87,7 @@ FOR = {
     "consumer": TAKES,
     "worker": {*TAKES, "count"},
     "claimer": {"list claims"},
+    "writer": set(),
     "monitor": {"count", "list claims"},
     "watcher": {"count", "list claims", "watch"},
     "operator": LOOKS_AFTER,
@@ -176,6 +180,21 @@ def test_a_claimer_can_do_all_that_a_source_does(
         assert group.release() == ready - 1
 
 
+def test_a_writer_can_do_all_that_a_sink_does(as_role: AsRole, stocked: Queue, name: str) -> None:
+    ready = stocked.stats().ready
+    with Staging(as_role("writer", name), name, "query") as writer:
+        lost, kept = Staged("0-a"), Staged("1-a")
+        writer.stage(0, lost, [b"x"])
+        writer.discard(0, lost)
+        writer.stage(0, kept, [b"x"] * 20, [(writer.now() + 60_000_000, b"y")])
+        assert writer.commit(0, [kept]) == 21
+        assert writer.committed() == 0
+        writer.stage(1, Staged("0-b"), [b"x"])
+        assert writer.abort(1) == 1
+        writer.forget()
+    assert stocked.stats().ready == ready + 20
+
+
 @pytest.mark.parametrize("role", ["consumer", "worker", "claimer", "operator"])
 def test_who_takes_can_give_back_what_others_claimed(
     as_role: AsRole, stocked: Queue, name: str, admin: redis.Redis, role: str
@@ -224,7 +243,8 @@ def test_without_eval_scripts_run_once_they_are_loaded(
 def test_no_rule_covers_more_keys_than_it_names(name: str, role: str) -> None:
     patterns = [word[1:] for word in rules(name, role) if word.startswith("~")]
     starred = {each for each in patterns if "*" in each}
-    prefixes = ("DEDUP:*", "CLAIM:*:*", "CLAIMS:*", "STAGED:*")
+    prefixes = ("DEDUP:*", "CLAIM:*:*", "CLAIMS:*", "STAGED:*", "STAGED:*:*:*",
+                "STAGING:*:*")  # fmt: skip
     assert starred <= {f"{SCRATCH}*", *(name + prefix for prefix in prefixes)}
     assert not any(word in ("allkeys", "allcommands", "nopass") for word in rules(name, role))
 
