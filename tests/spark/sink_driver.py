@@ -25,7 +25,8 @@ def main(spec: dict[str, Any]) -> None:
     from ackq.spark import session
 
     warnings.simplefilter("ignore")
-    spark = session("sink-driver", master="local[2,3]", config=SMALL)
+    config = {**SMALL, "spark.sql.execution.arrow.maxRecordsPerBatch": 2500}
+    spark = session("sink-driver", master="local[2,3]", config=config)
     spark.sparkContext.setLogLevel("OFF")
     jvm = spark.sparkContext._jvm
     assert jvm is not None
