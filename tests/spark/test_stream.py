@@ -66,6 +66,26 @@ def test_a_driver_that_dies_anywhere_loses_nothing_and_doubles_nothing(
     assert queue.stats().ready == 0
 
 
+def test_a_new_checkpoint_is_offered_all_that_a_dead_query_left_in_order(
+    start: Start, queue: Queue
+) -> None:
+    ids = queue.push_many({"n": n} for n in range(25))
+    options = {"ackMode": "commit", "maxMessagesPerTrigger": 10}
+    doomed = start(Checkpoint(), **options)
+    doomed.die_at("planned", 1)
+    with pytest.raises(Died):
+        doomed.run()
+    assert queue.stats().claimed == 10
+    doomed = start(Checkpoint(), **options)
+    doomed.die_at("claimed", 1)
+    with pytest.raises(Died):
+        doomed.run()
+    assert queue.stats().claimed == 15
+    log = Checkpoint()
+    start(log, **options).run()
+    assert ids_of(log) == ids[10:]
+
+
 def test_a_driver_that_dies_within_a_claim_goes_on_with_what_it_had(
     start: Start, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:

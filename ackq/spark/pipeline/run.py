@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+#: What reads the source.
+FORMAT = "ackq"
 #: Seconds between two looks at a query.
 LOOK = 0.2
 #: What ackq raised in a process of Spark's, as its traceback there ends.
@@ -150,7 +152,8 @@ class _Run:
 
     def _start(self, once: bool) -> StreamingQuery:
         self._show(None, "starting")
-        reader = self._spark.readStream.format("ackq").options(**self._config.source.all_options())
+        reader = self._spark.readStream.format(FORMAT)
+        reader = reader.options(**self._config.source.all_options())
         if self._plan.schema is not None:
             reader = reader.schema(self._plan.schema).option(*CORRUPT_OPTION)
         writer = self._plan.judged(reader.load()).writeStream.foreachBatch(self._batches)

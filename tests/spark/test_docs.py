@@ -1,0 +1,61 @@
+"""What docs/spark.md shows, works, in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ackq import Queue
+from ackq.spark.options import _LOOK, _STREAM, PARSING, PLACE
+from ackq.topic import Topic
+from tests.servers.private import private_server
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "spark.md").read_text()
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+URL = "redis://localhost:6379/0"
+
+
+def test_every_option_is_told() -> None:
+    table = PAGE.partition("## Options")[2]
+    told = set(re.findall(r"`(\w+)`", table))
+    assert {*PLACE, *PARSING, *_LOOK, *_STREAM} - told <= {"path", "delayQueue"}
+
+
+@pytest.mark.campaign
+def test_the_examples_run_one_after_the_other(tmp_path: Path) -> None:
+    assert URL in EXAMPLES[0]
+    checks = """
+written = spark.read.parquet("jobs.parquet")
+assert [row.id for row in written.orderBy("position").collect()] == ["a", "b"]
+assert progress.rows == 2
+assert [(row.reason, row["count"]) for row in dead.groupBy("reason").count().collect()] == [
+    ("no good", 1)
+]
+assert prices.columns == ["id", "value", "topic", "offset"]
+"""
+    with private_server(tmp_path / "redis") as server:
+        with Queue.from_url(server.url, "jobs") as queue, Topic.from_url(server.url, "prices") as t:
+            queue.push({"id": "z"})
+            message = queue.pop()
+            assert message is not None
+            queue.reject(message, reason="no good")
+            queue.push_many([{"id": "a"}, {"id": "b"}])
+            t.publish({"item": "tea"})
+        script = tmp_path / "examples.py"
+        script.write_text("\n".join([*EXAMPLES, checks]).replace(URL, server.url))
+        done = subprocess.run(
+            [sys.executable, script],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=200,
+        )
+        assert done.returncode == 0, done.stderr[-3000:]
