@@ -170,7 +170,8 @@ local expired = redis.call('ZCOUNT', backup, '-inf', now_text) > 0
 if next_body and not has_side and #expired == 0 and #next_body <= max_body then
   local id = string.match(next_body, '^{"id":%s?"([^"\\%c]+)"')
   if id and #id <= 512 and redis.call('HSETNX', context, id, next_body) == 1 then
-    redis.call('RPOP', ready)
+    -- Not RPOP, so that the rules of a consumer need not allow the bare one, which loses.
+    redis.call('LTRIM', ready, '0', '-2')
     redis.call('ZADD', backup, lease, id)
     return {'ok', refused, deadline, {}, id, next_body}
   end

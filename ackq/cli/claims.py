@@ -38,7 +38,7 @@ def claims() -> None:
 @group_option
 @json_option
 def list_(queue: str, url: str | None, group: str | None, as_json: bool) -> None:
-    """List the claims on QUEUE: group, batch, messages, and when the lease ends."""
+    """List the claims on QUEUE: group, batch, messages, end of the lease."""
     found = _claims(queue, url, group)
     if as_json:
         for each in found:

@@ -80,7 +80,7 @@ def check(config: str, spark: bool) -> None:
 @click.option("--parquet", metavar="FOLDER",
               help="Files with a row a message; each report adds to the folder.")  # fmt: skip
 def report(queues: tuple[str, ...], url: str | None, html: str | None, parquet: str | None) -> None:
-    """Report what is dead and in flight in QUEUES, or in all that are found.
+    """Report what is dead and in flight in QUEUES, or in all there are.
 
     By reason, age and queue over time. It takes nothing, changes nothing, and shows no body.
     Exit code 2 if neither --html nor --parquet is given, 3 if something is missing or refused, 4

@@ -51,7 +51,7 @@ def _stop_within_a_batch() -> None:
             doomed.stop_at("committed")
 
     batches.Batches._write_rejects = doomed_reject  # type: ignore[method-assign]
-    sinks.write = doomed_write
+    sinks.write = doomed_write  # type: ignore[assignment]
 
 
 def doomed_at(point: str) -> bool:
