@@ -38,6 +38,7 @@ local settled = 7
 
 local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
 local SLICE = 16 -- bodies read at a time, fewer where they may be long and were not yet short
+local GROUP = 128 -- bodies recorded at a time
 local SHORT = 4096 -- bytes
 local DECODE_LIMIT = 65536 -- bytes; nothing can stop a script while it decodes
 local DECODE_BUDGET = 1048576 -- bytes decoded in one call
@@ -299,12 +300,11 @@ local function derive(body)
   return key
 end
 
--- The ids of bodies in the order of their delivery, as far as the budget goes; '' stands for none.
+-- The ids of bodies, as far as the budget goes; '' stands for none.
 local function keys_of(bodies)
-  local keys, size = {}, 0
-  for i = #bodies, 1, -1 do
-    size = size + 1
-    keys[size] = #bodies[i] <= max_body and natural_key(bodies[i]) or ''
+  local keys = {}
+  for i = 1, #bodies do
+    keys[i] = #bodies[i] <= max_body and natural_key(bodies[i]) or ''
     if decoded >= DECODE_BUDGET then
       break
     end
@@ -312,14 +312,14 @@ local function keys_of(bodies)
   return keys
 end
 
--- Takes the bodies, the last one first, until the call has enough. Returns how many are left.
+-- Takes the bodies, the first one first, until the call has enough. Returns how many it took.
 local function take(bodies)
-  local keys, left, before = keys_of(bodies), #bodies, #reply
+  local keys, used, before = keys_of(bodies), 0, #reply
   local recorded = redis.call('HMGET', context, unpack(keys))
   local known = has_receives and redis.call('HMGET', receives, unpack(keys))
   local claimed = {}
   for i = 1, #keys do
-    local body, key, count = bodies[left], keys[i], 1
+    local body, key, count = bodies[i], keys[i], 1
     if #body > max_body then
       bury('', body, 'too large', 0)
     else
@@ -347,7 +347,7 @@ local function take(bodies)
       end
       deliver(key, body, count)
     end
-    left = left - 1
+    used = i
     if full then
       break
     end
@@ -356,23 +356,37 @@ local function take(bodies)
   if #reply > before then
     redis.call('HSET', context, unpack(reply, before + 1))
   end
-  return left
+  return used
+end
+
+-- The next bodies, the first to be taken first. How long they are shows only when they are read:
+-- so few at a time, fewer after long ones, and one by one after one that was too large.
+local function read(list)
+  local most = buried > 0 and 1 or math.min(GROUP, wanted - taken)
+  local slice = math.max(1, math.min(SLICE, math.floor(BODY_BUDGET / max_body)))
+  local bodies, count, size = {}, 0, 0
+  repeat
+    local some = math.min(slice, most - count)
+    local part = redis.call('LRANGE', list, -count - some, -count - 1)
+    for i = #part, 1, -1 do
+      count = count + 1
+      bodies[count] = part[i]
+      size = size + #part[i]
+    end
+    if size < count * SHORT then
+      slice = SLICE
+    end
+  until #part < some or count == most or size >= SLICE * SHORT
+  return bodies
 end
 
 local function take_ready(list)
-  local slice = math.max(1, math.min(SLICE, math.floor(BODY_BUDGET / max_body)))
   while not full do
-    -- Where one body was too large others may be: they are read one by one.
-    local most = buried > 0 and 1 or math.min(slice, wanted - taken)
-    local bodies = redis.call('LRANGE', list, -most, '-1')
+    local bodies = read(list)
     if #bodies == 0 then
       return
     end
-    local left = take(bodies)
-    redis.call('LTRIM', list, '0', left - #bodies - 1)
-    if bytes < taken * SHORT then
-      slice = SLICE
-    end
+    redis.call('LTRIM', list, '0', -take(bodies) - 1)
   end
 end
 

@@ -74,9 +74,9 @@ POP = (
     Mutant(
         "pop",
         "RPOP, then a decode that raises",
-        "    local left = take(bodies)\n",
-        "    redis.call('LTRIM', list, 0, -2)\n    cjson.decode(bodies[#bodies])\n"
-        "    local left = take(bodies)\n",
+        "    redis.call('LTRIM', list, '0', -take(bodies) - 1)\n",
+        "    redis.call('LTRIM', list, 0, -2)\n    cjson.decode(bodies[1])\n"
+        "    redis.call('LTRIM', list, '0', -take(bodies))\n",
         "test_pop.test_a_body_without_a_usable_id_gets_a_derived_key",
         {"raw": b""},
         error=True,
@@ -216,15 +216,29 @@ POP = (
     Mutant(
         "pop",
         "one message too many stays on the list",
-        "left - #bodies - 1)",
-        "left - #bodies)",
+        "-take(bodies) - 1)",
+        "-take(bodies))",
         "test_pop.test_messages_are_taken_in_the_order_of_their_push",
     ),
     Mutant(
         "pop",
         "one message too many leaves the list",
-        "left - #bodies - 1)",
-        "left - #bodies - 2)",
+        "-take(bodies) - 1)",
+        "-take(bodies) - 2)",
+        "test_pop.test_messages_are_taken_in_the_order_of_their_push",
+    ),
+    Mutant(
+        "pop",
+        "the first slice is read again and again",
+        "'LRANGE', list, -count - some, -count - 1)",
+        "'LRANGE', list, -some, -1)",
+        "test_pop.test_messages_are_taken_in_the_order_of_their_push",
+    ),
+    Mutant(
+        "pop",
+        "a slice is taken from its wrong end",
+        "for i = #part, 1, -1 do",
+        "for i = 1, #part do",
         "test_pop.test_messages_are_taken_in_the_order_of_their_push",
     ),
     Mutant(
