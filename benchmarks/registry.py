@@ -19,6 +19,7 @@ BENCHMARKS = {
     "rsmq": "benchmarks.rsmq",
     "delay": "benchmarks.delay",
     "topic": "benchmarks.topic",
+    "spark": "benchmarks.spark",
 }
 
 

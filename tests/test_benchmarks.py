@@ -34,7 +34,14 @@ CONTESTANTS = {
     "rsmq": {"ackq", "PyRSMQ", "sent by ackq", "sent by PyRSMQ"},
     "delay": {"ackq", "article", "article, pipelined"},
     "topic": {"ackq, at least once", "ackq, at most once", "streams, group", "streams, XREAD"},
+    "spark": {"ackq, push_many(1000)", "ackq, pop_many(1000)", "Spark source",
+              "Spark source, with start", "Spark source, reading alone", "Spark sink", "Spark sink, direct",
+              "Spark source, foreachBatch"},
 }  # fmt: skip
+#: Marks of those that need more than the others: a session of Spark takes its time to start.
+MARKS = {
+    "spark": (pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)),
+}
 FACTS = {
     "server": "a server",
     "versions": {"ackq": "1"},
@@ -50,7 +57,9 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", BENCHMARKS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=MARKS.get(each, ())) for each in BENCHMARKS]
+)
 def test_a_smoke_run_reports_every_contestant(name: str, tmp_path: Path) -> None:
     path = tmp_path / "result.json"
     done = run(name, "--smoke", "--json", str(path))

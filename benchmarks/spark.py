@@ -1,0 +1,253 @@
+"""Spark beside loops in plain Python: write a queue, read it; and how long each blocks Redis.
+
+In every round the loop of `push_many` fills a queue for that of `pop_many`, and Spark's sink one
+for Spark's source. All use one server; ratios are taken within a round.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import closing
+from typing import Any, NamedTuple
+
+import orjson
+import redis
+
+from ackq import Message, Queue
+from ackq.bench.contestants import LONG
+from ackq.bench.figures import Measure, Ratio, Result
+from ackq.bench.messages import Messages
+from ackq.bench.rounds import Round, Rounds, ServerCpu, duel, measures_of, percentile
+from ackq.keys import QueueKeys
+from benchmarks.depth import SLOW_US, logging_slow_commands, longest_idle_loop, script_times
+from benchmarks.frame import Options, Settings, facts, progress
+from benchmarks.picture import Picture
+from benchmarks.servers import target
+from benchmarks.spark_queries import Queries, absent, queries
+
+PURPOSE = "Write and read a queue with Spark, beside loops of push_many and pop_many."
+#: Bytes of a message, and messages of one call of a loop.
+SIZE, CHUNK = 300, 1000
+LOOP_QUEUE, SPARK_QUEUE, WAITED = (f"ackq-benchmark:{each}" for each in ("loop", "spark", "waited"))
+PUSHING, POPPING = f"ackq, push_many({CHUNK})", f"ackq, pop_many({CHUNK})"
+SINK, DIRECT = "Spark sink", "Spark sink, direct"
+SOURCE, QUERY, READING = "Spark source", "Spark source, with start", "Spark source, reading alone"
+LATENCY = "Spark source, foreachBatch"
+PICTURES = (
+    Picture("throughput", "Spark beside loops in plain Python", "throughput"),
+    Picture("server", "CPU of the server", "server time", contestants=(
+        PUSHING, SINK, DIRECT, POPPING, QUERY)),
+    Picture("blocked", "The longest that one script blocked Redis", "longest script"),
+    Picture("latency", "From LPUSH to the row in foreachBatch", "arrival, p50"),
+)  # fmt: skip
+#: What is told of the scripts of a run, all in milliseconds.
+BLOCKS = ("median script", "longest script", "longest idle loop as long", "longest other command")
+#: Commands of this benchmark itself.
+OURS = (b"SLOWLOG", b"INFO", b"CONFIG")
+
+
+def options(options: Options) -> None:
+    """Add what can be told."""
+    options.size("rounds", 5, quick=3, smoke=1, help="of everybody")
+    options.size("messages", 1_000_000, quick=200_000, smoke=3000, help="that everybody carries")
+    options.size("batch", 500_000, quick=100_000, smoke=2000, help="messages of a micro-batch")
+    options.size("latencies", 2, quick=1, smoke=1, help="rounds of the latency")
+    options.size("arrivals", 150, quick=60, smoke=4, help="messages of such a round")
+    options.size("gap", 0.25, quick=0.25, smoke=0.02, help="seconds between two of them")
+
+
+class Loop:
+    """A process that pushes, or pops and acks, by a thousand."""
+
+    def __init__(self, url: str, seed: int) -> None:
+        self.queue = Queue.from_url(url, LOOP_QUEUE, visibility_timeout=LONG)
+        supply = Messages(seed, SIZE)
+        self._chunks = [[orjson.dumps(each) for each in supply.many(CHUNK)] for _ in range(20)]
+
+    def push(self, count: int) -> int:
+        """Push ``count`` messages that are encoded already, as Spark's are."""
+        pushed = 0
+        while pushed < count:
+            chunk = self._chunks[pushed // CHUNK % len(self._chunks)][: count - pushed]
+            pushed += len(self.queue.push_many(chunk))
+        return pushed
+
+    def pop(self, count: int) -> int:
+        """Pop and ack ``count`` messages."""
+        came = 0
+        taken: list[Message] = []
+        while came < count:
+            taken = self.queue.pop_many(CHUNK, ack=taken)
+            came += len(taken)
+        self.queue.ack(*taken)
+        return came
+
+    def close(self) -> None:
+        """Disconnect."""
+        self.queue.close()
+
+
+class Found(NamedTuple):
+    """What rounds gave: by who carried messages, by what blocked the server, and latencies."""
+
+    writing: Rounds
+    reading: Rounds
+    blocks: dict[str, list[dict[str, float]]]
+    latencies: list[list[float]]
+
+
+def run(settings: Settings) -> Result:
+    """Measure loops and Spark in turns; the loops alone where Spark is missing."""
+    with target(settings.url) as server:
+        result = Result("spark", facts(server, settings))
+        found = Found({}, {}, {}, [])
+        with redis.Redis.from_url(server.url) as client, closing(ServerCpu(server.url)) as cpu:
+            clear(client)
+            meter = _Meter(client, cpu, settings.messages)
+            loop = Loop(server.url, settings.seed)
+            try:
+                with logging_slow_commands(client), closing(loop):
+                    _measure(server.url, settings, meter, loop, found)
+            finally:
+                clear(client)
+        _report(result, settings, found)
+    return result
+
+
+def clear(client: redis.Redis) -> None:
+    """Delete the queues."""
+    for name in (LOOP_QUEUE, SPARK_QUEUE, WAITED):
+        client.unlink(*QueueKeys.of(name).all())
+        for key in client.scan_iter(f"{name}*", count=1000):
+            client.unlink(key)
+
+
+class _Meter:
+    """Measures one turn."""
+
+    def __init__(self, client: redis.Redis, cpu: ServerCpu, messages: int) -> None:
+        self.client, self._cpu, self._messages = client, cpu, messages
+
+    def turn(self, work: Callable[[], int]) -> Round:
+        """Measure ``work``, which returns how many messages it carried."""
+        gc.collect()
+        self.client.slowlog_reset()
+        cpu, before = self._cpu.seconds(), time.perf_counter()
+        came = work()
+        seconds = time.perf_counter() - before
+        if came != self._messages:
+            raise AssertionError(f"{came} of {self._messages} messages came")
+        return Round(came, seconds, self._cpu.seconds() - cpu)
+
+    def blocks(self) -> dict[str, float]:
+        """Return how long scripts blocked the server since the last turn began."""
+        entries: Any = self.client.slowlog_get(100_000)
+        others = [
+            each["duration"] / 1000 for each in entries
+            if each["command"][:4] != b"EVAL" and not each["command"].startswith(OURS)
+        ]  # fmt: skip
+        scripts = script_times(self.client)
+        typical = statistics.median(scripts)
+        idle = longest_idle_loop(self.client, typical, len(scripts))
+        values = (typical, max(scripts), idle, max(others, default=SLOW_US / 1000))
+        return dict(zip(BLOCKS, values, strict=True))
+
+
+def _measure(url: str, settings: Settings, meter: _Meter, loop: Loop, found: Found) -> None:
+    if why := absent():
+        progress(f"Spark is left out: {why}")
+        for _ in range(settings.rounds):
+            _loops(loop, meter, settings, found)
+        return
+    progress("starting Spark")
+    with queries(url) as spark:
+        _warm_up(spark, settings, loop)
+        for number in range(settings.rounds):
+            progress(f"round {number + 1} of {settings.rounds}")
+            turns = [
+                lambda: _loops(loop, meter, settings, found),
+                lambda: _spark(spark, meter, settings, found),
+            ]
+            for turn in turns[:: -1 if number % 2 else 1]:
+                turn()
+        for number in range(settings.latencies):
+            progress(f"latency: round {number + 1} of {settings.latencies}")
+            found.latencies.append(
+                spark.latencies(WAITED, settings.arrivals, settings.gap, settings.seed + number)
+            )
+
+
+def _warm_up(spark: Queries, settings: Settings, loop: Loop) -> None:
+    """Let the JVM compile what the rounds use: what runs for days is what is of interest."""
+    count = max(CHUNK, settings.messages // 5)
+    loop.pop(loop.push(count))
+    for _ in range(2):
+        spark.write(spark.rows(count, SIZE, settings.seed), SPARK_QUEUE, "transactional")
+        spark.read(SPARK_QUEUE, count // 2)
+
+
+def _loops(loop: Loop, meter: _Meter, settings: Settings, found: Found) -> None:
+    count = settings.messages
+    found.writing.setdefault(PUSHING, []).append(meter.turn(lambda: loop.push(count)))
+    found.reading.setdefault(POPPING, []).append(meter.turn(lambda: loop.pop(count)))
+
+
+def _spark(spark: Queries, meter: _Meter, settings: Settings, found: Found) -> None:
+    rows = spark.rows(settings.messages, SIZE, settings.seed)
+
+    def write(mode: str) -> int:
+        spark.write(rows, SPARK_QUEUE, mode)
+        return meter.client.llen(SPARK_QUEUE)  # type: ignore[return-value]
+
+    found.writing.setdefault(SINK, []).append(meter.turn(lambda: write("transactional")))
+    found.blocks.setdefault(SINK, []).append(meter.blocks())
+    reads = []
+
+    def read() -> int:
+        reads.append(spark.read(SPARK_QUEUE, settings.batch))
+        return reads[0].rows
+
+    whole = meter.turn(read)
+    found.blocks.setdefault(SOURCE, []).append(meter.blocks())
+    parts = {QUERY: reads[0].whole, SOURCE: reads[0].batches, READING: reads[0].reading}
+    for who, seconds in parts.items():
+        # The server's time is known of the whole alone.
+        server = whole.server_seconds if who == QUERY else math.nan
+        found.reading.setdefault(who, []).append(Round(whole.messages, seconds, server))
+    found.writing.setdefault(DIRECT, []).append(meter.turn(lambda: write("direct")))
+    meter.client.unlink(SPARK_QUEUE)
+
+
+def _report(result: Result, settings: Settings, found: Found) -> None:
+    carried = f"{settings.messages:,} of {SIZE} B"
+    for what, rounds in (("write", found.writing), ("read", found.reading)):
+        result.measures += measures_of(f"{what}, {carried}", rounds)
+    if why := absent():
+        result.notes.append(f"Spark is left out: {why}.")
+        return
+    result.ratios += [
+        *duel("read", found.reading, SOURCE, POPPING, 4)[:1],
+        *duel("read", found.reading, QUERY, POPPING),
+        *duel("write", found.writing, SINK, PUSHING, 0.5),
+        *duel("write", found.writing, DIRECT, PUSHING),
+    ]
+    for who, turns in found.blocks.items():
+        for figure in BLOCKS:
+            values = tuple(each[figure] for each in turns)
+            result.measures.append(Measure(f"blocked, {carried}", who, figure, "ms", values))
+        longest = tuple(each["longest script"] for each in turns)
+        result.ratios.append(Ratio(f"{who}: longest script, ms", longest, 10, True))
+    case = f"one each {settings.gap:g} s"
+    for name, share in (("p50", 0.5), ("p99", 0.99)):
+        values = tuple(percentile(share, each) for each in found.latencies)
+        result.measures.append(Measure(case, LATENCY, f"arrival, {name}", "ms", values))
+    result.notes += [
+        f"{SOURCE!r} counts each micro-batch from its claim to the commit log, and not what a"
+        " query takes to start and to end, once, however much it reads.",
+        "The longest script is by SLOWLOG, as in depth. Claims, acks and commits are scripts; the"
+        " longest other command is a read or a push of a task, while Spark uses all processors.",
+    ]
