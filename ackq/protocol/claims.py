@@ -29,12 +29,14 @@ FORGOTTEN = 1000
 
 @dataclass
 class Group:
-    """One group as its driver sees it. ``epoch`` is 0 until `begin`, and after `release`."""
+    """One group as its driver sees it. ``epoch`` is 0 until `begin`, and after `release`;
+    ``claiming`` is the batch of a claim that was begun and not returned."""
 
     spec: QueueSpec
     name: str
     timeout: float
     epoch: int = 0
+    claiming: int = 0
 
     def __post_init__(self) -> None:
         """Check the name and the timeout."""
@@ -56,8 +58,8 @@ class Group:
 def begin(group: Group) -> Steps[int]:
     """Raise the epoch; see `ackq.sync.claims.Claims.begin`."""
     epoch, _, _ = yield from _call(group, "begin", (group.key,))
-    group.epoch = epoch
-    return group.epoch
+    group.epoch, group.claiming = epoch, 0
+    return epoch
 
 
 def open_claims(group: Group) -> Steps[list[Claim]]:
@@ -83,11 +85,13 @@ def claim(
         check_integer(batch, "batch", after + 1, MOST)
     number = batch or (yield from _next(group, after))
     while True:
+        group.claiming = number
         reply = yield from _step(group, number, messages, size)
         status = reply[0]
         if status == b"held":
             yield from held.give_back(group.spec, reply[1])
         elif status == b"empty":
+            group.claiming = 0
             return None if batch is None else Claim(number, 0)
         elif status == b"taken":
             if batch is not None:
@@ -97,6 +101,7 @@ def claim(
                 )
             number = reply[1] + 1
         elif not reply[2]:
+            group.claiming = 0
             return Claim(number, reply[1])
 
 
@@ -179,6 +184,9 @@ def read(group: Group, batch: int, start: int, count: int) -> Steps[list[bytes]]
 
 def release(group: Group) -> Steps[int]:
     """Give everything back; see `ackq.sync.claims.Claims.release`."""
+    called = (group.spec.keys.held, group.key)
+    # The fence first: what is listed after it is all there will be.
+    yield from _call(group, "release", called, group.epoch)
     _, found = yield from held.lists(group.spec)
     # The newest first: each is put in front of what was put there before.
     own = sorted(
@@ -187,14 +195,13 @@ def release(group: Group) -> Steps[int]:
         reverse=True,
     )  # fmt: skip
     names = [name for _, name in own]
-    for first in range(0, max(1, len(names)), CHUNK):
-        chunk = names[first : first + CHUNK]
-        called = (group.spec.keys.held, group.key)
-        yield from _call(group, "release", called, group.epoch, *chunk)
-    group.epoch = 0
+    for first in range(0, len(names), CHUNK):
+        yield from _call(group, "release", called, group.epoch, *names[first : first + CHUNK])
     rows = 0
     for name in names:
         rows += yield from held.give_back(group.spec, name)
+    # Only now: what fails before is repeated by whoever had the group, not by an operator.
+    group.epoch = group.claiming = 0
     return rows
 
 
@@ -224,8 +231,9 @@ def _open(group: Group) -> Steps[list[tuple[int, held.Held]]]:
 
 def _next(group: Group, after: int) -> Steps[int]:
     """Return the number of the next claim: of the one that this process began, if it did."""
-    last, acked, claiming = yield from _facts(group, b"last", b"acked", b"claiming")
-    return claiming if claiming > after else max(after, last, acked) + 1
+    if group.claiming > after:
+        return group.claiming
+    return max(after, *(yield from _facts(group, b"last", b"acked"))) + 1
 
 
 def _facts(group: Group, *fields: bytes) -> Steps[list[int]]:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import dataclasses
 import secrets
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
 from ackq.errors import InvalidMessage, MessageTooLarge
 from ackq.message import key_of_id, usable_id
 
-
-class Encoded(NamedTuple):
-    """A message ready to be pushed: its id (empty if it has none), and its body."""
-
-    id: str
-    body: bytes
+#: A message ready to be pushed: its id (empty if it has none), and its body. A bare tuple, since
+#: batches make one a message.
+Encoded = tuple[str, bytes]
 
 
 def encode(message: Mapping[str, Any] | bytes, limit: int) -> Encoded:
@@ -33,18 +30,17 @@ def encode(message: Mapping[str, Any] | bytes, limit: int) -> Encoded:
     if type(message) is dict:
         encoded = _encode_mapping(message)
     elif isinstance(message, bytes | bytearray | memoryview):
-        encoded = Encoded("", bytes(message))
+        encoded = "", bytes(message)
     else:
         encoded = _encode_object(message)
-    if len(encoded.body) > limit:
+    id, body = encoded
+    if len(body) > limit:
         raise MessageTooLarge(
-            f"message {encoded.id!r} is {len(encoded.body)} bytes, over the limit of {limit}:"
+            f"message {id!r} is {len(body)} bytes, over the limit of {limit}:"
             " store the content elsewhere and push a reference, or raise max_body_bytes"
             " on producers and consumers"
         )
-    if not encoded.id:
-        return Encoded(usable_id(encoded.body) or "", encoded.body)
-    return encoded
+    return encoded if id else (usable_id(body) or "", body)
 
 
 def _encode_object(message: Any) -> Encoded:
@@ -73,7 +69,7 @@ def _encode_mapping(message: Mapping[str, Any]) -> Encoded:
         raw_id = key = secrets.token_urlsafe(12)
     try:
         if type(message) is dict and next(iter(message), None) == "id":
-            return Encoded(key, orjson.dumps(message))
-        return Encoded(key, orjson.dumps({"id": raw_id, **message}))
+            return key, orjson.dumps(message)
+        return key, orjson.dumps({"id": raw_id, **message})
     except TypeError as error:
         raise InvalidMessage(f"message {key!r} cannot be JSON: {error}") from error

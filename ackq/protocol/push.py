@@ -12,7 +12,7 @@ from ackq import scripts
 from ackq.config import Confirm, microseconds
 from ackq.errors import ConfigurationError, NotConfirmed, UnknownOutcome, UnsupportedServer
 from ackq.message import key_of_id
-from ackq.protocol.encode import Encoded, encode
+from ackq.protocol.encode import encode
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Arg, Request, Steps
 
@@ -37,19 +37,18 @@ def push(
     confirm: int | Confirm | None,
 ) -> Steps[str]:
     """Push one message; see `ackq.Queue.push`."""
-    encoded = encode(message, spec.config.max_body_bytes)
+    id, body = encode(message, spec.config.max_body_bytes)
     base, due = _due(delay, at)
     if dedup is None:
-        yield from _store(spec, [encoded], base, due, Confirm.of(confirm))
-        return encoded.id
+        yield from _store(spec, [id], [body], base, due, Confirm.of(confirm))
+        return id
     if not dedup or len(dedup.encode()) > 512:
         raise ConfigurationError(f"dedup is 1 to 512 bytes of text, not {dedup!r}")
     window = microseconds(dedup_window, "dedup_window", MAX_DEDUP_WINDOW)
     keys = spec.keys
     request = Request(
         (4, keys.ready, keys.context, keys.delayed, keys.dedup(dedup),
-         max(1, window // 1000), encoded.id, encoded.body, base, due,
-         key_of_id(encoded.id) or b""),
+         max(1, window // 1000), id, body, base, due, key_of_id(id) or b""),
         script=scripts.load("push_once"),
         resend=True,  # the marker makes a second application harmless
         confirm=Confirm.of(confirm),
@@ -67,32 +66,42 @@ def push_many(
     confirm: int | Confirm | None,
 ) -> Steps[list[str]]:
     """Push many messages; see `ackq.Queue.push_many`."""
-    encoded = [encode(message, spec.config.max_body_bytes) for message in messages]
+    limit = spec.config.max_body_bytes
+    encoded = [encode(message, limit) for message in messages]
+    ids, bodies = [id for id, _ in encoded], [body for _, body in encoded]
     base, due = _due(delay, at)
     stored = 0
-    for chunk in _chunks(encoded):
+    while stored < len(bodies):
+        end = _end_of_chunk(bodies, stored)
         try:
-            yield from _store(spec, chunk, base, due, Confirm.of(confirm))
+            yield from _store(
+                spec, ids[stored:end], bodies[stored:end], base, due, Confirm.of(confirm)
+            )
         except UnknownOutcome as error:
             error.stored = stored
             raise
         except RedisError as error:
-            error.add_note(f"ackq: the first {stored} of {len(encoded)} messages are stored")
+            error.add_note(f"ackq: the first {stored} of {len(bodies)} messages are stored")
             raise
-        stored += len(chunk)
-    return [each.id for each in encoded]
+        stored = end
+    return ids
 
 
 def _store(
-    spec: QueueSpec, chunk: list[Encoded], base: str, due: int, confirm: Confirm | None
+    spec: QueueSpec,
+    ids: list[str],
+    bodies: list[bytes],
+    base: str,
+    due: int,
+    confirm: Confirm | None,
 ) -> Steps[None]:
     keys = spec.keys
     if base == "now":
-        request = Request((b"LPUSH", keys.ready, *(each.body for each in chunk)), confirm=confirm)
+        request = Request((b"LPUSH", keys.ready, *bodies), confirm=confirm)
     else:
         pairs: list[Arg] = []
-        for each in chunk:
-            pairs += (each.id, each.body)
+        for pair in zip(ids, bodies, strict=True):
+            pairs += pair
         request = Request(
             (2, keys.context, keys.delayed, base, due, *pairs),
             script=scripts.load("schedule"),
@@ -171,14 +180,14 @@ def _due(delay: float | None, at: float | datetime | None) -> tuple[str, int]:
     return "now", 0
 
 
-def _chunks(encoded: list[Encoded]) -> Iterable[list[Encoded]]:
-    chunk: list[Encoded] = []
-    size = 0
-    for each in encoded:
-        if chunk and (len(chunk) == CHUNK_MESSAGES or size + len(each.body) > CHUNK_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(each)
-        size += len(each.body)
-    if chunk:
-        yield chunk
+def _end_of_chunk(bodies: list[bytes], start: int) -> int:
+    """Return where the call ends that begins with the message at ``start``."""
+    end = min(start + CHUNK_MESSAGES, len(bodies))
+    if sum(map(len, bodies[start:end])) <= CHUNK_BYTES:
+        return end
+    size = len(bodies[start])
+    for at in range(start + 1, end):
+        size += len(bodies[at])
+        if size > CHUNK_BYTES:
+            return at
+    return end

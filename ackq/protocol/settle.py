@@ -121,9 +121,11 @@ def group(
 
     Messages that were taken together share a receipt, so it is passed once for all of them.
     """
-    if len(messages) == 1 and delay_of is None:
-        message = messages[0]
-        return [message.receipt, 1, message.key], [message]
+    if messages and delay_of is None:
+        receipt = messages[0].receipt
+        keys = [message.key for message in messages if message.receipt == receipt]
+        if len(keys) == len(messages):
+            return [receipt, len(keys), *keys], list(messages)
     groups: dict[tuple[int, ...], list[Message]] = {}
     for message in messages:
         head: tuple[int, ...] = (message.receipt,)

@@ -12,7 +12,7 @@ from ackq.config import check_integer
 from ackq.errors import LeaseLost, QueueNameError
 from ackq.message import Message, QueueStats
 from ackq.protocol import inspection
-from ackq.protocol.encode import Encoded, encode
+from ackq.protocol.encode import encode
 from ackq.protocol.members import MOST_SHARES
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Request, Sleep, Steps
@@ -44,19 +44,19 @@ def shard_of(key: str, shards: int) -> int:
 
 def spread(
     messages: Iterable[Mapping[str, Any] | bytes], shards: int, first: int, limit: int
-) -> tuple[dict[int, list[Encoded]], list[str]]:
-    """Deal messages out in turn, beginning with shard ``first``; return them and all the ids.
+) -> tuple[dict[int, list[bytes]], list[str]]:
+    """Deal bodies out in turn, beginning with shard ``first``; return them and all the ids.
 
     Raises:
         InvalidMessage: one cannot be; nothing was sent.
         MessageTooLarge: one is longer than ``limit`` bytes; nothing was sent.
     """
-    dealt: dict[int, list[Encoded]] = {}
+    dealt: dict[int, list[bytes]] = {}
     ids = []
     for turn, message in enumerate(messages, first):
-        encoded = encode(message, limit)
-        dealt.setdefault(turn % shards, []).append(encoded)
-        ids.append(encoded.id)
+        id, body = encode(message, limit)
+        dealt.setdefault(turn % shards, []).append(body)
+        ids.append(id)
     return dealt, ids
 
 

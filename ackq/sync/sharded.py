@@ -166,15 +166,13 @@ class ShardedQueue:
         limit = self._queues[0].config.max_body_bytes
         dealt, ids = sharded.spread(messages, len(self._queues), next(self._turns), limit)
         stored = 0
-        for shard, each in dealt.items():
+        for shard, bodies in dealt.items():
             try:
-                self._queues[shard].push_many(
-                    [encoded.body for encoded in each], delay=delay, at=at, confirm=confirm
-                )
+                self._queues[shard].push_many(bodies, delay=delay, at=at, confirm=confirm)
             except UnknownOutcome as error:
                 error.stored += stored
                 raise
-            stored += len(each)
+            stored += len(bodies)
         return ids
 
     def pop(

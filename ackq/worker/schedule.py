@@ -111,7 +111,8 @@ class Schedule:
         message = self.message(when) if callable(self.message) else self.message
         if isinstance(message, Mapping) and "id" not in message:
             message = {"id": f"{self.name}@{when.isoformat()}", **message}
-        return encode(message, limit).body
+        _, body = encode(message, limit)
+        return body
 
 
 @dataclass(frozen=True, slots=True)
