@@ -41,8 +41,8 @@ if score > 0 then
   else
     redis.call('UNLINK', claim)
   end
-  if watched then
-    redis.call('HINCRBY', counters, 'acked', rows)
+  if watched then -- pcall, since what cannot count must not stop a script half-way
+    redis.pcall('HINCRBY', counters, 'acked', rows)
   end
 else
   redis.call('ZREMRANGEBYRANK', held, 1, 0)

@@ -26,7 +26,7 @@
 -- there, or takes are paused. {'held', list}: give that list back first (held/give_back), then
 -- call again. {'taken', batch}: the batch was used before; take a higher one. {'fenced', epoch}.
 -- Atomic because a message must never be ready and claimed at once, nor neither.
--- Cost: O(messages), at most 1,000, of which 500 that came back of each kind, and 8 MiB of bodies
+-- Cost: O(messages), at most 1,000, of which 500 that came back of each kind, and 4 MiB of bodies
 -- and one message over; O(1) where the claim takes the whole list.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -35,7 +35,7 @@ local group, claim = KEYS[13], KEYS[14]
 local epoch, batch, messages = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local size, timeout = tonumber(ARGV[4]), tonumber(ARGV[5])
 
-local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
+local BODY_BUDGET = 4194304 -- bytes of bodies one call may move
 local CHUNK = 1000 -- messages one call may move
 local RECOVERED = 500 -- messages that came back, of each kind, in one call: they cost the most
 
@@ -71,7 +71,7 @@ local score = tonumber(redis.call('ZSCORE', held, claim) or 0)
 if tonumber(facts[1] or 0) ~= epoch then
   return {'fenced', tonumber(facts[1] or 0)}
 end
-if tonumber(facts[4] or 0) ~= batch then
+if tonumber(facts[4] or 0) ~= batch or batch <= acked then
   if batch == last and rows > 0 and score > 0 then
     return {'ok', rows, 0} -- the resent call of a claim that is complete
   end
@@ -172,8 +172,9 @@ if rows > 0 then
     redis.call('HDEL', group, 'claiming')
   end
 end
+-- What is somebody else's, and cannot count, must not stop a script half-way: hence pcall.
 if watched and taken > 0 then
-  redis.call('HINCRBY', counters, 'taken', taken)
-  redis.call('HINCRBY', counters, 'returned', recovered)
+  redis.pcall('HINCRBY', counters, 'taken', taken)
+  redis.pcall('HINCRBY', counters, 'returned', recovered)
 end
 return (rows > 0 or more) and {'ok', rows, more and 1 or 0} or {'empty'}

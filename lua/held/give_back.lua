@@ -14,14 +14,15 @@
 -- Returns {moved, left}: call again while some are left. A list whose lease still runs, or that
 -- is not held, stays as it is: {0, 0}.
 -- Atomic because a message must never be held and ready at once, nor neither.
--- Cost: O(moved), O(moved log delayed) for delayed: at most 1,000 messages, or 500 delayed, and
--- 8 MiB of bodies and one message over.
+-- Cost: O(moved), O(moved log delayed) for delayed: at most 1,000 messages and 4 MiB of bodies,
+-- or 500 delayed and 2 MiB, and one message over.
 local ready, context, delayed = KEYS[1], KEYS[2], KEYS[3]
 local held, heldrows, list = KEYS[4], KEYS[5], KEYS[6]
 local mode = ARGV[1]
 
-local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
 local CHUNK = {front = 1000, back = 1000, delayed = 500} -- messages one call may move
+local BODY_BUDGET = {front = 4194304, back = 4194304, delayed = 2097152} -- bytes of them
+local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 
 if not CHUNK[mode] then
   return redis.error_reply('ACKQ_ARGUMENT held/give_back: mode is front, back or delayed')
@@ -54,12 +55,13 @@ local moved, bytes, derived = 0, 0, 0
 
 -- The id is read as by pop, and from ackq's own messages only: anything else gets a derived key.
 local function store_later(text)
-  local due, body = string.match(text, '^(%d+):(.*)$')
+  local due, first = string.match(text, '^(%d+):()')
   due = math.min(tonumber(due or now), 9007199254740991)
-  body = body or text
+  local body = string.sub(text, first or 1)
   local due_text = string.format('%.0f', due)
-  local key = string.match(body, '^{"id":%s?"([^"\\%c]+)"')
-    or string.match(body, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
+  local head = string.sub(body, 1, HEAD)
+  local key = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
+    or string.match(head, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
   if not key or #key > 512 or redis.call('HEXISTS', context, key) == 1 then
     repeat
       derived = derived + 1
@@ -90,7 +92,7 @@ function move.delayed()
   return text
 end
 
-while moved < CHUNK[mode] and bytes < BODY_BUDGET do
+while moved < CHUNK[mode] and bytes < BODY_BUDGET[mode] do
   local body = move[mode]()
   if not body then
     break

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+import redis
 from redis.exceptions import ResponseError
 
 from ackq import Queue
@@ -173,6 +175,86 @@ def test_a_planned_part_of_a_claim_never_grows(queue: Queue, claims: Claims) -> 
     steps_until(claims, 1, 5000)
     assert claims.claim(1, messages=5000) == Claim(2, 4500)
     assert claims.open() == [Claim(1, 1000), Claim(2, 4500)]
+
+
+def losing(claims: Claims, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the reply of the next call of a script be lost, and with it the connection."""
+    sent = claims._driver._request
+
+    def lose(request: Request) -> Any:
+        reply = sent(request)
+        if request.script is not None and request.script.name == script:
+            monkeypatch.setattr(claims._driver, "_request", sent)
+            raise redis.ConnectionError("the reply was lost")
+        return reply
+
+    monkeypatch.setattr(claims._driver, "_request", lose)
+
+
+def test_a_claim_whose_last_reply_was_lost_is_returned_by_the_next_call(
+    queue: Queue, claims: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else an ack of the next one would ack it too, and nobody has seen its messages."""
+    bodies = push(queue, 10)
+    losing(claims, "claims/claim", monkeypatch)
+    with pytest.raises(redis.ConnectionError):
+        claims.claim(0, messages=5)
+    assert claims.claim(0, messages=5) == Claim(1, 5)
+    assert claims.read(1, 0, 5) == bodies[:5]
+    assert claims.claim(1, messages=5) == Claim(2, 5)
+
+
+def test_a_claim_whose_reply_was_lost_is_no_longer_returned_once_it_is_acked(
+    queue: Queue, claims: Claims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(queue, 10)
+    losing(claims, "claims/claim", monkeypatch)
+    with pytest.raises(redis.ConnectionError):
+        claims.claim(0, messages=5)
+    assert claims.ack(1) == 5
+    assert claims.claim(0, messages=5) == Claim(2, 5)
+
+
+def test_a_release_that_is_repeated_spares_the_next_driver(
+    queue: Queue, claims: Claims, make_claims: MakeClaims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    push(queue, 5)
+    claims.claim(0, messages=2)
+    losing(claims, "held/give_back", monkeypatch)
+    with pytest.raises(redis.ConnectionError):
+        claims.release()
+    assert claims.release() == 0
+    claims.begin()
+    claims.claim(0, messages=2)
+    losing(claims, "held/give_back", monkeypatch)
+    with pytest.raises(redis.ConnectionError):
+        claims.release()
+    successor = make_claims()
+    successor.begin()
+    successor.claim(0, messages=2)
+    with pytest.raises(Fenced):
+        claims.release()
+    assert sum(each.rows for each in successor.open()) == 2
+
+
+def test_a_release_gives_back_what_is_claimed_while_it_looks(
+    queue: Queue, claims: Claims, make_claims: MakeClaims, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bodies = push(queue, 4)
+    claims.claim(0, messages=2)
+    operator = make_claims()
+    sent = operator._driver._request
+
+    def interleave(request: Request) -> Any:
+        reply = sent(request)
+        if request.script is not None and request.script.name == "held/scan":
+            with contextlib.suppress(Fenced):
+                claims.claim(1, messages=2)
+        return reply
+
+    monkeypatch.setattr(operator._driver, "_request", interleave)
+    operator.release()
+    assert [each.body for each in queue.peek(9)] == bodies
 
 
 def test_every_call_may_be_sent_twice(

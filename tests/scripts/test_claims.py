@@ -141,9 +141,9 @@ def test_bytes_are_counted_over_all_steps(space: Space) -> None:
     assert claim(space, messages=5000, size=14 * 1500) == [b"ok", 1500, 0]
 
 
-def test_one_step_moves_eight_mebibytes(space: Space) -> None:
+def test_one_step_moves_four_mebibytes(space: Space) -> None:
     driver(space)
-    space.push(*(b"x" * 3 * MIB for _ in range(5)), b"y")
+    space.push(*(b"x" * (3 * MIB // 2) for _ in range(5)), b"y")
     assert claim(space, messages=5) == [b"ok", 3, 1]
     assert claim(space, messages=5) == [b"ok", 5, 0]
 
@@ -176,6 +176,15 @@ def test_a_batch_is_used_once(space: Space) -> None:
     assert space.call("claims/ack", EPOCH, 9, 0) == [b"ok", 1]
     space.push(body("b"))
     assert claim(space, batch=9) == [b"taken", 9]
+
+
+def test_a_claim_that_was_acked_while_it_was_built_grows_no_more(space: Space) -> None:
+    driver(space)
+    space.push(*bodies(*map(str, range(1500))))
+    assert claim(space, messages=1400) == [b"ok", 1000, 1]
+    assert space.call("claims/ack", EPOCH, 1, 600_000) == [b"ok", 1000]
+    assert claim(space, messages=1400) == [b"taken", 1]  # the list expires
+    assert len(space.ready) == 500
 
 
 def test_a_list_that_has_the_name_of_a_new_claim_stays_as_it_is(space: Space) -> None:
@@ -359,6 +368,17 @@ def test_what_is_claimed_and_acked_is_counted_while_somebody_watches(space: Spac
     counters = space.client.hgetall(space.key("COUNTERS"))
     del counters[b"since"]
     assert counters == {b"taken": b"3", b"returned": b"1", b"acked": b"3"}
+
+
+@pytest.mark.parametrize("field", ["taken", "acked", "returned"])
+def test_counters_that_cannot_count_stop_nothing(space: Space, field: str) -> None:
+    driver(space)
+    space.client.hset(space.key("COUNTERS"), field, "somebody else's")
+    space.push(body("a"))
+    space.lease("b", deadline=PAST)
+    assert claim(space) == [b"ok", 2, 0]
+    assert space.call("claims/ack", EPOCH, 1, 0) == [b"ok", 2]
+    assert facts(space)["acked"] == 1
 
 
 # A full server.
