@@ -24,7 +24,7 @@ end
 redis.call('HLEN', context)
 local has_receives = redis.call('HLEN', receives) > 0
 redis.call('ZCARD', delayed)
-local watched = redis.call('HLEN', counters) > 0
+local watched = redis.call('HEXISTS', counters, 'since') == 1
 local has_extended = redis.call('HLEN', extended) > 0
 
 -- A receipt is valid while it is the score, or while its holder extended the lease to the score.

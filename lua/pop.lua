@@ -40,6 +40,7 @@ local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
 local SLICE = 16 -- bodies read at a time, fewer where they may be long and were not yet short
 local GROUP = 128 -- bodies recorded at a time
 local SHORT = 4096 -- bytes
+local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 local DECODE_LIMIT = 65536 -- bytes; nothing can stop a script while it decodes
 local DECODE_BUDGET = 1048576 -- bytes decoded in one call
 local BURIAL_BUDGET = 100 -- dead letters written in one call
@@ -75,7 +76,7 @@ local has_receives = has_side and redis.call('HLEN', receives) > 0
 local has_extended = has_side and redis.call('HLEN', extended) > 0
 local has_delayed = has_side and redis.call('ZCARD', delayed) > 0
 local has_held = has_side and redis.call('ZCARD', held) > 0
-local watched = has_side and redis.call('HLEN', counters) > 0
+local watched = has_side and redis.call('HEXISTS', counters, 'since') == 1
 if has_side then
   redis.call('XLEN', dead)
 end
@@ -169,7 +170,8 @@ local expired = redis.call('ZCOUNT', backup, '-inf', now_text) > 0
 -- The usual call wants one message, nothing came back, and the id is in front: this does what
 -- all that follows would do, which costs more to set up than to run.
 if next_body and not has_side and #expired == 0 and #next_body <= max_body then
-  local id = string.match(next_body, '^{"id":%s?"([^"\\%c]+)"')
+  local head = #next_body <= HEAD and next_body or string.sub(next_body, 1, HEAD)
+  local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
   if id and #id <= 512 and redis.call('HSETNX', context, id, next_body) == 1 then
     -- Not RPOP, so that the rules of a consumer need not allow the bare one, which loses.
     redis.call('LTRIM', ready, '0', '-2')
@@ -275,8 +277,9 @@ end
 -- The id of a JSON object as a lease key, or nil. ackq's own producers put it first, so the
 -- usual message costs no decode.
 local function natural_key(body)
-  local id = string.match(body, '^{"id":%s?"([^"\\%c]+)"')
-    or string.match(body, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
+  local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
+  local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
+    or string.match(head, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
   if not id and #body <= DECODE_LIMIT and string.find(body, '"id"', 1, true) then
     decoded = decoded + #body
     local valid, object = pcall(cjson.decode, body)

@@ -26,7 +26,7 @@ if outside(epoch, 1, 9007199254740991) or outside(batch, 0, 9007199254740991)
 end
 
 redis.call('HLEN', heldrows)
-local watched = redis.call('HLEN', counters) > 0
+local watched = redis.call('HEXISTS', counters, 'since') == 1
 local facts = redis.call('HMGET', group, 'epoch', 'acked')
 local score = tonumber(redis.call('ZSCORE', held, claim) or 0)
 local rows = score > 0 and redis.call('LLEN', claim) or 0
@@ -41,8 +41,8 @@ if score > 0 then
   else
     redis.call('UNLINK', claim)
   end
-  if watched then -- pcall, since what cannot count must not stop a script half-way
-    redis.pcall('HINCRBY', counters, 'acked', rows)
+  if watched then
+    redis.call('HINCRBY', counters, 'acked', rows)
   end
 else
   redis.call('ZREMRANGEBYRANK', held, 1, 0)

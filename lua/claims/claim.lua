@@ -62,7 +62,7 @@ redis.call('HLEN', extended)
 redis.call('ZCARD', delayed)
 redis.call('XLEN', dead)
 redis.call('HLEN', heldrows)
-local watched = redis.call('HLEN', counters) > 0
+local watched = redis.call('HEXISTS', counters, 'since') == 1
 local facts = redis.call('HMGET', group, 'epoch', 'last', 'acked', 'claiming', 'bytes')
 local last, acked = tonumber(facts[2] or 0), tonumber(facts[3] or 0)
 local rows = redis.call('LLEN', claim)
@@ -172,9 +172,8 @@ if rows > 0 then
     redis.call('HDEL', group, 'claiming')
   end
 end
--- What is somebody else's, and cannot count, must not stop a script half-way: hence pcall.
 if watched and taken > 0 then
-  redis.pcall('HINCRBY', counters, 'taken', taken)
-  redis.pcall('HINCRBY', counters, 'returned', recovered)
+  redis.call('HINCRBY', counters, 'taken', taken)
+  redis.call('HINCRBY', counters, 'returned', recovered)
 end
 return (rows > 0 or more) and {'ok', rows, more and 1 or 0} or {'empty'}

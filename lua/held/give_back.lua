@@ -21,7 +21,7 @@ local held, heldrows, list = KEYS[4], KEYS[5], KEYS[6]
 local mode = ARGV[1]
 
 local CHUNK = {front = 1000, back = 1000, delayed = 500} -- messages one call may move
-local BODY_BUDGET = {front = 4194304, back = 4194304, delayed = 2097152} -- bytes of them
+local BODY_BUDGET = 4194304 -- bytes of bodies one call may move; delayed ones cost double
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 
 if not CHUNK[mode] then
@@ -92,13 +92,13 @@ function move.delayed()
   return text
 end
 
-while moved < CHUNK[mode] and bytes < BODY_BUDGET[mode] do
+while moved < CHUNK[mode] and bytes < BODY_BUDGET do
   local body = move[mode]()
   if not body then
     break
   end
   moved = moved + 1
-  bytes = bytes + #body
+  bytes = bytes + #body * (mode == 'delayed' and 2 or 1)
 end
 
 local left = redis.call('LLEN', list)

@@ -345,8 +345,8 @@ GIVING_BACK = (
     Mutant(
         "held/give_back",
         "any number of bytes in one step",
-        "front = 4194304,",
-        "front = 1e12,",
+        "local BODY_BUDGET = 4194304",
+        "local BODY_BUDGET = 1e12",
         "test_held.test_one_step_moves_a_few_mebibytes",
         {"mode": "front"},
     ),
@@ -375,8 +375,8 @@ GIVING_BACK = (
     Mutant(
         "held/give_back",
         "drops what has no time",
-        "  body = body or text\n",
-        "  body = body or ''\n",
+        "string.sub(text, first or 1)",
+        "string.sub(text, first or #text + 1)",
         "test_held.test_messages_for_later_are_scheduled_under_their_own_ids",
     ),
     Mutant(
@@ -454,8 +454,8 @@ GIVING_BACK = (
     Mutant(
         "ack",
         "counts while nobody watches",
-        "local watched = redis.call('HLEN', counters) > 0",
-        "local watched = redis.call('HLEN', counters) >= 0",
+        "local watched = redis.call('HEXISTS', counters, 'since') == 1",
+        "local watched = redis.call('HEXISTS', counters, 'since') == 0",
         "test_held.test_nothing_is_counted_while_nobody_watches",
     ),
     Mutant(

@@ -185,10 +185,11 @@ def test_the_copies_of_a_block_are_equal(scripts_directory: Path, pattern: str, 
 
 def test_the_budgets_of_different_scripts_are_equal(scripts_directory: Path) -> None:
     budgets = blocks(scripts_directory, r"BODY_BUDGET = \d+")
-    assert budgets.keys() == {
-        "pop", "peek", "drain", "redrive", "claims/claim", "held/give_back"
-    }  # fmt: skip
-    assert len(set(budgets.values())) == 1
+    # Of what nobody waits for a call does less.
+    held = {budgets.pop("claims/claim"), budgets.pop("held/give_back")}
+    assert held == {"BODY_BUDGET = 4194304"}
+    assert budgets.keys() == {"pop", "peek", "drain", "redrive"}
+    assert set(budgets.values()) == {"BODY_BUDGET = 8388608"}
 
 
 # What Python passes.
@@ -220,7 +221,7 @@ def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
         "claims/ack": [[b"ok", 1]],
         "claims/forget": [[b"ok", 1]],
         "claims/beat": [[b"ok", 1]],
-        "claims/release": [[b"ok", 5]],
+        "claims/release": [[b"ok", 5]] * 2,
         "held/scan": [[b"0", 1, CLAIM, b"2", b"1"]] * 2,
         "held/give_back": [[1, 0]],
         "held/drop": [1],
