@@ -246,7 +246,7 @@ def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
             else:
                 assert isinstance(step, Request)
                 assert step.script is not None
-                calls.setdefault(step.script.name, step)
+                calls[step.script.name] = step
                 answer = replies[step.script.name].pop(0)
     except StopIteration:
         return calls
