@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from benchmarks import together
-from benchmarks.frame import perform
-from benchmarks.registry import BENCHMARKS, benchmark
+from benchmarks import commands
+from benchmarks.registry import BENCHMARKS
 
 COMMANDS: dict[str, Callable[[Sequence[str]], None]] = {
-    "all": together.run_all,
-    "compare": together.compare,
-    "report": together.report,
+    "all": commands.run_all,
+    "compare": commands.compare,
+    "report": commands.report,
 }
 USAGE = f"""\
 usage: python -m benchmarks BENCHMARK [--help] [options]
@@ -33,7 +32,7 @@ def main(arguments: Sequence[str]) -> None:
     elif name in COMMANDS:
         COMMANDS[name](rest)
     elif name in BENCHMARKS:
-        perform(name, benchmark(name), rest)
+        commands.run(name, rest)
     else:
         print(USAGE, file=sys.stderr)
         sys.exit(f"there is no benchmark {name!r}")

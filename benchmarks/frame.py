@@ -1,4 +1,4 @@
-"""What a benchmark is, and how one is run.
+"""What a benchmark is, and what it can be told.
 
 A benchmark is a module that has what `Benchmark` names, and a line in `benchmarks.registry`:
 
@@ -14,25 +14,21 @@ A benchmark is a module that has what `Benchmark` names, and a line in `benchmar
             ...
         return result
 
-The frame adds ``--url``, ``--seed``, ``--quick``, ``--smoke``, ``--json`` and ``--out``, prints the
-result, writes it and reports on it.
+Besides, all have ``--url``, ``--seed``, ``--quick``, ``--smoke``, ``--json`` and ``--out``.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
 import redis
 
 from ackq.bench.circumstances import circumstances, describe
-from ackq.bench.figures import Result, to_json
-from ackq.bench.tables import text_of
+from ackq.bench.figures import Result
 from benchmarks.picture import Picture
 from benchmarks.servers import Target
 
@@ -116,34 +112,6 @@ def facts(server: Target, settings: Settings) -> dict[str, Any]:
 def progress(text: str) -> None:
     """Say how far a run is."""
     print(text, file=sys.stderr, flush=True)
-
-
-def perform(name: str, module: Benchmark, arguments: Sequence[str]) -> None:
-    """Run one benchmark as its arguments say; print, write and report."""
-    parser = Options(name, module.PURPOSE)
-    module.options(parser)
-    settings = parser.settings(arguments)
-    if settings.out:
-        require_pictures()
-    result = module.run(settings)
-    print(text_of(result))
-    if settings.json:
-        write_results([result], settings.json)
-    if settings.out:
-        from benchmarks.page import write_report
-
-        write_report([result], settings.out)
-
-
-def require_pictures() -> None:
-    """End now, not after hours, if pictures cannot be drawn."""
-    if not find_spec("matplotlib"):
-        sys.exit("a report has pictures, which need matplotlib: pip install --group bench")
-
-
-def write_results(results: Sequence[Result], path: Path) -> None:
-    """Write results as JSON."""
-    path.write_text(json.dumps(to_json(results), indent=1) + "\n")
 
 
 def _shown(size: Size) -> str:

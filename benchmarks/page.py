@@ -11,7 +11,6 @@ from typing import Any
 from ackq.bench.figures import Result
 from ackq.bench.tables import number
 from benchmarks.drawing import draw, draw_targets
-from benchmarks.frame import write_results
 from benchmarks.registry import benchmark
 
 STYLE = """
@@ -41,9 +40,8 @@ server, and ratios are taken within a round: believe them more than the rates.</
 
 
 def write_report(results: Sequence[Result], folder: Path) -> None:
-    """Write ``results.json``, a PNG for each picture, and ``index.html`` into ``folder``."""
+    """Write a PNG for each picture, and ``index.html``, into ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_results(results, folder / "results.json")
     links = "".join(f'<a href="#{_e(each.benchmark)}">{_e(each.benchmark)}</a>' for each in results)
     parts = [HEAD.format(style=STYLE, links=links)]
     parts += [_section(each, folder) for each in results]

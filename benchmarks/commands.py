@@ -1,4 +1,4 @@
-"""The commands on several results: run all benchmarks, compare two runs, report."""
+"""The commands: run a benchmark or all of them, compare two runs, report."""
 
 from __future__ import annotations
 
@@ -8,18 +8,27 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
-from ackq.bench.figures import Result, from_json
+from ackq.bench.figures import Result, from_json, to_json
+from ackq.bench.tables import text_of
 from benchmarks.comparison import comparison_of
-from benchmarks.frame import (
-    add_output,
-    add_pace,
-    progress,
-    require_pictures,
-    write_results,
-)
-from benchmarks.registry import BENCHMARKS
+from benchmarks.frame import Options, add_output, add_pace, progress
+from benchmarks.registry import BENCHMARKS, benchmark
+
+
+def run(name: str, arguments: Sequence[str]) -> None:
+    """Run one benchmark as its arguments say; print, write and report."""
+    module = benchmark(name)
+    options = Options(name, module.PURPOSE)
+    module.options(options)
+    settings = options.settings(arguments)
+    if settings.out:
+        _require_pictures()
+    result = module.run(settings)
+    print(text_of(result))
+    _write([result], settings.json, settings.out)
 
 
 def run_all(arguments: Sequence[str]) -> None:
@@ -33,7 +42,7 @@ def run_all(arguments: Sequence[str]) -> None:
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS))
     settings = parser.parse_args(arguments)
     if settings.out:
-        require_pictures()
+        _require_pictures()
     pace = [] if settings.pace == "full" else [f"--{settings.pace}"]
     results: list[Result] = []
     failed = []
@@ -83,10 +92,21 @@ def read_results(path: Path) -> list[Result]:
         sys.exit(f"{path}: {error}")
 
 
+def _require_pictures() -> None:
+    """End now, not after hours, if pictures cannot be drawn."""
+    if not find_spec("matplotlib"):
+        sys.exit("a report has pictures, which need matplotlib: pip install --group bench")
+
+
 def _write(results: Sequence[Result], path: Path | None, folder: Path | None) -> None:
     if path:
-        write_results(results, path)
+        _write_json(results, path)
     if folder:
         from benchmarks.page import write_report
 
         write_report(results, folder)
+        _write_json(results, folder / "results.json")
+
+
+def _write_json(results: Sequence[Result], path: Path) -> None:
+    path.write_text(json.dumps(to_json(results), indent=1) + "\n")
