@@ -59,7 +59,7 @@ def begin(group: Group) -> Steps[int]:
     """Raise the epoch; see `ackq.sync.claims.Claims.begin`."""
     epoch, _, _ = yield from _call(group, "begin", (group.key,))
     group.epoch, group.claiming = epoch, 0
-    return epoch
+    return group.epoch
 
 
 def open_claims(group: Group) -> Steps[list[Claim]]:

@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from ackq.config import check_integer
 from ackq.errors import ConfigurationError, StagingLost
-from ackq.keys import NAME_LIMIT
+from ackq.keys import LATER, NAME_LIMIT
 from ackq.protocol import held
 from ackq.protocol.errors import explain_types
 from ackq.protocol.spec import QueueSpec
@@ -55,19 +55,29 @@ class StagingSpec:
         Raises:
             ConfigurationError: it cannot be one.
         """
-        writer = self.writer
-        usable = (
-            isinstance(writer, str) and writer.isprintable() and not set(writer) & set("*?[]\\{}")
-        )
-        if not usable or not 1 <= len(writer.encode()) <= NAME_LIMIT:
+        if not _can_be_in_a_key(self.writer, _FORBIDDEN):
             raise ConfigurationError(
                 f"a writer's name is 1 to {NAME_LIMIT} bytes of printable text without any of"
-                f" *?[]\\{{}}, not {writer!r}"
+                f" *?[]\\{{}}, not {self.writer!r}"
             )
 
     def explain(self, error: ResponseError) -> Steps[NoReturn]:
         """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
         return explain_types(self.what, self.keys.types(), error)
+
+
+def _can_be_in_a_key(name: str, forbidden: frozenset[str]) -> bool:
+    usable = isinstance(name, str) and name.isprintable() and not set(name) & forbidden
+    return usable and 1 <= len(name.encode()) <= NAME_LIMIT
+
+
+def _check_task(task: str) -> None:
+    # With a colon, or as the end of a list for later, it could be what another name stands for.
+    if not _can_be_in_a_key(task, _FORBIDDEN | {":"}) or task == LATER[1:]:
+        raise ConfigurationError(
+            f"a task's name is 1 to {NAME_LIMIT} bytes of printable text without any of"
+            f" :*?[]\\{{}}, and not {LATER[1:]!r}: {task!r} cannot be one"
+        )
 
 
 def stage(
@@ -79,6 +89,7 @@ def stage(
 ) -> Steps[None]:
     """Add rows to those of a task; see `ackq.sync.staging.Staging.stage`."""
     check_integer(batch, "batch", 0, LATEST_BATCH)
+    _check_task(staged.task)
     index = spec.keys.index(spec.writer, batch)
     name = spec.keys.list(spec.writer, batch, staged)
     for chunk in _chunks(bodies, staged.rows == 0):
@@ -109,7 +120,10 @@ def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) 
     """Make staged rows the queue's; see `ackq.sync.staging.Staging.commit`."""
     check_integer(batch, "batch", 0, LATEST_BATCH)
     yield from finish(spec, move)
-    lists = yield from _merged(spec, *_lists(spec, batch, tasks))
+    kinds = _lists(spec, batch, tasks)
+    if sum(map(len, kinds)) > MOST_LISTS and (yield from _is_known(spec, batch)):
+        kinds = {}, {}  # merged and committed before: there is nothing left to merge
+    lists = yield from _merged(spec, *kinds)
     keys, names = spec.keys, list(lists)
     request = Request(
         (3 + len(names), keys.commits, keys.held, keys.heldrows, *names,
@@ -175,6 +189,11 @@ def committed(spec: StagingSpec) -> Steps[int | None]:
     request = Request((b"HGET", spec.keys.commits, spec.writer), resend=True)
     marker: bytes | None = yield from _ask(spec, request)
     return None if marker is None else int(marker)
+
+
+def _is_known(spec: StagingSpec, batch: int) -> Steps[bool]:
+    marker = yield from committed(spec)
+    return marker is not None and marker >= batch
 
 
 def forget(spec: StagingSpec) -> Steps[None]:

@@ -12,7 +12,7 @@ class Staged:
     """What an attempt of a task has staged so far under one name; the commit takes it.
 
     ``task`` is a name that no other attempt has, so that what a retried or a speculative one
-    staged is told apart.
+    staged is told apart: 1 to 200 bytes of printable text without any of ``:*?[]\\{}``.
     """
 
     task: str

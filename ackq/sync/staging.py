@@ -46,6 +46,7 @@ class StagingBase(Client):
                 epoch, and its body.
 
         Raises:
+            ConfigurationError: the number or the task's name cannot be one.
             StagingLost: the batch was aborted, or a day has passed.
             UnknownOutcome: the reply was lost.
         """

@@ -277,6 +277,27 @@ def test_the_lists_of_many_tasks_are_merged(
     assert not {key for key in keys(target, name) if key.startswith((STAGED, STAGING))}
 
 
+def test_a_commit_of_many_tasks_may_be_repeated(
+    make: Make, queue: Queue, target: Target, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "MOST_LISTS", 4)
+    writer = make()
+    staged = [stage(writer, 0, rows(5, f"t{task}"), f"{task}-a") for task in range(9)]
+    assert writer.commit(0, staged) == 45
+    assert writer.commit(0, staged) == 0
+    again = [stage(writer, 0, rows(5, f"t{task}"), f"{task}-b") for task in range(9)]
+    assert writer.commit(0, again) == 0
+    assert len(taken(queue)) == 45
+    assert not {key for key in keys(target, name) if key.startswith((STAGED, STAGING))}
+
+
+@pytest.mark.parametrize("task", ["", "a:b", "0-a:delayed", "delayed", "a*", "{a}", "a\n"])
+def test_a_name_of_a_task_that_is_not_its_own_is_refused(make: Make, task: str) -> None:
+    """Such as one under which another task, batch or writer keeps its rows."""
+    with pytest.raises(ConfigurationError, match="task"):
+        make().stage(0, Staged(task), rows(1))
+
+
 def test_two_drivers_of_one_query_commit_a_batch_once(make: Make, queue: Queue) -> None:
     writers = [make(), make()]
     staged = [stage(each, 0, rows(6000), f"0-{at}") for at, each in enumerate(writers)]
