@@ -35,12 +35,13 @@ SIZE, CHUNK = 300, 1000
 LOOP_QUEUE, SPARK_QUEUE, WAITED = (f"ackq-benchmark:{each}" for each in ("loop", "spark", "waited"))
 PUSHING, POPPING = f"ackq, push_many({CHUNK})", f"ackq, pop_many({CHUNK})"
 SINK, DIRECT = "Spark sink", "Spark sink, direct"
-SOURCE, QUERY, READING = "Spark source", "Spark source, with start", "Spark source, reading alone"
+AT_ONCE, TENTHS = "Spark source, at once", "Spark source, in tenths"
+WHOLE, READING = ", with start", ", reading alone"
 LATENCY = "Spark source, foreachBatch"
 PICTURES = (
     Picture("throughput", "Spark beside loops in plain Python", "throughput"),
     Picture("server", "CPU of the server", "server time", contestants=(
-        PUSHING, SINK, DIRECT, POPPING, QUERY)),
+        PUSHING, SINK, DIRECT, POPPING, AT_ONCE + WHOLE, TENTHS + WHOLE)),
     Picture("blocked", "The longest that one script blocked Redis", "longest script"),
     Picture("latency", "From LPUSH to the row in foreachBatch", "arrival, p50"),
 )  # fmt: skip
@@ -54,7 +55,6 @@ def options(options: Options) -> None:
     """Add what can be told."""
     options.size("rounds", 5, quick=3, smoke=1, help="of everybody")
     options.size("messages", 1_000_000, quick=200_000, smoke=3000, help="that everybody carries")
-    options.size("batch", 500_000, quick=100_000, smoke=2000, help="messages of a micro-batch")
     options.size("latencies", 2, quick=1, smoke=1, help="rounds of the latency")
     options.size("arrivals", 150, quick=60, smoke=4, help="messages of such a round")
     options.size("gap", 0.25, quick=0.25, smoke=0.02, help="seconds between two of them")
@@ -187,7 +187,7 @@ def _warm_up(spark: Queries, settings: Settings, loop: Loop) -> None:
     loop.pop(loop.push(count))
     for _ in range(2):
         spark.write(spark.rows(count, SIZE, settings.seed), SPARK_QUEUE, "transactional")
-        spark.read(SPARK_QUEUE, count // 2)
+        spark.read(SPARK_QUEUE, count)
 
 
 def _loops(loop: Loop, meter: _Meter, settings: Settings, found: Found) -> None:
@@ -197,6 +197,7 @@ def _loops(loop: Loop, meter: _Meter, settings: Settings, found: Found) -> None:
 
 
 def _spark(spark: Queries, meter: _Meter, settings: Settings, found: Found) -> None:
+    """Fill the queue by either way of the sink, and empty it by either size of a micro-batch."""
     rows = spark.rows(settings.messages, SIZE, settings.seed)
 
     def write(mode: str) -> int:
@@ -205,21 +206,25 @@ def _spark(spark: Queries, meter: _Meter, settings: Settings, found: Found) -> N
 
     found.writing.setdefault(SINK, []).append(meter.turn(lambda: write("transactional")))
     found.blocks.setdefault(SINK, []).append(meter.blocks())
+    _read(spark, meter, settings.messages, AT_ONCE, found)
+    found.writing.setdefault(DIRECT, []).append(meter.turn(lambda: write("direct")))
+    _read(spark, meter, settings.messages // 10, TENTHS, found)
+
+
+def _read(spark: Queries, meter: _Meter, batch: int, who: str, found: Found) -> None:
     reads = []
 
     def read() -> int:
-        reads.append(spark.read(SPARK_QUEUE, settings.batch))
+        reads.append(spark.read(SPARK_QUEUE, batch))
         return reads[0].rows
 
     whole = meter.turn(read)
-    found.blocks.setdefault(SOURCE, []).append(meter.blocks())
-    parts = {QUERY: reads[0].whole, SOURCE: reads[0].batches, READING: reads[0].reading}
-    for who, seconds in parts.items():
+    found.blocks.setdefault(who, []).append(meter.blocks())
+    parts = {"": reads[0].batches, READING: reads[0].reading, WHOLE: reads[0].whole}
+    for part, seconds in parts.items():
         # The server's time is known of the whole alone.
-        server = whole.server_seconds if who == QUERY else math.nan
-        found.reading.setdefault(who, []).append(Round(whole.messages, seconds, server))
-    found.writing.setdefault(DIRECT, []).append(meter.turn(lambda: write("direct")))
-    meter.client.unlink(SPARK_QUEUE)
+        server = whole.server_seconds if part == WHOLE else math.nan
+        found.reading.setdefault(who + part, []).append(Round(whole.messages, seconds, server))
 
 
 def _report(result: Result, settings: Settings, found: Found) -> None:
@@ -230,8 +235,9 @@ def _report(result: Result, settings: Settings, found: Found) -> None:
         result.notes.append(f"Spark is left out: {why}.")
         return
     result.ratios += [
-        *duel("read", found.reading, SOURCE, POPPING, 4)[:1],
-        *duel("read", found.reading, QUERY, POPPING),
+        *duel("read", found.reading, AT_ONCE, POPPING, 4)[:1],
+        *duel("read", found.reading, TENTHS, POPPING)[:1],
+        *duel("read", found.reading, AT_ONCE + WHOLE, POPPING),
         *duel("write", found.writing, SINK, PUSHING, 0.5),
         *duel("write", found.writing, DIRECT, PUSHING),
     ]
@@ -246,8 +252,9 @@ def _report(result: Result, settings: Settings, found: Found) -> None:
         values = tuple(percentile(share, each) for each in found.latencies)
         result.measures.append(Measure(case, LATENCY, f"arrival, {name}", "ms", values))
     result.notes += [
-        f"{SOURCE!r} counts each micro-batch from its claim to the commit log, and not what a"
-        " query takes to start and to end, once, however much it reads.",
+        "The source is measured with one micro-batch, which takes the queue as it is, and with ten,"
+        " whose claims move messages. Each counts from its claim to the commit log, and not what"
+        " a query takes to start and to end, once, however much it reads.",
         "The longest script is by SLOWLOG, as in depth. Claims, acks and commits are scripts; the"
         " longest other command is a read or a push of a task, while Spark uses all processors.",
     ]

@@ -34,9 +34,10 @@ CONTESTANTS = {
     "rsmq": {"ackq", "PyRSMQ", "sent by ackq", "sent by PyRSMQ"},
     "delay": {"ackq", "article", "article, pipelined"},
     "topic": {"ackq, at least once", "ackq, at most once", "streams, group", "streams, XREAD"},
-    "spark": {"ackq, push_many(1000)", "ackq, pop_many(1000)", "Spark source",
-              "Spark source, with start", "Spark source, reading alone", "Spark sink", "Spark sink, direct",
-              "Spark source, foreachBatch"},
+    "spark": {"ackq, push_many(1000)", "ackq, pop_many(1000)", "Spark sink", "Spark sink, direct",
+              "Spark source, foreachBatch",
+              *(f"Spark source, {how}{part}" for how in ("at once", "in tenths")
+                for part in ("", ", with start", ", reading alone"))},
 }  # fmt: skip
 #: Marks of those that need more than the others: a session of Spark takes its time to start.
 MARKS = {

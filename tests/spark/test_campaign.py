@@ -1,0 +1,200 @@
+"""A million messages through a queue and a pipeline into Parquet, while everybody is killed.
+
+The pipeline is the command that users run. Its driver, JVM and workers get SIGKILL at random
+moments of a batch, and Redis once, with its log of writes fsynced always. Then the rows of the
+files are counted by id. ``ACKQ_SOAK=0.02`` makes it a small one, ``ACKQ_SEED`` repeats one.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pyarrow.compute as pc
+import pyarrow.dataset
+import pytest
+import redis
+
+import ackq.embedded.server
+from ackq import Queue
+from ackq.embedded import Server
+from tests.servers.private import private_server
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+ACKQ = [sys.executable, "-c", "from ackq.cli import main; main()"]
+MESSAGES = int(1_000_000 * float(os.environ.get("ACKQ_SOAK", "1")))
+BATCHES = 40
+KILLS = 8
+#: The number of the run in which Redis is killed too.
+OUTAGE = KILLS // 2
+#: Steps of batches, three each, after which a run is killed at the latest, and seconds more.
+STEPS, LATER = 5, 1.5
+#: Repetitions of a message's number that make it about 300 bytes long.
+REPEATED = 36
+
+
+@dataclass
+class Pipeline:
+    """The command, its files, and what was done to it."""
+
+    folder: Path
+    url: str
+    #: Runs that were killed, by what the batch in hand had come to.
+    killed: Counter[str] = field(default_factory=Counter)
+    runs: int = 0
+
+    def __post_init__(self) -> None:
+        self.config = self.folder / "campaign.toml"
+        self.config.write_text(f"""
+            checkpoint = "state"
+            every = 0
+            [source]
+            queue = "jobs"
+            [source.options]
+            maxMessagesPerTrigger = {max(1, MESSAGES // BATCHES)}
+            [schema]
+            ddl = "id STRING, n INT, payload STRING"
+            not_null = ["id", "n"]
+            [sink]
+            path = "rows"
+            [spark]
+            "spark.master" = "local[2]"
+            "spark.driver.memory" = "1g"
+            """)
+
+    @contextmanager
+    def running(self) -> Iterator[psutil.Popen]:
+        """Run the command; at the end of the block kill it, its JVM and its workers."""
+        self.runs += 1
+        with self.output().open("wb") as output:
+            process = psutil.Popen(
+                [*ACKQ, "pipeline", "run", self.config, "--once"],
+                cwd=ROOT, env={**os.environ, "ACKQ_REDIS_URL": self.url},
+                stdout=output, stderr=subprocess.STDOUT,
+            )  # fmt: skip
+        try:
+            yield process
+        finally:
+            family = [] if process.poll() is not None else process.children(recursive=True)
+            # The JVM first: nobody is to hear of the end of anybody.
+            for each in sorted(family, key=lambda each: each.name() != "java"):
+                _kill(each)
+            _kill(process)
+            process.wait()
+            psutil.wait_procs(family, timeout=10)
+
+    def output(self) -> Path:
+        """The file of what the latest run printed."""
+        return self.folder / f"output-{self.runs:02d}"
+
+    def steps(self) -> dict[str, int]:
+        """Count the batches that are planned, written and done."""
+        return {
+            "planned": len(list(self.folder.glob("state/offsets/[0-9]*"))),
+            "written": len(list(self.folder.glob("rows/*/_SUCCESS"))),
+            "done": len(list(self.folder.glob("state/commits/[0-9]*"))),
+        }
+
+    def note(self) -> None:
+        """Note how far the batch in hand had come."""
+        steps = self.steps()
+        written = steps["written"] > steps["done"]
+        planned = steps["planned"] > steps["done"]
+        self.killed["written" if written else "planned" if planned else "between"] += 1
+
+
+def _kill(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.kill()
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(3600)
+def test_a_million_messages_reach_the_files_once_whoever_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ackq.embedded.server, "START_TIMEOUT", 120.0)  # its log of writes is long
+    seed = int(os.environ.get("ACKQ_SEED") or random.SystemRandom().randrange(1_000_000))
+    print(f"seed {seed}")
+    began = time.monotonic()
+    with private_server(tmp_path / "redis") as server, Queue.from_url(server.url, "jobs") as queue:
+        queue.push_many({"id": f"m{n}", "n": n, "payload": payload(n)} for n in range(MESSAGES))
+        pipeline = Pipeline(tmp_path, server.url)
+        while sum(pipeline.killed.values()) < KILLS:
+            assert not run_until_killed(pipeline, server, random.Random(seed + pipeline.runs))
+        run_to_the_end(pipeline)
+        stats = queue.stats()
+        assert (stats.ready, stats.in_flight, stats.dead) == (0, 0, 0)
+    check(tmp_path / "rows")
+    print(
+        f"{MESSAGES} messages, {KILLS} drivers killed ({dict(pipeline.killed)}), Redis once, in"
+        f" {time.monotonic() - began:.0f} s: none lost, none twice"
+    )
+
+
+def payload(n: int) -> str:
+    return f"{n:07d}" * REPEATED
+
+
+def run_until_killed(pipeline: Pipeline, server: Server, draw: random.Random) -> bool:
+    """Kill a run at a random moment; return whether it came to its end before."""
+    with redis.Redis.from_url(server.url) as client, pipeline.running() as process:
+        epoch = client.hget("jobsCLAIMS:campaign", "epoch")
+        _wait(process, pipeline, lambda: client.hget("jobsCLAIMS:campaign", "epoch") != epoch)
+        _pass(pipeline, process, draw)
+        if pipeline.runs == OUTAGE:
+            server.kill()
+            server.start()
+            _pass(pipeline, process, draw)
+        if process.poll() is not None:
+            return True
+        pipeline.note()
+    return False
+
+
+def _pass(pipeline: Pipeline, process: psutil.Popen, draw: random.Random) -> None:
+    """Let some steps pass, and half of the times some time more."""
+    until = sum(pipeline.steps().values()) + draw.randint(0, STEPS)
+    _wait(process, pipeline, lambda: sum(pipeline.steps().values()) >= until)
+    time.sleep(draw.choice([0.0, draw.uniform(0, LATER)]))
+
+
+def _wait(process: psutil.Popen, pipeline: Pipeline, condition: Callable[[], bool]) -> None:
+    wait_until(
+        lambda: process.poll() is not None or condition(),
+        "the pipeline to go on",
+        timeout=300,
+    )
+    assert not process.poll(), pipeline.output().read_text()[-3000:]
+
+
+def run_to_the_end(pipeline: Pipeline) -> None:
+    with pipeline.running() as process:
+        process.wait(1200)
+        assert process.returncode == 0, pipeline.output().read_text()[-3000:]
+
+
+def check(folder: Path) -> None:
+    """Find each message once, whole, in complete folders."""
+    incomplete = [each.name for each in folder.iterdir() if not (each / "_SUCCESS").exists()]
+    assert not incomplete
+    rows = pyarrow.dataset.dataset(folder, partitioning="hive").to_table(["id", "n", "payload"])
+    numbers = Counter(rows["n"].to_pylist())
+    twice = [n for n, count in numbers.items() if count > 1]
+    lost = [n for n in range(MESSAGES) if n not in numbers]
+    assert (len(lost), len(twice)) == (0, 0), f"lost: {lost[:5]}, twice: {twice[:5]}"
+    assert len(numbers) == MESSAGES
+    text = rows["n"].cast("string")
+    assert pc.all(pc.equal(rows["id"], pc.binary_join_element_wise("m", text, ""))).as_py()
+    padded = pc.utf8_lpad(text, 7, "0")
+    assert pc.all(pc.equal(rows["payload"], pc.binary_repeat(padded, REPEATED))).as_py()
