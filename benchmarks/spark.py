@@ -168,7 +168,7 @@ def _measure(url: str, settings: Settings, meter: _Meter, loop: Loop, found: Fou
         _warm_up(spark, settings, loop)
         for number in range(settings.rounds):
             progress(f"round {number + 1} of {settings.rounds}")
-            turns = [
+            turns: list[Callable[[], None]] = [
                 lambda: _loops(loop, meter, settings, found),
                 lambda: _spark(spark, meter, settings, found),
             ]
@@ -202,7 +202,7 @@ def _spark(spark: Queries, meter: _Meter, settings: Settings, found: Found) -> N
 
     def write(mode: str) -> int:
         spark.write(rows, SPARK_QUEUE, mode)
-        return meter.client.llen(SPARK_QUEUE)  # type: ignore[return-value]
+        return meter.client.llen(SPARK_QUEUE)
 
     found.writing.setdefault(SINK, []).append(meter.turn(lambda: write("transactional")))
     found.blocks.setdefault(SINK, []).append(meter.blocks())
