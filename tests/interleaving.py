@@ -1,0 +1,147 @@
+"""Operations that are run step by step, in a drawn order, with faults at any of their requests.
+
+An `Actor` is a process: a generator that asks for requests as the operations of ackq do. A `Walk`
+lets one of them send its next request, again and again, and looks after each one: requests of
+several processes follow each other in any order, replies are lost and requests repeated after a
+while, processes die, the server is full. A seed gives the same walk again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import os
+import random
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+import pytest
+import redis
+
+from ackq import scripts
+from ackq.errors import UnknownOutcome
+from ackq.protocol.steps import Clock, Request, Step
+from ackq.scripts import Script
+from ackq.sync.driver import Driver
+
+#: How many times as many walks as usual.
+SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
+#: What a process does.
+Life = Generator[Step, Any, None]
+#: What may pass by itself, and is repeated.
+PASSING = (redis.ConnectionError, redis.exceptions.OutOfMemoryError)
+
+
+class Actor:
+    """A process that was begun and has not ended."""
+
+    def __init__(self, name: str, life: Callable[[Actor], Life]) -> None:
+        self.name = name
+        self.life = life(self)
+        #: What a request of it may remove from the queue.
+        self.known: set[bytes] = set()
+        #: The epoch that it believes to have, if its requests need one.
+        self.epoch: Callable[[], int] = lambda: 0
+        self.request: Request | None = None
+        self.is_repeated = False
+        self.is_alive = True
+        self.resume(None)
+
+    def resume(self, answer: Any) -> None:
+        """Go on to the next request."""
+        error = isinstance(answer, Exception)
+        try:
+            step = self.life.throw(answer) if error else self.life.send(answer)
+            while not isinstance(step, Request):
+                step = self.life.send(0.0 if isinstance(step, Clock) else None)
+            self.request = step
+        except StopIteration:
+            self.is_alive = False
+
+
+class Walk:
+    """Actors that take turns, on a server of their own."""
+
+    def __init__(self, driver: Driver, client: redis.Redis, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.client = client
+        self._driver = driver
+        self._actors: list[Actor] = []
+        self._trace: deque[str] = deque(maxlen=25)
+
+    def begin(self, name: str, life: Callable[[Actor], Life]) -> None:
+        """Begin a process."""
+        self._actors.append(Actor(name, life))
+
+    def look(self, actor: Actor, request: Request) -> Callable[[], None]:
+        """Look at the keys before a request; return what looks at them afterwards."""
+        raise NotImplementedError
+
+    def run(self, lives: Mapping[str, Callable[[Actor], Life]], steps: int) -> None:
+        """Let processes of ``lives`` take so many steps; then all of them are dead."""
+        try:
+            for _ in range(steps):
+                self._actors = [each for each in self._actors if each.is_alive]
+                missing = [name for name in lives if all(each.name != name for each in self._actors)]
+                if missing:
+                    self.begin(missing[0], lives[missing[0]])
+                self._step(self.random.choice(self._actors))
+        except BaseException as error:
+            error.add_note("\n".join(self._trace))
+            raise
+        self._actors.clear()
+
+    def _step(self, actor: Actor) -> None:
+        request = actor.request
+        if request is None or not actor.is_alive:
+            return
+        fault = self.random.random()
+        if fault < 0.02:
+            self._trace.append(f"{actor.name} dies")
+            actor.life.close()
+            actor.is_alive = False
+        elif fault < 0.04:
+            self._trace.append(f"{actor.name} finds nobody")
+            actor.resume(redis.ConnectionError("nobody there"))
+        else:
+            answer = self._answer(actor, request, is_full=fault < 0.08)
+            if fault < 0.12:
+                self._trace.append("  and the reply is lost")
+                lost = UnknownOutcome if not request.resend else redis.ConnectionError
+                actor.resume(lost("the reply was lost"))
+            elif fault < 0.18 and request.resend and not actor.is_repeated:
+                self._trace.append("  and it is sent again")
+                actor.is_repeated = True
+            else:
+                actor.is_repeated = False
+                actor.resume(answer)
+
+    def _answer(self, actor: Actor, request: Request, is_full: bool) -> Any:
+        after = self.look(actor, request)
+        if is_full:
+            self.client.config_set("maxmemory", 1)
+        try:
+            answer = self._driver._request(dataclasses.replace(request))
+        except redis.RedisError as error:
+            answer = error
+        if is_full:
+            self.client.config_set("maxmemory", 0)
+        what = request.script.name if request.script else request.args
+        self._trace.append(f"{actor.name}: {what} {request.args[1:]} -> {answer!r}"[:300])
+        after()
+        return answer
+
+
+def shorten(monkeypatch: pytest.MonkeyPatch, steps: Mapping[str, Mapping[str, str]]) -> None:
+    """Replace text in scripts, so that a few messages are many steps."""
+    load = scripts.load
+    made: dict[str, Script] = {}
+    for name, changes in steps.items():
+        text = load(name).text.decode()
+        for old, new in changes.items():
+            assert text.count(old) == 1, f"{name}: {old!r} must occur once"
+            text = text.replace(old, new)
+        raw = text.encode()
+        made[name] = Script(name, raw, hashlib.sha1(raw).hexdigest().encode())
+    monkeypatch.setattr(scripts, "load", lambda name: made.get(name) or load(name))
