@@ -63,7 +63,7 @@ class Actor:
 class Walk:
     """Actors that take turns, on a server of their own."""
 
-    def __init__(self, driver: Driver, client: redis.Redis, seed: int) -> None:
+    def __init__(self, driver: Driver, client: Any, seed: int) -> None:
         self.random = random.Random(seed)
         self.client = client
         self._driver = driver
@@ -83,7 +83,9 @@ class Walk:
         try:
             for _ in range(steps):
                 self._actors = [each for each in self._actors if each.is_alive]
-                missing = [name for name in lives if all(each.name != name for each in self._actors)]
+                missing = [
+                    name for name in lives if all(each.name != name for each in self._actors)
+                ]
                 if missing:
                     self.begin(missing[0], lives[missing[0]])
                 self._step(self.random.choice(self._actors))

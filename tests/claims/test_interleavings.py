@@ -35,7 +35,7 @@ SETTLING = {"pop", "ack", "claims/ack"}
 class ClaimWalk(Walk):
     """A queue, and the places where each of its messages may be."""
 
-    def __init__(self, queue: Queue, client: redis.Redis, name: str, seed: int) -> None:
+    def __init__(self, queue: Queue, client: Any, name: str, seed: int) -> None:
         super().__init__(queue._driver, client, seed)
         self.spec = QueueSpec(name, QueueKeys.of(name), QueueConfig(max_receives=None))
         self.pushed = 0

@@ -1,0 +1,287 @@
+"""Writers at once, step by step: after each, what is committed is there once, and nothing else.
+
+``ACKQ_SOAK=20`` takes twenty times as many walks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from ackq.config import QueueConfig
+from ackq.errors import StagingLost
+from ackq.keys import QueueKeys
+from ackq.protocol import inspection, settle, staging, staging_delay, staging_topic, take
+from ackq.protocol.spec import QueueSpec
+from ackq.protocol.staging_keys import Staged
+from ackq.protocol.steps import Request, Steps
+from ackq.protocol.topic_publish import publish_many
+from ackq.sync.staging import DelayStaging, Staging, StagingBase, TopicStaging
+from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
+from tests.servers import private_server
+
+WALKS = max(1, round(5 * SOAK))
+STEPS = 400
+#: Deletes a list that is not committed, as its time to live does.
+EXPIRE = b"if redis.call('PTTL', KEYS[1]) > 0 then redis.call('DEL', KEYS[1]) end"
+DUE = 4_000_000_000_000_000
+
+Row = tuple[bytes, bool]
+
+
+def content(writer: str, batch: int) -> list[list[Row]]:
+    """Return the rows of each task of a batch, whoever runs it, and whether each is for later."""
+    draw = random.Random(f"{writer}:{batch}")
+    return [
+        [(f"{writer}/{batch}/{task}/{row}".encode(), draw.random() < 0.2)
+         for row in range(draw.choice([0, 1, 4, 7]))]
+        for task in range(draw.choice([1, 2, 4]))
+    ]  # fmt: skip
+
+
+class StagingWalk(Walk):
+    """Where rows go, of some kind, and what of them is there."""
+
+    def __init__(self, target: StagingBase, client: Any, name: str, seed: int) -> None:
+        super().__init__(target._driver, client, seed)
+        self.target, self.name = target, name
+        self.keys = target._staging.keys
+        self.taken: Counter[bytes] = Counter()
+        self.attempts = itertools.count()
+        self.others = itertools.count()
+
+    @property
+    def queue(self) -> QueueSpec:
+        return QueueSpec(self.name, QueueKeys.of(self.name), QueueConfig())
+
+    def arrived(self) -> list[bytes]:
+        """Return what is where it belongs."""
+        name, client = self.name, self.client
+        if isinstance(self.target, TopicStaging):
+            newest = int(client.get(f"{name}:nextIndex") or 0)
+            names = [f"{name}:messages:{index}" for index in range(1, newest + 1)]
+            messages: list[bytes] = client.mget(names) if names else []
+            return messages
+        if isinstance(self.target, DelayStaging):
+            bodies: list[bytes] = client.hvals(f"{name}:h")
+            return bodies
+        keys = self.queue.keys
+        pipe = client.pipeline()
+        pipe.lrange(keys.ready, 0, -1).lrange(keys.handoff, 0, -1).hvals(keys.context)
+        return list(itertools.chain(*pipe.execute()))
+
+    def seen(self) -> Counter[bytes]:
+        """Return what is visible, or on its way, or was taken."""
+        found = Counter(self.arrived()) + self.taken
+        rows = self.client.hgetall(self.keys.heldrows)
+        held: list[bytes] = self.client.zrange(self.keys.held, 0, -1)
+        assert rows.keys() == set(held)
+        for name in held:
+            texts = self.client.lrange(name, 0, -1)
+            assert len(texts) == int(rows[name])
+            assert self.client.pttl(name) == -1, "a list that is committed expires"
+            found.update(bare(text) for text in texts)
+        return found
+
+    def committed(self) -> Counter[bytes]:
+        """Return what must be seen."""
+        markers = self.client.hgetall(self.keys.commits)
+        return Counter(
+            row
+            for writer, marker in markers.items()
+            for batch in range(int(marker) + 1)
+            for task in content(writer.decode(), batch)
+            for row, _ in task
+        )
+
+    def look(self, actor: Actor, request: Request) -> Callable[[], None]:
+        before = self.seen()
+
+        def after() -> None:
+            found = self.seen()
+            if request.script and request.script.name in ("pop", "ack"):
+                self.taken += before - found
+                found = self.seen()
+            rows = Counter({row: found[row] for row in found if not row.startswith(b"other")})
+            assert rows == self.committed()
+            assert max(found.values(), default=1) == 1
+
+        return after
+
+
+def bare(text: bytes) -> bytes:
+    """Return a row without what staging puts in front of it."""
+    return re.sub(rb"^(1:\d+:\d+:k-[^ ]+ |\d{16}:)", b"", text)
+
+
+def repeating(operation: Callable[[], Steps[Any]]) -> Steps[Any]:
+    while True:
+        try:
+            return (yield from operation())
+        except PASSING:
+            continue
+
+
+def writer(walk: StagingWalk, name: str, target: StagingBase) -> Callable[[Actor], Life]:
+    """A driver of query ``name`` with its tasks."""
+    spec, draw = target._staging, walk.random
+
+    def add(batch: int, rows: list[Row]) -> Steps[Staged]:
+        """Run a task until an attempt of it succeeds; the others are left behind."""
+        while True:
+            staged = Staged(f"{next(walk.attempts)}-a")
+            try:
+                for first in range(0, len(rows), 5):
+                    chunk = rows[first : first + 5]
+                    if isinstance(target, DelayStaging):
+                        ready = [target.row(f"k-{row.decode()} ", 5, row) for row, _ in chunk]
+                        yield from staging.stage(spec, batch, staged, ready, ())
+                        continue
+                    is_queue = isinstance(target, Staging)
+                    ready = [row for row, is_later in chunk if not (is_later and is_queue)]
+                    later = [(DUE, row) for row, is_later in chunk if is_later and is_queue]
+                    yield from staging.stage(spec, batch, staged, ready, later)
+            except (*PASSING, StagingLost):
+                continue
+            if draw.random() < 0.9:
+                return staged  # else it runs once more, as a speculative one does
+
+    def life(actor: Actor) -> Life:
+        marker = yield from repeating(lambda: staging.committed(spec))
+        batch = 0 if marker is None else max(0, marker + draw.choice([0, 1, 1, 1]))
+        while True:
+            tasks = []
+            for rows in content(name, batch):
+                tasks.append((yield from add(batch, rows)))
+            if draw.random() < 0.15:
+                yield from repeating(lambda: staging.abort(spec, batch))  # noqa: B023
+            try:
+                yield from repeating(
+                    lambda: staging.commit(spec, batch, tasks, target._mover())  # noqa: B023
+                )
+            except StagingLost:
+                continue
+            batch += 1
+
+    return life
+
+
+def expiry(walk: StagingWalk) -> Callable[[Actor], Life]:
+    """Time passes for what is staged."""
+
+    def life(actor: Actor) -> Life:
+        while True:
+            names = sorted(walk.client.scan_iter(f"{walk.name}*", 1000))
+            names = [name for name in names if re.search(rb"(?i)stag(ed|ing):", name)]
+            try:
+                if names and walk.random.random() < 0.1:
+                    yield Request((b"EVAL", EXPIRE, 1, walk.random.choice(names)))
+                for _ in range(4):
+                    yield Request((b"PING",), resend=True)
+            except PASSING:
+                continue
+
+    return life
+
+
+def other(walk: StagingWalk) -> Callable[[Actor], Life]:
+    """Who pops from the same queue, or publishes in the same topic, or finishes."""
+
+    def life(actor: Actor) -> Life:
+        target, draw = walk.target, walk.random
+        while True:
+            bodies = [b"other-%d" % next(walk.others) for _ in range(draw.randint(1, 4))]
+            try:
+                if draw.random() < 0.15:
+                    last = yield from staging.committed(target._staging)
+                    yield from staging.abort(target._staging, last or 0)
+                elif draw.random() < 0.1:
+                    yield from staging.finish(target._staging, target._mover())
+                elif isinstance(target, TopicStaging):
+                    yield from publish_many(target._spec, bodies, None)
+                elif isinstance(target, DelayStaging):
+                    yield Request((b"PING",), resend=True)
+                elif draw.random() < 0.3:
+                    yield Request((b"LPUSH", walk.queue.keys.ready, *bodies))
+                elif draw.random() < 0.1:
+                    assert (yield from inspection.audit(walk.queue, True)).findings == ()
+                else:
+                    messages = yield from take.pop_many(walk.queue, 3, None, None, ())
+                    yield from settle.ack(walk.queue, messages)
+            except PASSING:
+                continue
+
+    return life
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with private_server(tmp_path_factory.mktemp("server"), appendonly="no") as server:
+        yield server
+
+
+@pytest.mark.timeout(60 * SOAK + 60)
+@pytest.mark.parametrize("kind", [Staging, TopicStaging, DelayStaging])
+def test_a_batch_is_there_once_however_steps_follow_each_other(
+    server: Any, token: str, monkeypatch: pytest.MonkeyPatch, kind: Any
+) -> None:
+    shorten(
+        monkeypatch,
+        {
+            "held/give_back": {"back = 1000, delayed = 500": "back = 3, delayed = 2"},
+            "staging/topic": {"MOST = 1000": "MOST = 3", "SLICE = 16": "SLICE = 2"},
+            "staging/delay": {"SLICE = 16": "SLICE = 2"},
+        },
+    )
+    for name in ("MOST_LISTS", "MERGED_ROWS", "FIRST_ROWS", "CHUNK_ROWS", "DROPPED_LISTS"):
+        monkeypatch.setattr(staging, name, 3)
+    monkeypatch.setattr(staging_topic, "CHUNK_ROWS", 5)
+    monkeypatch.setattr(staging_delay, "CHUNK_ROWS", 3)
+    with redis.Redis.from_url(server.url) as client:
+        for seed in range(WALKS):
+            try:
+                take_a_walk(kind, client, f"{token}-{seed}", seed)
+            except BaseException as error:
+                error.add_note(f"the seed is {seed}")
+                raise
+
+
+def take_a_walk(kind: Any, client: Any, name: str, seed: int) -> None:
+    with kind(client, name, "one") as one, kind(client, name, "two") as two:
+        walk = StagingWalk(one, client, name, seed)
+        lives = {
+            "one": writer(walk, "one", one),
+            "other": other(walk),
+            "one, another": writer(walk, "one", one),
+            "expiry": expiry(walk),
+            "two": writer(walk, "two", two),
+        }
+        walk.run(lives, STEPS)
+        while two.finish():
+            pass
+        assert not client.exists(one._staging.keys.held, one._staging.keys.heldrows)
+        found = Counter(walk.arrived()) + walk.taken
+        rows = Counter({row: found[row] for row in found if row[:5] != b"other"})
+        assert rows == walk.committed()
+        if kind is TopicStaging:
+            assert_in_order(walk.arrived())
+        for key in client.scan_iter(f"{name}*"):
+            assert client.ttl(key) > 0 or not re.search(rb"(?i)stag(ed|ing):", key)
+        client.delete(*client.scan_iter(f"{name}*"))
+
+
+def assert_in_order(rows: list[bytes]) -> None:
+    """Check that the rows of each task follow each other as they were staged."""
+    last: dict[bytes, int] = {}
+    for row in rows:
+        if not row.startswith(b"other"):
+            task, _, number = row.rpartition(b"/")
+            assert last.get(task, -1) < int(number)
+            last[task] = int(number)
