@@ -52,22 +52,22 @@ def push(
     """
     if json and (file or skip):
         raise click.UsageError("give either JSON arguments or lines, with --file and --skip")
-    if json:
-        lines: Iterable[bytes] = arguments(json)
-        total = None
-    else:
+    with open_queue(url, queue) as opened:
+        if json:
+            for chunk, _, _ in _chunks(arguments(json), 0, raw):
+                _print(opened.push_many(chunk, delay=delay))
+            return
         source = file or sys.stdin.buffer
-        lines, total = source, _size(source)
-    shown = bool(json) or not sys.stdout.isatty()
-    with (
-        open_queue(url, queue) as opened,
-        progress("lines pushed", total, "go on with --skip {count}") as on_step,
-    ):
-        for chunk, number, read in _chunks(lines, skip, raw):
-            ids = opened.push_many(chunk, delay=delay)
-            on_step(number, read)
-            if shown:
-                click.echo("".join(f"{each}\n" for each in ids), nl=False)
+        with progress("lines pushed", _size(source), "go on with --skip {count}") as on_step:
+            for chunk, number, read in _chunks(source, skip, raw):
+                ids = opened.push_many(chunk, delay=delay)
+                on_step(number, read)
+                if not sys.stdout.isatty():
+                    _print(ids)
+
+
+def _print(ids: Iterable[str]) -> None:
+    click.echo("".join(f"{each}\n" for each in ids), nl=False)
 
 
 def _size(source: BinaryIO) -> int | None:

@@ -37,11 +37,11 @@ def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
                 yield from (((name, each), inner) for each, inner in command.commands.items())
 
 
-def help_of(names: tuple[str, ...], command: click.Command) -> str:
-    """Return the help of a command as a wide terminal shows it."""
+def help_of(names: tuple[str, ...], command: click.Command, width: int = WIDTH) -> str:
+    """Return the help of a command as a terminal shows it, a wide one unless told otherwise."""
     ctx = click.Context(
         command, info_name=" ".join(("ackq", *names)), max_content_width=WIDTH,
-        terminal_width=WIDTH, help_option_names=["-h", "--help"],
+        terminal_width=width, help_option_names=["-h", "--help"],
     )  # fmt: skip
     return command.get_help(ctx).rstrip()
 

@@ -84,7 +84,9 @@ def top(
     else:
         from ackq.cli.activity import rows
 
-        print_table(COLUMNS, [_cells(name, each) for name, each in rows(found).items()])
+        # Short for eyes; whole for the programs that read a pipe or a file.
+        cells = _cells if sys.stdout.isatty() else _values
+        print_table(COLUMNS, [cells(name, each) for name, each in rows(found).items()])
 
 
 def _activities(seen: Sample, before: Sample | None) -> dict[str, Activity]:
@@ -196,11 +198,25 @@ def _title(seen: Sample, before: Sample | None, queues: int) -> str:
 
 def _cells(name: str, each: Activity) -> list[str]:
     return [
-        name, *(_count(count) for count in (each.ready, each.in_flight, each.delayed, each.dead)),
-        *(_rate(rate) for rate in (each.pushed_per_second, each.taken_per_second,
-                                   each.acked_per_second, each.returned_per_second)),
+        name, *map(_count, _counts(each)), *map(_rate, _rates(each)),
         _lease(each), "paused" if each.paused else "",
     ]  # fmt: skip
+
+
+def _values(name: str, each: Activity) -> list[object]:
+    rates = (None if rate is None else round(rate, 1) for rate in _rates(each))
+    return [name, *_counts(each), *rates, _lease(each), "paused" if each.paused else ""]
+
+
+def _counts(each: Activity) -> tuple[int, ...]:
+    return each.ready, each.in_flight, each.delayed, each.dead
+
+
+def _rates(each: Activity) -> tuple[float | None, ...]:
+    return (
+        each.pushed_per_second, each.taken_per_second,
+        each.acked_per_second, each.returned_per_second,
+    )  # fmt: skip
 
 
 def _count(count: int) -> str:

@@ -94,6 +94,8 @@ class BaseWorker(Generic[Q]):
                 raise ConfigurationError(
                     f"schedule {schedule.name!r}: this worker has no queue {schedule.queue!r}"
                 )
+        #: Whether `run` ended without waiting for handlers that still ran.
+        self.cut_short = False
         self._stops = 0
         self._deadline: float | None = None
         self._state = State(
@@ -168,6 +170,7 @@ class BaseWorker(Generic[Q]):
         if self._deadline is None:
             self._deadline = now + self._grace
         if self._stops > 1 or now >= self._deadline:
+            self.cut_short = True
             return True
         return not helped and state.settled()
 

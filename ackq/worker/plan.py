@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import importlib
 import logging
@@ -94,10 +95,13 @@ class Plan:
     def _run_threads(self, handler: Callable[[Any], Any]) -> None:
         opened = [self._open(Queue, name) for name, _ in self._named()]
         try:
-            Worker(self._weighted(opened), handler, **self._settings()).run(drain=self.drain)
+            worker = Worker(self._weighted(opened), handler, **self._settings())
+            worker.run(drain=self.drain)
         finally:
             for queue in opened:
                 queue.close()
+        if worker.cut_short:
+            _leave()
 
     async def _run_tasks(self, handler: Callable[[Any], Any]) -> None:
         opened = [self._open(AsyncQueue, name) for name, _ in self._named()]
@@ -107,6 +111,8 @@ class Plan:
         finally:
             for queue in opened:
                 await queue.aclose()
+        if worker.cut_short:
+            _leave()
 
     def _open(self, kind: Any, name: str) -> Any:
         return kind.from_url(
@@ -117,6 +123,11 @@ class Plan:
         schedules = found(self.schedules) if self.schedules else ()
         if isinstance(schedules, Schedule):
             schedules = (schedules,)
+        if not (
+            isinstance(schedules, Sequence)
+            and all(isinstance(each, Schedule) for each in schedules)
+        ):
+            raise ConfigurationError(f"{self.schedules} is no list of Schedule")
         return {
             "concurrency": self.concurrency,
             "prefetch": self.prefetch,
@@ -147,6 +158,19 @@ class Plan:
         return dict(zip(opened, [weight or 0.0 for weight in weights], strict=True))
 
 
+def _leave() -> None:
+    """End the process at once.
+
+    Its handlers were told, and what they held was given back. Python would wait, for as long as it
+    takes, for a task that accepts no cancellation and for a thread of an executor.
+    """
+    log.info("stopped; what still ran was left")
+    logging.shutdown()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(0)
+
+
 def found(path: str) -> Any:
     """Return the object at ``module:name``, looking in the current folder first.
 
@@ -154,7 +178,7 @@ def found(path: str) -> Any:
         ConfigurationError: there is no such module or name.
     """
     module, _, name = path.partition(":")
-    if not module or not name:
+    if not module or not name or module.startswith("."):
         raise ConfigurationError(f"{path!r}: write module:name")
     if (here := os.getcwd()) not in sys.path:
         sys.path.insert(0, here)

@@ -15,7 +15,8 @@ import pytest
 from rich.console import Console, ConsoleDimensions
 
 from ackq import Queue
-from ackq.cli.reference import commands
+from ackq.cli import WIDTH
+from ackq.cli.reference import commands, help_of
 from ackq.cli.top import _table
 from ackq.message import QueueCounters, QueueStats
 from ackq.protocol.discovery import Watched
@@ -88,15 +89,16 @@ def test_what_went_in_before_an_error_is_told_below_the_bar(
     assert last[1].startswith("ackq: line or argument 1501: ")
 
 
+def test_arguments_give_their_ids_and_no_bar(url: str, name: str) -> None:
+    assert plain(shown("push", name, '{"id":"a"}', "--url", url, columns=80)) == ["a"]
+
+
 @pytest.mark.parametrize("columns", [80, 200])
 @pytest.mark.parametrize(("names", "command"), list(commands()), ids=lambda value: str(value))
 def test_help_fits_and_lists_commands_in_full(
     names: tuple[str, ...], command: click.Command, columns: int
 ) -> None:
-    context = click.Context(
-        command, info_name=" ".join(("ackq", *names)), terminal_width=min(columns, 96)
-    )
-    for line in command.get_help(context).splitlines():
+    for line in help_of(names, command, min(columns, WIDTH)).splitlines():
         assert len(line) <= columns or line.startswith("    ackq "), line
         assert not line.endswith("...") or line.startswith("Usage:"), line
 

@@ -235,6 +235,13 @@ def test_two_looks_apart_give_rates_and_one_leaves_nothing(
     assert 0 < embedded_client.pttl(f"{busy.name}COUNTERS") < 10_000
 
 
+def test_a_pipe_gets_whole_numbers(ackq: Run, url: str, name: str) -> None:
+    with Queue.from_url(url, name) as queue:
+        queue.push_many([{"id": number} for number in range(1234)])
+        queue.pop()
+    assert ackq("top", name, "--once").output.split("\t")[:4] == [name, "1233", "1", "0"]
+
+
 def test_in_a_terminal_it_goes_on_until_ctrl_c(busy: Queue, url: str) -> None:
     parent, child = pty.openpty()
     code = "from ackq.cli import main; main()"

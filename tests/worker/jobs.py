@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -47,6 +48,20 @@ async def as_told_async(message: Message) -> None:
         note("cancelled", message)
         raise
     note("end", message)
+
+
+async def stubborn(message: Message) -> None:
+    """Never end, whoever asks."""
+    note("begin", message)
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+
+
+async def in_an_executor(message: Message) -> None:
+    """Hand the work to a thread that knows nothing of cancellation."""
+    note("begin", message)
+    await asyncio.to_thread(time.sleep, message.json()["seconds"])
 
 
 def seconds_of(message_id: str, lease: float) -> float:

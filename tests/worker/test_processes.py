@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 import time
 import urllib.error
@@ -17,6 +18,8 @@ import pytest
 
 import ackq
 from ackq.embedded import Server
+from ackq.errors import ConfigurationError
+from ackq.worker.plan import Plan
 from tests.servers import private_server
 from tests.waiting import wait_until
 
@@ -25,6 +28,8 @@ from .conftest import settled
 
 QUICK = "tests.worker.jobs:quick"
 TOLD = "tests.worker.jobs:as_told"
+#: Handlers that go on although they are cancelled.
+ENDLESS = ("tests.worker.jobs:stubborn", "tests.worker.jobs:in_an_executor")
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -140,7 +145,7 @@ def test_a_sigterm_in_any_phase_loses_and_delays_nothing(
         assert {message.receive_count for message in left} <= {1}
 
 
-@pytest.mark.parametrize("handler", [TOLD, TOLD + "_async"])
+@pytest.mark.parametrize("handler", [TOLD, TOLD + "_async", *ENDLESS])
 def test_a_second_signal_leaves_at_once(
     tmp_path: Path, server: Server, queue: ackq.Queue, handler: str
 ) -> None:
@@ -176,6 +181,19 @@ def test_what_is_not_there_is_said_once(tmp_path: Path, server: Server, queue: a
         with working(tmp_path, server.url, "tests.worker.jobs:absent", *options) as command:
             assert command.wait(30) == 3
             assert "has no 'absent'" in command.log()
+
+
+@pytest.mark.parametrize("path", [".:handle", "tests.worker.jobs:SCHEDULES", "nowhere", "tests:"])
+def test_what_is_no_handler_is_an_error_of_one_line(path: str) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(path)):
+        Plan(path, ("jobs",)).run()
+
+
+@pytest.mark.parametrize("path", ["tests.worker.jobs:quick", "tests.worker.jobs:__name__"])
+def test_what_is_no_list_of_schedules_is_an_error_of_one_line(path: str, server: Server) -> None:
+    plan = Plan(QUICK, ("jobs",), url=server.url, schedules=path, drain=True)
+    with pytest.raises(ConfigurationError, match="is no list of Schedule"):
+        plan.run()
 
 
 def test_processes_that_drain_end_by_themselves(
