@@ -163,7 +163,8 @@ class Parsing:
 
     #: Fill the columns ``_id``, ``_body``, ``_queue``, ... that come from the message itself.
     metadata: bool = False
-    mode: Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"] = "PERMISSIVE"
+    #: Spark's DROPMALFORMED is not among them: it would lose messages without a trace.
+    mode: Literal["PERMISSIVE", "FAILFAST"] = "PERMISSIVE"
     corrupt_column: str = CORRUPT_COLUMN
     #: The zone of timestamps that name none.
     time_zone: str = "UTC"
@@ -171,10 +172,12 @@ class Parsing:
     @classmethod
     def of(cls, given: Given) -> Parsing:
         """Read the options of parsing."""
-        modes = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
         return cls(
             given.flag("includeMetadata", False),
-            cast(Literal["PERMISSIVE"], given.choice("mode", "PERMISSIVE", modes)),
+            cast(
+                Literal["PERMISSIVE"],
+                given.choice("mode", "PERMISSIVE", ("PERMISSIVE", "FAILFAST")),
+            ),
             given.text("columnNameOfCorruptRecord") or CORRUPT_COLUMN,
             _time_zone(given),
         )

@@ -49,7 +49,6 @@ class Rows:
         Raises:
             InvalidMessage: a body does not fit and the mode is FAILFAST.
         """
-        count = len(bodies)
         raw = pa.array(bodies, pa.binary())
         arrays: dict[str, pa.Array] = {}
         malformed: list[int] = []
@@ -65,13 +64,9 @@ class Rows:
             arrays[column] = self._fact(fact, column, raw, bodies, facts)
         if self._columns.corrupt:
             arrays[self._columns.corrupt] = _corrupt(bodies, malformed)
-        made = pa.RecordBatch.from_arrays(
+        return pa.RecordBatch.from_arrays(
             [arrays[name] for name in self._schema.names], schema=self._schema
         )
-        if malformed and self._mode == "DROPMALFORMED":
-            gone = set(malformed)
-            made = made.take(pa.array([at for at in range(count) if at not in gone], pa.int64()))
-        return made
 
     def _fact(
         self,
