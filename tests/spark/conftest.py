@@ -1,7 +1,7 @@
 """One small Spark session for all of these tests, and the queues that they read.
 
-Every test here is marked ``spark``, and they share one process, since a session is large. Without
-PySpark the header says so and none of them is collected.
+Every test here is marked ``spark``. Those that start Java share one process, since a session is
+large. Without PySpark the header says so and none of them is collected.
 """
 
 from __future__ import annotations
@@ -43,12 +43,15 @@ def pytest_report_header() -> str | None:
     return f"spark: its tests are left out, {' and '.join(_ABSENT)} is missing" if _ABSENT else None
 
 
+# First, since xdist looks for groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
         if item.path.is_relative_to(here):
             item.add_marker("spark")
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("campaign"):
+                item.add_marker(pytest.mark.xdist_group("spark"))
             # The first one waits for the session too.
             item.add_marker(pytest.mark.timeout(TIMEOUT))
 
