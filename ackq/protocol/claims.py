@@ -64,7 +64,13 @@ def begin(group: Group) -> Steps[int]:
 
 def open_claims(group: Group) -> Steps[list[Claim]]:
     """List what is claimed and not acked; see `ackq.sync.claims.Claims.open`."""
-    return [Claim(batch, each.rows) for batch, each in (yield from _open(group))]
+    found = [Claim(batch, each.rows) for batch, each in (yield from _open(group))]
+    if group.epoch:
+        # Looked at afterwards: what another driver is claiming comes after its epoch.
+        (epoch,) = yield from _facts(group, b"epoch")
+        if epoch != group.epoch:
+            raise _fenced(group, epoch)
+    return found
 
 
 def last(group: Group) -> Steps[int]:
@@ -258,13 +264,17 @@ def _call(group: Group, name: str, keys: Sequence[bytes], *args: Arg) -> Steps[A
     except ResponseError as error:
         yield from group.spec.explain(error)
     if reply[0] == b"fenced":
-        raise Fenced(
-            f"{_who(group)}: another process took it over (its epoch is {reply[1]}, this one's"
-            f" {group.epoch}), so nothing was changed. Give each query a group of its own, or stop"
-            " this one",
-            group=group.name,
-        )
+        raise _fenced(group, reply[1])
     return reply
+
+
+def _fenced(group: Group, epoch: int) -> Fenced:
+    return Fenced(
+        f"{_who(group)}: another process took it over (its epoch is {epoch}, this one's"
+        f" {group.epoch}), so nothing was changed. Give each query a group of its own, or stop"
+        " this one",
+        group=group.name,
+    )
 
 
 def _read_only(group: Group, *command: Arg) -> Steps[Any]:

@@ -10,8 +10,8 @@ from ackq.protocol.delay import LATEST, DelaySpec, encode_key
 from ackq.protocol.staging_keys import StagingKeys
 from ackq.protocol.steps import Request, Steps
 
-#: Rows that one call stores at most.
-CHUNK_ROWS = 1000
+#: Rows that one call stores at most: each costs several commands.
+CHUNK_ROWS = 500
 
 
 def row(spec: DelaySpec, key: str, due: int, body: bytes) -> bytes:

@@ -98,7 +98,10 @@ class Claims(Client):
         """List the claims that are neither acked nor given back, oldest first.
 
         One that its process did not finish is among them, as far as it came. One round trip per
-        100 lists that are held for any group.
+        100 lists that are held for any group, and one more.
+
+        Raises:
+            Fenced: another process took the group over, and may be claiming.
         """
         return self._run(claims.open_claims(self._group))
 

@@ -56,7 +56,7 @@ class StagingBase(Client):
         """Make the rows of ``tasks`` visible, once, and return how many that were.
 
         Guarantee: one script decides. Before it a crash leaves nothing to see; after it all
-        rows arrive, in steps of at most 2,000, even if this process dies: what is left is moved
+        rows arrive, in steps of at most 1,000, even if this process dies: what is left is moved
         by the next commit, and into a list queue by the next pop. A batch that this writer has
         committed before is dropped and counted as 0, and so is one with a lower number. Other
         staged rows of the batch, of attempts that are not named, are deleted. Safe to repeat.

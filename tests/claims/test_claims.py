@@ -308,6 +308,19 @@ def test_a_second_driver_fences_the_first(
     assert queue.stats().ready == 2
 
 
+def test_a_fenced_driver_is_not_shown_what_the_next_one_is_claiming(
+    queue: Queue, claims: Claims, make_claims: MakeClaims
+) -> None:
+    """It would take a part of a claim for all of it."""
+    push(queue, 5500)
+    successor = make_claims()
+    successor.begin()
+    steps_until(successor, 1, 5000)
+    with pytest.raises(Fenced):
+        claims.open()
+    assert make_claims().open() == [Claim(1, 1000)]  # looking on is for everybody
+
+
 def test_groups_have_nothing_to_do_with_each_other(
     queue: Queue, claims: Claims, make_claims: MakeClaims
 ) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ackq import Queue
+from ackq.errors import Fenced
 from ackq.message import Claim
 from ackq.sync.claims import Claims
 from tests.claims.conftest import MakeClaims, push
@@ -208,7 +209,9 @@ def test_a_drain_ends_claims_and_fences_their_driver(
     queue.pop()
     assert make_queue().drain() == 3
     assert [each.body for each in queue.peek(10)] == [bodies[2], *bodies[:2], *bodies[3:]]
-    assert claims.open() == []
+    assert queue.claims() == []
+    with pytest.raises(Fenced):
+        claims.open()
 
 
 def test_an_audit_finds_what_is_wrong_with_claims(

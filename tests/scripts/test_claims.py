@@ -120,6 +120,12 @@ def test_a_whole_list_becomes_the_claim(space: Space, messages: int) -> None:
     assert "EXPIRES" not in space.dump()
 
 
+def test_a_list_as_long_as_the_claim_is_taken_at_once(space: Space) -> None:
+    driver(space)
+    space.push(*bodies(*map(str, range(1500))))
+    assert claim(space, messages=1500) == [b"ok", 1500, 0]
+
+
 def test_a_long_claim_is_built_step_by_step(space: Space) -> None:
     driver(space)
     names = [f"{number:05d}" for number in range(5000)]
@@ -198,9 +204,10 @@ def test_a_list_that_has_the_name_of_a_new_claim_stays_as_it_is(space: Space) ->
 def test_a_record_without_a_body_is_buried_and_does_not_stop_a_claim(space: Space) -> None:
     driver(space)
     space.client.zadd(space.key("BACKUP"), {"gone": PAST})
+    space.client.hset(space.key("RECEIVES"), "gone", 3)
     space.push(body("a"))
     assert claim(space) == [b"ok", 1, 1]
-    assert space.dead == [(b"gone", b"", "body missing", 0)]
+    assert space.dead == [(b"gone", b"", "body missing", 3)]
     assert claim(space) == [b"ok", 1, 0]
 
 
@@ -218,6 +225,8 @@ def test_a_pause_ends_a_claim_that_is_being_built(space: Space) -> None:
     claim(space, messages=2400)
     space.client.set(space.key("PAUSED"), 1)
     assert claim(space, messages=2400) == [b"ok", 1000, 0]
+    assert claim(space, messages=2400) == [b"ok", 1000, 0]
+    space.client.delete(space.key("PAUSED"))
     assert claim(space, messages=2400) == [b"ok", 1000, 0]
 
 
