@@ -46,8 +46,11 @@ class Chaos:
     server: Server
     command: Command
     draw: random.Random
-    #: Processes that were killed, and spans in which one was frozen or the server was away.
+    #: Processes that were killed; told to end; and told so again, which left at once.
     killed: set[int] = field(default_factory=set)
+    told: set[int] = field(default_factory=set)
+    hurried: set[int] = field(default_factory=set)
+    #: Spans in which one was frozen, or the server was away.
     frozen: dict[int, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
     outages: list[tuple[float, float]] = field(default_factory=list)
     #: Spans in which nobody could renew a lease in time: a disk or a machine that was too busy.
@@ -86,7 +89,9 @@ class Chaos:
         victim.kill()
 
     def end(self) -> None:
-        self.victim().send_signal(signal.SIGTERM)
+        victim = self.victim()
+        (self.hurried if victim.pid in self.told else self.told).add(victim.pid)
+        victim.send_signal(signal.SIGTERM)
 
     def freeze(self) -> None:
         victim, begin = self.victim(), time.monotonic()
@@ -103,7 +108,7 @@ class Chaos:
 
     def explains(self, delivery: dict[str, Any], next_at: float) -> bool:
         """Whether a message may be delivered again after this delivery."""
-        if delivery["pid"] in self.killed:
+        if delivery["pid"] in self.killed | self.hurried:
             return True
         spans = [*self.frozen[delivery["pid"]], *self.outages, *self.stalls]
         # What was in hand, or on its way to be settled, when it happened.
@@ -167,6 +172,7 @@ def test_nothing_is_lost_and_every_duplicate_is_explained(
             assert queue.audit().sound
             assert queue.stats().dead == 0
         check(ids, command.events(), chaos)
+        print(f"{command.log().count('lost its lease')} leases were lost, and the worker told")
 
 
 def check(ids: list[str], events: list[dict[str, Any]], chaos: Chaos) -> None:
@@ -194,6 +200,7 @@ def check(ids: list[str], events: list[dict[str, Any]], chaos: Chaos) -> None:
     assert not unexplained, f"{len(unexplained)} of {again}: {unexplained[:3]}"
     print(
         f"{len(ids)} messages, {chaos.faults} faults ({len(chaos.killed)} kills,"
-        f" {sum(map(len, chaos.frozen.values()))} freezes, {len(chaos.outages)} server kills,"
-        f" {len(chaos.stalls)} stalls): 0 lost, {again} delivered again, all explained"
+        f" {len(chaos.hurried)} told twice to end, {sum(map(len, chaos.frozen.values()))} freezes,"
+        f" {len(chaos.outages)} server kills, {len(chaos.stalls)} stalls):"
+        f" 0 lost, {again} delivered again, all explained"
     )
