@@ -57,6 +57,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         offers = survey_of(metafunc.config).offers
         if not metafunc.module.__name__.startswith(EVERYWHERE) and not asked_for():
             offers = {kind: offers[kind] for kind in USUALLY if kind in offers} or offers
+        if metafunc.definition.get_closest_marker("refused_by_the_client"):
+            offers = dict(list(offers.items())[:1])  # no server gets to see it
         names = [offer.name for offer in offers.values()]
         # Not by session scope: pytest would stop a server whenever the next test wants another.
         metafunc.parametrize("target", list(offers), ids=names, indirect=True)
@@ -137,7 +139,8 @@ def no_leaked_keys(request: pytest.FixtureRequest, fleet: Fleet, token: str) -> 
     """Delete the test's own keys; fail it when it leaves any other."""
     yield
     leaked = []
-    for target in fleet.started.values():
+    used, fleet.used = fleet.used, []
+    for target in used:
         if _count(target.control):
             _delete(target.control, f"*{token}*")
             leaked += _delete(target.control, "*")

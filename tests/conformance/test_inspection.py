@@ -167,6 +167,7 @@ def test_a_push_onto_a_key_of_another_type_is_refused(
         make_queue().push({"n": 1})
 
 
+@pytest.mark.refused_by_the_client
 @pytest.mark.parametrize(
     "bad",
     ["", "x" * 201, "a\nb", "a*", "a?", "[a]", "a\\b", "{a", "a}", "{}a", "jobsBACKUP", "jobsDEAD",
@@ -177,6 +178,7 @@ def test_a_name_that_would_collide_or_mislead_is_refused(make_queue: Any, bad: s
         make_queue(bad)
 
 
+@pytest.mark.refused_by_the_client
 @pytest.mark.parametrize(
     "settings",
     [{"max_receives": 0}, {"max_receives": 1.5}, {"max_receives": True}, {"requeue": "left"},

@@ -82,6 +82,7 @@ def test_push_many_of_nothing_sends_nothing(make_queue: Any) -> None:
     assert make_queue().push_many([]) == []
 
 
+@pytest.mark.refused_by_the_client
 @pytest.mark.parametrize(
     "message",
     [None, 5, "text", [1], {"id": None}, {"id": ""}, {"id": True}, {"id": 1.5}, {"id": {}},
@@ -152,6 +153,7 @@ def test_scheduled_messages_of_one_id_are_all_kept(make_queue: Any) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.refused_by_the_client
 @pytest.mark.parametrize(
     "when",
     [{"delay": -1}, {"delay": float("nan")}, {"delay": float("inf")}, {"at": float("nan")},

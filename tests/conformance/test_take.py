@@ -326,18 +326,21 @@ def test_ack_by_bare_id_is_not_fenced(make_queue: Any) -> None:
     assert queue.stats().in_flight == 0
 
 
+@pytest.mark.refused_by_the_client
 @pytest.mark.parametrize("wanted", [0, -1, 1.5, True, "2"])
 def test_pop_many_takes_a_whole_number(make_queue: Any, wanted: Any) -> None:
     with pytest.raises(ackq.ConfigurationError):
         make_queue().pop_many(wanted)
 
 
+@pytest.mark.refused_by_the_client
 @pytest.mark.parametrize("timeout", [-1, math.nan, "5", True])
 def test_a_wait_is_a_number_of_seconds(make_queue: Any, timeout: Any) -> None:
     with pytest.raises(ackq.ConfigurationError):
         make_queue().pop(timeout)
 
 
+@pytest.mark.refused_by_the_client
 @pytest.mark.parametrize("seconds", [0, -1, 43201, math.nan, math.inf, "5", True])
 def test_a_visibility_timeout_is_1_us_to_12_h(make_queue: Any, seconds: Any) -> None:
     queue = make_queue()

@@ -52,18 +52,23 @@ class Fleet:
         self._survey = survey
         self._directory = directory
         self._stack = contextlib.ExitStack()
-        self.started: dict[str, Target] = {}
+        self._started: dict[str, Target] = {}
+        #: Those that the running test has asked for.
+        self.used: list[Target] = []
 
     def get(self, kind: str) -> Target:
         """Return the target of a kind, started if need be."""
-        if kind not in self.started:
+        if kind not in self._started:
             offer = self._survey.offers[kind]
             target = self._stack.enter_context(offer.start(self._directory / kind))
             self._stack.callback(target.control.close)
-            self.started[kind] = target
-        return self.started[kind]
+            self._started[kind] = target
+        target = self._started[kind]
+        if target not in self.used:
+            self.used.append(target)
+        return target
 
     def close(self) -> None:
         """Stop them all."""
-        self.started.clear()
+        self._started.clear()
         self._stack.close()
