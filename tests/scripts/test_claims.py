@@ -325,6 +325,12 @@ def test_a_kept_claim_is_deleted_and_one_that_is_held_is_not(space: Space) -> No
     assert space.call("claims/forget", EPOCH, 1) == [b"ok", 0]
 
 
+def test_what_was_forgotten_last_cannot_sink(space: Space) -> None:
+    driver(space, forgotten=5)
+    assert space.call("claims/forget", EPOCH, 4) == [b"ok", 0]
+    assert facts(space)["forgotten"] == 5
+
+
 # Renewing and releasing.
 
 
@@ -405,6 +411,7 @@ def test_a_full_server_can_be_claimed_from(own_space: Space) -> None:
     assert own_space.call("claims/forget", 1, 1) == [b"ok", 2]
     assert own_space.ready == bodies("c")
     assert own_space.call("claims/ack", 1, 2, 0) == [b"ok", 0]
+    assert own_space.call("claims/forget", 1, 2) == [b"ok", 0]
 
 
 def test_a_full_server_gives_claims_back(own_space: Space) -> None:

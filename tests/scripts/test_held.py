@@ -103,6 +103,13 @@ def test_one_step_moves_a_few_mebibytes(space: Space, mode: str) -> None:
     assert give_back(space, mode) == ([2, 3] if mode == "delayed" else [3, 2])
 
 
+def test_the_longest_id_is_found(space: Space) -> None:
+    longest, longer = b"x" * 512, b"y" * 513
+    space.hold(b'7:{"id": "%s"}' % longest, b'7:{"id":"%s"}' % longer, until=0)
+    assert give_back(space, "delayed") == [2, 0]
+    assert [key for key in space.bodies if not key.startswith(b"\0")] == [longest]
+
+
 def test_a_body_that_begins_with_an_endless_id_holds_nobody_up(space: Space) -> None:
     def milliseconds(beginning: bytes) -> float:
         times = []

@@ -262,6 +262,8 @@ def test_a_full_server_commits_what_it_accepted_and_accepts_no_more(
                 writer.stage(0, staged[0], rows(1))
             assert writer.commit(0, staged) == 7500
             assert queue.pop() is not None
+            writer.commit(1, [])
+            assert writer.committed() == 1
         finally:
             client.config_set("maxmemory", 0)
         assert queue.stats().ready == 7499
