@@ -18,12 +18,11 @@
 -- Returns {moved, left, refused}: call again while rows are left. A row whose key is stored with
 -- the same body is that message; with another body, the row is refused: it becomes a dead letter.
 -- Atomic because a row must leave the list as it is stored: a crash stores none twice.
--- Cost: O(rows log stored): at most wanted and 4 MiB, and one slice over.
+-- Cost: O(rows log stored): at most wanted and 4 MiB, and one row over.
 local held, heldrows, list = KEYS[1], KEYS[2], KEYS[3]
 local wanted = tonumber(ARGV[1])
 local HEAD, STRIDE = 3, 7
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
-local SLICE = 16 -- rows read at a time
 local BODY_BUDGET = 4194304 -- bytes of rows one call may move
 
 if not (wanted and wanted >= 1 and wanted <= 1000 and wanted % 1 == 0)
@@ -43,32 +42,27 @@ local most = math.min(wanted, left)
 
 local rows, has_side, bytes = {}, {}, 0
 while #rows < most and bytes < BODY_BUDGET do
-  local taken = #rows
-  local size = math.min(SLICE, most - taken)
-  local texts = redis.call('LRANGE', list, -taken - size, -taken - 1)
-  for i = size, 1, -1 do
-    local place, due, length, rest = string.match(texts[i], '^(%d+):(%d+):(%d+):(.*)$')
-    local first = HEAD + 1 + ((tonumber(place) or 0) - 1) * STRIDE
-    if not KEYS[first + STRIDE - 1] or first <= HEAD then
-      return redis.error_reply('ACKQ_VALUE staging/delay: a row names no partition')
-    end
-    rows[#rows + 1] = {
-      first = first, due = math.min(tonumber(due), LATEST),
-      key = string.sub(rest, 1, length), body = string.sub(rest, length + 1),
-    }
-    bytes = bytes + #texts[i]
-    -- Every type is read before the first write, so that an error means: nothing was done.
-    if has_side[first] == nil then
-      redis.call('ZCARD', KEYS[first])
-      redis.call('HLEN', KEYS[first + 1])
-      redis.call('ZCARD', KEYS[first + 2])
-      redis.call('HLEN', KEYS[first + 3])
-      redis.call('HLEN', KEYS[first + 4])
-      redis.call('XLEN', KEYS[first + 5])
-      redis.call('LLEN', KEYS[first + 6])
-      has_side[first] =
-        redis.call('EXISTS', KEYS[first + 2], KEYS[first + 3], KEYS[first + 4]) > 0
-    end
+  local text = redis.call('LINDEX', list, -#rows - 1)
+  local place, due, length, rest = string.match(text, '^(%d+):(%d+):(%d+):(.*)$')
+  local first = HEAD + 1 + ((tonumber(place) or 0) - 1) * STRIDE
+  if not KEYS[first + STRIDE - 1] or first <= HEAD then
+    return redis.error_reply('ACKQ_VALUE staging/delay: a row names no partition')
+  end
+  rows[#rows + 1] = {
+    first = first, due = math.min(tonumber(due), LATEST),
+    key = string.sub(rest, 1, length), body = string.sub(rest, length + 1),
+  }
+  bytes = bytes + #text
+  -- Every type is read before the first write, so that an error means: nothing was done.
+  if has_side[first] == nil then
+    redis.call('ZCARD', KEYS[first])
+    redis.call('HLEN', KEYS[first + 1])
+    redis.call('ZCARD', KEYS[first + 2])
+    redis.call('HLEN', KEYS[first + 3])
+    redis.call('HLEN', KEYS[first + 4])
+    redis.call('XLEN', KEYS[first + 5])
+    redis.call('LLEN', KEYS[first + 6])
+    has_side[first] = redis.call('EXISTS', KEYS[first + 2], KEYS[first + 3], KEYS[first + 4]) > 0
   end
 end
 

@@ -15,14 +15,13 @@
 -- not cover what comes next, nothing was done; {'taken'}: a message is beyond the newest index,
 -- and nothing is overwritten. A list that is not committed stays as it is: {'ok', newest, 0}.
 -- Atomic because a row must leave the list as it is published: a crash publishes none twice.
--- Cost: O(rows): at most 1,000 and 4 MiB, and one slice over.
+-- Cost: O(rows): at most 1,000 and 4 MiB, and one row over.
 local next_index, first_index, wake = KEYS[1], KEYS[2], KEYS[3]
 local held, heldrows, list = KEYS[4], KEYS[5], KEYS[6]
 local guess, max_age = tonumber(ARGV[1]), tonumber(ARGV[2])
 local HEAD = 6 -- keys before the messages
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
 local MOST = 1000 -- rows of one call
-local SLICE = 16 -- rows read at a time
 local BODY_BUDGET = 4194304 -- bytes of rows one call may move
 
 local function outside(number, low, high)
@@ -54,15 +53,11 @@ local most = math.min(MOST, left, #KEYS - at)
 
 local messages, entries, bytes = {}, {}, 0
 while #messages < most and bytes < BODY_BUDGET do
-  local taken = #messages
-  local size = math.min(SLICE, most - taken)
-  local rows = redis.call('LRANGE', list, -taken - size, -taken - 1)
-  for i = size, 1, -1 do
-    local count = #messages + 1
-    messages[count] = KEYS[at + count]
-    entries[2 * count - 1], entries[2 * count] = KEYS[at + count], rows[i]
-    bytes = bytes + #rows[i]
-  end
+  local count = #messages + 1
+  local row = redis.call('LINDEX', list, -count)
+  messages[count] = KEYS[at + count]
+  entries[2 * count - 1], entries[2 * count] = KEYS[at + count], row
+  bytes = bytes + #row
 end
 local count = #messages
 if count > 0 and redis.call('EXISTS', unpack(messages)) > 0 then

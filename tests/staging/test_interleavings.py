@@ -236,8 +236,7 @@ def test_a_batch_is_there_once_however_steps_follow_each_other(
         monkeypatch,
         {
             "held/give_back": {"back = 1000, delayed = 500": "back = 3, delayed = 2"},
-            "staging/topic": {"MOST = 1000": "MOST = 3", "SLICE = 16": "SLICE = 2"},
-            "staging/delay": {"SLICE = 16": "SLICE = 2"},
+            "staging/topic": {"MOST = 1000": "MOST = 3"},
         },
     )
     for name in ("MOST_LISTS", "MERGED_ROWS", "FIRST_ROWS", "CHUNK_ROWS", "DROPPED_LISTS"):

@@ -50,6 +50,9 @@ TOPIC = "test_topic.test_rows_get_the_next_indexes_in_their_order"
 DELAY = "test_delay.test_rows_become_messages_with_the_commit"
 TAKEN = "test_delay.test_a_key_that_is_stored_with_another_body_makes_a_dead_letter"
 
+PUBLISHED = "test_scripts.test_one_call_publishes_four_mebibytes_or_a_thousand_rows"
+STORED = "test_scripts.test_one_call_stores_four_mebibytes"
+
 MUTANTS = (
     Mutant("commit", "knows no marker", "if marker >= batch then", "if false then", ONCE,
            {"batch": 7}),
@@ -83,8 +86,27 @@ MUTANTS = (
     Mutant("topic", "leaves published rows on the list",
            "redis.call('LTRIM', list, 0, -count - 1)", "redis.call('LTRIM', list, 0, -count)",
            TOPIC),
-    Mutant("topic", "publishes the last row of a slice first", "for i = size, 1, -1 do",
-           "for i = 1, size do", TOPIC),
+    Mutant("topic", "publishes the last row first", "redis.call('LINDEX', list, -count)",
+           "redis.call('LINDEX', list, count - 1)", TOPIC),
+    Mutant("topic", "any number of bytes in one call", "local BODY_BUDGET = 4194304",
+           "local BODY_BUDGET = 1e12", PUBLISHED),
+    Mutant("topic", "any number of rows in one call", "local MOST = 1000", "local MOST = 1500",
+           PUBLISHED),
+    Mutant("topic", "leaves the row count as it was",
+           "  redis.call('HSET', heldrows, list, left)\n", "", PUBLISHED),
+    Mutant("topic", "publishes under a wrong guess", "if newest < guess or", "if",
+           "test_scripts.test_a_wrong_guess_publishes_nothing"),
+    Mutant("delay", "any number of bytes in one call", "local BODY_BUDGET = 4194304",
+           "local BODY_BUDGET = 1e12", STORED),
+    Mutant("delay", "leaves the row count as it was",
+           "  redis.call('HSET', heldrows, list, left)\n", "", STORED),
+    Mutant("merge", "any number of bytes in one call", "local BODY_BUDGET = 4194304",
+           "local BODY_BUDGET = 1e12", "test_scripts.test_one_call_merges_four_mebibytes"),
+    Mutant("commit", "does not note the rows",
+           "  redis.call('HSET', heldrows, list, ARGV[rows - 1 + i])\n", "",
+           "test_scripts.test_a_commit_keeps_the_lists_and_marks_the_batch"),
+    Mutant("commit", "blames the first list", "return {'lost', i}", "return {'lost', 1}",
+           "test_staging.test_rows_that_expired_fail_the_commit_and_nothing_of_it_is_seen"),
     Mutant("topic", "publishes what is not committed", "if not redis.call('ZSCORE', held, list)",
            "if false", "test_scripts.test_a_list_that_is_not_committed_is_left_alone",
            {"script": "staging/topic", "slot": "moving", "reply": [b"ok", 0, 0]}),

@@ -222,6 +222,30 @@ def test_a_key_that_is_no_list_is_waited_for_no_longer(
     assert not space.client.hexists(space.key("heldrows"), space.key(slot))
 
 
+MIB = 1024 * 1024
+
+
+def test_one_call_merges_four_mebibytes(space: Space) -> None:
+    space.client.rpush(space.key("list"), *(b"x" * (3 * MIB // 2) for _ in range(5)))
+    assert space.call("staging/merge", 2000) == 4
+
+
+def test_one_call_publishes_four_mebibytes_or_a_thousand_rows(space: Space) -> None:
+    space.client.lpush(space.key("moving"), *(b"x" * (3 * MIB // 2) for _ in range(5)))
+    named = [*KEYS["staging/topic"][:-1], *(f"q:{index}" for index in range(1, 1200))]
+    assert space.call("staging/topic", 0, 0, keys=named) == [b"ok", 4, 2]
+    assert space.client.hget(space.key("heldrows"), space.key("moving")) == b"2"
+    space.client.lpush(space.key("moving"), *(b"y" for _ in range(1100)))
+    assert space.call("staging/topic", 0, 0, keys=named) == [b"ok", 1004, 102]
+
+
+def test_one_call_stores_four_mebibytes(space: Space) -> None:
+    body = b"x" * (3 * MIB // 2)
+    space.client.lpush(space.key("delaying"), *(b"1:5:1:%d%b" % (n, body) for n in range(5)))
+    assert space.call("staging/delay", 1000) == [4, 2, 0]
+    assert space.client.hget(space.key("heldrows"), space.key("delaying")) == b"2"
+
+
 def test_a_wrong_guess_publishes_nothing(space: Space) -> None:
     space.client.set(space.key("q:nextIndex"), 7)
     before = space.dump()
@@ -267,6 +291,19 @@ def test_a_full_server_commits_what_it_accepted_and_accepts_no_more(
         finally:
             client.config_set("maxmemory", 0)
         assert queue.stats().ready == 7499
+
+
+def test_lists_are_merged_on_a_full_server(server: Server, token: str) -> None:
+    with redis.Redis.from_url(server.url) as client:
+        space = Space(client, token)
+        for slot in ("list", "other"):
+            client.rpush(space.key(slot), "a", "b")
+        client.config_set("maxmemory", 1)
+        try:
+            assert space.call("staging/merge", 10) == 0
+        finally:
+            client.config_set("maxmemory", 0)
+        assert client.llen(space.key("other")) == 4
 
 
 @pytest.mark.parametrize("kind", [TopicStaging, DelayStaging])
