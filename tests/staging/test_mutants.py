@@ -51,6 +51,9 @@ DELAY = "test_delay.test_rows_become_messages_with_the_commit"
 TAKEN = "test_delay.test_a_key_that_is_stored_with_another_body_makes_a_dead_letter"
 
 PUBLISHED = "test_scripts.test_one_call_publishes_four_mebibytes_or_a_thousand_rows"
+LEFT = "test_scripts.test_what_others_left_under_a_key_is_not_the_new_messages"
+WOKEN = "test_scripts.test_one_consumer_is_woken_by_the_next_message_and_only_by_it"
+BOUNDED = "test_scripts.test_a_body_without_a_time_is_due_now_and_a_time_is_bounded"
 STORED = "test_scripts.test_one_call_stores_four_mebibytes"
 
 MUTANTS = (
@@ -98,6 +101,23 @@ MUTANTS = (
            "test_scripts.test_a_wrong_guess_publishes_nothing"),
     Mutant("delay", "any number of bytes in one call", "local BODY_BUDGET = 4194304",
            "local BODY_BUDGET = 1e12", STORED),
+    Mutant("delay", "a lease of another is the new message's",
+           "    redis.call('ZREM', KEYS[first + 2], key)\n", "", LEFT),
+    Mutant("delay", "a count of another is the new message's",
+           "    redis.call('HDEL', KEYS[first + 4], key)\n", "", LEFT),
+    Mutant("delay", "wakes nobody", "    redis.call('LPUSH', KEYS[first + 6], '1')\n", "", WOKEN),
+    Mutant("delay", "wakes many", "and redis.call('LLEN', KEYS[first + 6]) == 0 then", "then",
+           WOKEN),
+    Mutant("delay", "wakes for what is not the next", "stored[nearest] and", "", WOKEN),
+    Mutant("delay", "a body without a time stays without",
+           "    redis.call('ZADD', KEYS[first], string.format('%.6f', now / 1000000), key)\n", "",
+           BOUNDED),
+    Mutant("delay", "any time", "due = math.min(tonumber(due), LATEST)", "due = tonumber(due)",
+           BOUNDED),
+    Mutant("topic", "wakes nobody of a topic that was begun anew",
+           "    redis.call('DEL', wake)\n"
+           "    redis.call('XADD', wake, 'MAXLEN', '~', 1, id, 'n', '')\n", "",
+           "test_scripts.test_a_topic_that_was_begun_anew_wakes_its_consumers"),
     Mutant("delay", "leaves the row count as it was",
            "  redis.call('HSET', heldrows, list, left)\n", "", STORED),
     Mutant("merge", "any number of bytes in one call", "local BODY_BUDGET = 4194304",

@@ -246,6 +246,42 @@ def test_one_call_stores_four_mebibytes(space: Space) -> None:
     assert space.client.hget(space.key("heldrows"), space.key("delaying")) == b"2"
 
 
+def test_what_others_left_under_a_key_is_not_the_new_messages(space: Space) -> None:
+    space.client.zadd(space.key("q:leases"), {"k": 7})
+    space.client.hset(space.key("q:extended"), "k", "7:7")
+    space.client.hset(space.key("q:receives"), "k", 7)
+    assert space.call("staging/delay", 10) == [1, 0, 0]
+    assert space.client.hgetall(space.key("q:h")) == {b"k": b"body"}
+    assert not space.client.exists(*(space.key(slot) for slot in DELAY[2:5]))
+
+
+def test_one_consumer_is_woken_by_the_next_message_and_only_by_it(space: Space) -> None:
+    wake = space.key("q:wake")
+    assert space.call("staging/delay", 10) == [1, 0, 0]
+    assert space.client.lrange(wake, 0, -1) == [b"1"]
+    for row in ("1:4:1:abody", "1:6:1:zbody"):
+        space.client.lpush(space.key("delaying"), row)
+        space.client.zadd(space.key("held"), {space.key("delaying"): 0})
+        assert space.call("staging/delay", 10) == [1, 0, 0]
+        assert space.client.llen(wake) == (row[2] == "4")  # never two, and none for a later one
+        space.client.delete(wake)
+
+
+def test_a_body_without_a_time_is_due_now_and_a_time_is_bounded(space: Space) -> None:
+    space.client.hset(space.key("q:h"), "k", "body")
+    space.client.lpush(space.key("delaying"), "1:9007199254740991:1:lbody")
+    before = space.client.time()[0]
+    assert space.call("staging/delay", 10) == [2, 0, 0]
+    assert before <= space.client.zscore(space.key("q:z"), "k") <= before + 60
+    assert space.client.zscore(space.key("q:z"), "l") == 8589934591
+
+
+def test_a_topic_that_was_begun_anew_wakes_its_consumers(space: Space) -> None:
+    space.client.xadd(space.key("q:wake"), {"n": ""}, id="9-0")
+    assert space.call("staging/topic", 0, 0) == [b"ok", 1, 0]
+    assert [id for id, _ in space.client.xrange(space.key("q:wake"))] == [b"1-0"]
+
+
 def test_a_wrong_guess_publishes_nothing(space: Space) -> None:
     space.client.set(space.key("q:nextIndex"), 7)
     before = space.dump()
