@@ -42,7 +42,7 @@ LISTS = {"new", "list", "other", "moving", "delaying", "q:1"}
 class Space:
     """Keys of one test."""
 
-    def __init__(self, client: redis.Redis, name: str) -> None:
+    def __init__(self, client: Any, name: str) -> None:
         self.client, self.name = client, name
 
     def key(self, slot: str) -> str:
