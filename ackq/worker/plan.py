@@ -180,7 +180,7 @@ def found(path: str) -> Any:
     module, _, name = path.partition(":")
     if not module or not name or module.startswith("."):
         raise ConfigurationError(f"{path!r}: write module:name")
-    if (here := os.getcwd()) not in sys.path:
+    if sys.path[0] != (here := os.getcwd()):
         sys.path.insert(0, here)
     try:
         value = importlib.import_module(module)

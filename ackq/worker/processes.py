@@ -60,8 +60,9 @@ class Child:
         }
         self.health.unlink(missing_ok=True)
         try:
+            # -P: what lies in the current folder hides no module before the handler is looked for.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ackq.worker"],
+                [sys.executable, "-P", "-m", "ackq.worker"],
                 env=environment, pass_fds=[reading], process_group=0, stdin=subprocess.DEVNULL,
             )  # fmt: skip
         finally:

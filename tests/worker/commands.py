@@ -64,7 +64,8 @@ def working(
         "PYTHONDONTWRITEBYTECODE": "1",
     }  # fmt: skip
     code = "from ackq.cli import main; main()"
-    command = [sys.executable, "-c", code, "work", handler, *options]
+    # Like the installed script, without the current folder in front of everything.
+    command = [sys.executable, "-P", "-c", code, "work", handler, *options]
     with log.open("ab") as output:
         process = subprocess.Popen(command, cwd=cwd, env=environment, stdout=output, stderr=output)
     running = Command(process, journal, log)

@@ -196,6 +196,18 @@ def test_what_is_no_list_of_schedules_is_an_error_of_one_line(path: str, server:
         plan.run()
 
 
+def test_a_file_of_the_user_hides_no_module_from_a_worker(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    (tmp_path / "queue.py").write_text("raise RuntimeError('not the queue you want')")
+    (tmp_path / "tasks.py").write_text("def handle(message): pass")
+    push(queue, 1)
+    options = ("-q", queue.name, "--processes", "2", "--drain")
+    with working(tmp_path, server.url, "tasks:handle", *options, cwd=tmp_path) as command:
+        assert command.wait(30) == 0, command.log()
+        assert settled(queue)
+
+
 def test_processes_that_drain_end_by_themselves(
     tmp_path: Path, server: Server, queue: ackq.Queue
 ) -> None:
