@@ -39,6 +39,17 @@ def test_an_urgent_message_overtakes_those_that_wait_in_the_worker(
     assert handler.seen.index("now") < 200
 
 
+def test_what_waits_in_the_worker_is_in_the_order_of_the_queues(
+    queue_of: Any, work: Any, handler: Any
+) -> None:
+    urgent, usual = queue_of("-urgent"), queue_of("-usual")
+    buffer = work([urgent, usual], handler, start=False).worker._state.buffer
+    for queue in (usual, urgent):
+        push(queue, 2)
+        buffer.extend(queue.pop_many(2))
+    assert [buffer.popleft().queue for _ in range(4)] == [urgent.name] * 2 + [usual.name] * 2
+
+
 def test_a_message_of_any_queue_wakes_an_idle_worker_at_once(
     queue_of: Any, work: Any, handler: Any
 ) -> None:
