@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
 import ackq
 from ackq.worker import Hooks
+from ackq.worker.logs import reason_of
 from tests.waiting import wait_until
 
 from .conftest import settled
@@ -73,3 +75,8 @@ def test_logs_name_the_message_and_hold_nothing_of_it(
     assert record.size > 20  # type: ignore[attr-defined]
     assert Path(__file__).name in record.at  # type: ignore[attr-defined]
     assert "hunter2" not in caplog.text
+
+
+def test_what_a_server_says_is_logged_without_its_password() -> None:
+    error = redis.ConnectionError("cannot reach redis://me:c4n4ry@somewhere:6379/0")
+    assert reason_of(error) == "ConnectionError: cannot reach redis://***@somewhere:6379/0"
