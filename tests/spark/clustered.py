@@ -1,8 +1,9 @@
 """A query on a cluster of two executors: ``python -m tests.spark.clustered``.
 
-The task that reads first says which process it is in and waits to be killed with its executor; the
-attempt that follows runs through. Its arguments are a folder for its files and the queue; the URL
-comes by the environment.
+First the queue is copied to ``<queue>-copy``, by the format as Spark finds it by itself. Then a
+stream: the task that reads first says which process it is in and waits to be killed with its
+executor; the attempt that follows runs through. The arguments are a folder for files and the queue;
+the URL comes by the environment.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ def run(folder: Path, queue: str) -> None:
         master="local-cluster[2,1,1024]",
         config={"spark.ui.enabled": False, "spark.executor.memory": "512m"},
     )
+    looked_at = spark.read.format("ackq").load(queue)
+    looked_at.write.format("ackq").mode("append").save(f"{queue}-copy")
     spark.dataSource.register(WaitingSource)
     frame = (
         spark.readStream.format("ackq_waiting")

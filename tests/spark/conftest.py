@@ -34,6 +34,8 @@ SMALL: dict[str, str | int | bool] = {
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
     "spark.driver.memory": "1g",
+    # Most of a short session is its compiler otherwise.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": 2,
     "spark.sql.session.timeZone": "UTC",
 }

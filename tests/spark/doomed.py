@@ -25,6 +25,7 @@ from ackq.spark.columns import default_schema
 from ackq.spark.options import Reading
 from ackq.spark.source import AckqDataSource
 from ackq.spark.stream import QueueStream
+from tests.spark.conftest import SMALL
 
 #: Where a driver can stop, in the order of a batch.
 POINTS = ("claiming", "claimed", "planned", "reading", "written", "logged")
@@ -96,23 +97,22 @@ def write(frame: DataFrame, batch: int, folder: Path, attempt: str) -> None:
     draft.rename(folder / f"{batch}.{attempt}.json")
 
 
+def logged(folder: Path) -> dict[str, str | int | bool]:
+    """Return the settings of an event log that can be searched."""
+    (folder / "events").mkdir()
+    return {
+        "spark.eventLog.enabled": True,
+        "spark.eventLog.compress": False,
+        "spark.eventLog.dir": f"file://{folder / 'events'}",
+    }
+
+
 def run(folder: Path, queue: str, point: str) -> None:
     os.environ[POINT], os.environ[FOLDER] = point, str(folder)
     from ackq.spark import session
 
-    (folder / "events").mkdir()
     (folder / "rows").mkdir()
-    spark = session(
-        "doomed",
-        master="local[2]",
-        config={
-            "spark.ui.enabled": False,
-            "spark.driver.memory": "1g",
-            "spark.eventLog.enabled": True,
-            "spark.eventLog.compress": False,  # so that it can be searched
-            "spark.eventLog.dir": f"file://{folder / 'events'}",
-        },
-    )
+    spark = session("doomed", master="local[2]", config={**SMALL, **logged(folder)})
     spark.dataSource.register(DoomedSource)
     frame = (
         spark.readStream.format("ackq_doomed")

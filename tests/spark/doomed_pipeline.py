@@ -16,8 +16,10 @@ import tests.spark.doomed as doomed
 from ackq.spark.pipeline import Pipeline, batches, run, sinks
 from tests.spark.conftest import SMALL
 
+#: Within the sink's commit, in a process of its own: there the module in faults/ kills the driver.
+SINK_POINTS = {"staged": "commit:1:1", "moving": "move:1:1"}
 #: Those of the source, and between them those of a batch of the pipeline, in their order.
-POINTS = (*doomed.POINTS[:4], "rejecting", "rejected", "committed", "logged")
+POINTS = (*doomed.POINTS[:4], "rejecting", "rejected", *SINK_POINTS, "committed", "logged")
 
 
 def main(folder: Path, config: dict[str, Any], point: str) -> None:
@@ -26,8 +28,11 @@ def main(folder: Path, config: dict[str, Any], point: str) -> None:
 
     warnings.simplefilter("ignore")
     os.environ[doomed.POINT], os.environ[doomed.FOLDER] = point, str(folder)
-    spark = session("doomed", master="local[2]", config=SMALL)
+    spark = session("doomed", master="local[2]", config={**SMALL, **doomed.logged(folder)})
     spark.sparkContext.setLogLevel("OFF")
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    (folder / "pids").write_text(f"{jvm.java.lang.ProcessHandle.current().pid()} {os.getpid()}")
     spark.dataSource.register(doomed.DoomedSource)
     run.FORMAT = doomed.DoomedSource.name()
     _stop_within_a_batch()

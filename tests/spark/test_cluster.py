@@ -19,7 +19,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.campaign
-def test_an_executor_that_is_lost_loses_and_doubles_nothing(tmp_path: Path) -> None:
+def test_a_cluster_knows_the_format_and_an_executor_that_is_lost_loses_and_doubles_nothing(
+    tmp_path: Path,
+) -> None:
     folder = tmp_path / "driver"
     folder.mkdir()
     with private_server(tmp_path / "redis") as server, Queue.from_url(server.url, "jobs") as queue:
@@ -56,6 +58,8 @@ def test_an_executor_that_is_lost_loses_and_doubles_nothing(tmp_path: Path) -> N
         ]
         assert rows == ids
         assert queue.stats().in_flight == 0
+        with Queue.from_url(server.url, "jobs-copy") as copy:
+            assert sorted(each.id or "" for each in copy.peek(10_000)) == sorted(ids)
 
 
 def _alive(process: subprocess.Popen[bytes]) -> bool:

@@ -12,11 +12,13 @@ import pytest
 
 from ackq import Queue
 from ackq.spark.options import _LOOK, _STREAM, PARSING, PLACE
+from ackq.spark.sink_options import _SINK
 from ackq.topic import Topic
 from tests.servers.private import private_server
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "spark.md").read_text()
+SINK_PAGE = (ROOT / "docs" / "spark-sink.md").read_text()
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 URL = "redis://localhost:6379/0"
 
@@ -25,6 +27,8 @@ def test_every_option_is_told() -> None:
     table = PAGE.partition("## Options")[2]
     told = set(re.findall(r"`(\w+)`", table))
     assert {*PLACE, *PARSING, *_LOOK, *_STREAM} - told <= {"path", "delayQueue"}
+    table = SINK_PAGE.partition("## Options")[2]
+    assert {*PLACE, *_SINK} - set(re.findall(r"`(\w+)`", table)) <= {"path"}
 
 
 @pytest.mark.campaign

@@ -70,6 +70,7 @@ def test_rows_become_messages_once_and_nothing_else_is_left(
     assert not staged(embedded_client, token)
 
 
+@pytest.mark.campaign
 def test_rows_without_an_id_are_given_one(
     spark: SparkSession, write: Write, queue: Queue, token: str
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_version_of_an_application_is_written_once(
     assert Counter(each["n"] for each in bodies(queue)) == Counter(2 * list(range(20)))
 
 
+@pytest.mark.campaign
 def test_writes_of_a_batch_function_are_written_once(
     spark: SparkSession, numbered: Numbered, url: str, queue: Queue, tmp_path: Path, token: str
 ) -> None:
@@ -145,6 +147,7 @@ def test_direct_rows_are_there_at_once(
     assert not staged(embedded_client, token)
 
 
+@pytest.mark.campaign
 def test_a_message_goes_to_the_shard_of_its_id(
     numbered: Numbered, write: Write, embedded_client: redis.Redis, token: str
 ) -> None:
@@ -199,6 +202,7 @@ def test_a_stream_passes_messages_on_as_they_came(
     assert queue.stats().ready == 0
 
 
+@pytest.mark.campaign
 def test_a_stream_that_would_replace_the_queue_is_refused(
     spark: SparkSession, numbered: Numbered, url: str, tmp_path: Path, token: str
 ) -> None:

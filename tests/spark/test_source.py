@@ -47,6 +47,7 @@ def test_a_batch_ends_at_its_bytes(reader: Reader, queue: Queue, batches: Batche
     assert [len(batch) for batch in batches.of_each()] == [3, 3, 3, 1]
 
 
+@pytest.mark.campaign
 def test_rows_say_where_they_come_from(reader: Reader, queue: Queue, batches: Batches) -> None:
     queue.push_many([{"id": "a", "n": 1}, {"n": 2, "id": 7}, b"no json"])
     batches.run(reader().load(queue.name))

@@ -147,6 +147,7 @@ def test_it_runs_in_spark_as_a_stream_and_as_a_table(
     assert [row.offset for row in table.load().collect()] == [5, 6, 7, 8]
 
 
+@pytest.mark.campaign
 def test_a_table_of_an_empty_range_has_no_rows(spark: SparkSession, topic: Topic, url: str) -> None:
     table = spark.read.format("ackq").options(url=url, topic=topic.name)
     assert table.load().collect() == []
