@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
@@ -17,9 +13,8 @@ from ackq import Queue
 from ackq.embedded import Server
 from tests.servers.private import private_server
 from tests.spark.doomed import POINTS, write
-from tests.waiting import wait_until
+from tests.spark.killed import assert_silent, run_until_killed
 
-ROOT = Path(__file__).parents[2]
 MESSAGES = 9000
 PASSWORD = "canary-7f3a-of-redis"
 #: One that the ordinary run has time for: while the executors read.
@@ -47,7 +42,8 @@ def test_a_driver_killed_anywhere_loses_nothing_doubles_nothing_and_tells_no_sec
     folder.mkdir()
     with Queue.from_url(with_password(server), "jobs") as queue:
         ids = queue.push_many({"n": n, "text": "x" * 100} for n in range(MESSAGES))
-        _run_until_killed(folder, with_password(server), point)
+        run_until_killed("tests.spark.doomed", folder, "jobs", point, folder=folder,
+                         environment={"ACKQ_REDIS_URL": with_password(server)})  # fmt: skip
         left = queue.stats()
         assert left.claimed
         assert left.claimed + left.ready == MESSAGES - 3000
@@ -59,34 +55,8 @@ def test_a_driver_killed_anywhere_loses_nothing_doubles_nothing_and_tells_no_sec
             assert all(each == rows[0] for each in rows), "a replay differs"
         counts = queue.stats()
         assert (counts.ready, counts.in_flight) == (0, 0)
-    _assert_silent(folder)
-
-
-def _run_until_killed(folder: Path, url: str, point: str) -> None:
-    """Run a driver until it reaches the point, then kill it, its JVM and its workers."""
-    with (folder / "output").open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.doomed", folder, "jobs", point],
-            cwd=ROOT,
-            env={**os.environ, "ACKQ_REDIS_URL": url, "PYTHONPATH": str(ROOT)},
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        wait_until(
-            lambda: (folder / "reached").exists() or process.poll() is not None,
-            f"the driver to reach {point!r}",
-            timeout=120,
-        )
-        assert process.poll() is None, (folder / "output").read_text()[-3000:]
-    finally:
-        family = psutil.Process(process.pid).children(recursive=True)
-        # The JVM first: nobody is to hear of the end of anybody.
-        for each in sorted(family, key=lambda each: each.name() != "java"):
-            each.kill()
-        process.kill()
-        process.wait()
-        psutil.wait_procs(family, timeout=10)
+    assert "Physical Plan" in (folder / "output").read_text(errors="replace")
+    assert_silent(folder, PASSWORD)
 
 
 def _go_on(spark: SparkSession, server: Server, tmp_path: Path) -> None:
@@ -113,15 +83,3 @@ def _attempts(folder: Path) -> dict[int, list[list[list[object]]]]:
     for path in sorted(folder.glob("*.json")):  # "doomed" comes before "heir"
         found.setdefault(int(path.name.split(".")[0]), []).append(json.loads(path.read_text()))
     return found
-
-
-def _assert_silent(folder: Path) -> None:
-    """Find the password nowhere: not in the checkpoint, the event log, or what was printed."""
-    output = (folder / "output").read_text(errors="replace")
-    assert "Physical Plan" in output
-    looked_at = [path for path in folder.rglob("*") if path.is_file()]
-    events = [path.read_bytes() for path in looked_at if "events" in path.parts]
-    assert any(b"SparkListenerApplicationStart" in each for each in events)
-    assert any("checkpoint" in path.parts for path in looked_at)
-    for path in looked_at:
-        assert PASSWORD.encode() not in path.read_bytes(), path

@@ -1,0 +1,74 @@
+"""A driver that is killed with all that it started, and what it leaves behind is searched."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import psutil
+
+from tests.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+#: What kills a driver from within one of its processes, where FAULT says; to be on PYTHONPATH.
+FAULTS = ROOT / "tests" / "spark" / "faults"
+
+
+def run_until_killed(
+    module: str, *arguments: str | Path, folder: Path, environment: Mapping[str, str]
+) -> None:
+    """Run a driver until it says in its folder that it has reached its point, and kill it there.
+
+    Where the environment has a FAULT the driver is killed from within instead.
+    """
+    paths = os.pathsep.join(map(str, (ROOT, FAULTS)))
+    settings = {"PYTHONPATH": paths, "PIDS": str(folder / "pids"), **environment}
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *arguments],
+            cwd=ROOT, env={**os.environ, **settings}, stdout=output, stderr=output,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        wait_until(
+            lambda: (folder / "reached").exists() or process.poll() is not None,
+            "the driver to reach its point",
+            timeout=180,
+        )
+        expected = -signal.SIGKILL if "FAULT" in environment else None
+        assert process.poll() == expected, (folder / "output").read_text()[-3000:]
+    finally:
+        family = _family(process.pid)
+        # The JVM first: nobody is to hear of the end of anybody.
+        for each in sorted(family, key=lambda each: each.info["name"] != "java"):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        process.wait()
+        psutil.wait_procs(family, timeout=10)
+
+
+def assert_silent(folder: Path, secret: str) -> None:
+    """Find a secret nowhere: not in the checkpoint, the event log, or what was printed."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    events = [path.read_bytes() for path in files if "events" in path.parts]
+    assert any(b"SparkListenerSQLExecutionStart" in each for each in events)
+    assert any("checkpoint" in path.parts for path in files)
+    for path in files:
+        assert secret.encode() not in path.read_bytes(), path
+
+
+def _family(leader: int) -> list[psutil.Process]:
+    """Return the processes of a session; a leader that was killed has no children any more."""
+    return [each for each in psutil.process_iter(["name"]) if _session(each.pid) == leader]
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except ProcessLookupError:
+        return None
