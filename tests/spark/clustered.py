@@ -23,6 +23,7 @@ from ackq.spark import session
 from ackq.spark.options import Reading
 from ackq.spark.source import AckqDataSource
 from ackq.spark.stream import QueueStream
+from tests.spark.conftest import JAVA, SMALL
 from tests.spark.doomed import FOLDER, write
 
 
@@ -63,7 +64,11 @@ def run(folder: Path, queue: str) -> None:
     spark = session(
         "clustered",
         master="local-cluster[2,1,1024]",
-        config={"spark.ui.enabled": False, "spark.executor.memory": "512m"},
+        config={
+            **SMALL,
+            "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": JAVA,
+        },
     )
     looked_at = spark.read.format("ackq").load(queue)
     looked_at.write.format("ackq").mode("append").save(f"{queue}-copy")

@@ -29,13 +29,14 @@ if _ABSENT:
 
 #: Seconds that one test may take.
 TIMEOUT = 240
+#: Half the processor time of a session that is short is its compiler otherwise.
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: A session that is up soon and leaves room for others.
 SMALL: dict[str, str | int | bool] = {
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
     "spark.driver.memory": "1g",
-    # Most of a short session is its compiler otherwise.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": JAVA,
     "spark.sql.shuffle.partitions": 2,
     "spark.sql.session.timeZone": "UTC",
 }

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.campaign
+@pytest.mark.timeout(450)
 def test_a_cluster_knows_the_format_and_an_executor_that_is_lost_loses_and_doubles_nothing(
     tmp_path: Path,
 ) -> None:
@@ -39,7 +40,7 @@ def test_a_cluster_knows_the_format_and_an_executor_that_is_lost_loses_and_doubl
             wait_until(
                 lambda: (reached.exists() and reached.read_text()) or process.poll() is not None,
                 "a task that reads",
-                timeout=150,
+                timeout=250,
             )
             assert process.poll() is None, (folder / "output").read_text()[-3000:]
             _executor_of(int(reached.read_text())).kill()

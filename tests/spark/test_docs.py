@@ -15,6 +15,7 @@ from ackq.spark.options import _LOOK, _STREAM, PARSING, PLACE
 from ackq.spark.sink_options import _SINK
 from ackq.topic import Topic
 from tests.servers.private import private_server
+from tests.spark.conftest import JAVA
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "spark.md").read_text()
@@ -32,6 +33,7 @@ def test_every_option_is_told() -> None:
 
 
 @pytest.mark.campaign
+@pytest.mark.timeout(450)
 def test_the_examples_run_one_after_the_other(tmp_path: Path) -> None:
     assert URL in EXAMPLES[0]
     checks = """
@@ -56,10 +58,10 @@ assert prices.columns == ["id", "value", "topic", "offset"]
         done = subprocess.run(
             [sys.executable, script],
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "JAVA_TOOL_OPTIONS": JAVA},
             capture_output=True,
             text=True,
             check=False,
-            timeout=200,
+            timeout=400,
         )
         assert done.returncode == 0, done.stderr[-3000:]
