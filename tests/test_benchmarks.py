@@ -39,10 +39,11 @@ CONTESTANTS = {
               *(f"Spark source, {how}{part}" for how in ("at once", "in tenths")
                 for part in ("", ", with start", ", reading alone"))},
 }  # fmt: skip
-#: Marks of those that need more than the others: a session of Spark takes its time to start.
+#: Marks of those that need more than the others: Spark takes a minute to start its sessions.
 MARKS = {
-    "spark": (pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(240)),
-}
+    "spark": (pytest.mark.spark, pytest.mark.campaign, pytest.mark.xdist_group("spark"),
+              pytest.mark.timeout(240)),
+}  # fmt: skip
 FACTS = {
     "server": "a server",
     "versions": {"ackq": "1"},
