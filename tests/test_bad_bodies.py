@@ -334,12 +334,10 @@ def test_a_body_that_would_take_seconds_to_decode_is_delivered_undecoded(
     make_queue: QueueMaker, producer: Any, name: str
 ) -> None:
     body = b'{"x":[' + b"[]," * (8 * MIB // 3) + b'[]],"id":"last"}'
-    producer.config_resetstat()
     push(producer, name, [body])
     message = make_queue(max_body_bytes=16 * MIB).pop()
     assert message.body == body
-    assert message.key.startswith(b"\0")
-    assert producer.info("commandstats")["cmdstat_evalsha"]["usec"] < 500_000
+    assert message.key.startswith(b"\0")  # had it been decoded, this were its id
 
 
 # What a user calls the message.

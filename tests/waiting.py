@@ -9,10 +9,10 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], description: str, timeout: float = 10) -> T:
+def wait_until(condition: Callable[[], T], description: str, timeout: float = 30) -> T:
     """Return the first true value of ``condition()``; fail after ``timeout`` seconds.
 
-    ``description`` ends the sentence "waited 10 s for …".
+    ``description`` ends the sentence "waited 30 s for …".
     """
     deadline = time.monotonic() + timeout
     while not (value := condition()):

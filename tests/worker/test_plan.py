@@ -23,6 +23,8 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
     made: dict[str, Any] = {}
 
     class Spy:
+        cut_short = False
+
         def __init__(self, queues: Any, handler: Any, **settings: Any) -> None:
             made.update(settings, queues=queues, handler=handler)
 
