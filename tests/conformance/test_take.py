@@ -22,7 +22,7 @@ def test_pop_of_an_empty_queue_returns_at_once(make_queue: Any) -> None:
 
 
 def test_a_popped_message_is_nobody_elses_until_its_lease_ends(make_queue: Any) -> None:
-    one, other = make_queue(visibility_timeout=0.2), make_queue()
+    one, other = make_queue(visibility_timeout=0.5), make_queue()
     one.push({"id": "m"})
     message = one.pop()
     assert other.pop() is None
