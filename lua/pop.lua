@@ -44,7 +44,7 @@ local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk 
 local DECODE_LIMIT = 65536 -- bytes; nothing can stop a script while it decodes
 local DECODE_BUDGET = 1048576 -- bytes decoded in one call
 local BURIAL_BUDGET = 100 -- dead letters written in one call
-local RECOVERED = 500 -- messages that came back, of each kind, in one call: they cost the most
+local RECOVERED = 200 -- messages that came back, of each kind, in one call: they cost the most
 local LONG_BATCH = 20 -- messages
 local COUNTED = 100 -- fields of the counters; further timeouts are not counted by their length
 

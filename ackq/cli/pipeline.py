@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ackq.cli import INTERRUPTED
-from ackq.cli.connection import examples, json_option, url_option
+from ackq.cli.connection import examples, json_option, print_json, url_option
 from ackq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -72,31 +72,41 @@ def check(config: str, spark: bool) -> None:
         made.check()
 
 
-@pipeline.command(epilog=examples("ackq pipeline report --html queues.html --parquet reports"))
+@pipeline.command(epilog=examples("ackq pipeline report --html queues.html --parquet reports",
+                                  "ackq pipeline report jobs --json"))  # fmt: skip
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @url_option
 @click.option("--html", type=click.Path(dir_okay=False), metavar="FILE",
               help="A page with pictures; needs the extra report.")  # fmt: skip
 @click.option("--parquet", metavar="FOLDER",
               help="Files with a row a message; each report adds to the folder.")  # fmt: skip
-def report(queues: tuple[str, ...], url: str | None, html: str | None, parquet: str | None) -> None:
+@json_option
+def report(
+    queues: tuple[str, ...], url: str | None, html: str | None, parquet: str | None, as_json: bool
+) -> None:
     """Report what is dead and in flight in QUEUES, or in all there are.
 
     By reason, age and queue over time. It takes nothing, changes nothing, and shows no body.
-    Exit code 2 if neither --html nor --parquet is given, 3 if something is missing or refused, 4
+    Exit code 2 if none of --html, --parquet and --json is given, 3 if something is missing or refused, 4
     when Redis cannot be reached.
     """
-    if html is None and parquet is None:
-        raise click.UsageError("give --html, --parquet or both")
+    if html is None and parquet is None and not as_json:
+        raise click.UsageError("give --html, --parquet or --json")
     _refuse_without_spark()
     from ackq.spark.report import report as write
 
     _point_at(url)
     summary = write(queues, html=html, parquet=parquet)
-    click.echo(
-        f"{len(summary.seen.queues):,} queues, {summary.dead:,} dead letters,"
-        f" {summary.in_flight:,} in flight"
-    )
+    if as_json:
+        failures = [{"queue": each.queue, "reason": each.reason, "count": each.count}
+                    for each in summary.failures]  # fmt: skip
+        print_json({"queues": len(summary.seen.queues), "dead": summary.dead,
+                    "in_flight": summary.in_flight, "failures": failures})  # fmt: skip
+    else:
+        click.echo(
+            f"{len(summary.seen.queues):,} queues, {summary.dead:,} dead letters,"
+            f" {summary.in_flight:,} in flight"
+        )
 
 
 def _made(config: str) -> Pipeline:

@@ -38,7 +38,7 @@ WITHOUT = {
 }  # fmt: skip
 #: What has no --json: what changes something, says yes or no, or writes for a screen or a file.
 WRITING = {
-    "demo", "serve", "completion", "pipeline check", "pipeline report",
+    "demo", "serve", "completion", "pipeline check",
     "push", "ack", "nack", "extend", "work", "dead redrive", "dead drop", "claims release",
     "pause", "resume", "move", "purge", "scripts load",
     "rsmq create", "rsmq send", "rsmq delete", "rsmq drop",

@@ -31,7 +31,7 @@ def report(
     url: str | None = None,
     spark: SparkSession | None = None,
 ) -> Summary:
-    """Write a report on the dead letters and the messages in flight of ``queues``.
+    """Count, and write down, the dead letters and the messages in flight of ``queues``.
 
     Nothing is taken and nothing is changed. It is no snapshot: what moves while it runs may be
     missing or be there twice. Bodies are not in it.
@@ -46,11 +46,9 @@ def report(
         spark: the session. Defaults to one of its own.
 
     Raises:
-        ConfigurationError: nothing to write was asked for, or matplotlib is missing.
+        ConfigurationError: there is to be a page, and matplotlib is missing.
         redis.ConnectionError: Redis cannot be reached.
     """
-    if html is None and parquet is None:
-        raise ConfigurationError("report what? Name a file for html, a folder for parquet, or both")
     if html is not None and find_spec("matplotlib") is None:
         raise ConfigurationError("the pictures need matplotlib: pip install 'ackq[report]'")
     options = {} if url is None else {"url": url}

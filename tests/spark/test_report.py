@@ -1,0 +1,140 @@
+"""The report on many queues: what it counts, what it writes, and what it leaves alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from pyspark.sql import SparkSession
+
+from ackq import Queue
+from ackq.errors import ConfigurationError
+from ackq.spark.report import Summary, report
+
+#: What nobody who reads a report need know, and what a page must not run.
+SECRET, SCRIPT = "canary-of-a-body", "<script>alert(1)</script>"  # noqa: S105
+
+
+@pytest.fixture
+def queues(queue: Queue, embedded_client: redis.Redis) -> Iterator[tuple[Queue, Queue]]:
+    """One queue with three dead letters of two reasons, and one with a fourth, without any.
+
+    The first also has a message in each other state.
+    """
+    with Queue(embedded_client, f"{queue.name}-mail") as mail:
+        queue.push_many({"id": f"d{n}", "body": SECRET} for n in range(3))
+        for message, reason in zip(queue.pop_many(3), (SCRIPT, SCRIPT, "$5 $6"), strict=True):
+            queue.reject(message, reason=reason)
+        mail.push({"id": "lost"})
+        mail.reject(*mail.pop_many(1))
+        queue.push_many([{"id": "flying"}, {"id": "waiting"}])
+        assert queue.pop() is not None
+        queue.push({"id": "later"}, delay=60)
+        yield queue, mail
+
+
+def content(queue: Queue) -> list[object]:
+    """Return everything that a report could have changed."""
+    states = ("ready", "in_flight", "delayed")
+    peeked = [list(queue.peek(10, state)) for state in states]
+    return [peeked, queue.dead_letters()]
+
+
+def see(spark: SparkSession, queues: tuple[Queue, Queue], url: str, folder: Path) -> Summary:
+    return report(
+        [each.name for each in queues], spark=spark, url=url,
+        html=folder / "queues.html", parquet=str(folder / "reports"),
+    )  # fmt: skip
+
+
+def test_the_numbers_of_each_queue_and_reason(
+    spark: SparkSession, queues: tuple[Queue, Queue], url: str
+) -> None:
+    jobs, mail = queues
+    before = content(jobs), content(mail)
+    summary = report([jobs.name, mail.name], spark=spark, url=url)
+    assert (summary.dead, summary.in_flight) == (4, 1)
+    counted = {(each.queue, each.reason): each.count for each in summary.failures}
+    assert counted == {
+        (jobs.name, SCRIPT): 2,
+        (jobs.name, "$5 $6"): 1,
+        (mail.name, mail.dead_letters()[0].reason or "no reason"): 1,
+    }
+    latest = {each.entry for each in summary.failures}
+    letters = jobs.dead_letters()
+    assert latest == {letters[1].entry, letters[2].entry, mail.dead_letters()[0].entry}
+    assert [(each.queue, each.count, each.receives) for each in summary.held] == [(jobs.name, 1, 1)]
+    # Everything died within one bar, and not an hour ago.
+    assert sum(summary.over_time.values()) == 4
+    assert summary.ages == {(jobs.name, "< 1 h"): 3, (mail.name, "< 1 h"): 1}
+    assert (content(jobs), content(mail)) == before
+
+
+def test_the_page_stands_alone_and_is_safe_to_open(
+    spark: SparkSession, queues: tuple[Queue, Queue], url: str, tmp_path: Path
+) -> None:
+    see(spark, queues, url, tmp_path)
+    page = (tmp_path / "queues.html").read_text()
+    assert page.count("<svg") == 3
+    assert "&lt;script&gt;" in page
+    assert "<script" not in page
+    assert SECRET not in page
+    # Parts of the pictures are named and used again; nothing comes from elsewhere.
+    assert all(
+        each[0] == "#" for each in re.findall(r"(?:src|href|url)[=(][\"']?([^\"'>\s)]+)", page)
+    )
+    assert "@import" not in page
+    for each in queues:
+        assert each.name in page
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
+
+
+def test_the_files_have_a_row_a_message_and_each_report_adds_to_them(
+    spark: SparkSession, queues: tuple[Queue, Queue], url: str, tmp_path: Path
+) -> None:
+    jobs, mail = queues
+    see(spark, queues, url, tmp_path)
+    first = next((tmp_path / "reports").glob("taken=*"))
+    rows = spark.read.parquet(str(first)).orderBy("state", "queue", "id").collect()
+    assert [(row.queue, row.state, row.id, row.bytes > 0) for row in rows] == [
+        (jobs.name, "dead", "d0", True), (jobs.name, "dead", "d1", True),
+        (jobs.name, "dead", "d2", True), (mail.name, "dead", "lost", True),
+        (jobs.name, "in_flight", "flying", True),
+    ]  # fmt: skip
+    assert SECRET not in str(rows)
+    older = first.rename(first.with_name("taken=2020-01-01T00-00-00Z"))
+    jobs.redrive()
+    see(spark, queues, url, tmp_path)
+    assert spark.read.parquet(str(older)).count() == 5
+    assert spark.read.parquet(str(tmp_path / "reports")).count() == 5 + 2
+
+
+def test_queues_without_failures(
+    spark: SparkSession, queue: Queue, url: str, tmp_path: Path
+) -> None:
+    queue.push({"id": "fine"})
+    summary = report([queue.name], spark=spark, url=url, html=tmp_path / "queues.html")
+    assert (summary.dead, summary.in_flight) == (0, 0)
+    assert "There are none." in (tmp_path / "queues.html").read_text()
+
+
+def test_pictures_without_their_library_are_refused_before_anything_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("ackq.spark.report.run.find_spec", lambda _: None)
+    with pytest.raises(ConfigurationError, match=r"ackq\[report\]"):
+        report(html=tmp_path / "queues.html", url="redis://127.0.0.1:1")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_for_files_that_is_a_page_is_left_alone(
+    spark: SparkSession, queues: tuple[Queue, Queue], url: str, tmp_path: Path
+) -> None:
+    page = tmp_path / "queues.html"
+    page.write_text("the old one")
+    with pytest.raises(Exception, match="mkdir|directory|exist"):
+        report([queues[0].name], spark=spark, url=url, html=page, parquet=str(page))
+    assert page.read_text() == "the old one"
