@@ -87,8 +87,8 @@ def report(
     """Report what is dead and in flight in QUEUES, or in all there are.
 
     By reason, age and queue over time. It takes nothing, changes nothing, and shows no body.
-    Exit code 2 if none of --html, --parquet and --json is given, 3 if something is missing or refused, 4
-    when Redis cannot be reached.
+    Exit code 2 if none of --html, --parquet and --json is given, 3 if something is missing or
+    refused, 4 when Redis cannot be reached.
     """
     if html is None and parquet is None and not as_json:
         raise click.UsageError("give --html, --parquet or --json")
