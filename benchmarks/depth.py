@@ -119,7 +119,7 @@ class Pile:
         self.client.zunionstore(self.keys.backup, {self.keys.backup.decode(): 0.5})
         self.client.unlink(self.keys.receives)
         # A thread of the server frees them, and would share the memory with what is measured.
-        while self.client.info("memory")["lazyfree_pending_objects"]:  # type: ignore[index]
+        while self.client.info("memory")["lazyfree_pending_objects"]:
             time.sleep(0.01)
 
     def close(self) -> None:

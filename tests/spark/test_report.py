@@ -38,8 +38,11 @@ def queues(queue: Queue, embedded_client: redis.Redis) -> Iterator[tuple[Queue, 
 
 def content(queue: Queue) -> list[object]:
     """Return everything that a report could have changed."""
-    states = ("ready", "in_flight", "delayed")
-    peeked = [list(queue.peek(10, state)) for state in states]
+    peeked = [
+        list(queue.peek(10, "ready")),
+        list(queue.peek(10, "in_flight")),
+        list(queue.peek(10, "delayed")),
+    ]
     return [peeked, queue.dead_letters()]
 
 
