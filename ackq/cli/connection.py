@@ -61,12 +61,18 @@ def ask(question: str, yes: bool) -> None:
     Raises:
         click.UsageError: nobody is there to be asked.
         click.Abort: the answer was no.
+        KeyboardInterrupt: there was none.
     """
     if yes:
         return
     if not sys.stdin.isatty():
         raise click.UsageError("nobody is there to ask; --yes does it without asking")
-    click.confirm(question, abort=True, err=True)
+    try:
+        agreed = click.confirm(question, err=True)
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    if not agreed:
+        raise click.Abort
 
 
 def seconds(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:

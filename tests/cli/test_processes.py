@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -86,6 +87,30 @@ def test_a_terminal_gets_a_table(start: Start) -> None:
     os.close(parent)
     assert "receives" in shown
     assert '{"id":"a"}' in shown
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "left"), [("y", 0, 0), ("n", 1, 1), ("", 1, 1), (signal.SIGINT, 130, 1)]
+)
+def test_a_question_is_answered_or_nothing_is_done(
+    start: Start, answer: str | signal.Signals, code: int, left: int
+) -> None:
+    assert start("push", "asked", '{"id":"a"}').wait(20) == 0
+    parent, child = pty.openpty()
+    process = subprocess.Popen([*ACKQ, "purge", "asked"], stdin=child, stdout=child, stderr=child)
+    shown = ""
+    while "[y/N]" not in shown:
+        shown += os.read(parent, 4096).decode()
+    if isinstance(answer, signal.Signals):
+        process.send_signal(answer)
+    else:
+        os.write(parent, answer.encode() + b"\n")
+    assert process.wait(20) == code
+    os.close(child)
+    os.close(parent)
+    counted = start("stats", "asked", "--json").communicate(timeout=20)[0]
+    assert json.loads(counted)["ready"] == left
+    assert start("purge", "asked", "--yes").wait(20) == 0
 
 
 def test_starting_up_does_not_import_what_is_heavy() -> None:
