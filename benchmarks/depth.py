@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from contextlib import ExitStack
+from typing import NamedTuple
 
 import redis
 
@@ -21,9 +19,14 @@ from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.messages import Messages
 from ackq.bench.rounds import Round, Rounds, ServerCpu, ratio, rotations
 from ackq.keys import QueueKeys
+from benchmarks.blocked import (
+    logging_slow_commands,
+    longest_idle_loop,
+    longest_ping,
+    script_times,
+)
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
-from benchmarks.processes import beside
 from benchmarks.servers import target
 
 PURPOSE = "Pop and ack on deep queues; recovery of expired leases."
@@ -42,10 +45,6 @@ PICTURES = (
 CHUNK = 1000
 #: Cycles between two refills; the refills are not measured.
 BURST = 250
-#: Microseconds that a command must take to be looked at.
-SLOW_US = 200
-#: A script that touches no key.
-IDLE_LOOP = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return n"
 #: Messages that one pop_many asks for in recovery.
 SIZES = (1000, 100)
 #: What is told of a recovery, and its unit.
@@ -192,65 +191,6 @@ def recover(pile: Pile, held: int, size: int, url: str) -> dict[str, float]:
         "longest idle loop as long": longest_idle_loop(pile.client, typical, len(scripts)),
         "longest ping": ping[0] * 1000,
     }
-
-
-def script_times(client: redis.Redis) -> list[float]:
-    """Return the milliseconds of every script in SLOWLOG."""
-    entries: Any = client.slowlog_get(100_000)
-    found = [each["duration"] / 1000 for each in entries if each["command"][:4] == b"EVAL"]
-    return found or [SLOW_US / 1000]
-
-
-def longest_idle_loop(client: redis.Redis, typical: float, calls: int) -> float:
-    """Run a script that only counts, ``typical`` ms long, ``calls`` times; return the longest.
-
-    It shows what the machine adds by itself: a server that is not scheduled seems to block.
-    """
-    before = time.perf_counter()
-    client.eval(IDLE_LOOP, 0, 1_000_000)
-    turns = round(1_000_000 * typical / 1000 / (time.perf_counter() - before))
-    client.slowlog_reset()
-    for _ in range(calls):
-        client.eval(IDLE_LOOP, 0, turns)
-    return max(script_times(client))
-
-
-@contextmanager
-def logging_slow_commands(client: redis.Redis) -> Iterator[None]:
-    """Let SLOWLOG keep whatever takes `SLOW_US`; put the server's settings back afterwards."""
-    wanted = {"slowlog-log-slower-than": SLOW_US, "slowlog-max-len": 100_000}
-    found: dict[str, Any] = {name: client.config_get(name)[name] for name in wanted}
-    try:
-        for name, value in wanted.items():
-            client.config_set(name, value)
-        yield
-    finally:
-        for name, value in found.items():
-            client.config_set(name, value)
-
-
-@contextmanager
-def longest_ping(url: str) -> Iterator[list[float]]:
-    """Ping from another process; the list gets the longest answer in seconds at the end."""
-    result: list[float] = []
-    with beside(_ping, url) as pinging:
-        pinging.recv()
-        yield result
-        pinging.send("enough")
-        result.append(pinging.recv())
-
-
-def _ping(pipe: Connection, url: str) -> None:
-    with redis.Redis.from_url(url) as client:
-        client.ping()
-        pipe.send("ready")
-        longest = 0.0
-        while not pipe.poll():
-            before = time.perf_counter()
-            client.ping()
-            longest = max(longest, time.perf_counter() - before)
-            time.sleep(0.002)  # leave the processors to the server and its client
-    pipe.send(longest)
 
 
 def measure_recovery(url: str, settings: Settings) -> dict[int, list[dict[str, float]]]:

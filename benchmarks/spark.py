@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import math
 import statistics
+import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -23,7 +24,7 @@ from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.messages import Messages
 from ackq.bench.rounds import Round, Rounds, ServerCpu, duel, measures_of, percentile
 from ackq.keys import QueueKeys
-from benchmarks.depth import SLOW_US, logging_slow_commands, longest_idle_loop, script_times
+from benchmarks.blocked import SLOW_US, logging_slow_commands, longest_idle_loop, script_times
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target
@@ -258,3 +259,9 @@ def _report(result: Result, settings: Settings, found: Found) -> None:
         "The longest script is by SLOWLOG, as in depth. Claims, acks and commits are scripts; the"
         " longest other command is a read or a push of a task, while Spark uses all processors.",
     ]
+
+
+if __name__ == "__main__":
+    from benchmarks.__main__ import main
+
+    main(["spark", *sys.argv[1:]])
