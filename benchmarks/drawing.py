@@ -29,6 +29,10 @@ STYLE: Any = {
     "figure.constrained_layout.h_pad": 0.09,
     "legend.frameon": False,
 }
+#: Characters of a legend beside each other, of which the sign of each label takes some.
+LINE, SIGN = 112, 5
+#: Ticks of an axis of multiples.
+TIMES = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
 #: Ticks of an axis of percentiles.
 SHARES = {0.5: "50 %", 0.9: "90 %", 0.99: "99 %", 0.999: "99.9 %", 0.9999: "99.99 %"}
 
@@ -45,8 +49,9 @@ def draw(result: Result, picture: Picture, path: Path) -> bool:
         else:
             _lines(axes, picture, measures, colours)
         axes.figure.suptitle(picture.title, x=0.01, ha="left", fontsize=12, fontweight="bold")
-        axes.figure.legend(loc="outside lower left", ncols=7, fontsize=9, handlelength=1.2,
-                           columnspacing=1.4)  # fmt: skip
+        _, labels = axes.get_legend_handles_labels()
+        axes.figure.legend(loc="outside lower left", ncols=_columns(labels), fontsize=9,
+                           handlelength=1.2, columnspacing=1.4)  # fmt: skip
     return True
 
 
@@ -73,7 +78,15 @@ def draw_targets(ratios: Sequence[Ratio], path: Path) -> bool:
             [f"{each.what} {'≤' if each.ceiling else '≥'} {each.target:g}" for each in aimed],
         )
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel("times as good as the target: median, and least to greatest round")
+        axes.set_xscale("log")
+        least, most = axes.get_xlim()
+        if most < 4 * least:
+            axes.set_xscale("linear")
+        else:
+            axes.set_xticks([each for each in TIMES if least <= each <= most])
+            axes.minorticks_off()
+        _plain(axes.xaxis)
+        axes.set_xlabel("times as good as the target: median, least to greatest round", loc="right")
         axes.set_ylim(len(aimed) - 0.5, -0.5)
         axes.figure.suptitle("Targets: green is reached", x=0.01, ha="left", fontsize=12,
                              fontweight="bold")  # fmt: skip
@@ -118,19 +131,22 @@ def _bars(
     cases = list(dict.fromkeys(case for case, _ in spreads))
     cases.sort(key=lambda case: [each.case for each in measures].index(case))
     players = list(dict.fromkeys(who for _, who in spreads))
-    width = 0.84 / len(players)
-    crowded = len(players) * len(cases) > 16
-    for order, who in enumerate(players):
-        shift = (order - (len(players) - 1) / 2) * width
+    present = {case: [who for who in players if (case, who) in spreads] for case in cases}
+    most = max(map(len, present.values()))
+    width = 0.84 / most
+    crowded = most * len(cases) > 16
+    for who in players:
         there = [
-            (at, spreads[case, who]) for at, case in enumerate(cases) if (case, who) in spreads
-        ]
+            (at + (present[case].index(who) - (len(present[case]) - 1) / 2) * width,
+             spreads[case, who])
+            for at, case in enumerate(cases) if who in present[case]
+        ]  # fmt: skip
         medians = [spread.median for _, spread in there]
         reach = [
             [spread.median - spread.min for _, spread in there],
             [spread.max - spread.median for _, spread in there],
         ]
-        places = [at + shift for at, _ in there]
+        places = [place for place, _ in there]
         whiskers = {"elinewidth": 0.9, "ecolor": "#333333"}
         if picture.log:  # where a bar would begin is arbitrary
             axes.errorbar(places, medians, reach, fmt="o", markersize=8, color=colours[who],
@@ -138,7 +154,7 @@ def _bars(
         else:
             axes.bar(places, medians, width * 0.94, label=who, color=colours[who], yerr=reach,
                      error_kw=whiskers)  # fmt: skip
-        for place, spread in zip(places, (spread for _, spread in there), strict=True):
+        for place, spread in there:
             axes.annotate(_short(spread.median), (place, spread.max), (0, 6), fontsize=7,
                           textcoords="offset points", ha="center", va="bottom",
                           rotation=90 if crowded else 0)  # fmt: skip
@@ -199,6 +215,12 @@ def _spreads(picture: Picture, measures: Sequence[Measure]) -> dict[tuple[str, s
         if base is not None and each is not base and len(base.rounds) == len(each.rounds):
             found[each.case, each.contestant] = Ratio.of("", each.rounds, base.rounds).spread
     return found
+
+
+def _columns(labels: Sequence[str]) -> int:
+    """Return how many columns of a legend fit: one line of it, or columns of one width."""
+    lengths = [len(label) + SIGN for label in labels]
+    return len(labels) if sum(lengths) <= LINE else max(1, LINE // max(lengths))
 
 
 def _several_cases(measures: Iterable[Measure]) -> bool:
