@@ -23,7 +23,7 @@ def test_an_example_runs(
     try:
         exec(compile(EXAMPLES[number], f"docs/worker.md example {number}", "exec"), {})
     finally:
-        for queue in ("jobs", "urgent", "usual"):
+        for queue in ("jobs", "urgent", "usual", "accounts", "greetings", "divisions"):
             for key in embedded_client.scan_iter(f"{queue}*"):
                 embedded_client.unlink(key)
 
