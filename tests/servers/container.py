@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -32,13 +34,11 @@ def offer() -> Offer:
 
 def _image_environment(image: str) -> dict[str, str]:
     """Return the variables that the image sets, pulled first if need be."""
-    import docker  # a heavy import, and only where this target is wanted
-    from docker.errors import DockerException
+    from docker.errors import DockerException  # a heavy import, only where this target is wanted
 
-    try:
-        engine: Any = docker.from_env(timeout=20)
-    except DockerException as error:
-        raise Absent("no Docker engine answers") from error
+    engine = _engine()
+    if engine is None:
+        raise Absent("no Docker engine answers")
     with contextlib.closing(engine):
         try:
             found = _local_or_pulled(engine, image)
@@ -46,6 +46,22 @@ def _image_environment(image: str) -> dict[str, str]:
             raise Absent(f"image {image} is not here and cannot be pulled: {error}") from error
         variables = found.attrs["Config"]["Env"] or []
     return dict(variable.split("=", 1) for variable in variables)
+
+
+def _engine() -> Any:
+    """Return a client of the Docker engine, or None where none answers."""
+    import docker
+    from docker.errors import DockerException
+
+    # A client that cannot connect leaves its socket open, to be found within some later test.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            return docker.from_env(timeout=20)
+        except DockerException:
+            pass
+        gc.collect()
+    return None
 
 
 def _local_or_pulled(engine: Any, image: str) -> Any:
