@@ -19,12 +19,7 @@ from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.messages import Messages
 from ackq.bench.rounds import Round, Rounds, ServerCpu, ratio, rotations
 from ackq.keys import QueueKeys
-from benchmarks.blocked import (
-    logging_slow_commands,
-    longest_idle_loop,
-    longest_ping,
-    script_times,
-)
+from benchmarks.blocked import logging_slow_commands, longest_idle_loop, longest_ping, script_times
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target

@@ -20,7 +20,7 @@ SECRET, SCRIPT = "canary-of-a-body", "<script>alert(1)</script>"
 
 @pytest.fixture
 def queues(queue: Queue, embedded_client: redis.Redis) -> Iterator[tuple[Queue, Queue]]:
-    """One queue with three dead letters of two reasons, and one with a fourth, without any.
+    """One queue with three dead letters of two reasons, and one with a fourth that has none.
 
     The first also has a message in each other state.
     """
@@ -64,7 +64,7 @@ def test_the_numbers_of_each_queue_and_reason(
     assert counted == {
         (jobs.name, SCRIPT): 2,
         (jobs.name, "$5 $6"): 1,
-        (mail.name, mail.dead_letters()[0].reason or "no reason"): 1,
+        (mail.name, "no reason"): 1,
     }
     latest = {each.entry for each in summary.failures}
     letters = jobs.dead_letters()
@@ -92,7 +92,7 @@ def test_the_page_stands_alone_and_is_safe_to_open(
     assert "@import" not in page
     for each in queues:
         assert each.name in page
-    assert [each.name for each in tmp_path.iterdir() if each.name.startswith(".")] == []
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_the_files_have_a_row_a_message_and_each_report_adds_to_them(
