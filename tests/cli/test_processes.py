@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -23,14 +24,19 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """``start("pop", "jobs")``: the command in a process, with a server of this test's own."""
+    """``start("pop", "jobs")``: the command in a process, with a server of this test's own.
+
+    ``terminal=`` is what it reads and writes; without it, it writes into pipes.
+    """
     monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
     monkeypatch.delenv("ACKQ_REDIS_URL", raising=False)
     started = []
 
-    def run(*args: str) -> subprocess.Popen[str]:
-        pipe = subprocess.PIPE
-        process = subprocess.Popen([*ACKQ, *args], stdout=pipe, stderr=pipe, text=True)
+    def run(*args: str, terminal: int | None = None) -> subprocess.Popen[str]:
+        output = subprocess.PIPE if terminal is None else terminal
+        process = subprocess.Popen(
+            [*ACKQ, *args], stdin=terminal, stdout=output, stderr=output, text=True
+        )
         started.append(process)
         return process
 
@@ -39,6 +45,19 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         process.kill()
         process.communicate()
     embedded.stop_shared()
+
+
+def leave(process: subprocess.Popen[str], number: signal.Signals) -> None:
+    """Send a signal, again where it came before the process had begun to read.
+
+    Python looks at signals between two steps: one that comes after the last step before a read is
+    seen when the read has ended.
+    """
+    for _ in range(4):
+        process.send_signal(number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(5)
+            return
 
 
 def test_what_one_process_pushed_another_pops(start: Start) -> None:
@@ -97,12 +116,12 @@ def test_a_question_is_answered_or_nothing_is_done(
 ) -> None:
     assert start("push", "asked", '{"id":"a"}').wait(20) == 0
     parent, child = pty.openpty()
-    process = subprocess.Popen([*ACKQ, "purge", "asked"], stdin=child, stdout=child, stderr=child)
+    process = start("purge", "asked", terminal=child)
     shown = ""
     while "[y/N]" not in shown:
         shown += os.read(parent, 4096).decode()
     if isinstance(answer, signal.Signals):
-        process.send_signal(answer)
+        leave(process, answer)
     else:
         os.write(parent, answer.encode() + b"\n")
     assert process.wait(20) == code
