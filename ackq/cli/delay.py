@@ -15,12 +15,16 @@ from ackq.cli.connection import (
     body_fields,
     examples,
     json_option,
+    local_time,
     number_option,
     print_json,
     print_table,
     seconds,
     url_option,
+    yes_option,
 )
+from ackq.cli.purge import ask_to_purge
+from ackq.protocol.inspection import State
 
 if TYPE_CHECKING:
     from ackq.sync.delay import DelayQueue, PartitionedDelayQueue
@@ -117,3 +121,73 @@ def stats(topic: str, url: str | None, partitions: int | None, as_json: bool) ->
         print_json(found)
     else:
         print_table(("", topic), found.items())
+
+
+@delay.command(epilog=examples("ackq delay peek reminders --state delayed -n 3"))
+@_on_topic
+@click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
+@click.option("--state", type=click.Choice(["ready", "in_flight", "delayed"]), default="ready",
+              help="Which ones.  [ready]")  # fmt: skip
+@json_option
+def peek(
+    topic: str, url: str | None, partitions: int | None, number: int, state: State, as_json: bool
+) -> None:
+    """Look at messages of TOPIC, soonest first within a partition, without taking them."""
+    with _open(url, topic, partitions) as opened:
+        found = opened.peek(number, state)
+    if as_json:
+        for each in found:
+            print_json({"key": each.id, "receive_count": each.receive_count, "at": each.at,
+                        **body_fields(each.body)})  # fmt: skip
+        return
+    print_table(
+        ("key", "receives", "lease ends" if state == "in_flight" else "ready", "body"),
+        [(each.id, each.receive_count, local_time(each.at), each.body) for each in found],
+    )
+
+
+@delay.command(epilog=examples("ackq delay dead reminders"))
+@_on_topic
+@click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
+@json_option
+def dead(topic: str, url: str | None, partitions: int | None, number: int, as_json: bool) -> None:
+    """List the dead letters of TOPIC, oldest first within a partition."""
+    with _open(url, topic, partitions) as opened:
+        letters = opened.dead_letters(number)
+    if as_json:
+        for each in letters:
+            print_json({"key": each.id, "reason": each.reason, "died_at": each.died_at,
+                        "receive_count": each.receive_count, **body_fields(each.body)})  # fmt: skip
+        return
+    print_table(
+        ("key", "reason", "receives", "died", "body"),
+        [(each.id, each.reason, each.receive_count, local_time(each.died_at), each.body)
+         for each in letters],
+    )  # fmt: skip
+
+
+@delay.command(epilog=examples("ackq delay redrive reminders -n 100"))
+@_on_topic
+@click.option("-n", "--number", type=click.IntRange(0),
+              help="So many, the oldest first.  [all that are dead now]")  # fmt: skip
+def redrive(topic: str, url: str | None, partitions: int | None, number: int | None) -> None:
+    """Make dead letters of TOPIC ready again.
+
+    One whose key is stored again stays dead. Prints how many.
+    """
+    with _open(url, topic, partitions) as opened:
+        click.echo(opened.redrive(number))
+
+
+@delay.command(epilog=examples("ackq delay purge reminders --yes"))
+@_on_topic
+@click.option("--dead", is_flag=True, help="The dead letters too.")
+@yes_option
+def purge(topic: str, url: str | None, partitions: int | None, dead: bool, yes: bool) -> None:
+    """Delete every message of TOPIC, in flight too. They are lost. It asks first.
+
+    Prints how many there were.
+    """
+    with _open(url, topic, partitions) as opened:
+        ask_to_purge(topic, opened.stats, dead, yes)
+        click.echo(opened.purge(dead=dead))

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import click
 
 from ackq.cli.connection import ask, examples, on_queue, open_queue, yes_option
+
+if TYPE_CHECKING:
+    from ackq.message import QueueStats
+    from ackq.protocol.delay import DelayStats
 
 
 @click.command(epilog=examples("ackq purge jobs --yes"))
@@ -18,9 +25,17 @@ def purge(queue: str, url: str | None, dead: bool, yes: bool) -> None:
     ends.
     """
     with open_queue(url, queue) as opened:
-        if not yes:
-            now = opened.stats()
-            waiting = f"{now.ready:,} ready, {now.in_flight:,} in flight, {now.delayed:,} delayed"
-            letters = f", {now.dead:,} dead" if dead else ""
-            ask(f"Delete every message of {queue}: {waiting}{letters}?", yes)
+        ask_to_purge(queue, opened.stats, dead, yes)
         click.echo(opened.purge(dead=dead))
+
+
+def ask_to_purge(
+    name: str, stats: Callable[[], QueueStats | DelayStats], dead: bool, yes: bool
+) -> None:
+    """Ask whether the messages that there are now may be deleted, unless --yes said so."""
+    if yes:
+        return
+    now = stats()
+    waiting = f"{now.ready:,} ready, {now.in_flight:,} in flight, {now.delayed:,} delayed"
+    letters = f", {now.dead:,} dead" if dead else ""
+    ask(f"Delete every message of {name}: {waiting}{letters}?", yes)

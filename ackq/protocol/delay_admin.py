@@ -36,6 +36,17 @@ def stats(spec: DelaySpec) -> Steps[DelayStats]:
     )
 
 
+def purge(spec: DelaySpec, dead: bool) -> Steps[int]:
+    """Delete everything; see `ackq.delay.DelayQueue.purge`."""
+    keys = [key for partition in spec.partitions for key in partition.all()]
+    request = Request((len(keys), *keys, int(dead)), script=scripts.load("delay/purge"))
+    try:
+        deleted: int = yield request
+    except ResponseError as error:
+        yield from spec.explain(error)
+    return deleted
+
+
 def dead_letters(spec: DelaySpec, wanted: int) -> Steps[list[DeadLetter]]:
     """Read dead letters; see `ackq.delay.DelayQueue.dead_letters`."""
     check_integer(wanted, "dead_letters", 0, 2**53)

@@ -14,6 +14,7 @@ import redis
 from ackq.errors import ConfigurationError
 from ackq.keys import check_group, check_name
 from ackq.protocol.connecting import bad_url
+from ackq.protocol.members import MOST_SHARES
 from ackq.protocol.sharded import shard_names
 from ackq.spark.given import Given, refused
 from ackq.sync.client import client_of
@@ -34,7 +35,7 @@ URL_VARIABLE = "ACKQ_REDIS_URL"
 #: What is read or written, and where: for sources and sinks alike.
 PLACE = ("url", "passwordFile", "cluster", "path", "queue", "topic", "delayQueue", "shards")
 PARSING = ("includeMetadata", "mode", "columnNameOfCorruptRecord", "timeZone")
-_LOOK = ("state", "fetchSize", "retryTimeoutMs")
+_LOOK = ("state", "partitions", "fetchSize", "retryTimeoutMs")
 _STREAM = (
     "groupId", "maxMessagesPerTrigger", "maxOffsetsPerTrigger", "maxBytesPerTrigger",
     "minPartitions", "maxRecordsPerPartition", "failOnDataLoss", "claimTimeoutMs", "ackMode",
@@ -223,8 +224,10 @@ class Reading:
     #: Where a topic begins and, in a look, ends: an index, "earliest" or "latest".
     starting: int | Literal["earliest", "latest"]
     ending: int | Literal["latest"]
-    #: What a look shows; None: the ready messages, in the columns of a stream.
+    #: What a look shows; None, of a queue: the ready messages, in the columns of a stream.
     state: State | None
+    #: Of the delay queue that is looked at; None: it has none.
+    partitions: int | None
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Reading:
@@ -235,10 +238,6 @@ class Reading:
         """
         given = Given(options, dict.fromkeys((*PLACE, *PARSING, *_LOOK, *_STREAM)), "a source")
         place = Place.of(given)
-        if place.kind == "delayQueue":
-            raise ConfigurationError(
-                "option 'delayQueue' is for a sink: Spark can write a delay queue, and not read it"
-            )
         _check_fit(given, place)
         limit = "maxMessagesPerTrigger"
         if "maxOffsetsPerTrigger" in given:
@@ -247,7 +246,8 @@ class Reading:
                     f"options {limit!r} and 'maxOffsetsPerTrigger' mean the same: set one"
                 )
             limit = "maxOffsetsPerTrigger"
-        state = given.choice("state", "ready", STATES) if "state" in given else None
+        stateful = "state" in given or place.kind == "delayQueue"
+        state = given.choice("state", "ready", STATES) if stateful else None
         return cls(
             connection=Connection.of(given),
             place=place,
@@ -266,6 +266,7 @@ class Reading:
             starting=_edge(given, "startingOffsets", "earliest"),
             ending=cast(Literal["latest"], _edge(given, "endingOffsets", "latest")),
             state=cast(State | None, state),
+            partitions=given.integer("partitions", 0, 1, MOST_SHARES) or None,
         )
 
 
@@ -284,19 +285,26 @@ def _edge(given: Given, name: str, default: str) -> int | Literal["earliest", "l
     raise refused(name, "'latest', an index, or for the start 'earliest'", value)
 
 
+#: Options that have a meaning for some kinds only, and why.
+_FITTING: dict[str, tuple[tuple[Kind, ...], str]] = {
+    **dict.fromkeys(
+        ("startingOffsets", "endingOffsets"),
+        (("topic",), "a queue is always read from its front: what is acked is gone"),
+    ),
+    **dict.fromkeys(
+        ("groupId", "maxBytesPerTrigger", "claimTimeoutMs", "ackMode"),
+        (("queue",), "only of a queue Spark claims messages"),
+    ),
+    "state": (("queue", "delayQueue"), "a topic keeps what is read"),
+    "partitions": (("delayQueue",), "a queue has 'shards'"),
+}
+
+
 def _check_fit(given: Given, place: Place) -> None:
     """Refuse what has no meaning for what is read."""
-    if place.kind == "queue":
-        for name in ("startingOffsets", "endingOffsets"):
-            if name in given:
-                raise ConfigurationError(
-                    f"option {name!r} has no meaning for a queue, which is always read from its"
-                    " front: what is acked is gone. It is for a topic"
-                )
-        return
-    for name in ("groupId", "maxBytesPerTrigger", "claimTimeoutMs", "ackMode", "state"):
-        if name in given:
+    for name, (fitting, reason) in _FITTING.items():
+        if name in given and place.kind not in fitting:
             raise ConfigurationError(
-                f"option {name!r} is for a queue; a topic is read by its indexes and keeps what is"
-                " read"
+                f"option {name!r} has no meaning for a {place.kind}: it is for a"
+                f" {' or a '.join(fitting)}, since {reason}"
             )

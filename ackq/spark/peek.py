@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ackq.message import DeadLetter, PeekedMessage
+from ackq.protocol.delay_look import FIRST, PAGE, Place
+from ackq.protocol.inspection import State as Alive
 from ackq.spark.columns import columns_of
 from ackq.spark.options import Reading
 from ackq.spark.retry import patiently
-from ackq.spark.rows import Rows
+from ackq.spark.rows import Rows, text
+from ackq.sync.delay import DelayQueue
 from ackq.sync.queue import Queue
+
+Q = TypeVar("Q", Queue, DelayQueue)
 
 #: Messages that one call brings at most.
 SLICE = 500
@@ -23,13 +29,13 @@ SLICE = 500
 
 @dataclass(frozen=True)
 class Listed(InputPartition):
-    """One list of the queue, and how many of its messages are looked at: those of the plan."""
+    """A queue, shard or partition, and how many messages are looked at: those of the plan."""
 
     queue: str
     rows: int
 
 
-class Look(DataSourceReader):
+class _Look(DataSourceReader, Generic[Q]):
     """Shows one list after the other, oldest first.
 
     It takes nothing, so Spark may run it as often as it likes. It is no snapshot: what is pushed,
@@ -43,7 +49,7 @@ class Look(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the lists."""
-        return [Listed(name, self._count(name)) for name in self._reading.place.lists]
+        return [Listed(name, self._count(name)) for name in self._names()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Look at one list, on an executor."""
@@ -53,35 +59,40 @@ class Look(DataSourceReader):
         for seen in self._slices(partition):
             yield rows.batch(
                 [each.body for each in seen],
-                self._facts(partition.queue, position, seen),
-                f"queue {partition.queue!r}, {self._state}, from position {position}",
+                self._told(partition.queue, position, seen),
+                f"{self._reading.place.kind} {partition.queue!r}, {self._state},"
+                f" from position {position}",
             )
             position += len(seen)
 
+    def _names(self) -> Sequence[str]:
+        return self._reading.place.lists
+
+    @abstractmethod
+    def _open(self, name: str) -> Q:
+        """Return the queue, shard or partition of that name."""
+
+    @abstractmethod
+    def _alive(self, queue: Q, state: Alive, rows: int) -> Iterator[Sequence[PeekedMessage]]:
+        """Look at messages that are not dead, slice by slice."""
+
     def _count(self, name: str) -> int:
-        with Queue(self._reading.connection.client(), name) as queue:
-            return int(getattr(patiently(queue.stats, self._reading.retry_timeout), self._state))
+        with self._open(name) as queue:
+            return int(getattr(self._try(queue.stats), self._state))
 
     def _slices(self, listed: Listed) -> Iterator[Sequence[PeekedMessage | DeadLetter]]:
-        with Queue(self._reading.connection.client(), listed.queue) as queue:
+        with self._open(listed.queue) as queue:
             if self._state == "dead":
                 yield from self._dead(queue, listed.rows)
-                return
-            at = 0
-            while at < listed.rows:
-                size = min(self._reading.fetch_size or SLICE, listed.rows - at)
-                seen = self._try(lambda at=at, size=size: queue.peek(size, self._state, skip=at))
-                if not seen:
-                    return
-                yield seen
-                at += len(seen)
+            else:
+                yield from self._alive(queue, self._state, listed.rows)
 
-    def _dead(self, queue: Queue, rows: int) -> Iterator[Sequence[DeadLetter]]:
+    def _dead(self, queue: Q, rows: int) -> Iterator[Sequence[DeadLetter]]:
         letters = self._try(lambda: queue.dead_letters(rows)) if rows else []
         for first in range(0, len(letters), SLICE):
             yield letters[first : first + SLICE]
 
-    def _facts(
+    def _told(
         self, queue: str, position: int, seen: Sequence[PeekedMessage | DeadLetter]
     ) -> dict[str, Any]:
         letters = [each for each in seen if isinstance(each, DeadLetter)]
@@ -100,3 +111,52 @@ class Look(DataSourceReader):
 
     def _try(self, call: Any) -> Any:
         return patiently(call, self._reading.retry_timeout)
+
+
+class Look(_Look[Queue]):
+    """A look at a queue, or at every shard of one."""
+
+    def _open(self, name: str) -> Queue:
+        return Queue(self._reading.connection.client(), name)
+
+    def _alive(self, queue: Queue, state: Alive, rows: int) -> Iterator[Sequence[PeekedMessage]]:
+        at = 0
+        while at < rows:
+            size = min(self._reading.fetch_size or SLICE, rows - at)
+            seen = self._try(lambda at=at, size=size: queue.peek(size, state, skip=at))
+            if not seen:
+                return
+            yield seen
+            at += len(seen)
+
+
+class DelayLook(_Look[DelayQueue]):
+    """A look at a delay queue, or at every partition of one, soonest first."""
+
+    def _names(self) -> Sequence[str]:
+        # A partition lies where the queue of its name would.
+        name, partitions = self._reading.place.name, self._reading.partitions
+        return [f"{name}:{at}" for at in range(partitions)] if partitions else [name]
+
+    def _open(self, name: str) -> DelayQueue:
+        return DelayQueue(self._reading.connection.client(), name)
+
+    def _alive(
+        self, queue: DelayQueue, state: Alive, rows: int
+    ) -> Iterator[Sequence[PeekedMessage]]:
+        place: Place | None = FIRST
+        while place is not None and rows > 0:
+            size = min(self._reading.fetch_size or SLICE, rows, PAGE)
+            seen, place = self._try(
+                lambda size=size, place=place: queue.peek_page(size, state, place=place)
+            )
+            yield seen
+            rows -= len(seen)
+
+    def _told(
+        self, queue: str, position: int, seen: Sequence[PeekedMessage | DeadLetter]
+    ) -> dict[str, Any]:
+        told = super()._told(queue, position, seen)
+        # Others may have made a key of any bytes.
+        keys = [each.id.encode(errors="surrogateescape") for each in seen]
+        return {**told, "id": text(pa.array(keys, pa.binary()), keys)}

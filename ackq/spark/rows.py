@@ -43,7 +43,8 @@ class Rows:
 
         Args:
             bodies: one a row.
-            facts: what else is known: an array of as many, or one value for all.
+            facts: what else is known: an array of as many, or one value for all. An ``id`` among
+                them goes before the one in the body.
             where: names the place of the first body, for an error.
 
         Raises:
@@ -80,7 +81,7 @@ class Rows:
             return raw
         if fact == "value":
             return text(raw, bodies)
-        if fact == "id":
+        if fact == "id" and "id" not in facts:
             return ids(raw, bodies)
         value = facts.get(fact)
         if isinstance(value, pa.Array):

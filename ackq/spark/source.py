@@ -38,14 +38,17 @@ class AckqDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what looks at a queue, or reads a range of a topic, without taking anything."""
-        from ackq.spark.options import Reading
-        from ackq.spark.peek import Look
+        from ackq.spark.options import Kind, Reading
+        from ackq.spark.peek import DelayLook, Look
         from ackq.spark.topic_source import TopicRange
 
         reading = Reading.of(self.options)
-        if reading.place.kind == "topic":
-            return TopicRange(reading, schema)
-        return Look(reading, schema)
+        readers: dict[Kind, type[Look | DelayLook | TopicRange]] = {
+            "queue": Look,
+            "delayQueue": DelayLook,
+            "topic": TopicRange,
+        }
+        return readers[reading.place.kind](reading, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what consumes a queue, or follows a topic."""
@@ -56,6 +59,12 @@ class AckqDataSource(DataSource):
         reading = Reading.of(self.options)
         if reading.place.kind == "topic":
             return TopicStream(reading, schema)
+        if reading.place.kind == "delayQueue":
+            raise ConfigurationError(
+                "option 'delayQueue' is for spark.read, which takes nothing, and for sinks: no"
+                " stream consumes a delay queue. Let what is due be pushed to a queue, and stream"
+                " that"
+            )
         if reading.state is not None:
             raise ConfigurationError(
                 "option 'state' is for spark.read, which takes nothing: a stream has what is ready"

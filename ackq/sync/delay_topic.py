@@ -13,10 +13,12 @@ import redis
 
 from ackq.config import Confirm
 from ackq.errors import AckqError, LeaseLost
-from ackq.message import DeadLetter
-from ackq.protocol import delay_admin, delay_push, delay_settle, delay_take
+from ackq.message import DeadLetter, PeekedMessage
+from ackq.protocol import delay_admin, delay_look, delay_push, delay_settle, delay_take
 from ackq.protocol.delay import Body, DelayedMessage, DelayEntry, DelaySpec, DelayStats
 from ackq.protocol.delay_consume import TAKE_STRETCH, Batch
+from ackq.protocol.delay_look import FIRST, Place
+from ackq.protocol.inspection import State
 from ackq.protocol.members import Session
 from ackq.sync.client import Client
 
@@ -294,6 +296,44 @@ class DelayTopic(Client):
     def stats(self) -> DelayStats:
         """Count the messages by where they are. One round trip, O(partitions log n)."""
         return self._run(delay_admin.stats(self._spec))
+
+    def peek(self, n: int = 10, state: State = "ready") -> list[PeekedMessage]:
+        """Look at up to ``n`` messages, soonest first within a partition, without taking them.
+
+        One round trip per 1,000 messages or 8 MiB.
+
+        Args:
+            n: how many; 0 and up.
+            state: "ready" (``at`` is since when), "in_flight" (``at`` is when the lease ends) or
+                "delayed" (``at`` is when it will be ready).
+        """
+        return self._run(delay_look.peek(self._spec, n, state))
+
+    def peek_page(
+        self, n: int = delay_look.PAGE, state: State = "ready", *, place: Place = FIRST
+    ) -> tuple[list[PeekedMessage], Place | None]:
+        """Look at one page of them: a step of a walk through all, however many there are.
+
+        It is no snapshot: what is pushed, taken or settled between two pages may be missing, or
+        be there twice. One round trip.
+
+        Args:
+            n: how many at most, 1 to 1000. Defaults to 1000.
+            state: as in `peek`.
+            place: where to go on. Defaults to the beginning.
+
+        Returns:
+            0..n messages, and the place of the next page; None: that was all.
+        """
+        return self._run(delay_look.page(self._spec, n, state, place))
+
+    def purge(self, *, dead: bool = False) -> int:
+        """Delete every message, in flight too, and return how many. They are lost.
+
+        Args:
+            dead: the dead letters too. Defaults to False.
+        """
+        return self._run(delay_admin.purge(self._spec, dead))
 
     def dead_letters(self, n: int = 100) -> list[DeadLetter]:
         """Read up to ``n`` dead letters, oldest first within a partition. They stay."""

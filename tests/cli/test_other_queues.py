@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from ackq.delay import DelayQueue, PartitionedDelayQueue
 from tests.cli.conftest import Run
 
 
@@ -53,6 +54,11 @@ def test_a_delay_queue_gives_what_is_due(ackq: Run, name: str, partitions: list[
     ackq("delay", "push", name, "now", "one", *partitions)
     ackq("delay", "push", name, "later", "two", "--delay", "600", *partitions)
     ackq("delay", "push", name, "now", "again", *partitions, code=3)
+    later = json.loads(
+        ackq("delay", "peek", name, "--state", "delayed", "--json", *partitions).output
+    )
+    assert (later["key"], later["body"], later["receive_count"]) == ("later", "two", 0)
+    assert ackq("delay", "peek", name, *partitions).output.startswith("now\t0\t")
     stats = json.loads(ackq("delay", "stats", name, "--json", *partitions).output)
     assert (stats["ready"], stats["delayed"]) == (1, 1)
     got = json.loads(ackq("delay", "take", name, "--lease", "0.05", "--json", *partitions).output)
@@ -61,6 +67,31 @@ def test_a_delay_queue_gives_what_is_due(ackq: Run, name: str, partitions: list[
     ackq("delay", "take", name, *partitions, code=1)
     assert ackq("delay", "cancel", name, "later", "now", *partitions).output == "1\n"
     assert "delayed\t0" in ackq("delay", "stats", name, *partitions).output
+
+
+@pytest.mark.parametrize("partitions", [[], ["--partitions", "3"]], ids=["plain", "partitioned"])
+def test_the_dead_of_a_delay_queue_are_listed_redriven_and_purged(
+    ackq: Run, url: str, name: str, partitions: list[str]
+) -> None:
+    with (
+        PartitionedDelayQueue.from_url(url, name, 3)
+        if partitions
+        else DelayQueue.from_url(url, name)
+    ) as queue:
+        queue.push("a", b"x")
+        queue.push("b", b"y")
+        queue.reject(*queue.take(2, timeout=5), reason="no good")
+    letters = ackq("delay", "dead", name, "--json", *partitions).output.splitlines()
+    assert sorted((each["key"], each["reason"]) for each in map(json.loads, letters)) == [
+        ("a", "no good"), ("b", "no good"),
+    ]  # fmt: skip
+    assert ackq("delay", "dead", name, "-n", "1", *partitions).output.count("\n") == 1
+    assert ackq("delay", "redrive", name, "-n", "1", *partitions).output == "1\n"
+    ackq("delay", "purge", name, *partitions, code=2)
+    assert ackq("delay", "purge", name, "--yes", *partitions).output == "1\n"
+    assert "dead\t1" in ackq("delay", "stats", name, *partitions).output
+    assert ackq("delay", "purge", name, "--dead", "--yes", *partitions).output == "1\n"
+    assert "dead\t0" in ackq("delay", "stats", name, *partitions).output
 
 
 def test_a_sharded_queue_is_used_shard_by_shard(ackq: Run, name: str) -> None:

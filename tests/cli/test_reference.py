@@ -43,7 +43,8 @@ WRITING = {
     "pause", "resume", "move", "purge", "scripts load",
     "rsmq create", "rsmq send", "rsmq delete", "rsmq drop",
     "topic publish", "topic subscribe", "topic seek", "topic trim",
-    "delay push", "delay cancel", "sharded push", "sharded pause", "sharded resume",
+    "delay push", "delay cancel", "delay redrive", "delay purge", "sharded push", "sharded pause",
+    "sharded resume",
 }  # fmt: skip
 #: What starts Spark takes a while.
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(180))

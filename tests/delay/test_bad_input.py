@@ -91,6 +91,9 @@ CALLS: dict[str, tuple[int, list[Any], list[tuple[int, Any]]]] = {
     "cancel": (7, [0, 1, "k"], [(0, 2), (1, 0), (1, 2), (1, "x")]),
     "reschedule": (7, ["k", "at", 1], [(1, "now"), (2, -1), (2, "nan"), (2, 8589934591000001)]),
     "redrive": (7, [1, ""], [(0, 0), (0, 1001), (0, "nan")]),
+    "peek": (7, ["ready", 0, 1],
+             [(0, "dead"), (1, -1), (1, "nan"), (1, HUGE), (2, 0), (2, 1001), (2, 1.5)]),
+    "purge": (7, [0], [(0, 2), (0, "")]),
 }  # fmt: skip
 WRONG = [
     pytest.param(script, place, value, id=f"{script}-{place}-{value!s:.12}")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from ackq import Queue
+from ackq.delay import PartitionedDelayQueue
 from ackq.spark.options import _LOOK, _STREAM, PARSING, PLACE
 from ackq.spark.sink_options import _SINK
 from ackq.topic import Topic
@@ -27,7 +28,7 @@ URL = "redis://localhost:6379/0"
 def test_every_option_is_told() -> None:
     table = PAGE.partition("## Options")[2]
     told = set(re.findall(r"`(\w+)`", table))
-    assert {*PLACE, *PARSING, *_LOOK, *_STREAM} - told <= {"path", "delayQueue"}
+    assert {*PLACE, *PARSING, *_LOOK, *_STREAM} - told <= {"path"}
     table = SINK_PAGE.partition("## Options")[2]
     assert {*PLACE, *_SINK} - set(re.findall(r"`(\w+)`", table)) <= {"path"}
 
@@ -44,6 +45,9 @@ assert [(row.reason, row["count"]) for row in dead.groupBy("reason").count().col
     ("no good", 1)
 ]
 assert prices.columns == ["id", "value", "topic", "offset"]
+assert [(row.queue, row["count"]) for row in later.groupBy("queue").count().collect()] == [
+    ("invoices:3", 1)
+]
 """
     with private_server(tmp_path / "redis") as server:
         with Queue.from_url(server.url, "jobs") as queue, Topic.from_url(server.url, "prices") as t:
@@ -53,6 +57,8 @@ assert prices.columns == ["id", "value", "topic", "offset"]
             queue.reject(message, reason="no good")
             queue.push_many([{"id": "a"}, {"id": "b"}])
             t.publish({"item": "tea"})
+        with PartitionedDelayQueue.from_url(server.url, "invoices", 16) as invoices:
+            invoices.push("invoice-4", b"x", delay=60, partition=3)
         script = tmp_path / "examples.py"
         script.write_text("\n".join([*EXAMPLES, checks]).replace(URL, server.url))
         done = subprocess.run(

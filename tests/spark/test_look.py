@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from ackq import Queue
+from ackq.delay import DelayEntry, DelayQueue, PartitionedDelayQueue
 from ackq.sharded import ShardedQueue
 from ackq.spark.source import AckqDataSource
 from ackq.sync.claims import Claims
@@ -88,6 +90,51 @@ def test_every_shard_is_looked_at(url: str, token: str) -> None:
         assert {row["queue"] for row in rows} == {f"{{{token}:{n}}}" for n in range(3)}
 
 
+def test_a_delay_queue_is_looked_at_by_its_keys(url: str, name: str) -> None:
+    with DelayQueue.from_url(url, name) as queue:
+        queue.push_many(
+            [DelayEntry("later", b'{"n": 4}', at=4e9), DelayEntry("\udcff", b"x", at=2)]
+        )
+        queue.push("flying", b"{}", at=1)
+        queue.push("lost", b'{"id": "of the body"}', at=1)
+        flying, lost = queue.take(2)
+        queue.reject(lost, reason="no good")
+        shown = {
+            state: look(url=url, delayQueue=name, state=state)
+            for state in ("ready", "in_flight", "delayed", "dead")
+        }
+        assert {state: [row["id"] for row in rows] for state, rows in shown.items()} == {
+            "ready": ["\ufffd"],
+            "in_flight": ["flying"],
+            "delayed": ["later"],
+            "dead": ["lost"],
+        }
+        assert look(url=url, delayQueue=name) == shown["ready"]
+        assert shown["delayed"][0]["at"].timestamp() == 4e9
+        assert shown["in_flight"][0]["at"].timestamp() == pytest.approx(flying.lease_expires_at)
+        assert (shown["dead"][0]["reason"], shown["dead"][0]["queue"]) == ("no good", name)
+        schema = StructType().add("n", "long").add("_id", "string")
+        options = {"url": url, "delayQueue": name, "state": "delayed", "includeMetadata": "true"}
+        assert look(schema, **options) == [{"n": 4, "_id": "later"}]
+        assert queue.stats() == replace(queue.stats(), ready=1, in_flight=1, delayed=1, dead=1)
+
+
+@pytest.mark.parametrize("fetch", [7, 5000])
+def test_each_partition_of_a_delay_queue_is_one_of_sparks(url: str, name: str, fetch: int) -> None:
+    with PartitionedDelayQueue.from_url(url, name, 4) as queue:
+        queue.push_many(DelayEntry(f"{n:04}", b"x", 60 + n) for n in range(3000))
+        options = {"url": url, "delayQueue": name, "partitions": 4, "state": "delayed"}
+        rows = look(fetchSize=fetch, **options)
+        assert sorted(row["id"] for row in rows) == [f"{n:04}" for n in range(3000)]
+        by_partition = {
+            part: [row["id"] for row in rows if row["queue"] == f"{name}:{part}"]
+            for part in range(4)
+        }
+        assert all(ids == sorted(ids) and ids for ids in by_partition.values())
+        assert sum(map(len, by_partition.values())) == 3000
+        assert {row["id"] for row in look(**options)} == {row["id"] for row in rows}
+
+
 def test_expired_messages_are_ready(queue: Queue, url: str) -> None:
     queue.push({"id": "a"})
     queue.pop(visibility_timeout=0.001)
@@ -105,3 +152,12 @@ def test_spark_may_run_a_look_as_often_as_it_likes(
     assert table.agg({"n": "max"}).first()[0] == 19  # type: ignore[index]
     assert queue.stats().ready == 20
     assert spark.read.format("ackq").options(url=url, state="dead").load(queue.name).count() == 0
+
+
+def test_spark_shows_a_partitioned_delay_queue(spark: SparkSession, url: str, name: str) -> None:
+    with PartitionedDelayQueue.from_url(url, name, 3) as queue:
+        queue.push_many(DelayEntry(f"{n}", b"x", 60) for n in range(30))
+        options = {"url": url, "delayQueue": name, "partitions": "3", "state": "delayed"}
+        table = spark.read.format("ackq").options(**options).load()
+        assert table.rdd.getNumPartitions() == 3
+        assert {row.id for row in table.collect()} == {f"{n}" for n in range(30)}

@@ -69,7 +69,8 @@ def test_a_bad_option_is_refused_by_name(options: dict[str, Any], complaint: str
         ({"groupId": "g"}, "groupId.*is for a queue"),
         ({"ackMode": "eager"}, "ackMode.*is for a queue"),
         ({"maxBytesPerTrigger": 9}, "maxBytesPerTrigger.*is for a queue"),
-        ({"state": "dead"}, "state.*is for a queue"),
+        ({"state": "dead"}, "state.*is for a queue or a delayQueue"),
+        ({"partitions": 2}, "partitions.*is for a delayQueue"),
         ({"shards": 2}, "'shards' is for a queue, not for 'topic'"),
         ({"startingOffsets": 0}, "startingOffsets"),
         ({"startingOffsets": "newest"}, "startingOffsets"),
@@ -84,8 +85,6 @@ def test_a_topic_has_options_of_its_own(options: dict[str, Any], complaint: str)
 def test_something_must_be_named() -> None:
     with pytest.raises(ConfigurationError, match=r"name one 'queue'.*not none"):
         reading()
-    with pytest.raises(ConfigurationError, match="'delayQueue' is for a sink"):
-        reading(delayQueue="later")
     with pytest.raises(QueueNameError):
         reading(queue="jobsBACKUP")
 
@@ -122,6 +121,18 @@ def test_the_url_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.delenv("ACKQ_REDIS_URL")
     with pytest.raises(ConfigurationError, match="where is Redis"):
         Connection(None).address()
+
+
+@pytest.mark.parametrize("option", ["groupId", "claimTimeoutMs", "startingOffsets", "shards"])
+def test_a_delay_queue_has_options_of_its_own(option: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"{option}.*for"):
+        reading(delayQueue="later", **{option: "1000"})
+
+
+def test_no_stream_consumes_a_delay_queue() -> None:
+    source = AckqDataSource({"delayqueue": "later"})
+    with pytest.raises(ConfigurationError, match=r"'delayQueue' is for spark\.read"):
+        source.streamReader(source.schema())
 
 
 def test_state_is_for_a_look() -> None:
