@@ -34,6 +34,7 @@
     ├── PlaceLost                         what a consumer reads next is gone; nothing was skipped
     ├── NotConfirmed                      stored, but fewer replicas than asked have it
     ├── PipelineFailed                    a pipeline's query ended with an error; nothing is lost
+    │   └── PipelineFenced                    since another one has its group of claims now
     └── UnknownOutcome (redis.ConnectionError)   the reply was lost: applied or not, nobody knows
 
 What Redis itself reports (``redis.exceptions.*``) passes through unchanged. All
@@ -257,6 +258,10 @@ class PipelineFailed(AckqError):
     def __init__(self, text: str, *, batch: int | None = None) -> None:
         super().__init__(text)
         self.batch = batch
+
+
+class PipelineFenced(PipelineFailed):
+    """Another process took over the group of claims: one is enough, so do not start it again."""
 
 
 class UnknownOutcome(AckqError, redis.ConnectionError):

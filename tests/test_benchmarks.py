@@ -18,6 +18,7 @@ from benchmarks.comparison import comparison_of
 from benchmarks.page import write_report
 from benchmarks.registry import BENCHMARKS, benchmark
 from benchmarks.workers.environments import HERE, PEERS
+from tests.spark.conftest import JAVA
 
 ROOT = Path(__file__).parents[1]
 #: Who must be in the result; of others it is enough that ackq is there.
@@ -39,11 +40,8 @@ CONTESTANTS = {
               *(f"Spark source, {how}{part}" for how in ("at once", "in tenths")
                 for part in ("", ", with start", ", reading alone"))},
 }  # fmt: skip
-#: Marks of those that need more than the others: Spark takes a minute to start its sessions.
-MARKS = {
-    "spark": (pytest.mark.spark, pytest.mark.campaign, pytest.mark.xdist_group("spark"),
-              pytest.mark.timeout(240)),
-}  # fmt: skip
+#: Marks of those that need more than the others: Spark takes half a minute to warm up.
+MARKS = {"spark": (pytest.mark.spark, pytest.mark.timeout(240))}
 FACTS = {
     "server": "a server",
     "versions": {"ackq": "1"},
@@ -56,6 +54,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "benchmarks", *arguments],
         cwd=ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, "JAVA_TOOL_OPTIONS": JAVA},
     )  # fmt: skip
 
 

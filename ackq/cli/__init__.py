@@ -13,7 +13,7 @@ from typing import Any
 import click
 import redis
 
-from ackq.errors import AckqError, redact
+from ackq.errors import AckqError, PipelineFenced, redact
 
 #: Name of each command, and what ``ackq --help`` says of it.
 COMMANDS = {
@@ -48,7 +48,7 @@ COMMANDS = {
 }
 
 #: Exit codes. They are part of the interface: scripts branch on them.
-NOTHING, USAGE, FAILED, UNREACHABLE, INTERRUPTED = 1, 2, 3, 4, 130
+NOTHING, USAGE, FAILED, UNREACHABLE, FENCED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 
 #: Columns that help takes of a wide terminal.
 WIDTH = 96
@@ -60,6 +60,7 @@ Exit codes:
   2    wrong usage
   3    ackq or Redis refused
   4    Redis cannot be reached
+  5    another process took over (pipeline)
   130  interrupted
 
 Without --url and ACKQ_REDIS_URL a Redis of your own is started once, and found again by every
@@ -88,6 +89,8 @@ class Commands(click.Group):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
+        except PipelineFenced as error:
+            _fail(ctx, error, FENCED)
         except AckqError as error:
             _fail(ctx, error, FAILED)
         except (redis.ConnectionError, redis.TimeoutError) as error:

@@ -20,7 +20,7 @@ MAX_BODY_BYTES = 512 * 1024 * 1024
 #: Characters of a body that a table shows.
 SHOWN = 200
 #: Columns that are cut where a terminal is narrow.
-FLEXIBLE = {"id", "reason", "body", "queue"}
+FLEXIBLE = {"id", "key", "reason", "body", "queue"}
 
 queue_argument = click.argument("queue")
 url_option = click.option(

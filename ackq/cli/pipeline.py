@@ -42,7 +42,8 @@ def run(ctx: click.Context, config: str, url: str | None, once: bool, as_json: b
     live, elsewhere a line for each batch, with --json a line of JSON for each.
 
     Exit code 0 when it was stopped or is done (--once), 3 when CONFIG is wrong or the query
-    failed, 4 when Redis cannot be reached, 130 when it was ended at once.
+    failed, 4 when Redis cannot be reached, 5 when another process took its group of claims over,
+    130 when it was ended at once.
     """
     made = _made(config)
     from ackq.spark.pipeline.display import display

@@ -13,11 +13,12 @@ import redis
 from pyspark.sql import DataFrame, SparkSession
 
 from ackq import Queue
-from ackq.errors import PipelineConfigError, PipelineFailed
+from ackq.errors import PipelineConfigError, PipelineFailed, PipelineFenced
 from ackq.sharded import ShardedQueue
 from ackq.spark.pipeline import Pipeline, Progress
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from ackq.spark.pipeline.sinks import folder_of
+from ackq.sync.claims import Claims
 from ackq.topic import Topic
 
 Make = Callable[..., Pipeline]
@@ -283,6 +284,26 @@ def test_a_stop_lets_the_batch_end_and_leaves_the_rest_where_it_is(
     assert stats.in_flight <= 40  # what the next batch had claimed already is kept for the next run
     make().run(once=True)
     assert ids(written(tmp_path / "out")) == good
+
+
+def test_a_pipeline_that_is_fenced_off_says_so_and_loses_nothing(
+    make: Make, queue: Queue, embedded_client: redis.Redis, tmp_path: Path
+) -> None:
+    good = push(queue, 0, 20)
+
+    def take_over(progress: Progress) -> None:
+        if progress.batches and len(good) == 20:
+            claims.begin()
+            good.extend(push(queue, 20, 40))
+
+    with (
+        Claims(embedded_client, queue.name, queue.name) as claims,
+        pytest.raises(PipelineFenced, match="another process took it over"),
+    ):
+        make().run(on_progress=take_over)
+    make().run(once=True)
+    assert ids(written(tmp_path / "out")) == good
+    assert queue.stats().in_flight == queue.stats().ready == 0
 
 
 @pytest.mark.campaign

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackq.errors import PipelineFailed, redact
+from ackq.errors import Fenced, PipelineFailed, PipelineFenced, redact
 from ackq.spark import offsets
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
@@ -32,6 +32,7 @@ FORMAT = "ackq"
 LOOK = 0.2
 #: What ackq raised in a process of Spark's, as its traceback there ends.
 _OURS = re.compile(r"^(?:ackq\.errors|redis\.exceptions)\.(\w+: .*)$", re.MULTILINE)
+_FENCED = f"{Fenced.__name__}: "
 _NEW_LINE = "\n"
 
 OnProgress = Callable[[Progress], None]
@@ -100,6 +101,7 @@ class Pipeline:
             redis.ConnectionError: Redis cannot be reached now. Later on it is waited for.
             PipelineFailed: the query ended with an error. What it had taken is kept for the next
                 run, which begins with it.
+            PipelineFenced: since another process took its group of claims over.
         """
         self._stops = 0
         reading = Reading.of(self.config.source.all_options())
@@ -208,9 +210,11 @@ class _Run:
     def _failure(self, error: Exception) -> PipelineFailed:
         cause, number = self._batches.error, self._batches.number
         where = "the query failed" if cause is None else f"batch {number} failed"
-        return PipelineFailed(
-            f"{self._config.name}: {where}: {_told(cause or error)}. Nothing is lost: what it had"
-            " taken is kept, and the next run begins with it",
+        told = _told(cause or error)
+        kind = PipelineFenced if told.startswith(_FENCED) else PipelineFailed
+        return kind(
+            f"{self._config.name}: {where}: {told}. Nothing is lost: what it had taken is kept,"
+            " and the next run begins with it",
             batch=None if cause is None else number,
         )
 
