@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -56,12 +57,8 @@ def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
         return
     print_table(
         ("entry", "id", "reason", "receives", "died", "body"),
-        [
-            (each.entry, each.id, each.reason, each.receive_count, local_time(each.died_at),
-             each.body)
-            for each in letters
-        ],
-    )  # fmt: skip
+        [(each.entry, *_columns(each)) for each in letters],
+    )
 
 
 @dead.command(epilog=examples("ackq dead show jobs 1795252215312-0"))
@@ -131,6 +128,20 @@ def drop(
             click.echo(_drop_oldest(opened, count))
         else:
             click.echo(opened.drop_dead_letters(*entries))
+
+
+def print_keyed(letters: Sequence[DeadLetter], as_json: bool) -> None:
+    """Print dead letters of a delay queue, whose messages are known by their keys."""
+    if as_json:
+        for each in letters:
+            fields = _fields(each)
+            print_json({"entry": fields.pop("entry"), "key": fields.pop("id"), **fields})
+        return
+    print_table(("key", "reason", "receives", "died", "body"), map(_columns, letters))
+
+
+def _columns(letter: DeadLetter) -> tuple[object, ...]:
+    return (letter.id, letter.reason, letter.receive_count, local_time(letter.died_at), letter.body)
 
 
 def _drop_oldest(queue: Queue, count: int) -> int:

@@ -23,6 +23,7 @@ from ackq.cli.connection import (
     url_option,
     yes_option,
 )
+from ackq.cli.dead import print_keyed
 from ackq.cli.purge import ask_to_purge
 from ackq.protocol.inspection import State
 
@@ -110,6 +111,24 @@ def cancel(topic: str, url: str | None, partitions: int | None, keys: tuple[str,
         click.echo(opened.cancel(*keys))
 
 
+@delay.command(epilog=examples("ackq delay reschedule due a --delay 60"))
+@_on_topic
+@click.argument("key")
+@click.option("--delay", "wait", type=float, callback=seconds, required=True, metavar="SECONDS",
+              help="When it is ready, from now.")  # fmt: skip
+@click.pass_context
+def reschedule(
+    ctx: click.Context, topic: str, url: str | None, partitions: int | None, key: str, wait: float
+) -> None:
+    """Give the message of TOPIC under KEY another time.
+
+    Exit code 1, and nothing is changed, if there is none or a consumer holds it.
+    """
+    with _open(url, topic, partitions) as opened:
+        if not opened.reschedule(key, delay=wait):
+            ctx.exit(NOTHING)
+
+
 @delay.command(epilog=examples("ackq delay stats reminders"))
 @_on_topic
 @json_option
@@ -154,16 +173,7 @@ def dead(topic: str, url: str | None, partitions: int | None, number: int, as_js
     """List the dead letters of TOPIC, oldest first within a partition."""
     with _open(url, topic, partitions) as opened:
         letters = opened.dead_letters(number)
-    if as_json:
-        for each in letters:
-            print_json({"key": each.id, "reason": each.reason, "died_at": each.died_at,
-                        "receive_count": each.receive_count, **body_fields(each.body)})  # fmt: skip
-        return
-    print_table(
-        ("key", "reason", "receives", "died", "body"),
-        [(each.id, each.reason, each.receive_count, local_time(each.died_at), each.body)
-         for each in letters],
-    )  # fmt: skip
+    print_keyed(letters, as_json)
 
 
 @delay.command(epilog=examples("ackq delay redrive reminders -n 100"))

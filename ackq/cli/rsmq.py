@@ -16,6 +16,7 @@ from ackq.cli.connection import (
     body_fields,
     examples,
     json_option,
+    local_time,
     number_option,
     print_json,
     print_table,
@@ -133,6 +134,63 @@ def delete(qname: str, ids: tuple[str, ...], url: str | None, ns: str) -> None:
     """
     with _open(url, ns) as opened:
         click.echo(opened.delete_messages(qname, ids))
+
+
+@rsmq.command(epilog=examples("ackq rsmq visibility orders g5jqqzpc3tZR8nqMZcwbbVKRVBnS3N4x 60"))
+@click.argument("qname")
+@click.argument("id")
+@click.argument("vt", type=int, metavar="SECONDS")
+@_on_namespace
+def visibility(qname: str, id: str, vt: int, url: str | None, ns: str) -> None:
+    """Make message ID of QNAME visible SECONDS from now. Prints 1, or 0 if it is not there."""
+    with _open(url, ns) as opened:
+        click.echo(int(opened.change_message_visibility(qname, id, vt)))
+
+
+@rsmq.command("set", epilog=examples("ackq rsmq set orders --vt 60"))
+@click.argument("qname")
+@_on_namespace
+@click.option("--vt", type=int, metavar="SECONDS", help="How long a received message is hidden.")
+@click.option("--delay", type=int, metavar="SECONDS",
+              help="Before a sent message can be received.")  # fmt: skip
+@click.option("--maxsize", type=int, metavar="N", help="Longest message in UTF-16 units, or -1.")
+def set_(
+    qname: str, url: str | None, ns: str, vt: int | None, delay: int | None, maxsize: int | None
+) -> None:
+    """Change settings of QNAME: those that are given."""
+    with _open(url, ns) as opened:
+        opened.set_queue_attributes(qname, vt, delay, maxsize)
+
+
+@rsmq.command(epilog=examples("ackq rsmq dead orders"))
+@click.argument("qname")
+@_on_namespace
+@click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
+@json_option
+def dead(qname: str, url: str | None, ns: str, number: int, as_json: bool) -> None:
+    """List the dead letters of QNAME, oldest first: what was received too often."""
+    with _open(url, ns) as opened:
+        letters = opened.dead_letters(qname, number)
+    if as_json:
+        for each in letters:
+            print_json({"id": each.id, "rc": each.rc, "fr": each.fr, "died_at": each.died_at,
+                        **body_fields(each.body)})  # fmt: skip
+        return
+    print_table(
+        ("id", "rc", "died", "body"),
+        [(each.id, each.rc, local_time(each.died_at / 1000), each.body) for each in letters],
+    )
+
+
+@rsmq.command(epilog=examples("ackq rsmq redrive orders"))
+@click.argument("qname")
+@_on_namespace
+@click.option("-n", "--number", type=click.IntRange(0),
+              help="So many, the oldest first.  [all that are dead now]")  # fmt: skip
+def redrive(qname: str, url: str | None, ns: str, number: int | None) -> None:
+    """Make dead letters of QNAME visible again. Prints how many."""
+    with _open(url, ns) as opened:
+        click.echo(opened.redrive(qname, number))
 
 
 @rsmq.command(epilog=examples("ackq rsmq stats orders"))

@@ -74,6 +74,23 @@ def subscribe(ctx: click.Context, name: str, consumer: str, url: str | None, sta
             ctx.exit(NOTHING)
 
 
+@topic.command(epilog=examples("ackq topic unsubscribe events billing --yes"))
+@click.argument("name")
+@click.argument("consumer")
+@url_option
+@yes_option
+@click.pass_context
+def unsubscribe(ctx: click.Context, name: str, consumer: str, url: str | None, yes: bool) -> None:
+    """Forget CONSUMER and its place in topic NAME. It asks first.
+
+    The messages stay. Exit code 1 if it has none.
+    """
+    with _open(url, name) as opened:
+        ask(f"Forget how far {consumer} has read {name}?", yes)
+        if not opened.unsubscribe(consumer):
+            ctx.exit(NOTHING)
+
+
 @topic.command(epilog=examples("ackq topic consume events billing -n 10"))
 @click.argument("name")
 @click.argument("consumer")

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from ackq.delay import DelayQueue, PartitionedDelayQueue
+from ackq.rsmq import RSMQ
 from tests.cli.conftest import Run
+from tests.waiting import wait_until
 
 
 def test_rsmq_from_create_to_drop(ackq: Run, name: str) -> None:
@@ -22,10 +24,32 @@ def test_rsmq_from_create_to_drop(ackq: Run, name: str) -> None:
     ackq("rsmq", "receive", "mails", *ns, code=1)
     stats = json.loads(ackq("rsmq", "stats", "mails", "--json", *ns).output)
     assert (stats["vt"], stats["msgs"], stats["totalsent"]) == (60, 1, 2)
+    assert ackq("rsmq", "visibility", "mails", first, "0", *ns).output == "1\n"
+    assert ackq("rsmq", "visibility", "mails", second, "0", *ns).output == "0\n"
+    ackq("rsmq", "set", "mails", "--vt", "5", "--delay", "1", *ns)
+    ackq("rsmq", "set", "mails", *ns, code=3)
+    stats = json.loads(ackq("rsmq", "stats", "mails", "--json", *ns).output)
+    assert (stats["vt"], stats["delay"], stats["maxsize"]) == (5, 1, 65536)
     assert ackq("rsmq", "delete", "mails", first, second, *ns).output == "1\n"
     ackq("rsmq", "drop", "mails", *ns, code=2)
     ackq("rsmq", "drop", "mails", "--yes", *ns)
     assert "mails" in ackq("rsmq", "stats", "mails", *ns, code=3).stderr
+
+
+def test_the_dead_letters_of_rsmq_are_listed_and_redriven(ackq: Run, url: str, name: str) -> None:
+    ns = ["--ns", name]
+    with RSMQ.from_url(url, name, max_receives=1) as rsmq:
+        rsmq.create_queue("mails", vt=0)
+        ids = rsmq.send_messages("mails", ["one", "two"])
+        # On its last receive each travels alone; after it, it dies.
+        wait_until(lambda: not rsmq.receive_message("mails"), "both to die")
+        letters = ackq("rsmq", "dead", "mails", "--json", *ns).output.splitlines()
+        found = [(each["id"], each["body"], each["rc"]) for each in map(json.loads, letters)]
+        assert sorted(found) == sorted([(ids[0], "one", 1), (ids[1], "two", 1)])
+        assert ackq("rsmq", "dead", "mails", "-n", "1", *ns).output.count("\n") == 1
+        assert ackq("rsmq", "redrive", "mails", "-n", "1", *ns).output == "1\n"
+        assert ackq("rsmq", "redrive", "mails", *ns).output == "1\n"
+        assert rsmq.get_queue_attributes("mails").msgs == 2
 
 
 def test_a_topic_is_read_by_each_consumer_at_its_own_place(ackq: Run, name: str) -> None:
@@ -47,6 +71,10 @@ def test_a_topic_is_read_by_each_consumer_at_its_own_place(ackq: Run, name: str)
     assert "lag of b\t0" in ackq("topic", "stats", name, "b").output
     ackq("topic", "consume", name, "nobody", code=3)
     ackq("topic", "seek", name, "a", "-1", code=2)
+    ackq("topic", "unsubscribe", name, "a", code=2)
+    ackq("topic", "unsubscribe", name, "a", "--yes")
+    ackq("topic", "unsubscribe", name, "a", "--yes", code=1)
+    ackq("topic", "consume", name, "a", code=3)
 
 
 @pytest.mark.parametrize("partitions", [[], ["--partitions", "3"]], ids=["plain", "partitioned"])
@@ -65,6 +93,9 @@ def test_a_delay_queue_gives_what_is_due(ackq: Run, name: str, partitions: list[
     assert (got["key"], got["body"]) == ("now", "one")
     assert ackq("delay", "take", name, "--wait", "5", "--delete", *partitions).output == "one\n"
     ackq("delay", "take", name, *partitions, code=1)
+    ackq("delay", "reschedule", name, "later", "--delay", "0", *partitions)
+    ackq("delay", "reschedule", name, "none", "--delay", "0", *partitions, code=1)
+    assert json.loads(ackq("delay", "stats", name, "--json", *partitions).output)["ready"] == 1
     assert ackq("delay", "cancel", name, "later", "now", *partitions).output == "1\n"
     assert "delayed\t0" in ackq("delay", "stats", name, *partitions).output
 

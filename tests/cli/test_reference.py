@@ -42,6 +42,7 @@ WRITING = {
     "push", "ack", "nack", "extend", "work", "dead redrive", "dead drop", "claims release",
     "pause", "resume", "move", "purge", "scripts load",
     "rsmq create", "rsmq send", "rsmq delete", "rsmq drop",
+    "rsmq set", "rsmq visibility", "rsmq redrive", "delay reschedule", "topic unsubscribe",
     "topic publish", "topic subscribe", "topic seek", "topic trim",
     "delay push", "delay cancel", "delay redrive", "delay purge", "sharded push", "sharded pause",
     "sharded resume",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,6 +75,37 @@ def test_the_numbers_of_each_queue_and_reason(
     assert sum(summary.over_time.values()) == 4
     assert summary.ages == {(jobs.name, "< 1 h"): 3, (mail.name, "< 1 h"): 1}
     assert (content(jobs), content(mail)) == before
+
+
+def test_what_died_long_ago_is_told_by_its_time_and_age(
+    spark: SparkSession, queue: Queue, embedded_client: redis.Redis, url: str, tmp_path: Path
+) -> None:
+    now = embedded_client.time()[0]
+    hours = [0.5, 1.5, 25, 25, 200, 200, 200, 1000, 1000, 1000, 1000]
+    died = [now - int(3600 * each) for each in hours]
+    for number, seconds in enumerate(died):
+        embedded_client.xadd(
+            f"{queue.name}DEAD",
+            {"key": f"k{number}", "body": "x", "reason": f"r{number % 9}",
+             "count": number + 1, "time": seconds * 1_000_000},
+        )  # fmt: skip
+    summary = report([queue.name], spark=spark, url=url, html=tmp_path / "queues.html")
+    assert {label: count for (_, label), count in summary.ages.items()} == {
+        "< 1 h": 1, "1-6 h": 1, "1-3 d": 2, "> 7 d": 7,
+    }  # fmt: skip
+    first = next(each for each in summary.failures if each.reason == "r0")
+    letters = queue.dead_letters()
+    assert (first.count, first.receives, first.entry) == (2, 10, letters[0].entry)
+    assert [each.timestamp() for each in (first.first, first.last)] == [died[9], died[0]]
+    # Two of r0 and of r1, one of each other, and a page tells seven apart.
+    assert set(summary.reasons[:2]) == {"r0", "r1"}
+    assert summary.reasons[7:] == ["other reasons"]
+    bars: Counter[float] = Counter()
+    for (start, reason), count in summary.over_time.items():
+        assert reason in summary.reasons
+        bars[start.timestamp()] += count
+    assert bars == Counter(each // summary.width * summary.width for each in died)
+    assert 10 * summary.width < max(died) - min(died) < 100 * summary.width
 
 
 def test_the_page_stands_alone_and_is_safe_to_open(
