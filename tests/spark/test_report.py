@@ -122,6 +122,7 @@ def test_the_page_stands_alone_and_is_safe_to_open(
         each[0] == "#" for each in re.findall(r"(?:src|href|url)[=(][\"']?([^\"'>\s)]+)", page)
     )
     assert "@import" not in page
+    assert ">$5 $6</text>" in page  # of the legend: no formula
     for each in queues:
         assert each.name in page
     assert not list(tmp_path.glob(".*"))
