@@ -151,7 +151,10 @@ def stats(topic: str, url: str | None, partitions: int | None, as_json: bool) ->
 def peek(
     topic: str, url: str | None, partitions: int | None, number: int, state: State, as_json: bool
 ) -> None:
-    """Look at messages of TOPIC, soonest first within a partition, without taking them."""
+    """Look at messages of TOPIC without taking them.
+
+    Soonest first within a partition.
+    """
     with _open(url, topic, partitions) as opened:
         found = opened.peek(number, state)
     if as_json:

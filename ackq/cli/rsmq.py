@@ -142,7 +142,10 @@ def delete(qname: str, ids: tuple[str, ...], url: str | None, ns: str) -> None:
 @click.argument("vt", type=int, metavar="SECONDS")
 @_on_namespace
 def visibility(qname: str, id: str, vt: int, url: str | None, ns: str) -> None:
-    """Make message ID of QNAME visible SECONDS from now. Prints 1, or 0 if it is not there."""
+    """Make message ID of QNAME visible SECONDS from now.
+
+    Prints 1, or 0 if it is not there.
+    """
     with _open(url, ns) as opened:
         click.echo(int(opened.change_message_visibility(qname, id, vt)))
 
@@ -168,7 +171,10 @@ def set_(
 @click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
 @json_option
 def dead(qname: str, url: str | None, ns: str, number: int, as_json: bool) -> None:
-    """List the dead letters of QNAME, oldest first: what was received too often."""
+    """List the dead letters of QNAME, oldest first.
+
+    They were received too often.
+    """
     with _open(url, ns) as opened:
         letters = opened.dead_letters(qname, number)
     if as_json:
