@@ -1,4 +1,4 @@
-"""Offsets as they lie in a checkpoint: which batch, and of which version of this format."""
+"""Offsets as they lie in a checkpoint: of what source, which batch, and of which version."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from ackq.errors import ConfigurationError
 
 Offset: TypeAlias = dict[str, Any]
 
-VERSION = 1
+VERSION = 2
 
 
-def made(**fields: int) -> Offset:
-    """Return an offset of this version."""
-    return {"version": VERSION, **fields}
+def made(source: str, **fields: int | list[int]) -> Offset:
+    """Return an offset of this version, in what `Reading.source` calls a queue or a topic."""
+    return {"version": VERSION, "source": source, **fields}
 
 
-def read(offset: Offset, *fields: str) -> tuple[int, ...]:
+def read(offset: Offset, source: str, *fields: str) -> tuple[int, ...]:
     """Return the fields of an offset.
 
     Raises:
-        ConfigurationError: it is of another version, or of another kind of source.
+        ConfigurationError: it is of another version, or of another source: what it says is done
+            there is not done here.
     """
     version = offset.get("version")
     if version != VERSION:
@@ -29,10 +30,10 @@ def read(offset: Offset, *fields: str) -> tuple[int, ...]:
             f" {VERSION}: go on with the ackq that wrote it, or begin with a new checkpoint; what"
             " was claimed and not acked is offered again"
         )
-    values = tuple(offset.get(field) for field in fields)
-    if not all(type(value) is int for value in values):
+    if offset.get("source") != source:
         raise ConfigurationError(
-            f"the checkpoint is of another kind of source: its offset {offset} has not"
-            f" {' and '.join(fields)}. A query keeps to its queue or topic"
+            f"the checkpoint is that of {offset.get('source')}, and not of {source}, where nothing"
+            " of what it says was done: begin with a new checkpoint. A query keeps to its queue or"
+            " topic, and to its group"
         )
-    return values  # type: ignore[return-value]
+    return tuple(offset[field] for field in fields)

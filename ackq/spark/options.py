@@ -229,6 +229,12 @@ class Reading:
     #: Of the delay queue that is looked at; None: it has none.
     partitions: int | None
 
+    @property
+    def source(self) -> str:
+        """What is read, and for whom, in words that a checkpoint keeps."""
+        named = f"{self.place.kind} {self.place.name!r}"
+        return f"{named}, group {self.group!r}" if self.place.kind == "queue" else named
+
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Reading:
         """Check every option of a source.
@@ -298,6 +304,27 @@ _FITTING: dict[str, tuple[tuple[Kind, ...], str]] = {
     "state": (("queue", "delayQueue"), "a topic keeps what is read"),
     "partitions": (("delayQueue",), "a queue has 'shards'"),
 }
+
+
+#: Options of a stream alone, and of spark.read alone.
+_STREAMING = (
+    "groupId", "maxMessagesPerTrigger", "maxOffsetsPerTrigger", "maxBytesPerTrigger",
+    "claimTimeoutMs", "ackMode", "pollIntervalMs",
+)  # fmt: skip
+_LOOKING = ("state", "partitions", "endingOffsets")
+
+
+def check_use(options: Mapping[str, str], *, stream: bool) -> None:
+    """Refuse what has no meaning for a stream, or for `spark.read`.
+
+    Raises:
+        ConfigurationError: names the option, and what it is for.
+    """
+    names = {name.lower(): name for name in (_LOOKING if stream else _STREAMING)}
+    for given in options:
+        if name := names.get(given.lower()):
+            other = "spark.read, which takes nothing" if stream else "spark.readStream"
+            raise ConfigurationError(f"option {name!r} is for {other}")
 
 
 def _check_fit(given: Given, place: Place) -> None:

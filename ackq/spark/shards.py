@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
@@ -54,13 +54,29 @@ class Shards:
         """Take the group over, and renew its leases, which may be about to end."""
         for each in self._claims:
             self._try(each.begin)
-        self.beat()
+        self._try(self.beat)
         self._last = max(self._try(each.last) for each in self._claims)
 
+    @property
+    def epochs(self) -> list[int]:
+        """Under which the lists are held, for `adopt`."""
+        return [each.epoch for each in self._claims]
+
+    def adopt(self, epochs: Sequence[int]) -> None:
+        """Go on where another process of the query has begun."""
+        for each, epoch in zip(self._claims, epochs, strict=True):
+            each.adopt(epoch)
+
     def beat(self) -> None:
-        """Renew the leases; not repeated."""
+        """Renew the leases, as many as can be; not repeated."""
+        failed: Exception | None = None
         for each in self._claims:
-            each.beat()
+            try:
+                each.beat()
+            except Exception as error:  # the others have no other heart
+                failed = failed or error
+        if failed is not None:
+            raise failed
 
     def open(self) -> list[Claim]:
         """Return what is claimed and not acked, oldest first, summed up over the lists."""
@@ -85,10 +101,12 @@ class Shards:
         self._last = batch
         return Claim(batch, rows)
 
-    def ack(self, up_to: int, keep: float) -> None:
-        """Ack what is done."""
-        for each in self._claims:
+    def ack(self, up_to: int, keep: float) -> int:
+        """Ack what is done; return how many messages were still claimed."""
+        return sum(
             self._try(lambda each=each: each.ack(up_to, keep=keep))  # type: ignore[misc]
+            for each in self._claims
+        )
 
     def forget(self, up_to: int) -> None:
         """Delete what was kept after its ack."""

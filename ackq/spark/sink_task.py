@@ -9,6 +9,7 @@ import secrets
 import uuid
 from typing import TYPE_CHECKING, cast
 
+from ackq.errors import UnknownOutcome
 from ackq.protocol.sharded import shard_of
 from ackq.protocol.staging import Delayed
 from ackq.protocol.staging_keys import Staged
@@ -125,7 +126,17 @@ class Task:
                 writing.place.lists[shard],
                 max_body_bytes=writing.max_body_bytes,
             )
-        self._queues[shard].push_many(bodies)
+        queue, left = self._queues[shard], bodies
+
+        def push() -> None:
+            nonlocal left
+            try:
+                queue.push_many(left)
+            except UnknownOutcome as error:
+                left = left[error.stored :]  # what is stored for sure is not pushed again
+                raise
+
+        patiently(push, self._writing.retry_timeout)
 
     def _name(self, shard: int, messages: Messages) -> None:
         """Give ids to messages that have none."""

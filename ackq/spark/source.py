@@ -38,10 +38,11 @@ class AckqDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what looks at a queue, or reads a range of a topic, without taking anything."""
-        from ackq.spark.options import Kind, Reading
+        from ackq.spark.options import Kind, Reading, check_use
         from ackq.spark.peek import DelayLook, Look
         from ackq.spark.topic_source import TopicRange
 
+        check_use(self.options, stream=False)
         reading = Reading.of(self.options)
         readers: dict[Kind, type[Look | DelayLook | TopicRange]] = {
             "queue": Look,
@@ -52,23 +53,20 @@ class AckqDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return what consumes a queue, or follows a topic."""
-        from ackq.spark.options import Reading
+        from ackq.spark.options import Reading, check_use
         from ackq.spark.stream import QueueStream
         from ackq.spark.topic_source import TopicStream
 
         reading = Reading.of(self.options)
-        if reading.place.kind == "topic":
-            return TopicStream(reading, schema)
         if reading.place.kind == "delayQueue":
             raise ConfigurationError(
                 "option 'delayQueue' is for spark.read, which takes nothing, and for sinks: no"
                 " stream consumes a delay queue. Let what is due be pushed to a queue, and stream"
                 " that"
             )
-        if reading.state is not None:
-            raise ConfigurationError(
-                "option 'state' is for spark.read, which takes nothing: a stream has what is ready"
-            )
+        check_use(self.options, stream=True)
+        if reading.place.kind == "topic":
+            return TopicStream(reading, schema)
         return QueueStream(reading, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:

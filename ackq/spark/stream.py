@@ -60,7 +60,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offset:
         """Return where a new query begins: the same whenever it is asked."""
-        return offsets.made(batch=0, rows=0)
+        return offsets.made(self._reading.source, batch=0, rows=0)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return what ``maxMessagesPerTrigger`` says."""
@@ -72,10 +72,14 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Return the batch after ``start``: one that is claimed already, or a new one."""
-        after, _ = offsets.read(start, "batch", "rows")
+        after, _ = offsets.read(start, self._reading.source, "batch", "rows")
         messages = limit.max_rows if isinstance(limit, ReadMaxRows) else ANY
         claim = self._begun().next(after, messages)
-        return start if claim is None else offsets.made(batch=claim.batch, rows=claim.rows)
+        return (
+            start
+            if claim is None
+            else offsets.made(self._reading.source, batch=claim.batch, rows=claim.rows)
+        )
 
     def reportLatestOffset(self) -> Offset | None:
         """Return what is there, for the progress of the query."""
@@ -83,8 +87,8 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the slices of the claim that ``end`` names."""
-        before, _ = offsets.read(start, "batch", "rows")
-        batch, rows = offsets.read(end, "batch", "rows")
+        before, _ = offsets.read(start, self._reading.source, "batch", "rows")
+        batch, rows = offsets.read(end, self._reading.source, "batch", "rows")
         if batch == before:
             return []
         parts = self._begun().planned(Claim(batch, rows))
@@ -96,7 +100,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: Offset) -> None:
         """Delete what is done: the engine never asks for it again."""
-        batch, _ = offsets.read(end, "batch", "rows")
+        batch, _ = offsets.read(end, self._reading.source, "batch", "rows")
         self._begun().done(batch)
 
     def stop(self) -> None:
@@ -150,7 +154,7 @@ class _Driver:
         self._shards = Shards(reading)
         self._shards.begin()
         self.heartbeat = Heartbeat(self._shards.beat, reading.claim_timeout)
-        #: Claimed, and offered to Spark until it plans what follows. Nobody else adds any.
+        #: Claimed and not acked; offered until Spark plans what follows. Nobody else adds any.
         self._open = {claim.batch: claim for claim in self._shards.open()}
         self._acked = 0
         #: What AvailableNow may still claim; None: no such trigger.
@@ -168,11 +172,9 @@ class _Driver:
         self._batch = after
         if self._eager and after > self._acked:
             # Spark asks for what follows only when its commit log has what was before.
-            self._shards.ack(after, KEEP)
-            self._acked = after
-        self._open = {batch: claim for batch, claim in self._open.items() if batch > after}
-        if self._open:
-            return self._open[min(self._open)]
+            self._ack(after, KEEP)
+        if offered := [batch for batch in self._open if batch > after]:
+            return self._open[min(offered)]
         if self._budget is not None:
             messages = min(messages, self._budget)
         if not messages:
@@ -221,17 +223,32 @@ class _Driver:
 
     def done(self, batch: int) -> None:
         if batch > self._acked:
-            self._shards.ack(batch, 0)
-            self._acked = batch
+            self._ack(batch, 0)
         self._shards.forget(batch)
+
+    def _ack(self, batch: int, keep: float) -> None:
+        claimed = sum(claim.rows for claim in self._open.values() if claim.batch <= batch)
+        if (acked := self._shards.ack(batch, keep)) < claimed:
+            _LOG.warning(
+                "%s: %d of %d messages up to batch %d were claimed no longer: their lease of"
+                " claimTimeoutMs had ended before they were done, and they are delivered again",
+                self._reading.source, claimed - acked, claimed, batch,
+            )  # fmt: skip
+        self._open = {each: claim for each, claim in self._open.items() if each > batch}
+        self._acked = batch
 
     def report(self) -> Offset:
         now = time.monotonic()
         if self._counted is None or now - self._counted_at >= COUNT_INTERVAL:
             self._counted_at = now
             try:
-                counts = self._shards.counts()
-                self._counted = offsets.made(batch=self._batch, open=len(self._open), **counts)
+                self._counted = self._told(**self._shards.counts())
             except Exception as error:  # a number that is missing ends no query
                 _LOG.warning("could not count the messages: %s", redact(str(error)))
-        return self._counted or offsets.made(batch=self._batch, open=len(self._open))
+        return self._counted or self._told()
+
+    def _told(self, **counts: int) -> Offset:
+        return offsets.made(
+            self._reading.source, batch=self._batch, open=len(self._open),
+            epochs=self._shards.epochs, **counts,
+        )  # fmt: skip

@@ -97,7 +97,7 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
 
     def initialOffset(self) -> Offset:
         """Return where a new query begins: resolved, and pinned, by its first batch."""
-        return offsets.made(first=UNRESOLVED, index=UNRESOLVED)
+        return offsets.made(self._reading.source, first=UNRESOLVED, index=UNRESOLVED)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return what ``maxMessagesPerTrigger`` says."""
@@ -109,7 +109,7 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Return the last index of the next batch."""
-        _, before = offsets.read(start, "first", "index")
+        _, before = offsets.read(start, self._reading.source, "first", "index")
         first = self._first() if before == UNRESOLVED else before + 1
         newest = self._look()
         if newest < first - 1 and before != UNRESOLVED:
@@ -118,22 +118,22 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
         if isinstance(limit, ReadMaxRows):
             last = min(last, first + limit.max_rows - 1)
         if last >= first:
-            return offsets.made(first=first, index=last)
+            return offsets.made(self._reading.source, first=first, index=last)
         if before == UNRESOLVED and self._reading.starting == "latest":
             # An empty batch, so that what is published from now on is not passed over if the
             # query dies before its first batch.
-            return offsets.made(first=first, index=first - 1)
+            return offsets.made(self._reading.source, first=first, index=first - 1)
         return start
 
     def reportLatestOffset(self) -> Offset | None:
         """Return the newest index, for the progress of the query."""
-        return offsets.made(index=self._newest())
+        return offsets.made(self._reading.source, index=self._newest())
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the batch that ``end`` names, in slices."""
         if start == end:
             return []
-        return self._ranges(*offsets.read(end, "first", "index"))
+        return self._ranges(*offsets.read(end, self._reading.source, "first", "index"))
 
     def _look(self) -> int:
         """Return the newest index, but look no more often than ``pollIntervalMs``."""

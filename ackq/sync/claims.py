@@ -94,6 +94,13 @@ class Claims(Client):
         """
         return self._run(claims.begin(self._group))
 
+    def adopt(self, epoch: int) -> None:
+        """Act under an ``epoch`` that `begin` returned in another process of the same driver.
+
+        Nothing is sent; whatever is changed afterwards raises `Fenced` if it is not the group's.
+        """
+        self._group.epoch = epoch
+
     def open(self) -> list[Claim]:
         """List the claims that are neither acked nor given back, oldest first.
 

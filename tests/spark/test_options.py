@@ -135,7 +135,20 @@ def test_no_stream_consumes_a_delay_queue() -> None:
         source.streamReader(source.schema())
 
 
-def test_state_is_for_a_look() -> None:
-    source = AckqDataSource({"queue": "jobs", "state": "dead"})
-    with pytest.raises(ConfigurationError, match=r"'state' is for spark\.read"):
+@pytest.mark.parametrize(("place", "option"), [("queue", "state"), ("topic", "endingOffsets")])
+def test_what_is_for_a_look_is_refused_in_a_stream(place: str, option: str) -> None:
+    source = AckqDataSource({place: "jobs", option.lower(): "dead" if option == "state" else "5"})
+    with pytest.raises(ConfigurationError, match=rf"'{option}' is for spark\.read,"):
         source.streamReader(source.schema())
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("groupId", "g"), ("maxMessagesPerTrigger", "5"), ("maxOffsetsPerTrigger", "5"),
+     ("maxBytesPerTrigger", "5"), ("claimTimeoutMs", "5000"), ("ackMode", "commit"),
+     ("pollIntervalMs", "5")],
+)  # fmt: skip
+def test_what_is_for_a_stream_is_refused_in_a_look(option: str, value: str) -> None:
+    source = AckqDataSource({"queue": "jobs", option.lower(): value})
+    with pytest.raises(ConfigurationError, match=rf"'{option}' is for spark\.readStream"):
+        source.reader(source.schema())

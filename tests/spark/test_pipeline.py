@@ -307,6 +307,25 @@ def test_a_pipeline_that_is_fenced_off_says_so_and_loses_nothing(
 
 
 @pytest.mark.campaign
+def test_a_pipeline_that_is_stopping_leaves_its_successor_alone(
+    make: Make, queue: Queue, embedded_client: redis.Redis
+) -> None:
+    push(queue, 0, 2)
+    pipeline = make(transform={"callable": _slowly}, every=60)
+
+    def hand_over(progress: Progress) -> None:
+        if progress.state == "working" and not pipeline.stops:
+            successor.begin()
+            pipeline.stop()
+
+    with Claims(embedded_client, queue.name, queue.name) as successor:
+        pipeline.run(on_progress=hand_over)
+        # Its epoch holds still, and so does the batch that it was offered.
+        (claim,) = successor.open()
+        assert successor.ack(claim.batch) == claim.rows == 2
+
+
+@pytest.mark.campaign
 def test_a_second_stop_ends_the_batch_and_the_next_run_does_it_again(
     make: Make, queue: Queue, tmp_path: Path
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ import redis
 from ackq import Queue
 from ackq.errors import ClaimLost, ConfigurationError, Fenced
 from ackq.sharded import ShardedQueue
+from ackq.spark import offsets
 from ackq.spark.source import AckqDataSource
 from ackq.sync.claims import Claims
 from tests.servers.private import private_server
@@ -227,15 +230,54 @@ def _renewals(queue: Queue, seen: list[float]) -> int:
 
 
 def test_an_offset_of_another_version_is_refused(start: Start, queue: Queue) -> None:
-    log = Checkpoint(offsets=['{"version": 2, "batch": 1, "rows": 1}'], commits=1)
-    with pytest.raises(ConfigurationError, match="version 2, and this ackq reads version 1"):
+    log = Checkpoint(offsets=['{"version": 1, "batch": 1, "rows": 1}'], commits=1)
+    with pytest.raises(ConfigurationError, match="version 1, and this ackq reads version 2"):
         start(log).step()
 
 
 def test_a_checkpoint_of_a_topic_is_refused(start: Start, queue: Queue) -> None:
-    log = Checkpoint(offsets=['{"version": 1, "first": 1, "index": 3}'], commits=1)
-    with pytest.raises(ConfigurationError, match="another kind of source"):
+    offset = offsets.made("topic 'prices'", first=1, index=3)
+    log = Checkpoint(offsets=[json.dumps(offset)], commits=1)
+    with pytest.raises(ConfigurationError, match="that of topic 'prices', and not of queue"):
         start(log).step()
+
+
+@pytest.mark.parametrize("other", ["queue", "groupId"])
+def test_a_checkpoint_of_another_queue_or_group_acks_nothing(
+    start: Start, queue: Queue, url: str, embedded_client: redis.Redis, token: str, other: str
+) -> None:
+    queue.push_many({"n": n} for n in range(6))
+    log = Checkpoint()
+    start(log, maxMessagesPerTrigger=2).run()
+    assert log.commits == 3
+    name, group = (f"{token}-two", "spark") if other == "queue" else (token, "two")
+    with Queue(embedded_client, name) as second, Claims.from_url(url, name, group) as dead:
+        second.push({"id": "unread"})
+        dead.begin()
+        assert dead.claim(0, messages=1) is not None
+        with pytest.raises(ConfigurationError, match="begin with a new checkpoint"):
+            start(log, **{other: name if other == "queue" else group}).step()
+        assert second.stats().claimed == 1
+        dead.release()
+        assert [each.id for each in second.peek()] == ["unread"]
+
+
+@pytest.mark.parametrize("mode", ["eager", "commit"])
+def test_a_lease_that_ended_before_its_batch_was_done_is_told(
+    start: Start, queue: Queue, caplog: pytest.LogCaptureFixture, mode: str
+) -> None:
+    queue.push_many({"n": n} for n in range(3))
+    # Its heart is silent, as that of a driver that was frozen.
+    engine = start(Checkpoint(), maxMessagesPerTrigger=1, claimTimeoutMs=1000, ackMode=mode)
+    engine.step()
+    engine.stop()
+    wait_until(lambda: queue.stats().ready == 3, "the lease to end")
+    assert len(queue.pop_many(3)) == 3
+    queue.push({"id": "next"})
+    with caplog.at_level(logging.WARNING, "ackq.spark"):
+        engine.step()
+        engine.step()
+    assert "1 of 1 messages up to batch 1 were claimed no longer" in caplog.text
 
 
 def test_a_claim_that_was_released_fences_the_query(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import redis
 from pyspark.sql import SparkSession
 
 from ackq.errors import ConfigurationError, PlaceLost
+from ackq.spark import offsets
 from ackq.spark.source import AckqDataSource
 from ackq.topic import Topic
 from tests.spark.batches import Batches
@@ -129,9 +131,22 @@ def test_a_topic_begun_anew_ends_the_query_unless_told_otherwise(
 
 
 def test_a_checkpoint_of_a_queue_is_refused(start: Start, topic: Topic) -> None:
-    log = Checkpoint(offsets=['{"version": 1, "batch": 1, "rows": 1}'], commits=1)
-    with pytest.raises(ConfigurationError, match="another kind of source"):
+    offset = offsets.made(f"queue '{topic.name}', group 'spark'", batch=1, rows=1)
+    log = Checkpoint(offsets=[json.dumps(offset)], commits=1)
+    with pytest.raises(ConfigurationError, match="and not of topic"):
         start(log).step()
+
+
+def test_a_checkpoint_of_another_topic_is_refused(
+    start: Start, topic: Topic, embedded_client: redis.Redis
+) -> None:
+    publish(topic, *range(1, 6))
+    log = Checkpoint()
+    start(log).run()
+    with Topic(embedded_client, f"{topic.name}-renamed") as renamed:
+        publish(renamed, 1, 2)
+        with pytest.raises(ConfigurationError, match="begin with a new checkpoint"):
+            start(log, topic=renamed.name).step()
 
 
 def test_it_runs_in_spark_as_a_stream_and_as_a_table(

@@ -60,6 +60,6 @@ class Lag:
     def _behind(self, reached: Offset | None) -> int | None:
         if reached is None:
             return None
-        (index,) = offsets.read(reached, "index")
+        (index,) = offsets.read(reached, self._reading.source, "index")
         newest = topic_of(self._reading.connection, self._reading.place.name).newest()
         return max(0, newest - max(0, index))

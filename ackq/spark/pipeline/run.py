@@ -6,7 +6,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -200,12 +200,14 @@ class _Run:
 
     def _settle(self, query: StreamingQuery) -> None:
         """Ack the last batch, as the query itself would do at the next one."""
-        reached = _reached(query)
-        if self._reading.place.kind != "queue" or reached is None or self._pipeline.stops > 1:
+        reached, epochs = _reached(query), _epochs(query)
+        if reached is None or not epochs or self._pipeline.stops > 1:
             return
         shards = Shards(self._reading)
-        shards.begin()
-        shards.ack(offsets.read(reached, "batch")[0], 0.0)
+        # As the query, and not as its successor: one that was started meanwhile has the group.
+        shards.adopt(epochs)
+        with suppress(Fenced):
+            shards.ack(offsets.read(reached, self._reading.source, "batch")[0], 0.0)
 
     def _failure(self, error: Exception) -> PipelineFailed:
         cause, number = self._batches.error, self._batches.number
@@ -239,6 +241,13 @@ def _reached(query: StreamingQuery) -> Offset | None:
     last = query.lastProgress
     end = last.sources[0].endOffset if last is not None else None
     return json.loads(end) if end else None
+
+
+def _epochs(query: StreamingQuery) -> list[int]:
+    """Return the epochs under which the source holds its claims; none of a topic."""
+    last = query.lastProgress
+    told = json.loads((last and last.sources[0].latestOffset) or "null") or {}
+    return list(told.get("epochs", ()))
 
 
 def _told(error: BaseException) -> str:
