@@ -15,11 +15,13 @@ from ackq.errors import InvalidMessage
 from ackq.message import usable_id
 from ackq.spark.columns import Columns
 from ackq.spark.options import Parsing
-from ackq.spark.values import converter, parse
+from ackq.spark.values import MISFITS, Convert, converter, fitting, parse
 
 #: The id where ackq's own producers put it; an escape is left to the parser.
 _FIRST_ID = r'^\{"id":"(?P<id>[^"\\\x00-\x1f]+)"'
 _LONGEST_ID = 512
+#: A number that the quick parser would round, or take for infinite, outside of quotes.
+_LONG_NUMBER = r"[:,\[\s]-?(\d{19}|[\d.]+[eE]\+?\d{3})"
 
 
 class Rows:
@@ -32,14 +34,14 @@ class Rows:
         self._parsed = [self._schema.field(field.name) for field in columns.parsed]
         self._by_batch = _ByBatch(self._parsed, parsing.time_zone)
         self._exact = any(map(_has_decimal, columns.parsed))
-        self._converters = [
+        self._converters: list[tuple[str, Convert]] = [
             (field.name, converter(field.dataType, parsing.time_zone)) for field in columns.parsed
         ]
 
     def batch(
         self, bodies: Sequence[bytes], facts: Mapping[str, Any], where: str
     ) -> pa.RecordBatch:
-        """Return the rows of ``bodies``.
+        """Return the rows of ``bodies``: no body whatever makes it fail in mode PERMISSIVE.
 
         Args:
             bodies: one a row.
@@ -97,29 +99,36 @@ class Rows:
         if arrays is not None:
             return arrays, []
         values: dict[str, list[Any]] = {name: [] for name, _ in self._converters}
-        malformed = []
-        for position, body in enumerate(bodies):
-            if not self._parse_one(body, values):
-                malformed.append(position)
-        made = {field.name: pa.array(values[field.name], field.type) for field in self._parsed}
-        return made, malformed
+        malformed = {
+            position
+            for position, (body, exact) in enumerate(zip(bodies, self._exactly(raw), strict=True))
+            if not self._parse_one(body, exact, values)
+        }
+        made = {
+            field.name: _column(values[field.name], field.type, malformed) for field in self._parsed
+        }
+        return made, sorted(malformed)
 
-    def _parse_one(self, body: bytes, values: dict[str, list[Any]]) -> bool:
+    def _exactly(self, raw: pa.Array) -> list[bool]:
+        """Return which bodies need the slower parser."""
+        if self._exact:
+            return [True] * len(raw)
+        found: list[bool] = pc.match_substring_regex(raw, _LONG_NUMBER).to_pylist()
+        return found
+
+    def _parse_one(self, body: bytes, exact: bool, values: dict[str, list[Any]]) -> bool:
         """Append one row; what does not fit becomes null, as in Spark's reader."""
         try:
-            found = parse(body, self._exact)
-            fits = True
-        except (ValueError, RecursionError):
-            found, fits = {}, False
+            found, whole = parse(body, exact), True
+        except MISFITS:
+            found, whole = {}, False
         for name, convert in self._converters:
             value = found.get(name)
             if value is not None:
-                try:
-                    value = convert(value)
-                except (ValueError, OverflowError):
-                    value, fits = None, False
+                value, fits = fitting(convert, value)
+                whole = whole and fits
             values[name].append(value)
-        return fits
+        return whole
 
 
 class _ByBatch:
@@ -162,6 +171,18 @@ class _ByBatch:
             }
         except pa.ArrowInvalid:
             return None
+
+
+def _column(values: list[Any], kind: pa.DataType, malformed: set[int]) -> pa.Array:
+    """Return a column, null where Arrow refuses a value: those rows are ``malformed`` as well."""
+    try:
+        return pa.array(values, kind)
+    except MISFITS:
+        for position, value in enumerate(values):
+            if not fitting(lambda each: pa.array([each], kind), value)[1]:
+                values[position] = None
+                malformed.add(position)
+        return pa.array(values, kind)
 
 
 def text(raw: pa.Array, bodies: Sequence[bytes]) -> pa.Array:

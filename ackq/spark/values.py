@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, date, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Decimal
 from functools import partial
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -37,10 +36,13 @@ from pyspark.sql.types import (
 
 Convert = Callable[[Any], Any]
 
+#: What is raised on values that do not fit, by the converters, by both parsers and by Arrow.
+MISFITS = (ValueError, TypeError, ArithmeticError, RecursionError)
+
 _BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _NOT_FINITE = {
-    "NaN": math.nan, "INF": math.inf, "+INF": math.inf, "Infinity": math.inf,
-    "+Infinity": math.inf, "-INF": -math.inf, "-Infinity": -math.inf,
+    "NaN": math.nan, "+INF": math.inf, "Infinity": math.inf, "+Infinity": math.inf,
+    "-INF": -math.inf, "-Infinity": -math.inf,
 }  # fmt: skip
 _FRACTION = re.compile(r"(\.\d{6})\d+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -51,10 +53,10 @@ def parse(body: bytes, exact: bool) -> dict[str, Any]:
 
     Args:
         body: what was pushed.
-        exact: read fractions as decimals, every digit of them.
+        exact: keep every digit of numbers.
 
     Raises:
-        ValueError: it is no JSON object. RecursionError: it is nested too deep.
+        MISFITS: it is no JSON object, or nested too deep.
     """
     parsed = None
     if not exact:
@@ -63,7 +65,7 @@ def parse(body: bytes, exact: bool) -> dict[str, Any]:
         except ValueError:
             exact = True  # what orjson refuses, such as NaN, Spark's reader may take
     if parsed is None and exact:
-        parsed = json.loads(body.decode(), parse_float=_Fraction)
+        parsed = json.loads(body.decode(), parse_float=_Fraction, parse_constant=_Fraction)
     if not isinstance(parsed, dict):
         raise ValueError("not a JSON object")
     return parsed
@@ -80,8 +82,28 @@ class _Fraction(float):
         return made
 
 
+class Partial(ValueError):
+    """A value fits in part: ``rest`` has null where it does not."""
+
+    def __init__(self, rest: Any) -> None:
+        super().__init__("fits in part")
+        self.rest = rest
+
+
+def fitting(convert: Convert, value: Any) -> tuple[Any, bool]:
+    """Return what ``convert`` makes of as much of ``value`` as fits, and whether that is all."""
+    if value is None:
+        return None, True
+    try:
+        return convert(value), True
+    except Partial as partly:
+        return partly.rest, False
+    except MISFITS:
+        return None, False
+
+
 def converter(kind: DataType, zone: str) -> Convert:
-    """Return what makes values of ``kind``; it raises ValueError or OverflowError on others."""
+    """Return what makes values of ``kind``; on others it raises one of MISFITS, or Partial."""
     if isinstance(kind, ArrayType):
         return partial(_array, converter(kind.elementType, zone))
     if isinstance(kind, MapType):
@@ -97,23 +119,46 @@ def converter(kind: DataType, zone: str) -> Convert:
     return _SIMPLE[type(kind)]
 
 
-def _nullable(convert: Convert, value: Any) -> Any:
-    return None if value is None else convert(value)
-
-
 def _array(element: Convert, value: Any) -> list[Any]:
-    _expect(value, list)
-    return [_nullable(element, each) for each in value]
+    members, whole = _members(element, _expect(value, list))
+    if not whole:
+        raise Partial(members)
+    return members
 
 
 def _map(convert: Convert, value: Any) -> list[tuple[str, Any]]:
-    _expect(value, dict)
-    return [(key, _nullable(convert, each)) for key, each in value.items()]
+    members, whole = _members(convert, _expect(value, dict).values())
+    made = list(zip(value, members, strict=True))
+    if not whole:
+        raise Partial(made)
+    return made
 
 
 def _struct(fields: dict[str, Convert], value: Any) -> dict[str, Any]:
     _expect(value, dict)
-    return {name: _nullable(convert, value.get(name)) for name, convert in fields.items()}
+    made, whole = {}, True
+    for name, convert in fields.items():
+        made[name], fits = fitting(convert, value.get(name))
+        whole = whole and fits
+    if not whole:
+        raise Partial(made)
+    return made
+
+
+def _members(convert: Convert, values: Iterable[Any]) -> tuple[list[Any], bool]:
+    """Return what fits of each, and whether that is all; one that does not fit at all raises.
+
+    So it takes the whole array, or map, with it, as in Spark.
+    """
+    made, whole = [], True
+    for value in values:
+        if value is not None:
+            try:
+                value = convert(value)
+            except Partial as partly:
+                value, whole = partly.rest, False
+        made.append(value)
+    return made, whole
 
 
 def _integer(bound: int, value: Any) -> int:
@@ -136,11 +181,8 @@ def _float(value: Any) -> float:
 def _decimal(precision: int, scale: int, value: Any) -> Decimal:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError("not a decimal")
-    try:
-        number = Decimal(value.text if isinstance(value, _Fraction) else str(value))
-        rounded = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _wide_context)
-    except InvalidOperation:
-        raise ValueError("not a decimal") from None
+    number = Decimal(value.text if isinstance(value, _Fraction) else str(value))
+    rounded = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP, _wide_context)
     if not rounded.is_finite() or len(rounded.as_tuple().digits) > max(precision, scale):
         raise ValueError("too large a decimal")
     return rounded
@@ -159,7 +201,17 @@ def _string(value: Any) -> str:
     if isinstance(value, str):
         value.encode()  # a lone surrogate is no text
         return value
-    return orjson.dumps(value, default=float).decode()
+    try:
+        return orjson.dumps(value, default=_number).decode()
+    except TypeError:  # orjson writes neither integers of more than 64 bits nor deep nesting
+        return _string(
+            json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        )
+
+
+def _number(value: float) -> float | str:
+    """Return what JSON can say of a number, as Spark says it."""
+    return float(value) if math.isfinite(value) else json.dumps(value)
 
 
 def _boolean(value: Any) -> bool:
@@ -167,10 +219,8 @@ def _boolean(value: Any) -> bool:
 
 
 def _binary(value: Any) -> bytes:
-    try:
-        return base64.b64decode(_expect(value, str), validate=True)
-    except binascii.Error:
-        raise ValueError("not base64") from None
+    text = "".join(_expect(value, str).split())  # MIME breaks lines
+    return base64.b64decode(text, validate=True)
 
 
 def _date(value: Any) -> date:
