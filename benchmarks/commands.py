@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -69,6 +70,8 @@ def compare(arguments: Sequence[str]) -> None:
     parser.add_argument("old", type=Path, metavar="OLD", help="a file that --json wrote")
     parser.add_argument("new", type=Path, metavar="NEW", help="another")
     settings = parser.parse_args(arguments)
+    # As other tools end whose reader, such as head, has seen enough.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     print(comparison_of(read_results(settings.old), read_results(settings.new)))
 
 

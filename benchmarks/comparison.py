@@ -58,7 +58,7 @@ def verdict(low: float, high: float, rounds: int, more_is_better: bool) -> str:
 def _benchmark(old: Result, new: Result) -> Iterable[str]:
     yield f"{new.benchmark}: new / old"
     if differing := _differences(old.facts, new.facts):
-        yield "the runs differ in\n" + "\n".join(f"  {each}" for each in differing)
+        yield "of the old run -> of the new one\n" + "\n".join(f"  {each}" for each in differing)
     ratios = _rows(
         {each.what: each for each in old.ratios},
         {each.what: each for each in new.ratios},
@@ -101,6 +101,6 @@ def _differences(old: dict[str, Any], new: dict[str, Any], path: str = "") -> li
         before, after = old.get(name), new.get(name)
         if isinstance(before, dict) and isinstance(after, dict):
             found += _differences(before, after, f"{path}{name} ")
-        elif before != after:
+        elif before != after or name == "commit":  # said in any case: it names the code
             found.append(f"{path}{name}: {before} -> {after}")
     return found

@@ -29,6 +29,7 @@ import redis
 
 from ackq.bench.circumstances import circumstances, describe
 from ackq.bench.figures import Result
+from benchmarks.checkout import commit
 from benchmarks.picture import Picture
 from benchmarks.servers import Target
 
@@ -105,6 +106,8 @@ def facts(server: Target, settings: Settings) -> dict[str, Any]:
     asked = {name: value for name, value in vars(settings).items() if name not in PLACES}
     with redis.Redis.from_url(server.url) as client:
         found = circumstances(client, server.description, asked)
+    if code := commit():
+        found["versions"]["commit"] = code
     print(describe(found), file=sys.stderr, flush=True)
     return found
 

@@ -27,7 +27,7 @@ from ackq.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target
-from benchmarks.workers.environments import Absent
+from benchmarks.workers.environments import Absent, version_of
 from benchmarks.workers.filling import PEERS, PeerProcess
 
 PURPOSE = "Bytes of a message, ready and in flight."
@@ -235,12 +235,12 @@ def run(settings: Settings) -> Result:
         result = Result("memory", facts(server, settings))
         makes: dict[str, Make] = {"ackq": Ackq, "streams": Stream, "bare list": BareList}
         if not settings.no_peers and settings.pace != "smoke":
-            makes |= {name: partial(Peer, name) for name in PEERS}
+            makes |= _peers(result)
         for size in settings.sizes:
             for id_size in settings.ids:
                 case = Case(id_size, size)
                 progress(case.named("messages"))
-                _report(result, case, _measure(server.url, case, makes, settings, result.notes))
+                _report(result, case, _measure(server.url, case, makes, settings))
     result.notes.append(
         "ackq keeps the id of a message in flight twice, as the member of a sorted set and as the"
         " field of a hash, each in a hash table of its own, with a node of a skip list beside; a"
@@ -250,19 +250,24 @@ def run(settings: Settings) -> Result:
     return result
 
 
-def _measure(
-    url: str, case: Case, makes: dict[str, Make], settings: Settings, notes: list[str]
-) -> Found:
+def _peers(result: Result) -> dict[str, Make]:
+    """Return who can be had, their versions noted, with a note for each who is absent."""
+    makes: dict[str, Make] = {}
+    for name, peer in PEERS.items():
+        try:
+            result.facts["versions"][peer.name] = version_of(peer)
+            makes[name] = partial(Peer, name)
+        except Absent as reason:
+            result.notes.append(f"{name} is absent: {reason}")
+    return makes
+
+
+def _measure(url: str, case: Case, makes: dict[str, Make], settings: Settings) -> Found:
     found: Found = {}
     for at, order in enumerate(rotations(list(makes), settings.rounds)):
         count = round(settings.messages * 2 ** (at / settings.rounds)) + 1
         for name in order:
-            try:
-                each = hold(makes[name], url, case, count // (PEER_SHARE if name in PEERS else 1))
-            except Absent as absent:
-                notes.append(f"{name} is absent: {absent}")
-                del makes[name]
-                continue
+            each = hold(makes[name], url, case, count // (PEER_SHARE if name in PEERS else 1))
             for state, value in each.items():
                 found.setdefault((name, state), []).append(value)
     return found

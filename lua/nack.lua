@@ -13,6 +13,7 @@
 -- ARGV[3] returned         groups of: receipt, delay µs 0..9007199254740991 or -1, size 1..4000,
 --                          then size lease keys; -1 pushes to the back of the ready list
 --
+-- Messages of one delay are delivered again in the order in which they are given.
 -- Returns {returned, position, position, ...}: how many were given back, then the positions,
 -- from 1, of keys that somebody else holds. A key that waits already is not refused: this is
 -- the resent nack of a lost reply.
@@ -69,7 +70,7 @@ while at <= #ARGV do
 end
 
 -- The first write frees, so that work can be given back to a server at maxmemory.
-for _, entry in ipairs(returned) do
+for i, entry in ipairs(returned) do
   local key, delay = entry[1], entry[2]
   if redis.call('ZREM', backup, key) == 1 then
     local count = tonumber(redis.call('HGET', receives, key)) or 1
@@ -88,8 +89,10 @@ for _, entry in ipairs(returned) do
         redis.call('LPUSH', ready, body)
         redis.call('HDEL', context, key)
       else
-        redis.call('ZADD', delayed, string.format('%.0f', math.min(now + delay, 9007199254740991)),
-          key)
+        -- A microsecond apart, since what has one score is sorted by its key. Without a delay they
+        -- end at the present, so that all are due; with one they begin at its end: none is early.
+        local due = (delay == 0 and now - #returned or now + delay - 1) + i
+        redis.call('ZADD', delayed, string.format('%.0f', math.min(due, 9007199254740991)), key)
       end
       -- A derived key is drawn anew at each delivery from the list: no count can follow it.
       if count == 0 or (delay < 0 and string.byte(key) == 0) then

@@ -6,6 +6,8 @@ import json
 import math
 import os
 import re
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +16,12 @@ import pytest
 
 from ackq.bench.figures import Measure, Ratio, Result, from_json, to_json
 from ackq.bench.rounds import percentiles, rotations
+from benchmarks.checkout import commit
 from benchmarks.comparison import comparison_of
 from benchmarks.page import write_report
 from benchmarks.registry import BENCHMARKS, benchmark
-from benchmarks.workers.environments import HERE, PEERS
+from benchmarks.workers import filling
+from benchmarks.workers.environments import HERE, PEERS, Peer
 from tests.spark.conftest import JAVA
 
 ROOT = Path(__file__).parents[1]
@@ -75,6 +79,7 @@ def test_a_smoke_run_reports_every_contestant(name: str, tmp_path: Path) -> None
     assert all(math.isfinite(value) for each in result.ratios for value in each.rounds)
     assert {"server", "versions", "machine", "settings"} <= set(result.facts)
     assert result.facts["settings"]["seed"] == 1
+    assert ("commit" in result.facts["versions"]) == (commit() is not None)
 
 
 def test_results_name_no_host_no_path_and_no_user(tmp_path: Path) -> None:
@@ -85,6 +90,29 @@ def test_results_name_no_host_no_path_and_no_user(tmp_path: Path) -> None:
     assert os.uname().nodename not in text
     assert "127.0.0.1" not in text
     assert str(Path.home()) not in text
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
+def test_a_commit_tells_what_was_changed_since(tmp_path: Path) -> None:
+    def git(*arguments: str) -> str:
+        who = ["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
+        done = subprocess.run(
+            ["git", *who, *arguments], cwd=tmp_path, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    assert commit(tmp_path) is None
+    git("init")
+    (tmp_path / "file").write_text("old")
+    git("add", "file")
+    git("commit", "--message", "a file")
+    hash_ = git("rev-parse", "HEAD")[:7]
+    (tmp_path / "result.json").touch()
+    assert commit(tmp_path) == hash_
+    (tmp_path / "file").write_text("new")
+    assert commit(tmp_path) == hash_ + "+"
+    (tmp_path / "copy").mkdir()
+    assert commit(tmp_path / "copy") is None
 
 
 def test_all_runs_the_benchmarks_and_writes_one_file_and_one_page(tmp_path: Path) -> None:
@@ -156,6 +184,24 @@ def test_a_comparison_says_what_else_differs() -> None:
     assert "in one run only: rsmq" in text
 
 
+def test_a_comparison_names_the_code_of_both_runs_even_where_it_is_the_same() -> None:
+    old, new = a_result((1.0,) * 3), a_result((1.0,) * 3)
+    new.facts = {**FACTS, "versions": {"ackq": "1", "commit": "8e15501+"}}
+    assert "versions commit: None -> 8e15501+" in comparison_of([old], [new])
+    assert "versions commit: 8e15501+ -> 8e15501+" in comparison_of([new], [new])
+
+
+def test_a_comparison_ends_quietly_when_its_reader_has_seen_enough(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps(to_json([a_result((1.0,) * 3)])))
+    command = [sys.executable, "-m", "benchmarks", "compare", str(path), str(path)]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as nobody:
+        done = subprocess.run(command, cwd=ROOT, stdout=nobody, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, b"")
+
+
 def test_a_report_stands_alone_and_takes_no_markup_from_its_figures(tmp_path: Path) -> None:
     write_report([a_result((150.0, 151.0, 149.0))], tmp_path)
     page = (tmp_path / "index.html").read_text()
@@ -183,3 +229,28 @@ def test_everybody_is_first_in_turn() -> None:
 
 def test_every_peer_has_its_file() -> None:
     assert all((HERE / peer.file).is_file() for peer in PEERS)
+
+
+PEER_RUNS = [
+    *(("worker", peer, ("--sleeping", "20", "--peers", peer.name)) for peer in PEERS),
+    *(("memory", peer, ("--ids", "20", "--sizes", "100")) for peer in filling.PEERS.values()),
+]
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(900)  # it is installed first
+@pytest.mark.parametrize(
+    ("name", "peer", "sizes"), PEER_RUNS, ids=[f"{run[0]}-{run[1].name}" for run in PEER_RUNS]
+)
+def test_every_peer_still_runs(
+    name: str, peer: Peer, sizes: tuple[str, ...], tmp_path: Path
+) -> None:
+    if peer.node and not shutil.which("npm"):
+        pytest.skip("npm is not installed")
+    path = tmp_path / "result.json"
+    done = run(name, "--messages", "20", "--rounds", "1", *sizes, "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    (result,) = from_json(json.loads(path.read_bytes()))
+    assert not [note for note in result.notes if peer.name in note.lower()]  # why it is left out
+    assert peer.name in result.facts["versions"]
+    assert peer.name in {each.contestant.lower() for each in result.measures}

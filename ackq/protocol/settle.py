@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
 
 from redis.exceptions import ResponseError
 
@@ -114,30 +115,34 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
     return extended
 
 
-def group(
-    messages: Sequence[Message], delay_of: Callable[[Message], int] | None = None
-) -> tuple[list[Arg], list[Message]]:
+def group(messages: Sequence[Message]) -> tuple[list[Arg], list[Message]]:
     """Return script arguments, one group a receipt, and the messages in the order of their keys.
 
     Messages that were taken together share a receipt, so it is passed once for all of them.
     """
-    if messages and delay_of is None:
+    if messages:
         receipt = messages[0].receipt
         keys = [message.key for message in messages if message.receipt == receipt]
         if len(keys) == len(messages):
             return [receipt, len(keys), *keys], list(messages)
-    groups: dict[tuple[int, ...], list[Message]] = {}
+    groups: dict[int, list[Message]] = {}
     for message in messages:
-        head: tuple[int, ...] = (message.receipt,)
-        if delay_of is not None:
-            head += (delay_of(message),)
-        groups.setdefault(head, []).append(message)
+        groups.setdefault(message.receipt, []).append(message)
     args: list[Arg] = []
     order: list[Message] = []
-    for head, members in groups.items():
-        args += (*head, len(members), *(message.key for message in members))
+    for receipt, members in groups.items():
+        args += (receipt, len(members), *(message.key for message in members))
         order += members
     return args, order
+
+
+def runs(messages: Sequence[Message], delay_of: Callable[[Message], int]) -> list[Arg]:
+    """Return script arguments, one group a run of one receipt and delay: the order is kept."""
+    args: list[Arg] = []
+    for head, run in groupby(messages, lambda message: (message.receipt, delay_of(message))):
+        keys = [message.key for message in run]
+        args += (*head, len(keys), *keys)
+    return args
 
 
 def mark_lost(order: Sequence[Message], positions: Iterable[int]) -> list[Message]:
@@ -160,7 +165,7 @@ def _settle(
     refused: list[Message] = []
     yield from require_confirmable(confirm)
     for chunk in _chunks(spec, messages):
-        args, order = group(chunk, delay_of)
+        args, order = group(chunk) if delay_of is None else (runs(chunk, delay_of), chunk)
         request = Request((*head, *args), script=scripts.load(name), resend=True, confirm=confirm)
         reply = yield from _send(spec, request)
         if confirm is not None:

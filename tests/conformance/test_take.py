@@ -122,6 +122,31 @@ def test_a_release_does_not_count(make_queue: Any) -> None:
         assert queue.release(message) == 1
 
 
+def test_what_is_released_comes_back_in_its_order_however_much_it_is(make_queue: Any) -> None:
+    queue = make_queue()
+    ids = [f"o{number}" for number in range(2500)]
+    queue.push_many({"id": each} for each in ids)
+    taken = [message for _ in range(3) for message in queue.pop_many(1000)]
+    assert queue.release(*taken) == 2500
+    taken = []
+    while messages := queue.pop_many(1000):
+        taken += messages
+    assert [message.id for message in taken] == ids
+
+
+@pytest.mark.parametrize("delay", [0, 0.01])
+def test_what_is_nacked_comes_back_in_the_order_given_whatever_it_was_taken_with(
+    make_queue: Any, delay: float
+) -> None:
+    queue = make_queue()
+    queue.push_many({"id": f"o{number}"} for number in (8, 9, 10, 100))
+    first, second = queue.pop_many(2), queue.pop_many(2)
+    given = [first[1], second[1], second[0], first[0]]
+    assert queue.nack(*given, delay=delay) == 4
+    wait_until(lambda: queue.stats().due == 4, "the delay to end")
+    assert [message.id for message in queue.pop_many(4)] == [message.id for message in given]
+
+
 def test_a_message_dies_after_its_last_permitted_receive(make_queue: Any) -> None:
     queue = make_queue(max_receives=2)
     queue.push({"id": "poison"})

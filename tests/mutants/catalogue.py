@@ -574,6 +574,27 @@ SETTLING = (
     ),
     Mutant(
         "nack",
+        "what is given back together is sorted by its keys",
+        "now + delay - 1) + i",
+        "now + delay - 1) + 1",
+        "test_nack.test_what_was_given_back_together_is_ready_at_once_and_in_the_order_given",
+    ),
+    Mutant(
+        "nack",
+        "what is given back at once is due only later",
+        "(delay == 0 and now - #returned or now + delay - 1)",
+        "(now + delay - 1)",
+        "test_nack.test_what_was_given_back_together_is_ready_at_once_and_in_the_order_given",
+    ),
+    Mutant(
+        "nack",
+        "a delay ends early, since others are given back with it",
+        "(delay == 0 and now - #returned or now + delay - 1)",
+        "(now + delay - #returned)",
+        "test_nack.test_what_was_given_back_together_is_due_in_the_order_given_and_never_early",
+    ),
+    Mutant(
+        "nack",
         "an extension comes back with the message",
         "    redis.call('HDEL', extended, key)\n",
         "",

@@ -32,6 +32,33 @@ def test_a_nack_without_delay_makes_the_message_ready_at_once(space: Space) -> N
     assert space.frozen().pop().keys == [b"a"]
 
 
+def test_what_was_given_back_together_is_ready_at_once_and_in_the_order_given(
+    space: Space,
+) -> None:
+    for key in ("o9", "o10", "o100", "o2"):
+        space.lease(key)
+    assert space.frozen().nack((FUTURE, 0, "o9", "o10"), (FUTURE, 0, "o100", "o2")) == [4]
+    assert space.frozen().pop(4).keys == [b"o9", b"o10", b"o100", b"o2"]
+
+
+def test_what_was_given_back_together_is_due_in_the_order_given_and_never_early(
+    space: Space,
+) -> None:
+    for key in ("o9", "o10", "o100"):
+        space.lease(key)
+    space.frozen().nack((FUTURE, SECOND, "o9"), (FUTURE, SECOND, "o10", "o100"))
+    assert min(space.delayed.values()) == NOW + SECOND
+    assert space.frozen(NOW + 2 * SECOND).pop(3).keys == [b"o9", b"o10", b"o100"]
+
+
+def test_one_that_is_ready_at_once_waits_for_none_that_is_given_a_delay(space: Space) -> None:
+    for key in ("a", "b", "c"):
+        space.lease(key)
+    space.frozen().nack((FUTURE, SECOND, "a"), (FUTURE, 0, "b"), (FUTURE, SECOND, "c"))
+    assert space.frozen().pop(3).keys == [b"b"]
+    assert space.delayed == {b"a": NOW + SECOND, b"c": NOW + SECOND + 2}
+
+
 def test_a_nack_takes_its_time_from_the_server(space: Space) -> None:
     space.lease("a")
     before = space.now()
@@ -96,7 +123,7 @@ def test_positions_and_delays_are_those_of_the_groups(space: Space) -> None:
     for key in ("a", "b", "c"):
         space.lease(key)
     assert space.frozen().nack((FUTURE, 5, "a"), (7, 6, "b"), (FUTURE, 8, "gone", "c")) == [2, 2]
-    assert space.delayed == {b"a": NOW + 5, b"c": NOW + 8}
+    assert space.delayed == {b"a": NOW + 5, b"c": NOW + 8 + 1}
     assert space.leases == {b"b": FUTURE}
 
 

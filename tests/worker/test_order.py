@@ -1,0 +1,33 @@
+"""In which order others get what a worker gives back."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from ackq.worker import routines
+from tests.waiting import wait_until
+
+from .conftest import until
+
+
+def test_what_a_stopped_worker_had_not_begun_comes_back_in_its_order(
+    queue_of: Any, work: Any, handler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(routines, "STALE", 3600)  # it is the stop that gives back, not the wait
+    queue = queue_of()
+    ids = [f"o{number}" for number in reversed(range(300))]  # not as their keys are sorted
+    queue.push_many({"id": each} for each in ids)
+    go_on = threading.Event()
+    handler.behave = lambda message: until(go_on) if len(handler.seen) > 100 else None
+    made = work(queue, handler, concurrency=1)
+    handler.wait_for(101)
+    wait_until(lambda: queue.stats().in_flight > 20, "messages that wait in the worker")
+    made.stop()
+    wait_until(lambda: queue.stats().ready == 300 - 101, "what had not begun")
+    go_on.set()
+    made.join()
+    back = [message.id for _ in range(3) for message in queue.pop_many(200)]
+    assert handler.seen + back == ids
