@@ -22,7 +22,7 @@ from ackq.spark.to_json import FLOATING, Convert, converter
 #: What streams from a queue and from a topic show: such rows are passed on as they came.
 _FROM_SOURCES = (
     frozenset(("id", "value", "queue", "batch", "position")),
-    frozenset(("id", "value", "topic", "index")),
+    frozenset(("id", "value", "topic", "offset")),
 )
 #: The column in which they show the very bytes, if they are asked to.
 _BYTES = "_body"

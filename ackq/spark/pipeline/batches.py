@@ -16,8 +16,11 @@ from ackq.protocol.rejects import RejectedRow
 from ackq.spark.options import Reading
 from ackq.spark.pipeline import sinks
 from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.failing import Failed, Failing, TooManyFail
 from ackq.spark.pipeline.plan import REASON, Plan
 from ackq.spark.retry import patiently
+from ackq.spark.shards import claims_of
+from ackq.spark.topic_reader import bodies_of
 from ackq.sync.rejects import Rejects
 
 if TYPE_CHECKING:
@@ -62,6 +65,8 @@ class Batches:
         self._reading = Reading.of(config.source.all_options())
         #: Set to leave the next batch to the next run.
         self.stopping = False
+        #: Set when the batch in hand is ended from outside, before it is.
+        self.ended = False
         #: The batch in hand, or else the last one; -1 before the first.
         self.number = -1
         #: Whether a batch is in hand.
@@ -102,11 +107,51 @@ class Batches:
             rows, rejected = _counts(judged)
             reasons = self._reject(judged, number) if rejected else Counter[str]()
             if rows > rejected:
-                good = self._plan.transformed(judged)
-                sinks.write(self._config.sink, good, self._query_id, number)
+                reasons += self._write_good(judged, number)
         finally:
             judged.unpersist()
-        return Batch(number, rows, rejected, reasons, time.monotonic() - began)
+        return Batch(number, rows, reasons.total(), reasons, time.monotonic() - began)
+
+    def _write_good(self, judged: DataFrame, number: int) -> Counter[str]:
+        """Write what was not rejected; return the reasons of the rows that fail only now."""
+
+        def write(rows: DataFrame) -> None:
+            sinks.write(self._config.sink, self._plan.transformed(rows), self._query_id, number)
+
+        try:
+            write(judged)
+        except Exception as error:
+            failing = Failing(self._config, self._plan, lambda: self.ended)
+            try:
+                failed = [] if self.ended else failing.find(judged)
+            except TooManyFail:
+                raise error from None
+            if not failed:
+                raise
+            self._reject_failed(failed, number)
+            write(failing.without(judged, failed))
+            return Counter(each.reason for each in failed)
+        return Counter()
+
+    def _reject_failed(self, failed: list[Failed], number: int) -> None:
+        gathered: dict[str, list[RejectedRow]] = {}
+        for each in failed:
+            row = RejectedRow(":".join(map(str, each.place)), self._body(each), each.reason)
+            gathered.setdefault(self._config.rejects or each.place[0], []).append(row)
+        for queue, rows in gathered.items():
+            self._write_rejects(queue, number, rows)
+
+    def _body(self, failed: Failed) -> bytes:
+        """Return the message as it came: batches do not carry the bodies of all rows along."""
+        reading = self._reading
+        origin, *batch, number = failed.place
+        if reading.place.kind == "topic":
+            stored = bodies_of(reading.connection, origin)
+            (found,) = patiently(lambda: stored.read(number, 1), reading.retry_timeout)
+            return found or b""
+        claims = claims_of(reading.connection, origin, reading.group, reading.claim_timeout)
+        (body,) = patiently(lambda: claims.read(batch[0], number, 1), reading.retry_timeout)
+        return body
 
     def _reject(self, judged: DataFrame, number: int) -> Counter[str]:
         reasons: Counter[str] = Counter()

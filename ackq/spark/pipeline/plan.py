@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from ackq.errors import ConfigurationError
-from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.config import PipelineConfig, Transform
 from ackq.spark.pipeline.section import nearest, refused
 from ackq.worker.plan import found
 
@@ -52,6 +52,10 @@ class Plan:
             self._callable = found(transform) if isinstance(transform, str) else transform
         except (ConfigurationError, ImportError) as error:
             self._wrong("transform", "callable", str(error))
+        # What is neither parsed nor changed is sent on as the very bytes that came.
+        self._passed_on = (
+            not self._parsed and config.sink.kind == "ackq" and config.transform == Transform()
+        )
         if self._callable is not None and not callable(self._callable):
             self._wrong("transform", "callable", f"{transform} cannot be called")
 
@@ -90,6 +94,11 @@ class Plan:
                 problem = f"there is no column {column!r} to write; {nearest(column, columns)}"
                 self._wrong("sink", "partition_by", problem)
 
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The columns that name a row: its queue or topic first, its number there last."""
+        return tuple(self._place)
+
     def judged(self, batch: DataFrame) -> DataFrame:
         """Return the rows with the reason why each is rejected, null where it is not.
 
@@ -99,12 +108,14 @@ class Plan:
         # What cannot be evaluated is null, and so not true, instead of the end of the batch.
         with _setting(batch.sparkSession, "spark.sql.ansi.enabled", "false"):
             judged = batch.withColumn(REASON, self._reason())
+        if self._passed_on:
+            return judged
         return judged.withColumn(BODY, F.when(F.col(REASON).isNotNull(), F.col(BODY)))
 
     def rejected(self, judged: DataFrame) -> DataFrame:
         """Return the rejected rows: the queue or topic, what names the row in it, body, reason."""
         name, *places = (F.col(f"`{each}`") for each in self._place)
-        row = F.concat_ws(":", *places)
+        row = F.concat_ws(":", name, *places)
         return judged.where(F.col(REASON).isNotNull()).select(name, row, BODY, REASON)
 
     def transformed(self, judged: DataFrame) -> DataFrame:
@@ -116,7 +127,8 @@ class Plan:
         from pyspark.sql import DataFrame as AnyDataFrame
 
         ours = {CORRUPT, BODY, REASON, *(self._place if self._parsed else ())}
-        good = judged.where(F.col(REASON).isNull()).drop(*ours)
+        good = judged.where(F.col(REASON).isNull())
+        good = good.drop(*(ours - {BODY} if self._passed_on else ours))
         if self._config.transform.sql is not None:
             good.createOrReplaceTempView(VIEW)
             return good.sparkSession.sql(self._config.transform.sql)

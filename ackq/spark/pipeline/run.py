@@ -147,6 +147,7 @@ class _Run:
             self._watch(query)
             self._settle(query)
         finally:
+            self._batches.ended = True
             query.stop()
             self._batches.close()
         self._show(None, "stopped")
@@ -182,6 +183,7 @@ class _Run:
                 state = "stopping"
                 self._batches.stopping = True
                 if self._pipeline.stops > 1 or self._between_batches(query):
+                    self._batches.ended = True
                     query.stop()
                     return
             self._show(query, state)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ackq.spark.pipeline.config import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
 #: The column that readers see for the folder of a batch.
 FOLDER = "ackq_batch"
@@ -33,9 +35,38 @@ def write(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
     writer.save(sink.path)
 
 
+def attempt(sink: Sink, rows: DataFrame) -> None:
+    """Do all that `write` does with rows, but for writing them.
+
+    Raises:
+        Exception: what Spark, or a function of the user, raises at one of the rows.
+    """
+    if sink.kind == "ackq":
+        rows = rows.mapInArrow(_encoder(sink, rows.schema), "rows LONG")
+    rows.write.format("noop").mode("overwrite").save()
+
+
 def folder_of(query_id: str, batch_id: int) -> str:
     """Return the folder of a batch: no other query and no other checkpoint has the same."""
     return f"{FOLDER}={query_id.replace('-', '')[:12]}-{batch_id:09d}"
+
+
+def _encoder(sink: Sink, schema: StructType) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    from ackq.spark.sink_options import Writing
+
+    writing = Writing.of(sink.all_options(), stream=False)
+
+    def encode(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        from ackq.spark.outgoing import Outgoing
+
+        outgoing = Outgoing(schema, writing)
+        for batch in batches:
+            outgoing.encode(batch, "row {}".format, 0)
+            yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows]})
+
+    return encode
 
 
 def _write_files(sink: Sink, rows: DataFrame, folder: str) -> None:
