@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.plan import REASON, Plan
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 #: Rows of one batch that may fail: where it is more, the transform is at fault, and not the rows.
 MOST = 200
@@ -64,6 +65,10 @@ class Failing:
         Raises:
             TooManyFail: more than `MOST`.
         """
+        with _silent(judged.sparkSession):
+            return self._found(judged)
+
+    def _found(self, judged: DataFrame) -> list[Failed]:
         if self._error(judged.limit(0)) is not None or self._error(judged) is None:
             return []
         *heads, number = self._plan.place
@@ -116,6 +121,18 @@ class Failing:
     def _require_health(self, judged: DataFrame) -> None:
         """Raise what Spark raises if it runs nothing at all any more."""
         judged.sparkSession.range(1).write.format("noop").mode("overwrite").save()
+
+
+@contextmanager
+def _silent(session: SparkSession) -> Iterator[None]:
+    """Let Spark log nothing: it would write a page at each attempt that fails."""
+    jvm: Any = session._jvm
+    before = str(jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel())
+    session.sparkContext.setLogLevel("OFF")
+    try:
+        yield
+    finally:
+        session.sparkContext.setLogLevel(before)
 
 
 def _reason(error: Exception) -> str:
