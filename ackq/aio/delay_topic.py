@@ -21,6 +21,7 @@ from ackq.protocol.delay_consume import TAKE_STRETCH, Batch
 from ackq.protocol.delay_look import FIRST, Place
 from ackq.protocol.inspection import State
 from ackq.protocol.members import Session
+from ackq.protocol.staging_leftovers import Leftovers
 
 _LOG = logging.getLogger("ackq.delay")
 
@@ -32,6 +33,12 @@ class DelayTopic(Client):
     """Pushes, takes and settles the messages of one topic."""
 
     _spec: DelaySpec
+
+    def __init__(
+        self, client: redis.asyncio.Redis | redis.asyncio.RedisCluster, topic: str
+    ) -> None:
+        super().__init__(client, topic)
+        self._leftovers = Leftovers(topic)
 
     @property
     def topic(self) -> str:
@@ -138,7 +145,8 @@ class DelayTopic(Client):
         """Take up to ``n`` messages that are ready, under one lease each. Half of `consume`.
 
         Guarantee: each is yours alone until its lease ends, then it is ready again. One round
-        trip if something is ready; while nothing is, one per second at most.
+        trip if something is ready; while nothing is, one per second at most. Once a second one
+        more, which goes on with what a writer committed and left: up to a second of moving rows.
 
         Args:
             n: how many at most; a call takes 1,000 or 8 MiB, and never another message along
@@ -155,7 +163,9 @@ class DelayTopic(Client):
             KeyTypeError: a key of the topic has another type; nothing was changed.
         """
         session = await self._join()
-        return await self._run(delay_take.take(self._spec, n, timeout, visibility_timeout, session))
+        return await self._run(
+            delay_take.take(self._spec, n, timeout, visibility_timeout, session, self._leftovers)
+        )
 
     async def delete(self, *messages: DelayedMessage) -> int:
         """Delete messages whose work is done, and return how many. The other half of `consume`.
@@ -302,7 +312,8 @@ class DelayTopic(Client):
     async def peek(self, n: int = 10, state: State = "ready") -> list[PeekedMessage]:
         """Look at up to ``n`` messages, soonest first within a partition, without taking them.
 
-        One round trip per 1,000 messages or 8 MiB.
+        One round trip per 1,000 messages or 8 MiB that are looked at; for "delayed" that is also
+        what is leased in between.
 
         Args:
             n: how many; 0 and up.
@@ -316,16 +327,21 @@ class DelayTopic(Client):
     ) -> tuple[list[PeekedMessage], Place | None]:
         """Look at one page of them: a step of a walk through all, however many there are.
 
-        It is no snapshot: what is pushed, taken or settled between two pages may be missing, or
-        be there twice. One round trip.
+        Guarantee: what stays in that state untouched is there exactly once. It is no snapshot:
+        what is pushed, taken or settled between two pages may be missing, or be there twice. One
+        round trip, which looks at 1,000 messages or 8 MiB at most; O(of these + log² stored).
 
         Args:
             n: how many at most, 1 to 1000. Defaults to 1000.
-            state: as in `peek`.
-            place: where to go on. Defaults to the beginning.
+            state: as in `peek`, and the same on all pages.
+            place: where to go on: what the page before returned. Defaults to the beginning.
 
         Returns:
-            0..n messages, and the place of the next page; None: that was all.
+            0..n messages, even none before the end, and the place of the next page; None: that
+            was all.
+
+        Raises:
+            ConfigurationError: ``place`` is none of this queue.
         """
         return await self._run(delay_look.page(self._spec, n, state, place))
 

@@ -10,6 +10,7 @@ import redis.asyncio
 from ackq.aio.client import Client, client_of
 from ackq.config import Confirm
 from ackq.protocol import topic_consume, topic_place, topic_publish, topic_settle
+from ackq.protocol.staging_leftovers import Leftovers
 from ackq.protocol.topic_keys import TopicKeys
 from ackq.protocol.topic_publish import Publishable
 from ackq.protocol.topic_spec import Delivery, OnTrimmed, TopicConfig, TopicSpec
@@ -71,6 +72,7 @@ class AsyncTopic(Client):
                              publish_attempts, max_body_bytes)  # fmt: skip
         super().__init__(client, name)
         self._spec = TopicSpec(name, keys, config, self._stretch)
+        self._leftovers = Leftovers(name)
 
     @classmethod
     def from_url(cls, url: str | None, name: str, **settings: Any) -> Self:
@@ -191,7 +193,9 @@ class AsyncTopic(Client):
         of them while the lease runs (at most once: ever). The range of a lease that ended comes
         first; it may be cut in two. One round trip if there is something to read, and one more
         where other readers of the id were first; while there is nothing, one a second. It wakes
-        at once when ackq publishes, and within a second when others do or give ranges back.
+        at once when ackq publishes, and within a second when others do or give ranges back. Once
+        a second one round trip more, which goes on with what a writer committed and left: up to
+        a second of publishing rows.
 
         Args:
             consumer: an id that is subscribed.
@@ -213,7 +217,9 @@ class AsyncTopic(Client):
             KeyTypeError: a key of the topic holds something else; nothing was changed.
         """
         return await self._run(
-            topic_consume.consume(self._spec, consumer, n, timeout, visibility_timeout, commit)
+            topic_consume.consume(
+                self._spec, consumer, n, timeout, visibility_timeout, commit, self._leftovers
+            )
         )
 
     async def commit(self, *batches: Batch) -> int:

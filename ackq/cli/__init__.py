@@ -7,8 +7,12 @@ name in ``--help`` with the line from `COMMANDS`, so that starting up stays quic
 
 from __future__ import annotations
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 import redis
@@ -48,7 +52,7 @@ COMMANDS = {
 }
 
 #: Exit codes. They are part of the interface: scripts branch on them.
-NOTHING, USAGE, FAILED, UNREACHABLE, FENCED, INTERRUPTED = 1, 2, 3, 4, 5, 130
+NOTHING, USAGE, FAILED, UNREACHABLE, FENCED, INTERRUPTED, UNREAD = 1, 2, 3, 4, 5, 130, 141
 
 #: Columns that help takes of a wide terminal.
 WIDTH = 96
@@ -58,10 +62,11 @@ Exit codes:
   0    done
   1    nothing there, not sound (audit, doctor), or a check failed (demo)
   2    wrong usage
-  3    ackq or Redis refused
+  3    ackq, Redis or this machine refused
   4    Redis cannot be reached
   5    another process took over (pipeline)
   130  interrupted
+  141  whoever read its output went away, as in ackq ... | head
 
 Without --url and ACKQ_REDIS_URL a Redis of your own is started once, and found again by every
 later command; its data is in ACKQ_HOME, or ~/.local/share/ackq."""
@@ -83,26 +88,57 @@ class Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:  # fmt: skip
+        """Read the arguments, and print what --help and --version ask for."""
+        with _told():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error is one line on stderr, without passwords, and a code."""
-        try:
+        """Run the command."""
+        with _told():
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            ctx.exit(INTERRUPTED)
-        except PipelineFenced as error:
-            _fail(ctx, error, FENCED)
-        except AckqError as error:
-            _fail(ctx, error, FAILED)
-        except (redis.ConnectionError, redis.TimeoutError) as error:
-            _fail(ctx, error, UNREACHABLE)
-        except redis.RedisError as error:
-            _fail(ctx, error, FAILED)
 
 
-def _fail(ctx: click.Context, error: Exception, code: int) -> None:
+@contextmanager
+def _told() -> Iterator[None]:
+    """Make of an error one line on stderr, without passwords, and an exit code."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # What SIGPIPE, which Python ignores, makes of other tools: nothing is said, and a shell
+        # sees 128 + 13.
+        _drop_unwritten()
+        raise click.exceptions.Exit(UNREAD) from None
+    except PipelineFenced as error:
+        _fail(error, FENCED)
+    except AckqError as error:
+        _fail(error, FAILED)
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        _fail(error, UNREACHABLE)
+    except (redis.RedisError, OSError) as error:
+        _fail(error, FAILED)
+
+
+def _fail(error: Exception, code: int) -> NoReturn:
     text = redact(str(error)) or type(error).__name__
-    click.echo(f"ackq: {' '.join(text.splitlines())}", err=True)
-    ctx.exit(code)
+    with suppress(OSError):
+        click.echo(f"ackq: {' '.join(text.splitlines())}", err=True)
+    _drop_unwritten()
+    raise click.exceptions.Exit(code) from error
+
+
+def _drop_unwritten() -> None:
+    """Forget what could not be written: at its end Python would try again, and fail loudly."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @click.group(

@@ -28,7 +28,7 @@ class Activity:
     taken_per_second: float | None
     acked_per_second: float | None
     returned_per_second: float | None
-    #: How many seconds ago the oldest lease that has not ended began.
+    #: How many seconds ago the lease that ends first was taken or last renewed.
     oldest_lease_age: float | None
     #: For how many seconds a lease has been over without anybody taking the message again.
     overdue: float | None
@@ -70,7 +70,12 @@ def _held(stats: QueueStats) -> int:
 
 
 def _age(left: float | None, timeouts: Mapping[int, int]) -> float | None:
-    """Return how old the lease is that ends first, if only one timeout is in use."""
+    """Return how old the lease is that ends first, if only one timeout is in use.
+
+    A renewed lease is as old as its last renewal. When it was taken follows from its receipt, but
+    only with its own timeout, which nobody notes; and which of all renewed leases was taken first
+    would cost a walk over them.
+    """
     if left is None or left < 0 or len(timeouts) != 1:
         return None
     (timeout,) = timeouts

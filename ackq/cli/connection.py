@@ -89,12 +89,21 @@ def print_json(value: Any) -> None:
 
 def body_fields(body: bytes) -> dict[str, str]:
     """Return a body for JSON: as text, or in base64 where it is none."""
+    return _text_field("body", body)
+
+
+def key_fields(key: str) -> dict[str, str]:
+    """Return the key of a delayed message for JSON: as `body_fields` does a body."""
+    return _text_field("key", key.encode(errors="surrogateescape"))
+
+
+def _text_field(name: str, value: bytes) -> dict[str, str]:
     try:
-        return {"body": body.decode()}
+        return {name: value.decode()}
     except UnicodeDecodeError:
         from base64 import b64encode
 
-        return {"body_base64": b64encode(body).decode()}
+        return {f"{name}_base64": b64encode(value).decode()}
 
 
 def key_to_text(key: bytes) -> str:
@@ -168,12 +177,18 @@ def printable(value: object) -> str:
 
 
 def local_time(at: float | None) -> str | None:
-    """Return a time since the epoch as the reader's clock shows it; in a file, with its zone."""
+    """Return a time since the epoch as the reader's clock shows it; in a file, with its zone.
+
+    What no calendar holds, since others may write any number, stays a number.
+    """
     if at is None:
         return None
     from datetime import datetime
 
-    local = datetime.fromtimestamp(at)
-    if not sys.stdout.isatty():
-        local = local.astimezone()
+    try:
+        local = datetime.fromtimestamp(at)
+        if not sys.stdout.isatty():
+            local = local.astimezone()
+    except (ValueError, OverflowError, OSError):
+        return str(at)
     return local.isoformat(sep=" ", timespec="seconds")

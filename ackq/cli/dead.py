@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from typing import Any
 
 import click
@@ -27,10 +27,24 @@ from ackq.sync.queue import Queue
 #: Dead letters that `drop --all` deletes at a time.
 CHUNK = 100
 
+#: What `list` names dead letters by.
+ENTRY = re.compile(r"[0-9]+-[0-9]+")
+
+
+def _entries(
+    ctx: click.Context, parameter: click.Parameter, entries: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Check arguments that name dead letters."""
+    for each in entries:
+        if not ENTRY.fullmatch(each):
+            raise click.BadParameter(f"{each!r} is no entry, such as 17-0")
+    return entries
+
+
 number_option = click.option(
     "-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]"
 )
-entries_argument = click.argument("entries", nargs=-1, metavar="[ENTRY]...")
+entries_argument = click.argument("entries", nargs=-1, metavar="[ENTRY]...", callback=_entries)
 all_option = click.option("--all", "everything", is_flag=True, help="All that are dead now.")
 
 
@@ -63,7 +77,7 @@ def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
 
 @dead.command(epilog=examples("ackq dead show jobs 1795252215312-0"))
 @on_queue
-@click.argument("entries", nargs=-1, required=True, metavar="ENTRY...")
+@click.argument("entries", nargs=-1, required=True, metavar="ENTRY...", callback=_entries)
 @json_option
 @click.pass_context
 def show(
@@ -128,16 +142,6 @@ def drop(
             click.echo(_drop_oldest(opened, count))
         else:
             click.echo(opened.drop_dead_letters(*entries))
-
-
-def print_keyed(letters: Sequence[DeadLetter], as_json: bool) -> None:
-    """Print dead letters of a delay queue, whose messages are known by their keys."""
-    if as_json:
-        for each in letters:
-            fields = _fields(each)
-            print_json({"entry": fields.pop("entry"), "key": fields.pop("id"), **fields})
-        return
-    print_table(("key", "reason", "receives", "died", "body"), map(_columns, letters))
 
 
 def _columns(letter: DeadLetter) -> tuple[object, ...]:

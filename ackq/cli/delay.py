@@ -15,6 +15,7 @@ from ackq.cli.connection import (
     body_fields,
     examples,
     json_option,
+    key_fields,
     local_time,
     number_option,
     print_json,
@@ -23,7 +24,6 @@ from ackq.cli.connection import (
     url_option,
     yes_option,
 )
-from ackq.cli.dead import print_keyed
 from ackq.cli.purge import ask_to_purge
 from ackq.protocol.inspection import State
 
@@ -74,7 +74,7 @@ def push(
 @_on_topic
 @number_option
 @click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
-@click.option("--lease", type=float, default=30.0, metavar="SECONDS",
+@click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
               help="How long they are yours; then they come back.  [30]")  # fmt: skip
 @click.option("--delete", is_flag=True, help="Delete each once it is printed.")
 @json_option
@@ -88,7 +88,7 @@ def take(
         found = opened.take(number, wait)
         for each in found:
             if as_json:
-                print_json({"key": each.key, "receive_count": each.receive_count,
+                print_json({**key_fields(each.key), "receive_count": each.receive_count,
                             "ready_time": each.ready_time, **body_fields(each.body)})  # fmt: skip
             else:
                 click.echo(each.body)
@@ -159,7 +159,7 @@ def peek(
         found = opened.peek(number, state)
     if as_json:
         for each in found:
-            print_json({"key": each.id, "receive_count": each.receive_count, "at": each.at,
+            print_json({**key_fields(each.id), "receive_count": each.receive_count, "at": each.at,
                         **body_fields(each.body)})  # fmt: skip
         return
     print_table(
@@ -176,7 +176,19 @@ def dead(topic: str, url: str | None, partitions: int | None, number: int, as_js
     """List the dead letters of TOPIC, oldest first within a partition."""
     with _open(url, topic, partitions) as opened:
         letters = opened.dead_letters(number)
-    print_keyed(letters, as_json)
+    if as_json:
+        for each in letters:
+            print_json({"entry": each.entry, **key_fields(each.id), "reason": each.reason,
+                        "receive_count": each.receive_count, "died_at": each.died_at,
+                        **body_fields(each.body)})  # fmt: skip
+        return
+    print_table(
+        ("key", "reason", "receives", "died", "body"),
+        [
+            (each.id, each.reason, each.receive_count, local_time(each.died_at), each.body)
+            for each in letters
+        ],
+    )
 
 
 @delay.command(epilog=examples("ackq delay redrive reminders -n 100"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, on_queue, open_queue
+from ackq.cli.connection import examples, on_queue, open_queue, seconds
 from ackq.cli.progress import progress
 
 
@@ -20,7 +20,7 @@ from ackq.cli.progress import progress
 @click.option("--copy", "copying", is_flag=True, help="Leave them in QUEUE, which must be idle.")
 @click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
               help="With --copy: pass over what arrived before an error.  [0]")  # fmt: skip
-@click.option("--lease", type=float, default=60.0, metavar="SECONDS",
+@click.option("--lease", type=float, callback=seconds, default=60.0, metavar="SECONDS",
               help="After a crash, what was under way comes back in this time.  [60]"
               )  # fmt: skip
 def move(
@@ -32,7 +32,7 @@ def move(
     Messages are taken under a lease, pushed to DESTINATION, then acked, 500 at a time. A crash in
     between may leave a step's messages in both queues, and loses none: run it again to go on.
     Bodies stay as they are, receive counts begin anew. Prints how many arrived; what is in
-    flight, delayed or dead stays, and is counted on stderr.
+    flight, delayed or dead is neither moved nor copied, and counted on stderr.
     """
     from ackq import move as mover
 
@@ -42,21 +42,21 @@ def move(
         open_queue(url, queue, visibility_timeout=lease) as source,
         open_queue(to_url or url, destination) as target,
     ):
-        total = number if number is not None else source.stats().ready
-        with progress("copied" if copying else "moved", total, again(copying)) as on_step:
+        before = source.stats()
+        total = number if number is not None else before.ready
+        with progress("copied" if copying else "moved", total, again(copying), skip) as on_step:
             if copying:
                 count = mover.copy(source, target, number, skip=skip, on_step=on_step)
             else:
                 count = mover.move(source, target, number, on_step=on_step)
-        left = source.stats()
+        left = before if copying else source.stats()
     click.echo(count)
-    if not copying and (left.paused or left.in_flight or left.delayed or left.dead):
+    others = f"{left.in_flight:,} in flight, {left.delayed:,} delayed, {left.dead:,} dead"
+    if copying and (left.in_flight or left.delayed or left.dead):
+        click.echo(f"ackq: not copied from {queue}: {others}", err=True)
+    elif not copying and (left.paused or left.in_flight or left.delayed or left.dead):
         paused = "the queue is paused; " if left.paused else ""
-        click.echo(
-            f"ackq: {paused}left in {queue}: {left.ready:,} ready, {left.in_flight:,} in flight,"
-            f" {left.delayed:,} delayed, {left.dead:,} dead",
-            err=True,
-        )
+        click.echo(f"ackq: {paused}left in {queue}: {left.ready:,} ready, {others}", err=True)
 
 
 def again(copying: bool) -> str:

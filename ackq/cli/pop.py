@@ -31,7 +31,7 @@ from ackq.sync.queue import Queue
 @on_queue
 @number_option
 @click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
-@click.option("--lease", type=float, default=30.0, metavar="SECONDS",
+@click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
               help="How long they are yours; then they come back.  [30]")  # fmt: skip
 @click.option("--ack", is_flag=True, help="Settle each once it is printed.")
 @json_option

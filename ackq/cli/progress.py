@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from typing import Any, NoReturn
 
 import click
 
@@ -13,17 +15,22 @@ OnStep = Callable[..., None]
 
 
 @contextmanager
-def progress(verb: str, total: int | None, advice: str) -> Iterator[OnStep]:
+def progress(verb: str, total: int | None, advice: str, reached: int = 0) -> Iterator[OnStep]:
     """Yield what is to be told how far it is; show it as a bar if stderr is a terminal.
+
+    If the block fails on its way, or is ended by Ctrl-C or SIGTERM, it is said how far it came.
 
     Args:
         verb: what is counted, such as "moved".
         total: of what is done in the end; None: not known.
-        advice: printed if the block fails on its way, with the count for ``{count}``.
+        advice: how to go on from there, with the count for ``{count}``.
+        reached: the count before the first step. Defaults to 0.
     """
-    reached = 0
     try:
-        with _bar(verb, total) if sys.stderr.isatty() else nullcontext() as show:
+        with (
+            _interrupted_by_sigterm(),
+            _bar(verb, total) if sys.stderr.isatty() else nullcontext() as show,
+        ):
 
             def on_step(count: int, done: int | None = None) -> None:
                 nonlocal reached
@@ -33,9 +40,23 @@ def progress(verb: str, total: int | None, advice: str) -> Iterator[OnStep]:
 
             yield on_step
     except BaseException:
-        if reached:
-            click.echo(f"ackq: {reached:,} {verb}; {advice.format(count=reached)}", err=True)
+        how = f"; {advice.format(count=reached)}" if reached else ""
+        click.echo(f"ackq: {reached:,} {verb}{how}", err=True)
         raise
+
+
+@contextmanager
+def _interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM do what Ctrl-C does."""
+
+    def interrupt(*_: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -45,8 +45,8 @@ def push(
 
     From the arguments, else line by line from --file or stdin; blank lines are passed over. An
     object keeps every byte that it has; one without an id is given one. Lines are pushed by
-    1,000, all of them or none: after an error it says how many went in, for --skip. If the reply
-    was lost, the next 1,000 may be in as well, and come twice.
+    1,000, all of them or none: after an error, Ctrl-C or SIGTERM it says how many went in, for
+    --skip. If the reply was lost, the next 1,000 may be in as well, and come twice.
 
     In a terminal lines give a progress bar, not their ids.
     """
@@ -58,7 +58,8 @@ def push(
                 _print(opened.push_many(chunk, delay=delay))
             return
         source = file or sys.stdin.buffer
-        with progress("lines pushed", _size(source), "go on with --skip {count}") as on_step:
+        advice = "go on with --skip {count}"
+        with progress("lines pushed", _size(source), advice, skip) as on_step:
             for chunk, number, read in _chunks(source, skip, raw):
                 ids = opened.push_many(chunk, delay=delay)
                 on_step(number, read)

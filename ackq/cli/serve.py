@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+import socket
 from typing import Any
 
 import click
 
 from ackq.cli import FAILED
 from ackq.cli.connection import examples
+from ackq.errors import AckqError
 
 
 @click.command(epilog=examples("ackq serve --port 6380", "ackq serve --stop"))
@@ -35,14 +37,27 @@ def serve(ctx: click.Context, port: int, directory: str | None, stop: bool) -> N
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end)
     try:
-        with embedded.exclusive(folder), embedded.Server(folder, port=port) as server:
-            click.echo(f"export ACKQ_REDIS_URL={server.url}")
-            click.echo(f"ackq: data in {folder}; Ctrl-C ends it", err=True)
-            server.wait()
-            click.echo("ackq: the redis-server ended by itself; its log is there", err=True)
-            ctx.exit(FAILED)
+        with embedded.exclusive(folder):
+            _check_free(port)
+            with embedded.Server(folder, port=port) as server:
+                click.echo(f"export ACKQ_REDIS_URL={server.url}")
+                click.echo(f"ackq: data in {folder}; Ctrl-C ends it", err=True)
+                server.wait()
+                click.echo("ackq: the redis-server ended by itself; its log is there", err=True)
+                ctx.exit(FAILED)
     except KeyboardInterrupt:
         return
+
+
+def _check_free(port: int) -> None:
+    """Say in a line why nothing can listen there: the server would write it into its log."""
+    with socket.socket() as trial:
+        # As the server does: what closed its connections a moment ago is in nobody's way.
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise AckqError(f"cannot listen on port {port}: {error.strerror}") from error
 
 
 def _end(*_: Any) -> None:

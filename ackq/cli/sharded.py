@@ -73,7 +73,7 @@ def push(
                                  "ackq sharded pop orders --shards 2 --ack"))  # fmt: skip
 @_on_shards
 @number_option
-@click.option("--lease", type=float, default=30.0, metavar="SECONDS",
+@click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
               help="How long they are yours; then they come back.  [30]")  # fmt: skip
 @click.option("--ack", is_flag=True, help="Settle each once it is printed.")
 @json_option

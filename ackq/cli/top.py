@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,10 @@ import click
 import redis
 
 from ackq.cli.connection import examples, json_option, print_json, print_table, url_option
-from ackq.errors import redact
+from ackq.errors import AckqError, redact
 
 if TYPE_CHECKING:
-    from rich.console import ConsoleDimensions
+    from rich.console import Console, ConsoleDimensions
     from rich.table import Table
 
     from ackq.cli.activity import Activity
@@ -57,9 +58,13 @@ def top(
     a list that nobody took from yet. The shards of a sharded queue are one row.
 
     Consumers count what they take, ack and take back from leases that ended, as long as somebody
-    watches. What was pushed is derived from that and from what there is. The oldest lease is as
-    old as its timeout less what is left; where several timeouts are in use it is not known. A
-    pushed message carries no time, so nothing is said of the age of what waits.
+    watches. What was pushed is derived from that and from what there is. A pushed message
+    carries no time, so nothing is said of the age of what waits.
+
+    The oldest lease is the time since the lease that ends first was taken or last renewed. A
+    worker renews its leases, so it is not how long a job has run. It is the timeout less what is
+    left, and so not known before a message is taken while somebody watches, nor where several
+    timeouts are in use. A lease that is over, with its message still there, is so much late.
     """
     from ackq.sync.client import client_of
     from ackq.sync.monitor import Monitor
@@ -68,7 +73,11 @@ def top(
     pause = 1.0 if every is None else every
     window = None if once and every is None else pause * 2 + GRACE
     steps = ONCE_STEPS if once else LIVE_STEPS
-    with client_of(url) as client, Monitor(client, queues, steps, window) as monitor:
+    with (
+        client_of(url) as client,
+        Monitor(client, queues, steps, window) as monitor,
+        _searching(queues),
+    ):
         if not once:
             _watch(monitor, pause)
             return
@@ -89,6 +98,17 @@ def top(
         print_table(COLUMNS, [cells(name, each) for name, each in rows(found).items()])
 
 
+@contextmanager
+def _searching(queues: tuple[str, ...]) -> Iterator[None]:
+    """Say what a user can do who may look at queues and not search for them."""
+    try:
+        yield
+    except redis.exceptions.NoPermissionError as error:
+        if queues:
+            raise
+        raise AckqError(f"{error}: name the queues, as in ackq top jobs") from error
+
+
 def _activities(seen: Sample, before: Sample | None) -> dict[str, Activity]:
     from ackq.cli.activity import activity
 
@@ -98,15 +118,26 @@ def _activities(seen: Sample, before: Sample | None) -> dict[str, Activity]:
 
 def _watch(monitor: Monitor, every: float) -> None:
     from rich.console import Console
-    from rich.live import Live
 
     console = Console(highlight=False)
     try:
-        with Live(console=console, screen=True, auto_refresh=False) as live:
+        with _screen(console) as show:
             for seen, before, trouble in _looks(monitor, every):
-                live.update(_table(seen, before, trouble, console.size), refresh=True)
+                show(_table(seen, before, trouble, console.size))
     except KeyboardInterrupt:
         return
+
+
+@contextmanager
+def _screen(console: Console) -> Iterator[Callable[[Table], None]]:
+    """Yield what shows a table: in place of the last one, or below it where that cannot be."""
+    from rich.live import Live
+
+    if console.is_dumb_terminal or not console.is_terminal:
+        yield console.print
+        return
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        yield lambda table: live.update(table, refresh=True)
 
 
 def _looks(monitor: Monitor, every: float) -> Iterator[tuple[Sample, Sample | None, str]]:

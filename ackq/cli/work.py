@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ackq.cli.connection import examples, seconds, url_option
+from ackq.cli.connection import MAX_BODY_BYTES, examples, seconds, url_option
 
 
 @click.command(
@@ -32,6 +32,10 @@ from ackq.cli.connection import examples, seconds, url_option
               help="After a process died its messages come back in this time.  [30]")  # fmt: skip
 @click.option("--max-receives", type=click.IntRange(1), metavar="N",
               help="Deliveries after which a message is a dead letter.  [no limit]")  # fmt: skip
+@click.option("--max-body", type=click.IntRange(1, MAX_BODY_BYTES), default=1024 * 1024,
+              metavar="BYTES",
+              help="Length above which a message is a dead letter, too large.  [1048576]"
+              )  # fmt: skip
 @click.option("--time-limit", type=float, callback=seconds, metavar="SECONDS",
               help="How long a handler may take.  [no limit]")  # fmt: skip
 @click.option("--grace", type=float, callback=seconds, default=30.0, metavar="SECONDS",

@@ -74,7 +74,10 @@ def redrive(spec: DelaySpec, wanted: int | None) -> Steps[int]:
     redriven = 0
     for keys in spec.partitions:
         # What dies again meanwhile is appended; stopping at today's length ends the loop.
-        size: int = yield Request((b"XLEN", keys.dead), resend=True)
+        try:
+            size: int = yield Request((b"XLEN", keys.dead), resend=True)
+        except ResponseError as error:
+            yield from spec.explain(error)
         left = size if wanted is None else min(size, wanted - redriven)
         redriven += yield from _redrive(spec, keys, size, left)
     return redriven
@@ -106,6 +109,15 @@ def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
         id=decode_key(fields.get(b"key", b"")),
         body=fields.get(b"body", b""),
         reason=fields.get(b"reason", b"").decode(errors="replace"),
-        receive_count=int(fields.get(b"count", 0)),
-        died_at=int(fields.get(b"time", 0)) / 1_000_000,
+        receive_count=_whole(fields.get(b"count", b"")),
+        died_at=_whole(fields.get(b"time", b"")) / 1_000_000,
     )
+
+
+def _whole(text: bytes) -> int:
+    """Return a count or a time; 0 for what is none, since others may write anything."""
+    try:
+        number = int(text)
+    except ValueError:
+        return 0
+    return number if 0 <= number < 2**63 else 0

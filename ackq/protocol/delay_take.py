@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -13,6 +14,8 @@ from ackq.config import check_integer, microseconds
 from ackq.protocol.delay import DelayedMessage, DelaySpec, decode_key, is_patient
 from ackq.protocol.members import Assignment, Session, beat
 from ackq.protocol.settle import JITTER
+from ackq.protocol.staging_delay import move
+from ackq.protocol.staging_leftovers import Leftovers
 from ackq.protocol.steps import Clock, Request, Sleep, Steps
 
 #: Messages that one call takes at most.
@@ -35,6 +38,7 @@ def take(
     timeout: float | None,
     visibility_timeout: float | None,
     session: Session | None,
+    leftovers: Leftovers,
 ) -> Steps[list[DelayedMessage]]:
     """Take up to ``wanted`` messages; see `ackq.delay.DelayQueue.take`."""
     check_integer(wanted, "take", 1, 2**53)
@@ -45,6 +49,7 @@ def take(
     )
     until: float | None = None
     while True:
+        yield from leftovers.move_in(partial(move, spec, leftovers.keys))
         # Another thread may adopt a new assignment meanwhile: this call stands by one.
         assignment = session.assignment if session else None
         places = _places(spec, assignment)

@@ -146,12 +146,14 @@ def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) 
 
 def finish(spec: StagingSpec, move: Mover) -> Steps[int]:
     """Move in what is committed and not in the queue yet; return how many lists that were."""
-    names: list[bytes] = yield from _ask(
-        spec,
-        Request((b"ZRANGEBYSCORE", spec.keys.held, 0, 0, b"LIMIT", 0, MOST_LISTS), resend=True),
-    )
+    names: list[bytes] = yield from _ask(spec, committed_lists(spec.keys))
     yield from _move_all(names, move)
     return len(names)
+
+
+def committed_lists(keys: StagingKeys) -> Request:
+    """Ask for the names of lists that are committed and not in the queue yet."""
+    return Request((b"ZRANGEBYSCORE", keys.held, 0, 0, b"LIMIT", 0, MOST_LISTS), resend=True)
 
 
 def abort(spec: StagingSpec, batch: int) -> Steps[int]:

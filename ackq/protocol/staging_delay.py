@@ -2,16 +2,38 @@
 
 from __future__ import annotations
 
+import re
+
 from redis.exceptions import ResponseError
 
 from ackq import scripts
-from ackq.config import check_integer
+from ackq.config import QueueConfig, check_integer
 from ackq.protocol.delay import LATEST, DelaySpec, encode_key
-from ackq.protocol.staging_keys import StagingKeys
+from ackq.protocol.members import GroupSpec
+from ackq.protocol.staging_keys import StagingKeys, tells_how
 from ackq.protocol.steps import Request, Steps
 
 #: Rows that one call stores at most: each costs several commands.
 CHUNK_ROWS = 500
+#: How the name of a list ends: with the number of partitions, 0 for none.
+_HOW = re.compile(rb":partitions=(\d+):\Z")
+
+
+def spec_of(topic: str, partitions: int | None) -> DelaySpec:
+    """Return a delay queue as its writers see it.
+
+    Raises:
+        QueueNameError: the topic's name cannot be used.
+        ConfigurationError: there cannot be so many partitions.
+    """
+    if partitions is None:
+        return DelaySpec.plain(topic, QueueConfig(), 1.0)
+    return DelaySpec.partitioned(topic, QueueConfig(), GroupSpec.of(topic, partitions, 10.0), 1.0)
+
+
+def how(spec: DelaySpec) -> str:
+    """Return what the names of staged lists tell: which partitions their rows are for."""
+    return f"partitions={_count(spec)}"
 
 
 def row(spec: DelaySpec, key: str, due: int, body: bytes) -> bytes:
@@ -22,7 +44,16 @@ def row(spec: DelaySpec, key: str, due: int, body: bytes) -> bytes:
 
 
 def move(spec: DelaySpec, staging: StagingKeys, name: bytes) -> Steps[bool]:
-    """Store a bounded part of a committed list; return whether something is left."""
+    """Store a bounded part of a committed list; return whether something is left.
+
+    The rows go to the partitions that their writer named, whatever partitions ``spec`` has. A
+    topic of the same name has its lists at the same place: those are left alone.
+    """
+    if tells_how(name):
+        if not (found := _HOW.search(name)):
+            return False
+        if (count := int(found[1])) != _count(spec):
+            spec = spec_of(spec.topic, count or None)
     keys = [key for partition in spec.partitions for key in partition.all()]
     request = Request(
         (3 + len(keys), staging.held, staging.heldrows, name, *keys, CHUNK_ROWS),
@@ -34,3 +65,7 @@ def move(spec: DelaySpec, staging: StagingKeys, name: bytes) -> Steps[bool]:
     except ResponseError as error:
         yield from spec.explain(error)
     return bool(left)
+
+
+def _count(spec: DelaySpec) -> int:
+    return len(spec.partitions) if spec.group else 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ackq.keys import LATER, STAGED, STAGING
 
@@ -29,6 +29,8 @@ class StagingKeys:
     heldrows: bytes
     _staged: bytes = field(repr=False)
     _staging: bytes = field(repr=False)
+    #: Ends the name of a list, so that whoever meets it moves its rows as their writer would.
+    _how: bytes = field(default=b"", repr=False)
 
     @classmethod
     def of_queue(cls, name: str) -> StagingKeys:
@@ -37,14 +39,18 @@ class StagingKeys:
         return cls(*((name + part).encode() for part in parts))
 
     @classmethod
-    def of_topic(cls, name: str) -> StagingKeys:
-        """Return the keys beside a topic, or beside a delay queue; ``name`` was checked."""
+    def of_topic(cls, name: str, how: str = "") -> StagingKeys:
+        """Return the keys beside a topic, or beside a delay queue; ``name`` was checked.
+
+        ``how`` rows are moved, `staging_topic.how` or `staging_delay.how`, is for writers.
+        """
         parts = ("commits", "held", "heldrows", "staged:", "staging:")
-        return cls(*(f"{name}:{part}".encode() for part in parts))
+        keys = cls(*(f"{name}:{part}".encode() for part in parts))
+        return replace(keys, _how=f":{how}:".encode()) if how else keys
 
     def list(self, writer: str, batch: int, staged: Staged) -> bytes:
         """Return the list of a task's rows."""
-        return self._staged + f"{writer}:{batch}:{staged.task}".encode()
+        return self._staged + f"{writer}:{batch}:{staged.task}".encode() + self._how
 
     def delayed(self, writer: str, batch: int, staged: Staged) -> bytes:
         """Return the list of a task's rows that become ready later."""
@@ -57,3 +63,11 @@ class StagingKeys:
     def types(self) -> dict[bytes, str]:
         """Return the type of each key that all writers share."""
         return {self.commits: "hash", self.held: "zset", self.heldrows: "hash"}
+
+
+def tells_how(name: bytes) -> bool:
+    """Return whether the name of a list says how its rows are moved.
+
+    A task's name is never empty, so no other list's name ends in a colon.
+    """
+    return name.endswith(b":")

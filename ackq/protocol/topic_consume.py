@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from redis.exceptions import ResponseError
@@ -12,6 +13,8 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.errors import ConfigurationError, LeaseLost, PlaceLost, UnknownOutcome
+from ackq.protocol.staging_leftovers import Leftovers
+from ackq.protocol.staging_topic import move
 from ackq.protocol.steps import Clock, Request, Sleep, Steps
 from ackq.protocol.topic_keys import ConsumerKeys
 from ackq.protocol.topic_place import find_live, not_subscribed
@@ -24,6 +27,8 @@ from ackq.protocol.topic_values import Batch
 MOST = 1000
 #: Seconds of jitter on a wait, so that one deadline does not wake every waiter at once.
 WAIT_JITTER = 0.05
+#: Times that a consumer tries to publish committed rows before it leaves it to who is quicker.
+MOVE_ATTEMPTS = 3
 
 
 def consume(
@@ -33,6 +38,7 @@ def consume(
     timeout: float | None,
     visibility_timeout: float | None,
     committed: Iterable[Batch] | Batch,
+    leftovers: Leftovers,
 ) -> Steps[Batch]:
     """Read on; see `ackq.topic.Topic.consume`."""
     patience = _check_timeout(timeout)
@@ -46,6 +52,7 @@ def consume(
     reader = _Reader(spec, consumer, min(wanted, MOST), _lease_us(spec, visibility_timeout))
     until: float | None = None
     while True:
+        yield from leftovers.move_in(partial(move, spec, leftovers.keys, attempts=MOVE_ATTEMPTS))
         found = yield from reader.read(here)
         here = []
         if found or not patience:

@@ -25,6 +25,8 @@ Q = TypeVar("Q", Queue, DelayQueue)
 
 #: Messages that one call brings at most.
 SLICE = 500
+#: What Spark says a timestamp holds, and Python can: the years 1 to 9999, in µs since the epoch.
+EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,7 @@ class _Look(DataSourceReader, Generic[Q]):
             "state": self._state,
             "position": pa.array(range(position, position + len(seen)), pa.int64()),
             "receive_count": pa.array([each.receive_count for each in seen], pa.int64()),
-            "at": pa.array(
-                [None if at is None else round(at * 1_000_000) for at in moments], pa.int64()
-            ).cast(pa.timestamp("us", "UTC")),
+            "at": pa.array(map(_timestamp, moments), pa.timestamp("us", "UTC")),
             "reason": pa.array([each.reason for each in letters], pa.string()) if letters else None,
             "entry": pa.array([each.entry for each in letters], pa.string()) if letters else None,
         }
@@ -144,14 +144,13 @@ class DelayLook(_Look[DelayQueue]):
     def _alive(
         self, queue: DelayQueue, state: Alive, rows: int
     ) -> Iterator[Sequence[PeekedMessage]]:
+        size = min(self._reading.fetch_size or SLICE, PAGE)
         place: Place | None = FIRST
         while place is not None and rows > 0:
-            size = min(self._reading.fetch_size or SLICE, rows, PAGE)
-            seen, place = self._try(
-                lambda size=size, place=place: queue.peek_page(size, state, place=place)
-            )
-            yield seen
-            rows -= len(seen)
+            seen, place = self._try(lambda place=place: queue.peek_page(size, state, place=place))
+            if seen:
+                yield seen[:rows]
+                rows -= len(seen)
 
     def _told(
         self, queue: str, position: int, seen: Sequence[PeekedMessage | DeadLetter]
@@ -160,3 +159,10 @@ class DelayLook(_Look[DelayQueue]):
         # Others may have made a key of any bytes.
         keys = [each.id.encode(errors="surrogateescape") for each in seen]
         return {**told, "id": text(pa.array(keys, pa.binary()), keys)}
+
+
+def _timestamp(at: float | None) -> int | None:
+    """Return a time in µs; None for what is none, since others may write any number."""
+    if at is None or not EARLIEST <= at * 1_000_000 <= LATEST:
+        return None
+    return round(at * 1_000_000)

@@ -10,8 +10,6 @@ import redis
 from ackq.config import QueueConfig
 from ackq.keys import QueueKeys
 from ackq.protocol import staging, staging_delay, staging_topic
-from ackq.protocol.delay import DelaySpec
-from ackq.protocol.members import GroupSpec
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.staging import Delayed, Mover, StagingSpec
 from ackq.protocol.staging_keys import Staged, StagingKeys
@@ -57,7 +55,7 @@ class StagingBase(Client):
 
         Guarantee: one script decides. Before it a crash leaves nothing to see; after it all
         rows arrive, in steps of at most 1,000, even if this process dies: what is left is moved
-        by the next commit, and into a list queue by the next pop. A batch that this writer has
+        by the next commit, or by the next consumer that takes. A batch that this writer has
         committed before is dropped and counted as 0, and so is one with a lower number. Other
         staged rows of the batch, of attempts that are not named, are deleted. Safe to repeat.
 
@@ -157,7 +155,8 @@ class TopicStaging(StagingBase):
             ConfigurationError: the writer's name or a setting cannot be used.
         """
         self._spec = TopicSpec(name, TopicKeys.of(name), TopicConfig(**settings))
-        self._staging = StagingSpec(f"topic {name!r}", StagingKeys.of_topic(name), writer)
+        keys = StagingKeys.of_topic(name, staging_topic.how(self._spec.config))
+        self._staging = StagingSpec(f"topic {name!r}", keys, writer)
         super().__init__(client, name)
 
     def _mover(self) -> Mover:
@@ -187,12 +186,9 @@ class DelayStaging(StagingBase):
             QueueNameError: the topic's name cannot be used.
             ConfigurationError: the writer's name or the number of partitions cannot be used.
         """
-        if partitions is None:
-            self._spec = DelaySpec.plain(topic, QueueConfig(), 1.0)
-        else:
-            group = GroupSpec.of(topic, partitions, 10.0)
-            self._spec = DelaySpec.partitioned(topic, QueueConfig(), group, 1.0)
-        self._staging = StagingSpec(f"delay queue {topic!r}", StagingKeys.of_topic(topic), writer)
+        self._spec = staging_delay.spec_of(topic, partitions)
+        keys = StagingKeys.of_topic(topic, staging_delay.how(self._spec))
+        self._staging = StagingSpec(f"delay queue {topic!r}", keys, writer)
         super().__init__(client, topic)
 
     def row(self, key: str, due: int, body: bytes) -> bytes:

@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
 import sys
 import threading
 
 from ackq.errors import ConfigurationError
-from ackq.worker.logs import log
 from ackq.worker.plan import PLAN_VARIABLE, Plan, set_up_logs
-from ackq.worker.processes import CANNOT, LIFELINE_VARIABLE
+from ackq.worker.processes import CANNOT, LIFELINE_VARIABLE, MOST_WORDS
 
 
 def main() -> int:
     """Work as planned; a plan that cannot work is not worth another try."""
     plan = Plan.loads(os.environ.pop(PLAN_VARIABLE))
-    _end_with_parent(int(os.environ.pop(LIFELINE_VARIABLE)))
+    lifeline = socket.socket(fileno=int(os.environ.pop(LIFELINE_VARIABLE)))
+    _end_with_parent(lifeline)
     set_up_logs(plan.log_json, plan.verbose)
     try:
         plan.run()
     except ConfigurationError as error:
-        log.error("%s", error)
+        with contextlib.suppress(OSError):  # nobody is there to be told
+            lifeline.sendall(str(error).encode(errors="replace")[:MOST_WORDS])
         return CANNOT
     return 0
 
 
-def _end_with_parent(lifeline: int) -> None:
-    """Stop when the parent is gone, however it went: its end of the pipe closes."""
+def _end_with_parent(lifeline: socket.socket) -> None:
+    """Stop when the parent is gone, however it went: its end of the socket closes."""
 
     def watch() -> None:
-        os.read(lifeline, 1)
+        lifeline.recv(1)
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, daemon=True).start()

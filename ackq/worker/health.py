@@ -49,6 +49,8 @@ class Health:
         if file is None and port is None:
             raise ConfigurationError("a health check needs a file or a port to show itself")
         self._file = Path(file) if file is not None else None
+        if self._file is not None and not os.access(self._file.parent, os.W_OK | os.X_OK):
+            raise ConfigurationError(f"health check: no file can be made in {self._file.parent}")
         self._endpoint = (host, port) if port is not None else None
         self._stalled_after = stalled_after
         self._interval = interval
@@ -86,7 +88,8 @@ class Health:
 
     def show(self, reason: str) -> None:
         """Show that it is red for this reason, or green for an empty one."""
-        if reason != self._reason:
+        # The text of a reason may change every second, as times do.
+        if bool(reason) != bool(self._reason):
             log.warning("health: %s", reason or "green again")
         self._reason = reason
         self._seen = time.monotonic()
@@ -124,8 +127,19 @@ class Health:
         return f"none taken for {now - since:.0f} s while ready: {', '.join(waiting)}"
 
     def __enter__(self) -> Self:
+        """Listen.
+
+        Raises:
+            ConfigurationError: nothing can listen there.
+        """
         if self._endpoint is not None:
-            self._server = _Server(self._endpoint, self)
+            host, port = self._endpoint
+            try:
+                self._server = _Server(self._endpoint, self)
+            except OSError as error:
+                raise ConfigurationError(
+                    f"health check: cannot listen on {host}:{port}: {error.strerror}"
+                ) from error
             threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return self
 

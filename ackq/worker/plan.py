@@ -20,7 +20,7 @@ from ackq.errors import ConfigurationError
 from ackq.sync.queue import Queue
 from ackq.worker.base import is_async
 from ackq.worker.health import Health
-from ackq.worker.logs import JsonFormatter, log
+from ackq.worker.logs import JsonFormatter, log, place_of, reason_of
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.schedule import Schedule
 from ackq.worker.tasks import AsyncWorker
@@ -42,6 +42,7 @@ class Plan:
     prefetch: int = 200
     lease: float = 30.0
     max_receives: int | None = None
+    max_body: int = 1024 * 1024
     time_limit: float | None = None
     grace: float = 30.0
     rate: str | None = None  #: count/seconds
@@ -85,7 +86,6 @@ class Plan:
         handler = found(self.handler)
         if not callable(handler):
             raise ConfigurationError(f"{self.handler} is not callable")
-        log.info("working on %s with %s", ", ".join(self.queues), self.handler)
         if is_async(handler):
             asyncio.run(self._run_tasks(handler))
         else:
@@ -96,6 +96,7 @@ class Plan:
         opened = [self._open(Queue, name) for name, _ in self._named()]
         try:
             worker = Worker(self._weighted(opened), handler, **self._settings())
+            self._begins()
             worker.run(drain=self.drain)
         finally:
             for queue in opened:
@@ -107,6 +108,7 @@ class Plan:
         opened = [self._open(AsyncQueue, name) for name, _ in self._named()]
         try:
             worker = AsyncWorker(self._weighted(opened), handler, **self._settings())
+            self._begins()
             await worker.run(drain=self.drain)
         finally:
             for queue in opened:
@@ -114,10 +116,15 @@ class Plan:
         if worker.cut_short:
             _leave()
 
+    def _begins(self) -> None:
+        """Say so, once every setting was checked."""
+        log.info("working on %s with %s", ", ".join(self.queues), self.handler)
+
     def _open(self, kind: Any, name: str) -> Any:
         return kind.from_url(
-            self.url, name, visibility_timeout=self.lease, max_receives=self.max_receives
-        )
+            self.url, name, visibility_timeout=self.lease, max_receives=self.max_receives,
+            max_body_bytes=self.max_body,
+        )  # fmt: skip
 
     def _settings(self) -> dict[str, Any]:
         schedules = found(self.schedules) if self.schedules else ()
@@ -175,7 +182,8 @@ def found(path: str) -> Any:
     """Return the object at ``module:name``, looking in the current folder first.
 
     Raises:
-        ConfigurationError: there is no such module or name.
+        ConfigurationError: there is no such module or name, or the module cannot be imported;
+            the text is one line, with the place in its source.
     """
     module, _, name = path.partition(":")
     if not module or not name or module.startswith("."):
@@ -184,16 +192,25 @@ def found(path: str) -> Any:
         sys.path.insert(0, here)
     try:
         value = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module + ".").startswith(error.name + "."):
-            raise ConfigurationError(f"{path}: there is no module {error.name!r} here") from error
-        raise
+    except (Exception, SystemExit) as error:
+        name_missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if name_missing is not None and (module + ".").startswith(name_missing + "."):
+            raise ConfigurationError(f"{path}: there is no module {name_missing!r} here") from error
+        reason = " ".join(reason_of(error).split())
+        raise ConfigurationError(f"{path}: {reason}, at {_source_of(error)}") from error
     for part in name.split("."):
         try:
             value = getattr(value, part)
         except AttributeError:
             raise ConfigurationError(f"{path}: module {module!r} has no {name!r}") from None
     return value
+
+
+def _source_of(error: BaseException) -> str:
+    """Return the file and line that an import failed at."""
+    if isinstance(error, SyntaxError):  # raised by the compiler, which is not at that line
+        return f"{error.filename}:{error.lineno}"
+    return place_of(error)
 
 
 def rate_limit(text: str | None) -> RateLimit | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,13 +20,16 @@ from ackq.worker.signals import stopping_on_signals
 
 #: Exit code of a child whose plan cannot work: it is not started again.
 CANNOT = 3
-#: How a child knows the pipe whose closing tells it that its parent is gone.
+#: How a child knows its end of the socket that closes when its parent is gone. Through it a child
+#: says why its plan cannot work, so that its parent can say it once for all.
 LIFELINE_VARIABLE = "ACKQ_WORK_LIFELINE"
 #: Seconds between two looks at the children.
 LOOK = 0.1
 #: Seconds before a child that died is replaced; doubled while it dies young.
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 10.0
+#: Bytes of what a child says, so few that it need not wait for its parent to read them.
+MOST_WORDS = 4096
 #: Seconds after which a child is not young any more.
 GROWN = 10.0
 
@@ -38,7 +42,8 @@ class Child:
         self.health = health
         self._plan = plan.replaced(health_file=str(health), health_port=None)
         self._process: subprocess.Popen[bytes] | None = None
-        self._lifeline = -1
+        self._lifeline: socket.socket | None = None
+        self.last_words = ""  #: why the plan of the process that ended cannot work
         self.started = 0.0
         self.renewed = False  #: whether it was told to end, to start anew
         self.finished = False  #: whether it needs no successor
@@ -52,21 +57,23 @@ class Child:
 
     def start(self) -> None:
         """Start a process. It is in a group of its own: Ctrl-C is for its parent to hear."""
-        reading, self._lifeline = os.pipe()
+        self._lifeline, theirs = socket.socketpair()
+        self._lifeline.setblocking(False)
         environment = {
             **os.environ,
             PLAN_VARIABLE: self._plan.dumps(),
-            LIFELINE_VARIABLE: str(reading),
+            LIFELINE_VARIABLE: str(theirs.fileno()),
         }
         self.health.unlink(missing_ok=True)
         try:
             # -P: what lies in the current folder hides no module before the handler is looked for.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "ackq.worker"],
-                env=environment, pass_fds=[reading], process_group=0, stdin=subprocess.DEVNULL,
+                env=environment, pass_fds=[theirs.fileno()], process_group=0,
+                stdin=subprocess.DEVNULL,
             )  # fmt: skip
         finally:
-            os.close(reading)
+            theirs.close()
         self.started = time.monotonic()
         self.renewed = self.finished = False
 
@@ -79,7 +86,12 @@ class Child:
         """Return the exit code once, when the process has ended."""
         if self._process is None or (code := self._process.poll()) is None:
             return None
-        os.close(self._lifeline)
+        assert self._lifeline is not None
+        with self._lifeline as lifeline:
+            try:
+                self.last_words = lifeline.recv(MOST_WORDS).decode(errors="replace")
+            except BlockingIOError:  # a process that it left behind has the other end
+                self.last_words = ""
         self._process = None
         if not self.renewed:
             young = time.monotonic() - self.started < GROWN
@@ -125,6 +137,7 @@ class Processes:
         self._stops = self._sent = 0
         self._until = 0.0
         self._code = 0
+        self._told = ""
 
     def stop(self) -> None:
         """Stop all of them; a second call makes them leave at once."""
@@ -167,17 +180,24 @@ class Processes:
             child.start()
 
     def _ended(self, child: Child, code: int) -> None:
-        child.finished = code == CANNOT or (code == 0 and self._plan.drain)
+        if child.last_words:
+            if child.last_words != self._told:
+                log.error("%s", child.last_words)
+                self._told = child.last_words
+            # While its files are worked on, the next try may fare better.
+            if self._changed is None:
+                self._code = CANNOT
+                self.stop()
+            return
+        child.finished = code == 0 and self._plan.drain
         if not child.finished:
             log.warning("worker process %d ended (%d): another starts", child.number, code)
-        if code == CANNOT and self._changed is None:
-            self._code = CANNOT
-            self.stop()
 
     def _pass_on(self, children: list[Child]) -> None:
         """Tell the children what this process was told."""
         if self._changed is not None and self._changed.is_set() and not self._stops:
             self._changed.clear()
+            self._told = ""
             log.info("files changed: starting anew")
             for child in children:
                 child.renew()

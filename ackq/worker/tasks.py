@@ -58,7 +58,8 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
             drain: stop when the queues have nothing ready. Defaults to False.
 
         Raises:
-            ConfigurationError: the server cannot hold such a queue.
+            ConfigurationError: the server cannot hold such a queue, or the port of the health
+                check is in use.
         """
         state = self._begin(drain)
         self._parked: deque[asyncio.Future[None]] = deque()
@@ -66,13 +67,12 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
         self._cancels = is_async(self._handler)
         daemons = None if self._cancels else Daemons(self._handler)
         handler = self._handler if daemons is None else daemons.call
-        helpers = [asyncio.create_task(self._help(routine)) for routine in self._routines()]
-        for slot in state.slots:
-            slot.runner = asyncio.create_task(self._serve(slot, handler))
-        with stopping_on_signals(self.stop):
+        with stopping_on_signals(self.stop), self._healthy():
+            helpers = [asyncio.create_task(self._help(routine)) for routine in self._routines()]
+            for slot in state.slots:
+                slot.runner = asyncio.create_task(self._serve(slot, handler))
             try:
-                with self._healthy():
-                    await self._keep(helpers)
+                await self._keep(helpers)
             finally:
                 state.stop()
                 await self._part(helpers)

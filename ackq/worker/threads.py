@@ -85,20 +85,20 @@ class Worker(BaseWorker[Queue]):
             drain: stop when the queues have nothing ready. Defaults to False.
 
         Raises:
-            ConfigurationError: the server cannot hold such a queue.
+            ConfigurationError: the server cannot hold such a queue, or the port of the health
+                check is in use.
         """
         state = self._begin(drain)
         self._gate = Gate(state)
         helpers: list[threading.Thread] = []
         # Before the first handler starts: a signal that comes at once must not kill it.
-        with stopping_on_signals(self.stop):
+        with stopping_on_signals(self.stop), self._healthy():
             try:
                 helpers += [self._start(routine) for routine in self._routines()]
                 for slot in state.slots:
                     slot.runner = threading.Thread(target=self._serve, args=(slot,), daemon=True)
                     slot.runner.start()
-                with self._healthy():
-                    self._keep(helpers)
+                self._keep(helpers)
             finally:
                 state.stop()
                 self._part(helpers)

@@ -9,26 +9,32 @@
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
 --
 -- ARGV[1] state             ready|in_flight|delayed
--- ARGV[2] place             integer 0..9007199254740991   0 begins; then what was returned
--- ARGV[3] wanted            integer 1..1000               messages looked at
+-- ARGV[2] score             number, inf too     of the member to go on after; empty: begin
+-- ARGV[3] member            that member's key; without a score of no meaning
+-- ARGV[4] wanted            integer 1..1000     messages
 --
--- Returns {place, key, body, count, score, ...}, four values a message, soonest first. place: for
--- the next call, -1: the end. count: deliveries so far. score: in flight, that of the lease, in
--- µs, else the ready time in s. Fewer than wanted may come before the end: what is leased is not
--- delayed though its ready time is to come, and one page is 8 MiB of bodies and one message over.
+-- Returns {score, member, key, body, count, score, ...}, four values a message, soonest first.
+-- The first two name the member looked at last, for the next call; an empty score: the end.
+-- count: deliveries so far. score: in flight, that of the lease, in µs, else the ready time in s.
+-- Fewer than wanted, or none, may come before the end: what is leased is not delayed though its
+-- ready time is to come, and a call looks at 1,000 members or 8 MiB.
 -- Atomic because a message on its way between two places would be seen in neither.
--- Cost: O(wanted + log stored).
+-- Cost: O(members looked at + log² stored), at most 8 MiB of keys and bodies and one message over.
 local z, h, leases, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
-local state, place, wanted = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local state, score, member, wanted = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-local BODY_BUDGET = 8388608 -- bytes
-local SLICE = 16 -- bodies read at a time
+local BODY_BUDGET = 8388608 -- bytes, of keys too
+local LOOKED = 1000 -- members that one call looks at
+local SLICE = 16 -- members listed at a time, while they prove short
+local SHORT = 4096 -- bytes
+local LARGEST = 9007199254740991
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
 
-if #KEYS ~= 7 or outside(place, 0, 9007199254740991) or outside(wanted, 1, 1000)
+local from = tonumber(score)
+if #KEYS ~= 7 or outside(wanted, 1, 1000) or (score ~= '' and not from) or from ~= from
   or (state ~= 'ready' and state ~= 'in_flight' and state ~= 'delayed') then
   return redis.error_reply('ACKQ_ARGUMENT delay/peek: an argument is out of range')
 end
@@ -40,43 +46,84 @@ if state == 'in_flight' then
   set, now_text = leases, string.format('%.0f', now)
 end
 
--- By rank, which is found at once however deep it is.
-local first, last = place, redis.call('ZCARD', set) - 1
-local past = redis.call('ZCOUNT', set, '-inf', now_text)
-if state == 'ready' then
-  last = past - 1
-else
-  first = math.max(place, past)
+-- Redis orders equal scores by bytes; Lua's < goes by locale.
+local function comes_after(one, other)
+  for i = 1, math.min(#one, #other) do
+    local left, right = string.byte(one, i), string.byte(other, i)
+    if left ~= right then
+      return left > right
+    end
+  end
+  return #one > #other
 end
 
-local reply, bytes = {0}, 0
-local final = math.min(last, first + wanted - 1)
-while first <= final and bytes < BODY_BUDGET do
-  local listed = redis.call('ZRANGE', set, string.format('%.0f', first),
-    string.format('%.0f', math.min(final, first + SLICE - 1)), 'WITHSCORES')
+-- The rank of the first member after the last one seen, be that still where it was or not: so
+-- a walk misses nothing when what it has seen is taken.
+local function next_rank()
+  if tonumber(redis.call('ZSCORE', set, member)) == from then
+    return redis.call('ZRANK', set, member) + 1
+  end
+  local low = redis.call('ZCOUNT', set, '-inf', string.format('(%.17g', from))
+  local high = redis.call('ZCOUNT', set, '-inf', string.format('%.17g', from))
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if comes_after(redis.call('ZRANGE', set, middle, middle)[1], member) then
+      high = middle
+    else
+      low = middle + 1
+    end
+  end
+  return low
+end
+
+local past = redis.call('ZCOUNT', set, '-inf', now_text)
+local rank, last = from and next_rank() or 0, past - 1
+if state ~= 'ready' then
+  rank, last = math.max(rank, past), redis.call('ZCARD', set) - 1
+end
+
+local reply, slice = {score, member}, 1
+local found, looked, bytes = 0, 0, 0
+local function full()
+  return found == wanted or looked == LOOKED or bytes >= BODY_BUDGET
+end
+
+while rank <= last and not full() do
+  local listed = redis.call('ZRANGE', set, rank, math.min(last, rank + slice - 1), 'WITHSCORES')
   local keys = {}
   for i = 1, #listed, 2 do
     keys[#keys + 1] = listed[i]
   end
-  local bodies = redis.call('HMGET', h, unpack(keys))
   local counts = redis.call('HMGET', receives, unpack(keys))
   local ends = redis.call('ZMSCORE', leases, unpack(keys))
   for i, key in ipairs(keys) do
-    local body, until_ = bodies[i], tonumber(ends[i] or nil)
-    -- A lease without a body is one whose message others deleted.
-    local seen = bytes < BODY_BUDGET
-      and (state ~= 'delayed' or not until_ or until_ <= now) and (body or state ~= 'in_flight')
-    if bytes < BODY_BUDGET then
-      first = first + 1
+    if full() then
+      break
     end
-    if seen then
-      reply[#reply + 1] = key
-      reply[#reply + 1] = body or ''
-      reply[#reply + 1] = tonumber(counts[i] or nil) or (until_ and 1 or 0)
-      reply[#reply + 1] = listed[2 * i]
-      bytes = bytes + #(body or '')
+    local until_, count, body = tonumber(ends[i]), tonumber(counts[i]), nil
+    if state ~= 'delayed' or not until_ or until_ <= now then
+      -- One by one: others may have stored bodies of any length.
+      body = redis.call('HGET', h, key)
+      -- A lease without a body is one whose message others deleted.
+      if not body and state ~= 'in_flight' then
+        body = ''
+      end
     end
+    if body then
+      if outside(count, 0, LARGEST) then
+        count = until_ and 1 or 0
+      end
+      for _, value in ipairs({key, body, count, listed[2 * i]}) do
+        reply[#reply + 1] = value
+      end
+      found = found + 1
+    end
+    reply[1], reply[2] = listed[2 * i], key
+    rank, looked, bytes = rank + 1, looked + 1, bytes + #key + #(body or '')
   end
+  slice = bytes < looked * SHORT and SLICE or 1
 end
-reply[1] = first <= last and first or -1
+if rank > last then
+  reply[1] = ''
+end
 return reply

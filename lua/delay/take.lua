@@ -156,7 +156,7 @@ local function serve(first, listed, has_leases, has_extended, has_receives)
     local held = has_leases and redis.call('ZMSCORE', KEYS[first + 2], unpack(keys)) or {}
     for i, key in ipairs(keys) do
       local body, until_ = bodies[i], tonumber(held[i] or nil)
-      local count = 1 + tonumber(has_receives and redis.call('HGET', KEYS[first + 4], key)
+      local count = 1 + (tonumber(has_receives and redis.call('HGET', KEYS[first + 4], key) or nil)
         or (until_ and 1 or 0))
       if full then
         break

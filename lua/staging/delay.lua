@@ -2,7 +2,8 @@
 --
 -- KEYS[1] {topic}:held      ZSET  name of a committed list -> 0
 -- KEYS[2] {topic}:heldrows  HASH  name of that list -> rows in it
--- KEYS[3] {topic}:staged:<writer>:<batch>:<task>  LIST  rows, the first at the right end: each
+-- KEYS[3] {topic}:staged:<writer>:<batch>:<task>:partitions=<count>:  LIST  rows, the first at
+--                           the right end; count 0: the topic is not partitioned. Each row:
 --                           <partition, from 1>:<due, µs>:<length of the key>:<key><body>
 -- then groups of seven, one group for each partition; {topic} is {topic}:P in these.
 -- KEYS[4] {topic}:z         ZSET    message key -> ready time, s since the epoch

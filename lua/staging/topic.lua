@@ -5,7 +5,8 @@
 -- KEYS[3] {name}:wake        STREAM  a few entries, the last one's id is the newest index
 -- KEYS[4] {name}:held        ZSET    name of a committed list -> 0
 -- KEYS[5] {name}:heldrows    HASH    name of that list -> rows in it
--- KEYS[6] {name}:staged:<writer>:<batch>:<task>  LIST  rows, the first at the right end
+-- KEYS[6] {name}:staged:<writer>:<batch>:<task>:keep=<ms>,<messages>:  LIST  rows, the first at
+--                            the right end; kept so long, 0: for ever
 -- KEYS[7..] {name}:messages:<index>  STRING  1..1512 new messages, upwards from guess + 1
 --
 -- ARGV[1] guess    integer 0..2^53-1         the newest index that the caller knows of

@@ -143,6 +143,18 @@ def test_the_command_says_how_far_it_came(
     assert bodies(target) == bodies(source)
 
 
+def test_a_copy_says_what_it_left_out(ackq: Run, pair: tuple[Queue, Queue]) -> None:
+    source, target = pair
+    assert ackq("move", source.name, target.name, "--copy").stderr == ""
+    source.reject(*source.pop_many(1))
+    source.pop_many(2)
+    source.push({"id": "later"}, delay=600)
+    result = ackq("move", source.name, target.name, "--copy", "-n", "3")
+    assert result.stdout == "3\n"
+    left_out = "2 in flight, 1 delayed, 1 dead"
+    assert result.stderr == f"ackq: not copied from {source.name}: {left_out}\n"
+
+
 def test_a_paused_queue_is_said_to_be_paused(ackq: Run, pair: tuple[Queue, Queue]) -> None:
     source, target = pair
     source.pause()

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,8 @@ from ackq import Queue
 from ackq.cli.push import CHUNK, _chunks
 from ackq.errors import UnknownOutcome
 from tests.cli.conftest import Run
+from tests.cli.test_processes import leave
+from tests.waiting import wait_until
 
 
 def test_after_a_bad_line_the_rest_can_be_pushed(
@@ -49,6 +54,33 @@ def test_a_lost_reply_counts_only_what_surely_went_in(
     result = ackq("push", name, input=text, code=3)
     assert f"--skip {CHUNK}" in result.stderr
     assert "the reply was lost" in result.stderr
+
+
+def test_lines_that_were_passed_over_count(ackq: Run, name: str) -> None:
+    result = ackq("push", name, "--skip", "2", input="{}\n{}\n{}\n{\n", code=3)
+    assert result.stderr.startswith("ackq: 2 lines pushed; go on with --skip 2\n")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("went_in", [0, CHUNK])
+def test_an_interruption_says_how_many_went_in(
+    url: str, name: str, number: signal.Signals, went_in: int
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "from ackq.cli import main; main()", "push", name, "--url", url],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process, Queue.from_url(url, name) as queue:  # fmt: skip
+        assert process.stdin is not None
+        process.stdin.write("{}\n" * (CHUNK + 1 if went_in else 0))
+        process.stdin.write("x" * 1_000_000)  # no pipe holds it: once it is in, it is being read
+        process.stdin.flush()
+        wait_until(lambda: queue.stats().ready == went_in, "what comes before")
+        leave(process, number)
+        assert process.returncode == 130
+        assert process.stderr is not None
+        errors = process.stderr.read()
+    how = f"; go on with --skip {went_in}" if went_in else ""
+    assert errors == f"ackq: {went_in:,} lines pushed{how}\n"
 
 
 def test_lines_can_be_scheduled(ackq: Run, name: str, url: str) -> None:

@@ -147,6 +147,9 @@ def test_dead_letters_are_dropped_one_or_all(
         ["dead", "redrive", "q", "1-0", "--all"],
         ["dead", "drop", "q"],
         ["dead", "show", "q"],
+        ["dead", "show", "q", "foo"],
+        ["dead", "redrive", "q", "17"],
+        ["dead", "drop", "q", "17-0", "17-x"],
     ],
     ids=" ".join,
 )

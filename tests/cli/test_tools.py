@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,13 @@ def test_two_servers_do_not_share_a_folder(home: Path, free_port: int) -> None:
     assert "already" in second.stderr
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=20)
+
+
+def test_serve_says_that_a_port_is_in_use(ackq: Run, home: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        result = ackq("serve", "--port", str(port), code=3)
+    assert result.stderr == f"ackq: cannot listen on port {port}: Address already in use\n"
 
 
 def test_serve_says_when_the_server_ended_by_itself(home: Path, free_port: int) -> None:

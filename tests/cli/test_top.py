@@ -225,6 +225,21 @@ def test_a_queue_is_watched_with_the_rights_of_its_role(
     assert embedded_client.exists(f"{busy.name}COUNTERS") == (role == "watcher")
 
 
+@pytest.mark.parametrize("role", ["monitor", "watcher"])
+def test_who_may_not_search_is_told_to_name_queues(
+    ackq: Run, embedded_client: redis.Redis, url: str, busy: Queue, role: str
+) -> None:
+    user = f"{busy.name}-{role}"
+    words = [*rules(busy.name, role), ">secret"]
+    embedded_client.execute_command("ACL", "SETUSER", user, *words)
+    try:
+        as_user = url.replace("://", f"://{user}:secret@")
+        assert "name the queues" in ackq("top", "--url", as_user, code=3).stderr
+        assert ackq("top", busy.name, "--url", as_user).output.startswith(busy.name)
+    finally:
+        embedded_client.acl_deluser(user)
+
+
 def test_two_looks_apart_give_rates_and_one_leaves_nothing(
     ackq: Run, busy: Queue, embedded_client: redis.Redis
 ) -> None:
@@ -242,12 +257,14 @@ def test_a_pipe_gets_whole_numbers(ackq: Run, url: str, name: str) -> None:
     assert ackq("top", name, "--once").output.split("\t")[:4] == [name, "1233", "1", "0"]
 
 
-def test_in_a_terminal_it_goes_on_until_ctrl_c(busy: Queue, url: str) -> None:
+@pytest.mark.parametrize("terminal", ["xterm-256color", "dumb"])
+def test_in_a_terminal_it_goes_on_until_ctrl_c(busy: Queue, url: str, terminal: str) -> None:
     parent, child = pty.openpty()
     code = "from ackq.cli import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "top", "--every", "0.1", "--url", url],
-        stdout=child, stderr=child, env={**os.environ, "COLUMNS": "120", "LINES": "40"},
+        stdout=child, stderr=child,
+        env={**os.environ, "COLUMNS": "120", "LINES": "40", "TERM": terminal},
     )  # fmt: skip
     os.close(child)
     shown = b""
@@ -261,6 +278,7 @@ def test_in_a_terminal_it_goes_on_until_ctrl_c(busy: Queue, url: str) -> None:
         wait_until(lambda: seen(busy.name.encode(), b"commands/s"), "two looks", 20)
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
+        assert (b"\x1b" in shown) == (terminal != "dumb")
     finally:
         process.kill()
         process.wait()

@@ -13,6 +13,7 @@ from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.delay import DelayedMessage, DelayQueue
+from ackq.errors import KeyTypeError
 from tests.delay.article import Article
 from tests.test_bad_bodies import CORPUS
 
@@ -70,6 +71,29 @@ def test_any_key_and_body_of_others_is_taken_settled_and_deleted(
     queue.close()
 
 
+@pytest.mark.parametrize(
+    "value", ["", "x", "1e30", "nan", "-1", "1.5", "9" * 400, "9" * 5000], ids=lambda each: each[:5]
+)
+def test_what_is_no_number_in_a_dead_letter_of_others_is_0(
+    queue: DelayQueue, embedded_client: redis.Redis, name: str, value: str
+) -> None:
+    embedded_client.xadd(f"{name}:dead", {"key": "k", "body": "b", "count": value, "time": value})
+    (letter,) = queue.dead_letters()
+    assert (letter.id, letter.body, letter.receive_count, letter.died_at) == ("k", b"b", 0, 0)
+    assert queue.redrive() == 1
+    queue.close()
+
+
+def test_dead_letters_of_another_type_are_named(
+    queue: DelayQueue, embedded_client: redis.Redis, name: str
+) -> None:
+    embedded_client.set(f"{name}:dead", "a string")
+    for look in (queue.dead_letters, queue.redrive):
+        with pytest.raises(KeyTypeError, match=f"{name}:dead"):
+            look()
+    queue.close()
+
+
 HUGE = str(2**53)
 #: A call that is right in everything, and what makes it wrong: position and value.
 CALLS: dict[str, tuple[int, list[Any], list[tuple[int, Any]]]] = {
@@ -91,8 +115,9 @@ CALLS: dict[str, tuple[int, list[Any], list[tuple[int, Any]]]] = {
     "cancel": (7, [0, 1, "k"], [(0, 2), (1, 0), (1, 2), (1, "x")]),
     "reschedule": (7, ["k", "at", 1], [(1, "now"), (2, -1), (2, "nan"), (2, 8589934591000001)]),
     "redrive": (7, [1, ""], [(0, 0), (0, 1001), (0, "nan")]),
-    "peek": (7, ["ready", 0, 1],
-             [(0, "dead"), (1, -1), (1, "nan"), (1, HUGE), (2, 0), (2, 1001), (2, 1.5)]),
+    "peek": (7, ["ready", "", "", 1],
+             [(0, "dead"), (1, "nan"), (1, "x"), (1, " "), (3, 0), (3, 1001), (3, 1.5),
+              (3, "nan")]),
     "purge": (7, [0], [(0, 2), (0, "")]),
 }  # fmt: skip
 WRONG = [

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import redis
 
-from ackq.delay import DelayEntry
+from ackq.delay import DelayEntry, DelayQueue
 from ackq.errors import ConfigurationError, KeyTypeError
 from tests.delay.conftest import MakeDelay
 from tests.servers import Target
@@ -22,6 +25,23 @@ def snapshot(target: Target, name: str) -> dict[bytes, Any]:
 
 def seen(queue: Any, state: str) -> list[str]:
     return [each.id for each in queue.peek(10, state)]
+
+
+def pages(queue: Any, size: int, state: str = "ready") -> Iterator[list[str]]:
+    """Walk, and yield what each page shows."""
+    place: Any = None
+    for _ in range(200):
+        found, place = queue.peek_page(size, state, **({"place": place} if place else {}))
+        assert len(found) <= size
+        yield [each.id for each in found]
+        if place is None:
+            return
+    pytest.fail("the walk does not end")
+
+
+def read(client: redis.Redis, command: str) -> int:
+    """Return how often the server has run a command."""
+    return int(client.info("commandstats").get(f"cmdstat_{command}", {"calls": 0})["calls"])
 
 
 @pytest.mark.parametrize("partitions", [None, 1])
@@ -53,10 +73,7 @@ def test_what_is_leased_is_not_delayed_wherever_its_lease_ends(delay: Any) -> No
         assert delay.take(1, visibility_timeout=50 + n)
         delay.push(f"later-{n}", b"x", delay=50.5 + n)
     assert seen(delay, "delayed") == [f"later-{n}" for n in range(10)]
-    found, place = delay.peek_page(40, "delayed")
-    rest, end = delay.peek_page(40, "delayed", place=place)
-    assert [each.id for each in (*found, *rest)] == [f"later-{n}" for n in range(40)]
-    assert end is None
+    assert list(pages(delay, 40, "delayed")) == [[f"later-{n}" for n in range(40)]]
 
 
 def test_a_lease_that_ended_is_ready_and_has_its_count(delay: Any) -> None:
@@ -76,12 +93,7 @@ def test_pages_go_through_all_partitions_and_all_of_each(make_delay: MakeDelay, 
     queue = make_delay(3)
     keys = {f"k{n}" for n in range(60)}
     queue.push_many(DelayEntry(key, b"x", at=1) for key in keys)
-    place: Any = (0, 0)
-    walked: list[str] = []
-    while place is not None:
-        found, place = queue.peek_page(size, place=place)
-        assert len(found) <= size
-        walked += [each.id for each in found]
+    walked = [key for page in pages(queue, size) for key in page]
     assert len(walked) == 60
     assert set(walked) == keys
     assert [each.id for each in queue.peek(60)] == walked
@@ -97,6 +109,142 @@ def test_a_peek_brings_more_than_a_page_and_a_page_is_bounded(make_delay: MakeDe
     assert [each.id for each in found] == ["0", "1", "2"]
     assert [each.id for each in queue.peek_page(place=place)[0]] == ["3", "4"]
     assert len(queue.peek(5)) == 5
+
+
+Touch = Callable[[Any, str], object]
+
+
+@pytest.mark.parametrize(
+    ("state", "touch"),
+    [
+        ("ready", lambda queue, key: queue.cancel(key)),
+        ("ready", lambda queue, key: queue.reschedule(key, at=0.5)),
+        ("delayed", lambda queue, key: queue.cancel(key)),
+        ("delayed", lambda queue, key: queue.reschedule(key, delay=86_400)),
+        ("in_flight", lambda queue, key: queue.cancel(key, in_flight=True)),
+    ],
+    ids=["cancel", "sooner", "cancel-delayed", "later", "cancel-held"],
+)
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_walk_shows_once_what_nobody_touches_whatever_happens_to_the_rest(
+    delay: Any, target: Target, name: str, state: str, touch: Touch, size: int
+) -> None:
+    # Twelve to a time, so that keys tell them apart too, and keys in an order of bytes.
+    keys = [f"{end}{n:02}" for n in range(9) for end in ("", "a", "B", "é", "\udcff", "a\0")]
+    if state == "in_flight":
+        delay.push_many(DelayEntry(key, b"x") for key in keys)
+        delay.take(len(keys))
+        for at, key in enumerate(keys):
+            target.control.zadd(f"{name}:leases", {key_bytes(key): 2**52 + at // 12})
+    else:
+        first = 1 if state == "ready" else 4e9
+        delay.push_many(DelayEntry(key, b"x", at=first + n // 12) for n, key in enumerate(keys))
+    untouched = set(keys[::3])
+    walked: list[str] = []
+    gone: set[str] = set()
+    for page in pages(delay, size, state):
+        walked += page
+        # The page's own, its last one too, and one or two that it has not come to.
+        for key in {*page, *sorted(set(keys) - set(walked) - gone)[:2]} - untouched - gone:
+            touch(delay, key)
+            gone.add(key)
+    assert [key for key in walked if key in untouched] == sorted(
+        untouched, key=lambda key: (keys.index(key) // 12, key_bytes(key))
+    )
+
+
+def key_bytes(key: str) -> bytes:
+    return key.encode(errors="surrogateescape")
+
+
+@pytest.mark.parametrize("remove", [False, True])
+def test_equal_times_go_by_the_bytes_of_their_keys(
+    delay: Any, target: Target, name: str, remove: bool
+) -> None:
+    keys = [
+        b"", b"\0", b"\0\0", b"A", b"AB", b"AC", b"B", b"a", b"a\0", b"a\0b", b"\x7f", b"\x80",
+        b"\xff",
+    ]  # fmt: skip
+    target.control.zadd(f"{name}:z", dict.fromkeys(keys, 1))
+    walked = []
+    for page in pages(delay, 1):
+        walked += [key_bytes(key) for key in page]
+        if remove:
+            target.control.zrem(f"{name}:z", *walked)
+    assert walked == keys
+
+
+@pytest.mark.parametrize("remove", [False, True])
+def test_any_number_that_others_wrote_as_a_time_has_its_place(
+    delay: Any, target: Target, name: str, remove: bool
+) -> None:
+    ready = [-math.inf, -1e300, -1e12, 0.0, 0.1, 1e9 + 1 / 3, 1.5e9 + 1e-6]
+    later = [1.7e12, 1e300, math.inf]
+    for state, times in (("ready", ready), ("delayed", later)):
+        target.control.zadd(f"{name}:z", {f"{at!r}": at for at in times})
+        walked: list[str] = []
+        for page in pages(delay, 1, state):
+            if remove:
+                target.control.zrem(f"{name}:z", *page or ["none"])
+            else:
+                assert [each.at for each in delay.peek(9, state)] == times
+            walked += page
+        assert walked == [f"{at!r}" for at in times]
+
+
+def test_one_call_looks_past_a_thousand_that_are_leased(
+    delay: Any, target: Target, name: str
+) -> None:
+    held = {f"{n:04}": 3e9 for n in range(999)}
+    target.control.zadd(f"{name}:leases", dict.fromkeys([*held, "last held"], 3e15))
+    target.control.zadd(f"{name}:z", {**held, "later": 4e9, "last": 5e9})
+    found, place = delay.peek_page(1, "delayed")
+    assert [each.id for each in found] == ["later"]
+    assert [each.id for each in delay.peek_page(1, "delayed", place=place)[0]] == ["last"]
+    target.control.zadd(f"{name}:z", {"last held": 3e9})
+    found, place = delay.peek_page(1, "delayed")
+    assert found == []
+    assert [each.id for each in delay.peek_page(1, "delayed", place=place)[0]] == ["later"]
+    assert seen(delay, "delayed") == ["later", "last"]
+
+
+def test_what_is_long_is_read_one_at_a_time(embedded_client: redis.Redis, name: str) -> None:
+    queue = DelayQueue(embedded_client, name)
+    short = {f"{n:04}": n for n in range(900)}
+    long = {f"long {n}": 1000 + n for n in range(6)}
+    embedded_client.zadd(f"{name}:z", {**short, **long})
+    embedded_client.hset(f"{name}:h", mapping=dict.fromkeys(long, b"x" * 3 * MIB))
+    listed, bodies = read(embedded_client, "zrange"), read(embedded_client, "hget")
+    assert len(queue.peek(900)) == 900
+    assert read(embedded_client, "zrange") - listed < 100
+    found, place = queue.peek_page()
+    assert [each.id for each in found[900:]] == ["long 0", "long 1", "long 2"]
+    # Those that came, and none that had to stay.
+    assert read(embedded_client, "hget") - bodies == 900 + 903
+    listed = read(embedded_client, "zrange")
+    assert place
+    found, _ = queue.peek_page(place=place)
+    assert [each.id for each in found] == ["long 3", "long 4", "long 5"]
+    assert read(embedded_client, "zrange") - listed == 3
+    embedded_client.delete(f"{name}:z", f"{name}:h")
+    embedded_client.zadd(f"{name}:z", {bytes([n]) * 3 * MIB: n for n in range(5)})
+    assert [len(page) for page in pages(queue, 1000)] == [3, 2]
+    embedded_client.zadd(f"{name}:leases", {bytes([n]) * 3 * MIB: 2**52 for n in range(5)})
+    embedded_client.zadd(f"{name}:z", {bytes([n]) * 3 * MIB: 4e9 for n in range(5)})
+    assert [len(page) for page in pages(queue, 1000, "delayed")] == [0, 0]
+    queue.close()
+
+
+@pytest.mark.parametrize("value", ["1e30", "nan", "inf", "-1", "1.5", "x", ""])
+def test_what_is_no_count_counts_for_nothing(
+    delay: Any, target: Target, name: str, value: str
+) -> None:
+    delay.push("held", b"x")
+    delay.take()
+    delay.push("a", b"x")
+    target.control.hset(f"{name}:receives", mapping={"a": value, "held": value})
+    assert [each.receive_count for each in delay.peek()] == [0]
+    assert [each.receive_count for each in delay.peek(1, "in_flight")] == [1]
 
 
 def test_what_others_put_off_after_its_lease_is_delayed(
@@ -119,6 +267,13 @@ def test_what_others_left_half_stored_is_shown_as_far_as_it_is_there(
     assert seen(delay, "in_flight") == []
 
 
+def test_a_count_that_is_no_number_stops_no_take(delay: Any, target: Target, name: str) -> None:
+    delay.push("a", b"x")
+    target.control.hset(f"{name}:receives", "a", "x")
+    (message,) = delay.take()
+    assert (message.key, message.receive_count, delay.delete(message)) == ("a", 1, 1)
+
+
 def test_a_bad_look_is_refused(make_delay: MakeDelay, target: Target, name: str) -> None:
     queue = make_delay(2)
     for state in ("dead", "", None):
@@ -130,8 +285,16 @@ def test_a_bad_look_is_refused(make_delay: MakeDelay, target: Target, name: str)
     for n in (0, 1001):
         with pytest.raises(ConfigurationError, match="n is"):
             queue.peek_page(n)
-    for place in ((2, 0), (-1, 0), (0, -1), (0, 2**53)):
-        with pytest.raises(ConfigurationError, match="place"):
+    for place, problem in (
+        (None, "None is the end of a walk"), ((), "a tuple that peek_page"), ((0, None), "a tuple"),
+        ([0, None, ""], "a tuple"), ("abc", "a tuple"), ((2, None, ""), "partition of a place"),
+        ((-1, None, ""), "partition of a place"), ((True, None, ""), "partition of a place"),
+        (("0", None, ""), "partition of a place"), ((0, "1", "k"), "score of a place"),
+        ((0, 10**400, "k"), "score of a place"), ((0, math.nan, "k"), "score of a place"),
+        ((0, 1.0, None), "key of a place"), ((0, 1.0, b"k"), "key of a place"),
+        ((0, 1.0, "\ud800"), "key of a place"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigurationError, match=problem):
             queue.peek_page(place=place)
     target.control.set(f"{name}:1:z", "a string")
     with pytest.raises(KeyTypeError, match=f"{name}:1:z"):

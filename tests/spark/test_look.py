@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+import redis
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -133,6 +135,54 @@ def test_each_partition_of_a_delay_queue_is_one_of_sparks(url: str, name: str, f
         assert all(ids == sorted(ids) and ids for ids in by_partition.values())
         assert sum(map(len, by_partition.values())) == 3000
         assert {row["id"] for row in look(**options)} == {row["id"] for row in rows}
+
+
+class Counted(DelayQueue):
+    """A delay queue that remembers the sizes of its pages."""
+
+    sizes: ClassVar[list[int]] = []
+
+    def peek_page(self, n: int = 1000, *rest: Any, **named: Any) -> Any:
+        self.sizes.append(n)
+        return super().peek_page(n, *rest, **named)
+
+
+def test_leased_messages_in_between_cost_no_batches_and_no_small_pages(
+    url: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with DelayQueue.from_url(url, name) as queue:
+        queue.push_many(DelayEntry(f"{n:04}", b"x") for n in range(2500))
+        held = [each.key for _ in range(3) for each in queue.take(1000)]
+        queue.push_many(DelayEntry(f"late {n:02}", b"x", 3600) for n in range(12))
+    monkeypatch.setattr("ackq.spark.peek.DelayQueue", Counted)
+    Counted.sizes.clear()
+    source = AckqDataSource({"url": url, "delayqueue": name, "state": "delayed"})
+    reader = source.reader(source.schema())
+    # Some more came after the plan: it is as many as were planned all the same.
+    with DelayQueue.from_url(url, name) as queue:
+        parts = reader.partitions()
+        queue.push_many(DelayEntry(f"new {n}", b"x", 1800) for n in range(5))
+    batches: list[Any] = [batch for part in parts for batch in reader.read(part)]
+    assert len(held) == 2500
+    assert [batch.num_rows for batch in batches] == [12]
+    assert batches[0].column("id").to_pylist() == [
+        *(f"new {n}" for n in range(5)), *(f"late {n:02}" for n in range(7)),
+    ]  # fmt: skip
+    assert Counted.sizes == [500] * 3
+
+
+def test_a_time_that_is_no_timestamp_is_null(
+    embedded_client: redis.Redis, url: str, name: str
+) -> None:
+    ready = {"-inf": -math.inf, "-1e300": -1e300, "-1e12": -1e12, "first": -62_135_596_800}
+    delayed = {"last": 253_402_300_799, "after": 253_402_300_800, "ms": 1.7e12, "inf": math.inf}
+    embedded_client.zadd(f"{name}:z", {**ready, **delayed})
+    shown = [*look(url=url, delayQueue=name), *look(url=url, delayQueue=name, state="delayed")]
+    times = {row["id"]: row["at"] for row in shown}
+    assert [key for key, at in times.items() if at] == ["first", "last"]
+    assert times["first"].year == 1
+    assert times["last"].year == 9999
+    assert times.keys() == {*ready, *delayed}
 
 
 def test_expired_messages_are_ready(queue: Queue, url: str) -> None:

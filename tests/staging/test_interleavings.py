@@ -10,6 +10,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -21,7 +22,9 @@ from ackq.keys import QueueKeys
 from ackq.protocol import inspection, settle, staging, staging_delay, staging_topic, take
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.staging_keys import Staged
+from ackq.protocol.staging_leftovers import Leftovers
 from ackq.protocol.steps import Request, Steps
+from ackq.protocol.topic_consume import MOVE_ATTEMPTS
 from ackq.protocol.topic_publish import publish_many
 from ackq.sync.staging import DelayStaging, Staging, StagingBase, TopicStaging
 from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
@@ -191,8 +194,18 @@ def expiry(walk: StagingWalk) -> Callable[[Actor], Life]:
     return life
 
 
+def consumers_move(target: StagingBase) -> staging.Mover | None:
+    """Return how a consumer moves what it meets: one that knows no setting of the writer."""
+    keys = target._staging.keys
+    if isinstance(target, TopicStaging):
+        return partial(staging_topic.move, target._spec, keys, attempts=MOVE_ATTEMPTS)
+    if isinstance(target, DelayStaging):
+        return partial(staging_delay.move, staging_delay.spec_of(target._key, 3), keys)
+    return None  # a pop does it
+
+
 def other(walk: StagingWalk) -> Callable[[Actor], Life]:
-    """Who pops from the same queue, or publishes in the same topic, or finishes."""
+    """Who pops from the same queue, or publishes in the same topic, or finishes, or consumes."""
 
     def life(actor: Actor) -> Life:
         target, draw = walk.target, walk.random
@@ -204,6 +217,8 @@ def other(walk: StagingWalk) -> Callable[[Actor], Life]:
                     yield from staging.abort(target._staging, last or 0)
                 elif draw.random() < 0.1:
                     yield from staging.finish(target._staging, target._mover())
+                elif draw.random() < 0.3 and (move := consumers_move(target)):
+                    yield from Leftovers(walk.name).move_in(move)
                 elif isinstance(target, TopicStaging):
                     yield from publish_many(target._spec, bodies, None)
                 elif isinstance(target, DelayStaging):

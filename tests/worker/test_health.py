@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -85,6 +86,35 @@ def test_a_loop_that_hangs_is_red() -> None:
     health.show("")
     health._seen += 10
     assert not health.reason
+
+
+def test_only_a_change_of_state_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    health = Health(port=0)
+    for reason in ("", "none taken for 60 s", "none taken for 61 s", "", ""):
+        health.show(reason)
+    assert [record.message for record in caplog.records] == [
+        "health: none taken for 60 s", "health: green again",
+    ]  # fmt: skip
+    assert health.reason == ""
+
+
+def test_a_file_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"no file can be made in .*absent"):
+        Health(file=tmp_path / "absent" / "healthy")
+
+
+def test_a_port_that_is_in_use_is_refused_before_anything_is_taken(
+    queue_of: Any, work: Any, handler: Any
+) -> None:
+    queue = queue_of()
+    push(queue, 3)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        made = work(queue, handler, start=False, health=Health(port=port))
+        with pytest.raises(ConfigurationError, match=f"127.0.0.1:{port}: Address already in use"):
+            made.drain()
+    assert handler.seen == []
+    assert queue.stats().ready == 3
 
 
 def test_a_check_that_shows_nowhere_is_refused() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +18,8 @@ from .jobs import SCHEDULES, quick
 def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Plan(
         handler="tests.worker.jobs:quick", queues=("a=3", "b=1"), url="redis://127.0.0.1:1",
-        concurrency=5, prefetch=7, lease=11.0, max_receives=13, time_limit=17.0, grace=19.0,
-        rate="23/29", expiry_field="until", schedules="tests.worker.jobs:SCHEDULES",
+        concurrency=5, prefetch=7, lease=11.0, max_receives=13, max_body=37, time_limit=17.0,
+        grace=19.0, rate="23/29", expiry_field="until", schedules="tests.worker.jobs:SCHEDULES",
         health_port=0, stalled_after=31.0, drain=True,
     )  # fmt: skip
     made: dict[str, Any] = {}
@@ -36,7 +38,9 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
     queues = made.pop("queues")
     assert {queue.name: weight for queue, weight in queues.items()} == {"a": 3.0, "b": 1.0}
     for queue in queues:
-        assert (queue.config.visibility_timeout, queue.config.max_receives) == (11.0, 13)
+        config = queue.config
+        assert (config.visibility_timeout, config.max_receives) == (11.0, 13)
+        assert config.max_body_bytes == 37
     assert made.pop("health").reason == ""
     assert made == {
         "handler": quick, "concurrency": 5, "prefetch": 7, "time_limit": 17.0, "grace": 19.0,
@@ -49,10 +53,43 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
     "settings",
     [{"handler": "nocolon"}, {"handler": "tests.worker.absent:x"}, {"handler": "os:sep"},
      {"queues": ("a=x",)}, {"queues": ("a=1", "b")}, {"rate": "many"}, {"rate": "1/0"},
-     {"schedules": "tests.worker.jobs:absent"}],
+     {"schedules": "tests.worker.jobs:absent"}, {"max_body": 0},
+     {"health_file": "/nowhere/healthy"}],
     ids=str,
 )  # fmt: skip
-def test_what_cannot_be_planned_is_said(settings: dict[str, Any]) -> None:
+def test_what_cannot_be_planned_is_said(
+    settings: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ackq.worker")
     usual = {"handler": "tests.worker.jobs:quick", "queues": ("a",), "url": "redis://127.0.0.1:1"}
     with pytest.raises(ConfigurationError):
         Plan(**{**usual, **settings}).run()
+    assert "working on" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "line"),
+    [
+        ("\nimport no_such_dependency", "No module named 'no_such_dependency'", 2),
+        ("x = 1\ndef handle(message) pass", "SyntaxError", 2),
+        ("def fail():\n    1 / 0\nfail()", "ZeroDivisionError: division by zero", 2),
+        ("import sys\nsys.exit('not\\nnow')", "SystemExit: not now", 2),
+    ],
+    ids=["dependency", "syntax", "error", "exit"],
+)
+@pytest.mark.parametrize("named", ["handler", "schedules"])
+def test_a_module_that_cannot_be_imported_is_one_line_with_the_place(
+    source: str, reason: str, line: int, named: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    (tmp_path / "broken_tasks.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    usual = Plan("tests.worker.jobs:quick", ("a",), url="redis://127.0.0.1:1")
+    with pytest.raises(ConfigurationError) as caught:
+        usual.replaced(**{named: "broken_tasks:handle"}).run()
+    text = str(caught.value)
+    assert text.startswith("broken_tasks:handle: ")
+    assert reason in text
+    assert text.endswith(f", at {tmp_path / 'broken_tasks.py'}:{line}")
+    assert "\n" not in text

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 import signal
+import socket
 import time
 import urllib.error
 import urllib.request
@@ -175,12 +176,60 @@ def test_a_child_that_cannot_end_is_killed(
         assert not command.children()
 
 
-def test_what_is_not_there_is_said_once(tmp_path: Path, server: Server, queue: ackq.Queue) -> None:
-    for processes in ("1", "2"):
-        options = ("-q", queue.name, "--processes", processes)
-        with working(tmp_path, server.url, "tests.worker.jobs:absent", *options) as command:
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_what_is_not_there_is_said_once(
+    tmp_path: Path, server: Server, queue: ackq.Queue, processes: str
+) -> None:
+    options = ("-q", queue.name, "--processes", processes)
+    with working(tmp_path, server.url, "tests.worker.jobs:absent", *options) as command:
+        assert command.wait(30) == 3
+        assert command.log().count("has no 'absent'") == 1
+
+
+@pytest.mark.parametrize("source", ["import no_such_dependency\n", "def handle(message) pass\n"])
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_module_that_cannot_be_imported_is_said_once(
+    tmp_path: Path, server: Server, queue: ackq.Queue, source: str, processes: str
+) -> None:
+    (tmp_path / "tasks.py").write_text(source)
+    options = ("-q", queue.name, "--processes", processes)
+    with working(tmp_path, server.url, "tasks:handle", *options, cwd=tmp_path) as command:
+        assert command.wait(30) == 3
+        (line,) = command.log().splitlines()
+        assert "tasks:handle: " in line
+        assert line.endswith(f"at {tmp_path / 'tasks.py'}:1")
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_a_port_that_is_in_use_is_said_in_a_line(
+    tmp_path: Path, server: Server, queue: ackq.Queue, processes: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        options = ("-q", queue.name, "--processes", processes, "--health-port", port)
+        with working(tmp_path, server.url, QUICK, *options) as command:
             assert command.wait(30) == 3
-            assert "has no 'absent'" in command.log()
+            said = [line for line in command.log().splitlines() if line.startswith("ackq: ")]
+            assert said == [
+                f"ackq: health check: cannot listen on 127.0.0.1:{port}: Address already in use"
+            ]
+            assert "Traceback" not in command.log()
+
+
+def test_a_message_of_any_length_can_be_asked_for(
+    tmp_path: Path, server: Server, queue: ackq.Queue
+) -> None:
+    with ackq.Queue.from_url(server.url, queue.name, max_body_bytes=4 << 20) as producer:
+        producer.push({"id": "long", "text": "x" * (2 << 20)})
+    options = ("-q", queue.name, "--drain")
+    with working(tmp_path, server.url, QUICK, *options) as command:
+        assert command.wait(30) == 0
+    assert [letter.reason for letter in queue.dead_letters()] == ["too large"]
+    queue.redrive()
+    with working(tmp_path, server.url, QUICK, *options, "--max-body", str(4 << 20)) as command:
+        assert command.wait(30) == 0
+        assert [event["id"] for event in command.events("end")] == ["long"]
+    assert queue.stats().dead == 0
 
 
 @pytest.mark.parametrize("path", [".:handle", "tests.worker.jobs:SCHEDULES", "nowhere", "tests:"])
@@ -247,16 +296,21 @@ def test_schedules_and_rates_and_queues_can_be_asked_for(
         assert len(set(ids)) == len(ids)
 
 
-def test_changed_files_are_reloaded(tmp_path: Path, server: Server, queue: ackq.Queue) -> None:
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_changed_files_are_reloaded(
+    tmp_path: Path, server: Server, queue: ackq.Queue, processes: str
+) -> None:
     pytest.importorskip("watchfiles")
     source = tmp_path / "handlers.py"
     source.write_text("def handle(message): print('first', flush=True)\n")
-    options = ("-q", queue.name, "--reload")
+    options = ("-q", queue.name, "--reload", "--processes", processes)
     with working(tmp_path, server.url, "handlers:handle", *options, cwd=tmp_path) as command:
         push(queue, 1)
         wait_until(lambda: "first" in command.log(), "the first version", 40)
         source.write_text("def handle(message) print('broken')\n")
         wait_until(lambda: "SyntaxError" in command.log(), "the broken one to be tried", 40)
+        time.sleep(1)  # it is tried again meanwhile
+        assert command.log().count("SyntaxError") <= command.log().count("files changed")
         source.write_text("def handle(message): print('second', flush=True)\n")
         push(queue, 1)
         wait_until(lambda: "second" in command.log(), "the second version", 40)
