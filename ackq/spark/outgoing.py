@@ -100,7 +100,10 @@ class Outgoing:
             ids = column.to_pylist()
             if not _all_usable(column):
                 _check_ids(ids, where)
-        messages = self._values(batch, ids, where) if self._value else self._objects(batch, ids)
+        if self._value:
+            messages = self._values(batch, ids, where)
+        else:
+            messages = self._objects(batch, ids, where)
         messages.dues = self._dues(batch, where, now)
         if max(map(len, messages.bodies), default=0) > self._limit:
             self._refuse_long(messages.bodies, where)
@@ -139,8 +142,11 @@ class Outgoing:
         ]
         return Messages(bodies, keys)
 
-    def _objects(self, batch: pa.RecordBatch, ids: list[Any] | None) -> Messages:
-        names, columns = list(self._columns), [self._column(batch, each) for each in self._columns]
+    def _objects(
+        self, batch: pa.RecordBatch, ids: list[Any] | None, where: Callable[[int], str]
+    ) -> Messages:
+        names = self._columns
+        columns = [self._column(batch, each, where) for each in names]
         if ids is not None and None not in ids:
             rows = zip(ids, *columns, strict=True)
             bodies = [orjson.dumps(dict(zip(("id", *names), row, strict=True))) for row in rows]
@@ -161,9 +167,9 @@ class Outgoing:
             return []
         return [None if each is None else key_of_id(each) for each in ids]
 
-    def _column(self, batch: pa.RecordBatch, name: str) -> list[Any]:
+    def _column(self, batch: pa.RecordBatch, name: str, where: Callable[[int], str]) -> list[Any]:
         column = batch.column(name)
-        values: list[Any] = column.to_pylist()
+        values = _listed(column, name, where)
         convert = self._converters[name]
         if convert is None:
             return values
@@ -181,6 +187,21 @@ class Outgoing:
             return []
         delays = batch.column(self._delay).to_pylist()
         return [_due(delay, now, number, self._delay, where) for number, delay in enumerate(delays)]
+
+
+def _listed(column: pa.Array, name: str, where: Callable[[int], str]) -> list[Any]:
+    try:
+        return list(column.to_pylist())
+    except (OverflowError, ValueError):
+        for number in range(len(column)):
+            try:
+                column[number].as_py()
+            except (OverflowError, ValueError):
+                raise InvalidMessage(
+                    f"{where(number)}: column {name!r} has a time outside of the years 1 to 9999."
+                    " Nothing of the batch was written: filter such rows, or cast it to a string"
+                ) from None
+        raise
 
 
 def with_id(body: bytes, made: str) -> bytes:

@@ -113,6 +113,14 @@ def test_rows_of_the_source_pass_as_they_came(bytes_too: bool) -> None:
     assert encode(fields).bodies == [b"b\xff" if bytes_too else b"b?"]
 
 
+def test_rows_of_a_topic_pass_as_they_came() -> None:
+    fields: Fields = {
+        "id": (*TEXT, ["a"]), "value": (*TEXT, ["b?"]), "topic": (*TEXT, ["t"]),
+        "offset": (*NUMBER, [7]),
+    }  # fmt: skip
+    assert encode(fields).bodies == [b"b?"]
+
+
 def test_a_value_that_has_an_id_keeps_it_and_another_gets_that_of_its_row() -> None:
     values = ['{"id":"own"}', ' {"n":1}', "{}"]
     fields: Fields = {"value": (*TEXT, values), "key": (*TEXT, ["a", "b", "c"])}
@@ -137,6 +145,12 @@ def test_a_null_value_is_refused_by_its_row() -> None:
 def test_an_id_that_can_be_no_key_is_refused_by_its_row(bad: str) -> None:
     with pytest.raises(InvalidMessage, match=r"^row 1: the id .* can be no key"):
         encode({"id": (*TEXT, ["a", bad])})
+
+
+def test_a_time_that_json_has_no_form_for_is_refused_by_its_row() -> None:
+    fields: Fields = {"when": (*TIME, [0, 2**62])}
+    with pytest.raises(InvalidMessage, match=r"^row 1: column 'when' has a time outside"):
+        encode(fields)
 
 
 def test_a_body_over_the_limit_is_refused_by_its_row() -> None:
