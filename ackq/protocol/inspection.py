@@ -142,13 +142,17 @@ def drain(spec: QueueSpec) -> Steps[int]:
     return moved
 
 
-def dead_letters(spec: QueueSpec, wanted: int, entries: Sequence[str]) -> Steps[list[DeadLetter]]:
+def dead_letters(
+    spec: QueueSpec, wanted: int, entries: Sequence[str], after: str | None = None
+) -> Steps[list[DeadLetter]]:
     """Read dead letters, oldest first; see `ackq.Queue.dead_letters`."""
     check_integer(wanted, "dead_letters", 0, 2**53)
+    if after is not None and not _ENTRY.fullmatch(after):
+        raise ConfigurationError(f"after is an entry such as '17-0', not {after!r}")
     letters: list[DeadLetter] = []
     for entry in entries:
         letters += yield from _dead_range(spec, entry, entry, 1)
-    first = "-"
+    first = "-" if after is None else f"({after}"
     while not entries and len(letters) < wanted:
         size = min(DEAD_CHUNK, wanted - len(letters))
         page = yield from _dead_range(spec, first, "+", size)

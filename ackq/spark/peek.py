@@ -129,6 +129,19 @@ class Look(_Look[Queue]):
             yield seen
             at += len(seen)
 
+    def _dead(self, queue: Queue, rows: int) -> Iterator[Sequence[DeadLetter]]:
+        after: str | None = None
+        while rows > 0:
+            size = min(SLICE, rows)
+            letters = self._try(
+                lambda size=size, after=after: queue.dead_letters(size, after=after)
+            )
+            if not letters:
+                return
+            yield letters
+            rows -= len(letters)
+            after = letters[-1].entry
+
 
 class DelayLook(_Look[DelayQueue]):
     """A look at a delay queue, or at every partition of one, soonest first."""

@@ -364,15 +364,22 @@ class Queue(Client):
         """End a `pause`; waiting consumers notice within half a second."""
         self._run(inspection.resume(self._spec))
 
-    def dead_letters(self, n: int = 100, *, entries: Iterable[str] = ()) -> list[DeadLetter]:
+    def dead_letters(
+        self, n: int = 100, *, after: str | None = None, entries: Iterable[str] = ()
+    ) -> list[DeadLetter]:
         """Read up to ``n`` dead letters, oldest first. They stay.
 
         Args:
             n: how many; one round trip per 100.
+            after: only those after this `DeadLetter.entry`, for a walk through many. Defaults to
+                None, from the first.
             entries: these instead, by `DeadLetter.entry`, as far as they are there; a round trip
                 each.
+
+        Raises:
+            ConfigurationError: ``after`` is no entry.
         """
-        return self._run(inspection.dead_letters(self._spec, n, tuple(entries)))
+        return self._run(inspection.dead_letters(self._spec, n, tuple(entries), after))
 
     def redrive(self, n: int | None = None, *, entries: Iterable[str] = ()) -> int:
         """Make dead letters ready again, their counts at zero, and return how many.

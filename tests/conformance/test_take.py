@@ -187,6 +187,18 @@ def test_a_rejected_message_is_dead_with_its_reason_and_can_be_redriven(make_que
     assert (queue.pop().receive_count, queue.redrive()) == (1, 0)
 
 
+def test_dead_letters_are_walked_through_from_one_to_the_next(make_queue: Any) -> None:
+    queue = make_queue()
+    ids = queue.push_many([{"n": n} for n in range(205)])
+    queue.reject(*queue.pop_many(205))
+    first = queue.dead_letters(3)
+    rest = queue.dead_letters(1000, after=first[-1].entry)
+    assert [each.id for each in (*first, *rest)] == ids
+    assert queue.dead_letters(after=rest[-1].entry) == []
+    with pytest.raises(ackq.errors.ConfigurationError, match="after is an entry"):
+        queue.dead_letters(after="yesterday")
+
+
 def test_dead_letters_can_be_dropped(make_queue: Any) -> None:
     queue = make_queue()
     queue.push_many([{"n": n} for n in range(3)])

@@ -192,6 +192,13 @@ def test_expired_messages_are_ready(queue: Queue, url: str) -> None:
     assert [row["id"] for row in look(url=url, queue=queue.name, state="ready")] == ["a"]
 
 
+def test_all_dead_letters_are_shown_in_their_order(queue: Queue, url: str) -> None:
+    ids = queue.push_many({"n": n} for n in range(1003))
+    while taken := queue.pop_many(1000):
+        queue.reject(*taken)
+    assert [row["id"] for row in look(url=url, queue=queue.name, state="dead")] == ids
+
+
 def test_spark_may_run_a_look_as_often_as_it_likes(
     spark: SparkSession, queue: Queue, url: str
 ) -> None:
