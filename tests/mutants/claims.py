@@ -624,13 +624,6 @@ GIVING_BACK = (
     ),
     Mutant(
         "held/give_back",
-        "walks a long body for the end of an id",
-        "string.sub(body, 1, HEAD)",
-        "body",
-        "test_held.test_a_body_that_begins_with_an_endless_id_holds_nobody_up",
-    ),
-    Mutant(
-        "held/give_back",
         "the longest id is cut off",
         "local HEAD = 521",
         "local HEAD = 520",
