@@ -286,6 +286,7 @@ def test_a_stop_lets_the_batch_end_and_leaves_the_rest_where_it_is(
     assert ids(written(tmp_path / "out")) == good
 
 
+@pytest.mark.campaign
 def test_a_pipeline_that_is_fenced_off_says_so_and_loses_nothing(
     make: Make, queue: Queue, embedded_client: redis.Redis, tmp_path: Path
 ) -> None:

@@ -131,6 +131,7 @@ def test_such_rows_of_a_topic_go_to_the_queue_of_its_rejects(
     assert len(ids(written(tmp_path / "out"))) == 9
 
 
+@pytest.mark.campaign
 def test_rejects_of_all_shards_come_together_in_one_queue(
     make: Make, queue: Queue, name: str, url: str, embedded_client: redis.Redis
 ) -> None:
