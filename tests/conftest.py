@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,6 +32,9 @@ _SURVEY = pytest.StashKey[Survey]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # What a shell started in the background ignores Ctrl-C, and so would the processes of tests.
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     wanted = asked_for()
     unknown = set(wanted) - set(MODULES)
     if unknown:
