@@ -307,9 +307,17 @@ def test_changed_files_are_reloaded(
     with working(tmp_path, server.url, "handlers:handle", *options, cwd=tmp_path) as command:
         push(queue, 1)
         wait_until(lambda: "first" in command.log(), "the first version", 40)
+        # A process that is slow to start would meet the broken one before the change is noticed.
+        wait_until(lambda: command.log().count("working on") == int(processes), "all of them", 40)
         source.write_text("def handle(message) print('broken')\n")
         wait_until(lambda: "SyntaxError" in command.log(), "the broken one to be tried", 40)
-        time.sleep(1)  # it is tried again meanwhile
+        tried: set[int] = set()
+
+        def tries() -> int:
+            tried.update(each.pid for each in command.children())
+            return len(tried)
+
+        wait_until(lambda: tries() > 2 * int(processes), "it to be tried again", 40)
         assert command.log().count("SyntaxError") <= command.log().count("files changed")
         source.write_text("def handle(message): print('second', flush=True)\n")
         push(queue, 1)
