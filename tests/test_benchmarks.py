@@ -44,8 +44,11 @@ CONTESTANTS = {
               *(f"Spark source, {how}{part}" for how in ("at once", "in tenths")
                 for part in ("", ", with start", ", reading alone"))},
 }  # fmt: skip
-#: Marks of those that need more than the others: Spark takes half a minute to warm up.
-MARKS = {"spark": (pytest.mark.spark, pytest.mark.timeout(240))}
+#: Marks of those that need more than the others: Spark warms up for half a minute.
+MARKS = {
+    "spark": (pytest.mark.spark, pytest.mark.campaign, pytest.mark.xdist_group("spark"),
+              pytest.mark.timeout(240)),
+}  # fmt: skip
 FACTS = {
     "server": "a server",
     "versions": {"ackq": "1"},
