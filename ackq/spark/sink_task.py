@@ -67,7 +67,8 @@ class Task:
         Raises:
             InvalidMessage: names a row that cannot be a message.
             MessageTooLarge: names a row that is too long.
-            UnknownOutcome: in direct mode, the reply was lost; the task must be run anew.
+            UnknownOutcome: in direct mode, replies were lost for all of ``retryTimeoutMs``; the
+                task must be run anew.
         """
         messages = outgoing.encode(rows, self._where, self._now)
         shards = len(self._writing.place.lists)

@@ -75,11 +75,9 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         after, _ = offsets.read(start, self._reading.source, "batch", "rows")
         messages = limit.max_rows if isinstance(limit, ReadMaxRows) else ANY
         claim = self._begun().next(after, messages)
-        return (
-            start
-            if claim is None
-            else offsets.made(self._reading.source, batch=claim.batch, rows=claim.rows)
-        )
+        if claim is None:
+            return start
+        return offsets.made(self._reading.source, batch=claim.batch, rows=claim.rows)
 
     def reportLatestOffset(self) -> Offset | None:
         """Return what is there, for the progress of the query."""
