@@ -9,7 +9,7 @@ import ackq
 
 #: From the bottom up. A module may import from its own layer's files and from layers below.
 LAYERS = (
-    ("errors",),
+    ("errors", "escaping"),
     ("message", "config", "keys"),  # plain values, which may name each other
     ("scripts", "embedded"),
     ("protocol",),

@@ -7,7 +7,8 @@ from dataclasses import asdict
 import click
 
 from ackq.cli import NOTHING
-from ackq.cli.connection import examples, json_option, on_queue, open_queue, print_json, printable
+from ackq.cli.connection import examples, json_option, on_queue, open_queue, print_json
+from ackq.escaping import printable
 
 
 @click.command(epilog=examples("ackq audit jobs", "ackq audit jobs --repair"))

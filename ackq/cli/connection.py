@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import click
-import orjson
 
+from ackq.escaping import json_line, printable
 from ackq.sync.queue import Queue
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -84,7 +84,7 @@ def seconds(ctx: click.Context, parameter: click.Parameter, value: float | None)
 
 def print_json(value: Any) -> None:
     """Print a line of JSON."""
-    click.echo(orjson.dumps(value))
+    click.echo(json_line(value))
 
 
 def body_fields(body: bytes) -> dict[str, str]:
@@ -162,18 +162,6 @@ def print_findings(rows: Iterable[tuple[str, str, str]]) -> None:
     for verdict, check, text in rows:
         table.add_row(Text(verdict, STYLES[verdict]), check, Text(printable(text)))
     Console(highlight=False).print(table)
-
-
-def printable(value: object) -> str:
-    """Return a value as text that a terminal cannot take for orders."""
-    if value is None:
-        return "-"
-    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
-    )
 
 
 def local_time(at: float | None) -> str | None:

@@ -18,9 +18,9 @@ from ackq.cli.connection import (
     open_queue,
     print_json,
     print_table,
-    printable,
     yes_option,
 )
+from ackq.escaping import printable
 from ackq.message import DeadLetter
 from ackq.sync.queue import Queue
 

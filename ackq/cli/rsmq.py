@@ -20,11 +20,11 @@ from ackq.cli.connection import (
     number_option,
     print_json,
     print_table,
-    printable,
     seconds,
     url_option,
     yes_option,
 )
+from ackq.escaping import printable
 
 if TYPE_CHECKING:
     from ackq.sync.rsmq import RSMQ

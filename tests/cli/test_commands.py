@@ -11,7 +11,7 @@ import redis
 
 from ackq import Queue
 from ackq.cli import COMMANDS
-from ackq.cli.connection import key_from_text, key_to_text, printable
+from ackq.cli.connection import key_from_text, key_to_text
 from ackq.cli.push import with_id
 from tests.cli.conftest import Run
 
@@ -143,12 +143,6 @@ def test_audit_finds_and_repairs(ackq: Run, name: str, embedded_client: redis.Re
     assert json.loads(ackq("audit", name, "--json", code=1).output)["sound"] is False
     assert "repaired: " in ackq("audit", name, "--repair").output
     assert json.loads(ackq("audit", name, "--json").output)["sound"] is True
-
-
-def test_nothing_that_a_producer_pushed_reaches_a_terminal_as_an_order() -> None:
-    assert printable(b"a\x1b]0;title\x07\xff") == "a\\x1b]0;title\\x07\\xff"
-    assert printable("\u202e\u200b") == "\\u202e\\u200b"
-    assert printable("é 漢") == "é 漢"
 
 
 # --- how it fails -----------------------------------------------------------------

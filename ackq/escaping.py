@@ -1,0 +1,64 @@
+"""Escaping: what others wrote, made safe for a terminal, a log or a line of JSON.
+
+A message is data from somebody else. Written raw to a terminal, its control characters can move
+the cursor, set the clipboard or retitle the window; a line feed forges a line of a log, and a
+bidirectional control makes a text read as something that it is not. Bodies, ids, reasons, and the
+names of queues and consumers pass through `printable` before they reach a terminal or a log, and
+through `json_line` before they are printed as JSON.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any
+
+import orjson
+
+
+def printable(value: object) -> str:
+    """Return a value as one line of text that contains nothing but visible characters and spaces.
+
+    Control characters (C0, C1, DEL), line breaks, bidirectional controls, other characters that
+    have no shape of their own, and bytes that are not UTF-8 become Python escapes, such as
+    ``\\x1b`` or ``\\u202e``. None becomes ``-``.
+    """
+    if value is None:
+        return "-"
+    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    if text.isprintable():
+        return text
+    return "".join(each if _is_shown(each) else _escaped(each) for each in text)
+
+
+def json_line(value: Any) -> bytes:
+    """Return a value as JSON, without a line end, that any terminal can show.
+
+    What `printable` would escape is written as ``\\uXXXX``, so a parser reads the same text.
+    """
+    encoded = orjson.dumps(value, default=str)
+    text = encoded.decode()
+    if text.isprintable():
+        return encoded
+    return _NOT_PRINTABLE_ASCII.sub(_json_escaped, text).encode()
+
+
+def _is_shown(each: str) -> bool:
+    # Python's isprintable() excludes all spaces but one; a no-break or ideographic space is text.
+    return each.isprintable() or unicodedata.category(each) == "Zs"
+
+
+def _escaped(each: str) -> str:
+    return each.encode("unicode_escape").decode()
+
+
+#: DEL is the one control character that JSON, and so orjson, does not escape in ASCII.
+_NOT_PRINTABLE_ASCII = re.compile(r"[^ -~]")
+
+
+def _json_escaped(found: re.Match[str]) -> str:
+    each = found[0]
+    if _is_shown(each):
+        return each
+    units = each.encode("utf-16-be")
+    return "".join(f"\\u{units[i]:02x}{units[i + 1]:02x}" for i in range(0, len(units), 2))
