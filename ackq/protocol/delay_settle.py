@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Sequence
 
 from redis.exceptions import ResponseError
@@ -11,7 +10,7 @@ from ackq import scripts
 from ackq.config import microseconds
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.protocol.delay import LONGEST_DELAY, DelayedMessage, DelaySpec, raw_key
-from ackq.protocol.settle import CHUNK, JITTER, backoff
+from ackq.protocol.settle import CHUNK, backoff, draw_jitter
 from ackq.protocol.steps import Arg, Request, Steps
 
 
@@ -47,7 +46,7 @@ def extend(
     seconds = spec.config.visibility_timeout if timeout is None else timeout
     lease = microseconds(seconds, "timeout")
     deadlines: list[int] = []
-    head = (lease, random.randrange(JITTER))
+    head = (lease, draw_jitter())
     return (yield from _settle(spec, "extend", head, messages, deadlines=deadlines))
 
 

@@ -13,7 +13,7 @@ from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.protocol.delay import DelayedMessage, DelaySpec, decode_key, is_patient
 from ackq.protocol.members import Assignment, Session, beat
-from ackq.protocol.settle import JITTER
+from ackq.protocol.settle import draw_jitter
 from ackq.protocol.staging_delay import move
 from ackq.protocol.staging_leftovers import Leftovers
 from ackq.protocol.steps import Clock, Request, Sleep, Steps
@@ -94,7 +94,7 @@ def _call(
         keys += spec.partitions[place].all()
     owner, generation = (assignment.session, assignment.generation) if assignment else ("", 0)
     request = Request(
-        (len(keys), *keys, owner, generation, wanted, lease, random.randrange(JITTER),
+        (len(keys), *keys, owner, generation, wanted, lease, draw_jitter(),
          spec.config.max_receives or 0),
         script=scripts.load("delay/take"),
     )  # fmt: skip

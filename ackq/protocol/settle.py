@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import secrets
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
@@ -18,8 +18,10 @@ from ackq.protocol.steps import Arg, Request, Steps
 
 #: Messages that one call settles at most.
 CHUNK = 1000
-#: Microseconds of jitter, exclusive: what keeps two leases from ending at one instant.
-JITTER = 1 << 16
+#: Bits of jitter in microseconds: what keeps two leases from ending at one instant.
+JITTER_BITS = 16
+#: Microseconds of jitter, exclusive.
+JITTER = 1 << JITTER_BITS
 #: Seconds that a nack without a delay waits after the first delivery; doubled by each further one.
 BACKOFF_BASE = 1.0
 #: Seconds that a nack without a delay waits at most.
@@ -33,8 +35,11 @@ def backoff(receive_count: int) -> float:
 
 
 def draw_jitter() -> int:
-    """Return what is added to a lease, in microseconds: 0 to 65,535."""
-    return random.getrandbits(16)
+    """Return what is added to a lease, in microseconds: 0 to 65,535.
+
+    It is part of the receipt, so it must not follow from a seed that two processes share.
+    """
+    return secrets.randbits(JITTER_BITS)
 
 
 def ack(

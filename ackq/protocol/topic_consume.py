@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import secrets
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -87,7 +88,7 @@ class _Reader:
         while True:
             after = gap.stop - 1 if gap else self._guess.after
             slack = 0 if gap else self._guess.slack
-            token = b"%016x" % random.getrandbits(64)
+            token = secrets.token_hex(8).encode()
             reply = yield from self._send(after, slack, gap, token, done)
             done = ()
             status = reply[0]
