@@ -393,9 +393,21 @@ local function take_ready(list)
   end
 end
 
-take_back(backup, expired, 1)
+-- A burial leaves room in the batch: the next message that came back fills it, not one that waits.
+-- With requeue 'back' an expired one goes behind those that wait anyway.
+local function take_all_back(zset, keys, absent)
+  repeat
+    local before = buried
+    take_back(zset, keys, absent)
+    local again = buried > before and not full and (requeue == 'front' or zset == delayed)
+    keys = again and redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', '0',
+      math.min(wanted - taken, RECOVERED))
+  until not again
+end
+
+take_all_back(backup, expired, 1)
 if has_delayed and not full then
-  take_back(delayed, redis.call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0',
+  take_all_back(delayed, redis.call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'LIMIT', '0',
     math.min(wanted - taken, RECOVERED)), 0)
 end
 if has_handoff then

@@ -108,8 +108,8 @@ end
 
 -- What came back lies in CONTEXT under its key: only the body goes into the claim.
 local function take_back(zset)
-  local keys = redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', '0',
-    math.min(math.max(room - taken, 0), RECOVERED))
+  local asked = math.min(math.max(room - taken, 0), RECOVERED)
+  local keys = redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', '0', asked)
   for _, key in ipairs(keys) do
     if full() then
       return
@@ -129,7 +129,7 @@ local function take_back(zset)
     redis.call('HDEL', extended, key)
     redis.call('ZREM', zset, key)
   end
-  cut = #keys == RECOVERED -- the rest of them comes before what waits
+  cut = #keys == asked -- the rest of them comes before what waits
 end
 
 local function take_ready(list)

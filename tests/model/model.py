@@ -168,7 +168,10 @@ class Model:
     ) -> bool:
         """Take what ended or is due; return whether the pop may go on to other places."""
         ended = [(kept.at, key) for key, kept in source.items() if _passed(kept.at, now)]
-        for _, key in sorted(ended)[: wanted - len(taken)]:
+        goes_back = self.requeue == "back" and source is self.leased
+        for _, key in sorted(ended)[: wanted - len(taken) if goes_back else None]:
+            if len(taken) == wanted:
+                return False
             kept = source[key]
             count = 1 + self.counts.get(key, absent)
             if 0 < self.max_receives < count:
@@ -177,7 +180,7 @@ class Model:
                 self.dead.append(Dead(key, kept.body, "max receives", count - 1))
             elif self._is_last(count) and taken:
                 return False
-            elif self.requeue == "back" and source is self.leased:
+            elif goes_back:
                 del source[key]
                 self.counts.pop(key, None)
                 self.ready.insert(0, kept.body)

@@ -370,6 +370,20 @@ POP = (
     ),
     Mutant(
         "pop",
+        "a burial lets what waits pass what came back",
+        "  until not again\n",
+        "  until true\n",
+        "test_pop.test_what_came_back_fills_the_room_that_a_burial_leaves",
+    ),
+    Mutant(
+        "pop",
+        "a burial lets what waits pass what is due",
+        "(requeue == 'front' or zset == delayed)",
+        "requeue == 'front'",
+        "test_pop.test_what_is_due_fills_the_room_that_a_burial_leaves",
+    ),
+    Mutant(
+        "pop",
         "a queue is called empty after burials",
         "if full or buried > 0 then",
         "if full then",

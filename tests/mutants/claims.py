@@ -53,6 +53,13 @@ CLAIMING = (
     ),
     Mutant(
         "claims/claim",
+        "a burial lets what waits pass what came back",
+        "  cut = #keys == asked --",
+        "  cut = #keys == RECOVERED --",
+        "test_claims.test_what_came_back_fills_the_room_that_a_burial_leaves",
+    ),
+    Mutant(
+        "claims/claim",
         "a resent call adds to a complete claim",
         "  if batch == last and rows > 0 and score > 0 then\n",
         "  if false then\n",

@@ -211,6 +211,16 @@ def test_a_record_without_a_body_is_buried_and_does_not_stop_a_claim(space: Spac
     assert claim(space) == [b"ok", 1, 0]
 
 
+def test_what_came_back_fills_the_room_that_a_burial_leaves(space: Space) -> None:
+    driver(space)
+    space.client.zadd(space.key("BACKUP"), {"gone": PAST})
+    space.lease("a", deadline=PAST + 1)
+    space.push(body("b"))
+    claim(space, messages=1)
+    assert claim(space, messages=1) == [b"ok", 1, 0]
+    assert claimed(space) == bodies("a")
+
+
 def test_a_paused_queue_is_not_claimed_from(space: Space) -> None:
     driver(space)
     space.push(body("a"))

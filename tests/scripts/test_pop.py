@@ -488,6 +488,29 @@ def test_one_call_buries_a_hundred(space: Space) -> None:
     assert space.dump().keys() == {"DEAD"}
 
 
+def test_what_came_back_fills_the_room_that_a_burial_leaves(space: Space) -> None:
+    for number, key in enumerate(("dead", "a", "b")):
+        space.lease(key, deadline=PAST + number, count=3 if key == "dead" else None)
+    space.push(body("c"))
+    assert space.pop(1, max_receives=3).keys == [b"a"]
+    assert space.pop(2, max_receives=3).keys == [b"b", b"c"]
+
+
+def test_what_is_due_fills_the_room_that_a_burial_leaves(space: Space) -> None:
+    for number, key in enumerate(("dead", "a", "b")):
+        space.delay(key, due=PAST + number, count=3 if key == "dead" else None)
+    space.push(body("c"))
+    assert space.pop(2, max_receives=3, requeue="back").keys == [b"a", b"b"]
+    assert space.ready == [body("c")]
+
+
+def test_burials_of_one_call_are_limited_however_many_fill_their_room(space: Space) -> None:
+    for number in range(150):
+        space.lease(str(number), deadline=PAST, count=3)
+    assert space.pop(1, max_receives=3).status == "again"
+    assert len(space.dead) == 100
+
+
 # The last permitted receive.
 
 
