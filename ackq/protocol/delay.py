@@ -14,6 +14,7 @@ from redis.exceptions import ResponseError
 
 from ackq.config import QueueConfig, check_integer
 from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
+from ackq.protocol.encode import to_json
 from ackq.protocol.errors import explain_types
 from ackq.protocol.members import GroupKeys, GroupSpec
 from ackq.protocol.steps import Steps
@@ -264,7 +265,7 @@ def encode_body(key: str, body: Body, limit: int) -> bytes:
 def _json(body: Any) -> bytes:
     if not isinstance(body, Mapping):
         raise TypeError(f"it is bytes, text or a mapping, not {type(body).__name__}")
-    return orjson.dumps(dict(body))
+    return to_json(dict(body))
 
 
 def due(

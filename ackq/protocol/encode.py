@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
+import math
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -15,6 +18,10 @@ from ackq.message import key_of_id, usable_id
 #: A message ready to be pushed: its id (empty if it has none), and its body. A bare tuple, since
 #: batches make one a message.
 Encoded = tuple[str, bytes]
+#: A name that a path shows as it is; others are quoted.
+_PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+#: Types of values that never contain a number without a form in JSON.
+_SAFE = frozenset({str, int, bool, type(None)})
 
 
 def encode(message: Mapping[str, Any] | bytes, limit: int) -> Encoded:
@@ -69,7 +76,57 @@ def _encode_mapping(message: Mapping[str, Any]) -> Encoded:
         raw_id = key = secrets.token_urlsafe(12)
     try:
         if type(message) is dict and next(iter(message), None) == "id":
-            return key, orjson.dumps(message)
-        return key, orjson.dumps({"id": raw_id, **message})
+            return key, to_json(message)
+        return key, to_json({"id": raw_id, **message})
     except TypeError as error:
         raise InvalidMessage(f"message {key!r} cannot be JSON: {error}") from error
+
+
+def to_json(value: Any) -> bytes:
+    """Return ``value`` as JSON.
+
+    orjson writes NaN and infinity as null, so a consumer would get another message than was
+    pushed. Only a body that contains ``null`` is searched for them, so the others cost no more
+    than the search for that word.
+
+    Raises:
+        orjson.JSONEncodeError: a TypeError: a value that JSON cannot hold; names it by its path.
+    """
+    body = orjson.dumps(value)
+    if b"null" in body and (found := _non_finite(value)) is not None:
+        path, number = found
+        raise orjson.JSONEncodeError(
+            f"${path} is {number}, and JSON has no such number: push None or a string instead"
+        )
+    return body
+
+
+def _non_finite(value: Any) -> tuple[str, float] | None:
+    """Return the first number in ``value`` that is not finite, with the path to it, or None."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else ("", value)
+    if isinstance(value, enum.Enum):
+        return _non_finite(value.value)
+    for name, inner in _members(value):
+        # Most values are text, integers or None: they are not worth a call.
+        if type(inner) not in _SAFE and (found := _non_finite(inner)) is not None:
+            return _step(name) + found[0], found[1]
+    return None
+
+
+def _members(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the members that orjson writes, by name or position."""
+    if isinstance(value, dict):
+        return value.items()
+    if isinstance(value, list | tuple):
+        return enumerate(value)
+    if not dataclasses.is_dataclass(value):
+        return ()
+    names = getattr(value, "__dict__", None) or [each.name for each in dataclasses.fields(value)]
+    return [(name, getattr(value, name)) for name in names if not name.startswith("_")]
+
+
+def _step(name: Any) -> str:
+    if isinstance(name, int):
+        return f"[{name}]"
+    return f".{name}" if _PLAIN_NAME.fullmatch(name) else f"[{name!r}]"

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import orjson
 from redis.exceptions import RedisError, ResponseError
 
 from ackq import scripts
@@ -19,6 +18,7 @@ from ackq.errors import (
     PublishContention,
     UnknownOutcome,
 )
+from ackq.protocol.encode import to_json
 from ackq.protocol.push import (
     CHUNK_BYTES,
     CHUNK_MESSAGES,
@@ -117,7 +117,7 @@ def encode(message: Publishable, limit: int) -> bytes:
         dataclasses.is_dataclass(message) and not isinstance(message, type)
     ):
         try:
-            body = orjson.dumps(message if not isinstance(message, Mapping) else dict(message))
+            body = to_json(message if not isinstance(message, Mapping) else dict(message))
         except TypeError as error:
             raise InvalidMessage(f"the message cannot be JSON: {error}") from error
     else:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import enum
 import json
+import re
 import time
 from typing import Any
 
@@ -98,6 +100,48 @@ def test_what_cannot_be_a_message_is_refused_and_nothing_is_stored(
     with pytest.raises(ackq.InvalidMessage):
         queue.push_many([{"id": "good"}, message])
     assert queue.stats().ready == 0
+
+
+@dataclasses.dataclass
+class Reading:
+    values: list[float]
+
+
+class Level(enum.Enum):
+    UNKNOWN = float("nan")
+
+
+@pytest.mark.refused_by_the_client
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ({"a": float("nan")}, "$.a is nan"),
+        ({"none": None, "a": {"b": [0.5, float("inf")]}}, "$.a.b[1] is inf"),
+        ({"a b": (1, {"c": float("-inf")})}, "$['a b'][1].c is -inf"),
+        ({"a": [Reading([1.0, float("nan")])]}, "$.a[0].values[1] is nan"),
+        (Reading([float("nan")]), "$.values[0] is nan"),
+        ({"a": Level.UNKNOWN}, "$.a is nan"),
+    ],
+)
+def test_a_number_that_json_lacks_is_refused_with_its_path(
+    make_queue: Any, message: Any, path: str
+) -> None:
+    queue = make_queue()
+    with pytest.raises(ackq.InvalidMessage, match=re.escape(path)):
+        queue.push(message)
+    with pytest.raises(ackq.InvalidMessage, match=re.escape(path)):
+        queue.push(message, delay=60)
+    with pytest.raises(ackq.InvalidMessage, match=re.escape(path)):
+        queue.push_many([{"id": "good"}, message])
+    stats = queue.stats()
+    assert (stats.ready, stats.delayed) == (0, 0)
+
+
+def test_null_and_the_word_null_are_pushed_as_they_are(make_queue: Any) -> None:
+    queue = make_queue()
+    message = {"id": "a", "none": None, "in": [None, {"null": "null"}, 1.5, 3, True]}
+    queue.push(message)
+    assert queue.pop().json() == message
 
 
 def test_a_body_over_the_limit_is_refused_by_push(make_queue: Any) -> None:

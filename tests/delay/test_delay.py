@@ -128,7 +128,7 @@ def test_a_key_that_cannot_be_is_refused(delay: Any, key: Any) -> None:
         delay.push(key, "x")
 
 
-@pytest.mark.parametrize("body", [None, 1, ["x"], {"x": object()}, "\ud800"])
+@pytest.mark.parametrize("body", [None, 1, ["x"], {"x": object()}, {"x": [float("nan")]}, "\ud800"])
 def test_a_body_that_cannot_be_is_refused(delay: Any, body: Any) -> None:
     with pytest.raises(ackq.InvalidMessage):
         delay.push("k", body)

@@ -46,6 +46,13 @@ def test_a_mapping_and_a_dataclass_are_stored_as_json(topic: Any) -> None:
     assert [message.json() for message in topic.consume("c", 2)] == [{"price": 5}, {"x": 1, "y": 2}]
 
 
+def test_a_number_that_json_lacks_is_refused_with_its_path(topic: Any) -> None:
+    for publish in (topic.publish, lambda message: topic.publish_many([{"x": 1}, message])):
+        with pytest.raises(InvalidMessage, match=r"\$\.a\[1\]\.b is nan"):
+            publish({"a": [None, {"b": float("nan")}]})
+    assert topic.newest() == 0
+
+
 def test_any_bytes_come_back_as_they_were(topic: Any) -> None:
     topic.publish_many(CORPUS)
     for body in CORPUS:
