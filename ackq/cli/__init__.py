@@ -18,6 +18,7 @@ import click
 import redis
 
 from ackq.errors import AckqError, PipelineFenced, redact
+from ackq.escaping import printable
 
 #: Name of each command, and what ``ackq --help`` says of it.
 COMMANDS = {
@@ -127,7 +128,7 @@ def _told() -> Iterator[None]:
 def _fail(error: Exception, code: int) -> NoReturn:
     text = redact(str(error)) or type(error).__name__
     with suppress(OSError):
-        click.echo(f"ackq: {' '.join(text.splitlines())}", err=True)
+        click.echo(f"ackq: {printable(' '.join(text.splitlines()))}", err=True)
     _drop_unwritten()
     raise click.exceptions.Exit(code) from error
 

@@ -27,6 +27,6 @@ def audit(ctx: click.Context, queue: str, url: str | None, repair: bool, as_json
             mark = "repaired" if each.repaired else "FOUND"
             click.echo(f"{mark}: {each.problem}: {printable(each.key)}")
         verdict = "sound" if report.sound else "not sound; --repair mends what can be mended"
-        click.echo(f"{queue}: {report.checked:,} records checked: {verdict}")
+        click.echo(f"{printable(queue)}: {report.checked:,} records checked: {verdict}")
     if not report.sound:
         ctx.exit(NOTHING)

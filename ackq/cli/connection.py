@@ -68,7 +68,7 @@ def ask(question: str, yes: bool) -> None:
     if not sys.stdin.isatty():
         raise click.UsageError("nobody is there to ask; --yes does it without asking")
     try:
-        agreed = click.confirm(question, err=True)
+        agreed = click.confirm(printable(question), err=True)
     except click.Abort:
         raise KeyboardInterrupt from None
     if not agreed:
@@ -85,6 +85,11 @@ def seconds(ctx: click.Context, parameter: click.Parameter, value: float | None)
 def print_json(value: Any) -> None:
     """Print a line of JSON."""
     click.echo(json_line(value))
+
+
+def print_body(body: bytes | str) -> None:
+    """Print what a message carries on a line: escaped to a terminal, byte for byte elsewhere."""
+    click.echo(printable(body) if sys.stdout.isatty() else body)
 
 
 def body_fields(body: bytes) -> dict[str, str]:
@@ -132,7 +137,9 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         numbers = any(isinstance(row[number], int | float) for row in cells)
         # What is not flexible is never cut: half a number, or half an entry, is worse than none.
         table.add_column(
-            column, no_wrap=column not in FLEXIBLE, justify="right" if numbers else "left"
+            Text(printable(column)),
+            no_wrap=column not in FLEXIBLE,
+            justify="right" if numbers else "left",
         )
     for row in cells:
         table.add_row(

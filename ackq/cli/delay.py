@@ -18,6 +18,7 @@ from ackq.cli.connection import (
     key_fields,
     local_time,
     number_option,
+    print_body,
     print_json,
     print_table,
     seconds,
@@ -91,7 +92,7 @@ def take(
                 print_json({**key_fields(each.key), "receive_count": each.receive_count,
                             "ready_time": each.ready_time, **body_fields(each.body)})  # fmt: skip
             else:
-                click.echo(each.body)
+                print_body(each.body)
         sys.stdout.flush()
         if delete:
             opened.delete(*found)

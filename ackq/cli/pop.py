@@ -16,6 +16,7 @@ from ackq.cli.connection import (
     number_option,
     on_queue,
     open_queue,
+    print_body,
     print_json,
     seconds,
 )
@@ -45,6 +46,9 @@ def pop(
     With --json also the key and the receipt that `ackq ack` settles them by. What is not settled
     comes back when its lease ends. With --ack a message is settled after it was written: it may
     be printed twice if this command dies in between, and is never lost.
+
+    A pipe or a file gets each body byte for byte. In a terminal, control characters are shown as
+    escapes such as \\x1b, as every command shows what messages carry.
     """
     left = number
     with open_queue(url, queue, visibility_timeout=lease) as opened:
@@ -69,7 +73,7 @@ def print_messages(messages: list[Message], as_json: bool, named: bool = False) 
                 "lease_expires_at": message.lease_expires_at, **body_fields(message.body),
             })  # fmt: skip
         else:
-            click.echo(message.body)
+            print_body(message.body)
 
 
 def settle(queue: Queue, messages: list[Message]) -> None:

@@ -15,6 +15,7 @@ import orjson
 from ackq.cli.connection import examples, on_queue, open_queue, seconds
 from ackq.cli.progress import progress
 from ackq.errors import AckqError
+from ackq.escaping import printable
 from ackq.message import key_of_id
 
 #: Lines, and bytes of them, that are checked and pushed in one call: all of them or none.
@@ -68,7 +69,8 @@ def push(
 
 
 def _print(ids: Iterable[str]) -> None:
-    click.echo("".join(f"{each}\n" for each in ids), nl=False)
+    shown = printable if sys.stdout.isatty() else str
+    click.echo("".join(f"{shown(each)}\n" for each in ids), nl=False)
 
 
 def _size(source: BinaryIO) -> int | None:

@@ -18,6 +18,7 @@ from ackq.cli.connection import (
     json_option,
     local_time,
     number_option,
+    print_body,
     print_json,
     print_table,
     seconds,
@@ -115,7 +116,7 @@ def receive(
             if as_json:
                 print_json({"id": each.id, "rc": each.rc, "fr": each.fr, **body_fields(each.body)})
             else:
-                click.echo(each.body)
+                print_body(each.body)
         sys.stdout.flush()
         if delete:
             opened.delete_messages(qname, [each.id for each in found])

@@ -15,6 +15,7 @@ from ackq.cli.connection import (
     examples,
     json_option,
     number_option,
+    print_body,
     print_json,
     print_table,
     seconds,
@@ -66,7 +67,7 @@ def push(
 
     with _open(url, name, shards) as opened:
         for id in opened.push_many(objects(json), key=key, delay=delay):
-            click.echo(id)
+            print_body(id)
 
 
 @sharded.command(epilog=examples("ackq sharded pop orders --shards 2 -n 10 --json",

@@ -14,6 +14,7 @@ import redis
 
 from ackq.cli.connection import examples, json_option, print_json, print_table, url_option
 from ackq.errors import AckqError, redact
+from ackq.escaping import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleDimensions
@@ -167,7 +168,7 @@ def _table(seen: Sample, before: Sample | None, trouble: str, size: ConsoleDimen
     if len(shown) < len(found):
         note = Text(f"{len(found) - len(shown)} smaller ones are not shown; name some", "yellow")
     if trouble:
-        note = Text(trouble, "bold red")
+        note = Text(printable(trouble), "bold red")
     cells = [dict(zip(COLUMNS, _cells(name, each), strict=True)) for name, each in shown.items()]
     for row in cells:
         row["oldest lease"] = row[""] or row["oldest lease"]
@@ -229,7 +230,7 @@ def _title(seen: Sample, before: Sample | None, queues: int) -> str:
 
 def _cells(name: str, each: Activity) -> list[str]:
     return [
-        name, *map(_count, _counts(each)), *map(_rate, _rates(each)),
+        printable(name), *map(_count, _counts(each)), *map(_rate, _rates(each)),
         _lease(each), "paused" if each.paused else "",
     ]  # fmt: skip
 

@@ -15,6 +15,7 @@ from ackq.cli.connection import (
     examples,
     json_option,
     number_option,
+    print_body,
     print_json,
     print_table,
     seconds,
@@ -114,7 +115,7 @@ def consume(
             if as_json:
                 print_json({"index": each.index, **body_fields(each.body)})
             else:
-                click.echo(each.body)
+                print_body(each.body)
         sys.stdout.flush()
         if batch:
             opened.commit(batch)

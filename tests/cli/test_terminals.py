@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import re
-import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 
@@ -21,32 +16,7 @@ from ackq.cli.top import _table
 from ackq.message import QueueCounters, QueueStats
 from ackq.protocol.discovery import Watched
 from ackq.sync.monitor import Sample
-
-CODE = "from ackq.cli import main; main()"
-
-
-def shown(*args: str, columns: int, code: int = 0, **environment: str) -> str:
-    """Return what a terminal so wide gets to see."""
-    parent, child = pty.openpty()
-    process = subprocess.Popen(
-        [sys.executable, "-c", CODE, *args], stdout=child, stderr=child,
-        env={**os.environ, "COLUMNS": str(columns), "TERM": "xterm-256color", **environment},
-    )  # fmt: skip
-    os.close(child)
-    output = b""
-    try:
-        while read := os.read(parent, 65536):
-            output += read
-    except OSError:
-        pass  # Linux says so when the other end is closed
-    os.close(parent)
-    assert process.wait(20) == code
-    return output.decode()
-
-
-def plain(text: str) -> list[str]:
-    """Return the lines without what sets their style or moves the cursor."""
-    return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", text).splitlines()
+from tests.cli.terminal import plain, shown
 
 
 def test_a_narrow_terminal_cuts_texts_and_no_entry_or_number(url: str, name: str) -> None:

@@ -16,7 +16,7 @@ from ackq.errors import ConfigurationError
 from ackq.spark.report import Summary, report
 
 #: What nobody who reads a report need know, and what a page must not run.
-SECRET, SCRIPT = "canary-of-a-body", "<script>alert(1)</script>"
+SECRET, SCRIPT = "canary-of-a-body", "<script>alert(1)</script>\u202e\x9b"
 
 
 @pytest.fixture
@@ -116,6 +116,8 @@ def test_the_page_stands_alone_and_is_safe_to_open(
     assert page.count("<svg") == 3
     assert "&lt;script&gt;" in page
     assert "<script" not in page
+    assert "\u202e" not in page
+    assert r"\u202e\x9b" in page
     assert SECRET not in page
     # Parts of the pictures are named and used again; nothing comes from elsewhere.
     assert all(

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import orjson
-
+from ackq.escaping import json_line, printable
 from ackq.spark.pipeline.config import PipelineConfig, Sink
 from ackq.spark.pipeline.progress import Progress
 
@@ -46,7 +45,7 @@ class _Lines:
             return
         self._shown = (state, progress.batches)
         if self._as_json:
-            sys.stdout.write(orjson.dumps(progress.as_dict()).decode() + "\n")
+            sys.stdout.write(json_line(progress.as_dict()).decode() + "\n")
         else:
             sys.stdout.write(progress.line() + "\n")
         sys.stdout.flush()
@@ -117,7 +116,7 @@ def _reasons(progress: Progress, width: int) -> RenderableType:
     table.add_column(justify="right", no_wrap=True)
     table.add_column(no_wrap=True, max_width=width - 14)
     for reason, count in progress.reasons.most_common(REASONS):
-        table.add_row(Text(f"{count:,}", "red"), Text(reason, overflow="ellipsis"))
+        table.add_row(Text(f"{count:,}", "red"), Text(printable(reason), overflow="ellipsis"))
     if (more := len(progress.reasons) - REASONS) > 0:
         table.add_row("", Text(f"and {more} more reasons", "dim"))
     return table

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from ackq.escaping import printable
 from ackq.spark.report.summary import AGES, OTHER, Summary
 
 #: Colours that can be told apart without seeing red or green, by Okabe and Ito; grey is the rest.
@@ -145,6 +146,7 @@ def _blend(share: float) -> str:
 
 
 def _short(text: str, longest: int = LONGEST) -> str:
+    text = printable(text)
     text = text if len(text) <= longest else text[: longest - 1] + "…"
     # A dollar sign would begin a formula.
     return text.replace("$", r"\$")

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from html import escape
 
+from ackq.escaping import printable
 from ackq.spark.report import charts
 from ackq.spark.report.summary import Summary
 
@@ -117,8 +118,8 @@ def _table(names: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 
 def _cell(kind: str, text: str) -> str:
     # Names and reasons come from whoever pushes.
-    return f'<td class="{kind}">' + (f"<code>{escape(text)}</code>" if kind == "code"
-                                     else escape(text))  # fmt: skip
+    text = escape(printable(text))
+    return f'<td class="{kind}">' + (f"<code>{text}</code>" if kind == "code" else text)
 
 
 def _section(title: str, content: str) -> str:

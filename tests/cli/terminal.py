@@ -1,0 +1,64 @@
+"""Commands in a real terminal: a pty of a given width."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+CODE = "from ackq.cli import main; main()"
+#: Runs several commands in one process, which saves starting one for each.
+SEVERAL = """
+import json, sys
+import click
+from ackq.cli import main
+for args in json.loads(sys.argv[1]):
+    try:
+        main(args, standalone_mode=False)
+    except click.exceptions.Exit as end:
+        code = end.exit_code
+"""
+
+
+def shown(*args: str, columns: int, code: int = 0, **environment: str) -> str:
+    """Return what a terminal so wide gets to see of a command."""
+    return in_terminal([sys.executable, "-c", CODE, *args], columns, code, environment)
+
+
+def shown_of_all(commands: Sequence[Sequence[str]], columns: int, **environment: str) -> str:
+    """Return what a terminal gets to see of commands, one after the other."""
+    listed = json.dumps(commands)
+    return in_terminal([sys.executable, "-c", SEVERAL, listed], columns, environment=environment)
+
+
+def in_terminal(
+    command: Sequence[str],
+    columns: int,
+    code: int = 0,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Return what a process writes into a terminal, and check its exit code."""
+    parent, child = pty.openpty()
+    settings = {"COLUMNS": str(columns), "TERM": "xterm-256color", **(environment or {})}
+    process = subprocess.Popen(
+        command, stdout=child, stderr=child, env={**os.environ, **settings}
+    )  # fmt: skip
+    os.close(child)
+    output = b""
+    try:
+        while read := os.read(parent, 65536):
+            output += read
+    except OSError:
+        pass  # Linux says so when the other end is closed
+    os.close(parent)
+    assert process.wait(20) == code, output
+    return output.decode(errors="surrogateescape")
+
+
+def plain(text: str) -> list[str]:
+    """Return the lines without what sets their style or moves the cursor."""
+    return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", text).splitlines()

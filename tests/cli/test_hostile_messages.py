@@ -1,0 +1,137 @@
+"""Messages that carry orders for a terminal: it shows them, and obeys none."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import unicodedata
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+import redis
+
+from ackq import Queue
+from ackq.delay import DelayQueue
+from ackq.rsmq import RSMQ
+from ackq.sharded import ShardedQueue
+from ackq.topic import Topic
+from tests.cli.terminal import CODE, shown, shown_of_all
+
+#: Sets the clipboard (OSC 52), clears the screen, the same by C1, a forged line, reversed text.
+ORDERS = "\x1b]52;c;cm0gLXJm\x07\x1b[2J\x9b31m\x9d0;t\x9c\r\nforged\u202e\u2066x"
+#: What is left of it where a terminal, or JSON, shows it.
+SHOWN = ("]52;c;cm0gLXJm", "forged")
+
+
+@pytest.fixture
+def commands(url: str, name: str, embedded_client: redis.Redis) -> Iterator[list[list[str]]]:
+    """Every command that shows what messages carry, each with something to show."""
+    hostile = {"id": ORDERS, "text": ORDERS}
+    raw = ORDERS.encode() + b"\xff\x9b"
+    with ExitStack() as stack:
+        with Queue(embedded_client, name, visibility_timeout=600) as queue:
+            queue.push_many([{"id": "dead", "text": ORDERS}, {"id": "held", "text": ORDERS}])
+            queue.reject(queue.pop(), reason=ORDERS)  # type: ignore[arg-type]
+            queue.pop()
+            (letter,) = queue.dead_letters()
+            queue.push_many([hostile, raw, raw])
+        embedded_client.hset(f"{name}:auditCONTEXT", raw, raw)
+        with Queue(embedded_client, f"{name}\x9b{ORDERS[-2:]}x") as strange:
+            strange.push(hostile)
+            strange.pop()
+        delayed = stack.enter_context(DelayQueue(embedded_client, f"{name}:delay", max_receives=1))
+        delayed.push(ORDERS, "dead")
+        delayed.take(1, visibility_timeout=0.001)
+        delayed.push(f"{ORDERS}2", raw)
+        delayed.push(f"{ORDERS}3", raw, delay=600)
+        rsmq = stack.enter_context(RSMQ(embedded_client, f"{name}:rsmq"))
+        rsmq.create_queue("orders")
+        rsmq.send_messages("orders", [ORDERS, ORDERS])
+        topic = stack.enter_context(Topic(embedded_client, f"{name}:topic"))
+        topic.subscribe("me", "oldest")
+        topic.publish_many([raw, raw])
+        with ShardedQueue(embedded_client, f"{name}:sharded", 1) as sharded:
+            sharded.push_many([hostile, raw])
+        yield [
+            [*each, "--url", url]
+            for each in (
+                ["peek", name], ["peek", name, "--state", "in_flight"], ["pop", name, "-n", "2"],
+                ["dead", "list", name], ["dead", "show", name, letter.entry],
+                ["audit", f"{name}:audit"], ["top", "--once"],
+                ["push", name, json.dumps({"id": ORDERS})], ["stats", f"{name}\x9bx"],
+                ["delay", "peek", f"{name}:delay"],
+                ["delay", "peek", f"{name}:delay", "--state", "delayed"],
+                ["delay", "take", f"{name}:delay"], ["delay", "dead", f"{name}:delay"],
+                ["rsmq", "receive", "orders", "--ns", f"{name}:rsmq"],
+                ["topic", "consume", f"{name}:topic", "me"],
+                ["sharded", "peek", f"{name}:sharded", "--shards", "1"],
+                ["sharded", "pop", f"{name}:sharded", "--shards", "1", "-n", "2"],
+                ["sharded", "push", f"{name}:sharded", json.dumps({"id": ORDERS}),
+                 "--shards", "1"],
+            )
+        ]  # fmt: skip
+
+
+def test_a_terminal_gets_no_control_character(commands: list[list[str]]) -> None:
+    # A dumb terminal: ackq has no reason of its own to send it any.
+    text = shown_of_all(commands, 400, TERM="dumb", NO_COLOR="1")
+    assert all(text.count(each) >= len(commands) for each in SHOWN)
+    assert obeyed(text.replace("\r\n", "")) == set()
+
+
+def test_json_is_no_order_either_and_says_the_same(commands: list[list[str]]) -> None:
+    able = [[*each, "--json"] for each in commands if "push" not in each]
+    text = shown_of_all(able, 400, TERM="dumb")
+    assert obeyed(text.replace("\r\n", "")) == set()
+    values = [json.loads(line) for line in text.splitlines()]
+    assert any(value.get("id") == ORDERS for value in values)
+
+
+def obeyed(text: str) -> set[str]:
+    """Return the characters that a terminal would obey, or show as nothing."""
+    return {each for each in text if unicodedata.category(each) in ("Cc", "Cf", "Zl", "Zp")}
+
+
+def test_an_error_that_names_a_message_is_shown(url: str, name: str) -> None:
+    with Queue.from_url(url, name) as queue:
+        queue.push({"id": ORDERS})
+        message = queue.pop()
+        assert message is not None
+        key = "".join(f"%{each:02x}" for each in message.key)
+        text = shown("ack", name, key, str(message.receipt - 1), "--url", url, columns=80, code=3)
+    assert text.startswith("ackq: ")
+    assert all(each in text for each in SHOWN)
+    assert obeyed(text.replace("\r\n", "")) == set()
+
+
+def test_a_pipe_gets_bodies_byte_for_byte(url: str, name: str) -> None:
+    bodies = [ORDERS.encode(), b"\xff\x00\x9b", b'{"id":"\xc2\x9b"}']
+    with Queue.from_url(url, name) as queue:
+        queue.push_many(bodies)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, "pop", name, "-n", "9", "--url", url],
+        stdout=subprocess.PIPE, check=True, timeout=30,
+    )  # fmt: skip
+    assert done.stdout == b"".join(each + b"\n" for each in bodies)
+
+
+def test_the_name_of_a_queue_is_shown_live(url: str, name: str) -> None:
+    """Names in `top` come from whoever may write keys."""
+    from io import StringIO
+
+    from rich.console import Console, ConsoleDimensions
+
+    from ackq.cli.top import _table
+    from ackq.message import QueueStats
+    from ackq.protocol.discovery import Watched
+    from ackq.sync.monitor import Sample
+
+    idle = Watched(QueueStats(0, 0, 0, 0, 0, 0, False, None, None), None)
+    seen = Sample(1.0, 1, {"a\x9b31m\u202eb": idle})
+    file = StringIO()
+    Console(file=file, width=80, no_color=True).print(
+        _table(seen, None, "", ConsoleDimensions(80, 24))
+    )
+    assert "a\\x9b31m\\u202eb" in file.getvalue()
