@@ -366,6 +366,18 @@ def test_acked_claims_are_kept_and_then_forgotten(
     assert list(client.scan_iter(f"{name}*")) == [f"{name}CLAIMS:group".encode()]
 
 
+def test_an_acked_claim_is_kept_for_as_many_seconds_as_asked(
+    queue: Queue, claims: Claims, client: Any, name: str
+) -> None:
+    push(queue, 2)
+    for batch, keep in ((1, {"keep": 100}), (2, {})):
+        claims.claim(batch - 1, messages=1)
+        claims.ack(batch, **keep)
+    kept = [client.pttl(QueueKeys.of(name).claim("group", batch)) for batch in (1, 2)]
+    assert 50_000 < kept[0] <= 100_000
+    assert 550_000 < kept[1] <= 600_000
+
+
 def test_a_claim_that_was_given_back_is_not_acked(
     queue: Queue, claims: Claims, expire: Callable[..., None]
 ) -> None:

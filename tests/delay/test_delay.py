@@ -15,6 +15,8 @@ import ackq
 from ackq.delay import DelayEntry
 from ackq.errors import DuplicateMessage
 from tests.delay.conftest import MakeDelay
+from tests.jitter import LEASES, TIMEOUT, check_jitter
+from tests.large import CALLS, MAX_BODY_BYTES, large_bodies
 from tests.servers import Target
 from tests.waiting import wait_until
 
@@ -181,6 +183,28 @@ def test_push_many_takes_more_than_one_call_holds(delay: Any) -> None:
     assert delay.delete(*taken) == 2300
 
 
+def test_a_call_stores_4_mib_at_most(make_delay: MakeDelay, target: Target) -> None:
+    delay = make_delay(max_body_bytes=MAX_BODY_BYTES)
+    delay.push("the script is loaded now", b"")
+    before = target.calls("evalsha")
+    bodies = large_bodies()
+    assert delay.push_many(DelayEntry(str(n), body) for n, body in enumerate(bodies)) == len(bodies)
+    assert target.calls("evalsha") - before == len(CALLS)
+
+
+def test_what_is_refused_in_any_part_is_named(make_delay: MakeDelay) -> None:
+    delay, other = make_delay(), make_delay()
+    delay.push_many(DelayEntry(key, b"") for key in ("first", "last"))
+    first, last = delay.take(2, visibility_timeout=0.001)
+    assert len(wait_until(lambda: other.take(2), "two leases to end")) == 2
+    delay.push_many(DelayEntry(str(number), b"") for number in range(1500))
+    held = delay.take(1000) + delay.take(1000)
+    with pytest.raises(ackq.LeaseLost) as refused:
+        delay.extend(first, *held, last)
+    assert (refused.value.messages, refused.value.settled) == ((first, last), 1500)
+    assert not any(message.lease_lost for message in held)
+
+
 def test_messages_come_in_the_order_of_their_ready_times(delay: Any) -> None:
     delay.push_many([DelayEntry("b", "x", at=2), DelayEntry("c", "x", at=3.5),
                      DelayEntry("a", "x", at=1.25)])  # fmt: skip
@@ -226,6 +250,22 @@ def test_extend_keeps_receipt_and_lease(make_delay: MakeDelay) -> None:
     assert delay.extend(message) == 1
     assert delay.delete(message) == 1
     assert delay.extend(message) == 0
+
+
+@pytest.mark.parametrize("verb", ["take", "extend"])
+def test_a_lease_ends_up_to_66_ms_later_than_asked(
+    make_delay: MakeDelay, target: Target, name: str, verb: str
+) -> None:
+    delay = make_delay(visibility_timeout=TIMEOUT)
+    delay.push_many(DelayEntry(str(number), b"") for number in range(LEASES))
+    message = delay.take()[0] if verb == "extend" else None
+
+    def lease() -> float:
+        held = message or delay.take()[0]
+        assert verb == "take" or delay.extend(held) == 1
+        return float(held.lease_expires_at)
+
+    check_jitter(target, name, lease)
 
 
 def test_a_nacked_message_comes_back_after_its_delay_and_is_counted(delay: Any) -> None:
@@ -400,6 +440,15 @@ def blocked(target: Target) -> bool:
         return bool(control.info("clients")["blocked_clients"])
     found = control.info("clients", target_nodes=type(control).PRIMARIES)
     return any(node["blocked_clients"] for node in found.values())
+
+
+def test_a_wait_for_a_time_sleeps_in_the_server(delay: Any, target: Target) -> None:
+    delay.take()
+    delay.push("a", "x", delay=0.5)
+    before = target.calls("evalsha", "blpop")
+    assert keys_of(delay.take(timeout=30)) == ["a"]
+    # A wait in the server, until a tick before the time; then a look each 20 ms.
+    assert target.calls("evalsha", "blpop") - before < 25
 
 
 def test_a_take_without_patience_returns_at_once(delay: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +11,9 @@ import redis
 
 import ackq
 from ackq import dropin
+from ackq.dropin.hand import Hand
 from tests.dropin.seen import LEASE, in_flight, settled
+from tests.waiting import wait_until
 
 
 def test_a_message_is_settled_as_the_next_is_taken(
@@ -93,6 +96,52 @@ def test_the_lease_is_renewed_while_the_thread_works(
     assert queue.pop(timeout=3 * LEASE) is None
     assert r.rpop(name) is None
     assert settled(queue)
+
+
+def test_a_lease_is_renewed_long_before_it_ends(
+    r: dropin.Redis, name: str, queue: ackq.Queue
+) -> None:
+    r.lpush(name, "slow")
+    r.rpop(name)
+    ends = [lease_end(queue)]
+
+    def renewed_early() -> bool:
+        if (end := lease_end(queue)) != ends[-1]:
+            ends.append(end)
+        # By the server's clock, give or take a jitter of 66 ms. A busy machine may be late once.
+        return any(later - before < 0.8 * LEASE for before, later in itertools.pairwise(ends))
+
+    wait_until(renewed_early, "a renewal with a part of the lease left")
+
+
+def test_a_message_that_comes_just_as_the_hand_is_found_empty_is_renewed(
+    r: dropin.Redis, name: str, queue: ackq.Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tend, found_empty, refilled = Hand.tend, threading.Event(), threading.Event()
+
+    def tend_slowly(hand: Hand) -> bool:
+        more = tend(hand)
+        if not more and not found_empty.is_set():
+            found_empty.set()
+            assert refilled.wait(30)
+        return more
+
+    r.lpush(name, "a", "b")
+    r.rpop(name)
+    monkeypatch.setattr(Hand, "tend", tend_slowly)
+    r.rpop(name, 0)  # settles, and takes nothing
+    assert found_empty.wait(30)
+    assert r.rpop(name) == b"b"
+    refilled.set()
+    end = lease_end(queue)
+    wait_until(lambda: lease_end(queue) != end, "its lease to be renewed")
+
+
+def lease_end(queue: ackq.Queue) -> float:
+    """Return when the lease of the one message in flight ends, by the server's clock."""
+    (message,) = queue.peek(2, "in_flight")
+    assert message.at is not None
+    return message.at
 
 
 def test_a_wait_for_the_next_message_is_not_disturbed(

@@ -52,6 +52,16 @@ def test_shares_are_shared_out_anew_when_a_member_joins_or_leaves(
     wait_until(lambda: settled(members), "it to be back")
 
 
+def test_a_member_that_left_joins_again_under_a_new_name(make_member: MakeMember) -> None:
+    member = make_member()
+    left = member.join().session
+    member.leave()
+    assert member.shares == ()
+    # Whatever was taken under the old name is fenced off for good.
+    assert member.join().session != left
+    assert member.shares == tuple(range(16))
+
+
 def test_who_joins_has_its_shares_at_once_and_the_others_lose_them_by_the_generation(
     make_member: MakeMember,
 ) -> None:

@@ -21,6 +21,7 @@ from ackq.rsmq import (
     QueueNotFound,
     RSMQError,
 )
+from tests.large import CALLS, large_bodies
 from tests.rsmq.conftest import MakeRSMQ
 from tests.servers import Target
 from tests.waiting import wait_until
@@ -123,6 +124,15 @@ def test_a_large_batch_is_moved_in_parts_of_a_few_mib(rsmq: Any) -> None:
         sizes.append(len(received))
     assert sum(sizes) == 24
     assert max(sizes) <= 16
+
+
+def test_a_call_stores_4_mib_at_most(rsmq: Any, target: Target) -> None:
+    rsmq.set_queue_attributes("q", maxsize=-1)
+    rsmq.send_message("q", "the script is loaded now")
+    before = target.calls("evalsha")
+    bodies = large_bodies()
+    assert len(rsmq.send_messages("q", bodies)) == len(bodies)
+    assert target.calls("evalsha") - before == len(CALLS)
 
 
 def test_visibility_is_moved_both_ways(rsmq: Any) -> None:

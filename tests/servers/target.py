@@ -31,6 +31,14 @@ class Target:
     control: Client  #: for tests to look at the server with; decodes nothing
     cluster: bool = False
 
+    def calls(self, *commands: str) -> int:
+        """Return how often these commands have run so far, on all primaries together."""
+        nodes = {"target_nodes": "primaries"} if self.cluster else {}
+        info: Any = self.control.info("commandstats", **nodes)
+        parts = info.values() if self.cluster else [info]
+        names = [f"cmdstat_{command}" for command in commands]
+        return sum(part[name]["calls"] for part in parts for name in names if name in part)
+
 
 @dataclass(frozen=True)
 class Offer:

@@ -211,6 +211,19 @@ def test_a_delayed_message_and_an_ended_lease_end_a_wait(make_sharded: MakeShard
     assert (first.id, again.id, again.receive_count) == ("a", "a", 2)
 
 
+@pytest.mark.parametrize("shards", [1, 4])
+def test_a_wait_for_a_time_sleeps_in_the_server(
+    make_sharded: MakeSharded, target: Target, shards: int
+) -> None:
+    queue = make_sharded(shards)
+    queue.push({"id": "a"}, delay=0.5)
+    queue.pop()
+    before = target.calls("blmove")
+    assert queue.pop(timeout=30).id == "a"
+    # One for each shard, and some more where Redis or this machine is slow to wake it.
+    assert target.calls("blmove") - before < 15 * shards
+
+
 def test_a_paused_queue_gives_nothing_and_keeps_its_order(
     make_sharded: MakeSharded, target: Target, token: str
 ) -> None:

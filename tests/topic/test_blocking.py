@@ -13,6 +13,7 @@ import redis
 
 from ackq import ConfigurationError
 from ackq.topic import Topic
+from tests.servers import Target
 from tests.topic.conftest import Keys, MakeTopic, bodies, indexes
 from tests.waiting import wait_until
 
@@ -112,6 +113,17 @@ def test_a_range_that_comes_back_wakes_a_waiting_sharer(make_topic: MakeTopic) -
     assert indexes(make_topic().consume("c", timeout=10)) == [1]
     assert 0.1 < time.monotonic() - before < 1.5
     assert dead
+
+
+def test_a_wait_for_a_range_that_comes_back_sleeps_in_the_server(
+    topic: Any, target: Target
+) -> None:
+    topic.publish(b"x")
+    topic.subscribe("c")
+    assert topic.consume("c", visibility_timeout=0.5)
+    before = target.calls("evalsha", "xread")
+    assert indexes(topic.consume("c", timeout=30)) == [1]
+    assert target.calls("evalsha", "xread") - before < 15
 
 
 def test_one_message_goes_to_one_of_the_waiting_sharers(make_topic: MakeTopic, keys: Keys) -> None:

@@ -53,6 +53,16 @@ def test_a_commit_may_travel_with_the_next_read(topic: Any, keys: Keys) -> None:
     assert not keys.ranges("c")
 
 
+def test_a_commit_that_travels_may_be_another_consumers(topic: Any, keys: Keys) -> None:
+    publish(topic, 3)
+    for consumer in ("one", "other"):
+        topic.subscribe(consumer)
+    held = [topic.consume("other"), topic.consume("one"), topic.consume("other")]
+    assert indexes(topic.consume("one", commit=held)) == [2]
+    assert [keys.place("one"), keys.place("other")] == [1, 2]
+    assert not any(batch.lease_lost for batch in held)
+
+
 def test_commits_out_of_order_never_move_the_place_past_what_is_not_committed(
     topic: Any, keys: Keys
 ) -> None:

@@ -18,6 +18,7 @@ from ackq import (
 )
 from ackq.errors import IndexTaken, PublishContention
 from ackq.topic import Topic
+from tests.large import CALLS, MAX_BODY_BYTES, large_bodies
 from tests.servers import Target
 from tests.topic.conftest import Keys, MakeTopic, bodies
 
@@ -68,6 +69,15 @@ def test_any_bytes_come_back_as_they_were(topic: Any) -> None:
 def test_more_than_fits_one_call_is_published_in_chunks(topic: Any, keys: Keys) -> None:
     assert topic.publish_many([b"%d" % n for n in range(2500)]) == list(range(1, 2501))
     assert keys.message(2500) == b"2499"
+
+
+def test_a_call_stores_4_mib_at_most(make_topic: MakeTopic, target: Target) -> None:
+    topic = make_topic(max_body_bytes=MAX_BODY_BYTES)
+    topic.publish(b"the script is loaded, and the next index known")
+    before = target.calls("evalsha")
+    bodies = large_bodies()
+    assert len(topic.publish_many(bodies)) == len(bodies)
+    assert target.calls("evalsha") - before == len(CALLS)
 
 
 def test_nothing_is_sent_if_one_message_is_bad(topic: Any, keys: Keys) -> None:

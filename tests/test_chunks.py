@@ -1,0 +1,43 @@
+"""Calls that are made in parts: where they are cut, and what the first part leaves to report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import ackq
+from tests.large import CALLS, MAX_BODY_BYTES, large_bodies
+from tests.servers import Target
+from tests.waiting import wait_until
+
+
+@pytest.mark.parametrize("schedule", [{}, {"delay": 60}])
+def test_a_call_stores_4_mib_at_most(
+    make_queue: Any, target: Target, schedule: dict[str, int]
+) -> None:
+    queue = make_queue(max_body_bytes=MAX_BODY_BYTES)
+    queue.push(b"the script is loaded now", **schedule)
+    before = target.calls("lpush", "evalsha")
+    bodies = large_bodies()
+    assert len(queue.push_many(bodies, **schedule)) == len(bodies)
+    assert target.calls("lpush", "evalsha") - before == len(CALLS)
+    stats = queue.stats()
+    assert stats.ready + stats.delayed == len(bodies) + 1
+
+
+@pytest.mark.parametrize("verb", ["ack", "extend"])
+def test_what_is_refused_in_any_part_is_named(make_queue: Any, verb: str) -> None:
+    queue, other = make_queue(), make_queue()
+    queue.push_many({"id": str(number)} for number in range(1502))
+    first, last = queue.pop_many(2, visibility_timeout=0.001)
+    wait_until(lambda: queue.stats().expired == 2, "two leases to end")
+    assert len(other.pop_many(2)) == 2
+    held = queue.pop_many(1000) + queue.pop_many(1000)
+    assert len(held) == 1500
+    with pytest.raises(ackq.LeaseLost) as refused:
+        getattr(queue, verb)(first, *held, last)
+    assert refused.value.messages == (first, last)
+    assert refused.value.settled == 1500
+    assert [message for message in held if message.lease_lost] == []
+    assert queue.stats().in_flight == (2 if verb == "ack" else 1502)
