@@ -32,10 +32,12 @@
     ├── IndexTaken                        a message lies beyond a topic's newest index
     ├── NotSubscribed                     a topic does not know the consumer
     ├── PlaceLost                         what a consumer reads next is gone; nothing was skipped
-    ├── NotConfirmed                      stored, but fewer replicas than asked have it
-    ├── PipelineFailed                    a pipeline's query ended with an error; nothing is lost
-    │   └── PipelineFenced                    since another one has its group of claims now
-    └── UnknownOutcome (redis.ConnectionError)   the reply was lost: applied or not, nobody knows
+    ├── PushAccount                       its fields say which messages of a push_many are stored
+    │   ├── NotConfirmed                      stored, but fewer replicas than asked have it
+    │   ├── PartlyStored                      push_many ended early, with some messages stored
+    │   └── UnknownOutcome (redis.ConnectionError)   the reply was lost: applied, or not
+    └── PipelineFailed                    a pipeline's query ended with an error; nothing is lost
+        └── PipelineFenced                    since another one has its group of claims now
 
 What Redis itself reports (``redis.exceptions.*``) passes through unchanged. All
 of these can be pickled, so they cross process boundaries.
@@ -44,7 +46,8 @@ of these can be pickled, so they cross process boundaries.
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Self
 
 import redis
 
@@ -236,10 +239,60 @@ class PlaceLost(AckqError):
         self.last = last
 
 
-class NotConfirmed(AckqError):
+class PushAccount(AckqError):
+    """What an error of ``push_many`` knows about each message that was passed.
+
+    Each message is in exactly one of the three tuples, by its position among those that were
+    passed, beginning with 0. All are empty where the error is not from a ``push_many``.
+    """
+
+    #: Positions of the messages that are stored.
+    stored_positions: tuple[int, ...] = ()
+    #: Positions of the messages that may be stored or not, because a reply was lost.
+    unknown_positions: tuple[int, ...] = ()
+    #: Positions of the messages that are not stored.
+    not_stored_positions: tuple[int, ...] = ()
+
+    def account(
+        self, stored: Iterable[int], unknown: Iterable[int], not_stored: Iterable[int]
+    ) -> Self:
+        """Set the positions, and return the error."""
+        self.stored_positions = tuple(sorted(stored))
+        self.unknown_positions = tuple(sorted(unknown))
+        self.not_stored_positions = tuple(sorted(not_stored))
+        return self
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        stored, unknown = len(self.stored_positions), len(self.unknown_positions)
+        total = stored + unknown + len(self.not_stored_positions)
+        if not total:
+            return text
+        return (
+            f"{text}. Of {total} messages {stored} are stored, {unknown} may be stored,"
+            f" {total - stored - unknown} are not stored"
+        )
+
+
+class PartlyStored(PushAccount):
+    """A ``push_many`` ended in an error after it had stored some of its messages.
+
+    ``__cause__`` is that error. Push those at ``not_stored_positions`` again, not all: the others
+    would be stored twice.
+    """
+
+    @property
+    def stored(self) -> int:
+        """How many messages are stored."""
+        return len(self.stored_positions)
+
+
+class NotConfirmed(PushAccount):
     """The write is on the primary, but fewer servers than asked confirmed it in time.
 
-    ``confirmed`` is the count the server returned, ``required`` what was asked.
+    ``confirmed`` is the count the server returned, ``required`` what was asked. From
+    ``push_many`` it ends the push, so later messages are not stored: see
+    ``not_stored_positions``.
     """
 
     def __init__(self, text: str, *, confirmed: int = 0, required: int = 0) -> None:
@@ -264,14 +317,16 @@ class PipelineFenced(PipelineFailed):
     """Another process took over the group of claims: one is enough, so do not start it again."""
 
 
-class UnknownOutcome(AckqError, redis.ConnectionError):
+class UnknownOutcome(PushAccount, redis.ConnectionError):
     """A request was sent and its reply never came: it may have been applied, or not.
 
     Raised by push and pop, which are never resent blindly: a push would be stored
     twice, a pop would lease a second batch. A message that a lost pop leased comes
     back by itself after its visibility timeout.
 
-    ``stored`` counts the messages of a ``push_many`` that are known to be stored.
+    ``stored`` counts the messages of a ``push_many`` that are known to be stored. From
+    `Queue.push_many` and `ShardedQueue.push_many` it says of each message whether it is stored, in
+    ``stored_positions``, ``unknown_positions`` and ``not_stored_positions``.
     """
 
     def __init__(self, text: str, *, stored: int = 0) -> None:

@@ -27,6 +27,16 @@ def test_an_error_survives_pickling(cls: type[ackq.AckqError]) -> None:
     assert vars(again) == vars(error)
 
 
+def test_what_a_push_of_many_stored_survives_pickling_and_is_in_the_text() -> None:
+    error = ackq.PartlyStored("no memory").account([3, 0], [], [2, 1])
+    again = pickle.loads(pickle.dumps(error))
+    assert (again.stored_positions, again.not_stored_positions) == ((0, 3), (1, 2))
+    assert again.stored == 2
+    assert str(again) == (
+        "no memory. Of 4 messages 2 are stored, 0 may be stored, 2 are not stored"
+    )
+
+
 def test_the_drawn_tree_is_the_real_one() -> None:
     drawn = errors.__doc__ or ""
     for cls in CLASSES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,15 @@ from redis.exceptions import NoPermissionError, RedisError, ResponseError
 
 from ackq import scripts
 from ackq.config import Confirm, microseconds
-from ackq.errors import ConfigurationError, NotConfirmed, UnknownOutcome, UnsupportedServer
+from ackq.errors import (
+    AckqError,
+    ConfigurationError,
+    NotConfirmed,
+    PartlyStored,
+    UnknownOutcome,
+    UnsupportedServer,
+    redact,
+)
 from ackq.message import key_of_id
 from ackq.protocol.encode import encode
 from ackq.protocol.spec import QueueSpec
@@ -77,14 +85,34 @@ def push_many(
             yield from _store(
                 spec, ids[stored:end], bodies[stored:end], base, due, Confirm.of(confirm)
             )
-        except UnknownOutcome as error:
-            error.stored = stored
-            raise
-        except RedisError as error:
-            error.add_note(f"ackq: the first {stored} of {len(bodies)} messages are stored")
-            raise
+        except (AckqError, RedisError, OSError) as error:
+            ended = account(error, range(stored), range(stored, end), range(end, len(bodies)))
+            raise ended from ended.__cause__
         stored = end
     return ids
+
+
+def account(
+    error: Exception, stored: Sequence[int], sending: Sequence[int], rest: Sequence[int]
+) -> Exception:
+    """Return what to raise where ``error`` ended a push of many.
+
+    Args:
+        error: what the call that stores ``sending`` met.
+        stored: positions of the messages that earlier calls stored.
+        sending: positions of the messages of this call.
+        rest: positions of the messages that have not been sent.
+    """
+    if isinstance(error, NotConfirmed):
+        return error.account([*stored, *sending], (), rest)
+    if isinstance(error, UnknownOutcome):
+        error.stored = len(stored)
+        return error.account(stored, sending, rest)
+    if not stored:
+        return error  # as that of a push of one: nothing is stored
+    early = PartlyStored(f"the push ended early: {redact(str(error)) or type(error).__name__}")
+    early.__cause__ = error
+    return early.account(stored, (), [*sending, *rest])
 
 
 def _store(

@@ -3,23 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 import mmh3
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from ackq.config import check_integer
-from ackq.errors import LeaseLost, QueueNameError
+from ackq.errors import LeaseLost, PushAccount, QueueNameError, UnknownOutcome
 from ackq.message import Message, QueueStats
 from ackq.protocol import inspection
 from ackq.protocol.encode import encode
 from ackq.protocol.members import MOST_SHARES
+from ackq.protocol.push import account as account_of_one
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Request, Sleep, Steps
 from ackq.protocol.take import PAUSED_POLL, SHORTEST_BLOCK
 
 #: Longest wait on a shard in seconds; a consumer looks at its shards anew so often.
 STRETCH = 1.0
+
+
+class Dealt(NamedTuple):
+    """What goes to one shard: bodies, and the positions of these messages among all."""
+
+    positions: list[int]
+    bodies: list[bytes]
 
 
 def shard_names(name: str, shards: int) -> tuple[str, ...]:
@@ -44,20 +53,43 @@ def shard_of(key: str, shards: int) -> int:
 
 def spread(
     messages: Iterable[Mapping[str, Any] | bytes], shards: int, first: int, limit: int
-) -> tuple[dict[int, list[bytes]], list[str]]:
+) -> tuple[dict[int, Dealt], list[str]]:
     """Deal bodies out in turn, beginning with shard ``first``; return them and all the ids.
 
     Raises:
         InvalidMessage: one cannot be; nothing was sent.
         MessageTooLarge: one is longer than ``limit`` bytes; nothing was sent.
     """
-    dealt: dict[int, list[bytes]] = {}
+    dealt: dict[int, Dealt] = {}
     ids = []
-    for turn, message in enumerate(messages, first):
+    for position, message in enumerate(messages):
         id, body = encode(message, limit)
-        dealt.setdefault(turn % shards, []).append(body)
+        to_shard = dealt.setdefault((first + position) % shards, Dealt([], []))
+        to_shard.positions.append(position)
+        to_shard.bodies.append(body)
         ids.append(id)
     return dealt, ids
+
+
+def account(error: Exception, dealt: Mapping[int, Dealt], shard: int) -> Exception:
+    """Return what to raise where ``error`` ended a push over shards, in their order, at ``shard``.
+
+    Its positions are those of the messages as they were passed.
+    """
+    turn = list(dealt).index(shard)
+    parts = [each.positions for each in dealt.values()]
+    before, own = list(chain.from_iterable(parts[:turn])), parts[turn]
+    after = list(chain.from_iterable(parts[turn + 1 :]))
+    if not isinstance(error, PushAccount):
+        return account_of_one(error, before, own, after)
+    error.account(
+        before + [own[each] for each in error.stored_positions],
+        [own[each] for each in error.unknown_positions],
+        [own[each] for each in error.not_stored_positions] + after,
+    )
+    if isinstance(error, UnknownOutcome):
+        error.stored = len(error.stored_positions)
+    return error
 
 
 def by_queue(messages: Iterable[Message] | Message) -> dict[str, list[Message]]:

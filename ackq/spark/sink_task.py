@@ -9,7 +9,7 @@ import secrets
 import uuid
 from typing import TYPE_CHECKING, cast
 
-from ackq.errors import UnknownOutcome
+from ackq.errors import PartlyStored, UnknownOutcome
 from ackq.protocol.sharded import shard_of
 from ackq.protocol.staging import Delayed
 from ackq.protocol.staging_keys import Staged
@@ -136,6 +136,10 @@ class Task:
             except UnknownOutcome as error:
                 left = left[error.stored :]  # what is stored for sure is not pushed again
                 raise
+            except PartlyStored as error:
+                left = left[error.stored :]
+                # Whether to try again depends on what ended the push.
+                raise error.__cause__ or error from None
 
         patiently(push, self._writing.retry_timeout)
 

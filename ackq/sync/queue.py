@@ -157,8 +157,12 @@ class Queue(Client):
         Raises:
             InvalidMessage: as in `push`; nothing was sent.
             MessageTooLarge: as in `push`; nothing was sent.
-            NotConfirmed: as in `push`.
+            NotConfirmed: as in `push`; later chunks are not stored.
             UnknownOutcome: as in `push`; its ``stored`` counts those that surely are.
+            PartlyStored: a later chunk met an error, its ``__cause__``.
+
+        The last three say of each message whether it is stored: ``stored_positions``,
+        ``unknown_positions``, ``not_stored_positions``.
         """
         self._fit(confirm)
         return self._run(push.push_many(self._spec, messages, delay, at, confirm))

@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 import redis
 
 from ackq.config import Confirm
-from ackq.errors import LeaseLost, UnknownOutcome
+from ackq.errors import AckqError, LeaseLost
 from ackq.message import DeadLetter, Message, QueueStats
 from ackq.protocol import sharded
 from ackq.protocol.delay import is_patient
@@ -160,19 +160,24 @@ class ShardedQueue:
             delay: as in `push`, for all of them.
             at: as in `push`, for all of them.
             confirm: as in `push`.
+
+        Raises:
+            PartlyStored: a shard could not be reached, or refused; others have stored their part.
+            UnknownOutcome: the reply of a shard was lost.
+            NotConfirmed: as in `push`; later messages are not stored.
+
+        These three say of each message whether it is stored.
         """
         if key is not None:
             return self._shard_for(key).push_many(messages, delay=delay, at=at, confirm=confirm)
         limit = self._queues[0].config.max_body_bytes
         dealt, ids = sharded.spread(messages, len(self._queues), next(self._turns), limit)
-        stored = 0
-        for shard, bodies in dealt.items():
+        for shard, (_, bodies) in dealt.items():
             try:
                 self._queues[shard].push_many(bodies, delay=delay, at=at, confirm=confirm)
-            except UnknownOutcome as error:
-                error.stored += stored
-                raise
-            stored += len(bodies)
+            except (AckqError, redis.RedisError, OSError) as error:
+                ended = sharded.account(error, dealt, shard)
+                raise ended from ended.__cause__
         return ids
 
     def pop(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import redis
 import ackq
 from ackq import scripts
 from ackq.embedded import Server
+from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from tests.facade import AsSync, Portal
 
 from .proxy import Kind, Proxy
@@ -115,7 +117,33 @@ def test_push_many_says_how_many_are_surely_stored(
     with pytest.raises(ackq.UnknownOutcome) as caught:
         queue.push_many([b"%d" % number for number in range(2500)])
     assert caught.value.stored == 1000
+    assert caught.value.stored_positions == tuple(range(1000))
+    assert caught.value.unknown_positions == tuple(range(1000, 2000))
+    assert caught.value.not_stored_positions == tuple(range(2000, 2500))
     assert client.llen("jobs") == 2000
+
+
+@pytest.mark.parametrize(("kind", "arrives"), [("lose_reply", True), ("lose_request", False)])
+def test_a_push_over_shards_says_of_each_message_whether_it_is_stored(
+    proxy: Proxy, client: redis.Redis, flavour: str, portal: Portal, kind: Kind, arrives: bool
+) -> None:
+    url = proxy.url + "?socket_timeout=1"
+    if flavour == "sync":
+        queue: Any = ShardedQueue.from_url(url, "jobs", 3)
+    else:
+        queue = AsSync(portal, portal.call(AsyncShardedQueue.from_url, url, "jobs", 3))
+    proxy.fail(b"LPUSH", kind, skip=1)
+    with contextlib.closing(queue), pytest.raises(ackq.UnknownOutcome) as caught:
+        queue.push_many([b"%d" % number for number in range(7)])
+    error = caught.value
+    lists = [client.lrange(f"{{jobs:{shard}}}", 0, -1) for shard in range(3)]
+    there = {int(each) for found in lists for each in found}
+    sure, unknown = set(error.stored_positions), set(error.unknown_positions)
+    assert there == (sure | unknown if arrives else sure)
+    assert sorted([*sure, *unknown, *error.not_stored_positions]) == list(range(7))
+    assert error.stored == len(sure) >= 2
+    assert len(unknown) >= 2
+    assert "Of 7 messages" in str(error)
 
 
 @pytest.mark.parametrize("kind", ["lose_reply", "cut_reply"])
@@ -247,6 +275,16 @@ def test_replies_stay_paired_when_the_script_of_a_confirmed_ack_was_flushed(
         assert (caught.value.confirmed, caught.value.required) == (0, 1)
     assert queue.stats().in_flight == 0  # not a reply to WAIT
     assert queue.pop() is None
+
+
+def test_a_push_of_many_that_is_not_confirmed_says_what_is_stored(
+    client: redis.Redis, queue: Any
+) -> None:
+    with pytest.raises(ackq.NotConfirmed) as caught:
+        queue.push_many([b"x"] * 1500, confirm=ackq.Confirm(replicas=1, timeout=0.01))
+    assert caught.value.stored_positions == tuple(range(1000))
+    assert caught.value.not_stored_positions == tuple(range(1000, 1500))
+    assert client.llen("jobs") == 1000
 
 
 def test_an_ack_whose_replies_are_all_lost_says_so(

@@ -14,6 +14,7 @@ from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
 
 import ackq
 from ackq.embedded import Server
+from tests.facade import AsSync, Portal
 from tests.servers import private_server
 from tests.waiting import wait_until
 
@@ -59,6 +60,29 @@ def full(client: redis.Redis) -> Iterator[Callable[[], None]]:
     client.set("ballast", b"x" * 3_000_000)
     yield fill
     client.config_set("maxmemory", "0")
+
+
+def test_a_server_that_fills_up_during_a_push_of_many_leaves_an_account_of_it(
+    server: Server, client: redis.Redis, flavour: str, portal: Portal
+) -> None:
+    if flavour == "sync":
+        queue: Any = ackq.Queue.from_url(server.url, "jobs", max_body_bytes=4_000_000)
+    else:
+        made = portal.call(ackq.AsyncQueue.from_url, server.url, "jobs", max_body_bytes=4_000_000)
+        queue = AsSync(portal, made)
+    queue.stats()
+    client.config_set("maxmemory", client.info("memory")["used_memory"] + 8_000_000)
+    try:
+        with pytest.raises(ackq.PartlyStored) as caught:
+            queue.push_many([b"x" * 3_000_000] * 5)
+    finally:
+        client.config_set("maxmemory", "0")
+        queue.close()
+    assert isinstance(caught.value.__cause__, OutOfMemoryError)
+    stored = client.llen("jobs")
+    assert 1 <= stored < 5
+    assert caught.value.stored_positions == tuple(range(stored))
+    assert caught.value.not_stored_positions == tuple(range(stored, 5))
 
 
 def test_a_full_server_can_be_worked_off(

@@ -57,6 +57,28 @@ def test_messages_take_turns_over_the_shards(
     assert {message.id for message in drain(queue)} == {f"m{n}" for n in range(8)} | set(ids)
 
 
+def test_a_push_that_one_shard_refuses_says_what_the_others_stored(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    queue = make_sharded(3)
+    target.control.set(f"{{{token}:1}}", "no list")
+    stored: set[int] = set()
+    # Each push begins with the next shard, so in turn 0, 1 and 2 shards come before the bad one.
+    for start in range(0, 30, 10):
+        with pytest.raises(ackq.AckqError) as caught:
+            queue.push_many([b"%d" % number for number in range(start, start + 10)])
+        error = caught.value
+        if isinstance(error, ackq.KeyTypeError):
+            continue
+        assert isinstance(error, ackq.PartlyStored)
+        assert isinstance(error.__cause__, ackq.KeyTypeError)
+        stored |= {start + each for each in error.stored_positions}
+        assert sorted([*error.stored_positions, *error.not_stored_positions]) == list(range(10))
+    lists = [target.control.lrange(f"{{{token}:{shard}}}", 0, -1) for shard in (0, 2)]
+    assert {int(each) for found in lists for each in found} == stored
+    assert len(stored) in (9, 10, 11)
+
+
 def test_messages_of_one_key_go_to_one_shard_in_order(
     make_sharded: MakeSharded, target: Target, token: str
 ) -> None:
