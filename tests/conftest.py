@@ -18,7 +18,7 @@ import pytest
 import redis
 
 from tests.facade import AsSync, Portal
-from tests.servers import MODULES, Client, Fleet, Survey, Target
+from tests.servers import OFFERS, PLAIN, Client, Fleet, Survey, Target
 from tests.servers import free_port as find_free_port
 
 pytest_plugins = ["pytester"]
@@ -36,10 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     wanted = asked_for()
-    unknown = set(wanted) - set(MODULES)
+    unknown = set(wanted) - set(OFFERS)
     if unknown:
-        raise pytest.UsageError(f"ACKQ_TEST_SERVERS: {unknown} is none of {', '.join(MODULES)}")
-    survey = Survey(wanted or list(MODULES))
+        raise pytest.UsageError(f"ACKQ_TEST_SERVERS: {unknown} is none of {', '.join(OFFERS)}")
+    survey = Survey(wanted or list(OFFERS))
     if wanted and survey.absent:
         raise pytest.UsageError(f"ACKQ_TEST_SERVERS asks for what is not here: {survey.absent}")
     if not survey.offers:
@@ -69,21 +69,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out asyncio on a cluster where the conformance suite has shown that route already."""
+    """Leave out asyncio where other tests have shown the same route on the same kind of server."""
     if asked_for():
         return
-    left_out = [
-        item
-        for item in items
-        if isinstance(item, pytest.Function)
-        and not item.module.__name__.startswith(EVERYWHERE)
-        and (callspec := getattr(item, "callspec", None))
-        and (callspec.params.get("target"), callspec.params.get("flavour")) == ("cluster", "async")
-    ]
+    left_out = [item for item in items if isinstance(item, pytest.Function) and _is_shown(item)]
     if left_out:
         dropped = set(left_out)
         items[:] = [item for item in items if item not in dropped]
         config.hook.pytest_deselected(items=left_out)
+
+
+def _is_shown(item: pytest.Function) -> bool:
+    callspec = getattr(item, "callspec", None)
+    if callspec is None or callspec.params.get("flavour") != "async":
+        return False
+    target = callspec.params.get("target")
+    if item.module.__name__.startswith("tests.conformance"):
+        # What Valkey answers differently shows on a blocking connection too.
+        return target in ("valkey-cluster", "valkey-sentinel")
+    return target == "cluster" and not item.module.__name__.startswith(EVERYWHERE)
 
 
 def asked_for() -> list[str]:
@@ -114,8 +118,8 @@ def target(request: pytest.FixtureRequest, fleet: Fleet) -> Target:
 @pytest.fixture
 def embedded_client(survey: Survey, fleet: Fleet) -> Iterator[redis.Redis]:
     """A plain client of one plain server, for tests that need no more than that."""
-    kind = next((kind for kind in ("embedded", "debian", "container") if kind in survey.offers), "")
-    if not kind:
+    kind = survey.first(PLAIN)
+    if kind is None:
         pytest.skip("ACKQ_TEST_SERVERS names no plain server")
     client = fleet.get(kind).make_client()
     assert isinstance(client, redis.Redis)

@@ -11,12 +11,12 @@ import pytest
 import redis
 
 from tests.facade import AsSync, Portal
-from tests.servers import Fleet, Survey, Target, private_server
+from tests.servers import CLUSTERS, PLAIN, Fleet, Survey, Target, private_server
 from tests.waiting import wait_until
 
 
 def kind(target: Target) -> str:
-    return target.name.partition("-")[0]
+    return target.name.removesuffix(f"-{target.version}")
 
 
 def info(client: Any, section: str) -> dict[str, Any]:
@@ -32,7 +32,8 @@ def test_every_target_answers_in_both_flavours(
 
 
 def test_every_target_has_the_version_that_the_header_tells(target: Target, survey: Survey) -> None:
-    assert info(target.control, "server")["redis_version"] == target.version
+    found = info(target.control, "server")
+    assert found.get("valkey_version", found["redis_version"]) == target.version
     assert any(f"{kind(target)} {target.version}" in line for line in survey.header())
 
 
@@ -57,8 +58,9 @@ def only(fleet: Fleet, survey: Survey, kind: str) -> Target:
     return fleet.get(kind)
 
 
-def test_the_cluster_spans_three_nodes(fleet: Fleet, survey: Survey, token: str) -> None:
-    control: Any = only(fleet, survey, "cluster").control
+@pytest.mark.parametrize("kind", CLUSTERS)
+def test_the_cluster_spans_three_nodes(fleet: Fleet, survey: Survey, token: str, kind: str) -> None:
+    control: Any = only(fleet, survey, kind).control
     assert len(control.get_primaries()) == 3
     for number in range(60):
         control.set(f"{token}{number}", "1")
@@ -67,10 +69,11 @@ def test_the_cluster_spans_three_nodes(fleet: Fleet, survey: Survey, token: str)
     assert all(sizes)
 
 
+@pytest.mark.parametrize("kind", ["sentinel", "valkey-sentinel"])
 def test_the_sentinel_resolves_the_primary_and_its_replica_follows(
-    fleet: Fleet, survey: Survey
+    fleet: Fleet, survey: Survey, kind: str
 ) -> None:
-    replication = info(only(fleet, survey, "sentinel").control, "replication")
+    replication = info(only(fleet, survey, kind).control, "replication")
     assert replication["role"] == "master"
     assert replication["connected_slaves"] == 1
 
@@ -116,10 +119,10 @@ def test_a_private_server_can_have_a_replica(tmp_path: Path) -> None:
 def test_keys_that_a_test_leaves_behind_fail_it(
     pytester: pytest.Pytester, survey: Survey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = [kind for kind in ("embedded", "debian") if kind in survey.offers]
-    if not plain:
+    plain = survey.first(PLAIN)
+    if plain is None:
         pytest.skip("the run has no plain server")
-    monkeypatch.setenv("ACKQ_TEST_SERVERS", plain[0])
+    monkeypatch.setenv("ACKQ_TEST_SERVERS", plain)
     pytester.makepyfile(
         test_leak="""
         def test_tidy(embedded_client, name):

@@ -8,7 +8,7 @@ from typing import Literal
 
 from ackq.protocol.doctor_facts import Facts, holes
 from ackq.protocol.doctor_trials import TRIALS, Answer
-from ackq.protocol.server import OLDEST
+from ackq.protocol.server import OLDEST, is_cluster
 
 Verdict = Literal["ok", "unknown", "warning", "problem"]
 
@@ -79,14 +79,14 @@ def durability_of(facts: Facts) -> str:
 
 def _version(facts: Facts) -> Finding:
     version = ".".join(map(str, facts.version)) or "of unknown version"
-    text = f"{facts.product} {version}, {facts.info.get('redis_mode', 'standalone')}"
+    text = f"{facts.product} {version}, {facts.mode}"
     if facts.version and facts.version[:2] < OLDEST:
         return Finding("server", "problem", f"{text}: ackq needs Redis 6.2 or later")
     return Finding("server", "ok", text)
 
 
 def _cluster(facts: Facts) -> list[Finding]:
-    if facts.info.get("redis_mode") != "cluster":
+    if not is_cluster(facts.info):
         return []
     state = facts.cluster.get("cluster_state")
     if state is None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from redis.exceptions import NoPermissionError, ResponseError
 
+from ackq.protocol.server import is_cluster, pairs_of
 from ackq.protocol.steps import Request, Steps
 
 #: Settings that say what a crash would lose.
@@ -62,6 +63,11 @@ class Facts:
         return "valkey" if "valkey_version" in self.info else "redis"
 
     @property
+    def mode(self) -> str:
+        """What it is part of: standalone, cluster or sentinel."""
+        return self.info.get("redis_mode") or self.info.get("server_mode", "standalone")
+
+    @property
     def writable(self) -> bool:
         """Whether it takes writes: it is no replica, and is not still reading its data."""
         return self.info.get("role") != "slave" and not self.number("loading")
@@ -81,18 +87,13 @@ class Facts:
 
 def read_facts() -> Steps[Facts]:
     """Read INFO, the settings, the cluster's state and the user's name. 8 round trips at most."""
-    info = _pairs((yield from _ask((b"INFO",))))
+    info = pairs_of((yield from _ask((b"INFO",))) or b"")
     cluster = {}
-    if info.get("redis_mode") == "cluster":
-        cluster = _pairs((yield from _ask((b"CLUSTER", b"INFO"))))
+    if is_cluster(info):
+        cluster = pairs_of((yield from _ask((b"CLUSTER", b"INFO"))) or b"")
     settings = yield from _settings()
     user = yield from _ask((b"ACL", b"WHOAMI"))
     return Facts(info, settings, cluster, user.decode() if user else None)
-
-
-def _pairs(reply: bytes | None) -> dict[str, str]:
-    lines = (reply or b"").decode(errors="replace").splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line)
 
 
 def read_clock() -> Steps[float | None]:

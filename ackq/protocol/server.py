@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from redis.exceptions import NoPermissionError
 
 from ackq.errors import CrossSlotError, EvictionPolicyError, UnsupportedServer
@@ -26,9 +28,7 @@ def check_server(name: str) -> Steps[None]:
         text: bytes = yield Request((b"INFO",), resend=True)
     except NoPermissionError:
         return
-    info = dict(
-        line.split(":", 1) for line in text.decode(errors="replace").splitlines() if ":" in line
-    )
+    info = pairs_of(text)
     version = info.get("redis_version", "")
     if version and tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         raise UnsupportedServer(f"ackq needs Redis 6.2 or later; this server is {version}")
@@ -39,8 +39,22 @@ def check_server(name: str) -> Steps[None]:
             " without an error. Run CONFIG SET maxmemory-policy noeviction (or a volatile-*"
             " policy), and set it in redis.conf. Nothing was sent"
         )
-    if info.get("redis_mode") == "cluster" and not has_hash_tag(name):
+    if is_cluster(info) and not has_hash_tag(name):
         raise CrossSlotError(
             f"{name!r} is on a cluster, where all keys of a queue must share a slot:"
             f" name it {'{' + name + '}'!r}. Nothing was sent"
         )
+
+
+def is_cluster(info: Mapping[str, str]) -> bool:
+    """Return whether INFO is that of a node of a cluster.
+
+    Not by the mode, which Redis calls ``redis_mode`` and Valkey ``server_mode``.
+    """
+    return info.get("cluster_enabled") == "1"
+
+
+def pairs_of(reply: bytes) -> dict[str, str]:
+    """Return the fields of a reply to INFO or CLUSTER INFO."""
+    lines = reply.decode(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)

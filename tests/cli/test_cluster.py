@@ -15,7 +15,7 @@ from ackq.cli import main
 from ackq.protocol.acl import rules
 from ackq.scripts import names
 from tests.cli.conftest import Run
-from tests.servers import Fleet, Survey
+from tests.servers import CLUSTERS, Fleet, Survey
 
 NODES = 3
 
@@ -23,9 +23,10 @@ NODES = 3
 @pytest.fixture
 def cluster(survey: Survey, fleet: Fleet) -> RedisCluster:
     """A client of the whole cluster."""
-    if "cluster" not in survey.offers:
+    kind = survey.first(CLUSTERS)
+    if kind is None:
         pytest.skip("the run has no cluster")
-    control = fleet.get("cluster").control
+    control = fleet.get(kind).control
     assert isinstance(control, RedisCluster)
     return control
 

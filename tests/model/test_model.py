@@ -18,7 +18,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 import ackq
 from tests.facade import AsSync, Portal
-from tests.servers import Fleet, Survey
+from tests.servers import PLAIN, Fleet, Survey
 
 from .machine import QueueMachine
 
@@ -41,8 +41,8 @@ settings.register_profile(
 @pytest.fixture
 def plain_url(survey: Survey, fleet: Fleet) -> str:
     """The address of a plain server."""
-    kind = next((kind for kind in ("embedded", "debian", "container") if kind in survey.offers), "")
-    if not kind:
+    kind = survey.first(PLAIN)
+    if kind is None:
         pytest.skip("ACKQ_TEST_SERVERS names no plain server")
     url = fleet.get(kind).url
     assert url is not None

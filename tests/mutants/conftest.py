@@ -9,7 +9,7 @@ import pytest
 
 from ackq import scripts
 from tests.mutants.catalogue import Mutant
-from tests.scripts.fixtures import own_client, own_space, space
+from tests.scripts.fixtures import BINARIES, own_client, own_space, space
 from tests.servers import Survey
 
 __all__ = ["kind", "own_client", "own_space", "scripts_directory", "space"]
@@ -18,10 +18,10 @@ __all__ = ["kind", "own_client", "own_space", "scripts_directory", "space"]
 @pytest.fixture
 def kind(survey: Survey) -> str:
     """One plain server; a mistake shows on any."""
-    for kind in ("embedded", "debian"):
-        if kind in survey.offers:
-            return kind
-    pytest.skip("ACKQ_TEST_SERVERS names no plain server")
+    kind = survey.first(tuple(BINARIES))
+    if kind is None:
+        pytest.skip("ACKQ_TEST_SERVERS names no plain server")
+    return kind
 
 
 @pytest.fixture

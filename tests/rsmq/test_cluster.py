@@ -12,14 +12,15 @@ from redis.cluster import RedisCluster
 import ackq
 from ackq.rsmq import RSMQ
 from tests.rsmq.peers import Python
-from tests.servers import Fleet, Survey, Target
+from tests.servers import CLUSTERS, Fleet, Survey, Target
 
 
 @pytest.fixture
 def cluster(survey: Survey, fleet: Fleet) -> Target:
-    if "cluster" not in survey.offers:
+    kind = survey.first(CLUSTERS)
+    if kind is None:
         pytest.skip("ACKQ_TEST_SERVERS does not name the cluster")
-    return fleet.get("cluster")
+    return fleet.get(kind)
 
 
 @pytest.fixture

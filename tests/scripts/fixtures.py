@@ -14,10 +14,20 @@ import redis
 from ackq import scripts
 from tests.scripts.space import Space
 from tests.servers import Fleet, private_server
-from tests.servers.binaries import embedded_server, newest_server, system_server
+from tests.servers.binaries import (
+    embedded_server,
+    newest_server,
+    system_server,
+    valkey_server,
+)
 
 #: The plain servers, each with its binary.
-BINARIES = {"embedded": embedded_server, "debian": system_server, "newest": newest_server}
+BINARIES = {
+    "embedded": embedded_server,
+    "debian": system_server,
+    "newest": newest_server,
+    "valkey": valkey_server,
+}
 
 
 @pytest.fixture

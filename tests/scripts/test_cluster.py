@@ -9,29 +9,26 @@ import pytest
 from tests.scripts.calls import CALLS, Call, damage, fill
 from tests.scripts.headers import read
 from tests.scripts.space import NOW, Space
-from tests.servers import Fleet, Survey
+from tests.servers import CLUSTERS, PLAIN, Fleet, Survey
 
 
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_a_script_runs_on_the_node_that_has_its_queue(
     call: Call, survey: Survey, fleet: Fleet, token: str, scripts_directory: Path
 ) -> None:
-    if "cluster" not in survey.offers:
-        pytest.skip("the run has no cluster")
+    cluster, plain = survey.first(CLUSTERS), survey.first(PLAIN)
+    if cluster is None or plain is None:
+        pytest.skip("the run has no cluster, or no plain server to compare with")
     now = NOW if "redis.call('TIME')" in read(scripts_directory, call.script) else None
     here, there = (
         Space(fleet.get(kind).control, f"{{{token}}}", scripts_directory, now)
-        for kind in ("cluster", plain_of(survey))
+        for kind in (cluster, plain)
     )
     for space in (here, there):
         fill(space)
         damage(space)
         call.on(space)
     assert without_entries(here) == without_entries(there)
-
-
-def plain_of(survey: Survey) -> str:
-    return next(each for each in ("embedded", "debian", "newest") if each in survey.offers)
 
 
 def without_entries(space: Space) -> object:

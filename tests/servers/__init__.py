@@ -5,22 +5,29 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from . import cluster, container, debian, embedded, newest, sentinel, tls
+from . import cluster, container, debian, embedded, newest, sentinel, tls, valkey
 from .private import private_server
 from .process import free_port
 from .target import Absent, Client, Offer, Target
 
-__all__ = ["MODULES", "Client", "Fleet", "Survey", "Target", "free_port", "private_server"]
+__all__ = ["OFFERS", "Client", "Fleet", "Survey", "Target", "free_port", "private_server"]
 
-MODULES = {
-    "embedded": embedded,
-    "debian": debian,
-    "newest": newest,
-    "container": container,
-    "cluster": cluster,
-    "sentinel": sentinel,
-    "tls": tls,
+#: What a machine may offer, by kind.
+OFFERS = {
+    "embedded": embedded.offer,
+    "debian": debian.offer,
+    "newest": newest.offer,
+    "valkey": valkey.offer,
+    "container": container.offer,
+    "cluster": cluster.offer,
+    "valkey-cluster": valkey.cluster_offer,
+    "sentinel": sentinel.offer,
+    "valkey-sentinel": valkey.sentinel_offer,
+    "tls": tls.offer,
 }
+#: Kinds that are one server without TLS, and kinds that are a cluster; the usual ones first.
+PLAIN = ("embedded", "debian", "container", "newest", "valkey")
+CLUSTERS = ("cluster", "valkey-cluster")
 
 
 class Survey:
@@ -31,9 +38,13 @@ class Survey:
         self.absent: dict[str, str] = {}
         for kind in wanted:
             try:
-                self.offers[kind] = MODULES[kind].offer()
+                self.offers[kind] = OFFERS[kind]()
             except Absent as reason:
                 self.absent[kind] = str(reason)
+
+    def first(self, kinds: tuple[str, ...]) -> str | None:
+        """Return the first of ``kinds`` that is offered."""
+        return next((kind for kind in kinds if kind in self.offers), None)
 
     def header(self) -> list[str]:
         """Return the lines for pytest's header."""

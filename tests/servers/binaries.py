@@ -43,6 +43,14 @@ def newest_server() -> Path:
     return server
 
 
+def valkey_server() -> Path:
+    """Return the Valkey on PATH."""
+    found = shutil.which("valkey-server")
+    if found is None:
+        raise Absent("there is no valkey-server on PATH")
+    return Path(found)
+
+
 def best_server() -> Path:
     """Return the server on PATH, which is the later one, else the embedded one."""
     try:

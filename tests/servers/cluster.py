@@ -28,7 +28,11 @@ _OPTIONS: dict[str, str | list[str]] = {
 
 
 def offer() -> Offer:
-    executable = best_server()
+    return offer_of("cluster", best_server())
+
+
+def offer_of(name: str, executable: Path) -> Offer:
+    """Return the offer of a cluster whose nodes run ``executable``."""
     version = dotted(executable)
 
     @contextlib.contextmanager
@@ -41,14 +45,14 @@ def offer() -> Offer:
                 for number in range(NODES)
             ]
             _join(servers)
-            yield _target(version, servers[0].url)
+            yield _target(name, version, servers[0].url)
 
-    return Offer("cluster", version, start, note=f"{NODES} nodes")
+    return Offer(name, version, start, note=f"{NODES} nodes")
 
 
-def _target(version: str, url: str) -> Target:
+def _target(name: str, version: str, url: str) -> Target:
     return Target(
-        "cluster",
+        name,
         version,
         url,
         make_client=lambda: RedisCluster.from_url(url),

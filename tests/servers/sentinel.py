@@ -28,7 +28,11 @@ _async_sentinel: Any = redis.asyncio.sentinel.Sentinel
 
 
 def offer() -> Offer:
-    executable = best_server()
+    return offer_of("sentinel", best_server())
+
+
+def offer_of(kind: str, executable: Path) -> Offer:
+    """Return the offer of a primary, its replica and its Sentinel, which all run ``executable``."""
     version = dotted(executable)
 
     @contextlib.contextmanager
@@ -39,9 +43,9 @@ def offer() -> Offer:
             running(directory / "sentinel", _sentinel(executable, directory), _watch(primary)) as s,
         ):
             assert s.port is not None
-            yield _target(version, s.port)
+            yield _target(kind, version, s.port)
 
-    return Offer("sentinel", version, start, note="primary and replica")
+    return Offer(kind, version, start, note="primary and replica")
 
 
 def _replica_of(primary: Server) -> dict[str, str | list[str]]:
@@ -82,7 +86,7 @@ def _sentinels(client: Any) -> list[Any]:
     return list(pool.sentinel_manager.sentinels) if pool is not None else []
 
 
-def _target(version: str, port: int) -> Target:
+def _target(kind: str, version: str, port: int) -> Target:
     def make_client() -> redis.Redis:
         manager: Any = _sync_sentinel([("127.0.0.1", port)])
         client: redis.Redis = manager.master_for(SERVICE, redis_class=_Client)
@@ -94,7 +98,7 @@ def _target(version: str, port: int) -> Target:
 
     control = make_client()
     wait_until(lambda: _has_replica(control), "the replica to be in step")
-    return Target("sentinel", version, None, make_client, make_async_client, control)
+    return Target(kind, version, None, make_client, make_async_client, control)
 
 
 def _has_replica(client: redis.Redis) -> bool:

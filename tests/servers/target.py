@@ -24,7 +24,7 @@ class Target:
     """A running deployment of Redis: one server, or several that belong together."""
 
     name: str  #: the id in test names, such as "embedded-6.2.14"
-    version: str
+    version: str  #: of the product: Valkey's, not that of the Redis it is compatible with
     url: str | None  #: None where no URL of redis-py says it all
     make_client: Callable[[], Client]
     make_async_client: Callable[[], AsyncClient]

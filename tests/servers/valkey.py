@@ -1,0 +1,20 @@
+"""Valkey: a plain server, a cluster, and a primary with its replica and Sentinel."""
+
+from __future__ import annotations
+
+from . import cluster, sentinel
+from .binaries import valkey_server
+from .process import plain
+from .target import Offer
+
+
+def offer() -> Offer:
+    return plain("valkey", valkey_server())
+
+
+def cluster_offer() -> Offer:
+    return cluster.offer_of("valkey-cluster", valkey_server())
+
+
+def sentinel_offer() -> Offer:
+    return sentinel.offer_of("valkey-sentinel", valkey_server())
