@@ -1,77 +1,158 @@
-"""How long a server was blocked, by its SLOWLOG and by pings, and what the machine adds."""
+"""How long does a script block the server at worst, whatever is in it?
+
+Every script of ackq meets the worst shapes that its inputs allow, one after the other, each on a
+server of its own: `benchmarks.worst` is the table of them. SLOWLOG has the time of every call.
+"""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from multiprocessing.connection import Connection
-from typing import Any
+import re
+import statistics
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
 import redis
 
-from benchmarks.processes import beside
+from ackq import scripts
+from ackq.bench.figures import Measure, Ratio, Result
+from benchmarks.frame import Options, Settings, facts, progress
+from benchmarks.picture import Picture
+from benchmarks.servers import target
+from benchmarks.stalls import (
+    Pings,
+    logging_slow_commands,
+    longest_idle_loop,
+    pinging,
+    script_times,
+)
+from benchmarks.worst import CASES, Case
+from benchmarks.worst.scene import NAME, Scene
 
-#: Microseconds that a command must take to be looked at.
-SLOW_US = 200
-#: A script that touches no key.
-IDLE_LOOP = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return n"
+PURPOSE = "How long each script blocks the server at worst."
+OURS, IDLE = "ackq", "idle loop"
+#: Milliseconds that the longest call may take beyond the longest idle loop.
+LIMIT = 5.0
+#: What is told of the calls of a script in one case, and its unit.
+FIGURES = {"median script": "ms", "longest script": "ms", "longest ping": "ms", "calls": ""}
+MEMORY = "memory, peak over the start"
+#: Each picture has the scripts of one product.
+PICTURES = tuple(
+    Picture(name, f"The longest call: {title}", "longest script", cases=cases, log=True)
+    for name, title, cases in (
+        ("pop", "pop", ("pop:",)),
+        ("settling", "acks and the like", ("ack", "nack", "reject", "extend")),
+        ("queue", "push, looks and repairs", (
+            "schedule", "push_once", "stats", "peek", "purge", "drain", "redrive", "audit",
+            "watch")),
+        ("claims", "claims", ("claims/", "held/")),
+        ("staging", "staged rows", ("staging/", "pipeline/")),
+        ("delay", "delay queues", ("delay/",)),
+        ("topic", "topics", ("topic/",)),
+        ("rsmq", "RSMQ", ("rsmq/",)),
+        ("side", "consumers' groups and workers", ("members/", "worker/")),
+    )
+)  # fmt: skip
 
 
-def script_times(client: redis.Redis) -> list[float]:
-    """Return the milliseconds of every script in SLOWLOG."""
-    entries: Any = client.slowlog_get(100_000)
-    found = [each["duration"] / 1000 for each in entries if each["command"][:4] == b"EVAL"]
-    return found or [SLOW_US / 1000]
+def options(options: Options) -> None:
+    """Add what can be told."""
+    options.size("rounds", 3, quick=1, smoke=1, help="of each case")
+    options.size("share", 1.0, quick=0.1, smoke=0.0001, help="of the messages of deep queues")
+    options.size("bodies", 1.0, quick=1.0, smoke=0.0001, help="of the bytes of long bodies")
+    options.add_argument(
+        "--scripts", nargs="+", metavar="NAME", choices=scripts.names(),
+        help="only these, such as pop or topic/consume",
+    )  # fmt: skip
 
 
-def longest_idle_loop(client: redis.Redis, typical: float, calls: int) -> float:
-    """Run a script that only counts, ``typical`` ms long, ``calls`` times; return the longest.
+def run(settings: Settings) -> Result:
+    """Measure every case in turn, and all of them again in the next round."""
+    cases = [each for each in CASES if not settings.scripts or each.script in settings.scripts]
+    with target(settings.url) as server:
+        result = Result("blocked", facts(server, settings))
+    found: dict[Case, list[dict[str, float]]] = {case: [] for case in cases}
+    with pinging() as pings:
+        for number in range(settings.rounds):
+            for case in cases:
+                progress(f"round {number + 1} of {settings.rounds}: {case}")
+                found[case].append(measure(case, settings, pings))
+    for case, rounds in found.items():
+        _report(result, str(case), rounds)
+    if over := [each.what for each in result.ratios if not each.reached]:
+        result.notes.append(f"Over the limit: {'; '.join(over)}.")
+    result.notes.append(
+        "The longest idle loop is that of as many scripts that only count, each as long as the"
+        f" median, or {LIMIT:g} ms where that is longer: what the machine adds by itself."
+    )
+    return result
 
-    It shows what the machine adds by itself: a server that is not scheduled seems to block.
+
+def measure(case: Case, settings: Settings, pings: Pings) -> dict[str, float]:
+    """Bring a server into the state of the case, do what is slow there, and read the SLOWLOG."""
+    sha = scripts.load(case.script).sha
+    with (
+        target(settings.url) as server,
+        Scene(server.url, settings.share, settings.bodies) as scene,
+        logging_slow_commands(scene.client, 0),
+    ):
+        try:
+            act = case.prepare(scene)
+            scene.client.slowlog_reset()
+            memory = None if settings.url else Memory(scene.client)
+            with pings.longest(server.url) as ping:
+                act()
+            times = script_times(scene.client, sha)
+            if not times:
+                raise AssertionError(f"{case}: the script was not called")
+            grown = memory.grown() if memory else None
+            typical = statistics.median(times)
+            idle = longest_idle_loop(scene.client, min(typical, LIMIT), len(times))
+        finally:
+            if settings.url:
+                clear(scene.client)
+    values = (typical, max(times), ping[0] * 1000, len(times))
+    figures = dict(zip(FIGURES, values, strict=True)) | {IDLE: idle}
+    return figures if grown is None else figures | {MEMORY: grown}
+
+
+def clear(client: redis.Redis) -> None:
+    """Delete what a case left on a server that is not ours."""
+    for key in client.scan_iter(f"{NAME}*", count=1000):
+        client.unlink(key)
+
+
+class Memory:
+    """What a server takes from the kernel beyond what it had, at the highest point.
+
+    Its own figures leave out what a script holds. Only Linux tells this, of a server that we own.
     """
-    before = time.perf_counter()
-    client.eval(IDLE_LOOP, 0, 1_000_000)
-    turns = round(1_000_000 * typical / 1000 / (time.perf_counter() - before))
-    client.slowlog_reset()
-    for _ in range(calls):
-        client.eval(IDLE_LOOP, 0, turns)
-    return max(script_times(client))
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._process = Path("/proc") / str(client.info("server")["process_id"])
+        client.memory_purge()
+        self._before: int | None = None
+        with suppress(OSError):
+            (self._process / "clear_refs").write_text("5")
+            self._before = self._highest()
+
+    def grown(self) -> float | None:
+        """Return the MiB so far; None where they cannot be known."""
+        if self._before is None:
+            return None
+        return (self._highest() - self._before) / 1024
+
+    def _highest(self) -> int:
+        (kib,) = re.findall(r"VmHWM:\s+(\d+) kB", (self._process / "status").read_text())
+        return int(kib)
 
 
-@contextmanager
-def logging_slow_commands(client: redis.Redis) -> Iterator[None]:
-    """Let SLOWLOG keep whatever takes `SLOW_US`; put the server's settings back afterwards."""
-    wanted = {"slowlog-log-slower-than": SLOW_US, "slowlog-max-len": 100_000}
-    found: dict[str, Any] = {name: client.config_get(name)[name] for name in wanted}
-    try:
-        for name, value in wanted.items():
-            client.config_set(name, value)
-        yield
-    finally:
-        for name, value in found.items():
-            client.config_set(name, value)
-
-
-@contextmanager
-def longest_ping(url: str) -> Iterator[list[float]]:
-    """Ping from another process; the list gets the longest answer in seconds at the end."""
-    result: list[float] = []
-    with beside(_ping, url) as pinging:
-        pinging.recv()
-        yield result
-        pinging.send("enough")
-        result.append(pinging.recv())
-
-
-def _ping(pipe: Connection, url: str) -> None:
-    with redis.Redis.from_url(url) as client:
-        client.ping()
-        pipe.send("ready")
-        longest = 0.0
-        while not pipe.poll():
-            before = time.perf_counter()
-            client.ping()
-            longest = max(longest, time.perf_counter() - before)
-            time.sleep(0.002)  # leave the processors to the server and its client
-    pipe.send(longest)
+def _report(result: Result, case: str, rounds: Sequence[dict[str, float]]) -> None:
+    figures = FIGURES | ({MEMORY: "MiB"} if MEMORY in rounds[0] else {})
+    for figure, unit in figures.items():
+        values = tuple(each[figure] for each in rounds)
+        result.measures.append(Measure(case, OURS, figure, unit, values))
+    idle = tuple(each[IDLE] for each in rounds)
+    result.measures.append(Measure(case, IDLE, "longest script", "ms", idle))
+    over = tuple(each["longest script"] - each[IDLE] for each in rounds)
+    result.ratios.append(Ratio(f"{case}: over the idle loop, ms", over, LIMIT, True))

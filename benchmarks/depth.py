@@ -19,10 +19,10 @@ from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.messages import Messages
 from ackq.bench.rounds import Round, Rounds, ServerCpu, ratio, rotations
 from ackq.keys import QueueKeys
-from benchmarks.blocked import logging_slow_commands, longest_idle_loop, longest_ping, script_times
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target
+from benchmarks.stalls import logging_slow_commands, longest_idle_loop, longest_ping, script_times
 
 PURPOSE = "Pop and ack on deep queues; recovery of expired leases."
 #: Queues of which one number grows, and the queue with most of both.

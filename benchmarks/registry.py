@@ -11,6 +11,7 @@ from benchmarks.frame import Benchmark
 BENCHMARKS = {
     "cycle": "benchmarks.cycle",
     "depth": "benchmarks.depth",
+    "blocked": "benchmarks.blocked",
     "memory": "benchmarks.memory",
     "wakeup": "benchmarks.wakeup",
     "latency": "benchmarks.latency",

@@ -24,11 +24,11 @@ from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.messages import Messages
 from ackq.bench.rounds import Round, Rounds, ServerCpu, duel, measures_of, percentile
 from ackq.keys import QueueKeys
-from benchmarks.blocked import SLOW_US, logging_slow_commands, longest_idle_loop, script_times
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target
 from benchmarks.spark_queries import Queries, absent, queries
+from benchmarks.stalls import SLOW_US, logging_slow_commands, longest_idle_loop, script_times
 
 PURPOSE = "Write and read a queue with Spark, beside loops of push_many and pop_many."
 #: Bytes of a message, and messages of one call of a loop.

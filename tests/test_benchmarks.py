@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from ackq import scripts
 from ackq.bench.figures import Measure, Ratio, Result, from_json, to_json
 from ackq.bench.rounds import percentiles, rotations
 from benchmarks.checkout import commit
@@ -22,6 +23,7 @@ from benchmarks.page import write_report
 from benchmarks.registry import BENCHMARKS, benchmark
 from benchmarks.workers import filling
 from benchmarks.workers.environments import HERE, PEERS, Peer
+from benchmarks.worst import CASES
 from tests.spark.conftest import JAVA
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +33,7 @@ CONTESTANTS = {
               "bare list, asyncio", "ackq, asyncio"},
     "depth": {"ackq, more ready", "ackq, more in flight", "ackq, most of both",
               "ackq, pop_many(1000)", "ackq, pop_many(100)"},
+    "blocked": {"ackq", "idle loop"},
     "memory": {"ackq", "streams", "bare list"},
     "wakeup": {"ackq", "BRPOP"},
     "latency": {"ackq", "LPUSH and BRPOP", "streams"},
@@ -44,8 +47,10 @@ CONTESTANTS = {
               *(f"Spark source, {how}{part}" for how in ("at once", "in tenths")
                 for part in ("", ", with start", ", reading alone"))},
 }  # fmt: skip
-#: Marks of those that need more than the others: Spark warms up for half a minute.
+#: Marks of those that need more than the others: Spark warms up for half a minute, and there are
+#: more than a hundred ways to block a server.
 MARKS = {
+    "blocked": (pytest.mark.campaign, pytest.mark.timeout(300)),
     "spark": (pytest.mark.spark, pytest.mark.campaign, pytest.mark.xdist_group("spark"),
               pytest.mark.timeout(240)),
 }  # fmt: skip
@@ -83,6 +88,26 @@ def test_a_smoke_run_reports_every_contestant(name: str, tmp_path: Path) -> None
     assert {"server", "versions", "machine", "settings"} <= set(result.facts)
     assert result.facts["settings"]["seed"] == 1
     assert ("commit" in result.facts["versions"]) == (commit() is not None)
+
+
+def test_every_script_meets_its_worst_case() -> None:
+    assert {case.script for case in CASES} == set(scripts.names())
+    assert len({str(case) for case in CASES}) == len(CASES)
+
+
+def test_a_case_measures_its_script_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    wanted = ["ack", "claims/forget", "topic/extend"]
+    done = run("blocked", "--smoke", "--scripts", *wanted, "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    (result,) = from_json(json.loads(path.read_bytes()))
+    measured = [str(case) for case in CASES if case.script in wanted]
+    assert list(dict.fromkeys(each.case for each in result.measures)) == measured
+    calls = {each.case: each.rounds for each in result.measures if each.figure == "calls"}
+    assert calls["claims/forget: 3,000,000 messages"] == (1,)
+    assert [each.what for each in result.ratios] == [
+        f"{case}: over the idle loop, ms" for case in measured
+    ]
 
 
 def test_results_name_no_host_no_path_and_no_user(tmp_path: Path) -> None:

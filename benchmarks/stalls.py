@@ -1,0 +1,115 @@
+"""How long a server stood still, by its SLOWLOG and by pings, and what the machine adds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import Connection
+from typing import Any
+
+import redis
+
+from benchmarks.processes import beside
+
+#: Microseconds that a command must take to be looked at.
+SLOW_US = 200
+#: Seconds that a ping may take: a server that stood still for so long is what is sought.
+LONGEST = 300
+#: A script that touches no key.
+IDLE_LOOP = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return n"
+
+
+def script_times(client: redis.Redis, sha: bytes | None = None) -> list[float]:
+    """Return the milliseconds of every script in SLOWLOG, or of the one with this ``sha``."""
+    entries: Any = client.slowlog_get(100_000)
+    begins = b"EVAL" if sha is None else b"EVALSHA " + sha
+    found = [each["duration"] / 1000 for each in entries if each["command"].startswith(begins)]
+    return found or ([SLOW_US / 1000] if sha is None else [])
+
+
+def longest_idle_loop(client: redis.Redis, typical: float, calls: int) -> float:
+    """Run a script that only counts, ``typical`` ms long, ``calls`` times; return the longest.
+
+    It shows what the machine adds by itself: a server that is not scheduled seems to block.
+    """
+    before = time.perf_counter()
+    client.eval(IDLE_LOOP, 0, 1_000_000)
+    turns = round(1_000_000 * typical / 1000 / (time.perf_counter() - before))
+    client.slowlog_reset()
+    for _ in range(calls):
+        client.eval(IDLE_LOOP, 0, turns)
+    return max(script_times(client))
+
+
+@contextmanager
+def logging_slow_commands(client: redis.Redis, slow_us: int = SLOW_US) -> Iterator[None]:
+    """Let SLOWLOG keep whatever takes ``slow_us``; put the server's settings back afterwards."""
+    wanted = {"slowlog-log-slower-than": slow_us, "slowlog-max-len": 100_000}
+    found: dict[str, Any] = {name: client.config_get(name)[name] for name in wanted}
+    try:
+        for name, value in wanted.items():
+            client.config_set(name, value)
+        yield
+    finally:
+        for name, value in found.items():
+            client.config_set(name, value)
+
+
+@contextmanager
+def longest_ping(url: str) -> Iterator[list[float]]:
+    """Ping from another process; the list gets the longest answer in seconds at the end."""
+    with pinging() as pings, pings.longest(url) as result:
+        yield result
+
+
+@contextmanager
+def pinging() -> Iterator[Pings]:
+    """Start a process that pings when it is asked to, so that only one is started for many runs."""
+    with beside(_ping) as pipe:
+        yield Pings(pipe)
+
+
+class Pings:
+    """A process that pings a server for as long as something else is done to it."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+
+    @contextmanager
+    def longest(self, url: str) -> Iterator[list[float]]:
+        """As `longest_ping`."""
+        self._pipe.send(url)
+        self._pipe.recv()
+        result: list[float] = []
+        yield result
+        self._pipe.send("enough")
+        result.append(self._pipe.recv())
+
+
+def _ping(pipe: Connection) -> None:
+    while True:
+        try:
+            url = pipe.recv()
+        except EOFError:
+            return
+        with redis.Redis.from_url(url, socket_timeout=LONGEST) as client:
+            client.ping()
+            pipe.send("ready")
+            longest = 0.0
+            while not pipe.poll():
+                before = time.perf_counter()
+                _await_answer(client)
+                longest = max(longest, time.perf_counter() - before)
+                time.sleep(0.002)  # leave the processors to the server and its client
+        pipe.recv()
+        pipe.send(longest)
+
+
+def _await_answer(client: redis.Redis) -> None:
+    while True:
+        try:
+            client.ping()
+            return
+        except redis.ResponseError:  # BUSY, after 5 s of one script: that is no answer yet
+            time.sleep(0.002)

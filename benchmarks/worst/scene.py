@@ -1,0 +1,123 @@
+"""A server, and the means to bring it into a bad state quickly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Any, Self, TypeVar
+
+import redis
+
+from ackq import Message, Queue, scripts
+from ackq.keys import QueueKeys
+from ackq.sync.client import Client
+from benchmarks.stalls import LONGEST
+
+Owned = TypeVar("Owned", bound=Client)
+NAME = "ackq-benchmark:blocked"
+KIB, MIB = 1024, 1024 * 1024
+#: Nearly the longest body that a queue takes: 0.9 MiB, since others choose the number as well.
+LARGE = 9 * MIB // 10
+#: The longest lease: a score that is not reached while a case is measured.
+LEASE_US = 12 * 3600 * 1_000_000
+#: Bytes of bodies that one call fills in, and messages.
+CHUNK_BYTES, CHUNK = 64 * MIB, 10_000
+#: Makes messages on the server, so that a gigabyte of them takes no time on the wire.
+FILL = """
+local text = string.rep('x', tonumber(ARGV[3]))
+for n = tonumber(ARGV[1]), tonumber(ARGV[2]) do
+  local id = string.format('m%07.0f', n)
+  local body = '{"id":"' .. id .. '","p":"' .. text .. '"}'
+  local score = string.format('%.6f', ARGV[4] + n * ARGV[5])
+  LINE
+end"""
+#: What `Scene.fill` does with each message, by the keys that it is given.
+LISTED = "redis.call('LPUSH', KEYS[1], body)"
+LEASED = "redis.call('ZADD', KEYS[1], score, id) redis.call('HSET', KEYS[2], id, body)"
+DEAD = (
+    "redis.call('XADD', KEYS[1], '*', 'key', id, 'body', body, 'reason', 'nacked',"
+    " 'count', 3, 'time', 1)"
+)
+
+
+class Scene:
+    """One server for one case. ``share`` scales how many messages there are, ``bodies`` how long
+    they are; both are 1 but for quick and smoke runs."""
+
+    def __init__(self, url: str, share: float = 1.0, bodies: float = 1.0) -> None:
+        self.share, self.bodies = share, bodies
+        self.client: redis.Redis = redis.Redis.from_url(url, socket_timeout=LONGEST)
+        self.keys = QueueKeys.of(NAME)
+        self.far = round(time.time() * 1_000_000) + LEASE_US
+        self._stack = ExitStack()
+        self._stack.callback(self.client.close)
+        with self.client.pipeline(transaction=False) as pipeline:
+            for name in scripts.names():  # so that each call is an EVALSHA, and counted
+                pipeline.script_load(scripts.load(name).text)
+            pipeline.execute()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def many(self, count: int) -> int:
+        """Return how many messages there are where a full run has ``count``."""
+        return max(min(count, 20), round(count * self.share))
+
+    def size(self, full: int) -> int:
+        """Return the bytes of a body that has ``full`` in a full run."""
+        return max(100, round(full * self.bodies))
+
+    def own(self, client: Owned) -> Owned:
+        """Close ``client`` at the end."""
+        self._stack.enter_context(client)
+        return client
+
+    def queue(self, **settings: Any) -> Queue:
+        """Return the queue of this scene."""
+        return self.own(Queue(self.client, NAME, **settings))
+
+    def fill(
+        self, line: str, keys: Sequence[bytes], count: int, size: int = 100,
+        score: float = 0, step: float = 0, first: int = 1,
+    ) -> None:  # fmt: skip
+        """Make ``count`` messages with bodies of about ``size`` bytes, and do ``line`` with each.
+
+        In it ``id``, ``body``, ``score`` (from ``score``, in steps) and KEYS have values.
+        """
+        text = FILL.replace("LINE", line)
+        some = max(1, min(CHUNK, CHUNK_BYTES // size))
+        for at in range(first, first + count, some):
+            last = min(at + some, first + count) - 1
+            self.client.eval(
+                text, len(keys), *keys, at, last, max(0, size - 30), repr(score), repr(step)
+            )
+
+    def ready(self, count: int, size: int = 100) -> None:
+        """Push messages."""
+        self.fill(LISTED, (self.keys.ready,), count, size)
+
+    def leased(self, count: int, size: int = 100, score: float = 1, step: float = 0) -> None:
+        """Lease messages; by default all have expired, and have one score."""
+        self.fill(LEASED, (self.keys.backup, self.keys.context), count, size, score, step)
+
+    def held(self, count: int, size: int = 100) -> list[Message]:
+        """Lease messages for long, and return them as their consumer has them."""
+        self.leased(count, size, self.far)
+        return [Message(NAME, b"m%07d" % n, b"", self.far, 1) for n in range(1, count + 1)]
+
+    def delayed(self, count: int, size: int = 100, score: float = 1, step: float = 0) -> None:
+        """Delay messages; by default all are due, at one time."""
+        self.fill(LEASED, (self.keys.delayed, self.keys.context), count, size, score, step)
+
+    def dead(self, count: int, size: int = 100) -> None:
+        """Make dead letters."""
+        self.fill(DEAD, (self.keys.dead,), count, size)
+
+    def counted(self, count: int, receives: int) -> None:
+        """Note the receive count of each of the first messages."""
+        line = f"redis.call('HSET', KEYS[1], id, {receives})"
+        self.fill(line, (self.keys.receives,), count)
