@@ -163,9 +163,7 @@ class ClusterRoute:
         """Return where the next attempt goes, after ``error`` ended the last one."""
         await self._client.initialize()
         if isinstance(error, AskError) and not isinstance(error, MovedError):
-            node = self._client.get_node(host=error.host, port=error.port)
-            if node is not None:
-                return self._of(node)
+            return self._of(self._importer(error))
         if self._stale:
             self._stale = False
             await self._client.nodes_manager.initialize()
@@ -182,6 +180,13 @@ class ClusterRoute:
         """Close every idle connection."""
         for connections in self._nodes.values():
             await connections.close()
+
+    def _importer(self, error: AskError) -> ClusterNode:
+        """Return the node that a slot moves to, which may be too new for the client to know it."""
+        manager = self._client.nodes_manager
+        host, port = manager.remap_host_port(error.host, error.port)
+        known = self._client.get_node(host=host, port=port)
+        return known or ClusterNode(host, port, **self._client.connection_kwargs)
 
     def _of(self, node: ClusterNode) -> Connections:
         connections = self._nodes.get(node.name)

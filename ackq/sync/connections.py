@@ -145,9 +145,7 @@ class ClusterRoute:
     def connections(self, error: Exception | None) -> Connections:
         """Return where the next attempt goes, after ``error`` ended the last one."""
         if isinstance(error, AskError) and not isinstance(error, MovedError):
-            node = self._client.get_node(host=error.host, port=error.port)
-            if node is not None:
-                return self._of(node)
+            return self._of(self._importer(error))
         if self._stale:
             self._stale = False
             self._client.nodes_manager.initialize()
@@ -161,6 +159,13 @@ class ClusterRoute:
         """Close every idle connection."""
         for connections in self._nodes.values():
             connections.close()
+
+    def _importer(self, error: AskError) -> ClusterNode:
+        """Return the node that a slot moves to, which may be too new for the client to know it."""
+        manager = self._client.nodes_manager
+        host, port = manager.remap_host_port(error.host, error.port)
+        known = self._client.get_node(host=host, port=port)
+        return known or ClusterNode(host, port)
 
     def _of(self, node: ClusterNode) -> Connections:
         connections = self._nodes.get(node.name)

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 
 import redis
-from redis.exceptions import NoPermissionError
+from redis.exceptions import AskError, MovedError, NoPermissionError, TryAgainError
 
 from ackq.errors import KeyTypeError
 from ackq.protocol.discovery import Watched, ask_server, look, scan
@@ -108,8 +108,10 @@ class Monitor:
         for name in sorted(node.found):
             try:
                 queues[name] = node.driver.run(look(name, self._window))
-            except (KeyTypeError, NoPermissionError, redis.exceptions.MovedError):
+            except (KeyTypeError, NoPermissionError, MovedError):
                 node.found.discard(name)
+            except (AskError, TryAgainError):
+                continue  # its slot is on the move; a later look finds it
         return queues
 
     def __enter__(self) -> Self:

@@ -8,7 +8,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import redis
@@ -19,6 +19,7 @@ from redis.crc import key_slot
 
 import ackq
 from ackq.embedded import Server
+from ackq.sync.monitor import Monitor
 from tests.facade import AsSync, Portal
 from tests.servers import private_server
 from tests.servers.binaries import best_server
@@ -147,24 +148,92 @@ def pair(tmp_path: Path, executable: Path) -> Iterator[list[Server]]:
         clients[0].execute_command("CLUSTER ADDSLOTS", *own)
         clients[1].execute_command("CLUSTER ADDSLOTS", *sorted({*range(16_384)} - {*own}))
         clients[0].execute_command("CLUSTER MEET", "127.0.0.1", str(nodes[1].port))
-
-        def whole(client: redis.Redis) -> bool:
-            info: Any = client.execute_command("CLUSTER INFO")
-            return bool(info["cluster_state"] == "ok" and info["cluster_known_nodes"] == "2")
-
-        wait_until(lambda: all(map(whole, clients)), "the cluster to be whole", 20)
+        wait_until(
+            lambda: all(is_whole(each, 2) for each in clients), "the cluster to be whole", 20
+        )
         yield nodes
+
+
+def is_whole(node: redis.Redis, nodes: int) -> bool:
+    """Return whether a node knows so many nodes, and who serves every slot."""
+    info: Any = node.execute_command("CLUSTER INFO")
+    return bool(info["cluster_state"] == "ok" and info["cluster_known_nodes"] == str(nodes))
+
+
+class Move(NamedTuple):
+    """A slot on its way to the node with this id."""
+
+    slot: int
+    node: str
+
+
+def begin_move(slot: int, source: redis.Redis, target: redis.Redis) -> Move:
+    ids = [client.execute_command("CLUSTER MYID").decode() for client in (source, target)]
+    target.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", ids[0])
+    source.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", ids[1])
+    return Move(slot, ids[1])
+
+
+def move_keys(slot: int, source: redis.Redis, port: int) -> None:
+    while keys := source.execute_command("CLUSTER GETKEYSINSLOT", slot, 1):
+        source.execute_command("MIGRATE", "127.0.0.1", port, keys[0], 0, 5000)
+
+
+def end_move(move: Move, source: redis.Redis, target: redis.Redis) -> None:
+    for client in (target, source):
+        client.execute_command("CLUSTER SETSLOT", move.slot, "NODE", move.node)
 
 
 def move_slot(slot: int, source: redis.Redis, target: redis.Redis, port: int) -> None:
     """Move a slot the way that redis-cli does it, a key at a time."""
-    ids = [client.execute_command("CLUSTER MYID").decode() for client in (source, target)]
-    target.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", ids[0])
-    source.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", ids[1])
-    while keys := source.execute_command("CLUSTER GETKEYSINSLOT", slot, 1):
-        source.execute_command("MIGRATE", "127.0.0.1", port, keys[0], 0, 5000)
-    for client in (target, source):
-        client.execute_command("CLUSTER SETSLOT", slot, "NODE", ids[1])
+    move = begin_move(slot, source, target)
+    move_keys(slot, source, port)
+    end_move(move, source, target)
+
+
+@pytest.mark.parametrize("flavour", ["sync", "async"])
+@pytest.mark.parametrize("connect", ["RedisCluster", "Redis"])
+def test_a_slot_that_moves_to_an_unknown_node_is_followed_there(
+    pair: list[Server], executable: Path, tmp_path: Path, portal: Portal, flavour: str, connect: str
+) -> None:
+    options: dict[str, str | list[str]] = {"cluster-enabled": "yes", "appendonly": "no"}
+    with contextlib.ExitStack() as stack:
+        # It has no slots, so CLUSTER SLOTS does not list it and no client has met it.
+        third = stack.enter_context(running(tmp_path / "third", executable, options, cluster=True))
+        source, other, target = (
+            stack.enter_context(redis.Redis.from_url(each.url)) for each in (*pair, third)
+        )
+        target.execute_command("CLUSTER MEET", "127.0.0.1", str(pair[0].port))
+        nodes = (source, other, target)
+        wait_until(lambda: all(is_whole(each, 3) for each in nodes), "all nodes to know all")
+        queue = opened(stack, flavour, connect, pair[1].url, portal)
+        queue.push({"id": "before"})
+        assert queue.ack(queue.pop()) == 1
+        move = begin_move(key_slot(b"{jobs}"), source, target)
+        for number in range(2):  # the second time the connection is there already
+            queue.push({"id": f"{number}"})
+        assert (source.dbsize(), target.dbsize()) == (0, 1)
+        end_move(move, source, target)
+        assert [queue.pop().id, queue.pop().id] == ["0", "1"]
+
+
+def test_a_monitor_passes_over_a_queue_while_its_slot_moves(pair: list[Server]) -> None:
+    with (
+        redis.Redis.from_url(pair[0].url) as source,
+        redis.Redis.from_url(pair[1].url) as target,
+        ackq.Queue(source, "{jobs}") as queue,
+        Monitor(source) as monitor,
+    ):
+        queue.push_many([{"id": "a"}, {"id": "b"}])
+        queue.pop()
+        assert monitor.look().queues["{jobs}"].stats.in_flight == 1
+        move = begin_move(key_slot(b"{jobs}"), source, target)
+        assert pair[1].port is not None
+        move_keys(move.slot, source, pair[1].port)
+        assert monitor.look().queues == {}
+        end_move(move, source, target)
+        stats = monitor.look().queues["{jobs}"].stats
+        assert (stats.ready, stats.in_flight) == (1, 1)
 
 
 def longer_than(listed: list[str], size: int) -> bool:
