@@ -27,7 +27,10 @@ TRIALS = {
                    "purge"),
 }  # fmt: skip
 _MARKER = _GROUP = "doctor"
-_WITHIN_SCRIPTS = re.compile("no permissions|can't run this command|no longer has permission")
+_WITHIN_SCRIPTS = re.compile(
+    "no permissions|can't run this command|can't access at least one|no longer has permission",
+    re.IGNORECASE,
+)
 
 
 def untried() -> dict[str, Answer]:

@@ -15,7 +15,12 @@ from tests.servers import Fleet, Survey, Target
 
 #: ``as_role("consumer", "jobs")``: a client that is that user of queue jobs.
 AsRole = Callable[..., redis.Redis]
-PLAIN = ("embedded", "debian", "container")
+PLAIN = ("embedded", "debian", "newest", "container")
+
+
+def has_selectors(admin: redis.Redis) -> bool:
+    """Whether the server grants pairs of commands and keys."""
+    return int(admin.info("server")["redis_version"].split(".")[0]) >= 7
 
 
 @pytest.fixture(params=PLAIN)
@@ -42,7 +47,7 @@ def as_role(admin: redis.Redis) -> Iterator[AsRole]:
 
         def make(role: str, queue: str, *, eval: bool = True) -> redis.Redis:
             user = f"{queue}-{role}"
-            words = rules(queue, role, eval=eval)
+            words = rules(queue, role, eval=eval, selectors=has_selectors(admin))
             admin.execute_command("ACL", "SETUSER", user, *words, f">{password}")
             stack.callback(admin.acl_deluser, user)
             settings = admin.connection_pool.connection_kwargs

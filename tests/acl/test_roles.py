@@ -11,13 +11,13 @@ from redis.exceptions import NoPermissionError
 
 from ackq import Queue
 from ackq.errors import ConfigurationError, NotConfirmed
-from ackq.keys import QueueKeys
+from ackq.keys import SUFFIXES, QueueKeys
 from ackq.message import Claim, Message
 from ackq.protocol.acl import ROLES, SCRATCH, rules
 from ackq.protocol.staging_keys import Staged
 from ackq.sync.claims import Claims
 from ackq.sync.staging import Staging
-from tests.acl.conftest import AsRole, stock
+from tests.acl.conftest import AsRole, has_selectors, stock
 
 Operation = Callable[[Queue], object]
 
@@ -71,14 +71,22 @@ LOOKS_AFTER = {"count", "peek", "read the dead", "redrive", "drop", "pause", "au
                "purge", "list claims"}  # fmt: skip
 #: What takes a message first, so that the second call may be the one that is denied.
 SEVERAL = TAKES - {"take", "ack by id"}
-#: Redis grants commands and keys, not pairs of them. So who gives messages back can also store
-#: new ones, and so on: what a role can do besides at most, with the commands that it needs.
+#: Without selectors Redis grants commands and keys, not pairs of them. So a user that may give
+#: messages back can also store new ones, and so on: what else a role can do at most.
 BESIDES = {
     "consumer": {"push", "push later", "confirm", "count"},
     "worker": {"push", "push later", "confirm", "pause"},
     "operator": {"push later", "ack by id"},
     "claimer": {"push", "push later", "confirm", "purge", *TAKES},
     "writer": {"push", "push later", "confirm"},
+}
+#: With selectors: what takes the same commands on the same keys.
+BESIDES_WITH_SELECTORS = {
+    "consumer": {"push", "push later", "confirm"},
+    "worker": {"push", "push later", "confirm"},
+    "operator": {"push later", "ack by id"},
+    "claimer": {"push later", "ack by id"},
+    "writer": {"push later"},
 }
 #: What each role is for.
 FOR = {
@@ -97,7 +105,10 @@ FOR = {
 
 
 #: How a server says no, by itself and from within a script.
-DENIED = re.compile("no permissions|can't run this command|no longer has permission")
+DENIED = re.compile(
+    "no permissions|can't run this command|can't access at least one|no longer has permission",
+    re.IGNORECASE,
+)
 
 
 def outcome(operation: Operation, queue: Queue) -> str:
@@ -115,7 +126,7 @@ def outcome(operation: Operation, queue: Queue) -> str:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_can_do_what_it_is_for_and_nothing_else(
-    as_role: AsRole, stocked: Queue, role: str
+    as_role: AsRole, admin: redis.Redis, stocked: Queue, role: str
 ) -> None:
     passed = set()
     with Queue(as_role(role, stocked.name), stocked.name) as queue:
@@ -126,7 +137,8 @@ def test_a_role_can_do_what_it_is_for_and_nothing_else(
                 passed.add(name)
             elif name not in SEVERAL:
                 assert where(stocked) == before, f"{name} was denied half-way"
-    assert FOR[role] <= passed <= FOR[role] | BESIDES.get(role, set())
+    besides = BESIDES_WITH_SELECTORS if has_selectors(admin) else BESIDES
+    assert FOR[role] <= passed <= FOR[role] | besides.get(role, set())
 
 
 def where(queue: Queue) -> tuple[int, int, int, int]:
@@ -144,6 +156,82 @@ def test_a_role_can_do_nothing_to_other_queues(
     for neighbour in (f"{name}2", f"x{name}"):
         with Queue(client, neighbour) as queue:
             assert {outcome(each, queue) for each in OPERATIONS.values()} == {"denied"}
+
+
+#: What is harmful where nobody needs it, on every key of a queue.
+HARMFUL: dict[str, tuple[str, ...]] = {
+    "SET": ("x",), "PEXPIRE": ("1",), "DEL": (), "UNLINK": (), "LPUSH": ("x",),
+    "LTRIM": ("1", "0"), "RENAME": ("{name}CLAIM:g:1",), "RPUSH": ("x",), "HSET": ("f", "v"),
+    "ZADD": ("1", "m"), "PERSIST": (),
+}  # fmt: skip
+CLAIM, STAGED, STAGING = "CLAIM:g:1", "STAGED:w:1:t", "STAGING:w:1"
+_TAKER = {
+    "LPUSH": {""}, "LTRIM": {"", "HANDOFF", CLAIM, STAGED}, "PERSIST": {CLAIM, STAGED},
+    "HSET": {"CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS"},
+    "ZADD": {"BACKUP", "DELAYED", "HELD"},
+}  # fmt: skip
+#: What of it a role needs, with selectors. The operator may purge, and needs most of it.
+NEEDED: dict[str, dict[str, set[str]]] = {
+    "producer": {"LPUSH": {""}},
+    "scheduler": {"LPUSH": {""}, "SET": {"DEDUP:m"}, "HSET": {"CONTEXT"}, "ZADD": {"DELAYED"}},
+    "consumer": _TAKER,
+    "worker": {**_TAKER, "SET": {"RATELIMIT"}, "DEL": {"RATELIMIT"},
+               "HSET": {*_TAKER["HSET"], "TICKS"}},
+    "claimer": {
+        "LPUSH": {CLAIM}, "LTRIM": {CLAIM, STAGED}, "PEXPIRE": {CLAIM}, "UNLINK": {CLAIM},
+        "RENAME": {"", CLAIM}, "PERSIST": {CLAIM, STAGED},
+        "HSET": {"CONTEXT", "HELDROWS", "CLAIMS:g"}, "ZADD": {"DELAYED", "HELD"},
+    },
+    "writer": {
+        "LPUSH": {STAGED}, "LTRIM": {CLAIM, STAGED}, "PEXPIRE": {STAGED, STAGING},
+        "UNLINK": {STAGED}, "PERSIST": {CLAIM, STAGED},
+        "HSET": {"CONTEXT", "COMMITS", "HELDROWS"}, "ZADD": {"DELAYED", "HELD"},
+    },
+    "monitor": {},
+    "watcher": {"PEXPIRE": {"COUNTERS"}},
+    "doctor": {},
+    "loader": {},
+}  # fmt: skip
+
+
+#: They send no scripts.
+NO_SCRIPTS = {"producer", "loader"}
+
+
+@pytest.mark.parametrize("by_script", [False, True], ids=["by itself", "by a script"])
+@pytest.mark.parametrize("role", NEEDED)
+def test_a_role_can_run_no_command_on_a_key_that_it_does_not_need_it_for(
+    as_role: AsRole, admin: redis.Redis, name: str, role: str, by_script: bool
+) -> None:
+    if not has_selectors(admin):
+        with pytest.raises(redis.ResponseError, match="ACL SETUSER"):  # better than weaker rules
+            admin.execute_command("ACL", "SETUSER", "nobody", *rules("jobs", "watcher"))
+        return
+    client = as_role(role, name)
+    passed: dict[str, set[str]] = {}
+    suffixes = ["", *SUFFIXES, "RATELIMIT", "TICKS", "DEDUP:m", "CLAIMS:g", CLAIM, STAGED, STAGING]
+    for command, arguments in HARMFUL.items():
+        for suffix in suffixes:
+            words = [command, name + suffix, *(each.format(name=name) for each in arguments)]
+            if by_script:
+                text = f"return redis.call({', '.join(map(repr, words))})"
+                words = ["EVAL", text, "0"]
+            try:
+                client.execute_command(*words)
+            except redis.ResponseError as error:
+                if isinstance(error, NoPermissionError) or DENIED.search(str(error)):
+                    continue
+            passed.setdefault(command, set()).add(suffix)
+    assert passed == ({} if by_script and role in NO_SCRIPTS else NEEDED[role])
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_role_reads_a_password(as_role: AsRole, name: str, role: str) -> None:
+    client = as_role(role, name)
+    for command in (("CONFIG", "GET", "requirepass"), ("CONFIG", "GET", "*"), ("ACL", "LIST"),
+                    ("ACL", "GETUSER", "default")):  # fmt: skip
+        with pytest.raises(NoPermissionError):
+            client.execute_command(*command)
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -20,6 +20,7 @@ from ackq.message import QueueCounters, QueueStats
 from ackq.protocol.acl import rules
 from ackq.protocol.discovery import Watched, queue_of, rate
 from ackq.sync.monitor import Monitor
+from tests.acl.conftest import has_selectors
 from tests.cli.conftest import Run
 from tests.waiting import wait_until
 
@@ -208,7 +209,8 @@ def test_a_queue_is_watched_with_the_rights_of_its_role(
     embedded_client: redis.Redis, busy: Queue, role: str
 ) -> None:
     user = f"{busy.name}-{role}"
-    words = [*rules(busy.name, role), ">secret"]
+    selectors = has_selectors(embedded_client)
+    words = [*rules(busy.name, role, selectors=selectors), ">secret"]
     embedded_client.execute_command("ACL", "SETUSER", user, *words)
     try:
         settings = embedded_client.connection_pool.connection_kwargs
@@ -230,7 +232,8 @@ def test_who_may_not_search_is_told_to_name_queues(
     ackq: Run, embedded_client: redis.Redis, url: str, busy: Queue, role: str
 ) -> None:
     user = f"{busy.name}-{role}"
-    words = [*rules(busy.name, role), ">secret"]
+    selectors = has_selectors(embedded_client)
+    words = [*rules(busy.name, role, selectors=selectors), ">secret"]
     embedded_client.execute_command("ACL", "SETUSER", user, *words)
     try:
         as_user = url.replace("://", f"://{user}:secret@")
