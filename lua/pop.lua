@@ -28,7 +28,8 @@
 -- {'held', refused, list}: the messages of that list are the queue's again: give them back
 -- (held/give_back) before the next call.
 -- Atomic because settling, leaving the list and gaining a lease must never be seen apart.
--- Cost: O((wanted + settled) log in-flight), at most 8 MiB of bodies and one message over.
+-- Cost: O((wanted + settled) log in-flight), at most 1 MiB of bodies and one message over.
+-- A list tells no lengths: behind short messages up to 16 are read before theirs show.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local held, counters = KEYS[10], KEYS[11]
@@ -36,13 +37,13 @@ local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(A
 local max_receives, max_body, requeue = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local settled = 7
 
-local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
-local SLICE = 16 -- bodies read at a time, fewer where they may be long and were not yet short
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
+local SLICE = 16 -- bodies of a list read at a time, as long as those before were short
 local GROUP = 128 -- bodies recorded at a time
 local SHORT = 4096 -- bytes
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 local DECODE_LIMIT = 65536 -- bytes; nothing can stop a script while it decodes
-local DECODE_BUDGET = 1048576 -- bytes decoded in one call
+local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for an id
 local BURIAL_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call: they cost the most
 local LONG_BATCH = 20 -- messages
@@ -222,16 +223,12 @@ end
 -- Leases anew, in place, what expired or is due. An absent count is 1 in BACKUP, 0 in DELAYED.
 local function take_back(zset, keys, absent)
   local known = has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
-  local bodies
   for i = 1, #keys do
     if full then
       return
     end
-    local at = (i - 1) % SLICE + 1
-    if at == 1 then
-      bodies = redis.call('HMGET', context, unpack(keys, i, math.min(#keys, i + SLICE - 1)))
-    end
-    local key, body = keys[i], bodies[at]
+    -- One by one, since a body may have any length.
+    local key, body = keys[i], redis.call('HGET', context, keys[i])
     local count = 1 + (tonumber(known[i]) or absent)
     if not body then
       redis.call('ZREM', zset, key)
@@ -280,12 +277,15 @@ local function natural_key(body)
   local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
   local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
     or string.match(head, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
-  if not id and #body <= DECODE_LIMIT and string.find(body, '"id"', 1, true) then
-    decoded = decoded + #body
-    local valid, object = pcall(cjson.decode, body)
-    id = valid and type(object) == 'table' and object.id
-    if type(id) == 'number' then
-      id = id % 1 == 0 and math.abs(id) < 9007199254740992 and string.format('%.0f', id + 0)
+  if not id and #body <= DECODE_LIMIT then
+    local named = string.find(body, '"id"', 1, true)
+    decoded = decoded + #body / 8 + (named and #body or 0)
+    if named and decoded <= DECODE_BUDGET then
+      local valid, object = pcall(cjson.decode, body)
+      id = valid and type(object) == 'table' and object.id
+      if type(id) == 'number' then
+        id = id % 1 == 0 and math.abs(id) < 9007199254740992 and string.format('%.0f', id + 0)
+      end
     end
   end
   if type(id) == 'string' and #id >= 1 and #id <= 512 and string.byte(id) ~= 0 then
@@ -303,30 +303,33 @@ local function derive(body)
   return key
 end
 
--- The ids of bodies, as far as the budget goes; '' stands for none.
+-- The ids of bodies, as far as the budget goes, which a first one never exceeds; '' is for none.
 local function keys_of(bodies)
   local keys = {}
   for i = 1, #bodies do
-    keys[i] = #bodies[i] <= max_body and natural_key(bodies[i]) or ''
-    if decoded >= DECODE_BUDGET then
+    local key = #bodies[i] <= max_body and natural_key(bodies[i]) or ''
+    if decoded > DECODE_BUDGET then
       break
     end
+    keys[i] = key
   end
   return keys
 end
 
 -- Takes the bodies, the first one first, until the call has enough. Returns how many it took.
+-- Whether a key is free is asked without reading what is recorded under it, and only where other
+-- messages are recorded.
+local crowded, claimed = redis.call('HLEN', context) > 0, {}
 local function take(bodies)
   local keys, used, before = keys_of(bodies), 0, #reply
-  local recorded = redis.call('HMGET', context, unpack(keys))
-  local known = has_receives and redis.call('HMGET', receives, unpack(keys))
-  local claimed = {}
+  local known = has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys))
   for i = 1, #keys do
     local body, key, count = bodies[i], keys[i], 1
     if #body > max_body then
       bury('', body, 'too large', 0)
     else
-      local is_free = key ~= '' and not recorded[i] and not claimed[key]
+      local is_free = key ~= '' and not claimed[key]
+        and not (crowded and redis.call('HEXISTS', context, key) == 1)
       -- A count is that of the message of this id which was here before, unless that one is
       -- still in flight: then this is another, whose count begins.
       if known and is_free then
@@ -355,7 +358,7 @@ local function take(bodies)
       break
     end
   end
-  full = full or decoded >= DECODE_BUDGET
+  full = full or decoded > DECODE_BUDGET
   if #reply > before then
     redis.call('HSET', context, unpack(reply, before + 1))
   end
@@ -363,11 +366,10 @@ local function take(bodies)
 end
 
 -- The next bodies, the first to be taken first. How long they are shows only when they are read:
--- so few at a time, fewer after long ones, and one by one after one that was too large.
+-- so 1, 2, 4, ... at a time while they are short, and one by one after one that was too large.
 local function read(list)
   local most = buried > 0 and 1 or math.min(GROUP, wanted - taken)
-  local slice = math.max(1, math.min(SLICE, math.floor(BODY_BUDGET / max_body)))
-  local bodies, count, size = {}, 0, 0
+  local bodies, count, size, slice = {}, 0, 0, 1
   repeat
     local some = math.min(slice, most - count)
     local part = redis.call('LRANGE', list, -count - some, -count - 1)
@@ -377,7 +379,7 @@ local function read(list)
       size = size + #part[i]
     end
     if size < count * SHORT then
-      slice = SLICE
+      slice = math.min(SLICE, 2 * slice)
     end
   until #part < some or count == most or size >= SLICE * SHORT
   return bodies

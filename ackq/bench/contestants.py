@@ -132,7 +132,7 @@ class Ackq(Contestant):
         self.queue.push_many(self.messages.many(self.batch))
         taken = self.queue.pop_many(self.batch, ack=self._taken)
         while 0 < (missing := self.batch - len(taken)) < self.batch:
-            more = self.queue.pop_many(missing)  # one call moves 8 MiB
+            more = self.queue.pop_many(missing)  # one call moves 1 MiB
             if not more:
                 break
             taken += more

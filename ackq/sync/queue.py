@@ -194,7 +194,7 @@ class Queue(Client):
         round trip if there is work; while there is none, one per second at most.
 
         Args:
-            n: how many at most; a call takes 1,000 or 8 MiB, and never another message along
+            n: how many at most; a call takes 1,000 or 1 MiB, and never another message along
                 with one on its last permitted receive.
             timeout: seconds to wait for the first one; None: do not wait; ``math.inf``: for ever.
             visibility_timeout: seconds that these leases last. Defaults to the queue's.

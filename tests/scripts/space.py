@@ -10,7 +10,9 @@ from typing import Any
 
 from redis.exceptions import NoScriptError
 
+from tests.scripts import meter
 from tests.scripts.headers import parse, read
+from tests.scripts.meter import Metered
 
 #: Two instants that no clock will reach while the suite runs, in µs since the epoch.
 PAST = 1_000_000
@@ -92,6 +94,20 @@ class Space:
 
     def call(self, script: str, *args: Value, lists: Sequence[str] = ()) -> Any:
         """Call a script by EVALSHA, with the keys that its header names, then ``lists``."""
+        text, keys = self._text_and_keys(script, lists)
+        sha = hashlib.sha1(text.encode()).hexdigest()
+        try:
+            return self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)
+        except NoScriptError:
+            self.client.script_load(text)
+            return self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)
+
+    def weigh(self, script: str, *args: Value, lists: Sequence[str] = ()) -> Metered:
+        """Call a script, and weigh what it reads."""
+        text, keys = self._text_and_keys(script, lists)
+        return meter.call(self.client, text, keys, *args)
+
+    def _text_and_keys(self, script: str, lists: Sequence[str]) -> tuple[str, list[bytes]]:
         text = read(self.directory, script)
         keys = [self.key(slot.suffix) for slot in parse(text).keys]
         keys += [self.key(suffix) for suffix in lists]
@@ -99,12 +115,7 @@ class Space:
             assert text.count("redis.call('TIME')") == 1, "a script reads the clock once"
             clock = f"{{'{self._now // SECOND}', '{self._now % SECOND}'}}"
             text = text.replace("redis.call('TIME')", clock)
-        sha = hashlib.sha1(text.encode()).hexdigest()
-        try:
-            return self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)
-        except NoScriptError:
-            self.client.script_load(text)
-            return self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)
+        return text, keys
 
     def pop(
         self,

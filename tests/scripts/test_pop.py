@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.scripts.space import FUTURE, MIB, NOW, PAST, SECOND, Space, body
+from tests.scripts.space import FUTURE, MIB, NOW, PAST, SECOND, Popped, Space, body
 
 HOUR = 3600 * SECOND
 
@@ -403,21 +403,33 @@ def test_an_id_that_stands_first_is_read_whatever_the_length(space: Space) -> No
     assert space.pop().keys == [b"a"]
 
 
-def test_one_call_decodes_a_mebibyte(space: Space) -> None:
-    space.push(*(long_tail(number, 65536) for number in range(20)))
-    assert len(space.pop(20).keys) == 16
-    assert len(space.ready) == 4
+def test_one_call_decodes_one_body_of_the_longest(space: Space) -> None:
+    space.push(*(long_tail(number, 65536) for number in range(3)))
+    assert [space.pop(3).keys for _ in range(4)] == [[b"0"], [b"1"], [b"2"], []]
 
 
 def test_decoding_ends_in_the_middle_of_a_slice(space: Space) -> None:
-    space.push(*(long_tail(number, 50000) for number in range(40)))
-    assert len(space.pop(40).keys) == 21  # the twenty-first is the first to pass 1 MiB
-    assert len(space.pop(40).keys) == 19
+    space.push(*(long_tail(number, 6000) for number in range(15)))
+    assert len(space.pop(15).keys) == 10  # ten and their search cost 67,500 of 73,728 bytes
+    assert len(space.pop(15).keys) == 5
+
+
+def test_decoding_may_end_before_the_first_of_a_slice(space: Space) -> None:
+    space.push(long_tail(0, 40000), body("a", padding=30000), long_tail(1, 40000), body("b"))
+    space.client.hset(space.key("RECEIVES"), "1", 1)
+    assert space.pop(4).keys == [b"0", b"a"]
+    popped = space.pop(4)
+    assert (popped.keys, popped.counts) == ([b"1", b"b"], [2, 1])
+
+
+def test_a_search_for_an_id_costs_an_eighth_of_a_decode(space: Space) -> None:
+    space.push(*[b"x" * 6000] * 120)
+    assert len(space.pop(120).keys) == 98
 
 
 def test_bodies_that_need_no_decode_do_not_count_as_decoded(space: Space) -> None:
-    space.push(*(body(str(number), padding=65000) for number in range(20)))
-    assert len(space.pop(20).keys) == 20
+    space.push(*(body(str(number), padding=65000) for number in range(10)))
+    assert len(space.pop(10).keys) == 10
 
 
 @pytest.mark.parametrize("field", ["taken", "acked", "returned", "timeout:30"])
@@ -431,25 +443,52 @@ def test_counters_that_cannot_count_stop_nothing(space: Space, field: str) -> No
     assert space.pop(settled=[(popped.deadline, "a")]).status == "empty"
 
 
-def test_one_call_moves_eight_mebibytes(space: Space) -> None:
-    space.push(*(body(str(number), padding=MIB - 100) for number in range(12)))
-    assert len(space.pop(12).keys) == 9  # the ninth is the first to pass 8 MiB
+def test_one_call_moves_a_mebibyte(space: Space) -> None:
+    space.push(*(body(str(number), padding=MIB // 8 - 100) for number in range(12)))
+    assert len(space.pop(12).keys) == 9  # the ninth is the first to pass 1 MiB
     assert len(space.ready) == 3
     assert len(space.pop(12).keys) == 3
 
 
-def test_one_message_may_pass_the_eight_mebibytes(space: Space) -> None:
-    space.push(*(body(str(number), padding=5 * MIB) for number in range(3)))
-    assert space.pop(3, max_body=6 * MIB).keys == [b"0", b"1"]
-    assert space.pop(3, max_body=6 * MIB).keys == [b"2"]
+def test_one_message_may_pass_the_mebibyte(space: Space) -> None:
+    space.push(*(body(str(number), padding=3 * MIB // 4) for number in range(3)))
+    assert space.pop(3).keys == [b"0", b"1"]
+    assert space.pop(3).keys == [b"2"]
 
 
-def test_what_came_back_counts_toward_the_eight_mebibytes(space: Space) -> None:
+def test_what_came_back_counts_toward_the_mebibyte(space: Space) -> None:
     for number in range(3):
-        space.lease(str(number), b"x" * 5 * MIB, deadline=PAST + number)
+        space.lease(str(number), b"x" * (3 * MIB // 4), deadline=PAST + number)
     space.push(body("a"))
     assert space.pop(4).keys == [b"0", b"1"]
     assert space.pop(4).keys == [b"2", b"a"]
+
+
+def test_no_body_is_read_to_learn_whether_an_id_is_free(space: Space) -> None:
+    large = body("a", padding=MIB // 2)
+    space.lease("a", large)
+    space.push(*[body("a")] * 1000)
+    weighed = space.weigh("pop", 1000, 30 * SECOND, 0, 0, MIB, "front")
+    assert len(Popped.of(weighed.reply).keys) == 1000
+    assert weighed.total < MIB // 8
+    assert space.bodies[b"a"] == large
+
+
+def test_what_came_back_is_read_one_by_one(space: Space) -> None:
+    for number in range(40):
+        space.lease(str(number), b"x" * (MIB // 2), deadline=PAST + number)
+    weighed = space.weigh("pop", 40, 30 * SECOND, 0, 0, MIB, "front")
+    assert len(Popped.of(weighed.reply).keys) == 2
+    assert weighed.total < MIB + 1000
+
+
+def test_of_a_list_no_more_is_read_at_a_time_than_was_short_before(space: Space) -> None:
+    large = body("large", padding=MIB // 2)
+    space.push(body("a"), body("b"), *[large] * 20)
+    weighed = space.weigh("pop", 22, 30 * SECOND, 0, 0, 1000, "front")
+    assert Popped.of(weighed.reply).keys == [b"a", b"b"]
+    assert weighed.total < 3 * MIB // 2
+    assert len(space.dead) == 2
 
 
 def test_too_large_a_body_goes_to_the_dead_letters_undecoded(space: Space) -> None:
@@ -625,9 +664,9 @@ def test_requeue_back_buries_at_the_maximum(space: Space) -> None:
     assert space.dead == [(b"a", body("a"), "max receives", 2)]
 
 
-def test_requeue_back_moves_eight_mebibytes_in_one_call(space: Space) -> None:
+def test_requeue_back_moves_a_mebibyte_in_one_call(space: Space) -> None:
     for number in range(3):
-        space.lease(str(number), b"x" * 5 * MIB, deadline=PAST + number)
+        space.lease(str(number), b"x" * (3 * MIB // 4), deadline=PAST + number)
     assert space.pop(3, requeue="back").status == "again"
     assert len(space.leases) == 1
 
