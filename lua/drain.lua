@@ -13,12 +13,12 @@
 -- Returns how many were put back: handed over, delayed or leased (even if the lease still
 -- runs, so stop the consumers first). They go to the right end, to be taken next.
 -- Atomic because a message must never be on the list and leased at once, nor neither.
--- Cost: O(wanted log in-flight), at most 8 MiB of bodies and one message over.
+-- Cost: O(wanted log in-flight), at most 1 MiB of bodies and one message over.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed = KEYS[5], KEYS[6], KEYS[7]
 local wanted = tonumber(ARGV[1])
 
-local BODY_BUDGET = 8388608 -- bytes
+local BODY_BUDGET = 1048576 -- bytes
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)

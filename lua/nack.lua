@@ -17,11 +17,16 @@
 -- Returns {returned, position, position, ...}: how many were given back, then the positions,
 -- from 1, of keys that somebody else holds. A key that waits already is not refused: this is
 -- the resent nack of a lost reply.
+-- At the end 0 and a position: the keys from there on are for the next call.
 -- Atomic because a message must never be both leased and due, nor neither.
--- Cost: O(returned log in-flight).
+-- Cost: O(returned log in-flight): at most 500 messages and, of those that die or go to the list,
+-- 1 MiB of bodies and one message over. No other body is read.
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7]
 local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
+
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
+local MOST = 500 -- messages one call may give back
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -61,7 +66,7 @@ while at <= #ARGV do
     local key = ARGV[at + 2 + i]
     position = position + 1
     if holds(receipt, key, scores[i]) then
-      returned[#returned + 1] = {key, delay}
+      returned[#returned + 1] = {key, delay, position}
     elseif scores[i] then
       reply[#reply + 1] = position
     end
@@ -70,14 +75,29 @@ while at <= #ARGV do
 end
 
 -- The first write frees, so that work can be given back to a server at maxmemory.
+local bytes = 0
 for i, entry in ipairs(returned) do
   local key, delay = entry[1], entry[2]
+  if i > MOST or bytes >= BODY_BUDGET then
+    -- The rest is for the next call, and so is what was found out about it.
+    while #reply > 1 and math.abs(reply[#reply]) >= entry[3] do
+      reply[#reply] = nil
+    end
+    reply[#reply + 1] = 0
+    reply[#reply + 1] = entry[3]
+    break
+  end
   if redis.call('ZREM', backup, key) == 1 then
     local count = tonumber(redis.call('HGET', receives, key)) or 1
-    local body = redis.call('HGET', context, key)
+    local dies = charge == 1 and max_receives > 0 and count >= max_receives
+    local body = redis.call('HEXISTS', context, key) == 1
+    if body and (dies or delay < 0) then
+      body = redis.call('HGET', context, key)
+      bytes = bytes + #body
+    end
     reply[1] = reply[1] + 1
     redis.call('HDEL', extended, key)
-    if not body or (charge == 1 and max_receives > 0 and count >= max_receives) then
+    if not body or dies then
       redis.call('XADD', dead, '*', 'key', key, 'body', body or '', 'reason',
         body and 'max receives' or 'body missing', 'count', count,
         'time', string.format('%.0f', now))

@@ -18,16 +18,18 @@
 -- Returns {place, key, body, count, at, ...}, five values a message, in the order in which they
 -- would be delivered; in flight, claims come last. place: backup|delayed|list|claim; key: empty
 -- on a list and in a claim; count: deliveries so far; at: the score, 0 on a list. Fewer than
--- wanted: the end, or 8 MiB of bodies.
+-- wanted: the end, or 1 MiB of bodies.
 -- Atomic because the places together are one sequence.
--- Cost: O(offset + wanted).
+-- Cost: O(wanted log in-flight + offset in lists), at most 1 MiB of bodies and one message over.
+-- A list tells no lengths: behind short messages up to 16 are read before theirs show.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, delayed, held = KEYS[5], KEYS[6], KEYS[7]
 local state, offset = ARGV[1], tonumber(ARGV[2])
 local wanted, front = tonumber(ARGV[3]), tonumber(ARGV[4])
 
-local BODY_BUDGET = 8388608 -- bytes
-local SLICE = 16 -- bodies read at a time
+local BODY_BUDGET = 1048576 -- bytes
+local SLICE = 16 -- bodies of a list read at a time, as long as those before were short
+local SHORT = 4096 -- bytes
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -51,14 +53,19 @@ local function add(place, key, body, count, at)
   bytes = bytes + #body
 end
 
-local function look_in_set(zset, place, low, high, absent)
-  local size = redis.call('ZCOUNT', zset, low, high)
-  if offset >= size then
-    offset = offset - size
+-- By rank, since a LIMIT walks over everything that it skips.
+local function look_in_set(zset, place, past, absent)
+  local first, last = redis.call('ZCOUNT', zset, '-inf', now), redis.call('ZCARD', zset)
+  if past then
+    first, last = 0, first
+  end
+  if first + offset >= last then
+    offset = offset - (last - first)
     return
   end
-  local entries = redis.call('ZRANGEBYSCORE', zset, low, high, 'WITHSCORES',
-    'LIMIT', string.format('%.0f', offset), wanted)
+  first = first + offset
+  local entries = redis.call('ZRANGE', zset, string.format('%.0f', first),
+    string.format('%.0f', math.min(last, first + wanted) - 1), 'WITHSCORES')
   offset = 0
   for i = 1, #entries, 2 do
     if bytes >= BODY_BUDGET then
@@ -77,16 +84,20 @@ local function look_in_list(list, place, count, at)
     return
   end
   -- In slices: a LINDEX walks the list from its end for each single body.
-  while offset < size and wanted > 0 do
+  local slice, read, seen = 1, 0, 0
+  while offset < size and wanted > 0 and bytes < BODY_BUDGET do
     local last = -offset - 1
     local bodies = redis.call('LRANGE', list,
-      string.format('%.0f', last + 1 - math.min(SLICE, wanted)), string.format('%.0f', last))
+      string.format('%.0f', last + 1 - math.min(slice, wanted)), string.format('%.0f', last))
     for i = #bodies, 1, -1 do
       if bytes >= BODY_BUDGET then
         return
       end
       add(place, '', bodies[i], count, at)
+      read = read + #bodies[i]
     end
+    seen = seen + #bodies
+    slice = read < seen * SHORT and math.min(SLICE, 2 * slice) or 1
     offset = offset + #bodies
   end
   offset = 0
@@ -117,14 +128,14 @@ local function look_in_lists(lists, place, count)
 end
 
 if state == 'in_flight' then
-  look_in_set(backup, 'backup', '(' .. now, '+inf', 1)
+  look_in_set(backup, 'backup', false, 1)
   look_in_lists(claims, 'claim', 1)
 elseif state == 'delayed' then
-  look_in_set(delayed, 'delayed', '(' .. now, '+inf', 0)
+  look_in_set(delayed, 'delayed', false, 0)
 else
-  look_in_set(backup, 'backup', '-inf', now, 1)
+  look_in_set(backup, 'backup', true, 1)
   if wanted > 0 then
-    look_in_set(delayed, 'delayed', '-inf', now, 0)
+    look_in_set(delayed, 'delayed', true, 0)
   end
   look_in_lists({{handoff}}, 'list', 0)
   look_in_lists(before, 'list', 0)

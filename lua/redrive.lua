@@ -12,11 +12,11 @@
 -- Returns {redriven, looked at, stream id of the last}, where an entry that is not there counts
 -- as looked at; what was not looked at is for the next call. What has no body to redrive stays.
 -- Atomic because a message must never be dead and ready at once, nor neither.
--- Cost: O(wanted log delayed), at most 8 MiB of bodies and one message over.
+-- Cost: O(wanted log delayed), at most 1 MiB of bodies and one message over.
 local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
 
-local BODY_BUDGET = 8388608 -- bytes
+local BODY_BUDGET = 1048576 -- bytes
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)

@@ -12,11 +12,15 @@
 --
 -- Returns {rejected, position, position, ...}: how many were moved, then the positions, from
 -- 1, of keys that were refused: somebody else holds them, or they wait to be delivered again.
+-- At the end 0 and a position: the keys from there on are for the next call.
 -- Atomic because the dead letter is written before the lease is deleted, or neither is.
--- Cost: O(rejected log in-flight).
+-- Cost: O(rejected log in-flight): at most 500 messages and 1 MiB of bodies, and one message over.
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
 local reason, at = ARGV[1], 2
+
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
+local MOST = 500 -- messages one call may reject
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -51,7 +55,7 @@ while at <= #ARGV do
     local key = ARGV[at + 1 + i]
     position = position + 1
     if holds(receipt, key, scores[i]) then
-      rejected[#rejected + 1] = key
+      rejected[#rejected + 1] = {key, position}
     elseif scores[i] or redis.call('ZSCORE', delayed, key) then
       reply[#reply + 1] = position
     end
@@ -60,9 +64,22 @@ while at <= #ARGV do
 end
 
 -- The first write frees, so that poison can be put aside on a server at maxmemory.
-for _, key in ipairs(rejected) do
+local bytes = 0
+for i, entry in ipairs(rejected) do
+  local key = entry[1]
+  if i > MOST or bytes >= BODY_BUDGET then
+    -- The rest is for the next call, and so is what was found out about it.
+    while #reply > 1 and math.abs(reply[#reply]) >= entry[2] do
+      reply[#reply] = nil
+    end
+    reply[#reply + 1] = 0
+    reply[#reply + 1] = entry[2]
+    break
+  end
   if redis.call('ZREM', backup, key) == 1 then
-    redis.call('XADD', dead, '*', 'key', key, 'body', redis.call('HGET', context, key) or '',
+    local body = redis.call('HGET', context, key) or ''
+    bytes = bytes + #body
+    redis.call('XADD', dead, '*', 'key', key, 'body', body,
       'reason', reason, 'count', redis.call('HGET', receives, key) or 1,
       'time', string.format('%.0f', now))
     redis.call('HDEL', context, key)

@@ -211,7 +211,7 @@ class AsyncRSMQ(Client):
 
         Args:
             qname: the queue.
-            n: how many at most; a call takes 1,000 or 8 MiB, and never another message along
+            n: how many at most; a call takes 1,000 or 1 MiB, and never another message along
                 with one on its last permitted receive.
             vt: seconds, 0 to 9999999. Defaults to the queue's.
             timeout: seconds to wait for the first one; None: do not wait; ``math.inf``: for ever.

@@ -10,7 +10,7 @@ from ackq import scripts
 from ackq.config import microseconds
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.protocol.delay import LONGEST_DELAY, DelayedMessage, DelaySpec, raw_key
-from ackq.protocol.settle import CHUNK, backoff, draw_jitter
+from ackq.protocol.settle import CHUNK, backoff, draw_jitter, split
 from ackq.protocol.steps import Arg, Request, Steps
 
 
@@ -62,25 +62,27 @@ def _settle(
     settled = 0
     refused: list[DelayedMessage] = []
     for session, chunk in _chunks(messages):
-        keys, args, order = _group(spec, chunk, delay_of)
-        request = Request(
-            (len(keys), *keys, session, *head, *args),
-            script=scripts.load(f"delay/{verb}"),
-            resend=True,
-        )
-        try:
-            reply = yield request
-        except ResponseError as error:
-            yield from spec.explain(error)
-        deadline = reply.pop(0) if deadlines is not None else 0
-        settled += reply[0]
-        lost = [order[position - 1] for position in reply[1:]]
-        for message in lost:
-            message.lease_lost = True
-        refused += lost
-        for message in order if deadline else ():
-            if not message.lease_lost:
-                message.lease_expires_at = deadline / 1_000_000
+        while chunk:
+            keys, args, order = _group(spec, chunk, delay_of)
+            request = Request(
+                (len(keys), *keys, session, *head, *args),
+                script=scripts.load(f"delay/{verb}"),
+                resend=True,
+            )
+            try:
+                reply = yield request
+            except ResponseError as error:
+                yield from spec.explain(error)
+            deadline = reply.pop(0) if deadlines is not None else 0
+            reply, chunk = split(reply, order)
+            settled += reply[0]
+            lost = [order[position - 1] for position in reply[1:]]
+            for message in lost:
+                message.lease_lost = True
+            refused += lost
+            for message in order if deadline else ():
+                if not message.lease_lost:
+                    message.lease_expires_at = deadline / 1_000_000
     _raise_if_refused(spec, verb, refused, settled)
     return settled
 

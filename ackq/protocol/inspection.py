@@ -187,7 +187,7 @@ def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Step
             chunk = entries[at : at + CHUNK]
             count, seen, _ = yield from _call(spec, "redrive", keys, len(chunk), "", *chunk)
             redriven += count
-            at += seen  # one call stops at 8 MiB of bodies
+            at += seen  # one call stops at 1 MiB of bodies
         return redriven
     if wanted is None:
         # What dies again meanwhile is appended; stopping at today's length ends the loop.

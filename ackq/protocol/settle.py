@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from typing import TypeVar
 
 from redis.exceptions import ResponseError
 
@@ -15,6 +16,8 @@ from ackq.message import Message
 from ackq.protocol.push import LATEST, check_confirmed, require_confirmable
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Arg, Request, Steps
+
+M = TypeVar("M")
 
 #: Messages that one call settles at most.
 CHUNK = 1000
@@ -150,6 +153,17 @@ def runs(messages: Sequence[Message], delay_of: Callable[[Message], int]) -> lis
     return args
 
 
+def split(reply: list[int], order: Sequence[M]) -> tuple[list[int], Sequence[M]]:
+    """Return what a reply says of the messages it is about, and those left for the next call.
+
+    A script that moves bodies stops when it has moved enough of them for one call. Then its reply
+    ends with 0 and the position of the first message that is left.
+    """
+    if len(reply) > 2 and reply[-2] == 0:
+        return reply[:-2], order[reply[-1] - 1 :]
+    return reply, ()
+
+
 def mark_lost(order: Sequence[Message], positions: Iterable[int]) -> list[Message]:
     """Mark and return the messages at the refused positions, which count from 1."""
     lost = [order[position - 1] for position in positions]
@@ -170,14 +184,18 @@ def _settle(
     refused: list[Message] = []
     yield from require_confirmable(confirm)
     for chunk in _chunks(spec, messages):
-        args, order = group(chunk) if delay_of is None else (runs(chunk, delay_of), chunk)
-        request = Request((*head, *args), script=scripts.load(name), resend=True, confirm=confirm)
-        reply = yield from _send(spec, request)
-        if confirm is not None:
-            reply, confirmation = reply
-            check_confirmed(confirm, confirmation)
-        settled += reply[0]
-        refused += mark_lost(order, reply[1:])
+        while chunk:
+            args, order = group(chunk) if delay_of is None else (runs(chunk, delay_of), chunk)
+            request = Request(
+                (*head, *args), script=scripts.load(name), resend=True, confirm=confirm
+            )
+            reply = yield from _send(spec, request)
+            if confirm is not None:
+                reply, confirmation = reply
+                check_confirmed(confirm, confirmation)
+            reply, chunk = split(reply, order)
+            settled += reply[0]
+            refused += mark_lost(order, reply[1:])
     _raise_if_refused(spec, name, refused, settled)
     return settled
 

@@ -23,7 +23,7 @@ class Claims(Client):
 
     A group has one driver at a time: the last that called `begin`. Whatever else an earlier one
     would change raises `Fenced`. Every operation may be repeated, and is if its reply is lost.
-    Each step within Redis is bounded: 1,000 messages or 4 MiB, or one rename.
+    Each step within Redis is bounded: 1,000 messages or 1 MiB, or one rename.
 
     Safe to share between threads, and after a fork. It opens connections of its own, with the
     client's settings; close it, or use it as a context manager.
@@ -125,7 +125,7 @@ class Claims(Client):
         forgotten. If it raises, call it again with the same arguments: it goes on with the claim
         that it began, until `begin` is called again or a later ``after`` is given. Two round
         trips for 1,000 messages, or for a whole queue that is no longer than ``messages``; one
-        more per 1,000 messages or 4 MiB, or 500 that came back.
+        more per 1,000 messages or 1 MiB, or 500 that came back.
 
         Args:
             after: the last batch that is planned; the claim's number is higher, and higher than

@@ -145,7 +145,7 @@ class DelayTopic(Client):
         more, which goes on with what a writer committed and left: up to a second of moving rows.
 
         Args:
-            n: how many at most; a call takes 1,000 or 8 MiB, and never another message along
+            n: how many at most; a call takes 1,000 or 1 MiB, and never another message along
                 with one on its last permitted receive.
             timeout: seconds to wait for the first one; None: do not wait; ``math.inf``: for ever.
                 Messages of ackq's producers are noticed at once, those of others in a second.
@@ -308,7 +308,7 @@ class DelayTopic(Client):
     def peek(self, n: int = 10, state: State = "ready") -> list[PeekedMessage]:
         """Look at up to ``n`` messages, soonest first within a partition, without taking them.
 
-        One round trip per 1,000 messages or 8 MiB that are looked at; for "delayed" that is also
+        One round trip per 1,000 messages or 1 MiB that are looked at; for "delayed" that is also
         what is leased in between.
 
         Args:
@@ -325,7 +325,7 @@ class DelayTopic(Client):
 
         Guarantee: what stays in that state untouched is there exactly once. It is no snapshot:
         what is pushed, taken or settled between two pages may be missing, or be there twice. One
-        round trip, which looks at 1,000 messages or 8 MiB at most; O(of these + log² stored).
+        round trip, which looks at 1,000 messages or 1 MiB at most; O(of these + log² stored).
 
         Args:
             n: how many at most, 1 to 1000. Defaults to 1000.

@@ -195,7 +195,7 @@ class Topic(Client):
 
         Args:
             consumer: an id that is subscribed.
-            n: how many at most; a call reads 1,000 or 8 MiB.
+            n: how many at most; a call reads 1,000 or 1 MiB.
             timeout: seconds to wait for the first one; None: do not wait; ``math.inf``: for ever.
             visibility_timeout: seconds that this lease lasts. Defaults to the topic's.
             commit: batches to commit in the same round trip. It never raises for one that was

@@ -26,7 +26,7 @@
 -- there, or takes are paused. {'held', list}: give that list back first (held/give_back), then
 -- call again. {'taken', batch}: the batch was used before; take a higher one. {'fenced', epoch}.
 -- Atomic because a message must never be ready and claimed at once, nor neither.
--- Cost: O(messages), at most 1,000, of which 500 that came back of each kind, and 4 MiB of bodies
+-- Cost: O(messages), at most 1,000, of which 500 that came back of each kind, and 1 MiB of bodies
 -- and one message over; O(1) where the claim takes the whole list.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -35,7 +35,7 @@ local group, claim = KEYS[13], KEYS[14]
 local epoch, batch, messages = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local size, timeout = tonumber(ARGV[4]), tonumber(ARGV[5])
 
-local BODY_BUDGET = 4194304 -- bytes of bodies one call may move
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local CHUNK = 1000 -- messages one call may move
 local RECOVERED = 500 -- messages that came back, of each kind, in one call: they cost the most
 

@@ -20,12 +20,16 @@
 -- Returns {returned, position, position, ...}: how many were given back, then the positions,
 -- from 1, of keys that were refused: the session was fenced off, or somebody else holds the
 -- message. A key that waits already is not refused: this is the resent nack of a lost reply.
+-- At the end 0 and a position: the keys from there on are for the next call.
 -- Atomic because a message must never be both leased and ready, nor neither.
--- Cost: O(returned log stored).
+-- Cost: O(returned log stored): at most 500 messages and, of those that die, 1 MiB of bodies and
+-- one message over. No other body is read.
 local members, session = KEYS[1], ARGV[1]
 local charge, max_receives, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
 
 local STRIDE = 7
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
+local MOST = 500 -- messages one call may give back
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 
 local function outside(number, low, high)
@@ -77,7 +81,7 @@ while at <= #ARGV do
     local key = ARGV[at + 3 + i]
     position = position + 1
     if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then
-      done[#done + 1] = {first, key, delay}
+      done[#done + 1] = {first, key, delay, position}
     elseif scores[i] and (leases[i] or fenced) then
       reply[#reply + 1] = position
     end
@@ -86,16 +90,30 @@ while at <= #ARGV do
 end
 
 -- The first write frees, so that work can be given back to a server at maxmemory.
-local before = {}
-for _, each in ipairs(done) do
+local before, bytes = {}, 0
+for i, each in ipairs(done) do
   local first, key, delay = each[1], each[2], each[3]
+  if i > MOST or bytes >= BODY_BUDGET then
+    -- The rest is for the next call, and so is what was found out about it.
+    while #reply > 1 and math.abs(reply[#reply]) >= each[4] do
+      reply[#reply] = nil
+    end
+    reply[#reply + 1] = 0
+    reply[#reply + 1] = each[4]
+    break
+  end
   before[first] = before[first] or nearest(KEYS[first])
   if redis.call('ZREM', KEYS[first + 2], key) == 1 then
     local count = tonumber(redis.call('HGET', KEYS[first + 4], key) or 1)
-    local body = redis.call('HGET', KEYS[first + 1], key)
+    local dies = charge == 1 and max_receives > 0 and count >= max_receives
+    local body = redis.call('HEXISTS', KEYS[first + 1], key) == 1
+    if body and dies then
+      body = redis.call('HGET', KEYS[first + 1], key)
+      bytes = bytes + #body
+    end
     reply[1] = reply[1] + 1
     redis.call('HDEL', KEYS[first + 3], key)
-    if not body or (charge == 1 and max_receives > 0 and count >= max_receives) then
+    if not body or dies then
       redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body or '', 'reason',
         body and 'max receives' or 'body missing', 'count', count,
         'time', string.format('%.0f', now))

@@ -17,13 +17,13 @@
 -- The first two name the member looked at last, for the next call; an empty score: the end.
 -- count: deliveries so far. score: in flight, that of the lease, in µs, else the ready time in s.
 -- Fewer than wanted, or none, may come before the end: what is leased is not delayed though its
--- ready time is to come, and a call looks at 1,000 members or 8 MiB.
+-- ready time is to come, and a call looks at 1,000 members or 1 MiB.
 -- Atomic because a message on its way between two places would be seen in neither.
--- Cost: O(members looked at + log² stored), at most 8 MiB of keys and bodies and one message over.
+-- Cost: O(members looked at + log² stored), at most 1 MiB of keys and bodies and one message over.
 local z, h, leases, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local state, score, member, wanted = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
-local BODY_BUDGET = 8388608 -- bytes, of keys too
+local BODY_BUDGET = 1048576 -- bytes, of keys too
 local LOOKED = 1000 -- members that one call looks at
 local SLICE = 16 -- members listed at a time, while they prove short
 local SHORT = 4096 -- bytes

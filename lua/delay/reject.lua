@@ -19,11 +19,14 @@
 -- Returns {rejected, position, position, ...}: how many died, then the positions, from 1, of
 -- keys that were refused: the session was fenced off, somebody else holds the message, or it
 -- waits to be taken again. A key that is gone is neither counted nor refused.
+-- At the end 0 and a position: the keys from there on are for the next call.
 -- Atomic because a message must never be both dead and stored, nor neither.
--- Cost: O(rejected log stored).
+-- Cost: O(rejected log stored): at most 500 messages and 1 MiB of bodies, and one message over.
 local members, session, reason, at = KEYS[1], ARGV[1], ARGV[2], 3
 
 local STRIDE = 7
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
+local MOST = 500 -- messages one call may reject
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -66,7 +69,7 @@ while at <= #ARGV do
     local key = ARGV[at + 2 + i]
     position = position + 1
     if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then
-      done[#done + 1] = {first, key}
+      done[#done + 1] = {first, key, position}
     elseif scores[i] then
       reply[#reply + 1] = position
     end
@@ -75,11 +78,22 @@ while at <= #ARGV do
 end
 
 -- The first write frees, so that a server at maxmemory can be rid of poison.
-for _, each in ipairs(done) do
+local bytes = 0
+for i, each in ipairs(done) do
   local first, key = each[1], each[2]
+  if i > MOST or bytes >= BODY_BUDGET then
+    -- The rest is for the next call, and so is what was found out about it.
+    while #reply > 1 and math.abs(reply[#reply]) >= each[3] do
+      reply[#reply] = nil
+    end
+    reply[#reply + 1] = 0
+    reply[#reply + 1] = each[3]
+    break
+  end
   if redis.call('ZREM', KEYS[first + 2], key) == 1 then
-    redis.call('XADD', KEYS[first + 5], '*', 'key', key,
-      'body', redis.call('HGET', KEYS[first + 1], key) or '', 'reason', reason,
+    local body = redis.call('HGET', KEYS[first + 1], key) or ''
+    bytes = bytes + #body
+    redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body, 'reason', reason,
       'count', redis.call('HGET', KEYS[first + 4], key) or 1, 'time', now)
     redis.call('ZREM', KEYS[first], key)
     redis.call('HDEL', KEYS[first + 1], key)

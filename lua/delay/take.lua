@@ -25,15 +25,15 @@
 -- done, none taken.
 -- Atomic because a message must never be ready for two, and a fence must hold until the lease.
 -- A lease moves the ready time to its deadline, so that whoever knows no leases waits too.
--- Cost: O(partitions + wanted log stored), at most 8 MiB of bodies and one message over.
+-- Cost: O(partitions + wanted log stored), at most 1 MiB of bodies and one message over.
 local members, group = KEYS[1], KEYS[2]
 local session, generation = ARGV[1], tonumber(ARGV[2])
 local wanted, timeout, jitter = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local max_receives = tonumber(ARGV[6])
 
 local STRIDE = 7
-local SLICE = 16 -- bodies read at a time
-local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
+local SLICE = 16 -- messages looked at at a time; their bodies are read one by one
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local BURIAL_BUDGET = 100 -- dead letters written in one call
 local SWEEP = 16 -- leases without a message that one call forgets
 
@@ -152,15 +152,17 @@ local function serve(first, listed, has_leases, has_extended, has_receives)
     for i = at, math.min(last, at + 2 * SLICE - 1, at + 2 * (wanted - taken) - 1), 2 do
       keys[#keys + 1] = listed[i]
     end
-    local bodies = redis.call('HMGET', KEYS[first + 1], unpack(keys))
     local held = has_leases and redis.call('ZMSCORE', KEYS[first + 2], unpack(keys)) or {}
     for i, key in ipairs(keys) do
-      local body, until_ = bodies[i], tonumber(held[i] or nil)
-      local count = 1 + (tonumber(has_receives and redis.call('HGET', KEYS[first + 4], key) or nil)
-        or (until_ and 1 or 0))
       if full then
         break
-      elseif until_ and until_ > now then
+      end
+      local until_ = tonumber(held[i] or nil)
+      local count = 1 + (tonumber(has_receives and redis.call('HGET', KEYS[first + 4], key) or nil)
+        or (until_ and 1 or 0))
+      local is_held = until_ and until_ > now
+      local body = not is_held and redis.call('HGET', KEYS[first + 1], key)
+      if is_held then
         -- Somebody who knows no leases gave it another ready time. It waits for the end of the
         -- lease, and one µs more: whether it is still the same message, nobody can tell, so
         -- the holder may not delete it.

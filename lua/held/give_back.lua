@@ -14,14 +14,14 @@
 -- Returns {moved, left}: call again while some are left. A list whose lease still runs, or that
 -- is not held, stays as it is: {0, 0}.
 -- Atomic because a message must never be held and ready at once, nor neither.
--- Cost: O(moved), O(moved log delayed) for delayed: at most 1,000 messages and 4 MiB of bodies,
--- or 500 delayed and 2 MiB, and one message over.
+-- Cost: O(moved), O(moved log delayed) for delayed: at most 1,000 messages and 1 MiB of bodies,
+-- or 500 delayed and half as much, and one message over.
 local ready, context, delayed = KEYS[1], KEYS[2], KEYS[3]
 local held, heldrows, list = KEYS[4], KEYS[5], KEYS[6]
 local mode = ARGV[1]
 
 local CHUNK = {front = 1000, back = 1000, delayed = 500} -- messages one call may move
-local BODY_BUDGET = 4194304 -- bytes of bodies one call may move; delayed ones cost double
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may move; delayed ones cost double
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 
 if not CHUNK[mode] then

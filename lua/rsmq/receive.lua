@@ -16,13 +16,12 @@
 -- is visible, or -1; {'again'}: the work allowed to one call is done, none taken; {'missing'} if
 -- there is no queue; {'unreadable', attribute, value}.
 -- Atomic because a message that was read but not yet hidden would be read by two.
--- Cost: O(wanted log messages), at most 8 MiB of bodies and one slice over.
+-- Cost: O(wanted log messages), at most 1 MiB of bodies and one message over.
 local zset, hash, wake, waiters, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local mode, wanted, vt = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local wait, max_receives = tonumber(ARGV[4]), tonumber(ARGV[5])
 
-local SLICE = 16 -- bodies read at a time
-local BODY_BUDGET = 8388608 -- bytes of bodies one call may move
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local ASIDE = 1000 -- ms that what is no message is hidden at least
 local SLACK = 1000 -- ms that a waiter may take to come back before it is forgotten
 
@@ -137,20 +136,11 @@ end
 
 local at = 1
 while at <= #ids and not full do
-  local last = math.min(at + SLICE - 1, #ids)
-  local names = {}
-  for each = at, last do
-    names[#names + 1] = ids[each]
-    names[#names + 1] = ids[each] .. ':rc'
-    names[#names + 1] = ids[each] .. ':fr'
-  end
-  local values = redis.call('HMGET', hash, unpack(names))
-  local place = 1
-  while at <= last and not full do
-    handle(ids[at], values[place], values[place + 1], values[place + 2])
-    at = at + 1
-    place = place + 3
-  end
+  -- One by one, since a body may have any length.
+  local id = ids[at]
+  local values = redis.call('HMGET', hash, id, id .. ':rc', id .. ':fr')
+  handle(id, values[1], values[2], values[3])
+  at = at + 1
 end
 
 if #gone > 0 then

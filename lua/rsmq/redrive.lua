@@ -8,13 +8,15 @@
 --
 -- ARGV[1] wanted           integer 1..16               dead letters, oldest first
 --
--- Returns the number made visible, or 'missing' if there is no queue.
+-- Returns the number made visible, or 'missing' if there is no queue. Fewer than wanted: the end,
+-- or the work of one call is done.
 -- Atomic because a message must be in one place, dead or alive.
--- Cost: O(wanted log messages).
+-- Cost: O(wanted log messages), at most 1 MiB of bodies and one message over.
 local zset, hash, wake, waiters, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wanted = tonumber(ARGV[1])
 
 local TOKEN_LIFE = 2000 -- ms, as in send
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 
 if not (wanted and wanted >= 1 and wanted <= 16 and wanted % 1 == 0) then
   return redis.error_reply('ACKQ_ARGUMENT redrive: wanted is out of range')
@@ -26,13 +28,18 @@ if not (attributes[1] and attributes[2] and attributes[3]) then
 end
 local clock = redis.call('TIME')
 local now = string.format('%.0f', clock[1] * 1000 + math.floor(clock[2] / 1000))
-local letters = redis.call('XRANGE', dead, '-', '+', 'COUNT', wanted)
-local awaited = #letters > 0 and redis.call('EXISTS', waiters) == 1
+local awaited = redis.call('XLEN', dead) > 0 and redis.call('EXISTS', waiters) == 1
 if awaited then
   redis.call('LLEN', wake)
 end
-for at = 1, #letters do
-  local entry, values = letters[at][1], letters[at][2]
+local redriven, bytes = 0, 0
+while redriven < wanted and bytes < BODY_BUDGET do
+  -- One by one, since a body may have any length.
+  local first = redis.call('XRANGE', dead, '-', '+', 'COUNT', 1)[1]
+  if not first then
+    break
+  end
+  local entry, values = first[1], first[2]
   local letter = {}
   for field = 1, #values, 2 do
     letter[values[field]] = values[field + 1]
@@ -40,9 +47,11 @@ for at = 1, #letters do
   redis.call('ZADD', zset, now, letter.id)
   redis.call('HSET', hash, letter.id, letter.body)
   redis.call('XDEL', dead, entry)
+  redriven = redriven + 1
+  bytes = bytes + #letter.body
   if awaited then
     redis.call('LPUSH', wake, '1')
     redis.call('PEXPIRE', wake, TOKEN_LIFE)
   end
 end
-return #letters
+return redriven

@@ -19,12 +19,12 @@
 -- Returns {moved, left, refused}: call again while rows are left. A row whose key is stored with
 -- the same body is that message; with another body, the row is refused: it becomes a dead letter.
 -- Atomic because a row must leave the list as it is stored: a crash stores none twice.
--- Cost: O(rows log stored): at most wanted and 4 MiB, and one row over.
+-- Cost: O(rows log stored): at most wanted and 1 MiB, and one row over.
 local held, heldrows, list = KEYS[1], KEYS[2], KEYS[3]
 local wanted = tonumber(ARGV[1])
 local HEAD, STRIDE = 3, 7
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
-local BODY_BUDGET = 4194304 -- bytes of rows one call may move
+local BODY_BUDGET = 1048576 -- bytes of rows one call may move
 
 if not (wanted and wanted >= 1 and wanted <= 1000 and wanted % 1 == 0)
   or #KEYS < HEAD + STRIDE or (#KEYS - HEAD) % STRIDE ~= 0 then

@@ -7,10 +7,10 @@
 --
 -- Returns how many rows are left to move; -1: the second list does not exist, nothing was done.
 -- Atomic because a row must never be in both lists, nor in neither.
--- Cost: O(wanted), at most 4 MiB of rows and one over.
+-- Cost: O(wanted), at most 1 MiB of rows and one over.
 local from, to = KEYS[1], KEYS[2]
 local wanted = tonumber(ARGV[1])
-local BODY_BUDGET = 4194304 -- bytes
+local BODY_BUDGET = 1048576 -- bytes
 
 if not (wanted and wanted >= 1 and wanted <= 2000 and wanted % 1 == 0) or from == to then
   return redis.error_reply('ACKQ_ARGUMENT staging/merge: wanted is 1..2000, of another list')

@@ -16,14 +16,14 @@
 -- not cover what comes next, nothing was done; {'taken'}: a message is beyond the newest index,
 -- and nothing is overwritten. A list that is not committed stays as it is: {'ok', newest, 0}.
 -- Atomic because a row must leave the list as it is published: a crash publishes none twice.
--- Cost: O(rows): at most 1,000 and 4 MiB, and one row over.
+-- Cost: O(rows): at most 1,000 and 1 MiB, and one row over.
 local next_index, first_index, wake = KEYS[1], KEYS[2], KEYS[3]
 local held, heldrows, list = KEYS[4], KEYS[5], KEYS[6]
 local guess, max_age = tonumber(ARGV[1]), tonumber(ARGV[2])
 local HEAD = 6 -- keys before the messages
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
 local MOST = 1000 -- rows of one call
-local BODY_BUDGET = 4194304 -- bytes of rows one call may move
+local BODY_BUDGET = 1048576 -- bytes of rows one call may move
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)

@@ -24,15 +24,14 @@
 -- positions, from 1, of committed ranges that are somebody else's now. But for 'ok', nothing
 -- was read; the commits are done in any case.
 -- Atomic because choosing a range, reading it and moving the place must never be seen apart.
--- Cost: O((wanted + committed) log ranges), at most 8 MiB of bodies and one slice over.
+-- Cost: O((wanted + committed) log ranges), at most 1 MiB of bodies and one message over.
 local next_index, first_index, consumer, leases, ranges =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local guess, wanted, timeout = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local token, skipped = ARGV[4], tonumber(ARGV[5])
 local HEAD = 5 -- keys, and arguments, before the variable ones
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
-local SLICE = 16 -- bodies read at a time
-local BODY_BUDGET = 8388608 -- bytes of bodies one call may read
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may read
 local STEPS = 1000 -- ranges one call may move the place over
 local EXPIRED = 100 -- ended leases among which the lowest is sought
 
@@ -183,18 +182,14 @@ end
 local function read()
   local bodies, bytes = {}, 0
   local limit = math.min(stop, guess + #KEYS - HEAD, from + wanted - 1)
-  local at = from
-  while at <= limit and bytes < BODY_BUDGET do
-    local to = math.min(limit, at + SLICE - 1)
-    local found = redis.call('MGET', unpack(KEYS, HEAD + at - guess, HEAD + to - guess))
-    for i = 1, #found do
-      if not found[i] then
-        return bodies
-      end
-      bodies[#bodies + 1] = found[i]
-      bytes = bytes + #found[i]
+  -- One by one, since a body may have any length.
+  for at = from, limit do
+    local body = bytes < BODY_BUDGET and redis.call('GET', KEYS[HEAD + at - guess])
+    if not body then
+      break
     end
-    at = to + 1
+    bodies[#bodies + 1] = body
+    bytes = bytes + #body
   end
   return bodies
 end

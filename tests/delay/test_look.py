@@ -100,11 +100,11 @@ def test_pages_go_through_all_partitions_and_all_of_each(make_delay: MakeDelay, 
 
 
 def test_a_peek_brings_more_than_a_page_and_a_page_is_bounded(make_delay: MakeDelay) -> None:
-    queue = make_delay(max_body_bytes=4 * MIB)
+    queue = make_delay()
     queue.push_many(DelayEntry(f"{n:04}", b"x", at=1) for n in range(1005))
     assert [each.id for each in queue.peek(2000)] == [f"{n:04}" for n in range(1005)]
     queue.purge()
-    queue.push_many(DelayEntry(f"{n}", b"x" * 3 * MIB, at=1) for n in range(5))
+    queue.push_many(DelayEntry(f"{n}", b"x" * (3 * MIB // 8), at=1) for n in range(5))
     found, place = queue.peek_page()
     assert [each.id for each in found] == ["0", "1", "2"]
     assert [each.id for each in queue.peek_page(place=place)[0]] == ["3", "4"]
@@ -213,7 +213,7 @@ def test_what_is_long_is_read_one_at_a_time(embedded_client: redis.Redis, name: 
     short = {f"{n:04}": n for n in range(900)}
     long = {f"long {n}": 1000 + n for n in range(6)}
     embedded_client.zadd(f"{name}:z", {**short, **long})
-    embedded_client.hset(f"{name}:h", mapping=dict.fromkeys(long, b"x" * 3 * MIB))
+    embedded_client.hset(f"{name}:h", mapping=dict.fromkeys(long, b"x" * (3 * MIB // 8)))
     listed, bodies = read(embedded_client, "zrange"), read(embedded_client, "hget")
     assert len(queue.peek(900)) == 900
     assert read(embedded_client, "zrange") - listed < 100
@@ -227,10 +227,10 @@ def test_what_is_long_is_read_one_at_a_time(embedded_client: redis.Redis, name: 
     assert [each.id for each in found] == ["long 3", "long 4", "long 5"]
     assert read(embedded_client, "zrange") - listed == 3
     embedded_client.delete(f"{name}:z", f"{name}:h")
-    embedded_client.zadd(f"{name}:z", {bytes([n]) * 3 * MIB: n for n in range(5)})
+    embedded_client.zadd(f"{name}:z", {bytes([n]) * (3 * MIB // 8): n for n in range(5)})
     assert [len(page) for page in pages(queue, 1000)] == [3, 2]
-    embedded_client.zadd(f"{name}:leases", {bytes([n]) * 3 * MIB: 2**52 for n in range(5)})
-    embedded_client.zadd(f"{name}:z", {bytes([n]) * 3 * MIB: 4e9 for n in range(5)})
+    embedded_client.zadd(f"{name}:leases", {bytes([n]) * (3 * MIB // 8): 2**52 for n in range(5)})
+    embedded_client.zadd(f"{name}:z", {bytes([n]) * (3 * MIB // 8): 4e9 for n in range(5)})
     assert [len(page) for page in pages(queue, 1000, "delayed")] == [0, 0]
     queue.close()
 

@@ -160,9 +160,9 @@ CLAIMING = (
     Mutant(
         "claims/claim",
         "any number of bytes in one step",
-        "local BODY_BUDGET = 4194304",
+        "local BODY_BUDGET = 1048576",
         "local BODY_BUDGET = 1e12",
-        "test_claims.test_one_step_moves_four_mebibytes",
+        "test_claims.test_one_step_moves_a_mebibyte",
     ),
     Mutant(
         "claims/claim",
@@ -481,9 +481,9 @@ GIVING_BACK = (
     Mutant(
         "held/give_back",
         "any number of bytes in one step",
-        "local BODY_BUDGET = 4194304",
+        "local BODY_BUDGET = 1048576",
         "local BODY_BUDGET = 1e12",
-        "test_held.test_one_step_moves_a_few_mebibytes",
+        "test_held.test_one_step_moves_a_mebibyte_or_half_of_it",
         {"mode": "front"},
     ),
     Mutant(
@@ -648,7 +648,7 @@ GIVING_BACK = (
         "what is for later costs as little as the rest",
         "#body * (mode == 'delayed' and 2 or 1)",
         "#body",
-        "test_held.test_one_step_moves_a_few_mebibytes",
+        "test_held.test_one_step_moves_a_mebibyte_or_half_of_it",
         {"mode": "delayed"},
     ),
     Mutant(

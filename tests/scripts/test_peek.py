@@ -122,9 +122,9 @@ def test_a_body_that_is_missing_is_shown_empty(space: Space) -> None:
     assert peek(space) == [(b"backup", b"gone", b"", 1, b"%d" % PAST)]
 
 
-def test_one_call_shows_eight_mebibytes(space: Space) -> None:
-    space.lease("0", b"x" * 5 * MIB, deadline=PAST)
-    space.delay("1", b"x" * 5 * MIB, due=PAST)
+def test_one_call_shows_a_mebibyte(space: Space) -> None:
+    space.lease("0", b"x" * (5 * MIB // 8), deadline=PAST)
+    space.delay("1", b"x" * (5 * MIB // 8), due=PAST)
     space.push(b"2")
     assert [row[1] for row in peek(space)] == [b"0", b"1"]
     assert [row[2] for row in peek(space, "ready", 2)] == [b"2"]

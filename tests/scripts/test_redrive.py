@@ -89,14 +89,14 @@ def test_an_empty_body_can_be_redriven(space: Space) -> None:
     assert space.bodies == {b"a": b""}
 
 
-def test_one_call_redrives_eight_mebibytes_and_tells_where_it_stopped(space: Space) -> None:
-    entries = [space.die(str(number), b"x" * 5 * MIB) for number in range(3)]
+def test_one_call_redrives_a_mebibyte_and_tells_where_it_stopped(space: Space) -> None:
+    entries = [space.die(str(number), b"x" * (5 * MIB // 8)) for number in range(3)]
     assert space.call("redrive", 10, "") == [2, 2, entries[1].encode()]
     assert space.call("redrive", 10, entries[1])[0] == 1
 
 
-def test_named_entries_beyond_eight_mebibytes_are_left_to_the_next_call(space: Space) -> None:
-    entries = [space.die(str(number), b"x" * 5 * MIB) for number in range(3)]
+def test_named_entries_beyond_a_mebibyte_are_left_to_the_next_call(space: Space) -> None:
+    entries = [space.die(str(number), b"x" * (5 * MIB // 8)) for number in range(3)]
     assert space.call("redrive", 3, "", *entries)[:2] == [2, 2]
     assert space.call("redrive", 1, "", *entries[2:])[:2] == [1, 1]
 

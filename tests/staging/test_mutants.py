@@ -50,11 +50,11 @@ TOPIC = "test_topic.test_rows_get_the_next_indexes_in_their_order"
 DELAY = "test_delay.test_rows_become_messages_with_the_commit"
 TAKEN = "test_delay.test_a_key_that_is_stored_with_another_body_makes_a_dead_letter"
 
-PUBLISHED = "test_scripts.test_one_call_publishes_four_mebibytes_or_a_thousand_rows"
+PUBLISHED = "test_scripts.test_one_call_publishes_a_mebibyte_or_a_thousand_rows"
 LEFT = "test_scripts.test_what_others_left_under_a_key_is_not_the_new_messages"
 WOKEN = "test_scripts.test_one_consumer_is_woken_by_the_next_message_and_only_by_it"
 BOUNDED = "test_scripts.test_a_body_without_a_time_is_due_now_and_a_time_is_bounded"
-STORED = "test_scripts.test_one_call_stores_four_mebibytes"
+STORED = "test_scripts.test_one_call_stores_a_mebibyte"
 
 MUTANTS = (
     Mutant("commit", "knows no marker", "if marker >= batch then", "if false then", ONCE,
@@ -91,7 +91,7 @@ MUTANTS = (
            TOPIC),
     Mutant("topic", "publishes the last row first", "redis.call('LINDEX', list, -count)",
            "redis.call('LINDEX', list, count - 1)", TOPIC),
-    Mutant("topic", "any number of bytes in one call", "local BODY_BUDGET = 4194304",
+    Mutant("topic", "any number of bytes in one call", "local BODY_BUDGET = 1048576",
            "local BODY_BUDGET = 1e12", PUBLISHED),
     Mutant("topic", "any number of rows in one call", "local MOST = 1000", "local MOST = 1500",
            PUBLISHED),
@@ -99,7 +99,7 @@ MUTANTS = (
            "  redis.call('HSET', heldrows, list, left)\n", "", PUBLISHED),
     Mutant("topic", "publishes under a wrong guess", "if newest < guess or", "if",
            "test_scripts.test_a_wrong_guess_publishes_nothing"),
-    Mutant("delay", "any number of bytes in one call", "local BODY_BUDGET = 4194304",
+    Mutant("delay", "any number of bytes in one call", "local BODY_BUDGET = 1048576",
            "local BODY_BUDGET = 1e12", STORED),
     Mutant("delay", "a lease of another is the new message's",
            "    redis.call('ZREM', KEYS[first + 2], key)\n", "", LEFT),
@@ -120,8 +120,8 @@ MUTANTS = (
            "test_scripts.test_a_topic_that_was_begun_anew_wakes_its_consumers"),
     Mutant("delay", "leaves the row count as it was",
            "  redis.call('HSET', heldrows, list, left)\n", "", STORED),
-    Mutant("merge", "any number of bytes in one call", "local BODY_BUDGET = 4194304",
-           "local BODY_BUDGET = 1e12", "test_scripts.test_one_call_merges_four_mebibytes"),
+    Mutant("merge", "any number of bytes in one call", "local BODY_BUDGET = 1048576",
+           "local BODY_BUDGET = 1e12", "test_scripts.test_one_call_merges_a_mebibyte"),
     Mutant("commit", "does not note the rows",
            "  redis.call('HSET', heldrows, list, ARGV[rows - 1 + i])\n", "",
            "test_scripts.test_a_commit_keeps_the_lists_and_marks_the_batch"),

@@ -225,13 +225,13 @@ def test_a_key_that_is_no_list_is_waited_for_no_longer(
 MIB = 1024 * 1024
 
 
-def test_one_call_merges_four_mebibytes(space: Space) -> None:
-    space.client.rpush(space.key("list"), *(b"x" * (3 * MIB // 2) for _ in range(5)))
+def test_one_call_merges_a_mebibyte(space: Space) -> None:
+    space.client.rpush(space.key("list"), *(b"x" * (3 * MIB // 8) for _ in range(5)))
     assert space.call("staging/merge", 2000) == 4
 
 
-def test_one_call_publishes_four_mebibytes_or_a_thousand_rows(space: Space) -> None:
-    space.client.lpush(space.key("moving"), *(b"x" * (3 * MIB // 2) for _ in range(5)))
+def test_one_call_publishes_a_mebibyte_or_a_thousand_rows(space: Space) -> None:
+    space.client.lpush(space.key("moving"), *(b"x" * (3 * MIB // 8) for _ in range(5)))
     named = [*KEYS["staging/topic"][:-1], *(f"q:{index}" for index in range(1, 1200))]
     assert space.call("staging/topic", 0, 0, keys=named) == [b"ok", 4, 2]
     assert space.client.hget(space.key("heldrows"), space.key("moving")) == b"2"
@@ -239,8 +239,8 @@ def test_one_call_publishes_four_mebibytes_or_a_thousand_rows(space: Space) -> N
     assert space.call("staging/topic", 0, 0, keys=named) == [b"ok", 1004, 102]
 
 
-def test_one_call_stores_four_mebibytes(space: Space) -> None:
-    body = b"x" * (3 * MIB // 2)
+def test_one_call_stores_a_mebibyte(space: Space) -> None:
+    body = b"x" * (3 * MIB // 8)
     space.client.lpush(space.key("delaying"), *(b"1:5:1:%d%b" % (n, body) for n in range(5)))
     assert space.call("staging/delay", 1000) == [4, 2, 0]
     assert space.client.hget(space.key("heldrows"), space.key("delaying")) == b"2"
