@@ -167,8 +167,8 @@ CLAIMING = (
     Mutant(
         "claims/claim",
         "ready messages before the rest of what came back",
-        "  cut = #keys == RECOVERED",
-        "  cut = false and #keys == RECOVERED",
+        "  cut = #keys == asked",
+        "  cut = false and #keys == asked",
         "test_claims.test_one_step_takes_five_hundred_that_came_back",
     ),
     Mutant(
