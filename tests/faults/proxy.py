@@ -16,6 +16,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 Kind = Literal["lose_reply", "cut_reply", "lose_request", "swallow_reply", "delay"]
+#: Seconds after which a client gives up a silent server. A busy machine needs less for a reply.
+SILENCE = 0.5
+#: Seconds that a client waits for a reply where the server is not to be silent.
+PATIENCE = 30.0
 
 
 @dataclass

@@ -310,14 +310,18 @@ def test_a_busy_server_refuses_and_goes_on_after_script_kill(
     queue = queue_at(server.url)
     queue.push({"id": "a"})
     client.config_set("lua-time-limit", 20)
-    with redis.Redis.from_url(server.url) as other:
+    # Waits for as long as the refusals take, and does not begin the script again.
+    with redis.Redis.from_url(server.url, socket_timeout=None, retry=None) as other:
         thread, results = in_background(lambda: other.eval("while true do end", 0))
-        wait_until(lambda: is_busy(client), "the script to take too long")
-        for operation in (queue.pop, lambda: queue.push({"id": "b"}), queue.stats):
-            with pytest.raises(ResponseError, match="BUSY"):
-                operation()
-        client.script_kill()
-        thread.join(5)
+        try:
+            wait_until(lambda: is_busy(client), "the script to take too long")
+            for operation in (queue.pop, lambda: queue.push({"id": "b"}), queue.stats):
+                with pytest.raises(ResponseError, match="BUSY"):
+                    operation()
+        finally:
+            client.script_kill()
+            thread.join(30)
+            client.config_set("lua-time-limit", 5000)
     assert isinstance(results[0], ResponseError)
     assert queue.stats().ready == 1
     message = queue.pop()

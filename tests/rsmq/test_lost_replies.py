@@ -13,7 +13,7 @@ from ackq import scripts
 from ackq.embedded import Server
 from ackq.rsmq import RSMQ, AsyncRSMQ
 from tests.facade import AsSync, Portal
-from tests.faults.proxy import Kind, Proxy
+from tests.faults.proxy import PATIENCE, SILENCE, Kind, Proxy
 from tests.servers import private_server
 
 LOST: list[Kind] = ["lose_reply", "swallow_reply"]
@@ -43,9 +43,17 @@ def proxy(server: Server) -> Iterator[Proxy]:
 
 
 @pytest.fixture
-def rsmq(proxy: Proxy, direct: RSMQ, token: str, flavour: str, portal: Portal) -> Iterator[Any]:
-    """The namespace through the proxy."""
-    url = proxy.url + "?socket_timeout=0.15"
+def rsmq(
+    request: pytest.FixtureRequest,
+    proxy: Proxy,
+    direct: RSMQ,
+    token: str,
+    flavour: str,
+    portal: Portal,
+) -> Iterator[Any]:
+    """The namespace through the proxy, with a short read timeout only where no reply comes."""
+    silent = request.node.callspec.params.get("kind") == "swallow_reply"
+    url = f"{proxy.url}?socket_timeout={SILENCE if silent else PATIENCE}"
     if flavour == "sync":
         rsmq: Any = RSMQ.from_url(url, token)
     else:
