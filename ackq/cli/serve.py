@@ -25,8 +25,8 @@ from ackq.errors import AckqError
 def serve(ctx: click.Context, port: int, directory: str | None, stop: bool) -> None:
     """Run a Redis of your own until Ctrl-C, for development.
 
-    On the loopback interface alone, without a password. It keeps its data: what was answered
-    survives a crash, what came in the last second before a power cut may not.
+    On the loopback interface alone, without a password. It keeps its data. If the server is killed
+    or the power fails, up to about 2 seconds of what it answered can be lost.
     """
     from ackq import embedded
 

@@ -22,7 +22,10 @@ DURABILITY = {
     "none": ("everything", "everything"),
     "snapshots": ("what came since the last snapshot", "what came since the last snapshot"),
     "system": ("nothing that was answered", "what the system had not written yet, about 30 s"),
-    "everysec": ("nothing that was answered", "about the last 2 s"),
+    "everysec": (
+        "up to about 2 s of what was answered, if an fsync was running",
+        "about the last 2 s, more if the disk is slow",
+    ),
     "always": ("nothing that was answered", "nothing that was answered"),
     "unknown": ("not known", "not known"),
 }
@@ -119,9 +122,10 @@ def _eviction(facts: Facts) -> Finding:
     if not policy:
         return Finding("eviction", "unknown", "the server does not tell its policy")
     if policy.startswith("volatile-"):
-        return Finding(
-            "eviction", "ok", f"{policy}: push markers may be forgotten early, no message"
-        )
+        return Finding("eviction", "warning", f"{policy}: when memory runs out, keys with a time to"
+                       " live are dropped. A push with dedup= may then be stored twice, topic"
+                       " messages with max_age end early, and shared rate limits start anew. CONFIG"
+                       " SET maxmemory-policy noeviction, and in redis.conf")  # fmt: skip
     return Finding("eviction", "ok", policy)
 
 

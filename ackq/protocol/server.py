@@ -36,8 +36,8 @@ def check_server(name: str) -> Steps[None]:
     if policy.startswith("allkeys-"):
         raise EvictionPolicyError(
             f"maxmemory-policy is {policy}: when memory runs out the server would drop messages"
-            " without an error. Run CONFIG SET maxmemory-policy noeviction (or a volatile-*"
-            " policy), and set it in redis.conf. Nothing was sent"
+            " without an error. Run CONFIG SET maxmemory-policy noeviction, and set it in"
+            " redis.conf. Nothing was sent"
         )
     if is_cluster(info) and not has_hash_tag(name):
         raise CrossSlotError(

@@ -57,7 +57,7 @@ def test_a_sound_server_is_found_so_and_nothing_is_left_there(tmp_path: Path) ->
     ("options", "check", "verdict"),
     [
         ({"maxmemory_policy": "allkeys-lru"}, "eviction", "problem"),
-        ({"maxmemory_policy": "volatile-lru"}, "eviction", "ok"),
+        ({"maxmemory_policy": "volatile-lru"}, "eviction", "warning"),
         ({"appendonly": "no", "save": '""'}, "persistence", "warning"),
         ({"appendonly": "no", "save": "60 1"}, "persistence", "warning"),
         ({"no_appendfsync_on_rewrite": "yes"}, "persistence", "warning"),

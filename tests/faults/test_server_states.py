@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -255,10 +256,41 @@ def test_a_server_that_would_evict_messages_is_refused(
 ) -> None:
     client.config_set("maxmemory-policy", "allkeys-lru")
     try:
-        with pytest.raises(ackq.EvictionPolicyError):
+        with pytest.raises(ackq.EvictionPolicyError, match="maxmemory-policy noeviction") as caught:
             queue_at(server.url).push({"id": "a"})
+        assert "volatile" not in str(caught.value)
         assert client.keys("*") == []
     finally:
+        client.config_set("maxmemory-policy", "noeviction")
+
+
+def fill(client: redis.Redis) -> None:
+    """Write keys without a time to live until the server refuses."""
+    for number in itertools.count():
+        client.set(f"filler{number}", bytes(2**16))
+
+
+def test_under_a_volatile_policy_markers_are_dropped_and_messages_are_not(
+    server: Server, client: redis.Redis, queue_at: MakeQueue
+) -> None:
+    queue = queue_at(server.url)
+    queue.push({"id": "marked"}, dedup="order")
+    queue.push_many({"id": str(number)} for number in range(4))
+    queue.push({"id": "later"}, delay=600)
+    queue.reject(*queue.pop_many(2))
+    queue.pop()
+    info: Any = client.info("memory")
+    client.config_set("maxmemory-policy", "volatile-lru")
+    client.config_set("maxmemory", info["used_memory"] + 2**20)
+    try:
+        with pytest.raises(OutOfMemoryError):
+            fill(client)
+        client.config_set("maxmemory", 0)
+        stats = queue.stats()
+        assert (stats.ready, stats.in_flight, stats.delayed, stats.dead) == (2, 1, 1, 2)
+        assert queue.push({"id": "again"}, dedup="order") == "again"  # documented: stored twice
+    finally:
+        client.config_set("maxmemory", 0)
         client.config_set("maxmemory-policy", "noeviction")
 
 

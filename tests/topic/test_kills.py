@@ -71,8 +71,11 @@ class Crew:
 
 @pytest.fixture
 def own_server(tmp_path: Path) -> Iterator[Server]:
-    """A server with a log of its writes, so that a killed one knows them when it is back."""
-    with private_server(tmp_path, appendfsync="everysec") as server:
+    """A server that has written whatever it answered, so that a killed one knows it afterwards.
+
+    Under everysec it would answer before it writes, while an fsync runs.
+    """
+    with private_server(tmp_path, appendfsync="always") as server:
         yield server
 
 
