@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import redis.asyncio
 
 from ackq.aio.client import Client, client_of
+from ackq.aio.leasing import renewing
 from ackq.config import Confirm, QueueConfig
 from ackq.errors import AckqError
 from ackq.keys import QueueKeys
@@ -283,29 +284,66 @@ class AsyncQueue(Client):
         """
         return await self._run(settle.extend(self._spec, messages, timeout))
 
-    @asynccontextmanager
-    async def lease(
+    @overload
+    def lease(
+        self, *, visibility_timeout: float | None = None
+    ) -> AbstractAsyncContextManager[Message]: ...
+
+    @overload
+    def lease(
+        self, timeout: float | None, visibility_timeout: float | None = None
+    ) -> AbstractAsyncContextManager[Message | None]: ...
+
+    def lease(
         self, timeout: float | None = math.inf, visibility_timeout: float | None = None
-    ) -> AsyncIterator[Message | None]:
+    ) -> AbstractAsyncContextManager[Any]:
         """Pop for the length of a ``with`` block: ack when it ends, nack if it raises.
 
-        Yields None if there was no message in time; only possible with a finite ``timeout``.
+        Waits for a message, unless a ``timeout`` is given: then the block gets None if there was
+        none in time. Anything that ends the block by an exception gives the message back, Ctrl-C
+        and a cancelled task too.
+
+        The lease is renewed in the background while the block runs, each time after a third of
+        the visibility timeout, so a block may take as long as it needs. If the lease is lost all
+        the same, because the process was frozen or cut off for too long, ``lease_lost`` of the
+        message becomes True.
+
+        Cost: that of pop and ack; one round trip per renewal, the first after a third of the
+        timeout. The blocks of a queue share one thread, or each has a task. A block that
+        hangs keeps its message for as long as it hangs; on asyncio, a block that blocks the event
+        loop keeps renewals from running.
+
+        Args:
+            timeout: seconds to wait for a message, as in `pop`. Defaults to waiting for ever.
+            visibility_timeout: seconds of the lease, and of each renewal. Defaults to the
+                queue's.
 
         Raises:
-            LeaseLost: the block took longer than the lease, and others hold the message.
+            LeaseLost: when the block ends, if others hold the message by now.
         """
+        return self._lease(timeout, visibility_timeout)
+
+    @asynccontextmanager
+    async def _lease(
+        self, timeout: float | None, visibility_timeout: float | None
+    ) -> AsyncIterator[Message | None]:
         message = await self.pop(timeout, visibility_timeout)
         if message is None:
             yield None
             return
+        seconds = visibility_timeout or self._spec.config.visibility_timeout
         try:
-            yield message
+            async with renewing(self._extend_one, message, seconds):
+                yield message
         except BaseException:
             # What the block raised matters more than a nack that failed: the lease ends anyway.
             with suppress(AckqError, redis.RedisError):
                 await self.nack(message)
             raise
         await self.ack(message)
+
+    async def _extend_one(self, message: Message, timeout: float) -> None:
+        await self.extend(message, timeout=timeout)
 
     async def __aiter__(self) -> AsyncIterator[Message]:
         """Pop for ever, waiting for each message; the body of the loop settles it."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, overload
 
 import redis
 
@@ -25,6 +25,7 @@ from ackq.message import (
 from ackq.protocol import held, inspection, push, settle, take
 from ackq.protocol.spec import QueueSpec
 from ackq.sync.client import Client, client_of
+from ackq.sync.leasing import Renewer
 
 
 class Queue(Client):
@@ -71,6 +72,7 @@ class Queue(Client):
         config = QueueConfig(visibility_timeout, max_receives, requeue, max_body_bytes)
         super().__init__(client, name)
         self._spec = QueueSpec(name, keys, config, self._stretch)
+        self._renewer = Renewer(self._extend_one)
 
     @classmethod
     def from_url(cls, url: str | None, name: str, **settings: Any) -> Self:
@@ -281,29 +283,66 @@ class Queue(Client):
         """
         return self._run(settle.extend(self._spec, messages, timeout))
 
-    @contextmanager
+    @overload
+    def lease(
+        self, *, visibility_timeout: float | None = None
+    ) -> AbstractContextManager[Message]: ...
+
+    @overload
+    def lease(
+        self, timeout: float | None, visibility_timeout: float | None = None
+    ) -> AbstractContextManager[Message | None]: ...
+
     def lease(
         self, timeout: float | None = math.inf, visibility_timeout: float | None = None
-    ) -> Iterator[Message | None]:
+    ) -> AbstractContextManager[Any]:
         """Pop for the length of a ``with`` block: ack when it ends, nack if it raises.
 
-        Yields None if there was no message in time; only possible with a finite ``timeout``.
+        Waits for a message, unless a ``timeout`` is given: then the block gets None if there was
+        none in time. Anything that ends the block by an exception gives the message back, Ctrl-C
+        and a cancelled task too.
+
+        The lease is renewed in the background while the block runs, each time after a third of
+        the visibility timeout, so a block may take as long as it needs. If the lease is lost all
+        the same, because the process was frozen or cut off for too long, ``lease_lost`` of the
+        message becomes True.
+
+        Cost: that of pop and ack; one round trip per renewal, the first after a third of the
+        timeout. The blocks of a queue share one thread, or each has a task. A block that
+        hangs keeps its message for as long as it hangs; on asyncio, a block that blocks the event
+        loop keeps renewals from running.
+
+        Args:
+            timeout: seconds to wait for a message, as in `pop`. Defaults to waiting for ever.
+            visibility_timeout: seconds of the lease, and of each renewal. Defaults to the
+                queue's.
 
         Raises:
-            LeaseLost: the block took longer than the lease, and others hold the message.
+            LeaseLost: when the block ends, if others hold the message by now.
         """
+        return self._lease(timeout, visibility_timeout)
+
+    @contextmanager
+    def _lease(
+        self, timeout: float | None, visibility_timeout: float | None
+    ) -> Iterator[Message | None]:
         message = self.pop(timeout, visibility_timeout)
         if message is None:
             yield None
             return
+        seconds = visibility_timeout or self._spec.config.visibility_timeout
         try:
-            yield message
+            with self._renewer.renewing(message, seconds):
+                yield message
         except BaseException:
             # What the block raised matters more than a nack that failed: the lease ends anyway.
             with suppress(AckqError, redis.RedisError):
                 self.nack(message)
             raise
         self.ack(message)
+
+    def _extend_one(self, message: Message, timeout: float) -> None:
+        self.extend(message, timeout=timeout)
 
     def __iter__(self) -> Iterator[Message]:
         """Pop for ever, waiting for each message; the body of the loop settles it."""
