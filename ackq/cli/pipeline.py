@@ -60,13 +60,14 @@ def run(ctx: click.Context, config: str, url: str | None, once: bool, as_json: b
 @pipeline.command(epilog=examples("ackq pipeline check cars.toml"))
 @config_argument
 @click.option("--spark", is_flag=True,
-              help="Start Spark and let it read the schema, the checks and the SQL."
+              help="Start Spark and let it find the format and read the schema, checks and SQL."
               )  # fmt: skip
 def check(config: str, spark: bool) -> None:
     """Check CONFIG without running it, and print nothing if it is right.
 
     Without --spark in a moment: keys, values, names, options, and whether the function of a
-    transform is there. Exit code 3 if something is wrong: one line says which key, and what to do.
+    transform is there. Only Spark knows whether the sink's format is there, which may need a
+    package. Exit code 3 if something is wrong: one line says which key, and what to do.
     """
     made = _made(config)
     if spark:

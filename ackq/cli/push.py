@@ -38,21 +38,23 @@ CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024
 @click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
               help="Pass over the first N lines: those that went in before an error.  [0]"
               )  # fmt: skip
+@click.option("--ids", is_flag=True, help="Print the ids of lines, not how many there were.")
 def push(
     queue: str, url: str | None, json: tuple[str, ...], file: BinaryIO | None, raw: bool,
-    delay: float | None, skip: int,
+    delay: float | None, skip: int, ids: bool,
 ) -> None:  # fmt: skip
-    """Push JSON objects onto QUEUE and print their ids, an empty line for none (--raw).
+    """Push JSON objects onto QUEUE: the arguments, else the lines of --file or stdin.
 
-    From the arguments, else line by line from --file or stdin; blank lines are passed over. An
-    object keeps every byte that it has; one without an id is given one. Lines are pushed by
-    1,000, all of them or none: after an error, Ctrl-C or SIGTERM it says how many went in, for
-    --skip. If the reply was lost, the next 1,000 may be in as well, and come twice.
+    An object keeps every byte that it has; one without an id is given one. The ids of arguments
+    are printed, an empty line for none (--raw); of lines, how many were pushed, unless --ids asks
+    for the ids. Blank lines are passed over.
 
-    In a terminal lines give a progress bar, not their ids.
+    Lines are pushed by 1,000, all of them or none: after an error, Ctrl-C or SIGTERM it says how
+    many went in, for --skip. If the reply was lost, the next 1,000 may be in as well, and come
+    twice.
     """
-    if json and (file or skip):
-        raise click.UsageError("give either JSON arguments or lines, with --file and --skip")
+    if json and (file or skip or ids):
+        raise click.UsageError("give either JSON arguments or lines, with --file, --skip, --ids")
     with open_queue(url, queue) as opened:
         if json:
             for chunk, _, _ in _chunks(arguments(json), 0, raw):
@@ -60,12 +62,16 @@ def push(
             return
         source = file or sys.stdin.buffer
         advice = "go on with --skip {count}"
+        pushed = 0
         with progress("lines pushed", _size(source), advice, skip) as on_step:
             for chunk, number, read in _chunks(source, skip, raw):
-                ids = opened.push_many(chunk, delay=delay)
+                stored = opened.push_many(chunk, delay=delay)
                 on_step(number, read)
-                if not sys.stdout.isatty():
-                    _print(ids)
+                pushed += len(stored)
+                if ids:
+                    _print(stored)
+        if not ids:
+            click.echo(f"{pushed:,} message{'s' * (pushed != 1)} pushed")
 
 
 def _print(ids: Iterable[str]) -> None:

@@ -17,6 +17,7 @@ from ackq.errors import PipelineConfigError, PipelineFailed, PipelineFenced
 from ackq.sharded import ShardedQueue
 from ackq.spark.pipeline import Pipeline, Progress
 from ackq.spark.pipeline import sinks as pipeline_sinks
+from ackq.spark.pipeline.display import display
 from ackq.spark.pipeline.sinks import folder_of
 from ackq.sync.claims import Claims
 from ackq.topic import Topic
@@ -286,6 +287,30 @@ def test_a_stop_lets_the_batch_end_and_leaves_the_rest_where_it_is(
     assert ids(written(tmp_path / "out")) == good
 
 
+def test_every_batch_has_its_line_and_what_is_in_hand_counts_as_behind(
+    make: Make, queue: Queue, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackq.spark.pipeline.lag.EVERY", 0.0)
+    push(queue, 0, 60)
+    pipeline = make()
+    behind = set()
+    with display(pipeline.config, as_json=False) as show:
+
+        def watch(progress: Progress) -> None:
+            show(progress)
+            if not progress.batches:
+                behind.add(progress.lag)
+
+        pipeline.run(once=True, on_progress=watch)
+    lines = capsys.readouterr().out.splitlines()
+    told = [line.partition(": ")[2].split("  ")[:2] for line in lines]
+    told.remove(["waiting", "lag 60"])
+    assert told == [["starting", "lag 60"], ["batch 0", "40 rows"], ["batch 1", "20 rows"],
+                    ["stopped", "2 batches"]]  # fmt: skip
+    assert behind == {60}
+    assert [line.rpartition("  ")[2] for line in lines[-2:]] == ["lag 0", "lag 0"]
+
+
 @pytest.mark.campaign
 def test_a_pipeline_that_is_fenced_off_says_so_and_loses_nothing(
     make: Make, queue: Queue, embedded_client: redis.Redis, tmp_path: Path
@@ -360,6 +385,8 @@ def _slowly(messages: DataFrame) -> DataFrame:
         ({"checks": {"ratio": "size + 5"}}, r"\[checks\] ratio: .*not a boolean"),
         ({"checks": {"luck": "rand() < 0.5"}}, r"\[checks\] luck: depends on chance"),
         ({"transform": {"sql": "SELECT nope FROM messages"}}, r"\[transform\] sql: .*`nope`"),
+        ({"sink": {"path": "/nowhere", "format": "avro"}}, r"\[sink\] format: .*its package"),
+        ({"sink": {"format": "dleta"}}, r"\[sink\] format: Spark finds no format 'dleta'"),
         (
             {"sink": {"path": "/nowhere", "partition_by": ["knid"]}},
             r"\[sink\] partition_by: there is no column 'knid' to write; did you mean kind\?",

@@ -93,6 +93,23 @@ def test_elsewhere_there_is_a_line_for_each_batch_and_each_end(
     ]
 
 
+def test_a_batch_that_ends_while_the_pipeline_is_stopping_has_its_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    progress = Progress("films", state="stopping")
+    with display(CONFIG, as_json=False) as show:
+        show(progress)
+        progress.add(Batch(0, 10, 0, Counter(), 0.1))
+        show(progress)
+        progress.state = "stopped"
+        show(progress)
+    assert capsys.readouterr().out.splitlines() == [
+        "films: stopping after the batch in hand",
+        "films: batch 0  10 rows  100/s  0 rejected",
+        "films: stopped  1 batches  10 rows  0 rejected",
+    ]
+
+
 def test_as_json_each_line_has_all_that_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     progress = far()
     with display(CONFIG, as_json=True) as show:

@@ -37,17 +37,21 @@ class _Lines:
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
-        self._shown: tuple[str, int] | None = None
+        self._shown: tuple[int, str | None] = (0, None)
 
     def __call__(self, progress: Progress) -> None:
         state = progress.state if progress.state in ("starting", "stopping", "stopped") else ""
-        if (state, progress.batches) == self._shown:
-            return
-        self._shown = (state, progress.batches)
+        batches, before = self._shown
+        self._shown = (progress.batches, state)
+        if progress.batches > batches:
+            self._write(progress, progress.batch_line())
+        elif state != before:
+            self._write(progress, progress.line())
+
+    def _write(self, progress: Progress, line: str) -> None:
         if self._as_json:
-            sys.stdout.write(json_line(progress.as_dict()).decode() + "\n")
-        else:
-            sys.stdout.write(progress.line() + "\n")
+            line = json_line(progress.as_dict()).decode()
+        sys.stdout.write(line + "\n")
         sys.stdout.flush()
 
 

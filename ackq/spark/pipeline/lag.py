@@ -1,4 +1,4 @@
-"""How many messages a pipeline has not begun with."""
+"""How many messages a pipeline has not written yet."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVERY = 1.0
 
 
 class Lag:
-    """Counts what waits in a source, once a second at most."""
+    """Counts what waits in a source, and what is in hand, once a second at most."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -27,20 +27,26 @@ class Lag:
             client = reading.connection.client()
             self._queues = [Queue(client, name) for name in reading.place.lists]
         self._counted_at = float("-inf")
+        self._reached: Offset | None = None
         self._count: int | None = None
 
-    def count(self, reached: Offset | None) -> int | None:
+    def count(
+        self, reached: Offset | None, written: int = 0, *, at_once: bool = False
+    ) -> int | None:
         """Return how many there are; None where it cannot be told.
 
         Args:
             reached: the offset up to which the query is done; None: none yet.
+            written: messages after it that are done as well. Defaults to 0.
+            at_once: do not return a count that is up to a second old.
         """
-        if time.monotonic() - self._counted_at >= EVERY:
+        is_old = time.monotonic() - self._counted_at >= EVERY
+        if at_once or is_old or reached != self._reached:
             self._count = None
             with suppress(redis.RedisError, OSError):
-                self._count = self._ready() if self._queues else self._behind(reached)
-            self._counted_at = time.monotonic()
-        return self._count
+                self._count = self._in_queues(reached) if self._queues else self._behind(reached)
+            self._counted_at, self._reached = time.monotonic(), reached
+        return None if self._count is None else max(0, self._count - written)
 
     def reach(self) -> None:
         """Raise what redis-py raises where the server cannot be reached."""
@@ -56,6 +62,18 @@ class Lag:
 
     def _ready(self) -> int:
         return sum(each.stats().ready for each in self._queues)
+
+    def _in_queues(self, reached: Offset | None) -> int:
+        done = offsets.read(reached, self._reading.source, "batch")[0] if reached else 0
+        ready = self._ready()
+        # What was claimed since is counted twice for a moment, rather than not at all.
+        return ready + sum(
+            claim.rows
+            for each in self._queues
+            for claim in each.claims()
+            if claim.group == self._reading.group and claim.batch > done
+            and claim.lease_ends_in is not None and claim.lease_ends_in > 0
+        )  # fmt: skip
 
     def _behind(self, reached: Offset | None) -> int | None:
         if reached is None:

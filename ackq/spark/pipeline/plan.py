@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
@@ -68,13 +69,16 @@ class Plan:
         return f"{self._config.validation.ddl}, {CORRUPT} STRING, {BODY} BINARY, {place}"
 
     def check(self, spark: SparkSession) -> None:
-        """Let Spark analyse the schema, the checks and the SQL, on no rows at all.
+        """Let Spark find the sink's format, and analyse the schema, the checks and the SQL.
+
+        No row is read for it.
 
         Raises:
             PipelineConfigError: it refused one of them; names the key.
         """
         for name in _VERBOSE:
             logging.getLogger(name).setLevel(logging.CRITICAL)
+        self._find_format(spark)
         empty = self._empty(spark)
         for column in self._config.validation.not_null:
             with self._told("schema", "not_null"):
@@ -139,6 +143,21 @@ class Plan:
             problem = f"returned {type(result).__name__}, and a DataFrame is needed"
             self._wrong("transform", "callable", problem)
         return result
+
+    def _find_format(self, spark: SparkSession) -> None:
+        sink, session = self._config.sink, cast(Any, spark)
+        if sink.kind == "ackq":
+            return
+        # The JVM alone knows what its packages bring along, and those of Python as well.
+        sources = session._jvm.org.apache.spark.sql.execution.datasources.DataSource
+        try:
+            sources.lookupDataSource(sink.format, session._jsparkSession.sessionState().conf())
+        except (PySparkException, Py4JJavaError):
+            problem = (
+                f"Spark finds no format {sink.format!r}: correct the name, or name its package in"
+                " [spark], as spark.jars.packages"
+            )
+            self._wrong("sink", "format", problem)
 
     def _empty(self, spark: SparkSession) -> DataFrame:
         theirs = self._config.validation.ddl

@@ -26,7 +26,8 @@ class Progress:
     reasons: Counter[str] = field(default_factory=Counter)
     #: The batch that was written last; None before the first.
     batch: Batch | None = None
-    #: Messages that wait in the source; None: not known.
+    #: Messages in the source that are not done, those of the batch in hand among them; None: not
+    #: known.
     lag: int | None = None
     #: Seconds since the start, by a monotonic clock.
     elapsed: float = 0.0
@@ -62,19 +63,27 @@ class Progress:
         self._recent.append((self.elapsed, batch.rows))
 
     def line(self) -> str:
-        """Return the last batch, or where there is none to tell of the state, as a line."""
-        lag = "" if self.lag is None else f"  lag {self.lag:,}"
+        """Return the state as a line of text; the last batch where there is nothing newer."""
         if self.state == "stopped":
             text = f"stopped  {self.batches:,} batches  {self.rows:,} rows"
-            return f"{self.name}: {text}  {self.rejected:,} rejected{lag}"
+            return f"{self.name}: {text}  {self.rejected:,} rejected{self._behind}"
         if self.state == "stopping":
             return f"{self.name}: stopping after the batch in hand"
         if self.batch is None:
-            return f"{self.name}: {self.state}{lag}"
+            return f"{self.name}: {self.state}{self._behind}"
+        return self.batch_line()
+
+    def batch_line(self) -> str:
+        """Return the last batch, which there has to be, as a line of text."""
         batch = self.batch
+        assert batch is not None
         rate = f"  {batch.rows / batch.seconds:,.0f}/s" if batch.seconds else ""
         text = f"batch {batch.number}  {batch.rows:,} rows{rate}  {batch.rejected:,} rejected"
-        return f"{self.name}: {text}{lag}"
+        return f"{self.name}: {text}{self._behind}"
+
+    @property
+    def _behind(self) -> str:
+        return "" if self.lag is None else f"  lag {self.lag:,}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return it for JSON; ``seconds`` and rates are in seconds."""

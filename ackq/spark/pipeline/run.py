@@ -24,6 +24,7 @@ from ackq.spark.shards import Shards
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
 #: What reads the source.
@@ -74,7 +75,7 @@ class Pipeline:
         self._stops = 0
 
     def check(self) -> None:
-        """Let Spark analyse the schema, the checks and the SQL, without reading anything.
+        """Let Spark find the format and analyse schema, checks and SQL, without reading anything.
 
         Raises:
             PipelineConfigError: says which key, and what Spark makes of it.
@@ -97,7 +98,8 @@ class Pipeline:
             on_progress: called about five times a second, from this thread.
 
         Raises:
-            PipelineConfigError: Spark refused the schema, a check or the SQL; nothing was read.
+            PipelineConfigError: Spark refused the format, the schema, a check or the SQL; nothing
+                was read.
             redis.ConnectionError: Redis cannot be reached now. Later on it is waited for.
             PipelineFailed: the query ended with an error. What it had taken is kept for the next
                 run, which begins with it.
@@ -150,7 +152,7 @@ class _Run:
             self._batches.ended = True
             query.stop()
             self._batches.close()
-        self._show(None, "stopped")
+        self._show(query, "stopped")
         return self._progress
 
     def _start(self, once: bool) -> StreamingQuery:
@@ -202,7 +204,7 @@ class _Run:
 
     def _settle(self, query: StreamingQuery) -> None:
         """Ack the last batch, as the query itself would do at the next one."""
-        reached, epochs = _reached(query), _epochs(query)
+        reached, epochs = _reached(query.lastProgress), _epochs(query)
         if reached is None or not epochs or self._pipeline.stops > 1:
             return
         shards = Shards(self._reading)
@@ -224,12 +226,22 @@ class _Run:
 
     def _show(self, query: StreamingQuery | None, state: str) -> None:
         progress = self._progress
-        progress.state = state
-        reached = _reached(query) if query is not None else None
-        progress.lag = self._lag.count(reached)
-        for batch in [self._done.pop(0) for _ in range(len(self._done))]:
+        done = [self._done.pop(0) for _ in range(len(self._done))]
+        last = query.lastProgress if query is not None else None
+        newest = done[-1] if done else progress.batch
+        # Spark tells of a batch some time after it was written.
+        is_untold = newest is not None and (last is None or last.batchId < newest.number)
+        progress.lag = self._lag.count(
+            _reached(last),
+            newest.rows if newest is not None and is_untold else 0,
+            at_once=bool(done) or state == "stopped",
+        )
+        for batch in done:  # first of all: the new state may be the last that is told
+            if progress.state != "stopping":
+                progress.state = "working"
             progress.add(batch)
             self._tell()
+        progress.state = state
         progress.tick()
         self._tell()
 
@@ -238,9 +250,8 @@ class _Run:
             self._on_progress(self._progress)
 
 
-def _reached(query: StreamingQuery) -> Offset | None:
+def _reached(last: StreamingQueryProgress | None) -> Offset | None:
     """Return the offset of the last batch that is in the commit log."""
-    last = query.lastProgress
     end = last.sources[0].endOffset if last is not None else None
     return json.loads(end) if end else None
 
