@@ -10,7 +10,7 @@ import redis.asyncio
 from ackq.aio.connections import route_of
 from ackq.aio.driver import Driver
 from ackq.config import Confirm
-from ackq.protocol.connecting import bad_url, check_confirm_fits, stretch_for
+from ackq.protocol.connecting import bad_url, bounded, check_confirm_fits, stretch_for
 from ackq.protocol.server import check_server
 from ackq.protocol.steps import Steps
 
@@ -68,6 +68,9 @@ def client_of(url: str | None) -> redis.asyncio.Redis:
 
         url = shared_url()
     try:
-        return redis.asyncio.Redis.from_url(url)
+        client = redis.asyncio.Redis.from_url(url)
     except ValueError as error:
         raise bad_url(url, error) from None
+    pool = client.connection_pool
+    pool.connection_kwargs = bounded(pool.connection_kwargs)
+    return client

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
 import redis.asyncio
-from redis.asyncio.cluster import ClusterNode, RedisCluster
+from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.connection import AbstractConnection, Connection
+from redis.asyncio.sentinel import SentinelConnectionPool
+from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError
+from redis.utils import str_if_bytes
 
-from ackq.protocol.connecting import address_of, connection_settings, redirected
+from ackq.protocol.connecting import (
+    READ_TIMEOUT,
+    address_of,
+    bounded,
+    connection_settings,
+    nodes_in,
+    owner_of,
+    redirected,
+)
 from ackq.protocol.errors import ELSEWHERE
 
 
@@ -26,29 +38,38 @@ class Connections:
 
     def __init__(self, make: Callable[[], AbstractConnection]) -> None:
         self._make = make
-        #: Seconds to wait for a reply; None: for ever.
-        self.socket_timeout: float | None = make().socket_timeout
+        #: Seconds to wait for a reply.
+        self.socket_timeout: float = make().socket_timeout or READ_TIMEOUT
         self._idle: deque[AbstractConnection] = deque()
+        self._sentinels: Sequence[redis.asyncio.Redis] = ()
 
     @classmethod
     def like(cls, client: redis.asyncio.Redis) -> Connections:
-        """Return connections with the settings of ``client``."""
+        """Return connections with the settings of ``client``, and bounds where it has none."""
         pool = client.connection_pool
+        if isinstance(pool, SentinelConnectionPool):
+            pool = _bounded_sentinel(pool)
         settings = connection_settings(pool.connection_kwargs)
-        return cls(lambda: pool.connection_class(**settings))
+        connections = cls(lambda: pool.connection_class(**settings))
+        if isinstance(pool, SentinelConnectionPool):
+            connections._sentinels = pool.sentinel_manager.sentinels
+        return connections
 
     async def acquire(self) -> AbstractConnection:
         """Return a connected connection that nobody else uses and that has nothing to read."""
-        try:
-            connection = self._idle.pop()
-        except IndexError:
+        connection = self._idle.pop() if self._idle else None
+        if connection is None:
             connection = self._make()
             await self._connect(connection)
             return connection
         # redis-py 8 renamed the method.
         can_read = getattr(connection, "can_read", None) or connection.can_read_destructive
         try:
-            stale = not connection.is_connected or await can_read()
+            stale = (
+                not connection.is_connected
+                or await can_read()
+                or not await self._answers(connection)
+            )
         except (redis.ConnectionError, redis.TimeoutError, OSError):
             stale = True
         except BaseException:
@@ -58,6 +79,14 @@ class Connections:
             await connection.disconnect(nowait=True)
             await self._connect(connection)
         return connection
+
+    async def _answers(self, connection: AbstractConnection) -> bool:
+        """Return whether a connection that has been idle for long still reaches the server."""
+        if asyncio.get_running_loop().time() < connection.next_health_check:
+            return True
+        async with asyncio.timeout(self.socket_timeout):
+            await connection.send_command("PING", check_health=False)
+            return str_if_bytes(await connection.read_response()) == "PONG"
 
     async def _connect(self, connection: AbstractConnection) -> None:
         # redis-py sends inside asyncio.wait_for, which before Python 3.12 swallows a cancellation
@@ -82,6 +111,36 @@ class Connections:
         """Disconnect what is idle."""
         while self._idle:
             await self._idle.pop().disconnect()
+        for sentinel in self._sentinels:
+            await sentinel.connection_pool.disconnect()
+
+
+def _bounded_sentinel(pool: SentinelConnectionPool) -> SentinelConnectionPool:
+    """Return a pool that asks the same sentinels for the primary, and waits for none for ever."""
+    manager = copy.copy(pool.sentinel_manager)
+    manager.sentinels = [_asked_once(each) for each in manager.sentinels]
+    settings = dict(pool.connection_kwargs)
+    del settings["connection_pool"]
+    return SentinelConnectionPool(
+        pool.service_name,
+        manager,
+        connection_class=pool.connection_class,
+        is_master=pool.is_master,
+        check_connection=pool.check_connection,
+        **settings,
+    )
+
+
+def _asked_once(sentinel: redis.asyncio.Redis) -> redis.asyncio.Redis:
+    """Return a client of a sentinel that does not try again: the connection does, at another."""
+    pool = sentinel.connection_pool
+    settings = bounded(pool.connection_kwargs)
+    settings.pop("retry", None)
+    return redis.asyncio.Redis(
+        connection_pool=redis.asyncio.ConnectionPool(
+            connection_class=pool.connection_class, **settings
+        )
+    )
 
 
 class SingleRoute:
@@ -143,15 +202,22 @@ class SingleRoute:
 
 
 class ClusterRoute:
-    """The way to the node that owns the queue's slot, through redirections."""
+    """The way to the node that owns the queue's slot, through redirections.
+
+    After an error the nodes are asked for the owner over connections of ours, since the client's
+    own may have no bound of time.
+    """
 
     def __init__(self, client: RedisCluster, key: bytes) -> None:
         self._client = client
         self._key = key
-        self._nodes: dict[str, Connections] = {}
+        self._nodes: dict[tuple[str, int], Connections] = {}
+        self._owner: tuple[str, int] | None = None
+        self._known: list[tuple[str, int]] = []
         self._stale = False
         self.address = "cluster"
-        self.socket_timeout: float | None = client.connection_kwargs.get("socket_timeout", 5.0)
+        settings = connection_settings(client.connection_kwargs)
+        self.socket_timeout: float = settings["socket_timeout"]
 
     def note(self, error: Exception) -> None:
         """Take from ``error`` where the key may be now."""
@@ -161,16 +227,13 @@ class ClusterRoute:
 
     async def connections(self, error: Exception | None) -> Connections:
         """Return where the next attempt goes, after ``error`` ended the last one."""
-        await self._client.initialize()
         if isinstance(error, AskError) and not isinstance(error, MovedError):
-            return self._of(self._importer(error))
-        if self._stale:
+            # The node may be too new for the client to know it.
+            return self._at(*self._client.nodes_manager.remap_host_port(error.host, error.port))
+        if self._stale or self._owner is None:
+            self._owner = await self._find_owner()
             self._stale = False
-            await self._client.nodes_manager.initialize()
-        node = self._client.get_node_from_key(self._key.decode())
-        if node is None:
-            raise ClusterDownError(f"no node of the cluster serves the slot of {self._key!r}")
-        return self._of(node)
+        return self._at(*self._owner)
 
     async def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
         """Announce a visit that a slot in migration asked for."""
@@ -181,21 +244,54 @@ class ClusterRoute:
         for connections in self._nodes.values():
             await connections.close()
 
-    def _importer(self, error: AskError) -> ClusterNode:
-        """Return the node that a slot moves to, which may be too new for the client to know it."""
-        manager = self._client.nodes_manager
-        host, port = manager.remap_host_port(error.host, error.port)
-        known = self._client.get_node(host=host, port=port)
-        return known or ClusterNode(host, port, **self._client.connection_kwargs)
+    def _at(self, host: str, port: int) -> Connections:
+        """Return the connections to a node, which the client need not have met."""
+        name = host, port
+        if name not in self._nodes:
+            node = next(iter(self._client.nodes_manager.startup_nodes.values()))
+            kind, settings = node.connection_class, connection_settings(node.connection_kwargs)
+            settings = redirected(settings, host, port)
+            self._nodes[name] = Connections(lambda: kind(**settings))
+        return self._nodes[name]
 
-    def _of(self, node: ClusterNode) -> Connections:
-        connections = self._nodes.get(node.name)
-        if connections is None:
-            settings = connection_settings(node.connection_kwargs)
-            settings |= {"host": node.host, "port": node.port}
-            connections = Connections(lambda: node.connection_class(**settings))
-            self._nodes[node.name] = connections
-        return connections
+    async def _find_owner(self) -> tuple[str, int]:
+        """Ask one node after another which one owns the slot; the owner so far comes last."""
+        nodes = self._client.nodes_manager.startup_nodes.values()
+        first = [(node.host, int(node.port)) for node in nodes]
+        candidates = dict.fromkeys([*self._known, *first])
+        answered = False
+        failed: Exception | None = None
+        for host, port in sorted(candidates, key=lambda each: each == self._owner):
+            try:
+                ranges = await _ask_for_slots(self._at(host, port))
+            except (redis.RedisError, OSError) as error:
+                failed = error
+                continue
+            answered = True
+            owner = owner_of(key_slot(self._key), ranges)
+            if owner is not None:
+                remap = self._client.nodes_manager.remap_host_port
+                self._known = [(host, port), *(remap(*each) for each in nodes_in(ranges))]
+                return remap(owner[0] or host, owner[1])
+        if not answered:
+            raise redis.ConnectionError(
+                f"none of {len(candidates)} nodes of the cluster can be reached: {failed}"
+            ) from failed
+        raise ClusterDownError(f"no node of the cluster serves the slot of {self._key!r}")
+
+
+async def _ask_for_slots(connections: Connections) -> Any:
+    """Return the reply to CLUSTER SLOTS of the node at the other end."""
+    connection = await connections.acquire()
+    try:
+        async with asyncio.timeout(connections.socket_timeout):
+            await connection.send_command("CLUSTER", "SLOTS", check_health=False)
+            ranges = await connection.read_response(disable_decoding=True)
+    except BaseException:
+        await connection.disconnect(nowait=True)
+        raise
+    connections.release(connection)
+    return ranges
 
 
 async def announce(connection: AbstractConnection, error: Exception | None) -> None:

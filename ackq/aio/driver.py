@@ -56,17 +56,19 @@ class Driver:
                 connections = await self.route.connections(error)
                 connection = await connections.acquire()
                 try:
-                    await self.route.prepare(connection, error)
+                    if error is not None:
+                        await self._prepare(connection, error)
                     sent = True
-                    return await self._exchange(connection, request)
+                    reply = await self._exchange(connection, request)
                 except ResponseError:
+                    connections.release(connection)
                     raise
                 except BaseException:
                     # Half a request may be written, or half a reply unread.
                     await connection.disconnect(nowait=True)
                     raise
-                finally:
-                    connections.release(connection)
+                connections.release(connection)
+                return reply
             except Exception as failure:
                 error = unwrapped(failure)
                 self.route.note(error)
@@ -74,6 +76,10 @@ class Driver:
             attempt += 1
             if pause:
                 await asyncio.sleep(pause)
+
+    async def _prepare(self, connection: AbstractConnection, error: Exception) -> None:
+        async with asyncio.timeout(self.route.socket_timeout):
+            await self.route.prepare(connection, error)
 
     async def _exchange(self, connection: AbstractConnection, request: Request) -> Any:
         timeout = self.route.socket_timeout
@@ -88,10 +94,10 @@ async def _exchange(connection: AbstractConnection, request: Request) -> Any:
     packed = [pack(request.command())]
     confirmation = request.confirmation()
     if confirmation is None:
-        await connection.send_packed_command(packed)
+        await connection.send_packed_command(packed, check_health=False)
         return await connection.read_response(disable_decoding=True, disconnect_on_error=True)
     packed.append(pack(confirmation))
-    await connection.send_packed_command(packed)
+    await connection.send_packed_command(packed, check_health=False)
     replies: list[Any] = []
     for _ in packed:
         try:

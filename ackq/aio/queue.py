@@ -53,7 +53,9 @@ class AsyncQueue(Client):
 
         Args:
             client: any redis-py client: standalone, Sentinel's `master_for`, or cluster. Its
-                address, credentials, TLS and timeouts are used, its connections are not.
+                address, credentials, TLS and timeouts are used, its connections are not. Where
+                it sets no timeout, connecting and each reply may take 5 seconds, so a
+                connection that falls silent ends in an error.
             name: the list that producers push to. In a cluster it needs a hash tag: ``{jobs}``.
             visibility_timeout: seconds that a popped message stays with its consumer, up to
                 43200. Defaults to 30.

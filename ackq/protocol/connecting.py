@@ -21,6 +21,12 @@ _NOT_COPIED = (
 )
 #: Longest stretch of one blocking command in seconds; see `QueueSpec.stretch`.
 LONGEST_STRETCH = 1.0
+#: Seconds to connect, and to wait for a reply, where the client sets no limit: redis-py before
+#: version 8 sets none, and a connection that falls silent would hang its caller for ever.
+CONNECT_TIMEOUT = 5.0
+READ_TIMEOUT = 5.0
+#: Seconds without a reply after which a connection is pinged before its next use.
+HEALTH_CHECK_INTERVAL = 30
 
 
 def connection_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,7 +35,41 @@ def connection_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     ackq packs and resends by itself, so the client's decoding is left out. Its retry policy
     stays: a connection uses it only to connect, where nothing can be applied twice.
     """
-    return {name: value for name, value in settings.items() if name not in _NOT_COPIED}
+    return bounded({name: value for name, value in settings.items() if name not in _NOT_COPIED})
+
+
+def bounded(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return connection settings with a bound for each wait that has none."""
+    read = settings.get("socket_timeout")
+    read = READ_TIMEOUT if read is None else read
+    connect = settings.get("socket_connect_timeout")
+    bounds = {
+        "socket_timeout": read,
+        "socket_connect_timeout": min(CONNECT_TIMEOUT, read) if connect is None else connect,
+        "health_check_interval": settings.get("health_check_interval") or HEALTH_CHECK_INTERVAL,
+    }
+    if "path" not in settings and settings.get("socket_keepalive") is None:
+        bounds["socket_keepalive"] = True
+    return {**settings, **bounds}
+
+
+def owner_of(slot: int, ranges: Any) -> tuple[str, int] | None:
+    """Return host and port of a slot's primary, from the reply to CLUSTER SLOTS; None: no owner.
+
+    The host is empty where the node that was asked does not know its own name.
+    """
+    for first, last, (host, port, *_), *_ in ranges:
+        if first <= slot <= last:
+            return (host or b"").decode(), port
+    return None
+
+
+def nodes_in(ranges: Any) -> list[tuple[str, int]]:
+    """Return host and port of every node in the reply to CLUSTER SLOTS that knows its name."""
+    found = {
+        (host.decode(), port): None for _, _, *nodes in ranges for host, port, *_ in nodes if host
+    }
+    return list(found)
 
 
 def redirected(settings: Mapping[str, Any], host: str, port: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import redis
 
 from ackq.errors import ConfigurationError
 from ackq.keys import check_group, check_name
-from ackq.protocol.connecting import bad_url
+from ackq.protocol.connecting import bad_url, bounded
 from ackq.protocol.members import MOST_SHARES
 from ackq.protocol.sharded import shard_names
 from ackq.spark.given import Given, refused
@@ -96,7 +96,8 @@ def _client(connection: Connection) -> redis.Redis | redis.RedisCluster:
     if not connection.cluster:
         return client_of(url)
     try:
-        return redis.RedisCluster.from_url(url)
+        # It connects at once, so its bounds come with the URL, whose options win.
+        return redis.RedisCluster.from_url(url, **bounded({}))
     except ValueError as error:
         raise bad_url(url, error) from None
 

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
-from redis.cluster import ClusterNode, RedisCluster
+from redis.cluster import RedisCluster
 from redis.connection import AbstractConnection, Connection
-from redis.exceptions import AskError, MovedError, ReadOnlyError
+from redis.crc import key_slot
+from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError
+from redis.sentinel import SentinelConnectionPool
+from redis.utils import str_if_bytes
 
-from ackq.protocol.connecting import address_of, connection_settings, redirected
+from ackq.protocol.connecting import (
+    READ_TIMEOUT,
+    address_of,
+    bounded,
+    connection_settings,
+    nodes_in,
+    owner_of,
+    redirected,
+)
 from ackq.protocol.errors import ELSEWHERE
 
 
@@ -25,36 +38,47 @@ class Connections:
 
     def __init__(self, make: Callable[[], AbstractConnection]) -> None:
         self._make = make
-        #: Seconds that a connection waits for a reply; None: for ever.
-        self.socket_timeout: float | None = make().socket_timeout
+        #: Seconds that a connection waits for a reply.
+        self.socket_timeout: float = make().socket_timeout or READ_TIMEOUT
         self._idle: deque[AbstractConnection] = deque()
+        self._sentinels: Sequence[redis.Redis] = ()
         self._pid = os.getpid()
 
     @classmethod
     def like(cls, client: redis.Redis) -> Connections:
-        """Return connections with the settings of ``client``."""
+        """Return connections with the settings of ``client``, and bounds where it has none."""
         pool = client.connection_pool
+        if isinstance(pool, SentinelConnectionPool):
+            pool = _bounded_sentinel(pool)
         settings = connection_settings(pool.connection_kwargs)
-        return cls(lambda: pool.connection_class(**settings))
+        connections = cls(lambda: pool.connection_class(**settings))
+        if isinstance(pool, SentinelConnectionPool):
+            connections._sentinels = pool.sentinel_manager.sentinels
+        return connections
 
     def acquire(self) -> AbstractConnection:
         """Return a connected connection that nobody else uses and that has nothing to read."""
         if self._pid != os.getpid():
             self._idle, self._pid = deque(), os.getpid()
-        try:
-            connection = self._idle.pop()
-        except IndexError:
+        connection = self._pop()
+        if connection is None:
             connection = self._make()
             connection.connect()
             return connection
         try:
-            stale = connection.can_read(0)
+            stale = connection.can_read(0) or not _answers(connection)
         except (redis.ConnectionError, redis.TimeoutError, OSError):
             stale = True
         if stale:
             connection.disconnect()
             connection.connect()
         return connection
+
+    def _pop(self) -> AbstractConnection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
 
     def release(self, connection: AbstractConnection) -> None:
         """Give a connection back; a disconnected one connects again at its next use."""
@@ -64,6 +88,42 @@ class Connections:
         """Disconnect what is idle."""
         while self._idle:
             self._idle.pop().disconnect()
+        for sentinel in self._sentinels:
+            sentinel.connection_pool.disconnect()
+
+
+def _answers(connection: AbstractConnection) -> bool:
+    """Return whether a connection that has been idle for long still reaches the server."""
+    if time.monotonic() < connection.next_health_check:
+        return True
+    connection.send_command("PING", check_health=False)
+    return str_if_bytes(connection.read_response()) == "PONG"
+
+
+def _bounded_sentinel(pool: SentinelConnectionPool) -> SentinelConnectionPool:
+    """Return a pool that asks the same sentinels for the primary, and waits for none for ever."""
+    manager = copy.copy(pool.sentinel_manager)
+    manager.sentinels = [_asked_once(each) for each in manager.sentinels]
+    settings = dict(pool.connection_kwargs)
+    del settings["connection_pool"]
+    return SentinelConnectionPool(
+        pool.service_name,
+        manager,
+        connection_class=pool.connection_class,
+        is_master=pool.is_master,
+        check_connection=pool.check_connection,
+        **settings,
+    )
+
+
+def _asked_once(sentinel: redis.Redis) -> redis.Redis:
+    """Return a client of a sentinel that does not try again: the connection does, at another."""
+    pool = sentinel.connection_pool
+    settings = bounded(pool.connection_kwargs)
+    settings.pop("retry", None)
+    return redis.Redis(
+        connection_pool=redis.ConnectionPool(connection_class=pool.connection_class, **settings)
+    )
 
 
 class SingleRoute:
@@ -125,16 +185,22 @@ class SingleRoute:
 
 
 class ClusterRoute:
-    """The way to the node that owns the queue's slot, through redirections."""
+    """The way to the node that owns the queue's slot, through redirections.
+
+    After an error the nodes are asked for the owner over connections of ours, since the client's
+    own may have no bound of time.
+    """
 
     def __init__(self, client: RedisCluster, key: bytes) -> None:
         self._client = client
         self._key = key
-        self._nodes: dict[str, Connections] = {}
+        self._nodes: dict[tuple[str, int], Connections] = {}
+        self._owner: tuple[str, int] | None = None
+        self._known: list[tuple[str, int]] = []
         self._stale = False
-        settings = client.nodes_manager.connection_kwargs
         self.address = "cluster"
-        self.socket_timeout: float | None = settings.get("socket_timeout", 5.0)
+        settings = connection_settings(client.nodes_manager.connection_kwargs)
+        self.socket_timeout: float = settings["socket_timeout"]
 
     def note(self, error: Exception) -> None:
         """Take from ``error`` where the key may be now."""
@@ -145,11 +211,15 @@ class ClusterRoute:
     def connections(self, error: Exception | None) -> Connections:
         """Return where the next attempt goes, after ``error`` ended the last one."""
         if isinstance(error, AskError) and not isinstance(error, MovedError):
-            return self._of(self._importer(error))
+            # The node may be too new for the client to know it.
+            return self._at(*self._client.nodes_manager.remap_host_port(error.host, error.port))
         if self._stale:
+            self._owner = self._find_owner()
             self._stale = False
-            self._client.nodes_manager.initialize()
-        return self._of(self._client.get_node_from_key(self._key))
+        if self._owner is None:
+            node = self._client.get_node_from_key(self._key)
+            self._owner = node.host, node.port
+        return self._at(*self._owner)
 
     def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
         """Announce a visit that a slot in migration asked for."""
@@ -160,19 +230,51 @@ class ClusterRoute:
         for connections in self._nodes.values():
             connections.close()
 
-    def _importer(self, error: AskError) -> ClusterNode:
-        """Return the node that a slot moves to, which may be too new for the client to know it."""
-        manager = self._client.nodes_manager
-        host, port = manager.remap_host_port(error.host, error.port)
-        known = self._client.get_node(host=host, port=port)
-        return known or ClusterNode(host, port)
+    def _at(self, host: str, port: int) -> Connections:
+        """Return the connections to a node, which the client need not have met."""
+        name = host, port
+        if name not in self._nodes:
+            pool = self._client.get_redis_connection(self._client.get_nodes()[0]).connection_pool
+            settings = redirected(connection_settings(pool.connection_kwargs), host, port)
+            self._nodes[name] = Connections(lambda: pool.connection_class(**settings))
+        return self._nodes[name]
 
-    def _of(self, node: ClusterNode) -> Connections:
-        connections = self._nodes.get(node.name)
-        if connections is None:
-            connections = Connections.like(self._client.get_redis_connection(node))
-            self._nodes[node.name] = connections
-        return connections
+    def _find_owner(self) -> tuple[str, int]:
+        """Ask one node after another which one owns the slot; the owner so far comes last."""
+        nodes = self._client.get_nodes()
+        candidates = dict.fromkeys([*self._known, *((node.host, node.port) for node in nodes)])
+        answered = False
+        failed: Exception | None = None
+        for host, port in sorted(candidates, key=lambda each: each == self._owner):
+            try:
+                ranges = _ask_for_slots(self._at(host, port))
+            except (redis.RedisError, OSError) as error:
+                failed = error
+                continue
+            answered = True
+            owner = owner_of(key_slot(self._key), ranges)
+            if owner is not None:
+                remap = self._client.nodes_manager.remap_host_port
+                self._known = [(host, port), *(remap(*each) for each in nodes_in(ranges))]
+                return remap(owner[0] or host, owner[1])
+        if not answered:
+            raise redis.ConnectionError(
+                f"none of {len(candidates)} nodes of the cluster can be reached: {failed}"
+            ) from failed
+        raise ClusterDownError(f"no node of the cluster serves the slot of {self._key!r}")
+
+
+def _ask_for_slots(connections: Connections) -> Any:
+    """Return the reply to CLUSTER SLOTS of the node at the other end."""
+    connection = connections.acquire()
+    try:
+        connection.send_command("CLUSTER", "SLOTS", check_health=False)
+        ranges = connection.read_response(disable_decoding=True)
+    except BaseException:
+        connection.disconnect()
+        raise
+    connections.release(connection)
+    return ranges
 
 
 def announce(connection: AbstractConnection, error: Exception | None) -> None:

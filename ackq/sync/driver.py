@@ -56,15 +56,16 @@ class Driver:
                 try:
                     self.route.prepare(connection, error)
                     sent = True
-                    return _exchange(connection, request)
+                    reply = _exchange(connection, request)
                 except ResponseError:
+                    connections.release(connection)
                     raise
                 except BaseException:
                     # Half a request may be written, or half a reply unread.
                     connection.disconnect()
                     raise
-                finally:
-                    connections.release(connection)
+                connections.release(connection)
+                return reply
             except Exception as failure:
                 error = unwrapped(failure)
                 self.route.note(error)
@@ -78,10 +79,10 @@ def _exchange(connection: AbstractConnection, request: Request) -> Any:
     packed = [pack(request.command())]
     confirmation = request.confirmation()
     if confirmation is None:
-        connection.send_packed_command(packed)
+        connection.send_packed_command(packed, check_health=False)
         return connection.read_response(disable_decoding=True, disconnect_on_error=True)
     packed.append(pack(confirmation))
-    connection.send_packed_command(packed)
+    connection.send_packed_command(packed, check_health=False)
     replies: list[Any] = []
     for _ in packed:
         try:

@@ -50,6 +50,11 @@ class Proxy:
     #: The commands that clients sent, in order; a script call as its command.
     seen: list[bytes] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    #: Whether nothing is passed on, on connections of before and of now; they stay open.
+    silent: bool = False
+    #: Connections that have been opened, and the first of them that is not muted for good.
+    _opened: int = 0
+    _muted: int = 0
 
     def __enter__(self) -> Proxy:
         self._loop = asyncio.new_event_loop()
@@ -88,6 +93,10 @@ class Proxy:
 
         self._loop.call_soon_threadsafe(close)
 
+    def mute(self) -> None:
+        """Pass nothing on any more on the connections of now; later ones are as usual."""
+        self._muted = self._opened
+
     def _serve(self, listening: threading.Event) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
             runner.run(self._listen(listening))
@@ -123,10 +132,14 @@ class Proxy:
         back_reader: asyncio.StreamReader,
         back_writer: asyncio.StreamWriter,
     ) -> None:
+        number, self._opened = self._opened, self._opened + 1
         while True:
             request = await _read_value(reader)
             command = request.split(b"\r\n", 3)[2].upper()
             self.seen.append(command)
+            if self.silent or number < self._muted:
+                await _until_closed(reader)
+                return
             fault = self._fault_for(command, request)
             if fault == "lose_request":
                 return
@@ -150,7 +163,7 @@ class Proxy:
                 writer.write(reply[: max(1, len(reply) // 2)])
                 await writer.drain()
                 return
-            if fault == "swallow_reply":
+            if fault == "swallow_reply" or self.silent or number < self._muted:
                 await _until_closed(reader)
                 return
             if isinstance(fault, float):

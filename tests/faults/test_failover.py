@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from redis.exceptions import ClusterDownError
 
 import ackq
 from ackq.embedded import Server
+from ackq.protocol import connecting
 from ackq.sync.monitor import Monitor
 from tests.facade import AsSync, Portal
 from tests.servers import private_server
@@ -335,6 +338,28 @@ def test_work_goes_on_when_a_replica_takes_over_a_slot(
         assert [queue.pop().id, queue.pop().id] == ["before", "after"]
 
 
+@pytest.mark.parametrize("flavour", ["sync", "async"])
+def test_a_node_that_falls_silent_holds_nobody_for_ever(
+    pair: list[Server], portal: Portal, flavour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connecting, "READ_TIMEOUT", 0.5)
+    owner, other = pair
+    with contextlib.ExitStack() as stack:
+        queue = opened(stack, flavour, "RedisCluster", other.url, portal, socket_timeout=None)
+        queue.push({"id": "a"})
+        os.kill(owner.pid, signal.SIGSTOP)
+        try:
+            for _ in range(2):  # the second time the nodes are asked for the slot's owner
+                thread, results = in_background(queue.pop)
+                thread.join(30)
+                assert results, "it hangs"
+                assert isinstance(results[0], redis.ConnectionError | redis.TimeoutError)
+        finally:
+            os.kill(owner.pid, signal.SIGCONT)
+        insist(lambda: queue.push({"id": "b"}, dedup="b"))
+        assert queue.stats().ready + queue.stats().in_flight >= 2
+
+
 def follow(replica: redis.Redis, master: str) -> None:
     """Make a node a replica of another, once it has heard of it."""
     try:
@@ -359,15 +384,20 @@ def nodes_lines(node: redis.Redis) -> list[str]:
 
 
 def opened(
-    stack: contextlib.ExitStack, flavour: str, connect: str, url: str, portal: Portal
+    stack: contextlib.ExitStack,
+    flavour: str,
+    connect: str,
+    url: str,
+    portal: Portal,
+    **settings: Any,
 ) -> Any:
     """Return queue {jobs} through a client of one node, or of the cluster that it is of."""
     if flavour == "sync":
-        client: Any = getattr(redis, connect).from_url(url)
+        client: Any = getattr(redis, connect).from_url(url, **settings)
         stack.callback(client.close)
         queue: Any = ackq.Queue(client, "{jobs}")
     else:
-        client = portal.call(getattr(redis.asyncio, connect).from_url, url)
+        client = portal.call(lambda: getattr(redis.asyncio, connect).from_url(url, **settings))
         stack.callback(portal.call, client.aclose)
         queue = AsSync(portal, portal.call(ackq.AsyncQueue, client, "{jobs}"))
     stack.callback(queue.close)
