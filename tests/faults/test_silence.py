@@ -60,8 +60,8 @@ def queue_of(client: Any, flavour: str, portal: Portal) -> Any:
 
 
 @pytest.fixture
-def queue(proxy: Proxy, flavour: str, portal: Portal) -> Iterator[Any]:
-    """A queue behind the proxy."""
+def queue(proxy: Proxy, flavour: str, portal: Portal, client: redis.Redis) -> Iterator[Any]:
+    """A queue behind the proxy; ``client`` empties it after the test."""
     queue = queue_of(unbounded(flavour, portal, host="127.0.0.1", port=proxy.port), flavour, portal)
     with contextlib.closing(queue):
         yield queue
@@ -165,9 +165,9 @@ def test_a_worker_stops_while_the_server_is_silent(
     assert ended() is None
 
 
-def test_the_drop_in_ends(proxy: Proxy, portal: Portal) -> None:
-    with unbounded("sync", portal, host="127.0.0.1", port=proxy.port) as client:
-        wrapped = ackq.dropin.Redis(client)
+def test_the_drop_in_ends(proxy: Proxy, portal: Portal, client: redis.Redis) -> None:
+    with unbounded("sync", portal, host="127.0.0.1", port=proxy.port) as plain:
+        wrapped = ackq.dropin.Redis(plain)
         result = outcome(lambda: wrapped.brpop("jobs"))
         wait_until(lambda: b"BLMOVE" in proxy.seen, "the wait to begin")
         proxy.silent = True
