@@ -24,7 +24,7 @@
     │   ├── MessageTooLong (MessageTooLarge)           messageTooLong
     │   ├── QueueNotFound (LookupError)                queueNotFound
     │   └── QueueExists                                queueExists
-    ├── LeaseLost                         a receipt is stale: another consumer holds the message
+    ├── LeaseLost                         a receipt is stale: the message is no longer the caller's
     ├── Fenced                            another query took the group of claims over
     ├── ClaimLost                         a claim was given back, or deleted
     ├── StagingLost                       what a task staged is gone; its batch is not committed
@@ -165,7 +165,11 @@ class QueueExists(RSMQError):
 
 
 class LeaseLost(AckqError):
-    """Another consumer holds the message, or it waits to be delivered again.
+    """The caller no longer holds the message, and has not settled it.
+
+    Its lease ended and another consumer has it, it waits to be delivered again, others settled it,
+    it died, was purged, or went back to the list; or the caller gave it back with nack or release
+    and now asks for something else.
 
     The messages whose receipts were valid have been settled all the same;
     ``messages`` names only those that were refused, and ``settled`` counts the rest.

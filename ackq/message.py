@@ -21,12 +21,13 @@ class Message:
             when the lease is extended and goes stale when another consumer takes the message.
         receive_count: deliveries so far, this one included; 1 the first time.
         lease_expires_at: when the lease ends, in seconds since the epoch by the server's clock.
-        lease_lost: True once a settle of this message was refused.
+        lease_lost: True once a settle of this message was refused, or another consumer or an
+            operator was found to have settled it.
         timed_out: True once a worker's time limit for this message has passed.
     """
 
-    __slots__ = ("body", "key", "lease_expires_at", "lease_lost", "queue", "receipt",
-                 "receive_count", "timed_out")  # fmt: skip
+    __slots__ = ("_settled", "_settles_sent", "body", "key", "lease_expires_at", "lease_lost",
+                 "queue", "receipt", "receive_count", "timed_out")  # fmt: skip
 
     def __init__(
         self, queue: str, key: bytes, body: bytes, receipt: int, receive_count: int
@@ -39,6 +40,10 @@ class Message:
         self.lease_expires_at = receipt / 1_000_000
         self.lease_lost = False
         self.timed_out = False
+        # Kept by `ackq.protocol.fencing`: settles sent that may have been applied, and the verb of
+        # the one that was.
+        self._settles_sent = 0
+        self._settled = ""
 
     @property
     def id(self) -> str:

@@ -11,7 +11,8 @@
 --
 -- Returns {settled, position, position, ...}: how many were deleted, then the positions, from
 -- 1, of keys that were refused: somebody else holds them, or they wait to be delivered again.
--- A key that is in neither set was settled before; it is neither counted nor refused.
+-- Negative: the key is in neither set. Then this is the resent ack of a lost reply, or others
+-- settled the message: the caller knows.
 -- Atomic because a receipt must not go stale between its check and the deletion.
 -- Cost: O(settled log in-flight).
 local backup, context, receives, extended, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -72,8 +73,9 @@ while settled <= #ARGV do
       position = position + 1
       if holds(receipt, key, scores[i]) then
         done[#done + 1] = key
-      elseif scores[i] or redis.call('ZSCORE', delayed, key) then
-        reply[#reply + 1] = position
+      else
+        local waits = scores[i] or redis.call('ZSCORE', delayed, key)
+        reply[#reply + 1] = waits and position or -position
       end
     end
   end

@@ -10,8 +10,8 @@
 --
 -- Returns {deadline, extended, position, position, ...}: the new deadline, how many leases end
 -- then (a key that is named twice is one), and the positions, from 1, of keys that were refused.
--- The receipt stays valid, so a lost reply does no harm. A key that is in neither set was
--- settled: not refused.
+-- Negative: the key is in neither set, so the caller or others settled the message. The receipt
+-- stays valid, so a lost reply does no harm.
 -- Atomic because the new deadline and the note that carries the receipt belong together.
 -- Cost: O(extended log in-flight).
 local backup, extended, delayed = KEYS[1], KEYS[2], KEYS[3]
@@ -56,8 +56,9 @@ while at <= #ARGV do
         known[key] = true
         renewed[#renewed + 1] = {key, receipt}
       end
-    elseif scores[i] or redis.call('ZSCORE', delayed, key) then
-      reply[#reply + 1] = position
+    else
+      local waits = scores[i] or redis.call('ZSCORE', delayed, key)
+      reply[#reply + 1] = waits and position or -position
     end
   end
   at = at + 2 + size

@@ -15,8 +15,8 @@
 --
 -- Messages of one delay are delivered again in the order in which they are given.
 -- Returns {returned, position, position, ...}: how many were given back, then the positions,
--- from 1, of keys that somebody else holds. A key that waits already is not refused: this is
--- the resent nack of a lost reply.
+-- from 1, of keys that somebody else holds. Negative: the key waits, or is in neither set. Then
+-- this is the resent nack of a lost reply, or others settled the message: the caller knows.
 -- At the end 0 and a position: the keys from there on are for the next call.
 -- Atomic because a message must never be both leased and due, nor neither.
 -- Cost: O(returned log in-flight): at most 500 messages and, of those that die or go to the list,
@@ -67,8 +67,8 @@ while at <= #ARGV do
     position = position + 1
     if holds(receipt, key, scores[i]) then
       returned[#returned + 1] = {key, delay, position}
-    elseif scores[i] then
-      reply[#reply + 1] = position
+    else
+      reply[#reply + 1] = scores[i] and position or -position
     end
   end
   at = at + 3 + size

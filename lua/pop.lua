@@ -22,7 +22,8 @@
 --
 -- Returns {'ok', refused, deadline, counts, key, body, key, body, ...}, where deadline is the
 -- receipt of every message, counts are the receive counts of the first #counts messages (the
--- rest: 1), and refused the positions, from 1, of settled keys that somebody else holds now;
+-- rest: 1), and refused the positions, from 1, of settled keys that somebody else holds now, or
+-- that wait to be delivered again; negative: the key is in neither set, see ack.lua;
 -- {'empty', refused, wait}: wait µs until the next lease ends or message is due, or -1;
 -- {'paused', refused}; {'again', refused}: the work allowed to one call is done, none taken;
 -- {'held', refused, list}: the messages of that list are the queue's again: give them back
@@ -127,8 +128,9 @@ while settled <= #ARGV do
       position = position + 1
       if score == receipt or holds(receipt, key, score) then
         done[#done + 1] = key
-      elseif score or (has_delayed and redis.call('ZSCORE', delayed, key)) then
-        refused[#refused + 1] = position
+      else
+        local waits = score or (has_delayed and redis.call('ZSCORE', delayed, key))
+        refused[#refused + 1] = waits and position or -position
       end
     end
   end

@@ -12,6 +12,8 @@
 --
 -- Returns {rejected, position, position, ...}: how many were moved, then the positions, from
 -- 1, of keys that were refused: somebody else holds them, or they wait to be delivered again.
+-- Negative: the key is in neither set. Then this is the resent reject of a lost reply, or others
+-- settled the message: the caller knows.
 -- At the end 0 and a position: the keys from there on are for the next call.
 -- Atomic because the dead letter is written before the lease is deleted, or neither is.
 -- Cost: O(rejected log in-flight): at most 500 messages and 1 MiB of bodies, and one message over.
@@ -56,8 +58,9 @@ while at <= #ARGV do
     position = position + 1
     if holds(receipt, key, scores[i]) then
       rejected[#rejected + 1] = {key, position}
-    elseif scores[i] or redis.call('ZSCORE', delayed, key) then
-      reply[#reply + 1] = position
+    else
+      local waits = scores[i] or redis.call('ZSCORE', delayed, key)
+      reply[#reply + 1] = waits and position or -position
     end
   end
   at = at + 2 + size

@@ -110,10 +110,12 @@ class Walk:
             answer = self._answer(actor, request, is_full=fault < 0.08)
             if fault < 0.12:
                 self._trace.append("  and the reply is lost")
+                request.reply_lost = True
                 lost = UnknownOutcome if not request.resend else redis.ConnectionError
                 actor.resume(lost("the reply was lost"))
             elif fault < 0.18 and request.resend and not actor.is_repeated:
                 self._trace.append("  and it is sent again")
+                request.reply_lost = True
                 actor.is_repeated = True
             else:
                 actor.is_repeated = False

@@ -170,12 +170,11 @@ class DelayTopic(Client):
     async def delete(self, *messages: DelayedMessage) -> int:
         """Delete messages whose work is done, and return how many. The other half of `consume`.
 
-        A message that is gone already counts 0 and is no error, so a delete may be repeated,
-        and is if its reply is lost. One round trip per 1,000.
+        A message that this consumer has settled counts 0 and is no error, so a delete may be
+        repeated, and is if its reply is lost. One round trip per 1,000.
 
         Raises:
-            LeaseLost: some are held by others, or this consumer was fenced off; the rest is
-                deleted.
+            LeaseLost: some are no longer held by this consumer; the rest is deleted.
         """
         return await self._run(delay_settle.delete(self._spec, messages))
 
@@ -190,7 +189,7 @@ class DelayTopic(Client):
         A message at ``max_receives`` goes to the dead letters.
 
         Raises:
-            LeaseLost: some are held by others; the rest is given back.
+            LeaseLost: some are no longer held by this consumer; the rest is given back.
         """
         return await self._run(delay_settle.nack(self._spec, messages, delay))
 
@@ -198,7 +197,7 @@ class DelayTopic(Client):
         """Give messages back at once as if they had not been taken: the receive does not count.
 
         Raises:
-            LeaseLost: some are held by others; the rest is given back.
+            LeaseLost: some are no longer held by this consumer; the rest is given back.
         """
         return await self._run(delay_settle.nack(self._spec, messages, 0, charge=False))
 
@@ -206,7 +205,7 @@ class DelayTopic(Client):
         """Move messages to the dead letters at once, with the reason.
 
         Raises:
-            LeaseLost: some are held by others; the rest is moved.
+            LeaseLost: some are no longer held by this consumer; the rest is moved.
         """
         return await self._run(delay_settle.reject(self._spec, messages, reason))
 
@@ -220,7 +219,7 @@ class DelayTopic(Client):
             timeout: seconds from now, up to 43200. Defaults to the queue's visibility timeout.
 
         Raises:
-            LeaseLost: some are held by others; the rest is extended.
+            LeaseLost: some are no longer held by this consumer; the rest is extended.
         """
         return await self._run(delay_settle.extend(self._spec, messages, timeout))
 

@@ -14,8 +14,9 @@ from ackq.cli.settled import messages_of, settled_argument
 def ack(queue: str, url: str | None, settled: tuple[str, ...]) -> None:
     """Settle messages by KEY and RECEIPT as `ackq pop --json` printed them.
 
-    Prints how many there were; one that was settled before counts 0. If another consumer holds
-    one by now it is refused (exit code 3), and the others are settled all the same.
+    Prints how many there were. One that is not in flight under its RECEIPT is refused (exit code
+    3), and the others are settled all the same: another consumer holds it, or it was settled
+    before, by this command or by others, or it died, was purged, or went back to the list.
     """
     messages = messages_of(queue, settled)
     with open_queue(url, queue) as opened:

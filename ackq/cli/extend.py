@@ -16,8 +16,8 @@ from ackq.cli.settled import messages_of, settled_argument
 def extend(queue: str, url: str | None, settled: tuple[str, ...], lease: float) -> None:
     """Keep messages for longer, by KEY and RECEIPT as `ackq pop --json` printed them.
 
-    Prints how many there were; the receipts stay as they are. If another consumer holds one by
-    now it is refused (exit code 3).
+    Prints how many there were; the receipts stay as they are. One that is not in flight under its
+    RECEIPT is refused (exit code 3), and the others are extended all the same.
     """
     messages = messages_of(queue, settled)
     with open_queue(url, queue) as opened:

@@ -27,8 +27,8 @@ def nack(
 ) -> None:  # fmt: skip
     """Give messages back by KEY and RECEIPT as `ackq pop --json` printed them.
 
-    Prints how many there were. If another consumer holds one by now it is refused (exit code 3),
-    and the others are given back all the same.
+    Prints how many there were. One that is not in flight under its RECEIPT is refused (exit code
+    3), and the others are given back all the same.
     """
     if (delay is not None) + release + (dead is not None) > 1:
         raise click.UsageError("give one of --delay, --release and --dead")

@@ -119,12 +119,14 @@ class DelayedMessage:
         receipt: the deadline that the take gave, in microseconds since the epoch.
         receive_count: deliveries so far, this one included; 1 the first time.
         lease_expires_at: when the lease ends, in seconds since the epoch by the server's clock.
-        lease_lost: True once a settle of this message was refused.
+        lease_lost: True once a settle of this message was refused, or another consumer or an
+            operator was found to have settled it.
         session: the consumer's session in its group; empty in a topic without partitions.
     """
 
-    __slots__ = ("body", "key", "lease_expires_at", "lease_lost", "partition", "ready_time",
-                 "receipt", "receive_count", "session", "topic")  # fmt: skip
+    __slots__ = ("_settled", "_settles_sent", "body", "key", "lease_expires_at", "lease_lost",
+                 "partition", "ready_time", "receipt", "receive_count", "session",
+                 "topic")  # fmt: skip
 
     def __init__(
         self,
@@ -148,6 +150,10 @@ class DelayedMessage:
         self.lease_expires_at = receipt / 1_000_000
         self.lease_lost = False
         self.session = session
+        # Kept by `ackq.protocol.fencing`: settles sent that may have been applied, and the verb of
+        # the one that was.
+        self._settles_sent = 0
+        self._settled = ""
 
     def json(self) -> Any:
         """Return the body parsed as JSON by orjson.

@@ -8,7 +8,8 @@ from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.config import microseconds
-from ackq.errors import ConfigurationError, LeaseLost
+from ackq.errors import ConfigurationError
+from ackq.protocol import fencing
 from ackq.protocol.delay import LONGEST_DELAY, DelayedMessage, DelaySpec, raw_key
 from ackq.protocol.settle import CHUNK, backoff, draw_jitter, split
 from ackq.protocol.steps import Arg, Request, Steps
@@ -29,7 +30,7 @@ def nack(
         return round(backoff(message.receive_count) * 1_000_000) if fixed is None else fixed
 
     head = (int(charge), spec.config.max_receives or 0)
-    return (yield from _settle(spec, "nack", head, messages, delay_of))
+    return (yield from _settle(spec, "nack" if charge else "release", head, messages, delay_of))
 
 
 def reject(spec: DelaySpec, messages: Sequence[DelayedMessage], reason: str) -> Steps[int]:
@@ -61,29 +62,35 @@ def _settle(
     _check_own(spec, messages)
     settled = 0
     refused: list[DelayedMessage] = []
-    for session, chunk in _chunks(messages):
+    script = scripts.load(f"delay/{'nack' if verb in fencing.GIVES_BACK else verb}")
+    held, given_back = fencing.admit(verb, messages)
+    for session, chunk in _chunks(held):
         while chunk:
             keys, args, order = _group(spec, chunk, delay_of)
-            request = Request(
-                (len(keys), *keys, session, *head, *args),
-                script=scripts.load(f"delay/{verb}"),
-                resend=True,
-            )
+            request = Request((len(keys), *keys, session, *head, *args), script=script, resend=True)
+            fencing.note_sent(verb, order)
             try:
                 reply = yield request
-            except ResponseError as error:
-                yield from spec.explain(error)
+            except Exception as error:
+                fencing.note_failed(verb, order, request, error)
+                if isinstance(error, ResponseError):
+                    yield from spec.explain(error)
+                raise
             deadline = reply.pop(0) if deadlines is not None else 0
             reply, chunk = split(reply, order)
             settled += reply[0]
-            lost = [order[position - 1] for position in reply[1:]]
-            for message in lost:
-                message.lease_lost = True
-            refused += lost
+            refused += fencing.note_reply(verb, order, reply[1:], request, len(chunk))
             for message in order if deadline else ():
                 if not message.lease_lost:
                     message.lease_expires_at = deadline / 1_000_000
-    _raise_if_refused(spec, verb, refused, settled)
+    fencing.raise_if_refused(
+        f"topic {spec.topic!r}",
+        verb,
+        refused,
+        given_back,
+        settled,
+        "the lease ended or the consumer was fenced off",
+    )
     return settled
 
 
@@ -139,18 +146,3 @@ def _check_own(spec: DelaySpec, messages: Iterable[DelayedMessage]) -> None:
                 f"message {message.key!r} was taken from topic {message.topic!r},"
                 f" not {spec.topic!r}: settle it there"
             )
-
-
-def _raise_if_refused(
-    spec: DelaySpec, verb: str, refused: Sequence[DelayedMessage], settled: int
-) -> None:
-    if refused:
-        keys = ", ".join(repr(message.key) for message in refused[:5])
-        more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
-        raise LeaseLost(
-            f"topic {spec.topic!r}: {verb} refused for {keys}{more}: the lease ended or the"
-            " consumer was fenced off, and the message was, or will be, delivered again. Use a"
-            f" longer visibility_timeout, or extend in time; the other {settled} were settled",
-            messages=tuple(refused),
-            settled=settled,
-        )

@@ -63,7 +63,8 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
 
     Args:
         error: why the attempt failed.
-        request: what was attempted; it is changed to carry the script's text on NOSCRIPT.
+        request: what was attempted; it is changed to carry the script's text on NOSCRIPT, and to
+            say that a reply to it was lost.
         sent: whether any of it may have reached the server.
         attempt: 0 for the first.
 
@@ -84,6 +85,7 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
             return pause
         raise error
     if sent and isinstance(error, ConnectionError | TimeoutError | OSError):
+        request.reply_lost = True
         if not request.resend:
             raise UnknownOutcome(
                 f"the reply was lost ({redact(str(error)) or type(error).__name__}): the request"

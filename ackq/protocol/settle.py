@@ -11,8 +11,9 @@ from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.config import Confirm, microseconds
-from ackq.errors import ConfigurationError, LeaseLost
+from ackq.errors import ConfigurationError
 from ackq.message import Message
+from ackq.protocol import fencing
 from ackq.protocol.push import LATEST, check_confirmed, require_confirmable
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Arg, Request, Steps
@@ -85,7 +86,8 @@ def nack(
 
     head = (7, keys.ready, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed,
             keys.dead, int(charge), config.max_receives or 0)  # fmt: skip
-    return (yield from _settle(spec, "nack", head, messages, None, delay_of))
+    verb = "nack" if charge else "release"
+    return (yield from _settle(spec, verb, head, messages, None, delay_of))
 
 
 def reject(spec: QueueSpec, messages: Sequence[Message], reason: str) -> Steps[int]:
@@ -104,7 +106,9 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
     microseconds_from_now = microseconds(timeout, "timeout")
     extended = 0
     refused: list[Message] = []
-    for chunk in _chunks(spec, messages):
+    check_own(spec, messages)
+    held, given_back = fencing.admit(fencing.EXTEND, messages)
+    for chunk in _chunks(held):
         args, order = group(chunk)
         request = Request(
             (3, keys.backup, keys.extended, keys.delayed, microseconds_from_now,
@@ -113,13 +117,12 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
             resend=True,
         )  # fmt: skip
         deadline, count, *positions = yield from _send(spec, request)
-        lost = mark_lost(order, positions)
-        refused += lost
+        refused += fencing.note_reply(fencing.EXTEND, order, positions, request)
         extended += count
         for message in order:
             if not message.lease_lost:
                 message.lease_expires_at = deadline / 1_000_000
-    _raise_if_refused(spec, "extend", refused, extended)
+    fencing.raise_if_refused(_where(spec), fencing.EXTEND, refused, given_back, extended)
     return extended
 
 
@@ -164,17 +167,9 @@ def split(reply: list[int], order: Sequence[M]) -> tuple[list[int], Sequence[M]]
     return reply, ()
 
 
-def mark_lost(order: Sequence[Message], positions: Iterable[int]) -> list[Message]:
-    """Mark and return the messages at the refused positions, which count from 1."""
-    lost = [order[position - 1] for position in positions]
-    for message in lost:
-        message.lease_lost = True
-    return lost
-
-
 def _settle(
     spec: QueueSpec,
-    name: str,
+    verb: str,
     head: tuple[Arg, ...],
     messages: Sequence[Message],
     confirm: Confirm | None = None,
@@ -183,20 +178,26 @@ def _settle(
     settled = 0
     refused: list[Message] = []
     yield from require_confirmable(confirm)
-    for chunk in _chunks(spec, messages):
+    check_own(spec, messages)
+    script = scripts.load("nack" if verb in fencing.GIVES_BACK else verb)
+    held, given_back = fencing.admit(verb, messages)
+    for chunk in _chunks(held):
         while chunk:
             args, order = group(chunk) if delay_of is None else (runs(chunk, delay_of), chunk)
-            request = Request(
-                (*head, *args), script=scripts.load(name), resend=True, confirm=confirm
-            )
-            reply = yield from _send(spec, request)
+            request = Request((*head, *args), script=script, resend=True, confirm=confirm)
+            fencing.note_sent(verb, order)
+            try:
+                reply = yield from _send(spec, request)
+            except Exception as error:
+                fencing.note_failed(verb, order, request, error)
+                raise
             if confirm is not None:
                 reply, confirmation = reply
                 check_confirmed(confirm, confirmation)
             reply, chunk = split(reply, order)
             settled += reply[0]
-            refused += mark_lost(order, reply[1:])
-    _raise_if_refused(spec, name, refused, settled)
+            refused += fencing.note_reply(verb, order, reply[1:], request, len(chunk))
+    fencing.raise_if_refused(_where(spec), verb, refused, given_back, settled)
     return settled
 
 
@@ -207,8 +208,7 @@ def _send(spec: QueueSpec, request: Request) -> Steps:  # type: ignore[type-arg]
         yield from spec.explain(error)
 
 
-def _chunks(spec: QueueSpec, messages: Sequence[Message]) -> Iterable[Sequence[Message]]:
-    check_own(spec, messages)
+def _chunks(messages: Sequence[Message]) -> Iterable[Sequence[Message]]:
     for first in range(0, len(messages), CHUNK):
         yield messages[first : first + CHUNK]
 
@@ -227,17 +227,8 @@ def check_own(spec: QueueSpec, messages: Iterable[Message]) -> None:
             )
 
 
-def _raise_if_refused(spec: QueueSpec, verb: str, refused: Sequence[Message], settled: int) -> None:
-    if refused:
-        ids = ", ".join(repr(message.id) for message in refused[:5])
-        more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
-        raise LeaseLost(
-            f"queue {spec.name!r}: {verb} refused for {ids}{more}: the lease ended and the"
-            " message was, or will be, delivered again. Use a longer visibility_timeout or"
-            f" extend in time; the other {settled} were settled",
-            messages=tuple(refused),
-            settled=settled,
-        )
+def _where(spec: QueueSpec) -> str:
+    return f"queue {spec.name!r}"
 
 
 def _delay_us(delay: float) -> int:

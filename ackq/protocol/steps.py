@@ -26,6 +26,7 @@ class Request:
             application does no harm.
         confirm: the replicas or disks to wait for.
         by_text: send the script's text, not its SHA: the server does not know it (any more).
+        reply_lost: whether it was sent and the reply was lost: it may have been applied before.
     """
 
     args: tuple[Arg, ...]
@@ -33,6 +34,7 @@ class Request:
     resend: bool = False
     confirm: Confirm | None = None
     by_text: bool = False
+    reply_lost: bool = False
 
     def command(self) -> tuple[Arg, ...]:
         """Return the command as it goes over the wire."""

@@ -13,8 +13,9 @@ from ackq import scripts
 from ackq.config import microseconds
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.message import Message
+from ackq.protocol import fencing
 from ackq.protocol.held import give_back_some
-from ackq.protocol.settle import CHUNK, ack, check_own, draw_jitter, group, mark_lost
+from ackq.protocol.settle import CHUNK, ack, check_own, draw_jitter, group
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Clock, Request, Sleep, Steps
 
@@ -76,14 +77,17 @@ def pop_many(
 def _take(
     spec: QueueSpec, wanted: int, lease: int, settled: Sequence[Message]
 ) -> Steps[Sequence[Any]]:
-    args, order = group(settled)
+    held, _ = fencing.admit("ack", settled)
+    args, order = group(held)
     request = Request(
         (*spec.pop_keys, wanted, lease, draw_jitter(), *spec.pop_settings, *args),
         script=scripts.load("pop"),
     )
+    fencing.note_sent("ack", order)
     try:
         reply: Sequence[Any] = yield request
     except ResponseError as error:
+        fencing.note_failed("ack", order, request, error)
         yield from spec.explain(error)
     except UnknownOutcome:
         # The acks are fenced, so they can be sent again by themselves; what the lost call may
@@ -91,7 +95,7 @@ def _take(
         with contextlib.suppress(RedisError):
             yield from _ack_marking(spec, settled)
         raise
-    mark_lost(order, reply[1])
+    fencing.note_reply("ack", order, reply[1], request)
     return reply
 
 

@@ -218,15 +218,15 @@ class Queue(Client):
     def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
         """Delete messages whose work is done, and return how many there were.
 
-        A message that was settled before counts 0 and is no error, so an ack may be repeated,
-        and is if its reply is lost. One round trip per 1,000.
+        A message that this consumer has settled counts 0 and is no error, so an ack may be
+        repeated, and is if its reply is lost. One round trip per 1,000.
 
         Args:
             messages: what pop returned.
             confirm: number of replicas that must have it, or a `Confirm`. Defaults to None.
 
         Raises:
-            LeaseLost: some are held by others or wait to be delivered again; the rest is acked.
+            LeaseLost: some are no longer held by this consumer; the rest is acked.
             NotConfirmed: applied, but too few servers confirmed it in time.
         """
         self._fit(confirm)
@@ -250,7 +250,7 @@ class Queue(Client):
         A message at ``max_receives`` goes to the dead letters.
 
         Raises:
-            LeaseLost: some are held by others; the rest is given back.
+            LeaseLost: some are no longer held by this consumer; the rest is given back.
         """
         return self._run(settle.nack(self._spec, messages, delay))
 
@@ -258,7 +258,7 @@ class Queue(Client):
         """Give messages back at once as if they had not been taken: the receive does not count.
 
         Raises:
-            LeaseLost: some are held by others; the rest is given back.
+            LeaseLost: some are no longer held by this consumer; the rest is given back.
         """
         return self._run(settle.nack(self._spec, messages, 0, charge=False))
 
@@ -266,7 +266,7 @@ class Queue(Client):
         """Move messages to the dead letters at once, with the reason.
 
         Raises:
-            LeaseLost: some are held by others; the rest is moved.
+            LeaseLost: some are no longer held by this consumer; the rest is moved.
         """
         return self._run(settle.reject(self._spec, messages, reason))
 
@@ -274,14 +274,14 @@ class Queue(Client):
         """Make leases end ``timeout`` seconds from now, and return how many do.
 
         Sets each message's ``lease_expires_at``. The receipt stays as it is, so a lost reply
-        does no harm. A message that was settled counts 0 and is no error.
+        does no harm. A message that this consumer has settled counts 0 and is no error.
 
         Args:
             messages: what pop returned.
             timeout: seconds from now, up to 43200. Defaults to the queue's visibility timeout.
 
         Raises:
-            LeaseLost: some are held by others; the rest is extended.
+            LeaseLost: some are no longer held by this consumer; the rest is extended.
         """
         return self._run(settle.extend(self._spec, messages, timeout))
 
@@ -320,7 +320,7 @@ class Queue(Client):
                 queue's.
 
         Raises:
-            LeaseLost: when the block ends, if others hold the message by now.
+            LeaseLost: when the block ends, if the message is another's by now, or gone.
         """
         return self._lease(timeout, visibility_timeout)
 

@@ -17,7 +17,8 @@
 --
 -- Returns {deleted, position, position, ...}: how many were deleted, then the positions, from
 -- 1, of keys that were refused: the session was fenced off, somebody else holds the message, or
--- it waits to be taken again. A key that is gone is neither counted nor refused.
+-- it waits to be taken again. Negative: the key is gone. Then this is the resent delete of a lost
+-- reply, or others settled the message: the caller knows.
 -- Atomic because neither fence nor receipt must go stale between its check and the deletion.
 -- Cost: O(deleted log stored).
 local members, session, at = KEYS[1], ARGV[1], 2
@@ -67,8 +68,8 @@ while at <= #ARGV do
     position = position + 1
     if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then
       held[#held + 1] = key
-    elseif scores[i] then
-      reply[#reply + 1] = position
+    else
+      reply[#reply + 1] = scores[i] and position or -position
     end
   end
   if #held > 0 then

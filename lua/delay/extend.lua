@@ -18,8 +18,8 @@
 --                           then size message keys
 --
 -- Returns {deadline, extended, position, position, ...}: the new deadline, how many leases end
--- then, and the positions, from 1, of keys that were refused. The receipt stays valid, so a
--- lost reply does no harm. A key that is gone is not refused.
+-- then, and the positions, from 1, of keys that were refused. Negative: the key is gone, so the
+-- caller or others settled the message. The receipt stays valid, so a lost reply does no harm.
 -- Atomic because the new deadline and the note that carries the receipt belong together.
 -- Cost: O(extended log stored).
 local members, session = KEYS[1], ARGV[1]
@@ -69,8 +69,8 @@ while at <= #ARGV do
     position = position + 1
     if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then
       done[#done + 1] = {first, key, receipt}
-    elseif scores[i] then
-      reply[#reply + 1] = position
+    else
+      reply[#reply + 1] = scores[i] and position or -position
     end
   end
   at = at + 3 + size

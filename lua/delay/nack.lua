@@ -19,7 +19,8 @@
 --
 -- Returns {returned, position, position, ...}: how many were given back, then the positions,
 -- from 1, of keys that were refused: the session was fenced off, or somebody else holds the
--- message. A key that waits already is not refused: this is the resent nack of a lost reply.
+-- message. Negative: the key waits already, or is gone. Then this is the resent nack of a lost
+-- reply, or others settled the message: the caller knows.
 -- At the end 0 and a position: the keys from there on are for the next call.
 -- Atomic because a message must never be both leased and ready, nor neither.
 -- Cost: O(returned log stored): at most 500 messages and, of those that die, 1 MiB of bodies and
@@ -82,8 +83,8 @@ while at <= #ARGV do
     position = position + 1
     if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then
       done[#done + 1] = {first, key, delay, position}
-    elseif scores[i] and (leases[i] or fenced) then
-      reply[#reply + 1] = position
+    else
+      reply[#reply + 1] = scores[i] and (leases[i] or fenced) and position or -position
     end
   end
   at = at + 4 + size

@@ -18,7 +18,8 @@
 --
 -- Returns {rejected, position, position, ...}: how many died, then the positions, from 1, of
 -- keys that were refused: the session was fenced off, somebody else holds the message, or it
--- waits to be taken again. A key that is gone is neither counted nor refused.
+-- waits to be taken again. Negative: the key is gone. Then this is the resent reject of a lost
+-- reply, or others settled the message: the caller knows.
 -- At the end 0 and a position: the keys from there on are for the next call.
 -- Atomic because a message must never be both dead and stored, nor neither.
 -- Cost: O(rejected log stored): at most 500 messages and 1 MiB of bodies, and one message over.
@@ -70,8 +71,8 @@ while at <= #ARGV do
     position = position + 1
     if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then
       done[#done + 1] = {first, key, position}
-    elseif scores[i] then
-      reply[#reply + 1] = position
+    else
+      reply[#reply + 1] = scores[i] and position or -position
     end
   end
   at = at + 3 + size

@@ -59,7 +59,16 @@ def test_a_lease_can_be_made_longer(ackq: Run, name: str) -> None:
     peeked = json.loads(ackq("peek", name, "--state", "in_flight", "--json").output)
     assert peeked["at"] > int(settled[1]) / 1_000_000 + 500
     assert ackq("ack", name, *settled).output == "1\n"
-    assert ackq("extend", name, *settled).output == "0\n"
+    assert "'a'" in ackq("extend", name, *settled, code=3).stderr
+
+
+@pytest.mark.parametrize("command", ["ack", "nack", "extend"])
+def test_what_is_not_in_flight_is_refused(ackq: Run, name: str, command: str) -> None:
+    # A command knows nothing of those before it: this may have been settled by anybody.
+    ackq("push", name, '{"id":"a"}')
+    settled = taken(ackq, name)
+    assert ackq("ack", name, *settled).output == "1\n"
+    assert "refused for 'a'" in ackq(command, name, *settled, code=3).stderr
 
 
 @pytest.mark.parametrize("command", ["nack", "extend"])

@@ -83,6 +83,8 @@ class DelayMachine(RuleBasedStateMachine):
         self.ghosts: dict[str, Stored] = {}
         self.dead: list[tuple[str, bytes]] = []
         self.given: list[Any] = []
+        #: What a holder did with a message, by the identity of the latter.
+        self.settled: dict[int, str] = {}
         self.bodies = itertools.count()
         self.shift = self.client.register_script(_SHIFT)
 
@@ -165,10 +167,10 @@ class DelayMachine(RuleBasedStateMachine):
             return
         message = self.given[-1 - age % len(self.given)]
         model = self.stored.get(message.key)
-        waits = model is not None and model.lease is None
-        expected: int | None = int(model is not None and model.holder is message)
-        if model is not None and not expected and not (waits and verb in ("nack", "release")):
-            expected = None
+        expected: int | None = 1 if model is not None and model.holder is message else None
+        if done_before := self.settled.get(id(message)):
+            # Its holder knows what it did, so nothing is sent.
+            expected = 0 if done_before in (verb, "delete", "reject") else None
         settle = getattr(self.queue, verb)
         try:
             done = settle(message, delay=1000) if verb == "nack" else settle(message)
@@ -177,6 +179,8 @@ class DelayMachine(RuleBasedStateMachine):
         assert done == expected
         if expected and model is not None:
             self._settled(verb, message.key, model)
+            if verb != "extend":
+                self.settled[id(message)] = verb
 
     def _settled(self, verb: str, key: str, model: Stored) -> None:
         if verb == "extend":

@@ -53,6 +53,9 @@ for i = 1, #notes, 2 do
 end
 """
 
+#: Messages as their consumers got them, with the leases that the model gave them.
+Deliveries = list[tuple[Message, Handle]]
+
 #: Which of the deliveries so far: the newest is 0, and a number beyond the oldest wraps around.
 ages = st.lists(st.integers(0, 11), min_size=1, max_size=4)
 delays = st.sampled_from(DELAYS)
@@ -81,6 +84,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.model = Model(max_receives or 0, requeue, MAX_BODY)
         self.natural: dict[bytes, bytes | None] = dict(RAW)
         self.given: list[tuple[Message, Handle]] = []
+        #: What a holder did with a message, by the identity of the latter.
+        self.settled: dict[int, str] = {}
         self.shift = self.client.register_script(_SHIFT)
 
     # --- producers -------------------------------------------------------------------
@@ -146,7 +151,8 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _pop(self, wanted: int, lease: float, acked: list[tuple[Message, Handle]]) -> None:
         start = self._steady()
-        settled = self.model.ack([handle for _, handle in acked])
+        sent, given_back = self._admit("ack", acked)
+        settled = self.model.ack([handle for _, handle in sent])
         expected = self.model.take(start, wanted, self.natural)
         before = {*self.model.leased, *self.model.delayed}
         for message, _ in acked:
@@ -154,7 +160,7 @@ class QueueMachine(RuleBasedStateMachine):
         got = self.queue.pop_many(
             wanted, visibility_timeout=lease, ack=[message for message, _ in acked]
         )
-        self._check_marks(acked, settled)
+        self._check_marks("ack", acked, sent, given_back, settled)
         window = self._after(start, lease, JITTER)
         assert [each.body for each in got] == [each.body for each in expected]
         for message, promise in zip(got, expected, strict=True):
@@ -174,13 +180,13 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.given)
     @rule(chosen=ages)
     def ack(self, chosen: list[int]) -> None:
-        self._settle(chosen, self.queue.ack, self.model.ack)
+        self._settle("ack", chosen, self.queue.ack, self.model.ack)
 
     @precondition(lambda self: self.given)
     @rule(chosen=ages)
     def ack_again(self, chosen: list[int]) -> None:
-        self._settle(chosen, self.queue.ack, self.model.ack)
-        self._settle(chosen, self.queue.ack, self.model.ack)
+        self._settle("ack", chosen, self.queue.ack, self.model.ack)
+        self._settle("ack", chosen, self.queue.ack, self.model.ack)
 
     @precondition(lambda self: self.given)
     @rule(age=st.integers(0, 11))
@@ -205,7 +211,7 @@ class QueueMachine(RuleBasedStateMachine):
             rightful = [each for each in handles if self._holds(each)]
             return self.model.give_back(handles, {each.key: due(each) for each in rightful}, True)
 
-        self._settle(chosen, lambda *held: self.queue.nack(*held, delay=delay), expect)
+        self._settle("nack", chosen, lambda *held: self.queue.nack(*held, delay=delay), expect)
 
     @precondition(lambda self: self.given)
     @rule(chosen=ages)
@@ -216,12 +222,13 @@ class QueueMachine(RuleBasedStateMachine):
             window = self._after(start, 0)
             return self.model.give_back(handles, {each.key: window for each in handles}, False)
 
-        self._settle(chosen, self.queue.release, expect)
+        self._settle("release", chosen, self.queue.release, expect)
 
     @precondition(lambda self: self.given)
     @rule(chosen=ages, reason=st.sampled_from(["", "bad", "größer"]))
     def reject(self, chosen: list[int], reason: str) -> None:
         self._settle(
+            "reject",
             chosen,
             lambda *held: self.queue.reject(*held, reason=reason),
             lambda handles: self.model.reject(handles, reason),
@@ -232,6 +239,7 @@ class QueueMachine(RuleBasedStateMachine):
     def extend(self, chosen: list[int], timeout: float) -> None:
         start = self._steady()
         self._settle(
+            "extend",
             chosen,
             lambda *held: self.queue.extend(*held, timeout=timeout),
             lambda handles: self.model.extend(handles, self._after(start, timeout, JITTER)),
@@ -240,6 +248,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def _settle(
         self,
+        verb: str,
         chosen: list[int],
         settle: Callable[..., int],
         expect: Callable[[Sequence[Handle]], Settled],
@@ -251,19 +260,45 @@ class QueueMachine(RuleBasedStateMachine):
         for message, _ in picked:
             message.lease_lost = False
         lost: Counter[int] = Counter()
+        sent, given_back = self._admit(verb, picked)
         try:
             count = settle(*(message for message, _ in picked))
         except LeaseLost as error:
             count = error.settled
             lost = Counter(id(message) for message in error.messages)
-        settled = expect([handle for _, handle in picked])
+        settled = expect([handle for _, handle in sent])
         assert count == settled.count
-        assert lost == Counter(id(picked[position][0]) for position in settled.refused)
-        self._check_marks(picked, settled)
+        refused = [sent[position] for position in settled.refused]
+        assert lost == Counter(id(message) for message, _ in (*refused, *given_back))
+        self._check_marks(verb, picked, sent, given_back, settled)
 
-    def _check_marks(self, picked: list[tuple[Message, Handle]], settled: Settled) -> None:
-        refused = {id(picked[position][0]) for position in settled.refused}
-        assert {id(message) for message, _ in picked if message.lease_lost} == refused
+    def _admit(self, verb: str, picked: Deliveries) -> tuple[Deliveries, Deliveries]:
+        """Return what is sent, and what its holder gave back and so may not settle otherwise.
+
+        The rest was settled by its holder: that is neither sent nor refused.
+        """
+        done = [self.settled.get(id(message), "") for message, _ in picked]
+        sent = [each for each, before in zip(picked, done, strict=True) if not before]
+        given_back = [
+            each
+            for each, before in zip(picked, done, strict=True)
+            if before in ("nack", "release") and before != verb
+        ]
+        return sent, given_back
+
+    def _check_marks(
+        self,
+        verb: str,
+        picked: Deliveries,
+        sent: Deliveries,
+        given_back: Deliveries,
+        settled: Settled,
+    ) -> None:
+        refused = {id(sent[position][0]) for position in settled.refused}
+        marked = refused | {id(message) for message, _ in given_back}
+        assert {id(message) for message, _ in picked if message.lease_lost} == marked
+        if verb != "extend":
+            self.settled |= {id(each): verb for each, _ in sent if id(each) not in refused}
 
     def _choose(self, chosen: list[int]) -> list[tuple[Message, Handle]]:
         return [self.given[-1 - age % len(self.given)] for age in chosen] if self.given else []

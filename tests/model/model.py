@@ -63,7 +63,10 @@ class Dead:
 
 @dataclass(frozen=True)
 class Settled:
-    """What a settle answers: how many counted, and which handles were refused, by position."""
+    """What a settle answers: how many counted, and which handles were refused, by position.
+
+    Refused is whatever its holder does not hold: a holder does not ask again for what it settled.
+    """
 
     count: int
     refused: list[int]
@@ -203,15 +206,13 @@ class Model:
 
     # --- settling --------------------------------------------------------------------
 
-    def _sort(
-        self, handles: Sequence[Handle], waiting_is_refused: bool = True
-    ) -> tuple[list[bytes], Settled]:
+    def _sort(self, handles: Sequence[Handle]) -> tuple[list[bytes], Settled]:
         held: list[bytes] = []
         refused: list[int] = []
         for position, (key, generation) in enumerate(handles):
             if key in self.leased and self.leased[key].generation == generation:
                 held.append(key)
-            elif key in self.leased or (waiting_is_refused and key in self.delayed):
+            else:
                 refused.append(position)
         unique = list(dict.fromkeys(held))
         return unique, Settled(len(unique), refused)
@@ -236,7 +237,7 @@ class Model:
         self, handles: Sequence[Handle], due: dict[bytes, Window | None], charge: bool
     ) -> Settled:
         """Nack, or release with ``charge`` False; ``due`` None pushes onto the list."""
-        held, answer = self._sort(handles, waiting_is_refused=False)
+        held, answer = self._sort(handles)
         for key in held:
             count = self.counts.get(key, 1)
             kept = self._settle(key)

@@ -29,7 +29,8 @@ def test_an_ack_deletes_nothing_of_other_messages(space: Space) -> None:
 def test_an_ack_touches_no_other_message_of_its_batch(space: Space, named: tuple[str, ...]) -> None:
     for key in ("a", "b", "c"):
         space.lease(key, deadline=FUTURE)
-    assert space.ack((FUTURE, *named)) == [len(set(named) & {"a", "b", "c"})]
+    gone = [-1 - at for at, key in enumerate(named) if key == "gone"]
+    assert space.ack((FUTURE, *named)) == [len(set(named) & {"a", "b", "c"}), *gone]
     assert space.leases.keys() == {b"a", b"b", b"c"} - {each.encode() for each in named}
     assert space.bodies.keys() == space.leases.keys()
 
@@ -41,11 +42,11 @@ def test_an_ack_of_a_whole_batch_leaves_nothing_of_it(space: Space) -> None:
     assert space.dump() == {}
 
 
-def test_a_resent_ack_is_no_error(space: Space) -> None:
+def test_a_resent_ack_finds_the_message_gone_and_nobody_elses(space: Space) -> None:
     space.push(body("a"))
     popped = space.pop()
     assert space.ack((popped.deadline, "a")) == [1]
-    assert space.ack((popped.deadline, "a")) == [0]
+    assert space.ack((popped.deadline, "a")) == [0, -1]
 
 
 def test_a_stale_receipt_cannot_ack_a_message_that_another_consumer_holds(space: Space) -> None:
@@ -110,7 +111,7 @@ def test_the_extension_of_one_message_is_none_of_another(space: Space) -> None:
 def test_positions_count_through_all_groups(space: Space) -> None:
     for key in ("a", "b", "c", "d"):
         space.lease(key, deadline=FUTURE)
-    assert space.ack((7, "a", "gone"), (FUTURE, "b"), (8, "c"), (FUTURE, "d")) == [2, 1, 4]
+    assert space.ack((7, "a", "gone"), (FUTURE, "b"), (8, "c"), (FUTURE, "d")) == [2, 1, -2, 4]
     assert space.leases == {b"a": FUTURE, b"c": FUTURE}
 
 

@@ -93,16 +93,21 @@ def test_a_delayed_message_cannot_be_extended(space: Space) -> None:
     assert space.dump() == before
 
 
-def test_a_settled_message_is_not_revived_and_not_refused(space: Space) -> None:
+def test_a_settled_message_is_gone_and_not_revived(space: Space) -> None:
     space.lease("a")
     space.ack((FUTURE, "a"))
-    assert space.extend((FUTURE, "a"))[1:] == [0]
+    assert space.extend((FUTURE, "a"))[1:] == [0, -1]
     assert space.dump() == {}
 
 
 def test_positions_count_through_all_groups(space: Space) -> None:
     for key in ("a", "b", "c"):
         space.lease(key)
-    assert space.extend((FUTURE, "a"), (7, "b"), (FUTURE, "gone", "c"), (8, "b"))[1:] == [2, 2, 5]
+    assert space.extend((FUTURE, "a"), (7, "b"), (FUTURE, "gone", "c"), (8, "b"))[1:] == [
+        2,
+        2,
+        -3,
+        5,
+    ]
     assert space.leases[b"b"] == FUTURE
     assert space.extended.keys() == {b"a", b"c"}

@@ -192,8 +192,12 @@ def test_the_budgets_of_different_scripts_are_equal(scripts_directory: Path) -> 
 # What Python passes.
 
 SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(7.0, 11, "back", 12345))
-HELD = [Message("jobs", b"k", b"body", 99, 1)]
 CLAIM = b"jobsCLAIM:<group>:1"
+
+
+def leased() -> list[Message]:
+    """Return a message that nobody has settled yet."""
+    return [Message("jobs", b"k", b"body", 99, 1)]
 
 
 def group() -> claims.Group:
@@ -252,12 +256,12 @@ def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
 
 
 OPERATIONS: dict[str, Callable[[], Generator[Any, Any, Any]]] = {
-    "pop": lambda: take.pop_many(SPEC, 5, None, 3.0, HELD),
-    "ack": lambda: settle.ack(SPEC, HELD),
+    "pop": lambda: take.pop_many(SPEC, 5, None, 3.0, leased()),
+    "ack": lambda: settle.ack(SPEC, leased()),
     "ack_id": lambda: settle.ack_id(SPEC, ["k"]),
-    "nack": lambda: settle.nack(SPEC, HELD, 2.0),
-    "reject": lambda: settle.reject(SPEC, HELD, "why"),
-    "extend": lambda: settle.extend(SPEC, HELD, 4.0),
+    "nack": lambda: settle.nack(SPEC, leased(), 2.0),
+    "reject": lambda: settle.reject(SPEC, leased(), "why"),
+    "extend": lambda: settle.extend(SPEC, leased(), 4.0),
     "schedule": lambda: push.push(SPEC, {"id": "k"}, 2.0, None, None, 1.0, None),
     "push_once": lambda: push.push(SPEC, {"id": "k"}, None, 6.0, "<marker>", 60.0, None),
     "stats": lambda: inspection.stats(SPEC),

@@ -84,18 +84,18 @@ def test_a_stale_receipt_cannot_nack_a_message_that_another_consumer_holds(space
     assert space.dump() == before
 
 
-def test_a_resent_nack_is_no_error(space: Space) -> None:
+def test_a_resent_nack_finds_the_message_waiting_and_nobody_elses(space: Space) -> None:
     space.lease("a")
     assert space.nack((FUTURE, SECOND, "a")) == [1]
     before = space.dump()
-    assert space.nack((FUTURE, SECOND, "a")) == [0]
+    assert space.nack((FUTURE, SECOND, "a")) == [0, -1]
     assert space.dump() == before
 
 
 def test_a_nack_of_a_settled_message_does_not_revive_it(space: Space) -> None:
     space.lease("a")
     space.ack((FUTURE, "a"))
-    assert space.nack((FUTURE, 0, "a")) == [0]
+    assert space.nack((FUTURE, 0, "a")) == [0, -1]
     assert space.dump() == {}
 
 
@@ -122,7 +122,11 @@ def test_an_extension_does_not_come_back_with_the_message(space: Space) -> None:
 def test_positions_and_delays_are_those_of_the_groups(space: Space) -> None:
     for key in ("a", "b", "c"):
         space.lease(key)
-    assert space.frozen().nack((FUTURE, 5, "a"), (7, 6, "b"), (FUTURE, 8, "gone", "c")) == [2, 2]
+    assert space.frozen().nack((FUTURE, 5, "a"), (7, 6, "b"), (FUTURE, 8, "gone", "c")) == [
+        2,
+        2,
+        -3,
+    ]
     assert space.delayed == {b"a": NOW + 5, b"c": NOW + 8 + 1}
     assert space.leases == {b"b": FUTURE}
 

@@ -119,6 +119,25 @@ def test_a_lost_lease_is_told_and_its_ack_refused(
     assert made.running
 
 
+def test_a_message_that_is_gone_is_a_lost_lease(queue_of: Any, work: Any, handler: Any) -> None:
+    queue = queue_of(visibility_timeout=LEASE)
+    queue.push({"id": "m"})
+
+    async def wait_for_word(message: ackq.Message) -> None:
+        while not message.lease_lost:
+            await asyncio.sleep(0.005)
+
+    handler.behave = wait_for_word
+    lost = Lost()
+    made = work(queue, handler, hooks=lost)
+    handler.wait_for(1)
+    assert queue_of().ack_id("m") == 1  # as by one that took it over, or a purge
+    wait_until(lambda: lost.outcomes, "the handler to end")
+    assert lost.ids == ["m"]
+    assert lost.outcomes == ["lost"]
+    assert made.running
+
+
 def test_a_stale_ack_is_refused_and_not_fatal(
     queue_of: Any, work: Any, embedded_client: Any
 ) -> None:
