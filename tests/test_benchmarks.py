@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -11,12 +12,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import redis
 
 from ackq import scripts
 from ackq.bench.figures import Measure, Ratio, Result, from_json, to_json
-from ackq.bench.rounds import percentiles, rotations
+from ackq.bench.rounds import Round, ServerCpu, measures_of, percentiles, rotations
 from benchmarks.checkout import commit
 from benchmarks.comparison import comparison_of
 from benchmarks.page import write_report
@@ -247,6 +250,37 @@ def test_a_percentile_is_of_each_round_or_of_all_or_of_none() -> None:
     assert percentiles(0.99, [long, long]) == [99.0, 99.0]
     assert percentiles(0.99, [long[:50], long[50:]]) == [99.0]
     assert percentiles(0.999, [long]) == []
+
+
+def test_figures_are_in_the_units_that_they_name() -> None:
+    played = [Round(messages=4, seconds=0.002, server_seconds=0.001, cycles=[0.0005] * 100)]
+    found = {each.figure: (each.unit, *each.rounds) for each in measures_of("", {"ackq": played})}
+    assert found == {
+        "throughput": ("messages/s", 2000.0),
+        "cycle, p50": ("ms", 0.5),
+        "cycle, p99": ("ms", 0.5),
+        "server time": ("µs/message", 250.0),
+    }
+    assert played[0].client_us == 500.0
+
+
+def test_a_ratio_has_its_target_on_the_right_side() -> None:
+    more = Ratio.of("throughput", [6.0], [2.0], target=2)
+    less = Ratio.of("server time", [6.0], [2.0], target=2, ceiling=True)
+    assert more.rounds == less.rounds == (3.0,)
+    assert [more.reached, less.reached] == [True, False]
+    assert [more.verdict, less.verdict] == ["target >= 2: reached", "target <= 2: MISSED"]
+
+
+def test_the_servers_time_is_all_that_it_used(embedded_client: redis.Redis) -> None:
+    def used() -> float:
+        info: Any = embedded_client.info("cpu")
+        return float(info["used_cpu_user"]) + float(info["used_cpu_sys"])
+
+    settings = embedded_client.connection_pool.connection_kwargs
+    before = used()
+    with contextlib.closing(ServerCpu(f"redis://{settings['host']}:{settings['port']}")) as cpu:
+        assert before <= cpu.seconds() <= used()
 
 
 def test_everybody_is_first_in_turn() -> None:

@@ -41,3 +41,40 @@ def test_what_is_refused_in_any_part_is_named(make_queue: Any, verb: str) -> Non
     assert refused.value.settled == 1500
     assert [message for message in held if message.lease_lost] == []
     assert queue.stats().in_flight == (2 if verb == "ack" else 1502)
+
+
+def test_more_than_one_call_settles_by_id_is_settled(make_queue: Any) -> None:
+    queue = make_queue()
+    ids = queue.push_many({"id": str(number)} for number in range(1001))
+    assert len(queue.pop_many(1000) + queue.pop_many(1000)) == 1001
+    assert queue.ack_id(*ids) == 1001
+    assert queue.stats().in_flight == 0
+
+
+def test_a_long_peek_shows_each_message_once_and_in_order(make_queue: Any) -> None:
+    queue = make_queue()
+    ids = queue.push_many({"id": str(number)} for number in range(1500))
+    assert [message.id for message in queue.peek(1400, skip=50)] == ids[50:1450]
+
+
+def test_more_dead_letters_than_one_call_takes(make_queue: Any) -> None:
+    queue = make_queue()
+    ids = queue.push_many({"id": str(number)} for number in range(2002))
+    while batch := queue.pop_many(1000):
+        queue.reject(*batch)
+    letters = queue.dead_letters(3000)
+    assert [letter.id for letter in letters] == ids
+    entries = [letter.entry for letter in letters]
+    assert queue.drop_dead_letters(*entries[:1001]) == 1001
+    assert queue.redrive(entries=entries[1001:]) == 1001
+    assert [message.id for message in queue.peek(2000)] == ids[1001:]
+
+
+def test_large_dead_letters_that_are_named_are_all_redriven(make_queue: Any) -> None:
+    queue = make_queue(max_body_bytes=MAX_BODY_BYTES)
+    bodies = large_bodies()
+    queue.push_many(bodies)
+    while batch := queue.pop_many(100):
+        queue.reject(*batch)
+    entries = [letter.entry for letter in queue.dead_letters()]
+    assert queue.redrive(entries=entries) == len(bodies)  # 8 MiB a call

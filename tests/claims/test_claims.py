@@ -386,6 +386,19 @@ def test_an_acked_claim_is_kept_for_as_many_seconds_as_asked(
     assert 550_000 < kept[1] <= 600_000
 
 
+def test_more_claims_than_one_call_names_are_renewed_and_released(
+    queue: Queue, claims: Claims, client: Any, name: str, expire: Callable[..., None]
+) -> None:
+    push(queue, 1001)
+    for batch in range(1001):
+        claims.claim(batch, messages=1)
+    expire(*range(1, 1002))
+    claims.beat()
+    assert client.zcount(QueueKeys.of(name).held, "-inf", 1001) == 0
+    assert claims.release() == 1001
+    assert queue.stats().ready == 1001
+
+
 def test_a_claim_that_was_given_back_is_not_acked(
     queue: Queue, claims: Claims, expire: Callable[..., None]
 ) -> None:

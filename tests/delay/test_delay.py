@@ -176,6 +176,15 @@ def test_push_many_stores_all_but_the_keys_that_exist(delay: Any) -> None:
     ]  # fmt: skip
 
 
+def test_duplicates_in_any_part_are_named(delay: Any) -> None:
+    delay.push_many([DelayEntry("first", "x"), DelayEntry("last", "x")])
+    keys = ["first", *map(str, range(1000)), "last"]
+    with pytest.raises(DuplicateMessage) as refused:
+        delay.push_many(DelayEntry(key, "x") for key in keys)
+    assert (refused.value.keys, refused.value.stored) == (("first", "last"), 1000)
+    assert delay.cancel(*keys) == 1002
+
+
 def test_push_many_takes_more_than_one_call_holds(delay: Any) -> None:
     assert delay.push_many(DelayEntry(f"k{n}", b"x") for n in range(2300)) == 2300
     taken = [message for _ in range(3) for message in delay.take(1000)]

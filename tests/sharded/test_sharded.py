@@ -185,6 +185,23 @@ def test_refused_settles_of_several_shards_are_one_error(make_sharded: MakeShard
     assert thief.ack(*stolen) == 8
 
 
+def test_settles_of_which_some_are_refused_are_counted_over_all_shards(
+    make_sharded: MakeSharded,
+) -> None:
+    queue, thief = make_sharded(), make_sharded()
+    queue.push_many({"id": f"m{n}"} for n in range(8))
+    held = [queue.pop() for _ in range(6)]
+    late = [queue.pop(visibility_timeout=0.001) for _ in range(2)]
+    assert late[0].queue != late[1].queue
+    queue.close()
+    take(thief, 2)
+    settler = make_sharded()
+    with pytest.raises(ackq.LeaseLost) as refused:
+        settler.ack(*late, *held)
+    assert set(refused.value.messages) == set(late)
+    assert refused.value.settled == 6
+
+
 def test_a_pop_acks_messages_of_all_shards_on_its_way(make_sharded: MakeSharded) -> None:
     queue = make_sharded()
     queue.push_many({"id": f"m{n}"} for n in range(8))

@@ -96,6 +96,19 @@ def test_a_range_whose_lease_ended_comes_back_before_anything_new(topic: Any, ke
     assert keys.place("c") == 2
 
 
+@pytest.mark.parametrize("verb", ["commit", "extend"])
+def test_what_is_refused_of_any_consumer_is_named(topic: Any, keys: Keys, verb: str) -> None:
+    publish(topic, 1)
+    for consumer in ("one", "other"):
+        topic.subscribe(consumer)
+    held = [topic.consume("one"), topic.consume("other")]
+    keys.end_leases("one")
+    assert topic.consume("one")
+    with pytest.raises(LeaseLost) as refused:
+        getattr(topic, verb)(*held)
+    assert (refused.value.messages, refused.value.settled) == ((held[0],), 1)
+
+
 def test_a_late_commit_is_taken_while_nobody_else_has_the_range(topic: Any, keys: Keys) -> None:
     publish(topic, 2)
     topic.subscribe("c")

@@ -74,8 +74,11 @@ def test_the_prefetch_follows_the_durations() -> None:
         pace.finished(20)
     assert pace.spare == 0
     pace = Pace(concurrency=10, prefetch=100)
-    pace.finished(0.00001)
+    pace.finished(0.1)
+    assert pace.spare == 10  # the first duration counts whole
     pace.slowed(2.0)
+    assert pace.spare == 0
+    pace.slowed(0.1)  # a wait that is shorter than what handlers take says nothing new
     assert pace.spare == 0
 
 
@@ -105,6 +108,15 @@ def test_a_lane_that_was_dry_does_not_catch_up() -> None:
         first.append(lane)
         turns.took(lane, 1)
     assert first.count(0) == 5
+
+
+def test_a_lane_that_comes_back_is_not_let_in_before_its_turn() -> None:
+    turns = Turns([1, 1], 2)
+    turns.took(0, 10)
+    turns.took(1, 1000)
+    turns.returned(1, [0])
+    turns.took(0, 900)
+    assert next(iter(turns.order())) == 0  # the other has had 90 more
 
 
 def test_the_strict_buffer_gives_the_first_queue_first() -> None:
