@@ -127,6 +127,17 @@ def test_a_wait_for_a_time_sleeps_in_the_server(make_rsmq: MakeRSMQ, target: Tar
     assert target.calls("evalsha", "blpop") - before < 15
 
 
+def test_a_waiter_is_expected_for_as_long_as_it_waits(
+    make_rsmq: MakeRSMQ, target: Target, name: str, submit: Submit
+) -> None:
+    rsmq = make_rsmq()
+    rsmq.create_queue("q")
+    waiting = submit(rsmq.receive_message, "q", None, 1.0)
+    # A second longer than it waits, which it needs to come back.
+    wait_until(lambda: target.control.pttl(f"{name}:q:Q.waiters") > 1000, "senders to expect it")
+    assert waiting.result(30) is None
+
+
 def test_one_message_is_received_by_one_of_many_waiters(
     make_rsmq: MakeRSMQ, submit: Submit
 ) -> None:

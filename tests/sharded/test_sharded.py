@@ -276,6 +276,18 @@ def test_a_paused_queue_gives_nothing_and_keeps_its_order(
     assert [message.id for message in drain(queue)] == [f"m{n}" for n in range(4)]
 
 
+def test_stats_tell_of_the_first_event_and_of_any_shard_that_is_paused(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    queue = make_sharded(3)
+    queue.push_many([{"id": "a"}], delay=1000)
+    queue.push_many([{"id": "b"}], delay=100)
+    assert queue.stats().next_event_in <= 100
+    assert not queue.stats().paused
+    target.control.set(f"{{{token}:1}}PAUSED", "1")
+    assert queue.stats().paused
+
+
 def test_a_consumer_that_leaves_is_replaced_soon(make_sharded: MakeSharded) -> None:
     one, other = make_sharded(session_timeout=600), make_sharded(session_timeout=600)
     one.join()
