@@ -67,17 +67,23 @@ while #rows < most and bytes < BODY_BUDGET do
   end
 end
 
+-- Whether the body that is stored under the row's key is another one; a longer one is not read.
+local function differs(row)
+  return redis.call('HSTRLEN', KEYS[row.first + 1], row.key) ~= #row.body
+    or redis.call('HGET', KEYS[row.first + 1], row.key) ~= row.body
+end
+
 -- Returns whether the message that is stored under the key is another one.
 local function is_other(row)
   local first, key = row.first, row.key
   local due = string.format('%.6f', row.due / 1000000)
   if redis.call('ZADD', KEYS[first], 'NX', due, key) == 0 then
-    return redis.call('HGET', KEYS[first + 1], key) ~= row.body
+    return differs(row)
   end
   if redis.call('HSETNX', KEYS[first + 1], key, row.body) == 0 then
     -- A body that somebody left without a ready time: it was accepted once, so it is due now.
     redis.call('ZADD', KEYS[first], string.format('%.6f', now / 1000000), key)
-    return redis.call('HGET', KEYS[first + 1], key) ~= row.body
+    return differs(row)
   end
   if has_side[first] then
     -- Left by a message of this key that others deleted; this is a new one.

@@ -173,6 +173,24 @@ def test_a_message_on_its_last_permitted_receive_is_delivered_alone(make_queue: 
     assert [len(queue.pop_many(10)) for _ in range(4)] == [1, 1, 1, 0]
 
 
+def test_what_is_settled_in_several_calls_is_counted_and_refused_as_in_one(
+    make_queue: Any,
+) -> None:
+    queue, other = make_queue(), make_queue()
+    queue.push_many({"id": f"{number}", "x": "x" * 400_000} for number in range(7))
+    messages = []
+    while taken := queue.pop_many(7, visibility_timeout=60):
+        messages += taken
+    other.ack_id("1", "5")
+    other.push_many([{"id": "1"}, {"id": "5"}])  # others are in flight under these ids
+    other.pop_many(2, visibility_timeout=3600)
+    with pytest.raises(ackq.LeaseLost) as refused:
+        queue.reject(*messages, reason="too long")
+    assert [message.id for message in refused.value.messages] == ["1", "5"]
+    assert refused.value.settled == 5
+    assert [letter.id for letter in queue.dead_letters()] == ["0", "2", "3", "4", "6"]
+
+
 def test_a_rejected_message_is_dead_with_its_reason_and_can_be_redriven(make_queue: Any) -> None:
     queue = make_queue()
     queue.push_many([{"id": "a"}, {"id": "b"}])

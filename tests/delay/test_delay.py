@@ -357,6 +357,23 @@ def test_reject_and_redrive_leave_a_key_that_is_stored_again(make_delay: MakeDel
     assert [(letter.id, letter.body) for letter in delay.dead_letters()] == [("a", b"1")]
 
 
+def test_what_is_settled_in_several_calls_is_counted_and_refused_as_in_one(
+    make_delay: MakeDelay,
+) -> None:
+    queue, other = make_delay(), make_delay()
+    queue.push("late", b"x" * 400_000)
+    late = queue.take(visibility_timeout=0.02)
+    assert other.take(timeout=5, visibility_timeout=3600)
+    queue.push_many(DelayEntry(f"{number}", b"x" * 400_000) for number in range(5))
+    messages = []
+    while taken := queue.take(5, visibility_timeout=60):
+        messages += taken
+    with pytest.raises(ackq.LeaseLost) as refused:
+        queue.reject(*messages[:4], *late, messages[4], reason="too long")
+    assert (refused.value.messages, refused.value.settled) == (tuple(late), 5)
+    assert [letter.id for letter in queue.dead_letters()] == keys_of(messages)
+
+
 def test_redrive_of_a_few_begins_with_the_oldest(delay: Any) -> None:
     delay.push_many([DelayEntry(key, "x", at=n) for n, key in enumerate("abc", 1)])
     delay.reject(*delay.take(3))

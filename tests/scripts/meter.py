@@ -14,12 +14,17 @@ local function weigh(value)
   end
   return sum
 end
-local redis = {error_reply = real.error_reply, pcall = real.pcall}
-function redis.call(...)
-  local reply = real.call(...)
+local redis = {error_reply = real.error_reply}
+local function weighed(reply)
   local size = weigh(reply)
   total, largest = total + size, math.max(largest, size)
   return reply
+end
+function redis.call(...)
+  return weighed(real.call(...))
+end
+function redis.pcall(...)
+  return weighed(real.pcall(...))
 end
 """
 _BEHIND = """

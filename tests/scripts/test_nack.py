@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.scripts.space import FUTURE, NOW, PAST, SECOND, Space, body
+from tests.scripts.space import FUTURE, MIB, NOW, PAST, SECOND, Space, body
 
 
 def test_a_nack_moves_the_lease_to_the_delayed_and_keeps_key_and_body(space: Space) -> None:
@@ -215,3 +215,55 @@ def test_a_count_that_is_no_number_cannot_lose_the_message(space: Space) -> None
     space.client.hset(space.key("RECEIVES"), "a", "many")
     assert space.nack((PAST, 0, "a"), max_receives=3) == [1]
     assert space.pop().keys == [b"a"]
+
+
+LONG = b"x" * (3 * MIB // 8)
+NEXT = (0, 4)  #: how a reply ends that leaves the fourth key to the next call
+
+
+def test_a_body_that_stays_is_not_read(space: Space) -> None:
+    for key in ("a", "b", "c"):
+        space.lease(key, LONG, count=2)
+    group = (FUTURE, 0, 3, "a", "b", "c")
+    for charge in (0, 1):
+        weighed = space.weigh("nack", charge, 9, *group)
+        assert (weighed.reply, weighed.total < 1000) == ([3], True)
+        space.client.rename(space.key("DELAYED"), space.key("BACKUP"))
+        space.client.zadd(space.key("BACKUP"), dict.fromkeys("abc", FUTURE))
+
+
+@pytest.mark.parametrize(("delay", "max_receives"), [(-1, 0), (0, 1)])
+def test_one_call_moves_a_mebibyte_of_bodies_and_says_where_it_stopped(
+    space: Space, delay: int, max_receives: int
+) -> None:
+    for key in ("a", "b", "c", "d", "e"):
+        space.lease(key, LONG)
+    group = (FUTURE, delay, 5, *"abcde")
+    weighed = space.weigh("nack", 1, max_receives, *group)
+    assert weighed.reply == [3, *NEXT]
+    assert weighed.total < 3 * len(LONG) + 1000
+    assert space.leases.keys() == {b"d", b"e"}
+    # The same call once more, as after a lost reply, goes on with the rest.
+    assert space.weigh("nack", 1, max_receives, *group).reply[0] == 2
+    assert len(space.ready) + len(space.dead) == 5
+    assert space.dump().keys() <= {"", "DEAD", "RECEIVES"}
+
+
+def test_what_is_refused_behind_the_end_of_a_call_is_for_the_next_call(space: Space) -> None:
+    for key in "acdf":
+        space.lease(key, LONG)
+    space.lease("b", deadline=7)
+    space.lease("e", deadline=7)
+    assert space.nack((FUTURE, -1, *"abcdfe")) == [3, 2, 0, 5]
+    assert space.nack((FUTURE, -1, "f", "e")) == [1, 2]
+
+
+def test_one_call_gives_five_hundred_back_and_the_next_keeps_their_order(space: Space) -> None:
+    keys = [f"o{number}" for number in range(502)]
+    for key in keys:
+        space.lease(key)
+    assert space.frozen(NOW).nack((FUTURE, 0, *keys)) == [500, 0, 501]
+    assert space.frozen(NOW).nack((FUTURE, 0, *keys[500:])) == [2]
+    due = sorted(space.delayed.items(), key=lambda each: each[1])
+    assert [key.decode() for key, _ in due] == keys
+    assert max(space.delayed.values()) == NOW

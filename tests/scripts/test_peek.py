@@ -135,3 +135,21 @@ def test_the_time_is_the_servers(space: Space) -> None:
     space.lease("soon", deadline=space.now() + 10**12)
     assert [row[1] for row in peek(space)] == [b"past"]
     assert [row[1] for row in peek(space, "in_flight")] == [b"soon"]
+
+
+def test_a_list_is_read_one_two_four_at_a_time(space: Space) -> None:
+    space.push(b"short", *[b"x" * (3 * MIB // 8)] * 20)
+    weighed = space.weigh("peek", "ready", 0, 21, 0)
+    assert [len(raw) for raw in weighed.reply[2::5]] == [5] + [3 * MIB // 8] * 3
+    assert weighed.total < 5 * MIB // 4
+
+
+@pytest.mark.parametrize("state", ["ready", "in_flight", "delayed"])
+def test_pages_of_a_set_join_on_to_one_another(space: Space, state: str) -> None:
+    when = PAST if state == "ready" else FUTURE
+    for number in range(30):
+        space.lease(f"b{number:02}", deadline=when)
+        space.delay(f"d{number:02}", due=when)
+    keys = [row[1] for row in peek(space, state, 0)]
+    assert len(keys) == (60 if state == "ready" else 30)
+    assert [row[1] for at in range(0, 61, 7) for row in peek(space, state, at, 7)] == keys

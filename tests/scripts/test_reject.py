@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.scripts.space import FUTURE, NOW, Space, body
+from tests.scripts.space import FUTURE, MIB, NOW, Space, body
 
 
 def test_a_rejected_message_is_dead_with_key_body_reason_count_and_time(space: Space) -> None:
@@ -79,3 +79,25 @@ def test_a_lease_without_a_body_is_rejected_with_an_empty_one(space: Space) -> N
     space.client.zadd(space.key("BACKUP"), {"gone": FUTURE})
     assert space.reject((FUTURE, "gone")) == [1]
     assert space.dead == [(b"gone", b"", "bad", 1)]
+
+
+def test_one_call_rejects_a_mebibyte_and_says_where_it_stopped(space: Space) -> None:
+    long = b"x" * (3 * MIB // 8)
+    for key in "acde":
+        space.lease(key, long)
+    space.lease("b", deadline=7)
+    space.lease("f", deadline=7)
+    weighed = space.weigh("reject", "bad", FUTURE, 6, *"abcdef")
+    assert weighed.reply == [3, 2, 0, 5]
+    assert weighed.total < 3 * len(long) + 1000
+    assert [letter[0] for letter in space.dead] == [b"a", b"c", b"d"]
+    assert space.reject((FUTURE, "e", "f")) == [1, 2]
+
+
+def test_one_call_rejects_five_hundred(space: Space) -> None:
+    keys = [f"{number}" for number in range(501)]
+    for key in keys:
+        space.lease(key)
+    assert space.reject((FUTURE, *keys)) == [500, 0, 501]
+    assert len(space.dead) == 500
+    assert space.reject((FUTURE, *keys[500:])) == [1]

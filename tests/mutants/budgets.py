@@ -1,0 +1,118 @@
+"""The planted mistakes in the budgets of scripts beside the list queue's."""
+
+from __future__ import annotations
+
+from tests.mutants.catalogue import Mutant
+
+READ_AT_ONCE = "reads many bodies before it weighs one"
+NO_BYTES = "any number of bytes in one call"
+NO_COUNT = "any number of messages in one call"
+TOLD_EARLY = "what is left to the next call is told as refused now"
+
+MUTANTS = (
+    Mutant(
+        "delay/nack",
+        "reads the body of what stays",
+        "    if body and dies then",
+        "    if body then",
+        "test_budgets.test_a_nack_of_a_delay_queue_reads_no_body",
+    ),
+    Mutant(
+        "delay/nack",
+        NO_BYTES,
+        "      bytes = bytes + #body\n",
+        "",
+        "test_budgets.test_a_nack_of_a_delay_queue_buries_a_mebibyte",
+    ),
+    Mutant(
+        "delay/nack",
+        NO_COUNT,
+        "local MOST = 500",
+        "local MOST = 5000",
+        "test_budgets.test_one_call_gives_five_hundred_back_to_a_delay_queue",
+    ),
+    Mutant(
+        "delay/reject",
+        NO_BYTES,
+        "    bytes = bytes + #body\n",
+        "",
+        "test_budgets.test_a_reject_of_a_delay_queue_moves_a_mebibyte",
+    ),
+    Mutant(
+        "delay/reject",
+        NO_COUNT,
+        "local MOST = 500",
+        "local MOST = 5000",
+        "test_budgets.test_one_call_rejects_five_hundred_of_a_delay_queue",
+    ),
+    Mutant(
+        "delay/reject",
+        TOLD_EARLY,
+        "    while #reply > 1 and math.abs(reply[#reply]) >= each[3] do",
+        "    while false do",
+        "test_budgets.test_a_reject_of_a_delay_queue_moves_a_mebibyte",
+    ),
+    Mutant(
+        "delay/take",
+        READ_AT_ONCE,
+        "redis.call('HGET', KEYS[first + 1], key)\n",
+        "redis.call('HMGET', KEYS[first + 1], unpack(keys))[i]\n",
+        "test_budgets.test_a_take_from_a_delay_queue_reads_one_by_one",
+    ),
+    Mutant(
+        "delay/peek",
+        NO_BYTES,
+        " or bytes >= BODY_BUDGET\n",
+        "\n",
+        "test_budgets.test_a_look_at_a_delay_queue_reads_one_by_one",
+    ),
+    Mutant(
+        "delay/redrive",
+        READ_AT_ONCE,
+        "'+', 'COUNT', 1)[1]",
+        "'+', 'COUNT', 5)[1]",
+        "test_budgets.test_a_delay_queue_redrives_a_mebibyte",
+    ),
+    Mutant(
+        "topic/consume",
+        NO_BYTES,
+        "bytes < BODY_BUDGET and redis.call('GET',",
+        "redis.call('GET',",
+        "test_budgets.test_a_topic_is_read_one_by_one",
+    ),
+    Mutant(
+        "rsmq/receive",
+        NO_BYTES,
+        "  full = full or bytes >= BODY_BUDGET\n",
+        "",
+        "test_budgets.test_rsmq_receives_one_by_one",
+    ),
+    Mutant(
+        "rsmq/redrive",
+        READ_AT_ONCE,
+        "'-', '+', 'COUNT', 1)[1]",
+        "'-', '+', 'COUNT', wanted)[1]",
+        "test_budgets.test_rsmq_redrives_a_mebibyte",
+    ),
+    Mutant(
+        "rsmq/redrive",
+        NO_BYTES,
+        "redriven < wanted and bytes < BODY_BUDGET",
+        "redriven < wanted",
+        "test_budgets.test_rsmq_redrives_a_mebibyte",
+    ),
+    Mutant(
+        "staging/delay",
+        "a stored body of any length is read for comparison",
+        "  return redis.call('HSTRLEN', KEYS[row.first + 1], row.key) ~= #row.body\n    or ",
+        "  return ",
+        "test_budgets.test_a_stored_body_of_another_length_is_not_read_for_comparison",
+    ),
+    Mutant(
+        "audit_scan",
+        "bodies are read by the hundred",
+        "context = {'HSCAN', context, 1}, receives",
+        "context = {'HSCAN', context, 100}, receives",
+        "test_audit.test_a_walk_over_the_bodies_reads_few_of_them",
+    ),
+)
