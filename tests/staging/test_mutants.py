@@ -137,9 +137,8 @@ MUTANTS = (
     Mutant("delay", "drops a row whose key is taken", "if is_other(row) then",
            "if is_other(row) and false then", TAKEN),
     Mutant("delay", "takes any body for the same",
-           "== 0 then\n    return redis.call('HGET', KEYS[first + 1], key) ~= row.body\n"
-           "  end\n  if",
-           "== 0 then\n    return false\n  end\n  if", TAKEN),
+           "== 0 then\n    return differs(row)\n  end\n  if redis.call('HSETNX',",
+           "== 0 then\n    return false\n  end\n  if redis.call('HSETNX',", TAKEN),
     Mutant("delay", "skips a row", "redis.call('LTRIM', list, 0, -#rows - 1)",
            "redis.call('LTRIM', list, 0, -#rows - 2)", DELAY),
     Mutant("delay", "is early", "string.format('%.6f', row.due / 1000000)",
