@@ -18,8 +18,8 @@
 -- ready), 'leased and delayed' (the lease stays), 'deadline out of range' (ready now),
 -- 'stale count', 'stale extension' and 'stale row count' (deleted).
 -- Atomic because a record that moves between two looks would seem lost.
--- Cost: O(log in-flight) for each of about 100 entries; of context, about one at a time on Redis
--- before 7.4, which reads the bodies too.
+-- Cost: O(log in-flight) for each of about 100 entries; of context, about one where bodies are
+-- read too, as on Redis before 7.4.
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
 local held, heldrows = KEYS[7], KEYS[8]
@@ -51,17 +51,14 @@ redis.call('HLEN', heldrows)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
--- The bodies stay unread where the server can do so.
-local page, values = nil, 1
-if walked == 'context' then
-  page = redis.pcall('HSCAN', context, cursor, 'COUNT', 100, 'NOVALUES')
-  values = 0
+-- Redis 7.4 and later can leave the bodies unread.
+local page, stride
+if walked == 'context' and (redis.REDIS_VERSION_NUM or 0) >= 0x070400 then
+  page, stride = redis.call('HSCAN', context, cursor, 'COUNT', 100, 'NOVALUES'), 1
+else
+  page, stride = redis.call(walk[1], walk[2], cursor, 'COUNT', walk[3]), 2
 end
-if not page or page.err then
-  page = redis.call(walk[1], walk[2], cursor, 'COUNT', walk[3])
-  values = 1
-end
-local reply = {page[1], #page[2] / (1 + values)}
+local reply = {page[1], #page[2] / stride}
 
 local function report(problem, key)
   reply[#reply + 1] = problem
@@ -134,7 +131,7 @@ function check.heldrows(key)
   end
 end
 
-for i = 1, #page[2], 1 + values do
+for i = 1, #page[2], stride do
   check[walked](page[2][i], page[2][i + 1])
 end
 return reply

@@ -111,8 +111,10 @@ MUTANTS = (
     Mutant(
         "audit_scan",
         "bodies are read by the hundred",
-        "context = {'HSCAN', context, 1}, receives",
-        "context = {'HSCAN', context, 100}, receives",
+        "'COUNT', 100, 'NOVALUES'), 1\nelse\n"
+        "  page, stride = redis.call(walk[1], walk[2], cursor, 'COUNT', walk[3]), 2",
+        "'COUNT', 100), 2\nelse\n"
+        "  page, stride = redis.call(walk[1], walk[2], cursor, 'COUNT', 100), 2",
         "test_audit.test_a_walk_over_the_bodies_reads_few_of_them",
     ),
 )

@@ -14,7 +14,7 @@ local function weigh(value)
   end
   return sum
 end
-local redis = {error_reply = real.error_reply}
+local redis = setmetatable({}, {__index = real})
 local function weighed(reply)
   local size = weigh(reply)
   total, largest = total + size, math.max(largest, size)
