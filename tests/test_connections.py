@@ -32,8 +32,8 @@ def test_operations_one_after_the_other_share_a_connection(
     queue.push({"id": "a"})
     before = opened(target)
     for _ in range(5):
-        message = queue.pop()
-        queue.release(message)
+        queue.release(queue.pop())
+    message = queue.pop()
     target.control.sadd(f"{name}DEAD", "x")
     for _ in range(5):
         with pytest.raises(ackq.KeyTypeError):
