@@ -137,8 +137,8 @@ else
   if wanted > 0 then
     look_in_set(delayed, 'delayed', true, 0)
   end
-  look_in_lists({{handoff}}, 'list', 0)
   look_in_lists(before, 'list', 0)
+  look_in_lists({{handoff}}, 'list', 0)
   look_in_lists({{ready}}, 'list', 0)
   look_in_lists(behind, 'list', 0)
 end

@@ -89,7 +89,7 @@ def give_back_some(spec: QueueSpec, name: bytes) -> Steps[Sequence[int]]:
     """Put some of its messages into the queue; return how many, and how many are left."""
     keys = spec.keys
     request = Request(
-        (6, keys.ready, keys.context, keys.delayed, keys.held, keys.heldrows, name,
+        (7, keys.ready, keys.handoff, keys.context, keys.delayed, keys.held, keys.heldrows, name,
          mode_of(spec, name)),
         script=scripts.load("held/give_back"),
         resend=True,  # a second application moves what is next

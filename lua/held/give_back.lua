@@ -1,11 +1,12 @@
 -- held/give_back: put messages of a list that is no longer held into the queue, step by step.
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
--- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[3] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[4] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[5] {name}HELDROWS   HASH    name of a held list -> messages in it
--- KEYS[6] {name}CLAIM:<group>:<batch>  LIST  the list, or one of STAGED:; what is taken first is
+-- KEYS[2] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
+-- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
+-- KEYS[4] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[5] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
+-- KEYS[6] {name}HELDROWS   HASH    name of a held list -> messages in it
+-- KEYS[7] {name}CLAIM:<group>:<batch>  LIST  the list, or one of STAGED:; what is taken first is
 --                                            at its right end
 --
 -- ARGV[1] mode             front|back|delayed  where it goes: before everything that is ready,
@@ -16,12 +17,13 @@
 -- Atomic because a message must never be held and ready at once, nor neither.
 -- Cost: O(moved), O(moved log delayed) for delayed: at most 1,000 messages and 1 MiB of bodies,
 -- or 500 delayed and half as much, and one message over.
-local ready, context, delayed = KEYS[1], KEYS[2], KEYS[3]
-local held, heldrows, list = KEYS[4], KEYS[5], KEYS[6]
+local ready, handoff, context, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local held, heldrows, list = KEYS[5], KEYS[6], KEYS[7]
 local mode = ARGV[1]
 
 local CHUNK = {front = 1000, back = 1000, delayed = 500} -- messages one call may move
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move; delayed ones cost double
+local WOKEN = 100 -- messages that go to the ready list, where they wake those who wait
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 
 if not CHUNK[mode] then
@@ -29,6 +31,7 @@ if not CHUNK[mode] then
 end
 
 redis.call('LLEN', ready)
+local woken = redis.call('LLEN', handoff) == 0 and WOKEN or 0
 redis.call('HLEN', context)
 redis.call('ZCARD', delayed)
 redis.call('HLEN', heldrows)
@@ -75,8 +78,13 @@ end
 -- Moves one message, and returns it.
 local move = {}
 
+-- Between two steps a waiting consumer moves what is next on the ready list to the left end of the
+-- hand-off list. So older messages go to the right end of the latter, which no consumer moves.
 function move.front()
-  return redis.call('LMOVE', list, ready, 'LEFT', 'RIGHT')
+  if moved < woken then
+    return redis.call('LMOVE', list, ready, 'LEFT', 'RIGHT')
+  end
+  return redis.call('LMOVE', list, handoff, 'LEFT', 'RIGHT')
 end
 
 function move.back()

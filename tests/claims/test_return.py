@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import redis
 
 from ackq import Queue
 from ackq.errors import Fenced
@@ -53,6 +54,30 @@ def test_a_waiting_pop_is_given_what_a_claim_gives_back(
     message = make_queue().pop(timeout=20)
     assert message is not None
     assert message.body == b'{"id":"0"}'
+
+
+def test_a_claim_goes_back_in_its_order_while_consumers_wait(
+    embedded_client: redis.Redis, token: str
+) -> None:
+    client, stopped = embedded_client, threading.Event()
+
+    def wait() -> None:
+        while not stopped.is_set():
+            client.blmove(token, f"{token}HANDOFF", 1, "RIGHT", "LEFT")  # as a waiting pop does
+
+    with Queue(client, token) as queue, Claims(client, token, "group") as claims:
+        bodies = push(queue, 3500)
+        claims.begin()
+        claims.claim(0, messages=3500)
+        threads = [threading.Thread(target=wait) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: client.info("clients")["blocked_clients"] >= 4, "all to wait")
+        assert claims.release() == 3500
+        stopped.set()
+        for thread in threads:
+            thread.join()
+        assert [each.body for each in queue.peek(3500)] == bodies
 
 
 def test_another_group_takes_an_expired_claim_back(

@@ -434,6 +434,27 @@ GIVING_BACK = (
     ),
     Mutant(
         "held/give_back",
+        "all of it goes where waiting consumers move it",
+        "local woken = redis.call('LLEN', handoff) == 0 and WOKEN or 0",
+        "local woken = redis.call('LLEN', handoff) and 1e9",
+        "test_held.test_the_order_of_a_claim_is_kept_for_consumers_that_wait",
+    ),
+    Mutant(
+        "held/give_back",
+        "behind what was handed over",
+        "redis.call('LLEN', handoff) == 0 and WOKEN or 0",
+        "redis.call('LLEN', handoff) and WOKEN",
+        "test_held.test_a_claim_goes_in_front_of_what_was_handed_over",
+    ),
+    Mutant(
+        "held/give_back",
+        "nobody who waits is woken",
+        "local WOKEN = 100",
+        "local WOKEN = 0",
+        "test_held.test_a_claim_goes_in_front_of_the_queue_in_its_order",
+    ),
+    Mutant(
+        "held/give_back",
         "what was committed goes in front",
         "redis.call('LMOVE', list, ready, 'RIGHT', 'LEFT')",
         "redis.call('LMOVE', list, ready, 'LEFT', 'RIGHT')",

@@ -254,6 +254,11 @@ class Space:
         return list(reversed(self.client.lrange(self.name, 0, -1)))
 
     @property
+    def front(self) -> list[bytes]:
+        """The hand-off list and the ready list, what is taken first at the front."""
+        return [*reversed(self.client.lrange(self.key("HANDOFF"), 0, -1)), *self.ready]
+
+    @property
     def leases(self) -> dict[bytes, int]:
         return self._scores("BACKUP")
 

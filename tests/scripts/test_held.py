@@ -29,6 +29,26 @@ def test_a_claim_goes_in_front_of_the_queue_in_its_order(space: Space) -> None:
     assert set(space.dump()) == {""}
 
 
+def test_the_order_of_a_claim_is_kept_for_consumers_that_wait(space: Space) -> None:
+    names = [f"{number:05d}" for number in range(1010)]
+    space.push(body("other"))
+    space.hold(*bodies(*names), until=PAST)
+    left = 1
+    while left:
+        _, left = give_back(space)
+        for _ in range(3):  # as BLMOVE does
+            space.client.lmove(space.name, space.key("HANDOFF"), "RIGHT", "LEFT")
+    assert space.front == bodies(*names, "other")
+
+
+def test_a_claim_goes_in_front_of_what_was_handed_over(space: Space) -> None:
+    space.push(body("d"))
+    space.hand_over(body("c"))
+    space.hold(*bodies("a", "b"), until=PAST)
+    assert give_back(space) == [2, 0]
+    assert space.front == bodies("a", "b", "c", "d")
+
+
 def test_a_committed_list_goes_behind_the_queue_in_its_order(space: Space) -> None:
     space.push(*bodies("a", "b"))
     space.hold(*bodies("c", "d"), until=0)
@@ -88,7 +108,8 @@ def test_a_long_list_is_given_back_step_by_step(space: Space, mode: str, step: i
     assert space.client.hgetall(space.key("HELDROWS")) == {space.key(CLAIM): b"10"}
     assert give_back(space, mode) == [10, 0]
     if mode == "front":
-        assert space.ready == bodies(*names, "other")
+        assert space.front == bodies(*names, "other")
+        assert len(space.ready) == 101  # the rest is where no waiting consumer moves it
     elif mode == "back":
         assert space.ready == bodies("other", *names)
     else:
