@@ -151,7 +151,7 @@ class BaseWorker(Generic[Q]):
             routines += [attend(state, lane) for lane in state.lanes]
         for schedule in self._schedules:
             lane = state.by_name.get(schedule.queue or "", state.lanes[0])
-            routines.append(keep_time(state, lane.queue, schedule, self._bell()))
+            routines.append(keep_time(state, lane.queue, schedule, self._bell(), lane.outages))
         return routines
 
     @contextlib.contextmanager

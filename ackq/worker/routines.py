@@ -136,7 +136,7 @@ def _pop(
         lane.done.extend(acked)
         lane.failed(error, state.clock(), "take")
         return None
-    lane.succeeded()
+    lane.succeeded(state.clock(), "take")
     refused = [message for message in acked if message.lease_lost]
     if refused:
         state.lost(refused)
@@ -153,6 +153,7 @@ def _permitted(state: State, lane: Lane, wanted: int) -> Routine[int]:
     except PASSING as error:
         lane.failed(error, state.clock(), "rate limit")
         return 0
+    lane.succeeded(state.clock(), "rate limit")
     if not permitted and wanted:
         lane.not_before = state.clock() + wait / 1_000_000
     return int(permitted)
@@ -166,6 +167,9 @@ def keep(state: State) -> Routine[None]:
     state.enforce_time_limit(state.clock())
     _give_back(state)
     for lane in state.lanes:
+        # A worker that leaves has no time to spare a server that may be back.
+        if state.clock() < lane.keep_after and not state.stopping:
+            continue
         yield from _renew(state, lane)
         yield from _ack(state, lane)
         yield from _return(state, lane)
@@ -180,8 +184,8 @@ def _renew(state: State, lane: Lane) -> Routine[None]:
             state.lost(error.messages)
         except PASSING as error:
             lane.failed(error, now, "renewal of leases")
-        else:
-            lane.succeeded()
+            return
+        lane.succeeded(state.clock(), "renewal of leases")
 
 
 def _ack(state: State, lane: Lane) -> Routine[None]:
@@ -219,7 +223,7 @@ def _settle(state: State, lane: Lane, call: Call) -> Routine[bool]:
     except PASSING as error:
         lane.failed(error, state.clock(), "settling")
         return False
-    lane.succeeded()
+    lane.succeeded(state.clock(), "settling")
     return True
 
 

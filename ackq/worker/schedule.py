@@ -17,6 +17,7 @@ from ackq.protocol.errors import explain_types
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Request, Steps
 from ackq.worker.logs import log, reason_of
+from ackq.worker.outages import Outages
 from ackq.worker.policy import check_seconds
 from ackq.worker.routines import PASSING
 from ackq.worker.steps import Bell, Call, Routine, Wait
@@ -154,7 +155,9 @@ class Running(Protocol):
         """Tells seconds, from any beginning."""
 
 
-def keep_time(running: Running, queue: Any, schedule: Schedule, bell: Bell) -> Routine[None]:
+def keep_time(
+    running: Running, queue: Any, schedule: Schedule, bell: Bell, outages: Outages
+) -> Routine[None]:
     """Push for each tick until the worker stops."""
     known: Answer | None = None
     ahead = due = 0  # the server's clock minus ours, and the next tick, in µs
@@ -178,9 +181,10 @@ def keep_time(running: Running, queue: Any, schedule: Schedule, bell: Bell) -> R
                 if answer.latest >= due:
                     due = schedule.after(answer.latest)
         except PASSING as error:
-            log.warning("schedule %s: %s", schedule.name, reason_of(error))
+            outages.failed(f"schedule {schedule.name}", error, running.clock())
             yield Wait(bell, LOOK)
             continue
+        outages.succeeded(f"schedule {schedule.name}", running.clock())
         known, ahead = answer, answer.now - _clock(running)
 
 

@@ -14,7 +14,8 @@ import orjson
 from ackq.message import Message
 from ackq.protocol.settle import JITTER
 from ackq.worker.hooks import Hooks, call
-from ackq.worker.logs import about, log, place_of, reason_of
+from ackq.worker.logs import about, log, place_of
+from ackq.worker.outages import Outages
 from ackq.worker.policy import (
     RENEW_AFTER,
     Backoff,
@@ -49,7 +50,9 @@ class Lane:
         self.dry = False  #: whether the last take brought nothing
         self.unused = 0  #: permits of the rate limit that were not needed
         self.not_before = 0.0  #: when to take again, by the worker's clock
+        self.keep_after = 0.0  #: when to settle and renew again, by the worker's clock
         self.failures = 0
+        self.outages = Outages(queue.name, queue._driver.route.address)
         self.clock = 0.0  #: the server's clock minus the worker's; never ahead
 
     def collect(self) -> list[Message]:
@@ -76,17 +79,16 @@ class Lane:
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.failures, 10))
         self.failures += 1
         self.not_before = now + pause
-        log.warning(
-            "queue %s: %s failed, again in %.1f s: %s", self.queue.name, doing, pause,
-            reason_of(error), extra={"queue": self.queue.name, "error": type(error).__name__},
-        )  # fmt: skip
+        # A lease must not end during the pause of its own renewal.
+        self.keep_after = now + min(pause, self.timeout / 6)
+        self.outages.failed(doing, error, now)
 
-    def succeeded(self) -> None:
+    def succeeded(self, now: float, doing: str) -> None:
         """Note that the server answers."""
+        self.outages.succeeded(doing, now)
         if self.failures:
-            log.warning("queue %s: the server answers again", self.queue.name)
             self.failures = 0
-            self.not_before = 0.0
+            self.not_before = self.keep_after = 0.0
 
 
 @dataclass(slots=True, eq=False)

@@ -13,6 +13,7 @@ from ackq.errors import ConfigurationError
 from ackq.keys import QueueKeys
 from ackq.protocol.spec import QueueSpec
 from ackq.worker import Schedule
+from ackq.worker.outages import Outages
 from ackq.worker.schedule import Answer, keep_time
 from ackq.worker.steps import Call, Wait
 from tests.waiting import wait_until
@@ -85,7 +86,8 @@ class Scripted:
         self.now = 100.0
         self.stopping = False
         self._spec = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), 1.0)
-        self._routine = keep_time(self, self, schedule, None)  # type: ignore[arg-type]
+        outages = Outages("jobs", "here")
+        self._routine = keep_time(self, self, schedule, None, outages)  # type: ignore[arg-type]
         self.step = next(self._routine)
 
     def clock(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import signal
 import threading
@@ -17,7 +18,9 @@ import redis
 
 import ackq
 from ackq.errors import ConfigurationError
-from ackq.worker import AsyncWorker, Worker, routines
+from ackq.worker import AsyncWorker, Schedule, Worker, routines
+from ackq.worker.logs import log
+from ackq.worker.outages import Outages
 from ackq.worker.signals import SIGNALS, stopping_on_signals
 from tests.servers import private_server
 from tests.waiting import wait_until
@@ -212,6 +215,54 @@ def test_a_restart_of_redis_needs_no_restart_of_the_worker(
     wait_until(lambda: settled(queue), "what came afterwards", 40)
     ids = {f"m{n}" for n in range(300)} | {f"after{n}" for n in range(5)}
     assert set(handler.seen) == ids
+
+
+def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
+    outage: Any, work: Any, handler: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, queue, worked = outage
+    push(queue, 4)
+    go_on = threading.Event()
+    handler.behave = lambda message: until(go_on)
+    beat = Schedule("beat", {"id": "beat"}, every=0.2)
+    made = work(worked, handler, concurrency=4, schedules=[beat])
+    handler.wait_for(4)
+    (lane,) = made.worker._state.lanes
+    server.kill()
+    go_on.set()  # what is done now cannot be settled
+    wait_until(lambda: lane.failures >= 7, "the server to be asked again and again")
+    server.start()
+    wait_until(lambda: "the server answers again after" in caplog.text, "the other line")
+    wait_until(lambda: queue.stats().in_flight == 0, "the rest to be settled")
+    said = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert len(said) == 2, said
+    assert "is away" in said[0]
+    assert int(said[1].rpartition(" ")[2]) >= 7
+
+
+def test_an_operation_that_is_refused_is_told_of_once_until_it_works() -> None:
+    outages = Outages("jobs", "here")
+    records: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: records.append(record.getMessage())  # type: ignore[method-assign]
+    log.addHandler(handler)
+    try:
+        for now in (1.0, 2.0, 3.0):
+            outages.failed("settling", redis.ResponseError("NOPERM no"), now)
+            outages.succeeded("take", now)
+        outages.failed("take", redis.ConnectionError("gone"), 4.0)
+        outages.failed("settling", redis.ConnectionError("gone"), 5.0)
+        outages.succeeded("settling", 6.0)
+        outages.succeeded("settling", 7.0)
+    finally:
+        log.removeHandler(handler)
+    assert [each.removeprefix("queue jobs: ") for each in records] == [
+        "settling failed, the server at here refuses it; trying until it works:"
+        " ResponseError: NOPERM no",
+        "take failed, the server at here is away; trying until it works: ConnectionError: gone",
+        "the server answers again after 2.0 s; calls that failed: 2",
+        "settling works again after 5.0 s; calls that failed: 3",
+    ]
 
 
 def test_forgotten_scripts_are_sent_again(outage: Any, work: Any, handler: Any) -> None:

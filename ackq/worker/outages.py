@@ -1,0 +1,59 @@
+"""What does not work at the moment: logged when it begins and when it is over, not in between."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import redis
+
+from ackq.worker.logs import log, reason_of
+
+#: Errors of a connection: the server is away, whichever operation noticed it.
+AWAY = (redis.ConnectionError, redis.TimeoutError, OSError)
+
+
+@dataclass(slots=True)
+class Outage:
+    """A server that is away, or an operation that it refuses."""
+
+    since: float
+    failures: int = 0
+
+
+class Outages:
+    """The outages of one queue. Any thread may call any method."""
+
+    def __init__(self, queue: str, server: str) -> None:
+        self._queue = queue
+        self._server = server
+        self._lock = threading.Lock()
+        self._current: dict[str, Outage] = {}  #: by operation; "" while the server is away
+
+    def failed(self, doing: str, error: BaseException, now: float) -> None:
+        """Note that the server was away, or refused an operation."""
+        away = isinstance(error, AWAY)
+        with self._lock:
+            begins = ("" if away else doing) not in self._current
+            self._current.setdefault("" if away else doing, Outage(now)).failures += 1
+        if begins:
+            state = "is away" if away else "refuses it"
+            log.warning(
+                "queue %s: %s failed, the server at %s %s; trying until it works: %s",
+                self._queue, doing, self._server, state, reason_of(error),
+                extra={"queue": self._queue, "error": type(error).__name__},
+            )  # fmt: skip
+
+    def succeeded(self, doing: str, now: float) -> None:
+        """Note that the server did what was asked."""
+        if not self._current:
+            return
+        for name, what in (("", "the server answers"), (doing, f"{doing} works")):
+            with self._lock:
+                outage = self._current.pop(name, None)
+            if outage is not None:
+                log.warning(
+                    "queue %s: %s again after %.1f s; calls that failed: %d",
+                    self._queue, what, now - outage.since, outage.failures,
+                    extra={"queue": self._queue},
+                )  # fmt: skip
