@@ -50,7 +50,9 @@ from ackq.cli.connection import MAX_BODY_BYTES, examples, seconds, url_option
 @click.option("--health-file", type=click.Path(dir_okay=False), metavar="FILE",
               help="A file that exists while the workers are healthy.")  # fmt: skip
 @click.option("--health-port", type=click.IntRange(0, 65535), metavar="PORT",
-              help="Answer 200 or 503 over HTTP on this port of the loopback interface."
+              help="Answer GET / and /healthz with 200 or 503 on this port.")  # fmt: skip
+@click.option("--health-host", default="127.0.0.1", metavar="ADDRESS",
+              help="Address of that port; 0.0.0.0 or :: for probes from outside.  [127.0.0.1]"
               )  # fmt: skip
 @click.option("--stalled-after", type=float, callback=seconds, default=60.0, metavar="SECONDS",
               help="Not healthy when messages are ready and none was taken for this long.  [60]"
@@ -59,10 +61,16 @@ from ackq.cli.connection import MAX_BODY_BYTES, examples, seconds, url_option
 @click.option("--reload", is_flag=True,
               help="Start anew when a Python file in this folder changes; for development."
               )  # fmt: skip
+@click.option("--log-errors", type=click.Choice(["type", "text", "traceback"]), default="text",
+              help="What of a handler's error is logged; its text may quote the message.  [text]"
+              )  # fmt: skip
+@click.option("--traceback", is_flag=True, help="Short for --log-errors traceback.")
 @click.option("--log-json", is_flag=True, help="Log JSON lines.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every message that was handled.")
 @click.pass_context
-def work(ctx: click.Context, /, processes: int, reload: bool, **settings: Any) -> None:
+def work(
+    ctx: click.Context, /, processes: int, reload: bool, traceback: bool, **settings: Any
+) -> None:
     """Hand messages to MODULE:HANDLER, a function that takes a message, sync or async.
 
     Returning acks; raising gives the message back, to come again after a growing delay. SIGTERM
@@ -74,6 +82,8 @@ def work(ctx: click.Context, /, processes: int, reload: bool, **settings: Any) -
     from ackq.worker.processes import Processes
     from ackq.worker.reload import watching
 
+    if traceback:
+        settings["log_errors"] = "traceback"
     plan = Plan(**settings)
     set_up_logs(plan.log_json, plan.verbose)
     if processes == 1 and not reload:

@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 from ackq.config import check_integer
 from ackq.errors import ConfigurationError
 from ackq.message import Message
+from ackq.worker.failures import Detail, Failures
 from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks
 from ackq.worker.policy import Backoff, Pace, Turns, check_seconds
@@ -46,6 +47,7 @@ class BaseWorker(Generic[Q]):
         hooks: Hooks | Sequence[Hooks] = (),
         health: Health | None = None,
         schedules: Sequence[Schedule] = (),
+        log_errors: Detail = "text",
     ) -> None:
         """Prepare to work; nothing is sent before `run`.
 
@@ -72,6 +74,9 @@ class BaseWorker(Generic[Q]):
             hooks: told what happens; see `Hooks`.
             health: tells others whether work is stuck; see `Health`. Defaults to None.
             schedules: pushed when they are due, once however many workers have them.
+            log_errors: how much of a handler's error is logged: "type" for its type alone, "text"
+                for its text too, which may quote the message, or "traceback" for its traceback as
+                well. Defaults to "text".
 
         Raises:
             ConfigurationError: a setting is out of range.
@@ -110,6 +115,7 @@ class BaseWorker(Generic[Q]):
             time_limit=time_limit,
             expiry_field=expiry_field,
             hooks=(hooks,) if isinstance(hooks, Hooks) else tuple(hooks),
+            failures=Failures(handler, log_errors),
             clock=time.monotonic,
             feed_bell=self._bell(),
             keep_bell=self._bell(),

@@ -5,31 +5,43 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import socket
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from socketserver import TCPServer
 from types import TracebackType
 from typing import Self
 
 from ackq.errors import ConfigurationError
 from ackq.worker.logs import log
 from ackq.worker.policy import check_seconds
-from ackq.worker.routines import PASSING
+from ackq.worker.routines import PASSING, PATIENCE
 from ackq.worker.state import State
 from ackq.worker.steps import Call, Routine
+
+#: Paths that are answered.
+PATHS = ("/", "/healthz")
+#: Seconds that a connection to the health port may last.
+LONGEST_CONNECTION = 5.0
+#: Seconds that a take may last while the server answers as it should.
+LONGEST_TAKE = 2 * PATIENCE
 
 
 class Health:
     """Red when messages are ready, their queue is not paused, and none was taken for a set time.
 
-    Idle is healthy, and so is a Redis that is away: a restart would not bring it back. A worker
-    whose own loop hangs is red over HTTP, and its file grows old.
+    Idle is healthy, and so is a Redis that is away: a restart would not bring it back. A call to
+    Redis that neither returns nor fails for that time is red, and so is a worker whose own loop
+    hangs: a restart may help.
 
     Args:
-        file: exists while the worker is healthy, and is touched every ``interval``.
-        port: answers GET with 200 or 503 and the reason as JSON; 0: any free port.
-        host: the address it listens on. Defaults to loopback.
+        file: exists while the worker is healthy, and is touched every ``interval``. It is removed
+            when the worker hangs; if the whole process is frozen, it only grows old.
+        port: answers GET of ``/`` and ``/healthz`` with 200 or 503 and the reason as JSON; 0: any
+            free port.
+        host: the address it listens on, IPv4 or IPv6. Defaults to loopback.
         stalled_after: seconds; longer than the longest handler where all slots may be busy with
             such, and than the rate limit makes messages wait. Defaults to 60.
         interval: seconds between two looks. Defaults to 1.
@@ -59,6 +71,7 @@ class Health:
         self._seen = time.monotonic()
         self._waiting_since: float | None = None
         self._reason = ""
+        self._ended = threading.Event()
 
     @property
     def address(self) -> tuple[str, int] | None:
@@ -77,6 +90,18 @@ class Health:
         if silent > self._stalled_after + 3 * self._interval:
             return f"the worker's loop has not been seen for {silent:.0f} s"
         return ""
+
+    def _guard(self) -> None:
+        """Remove the file of a loop that hangs: it cannot do so itself."""
+        assert self._file is not None
+        hangs = False
+        while not self._ended.wait(self._interval):
+            hung, hangs = hangs, bool(self.reason) and not self._reason
+            if hangs and not hung:
+                log.warning("health: %s", self.reason)
+            if hangs:
+                with contextlib.suppress(OSError):
+                    self._file.unlink(missing_ok=True)
 
     def watch(self, state: State) -> Routine[None]:
         """Look, at most once in an interval, and show what was seen."""
@@ -101,6 +126,10 @@ class Health:
                     self._file.write_text("ok\n")
 
     def _problem(self, state: State, now: float) -> Routine[str]:
+        for lane in state.lanes:
+            silent = now - lane.asked_at if lane.asked_at is not None else 0.0
+            if silent > self._stalled_after + LONGEST_TAKE and not state.stopping:
+                return f"no answer from Redis for {silent:.0f} s, queue {lane.queue.name!r}"
         since = self._waiting_since
         if (
             state.stopping
@@ -141,6 +170,9 @@ class Health:
                     f"health check: cannot listen on {host}:{port}: {error.strerror}"
                 ) from error
             threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        if self._file is not None:
+            self._seen = time.monotonic()
+            threading.Thread(target=self._guard, daemon=True).start()
         return self
 
     def __exit__(
@@ -149,6 +181,7 @@ class Health:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._ended.set()
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -162,20 +195,57 @@ class _Server(ThreadingHTTPServer):
 
     def __init__(self, endpoint: tuple[str, int], health: Health) -> None:
         self.health = health
+        self.connections: dict[socket.socket, float] = {}
+        self.address_family = socket.AF_INET6 if ":" in endpoint[0] else socket.AF_INET
         super().__init__(endpoint, _Answer)
+
+    def server_bind(self) -> None:
+        """Bind, without the look-up of a host name, which may take its time."""
+        TCPServer.server_bind(self)
+
+    def service_actions(self) -> None:
+        """End connections that have had their time, whether they were idle or slow."""
+        oldest = time.monotonic() - LONGEST_CONNECTION
+        for connection, since in list(self.connections.items()):
+            if since < oldest:
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Answer(BaseHTTPRequestHandler):
     server: _Server
 
+    def setup(self) -> None:
+        self.server.connections[self.request] = time.monotonic()
+        super().setup()
+
+    def handle(self) -> None:
+        with contextlib.suppress(ConnectionError):  # whoever asked is gone
+            super().handle()
+
+    def finish(self) -> None:
+        self.server.connections.pop(self.request, None)
+        with contextlib.suppress(ConnectionError):
+            super().finish()
+
     def do_GET(self) -> None:
+        if self.path.partition("?")[0] not in PATHS:
+            self._answer(404, {"error": f"nothing here; ask for {' or '.join(PATHS)}"})
+            return
         reason = self.server.health.reason
-        body = json.dumps({"healthy": not reason, "reason": reason}).encode()
-        self.send_response(503 if reason else 200)
+        self._answer(503 if reason else 200, {"healthy": not reason, "reason": reason})
+
+    def _answer(self, status: int, value: dict[str, object]) -> None:
+        body = json.dumps(value).encode()
+        self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def version_string(self) -> str:
+        """Name no version: not that of Python either."""
+        return "ackq"
 
     def log_message(self, format: str, *args: object) -> None:
         """Say nothing: a probe comes every few seconds."""

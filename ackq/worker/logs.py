@@ -1,22 +1,25 @@
-"""Structured logs of a worker: ids and sizes, never a body, nor an error's text that may quote it.
+"""Structured logs of a worker: ids, sizes and errors, never a body.
 
-Each record carries its fields as attributes, for any formatter; `JsonFormatter` is one.
+Each record carries its fields as attributes, for any formatter. What a message or an error brought
+along is escaped in the record's text, so that it cannot forge another line.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
 import traceback
 from typing import Any
 
-import orjson
-
 from ackq.errors import redact
+from ackq.escaping import json_line, printable
 from ackq.message import Message
 
 log = logging.getLogger("ackq.worker")
 
-_FIELDS = ("queue", "message_id", "size", "receive_count", "outcome", "seconds", "error", "at")
+_FIELDS = (
+    "queue", "message_id", "size", "receive_count", "outcome", "seconds", "error", "at", "outlook",
+)  # fmt: skip
 
 
 def fields_of(message: Message, **more: Any) -> dict[str, Any]:
@@ -30,12 +33,20 @@ def fields_of(message: Message, **more: Any) -> dict[str, Any]:
     }
 
 
-def about(level: int, event: str, message: Message, **more: Any) -> None:
+def about(
+    level: int, event: str, message: Message, *, exc_info: BaseException | None = None, **more: Any
+) -> None:
     """Log ``event`` about a message."""
     if log.isEnabledFor(level):
         fields = fields_of(message, **more)
-        text = " ".join(f"{name}={value}" for name, value in fields.items())
-        log.log(level, "%s %s", event, text, extra=fields)
+        text = " ".join(f"{name}={_value(value)}" for name, value in fields.items())
+        log.log(level, "%s %s", event, text, extra=fields, exc_info=exc_info)
+
+
+def _value(value: Any) -> str:
+    """Return a value that ends where a reader sees it end: quoted where it holds a space."""
+    text = printable(value)
+    return f'"{text}"' if not text or " " in text or '"' in text else text
 
 
 def place_of(error: BaseException) -> str:
@@ -47,6 +58,23 @@ def place_of(error: BaseException) -> str:
 def reason_of(error: BaseException) -> str:
     """Return what a server or connection error says, without credentials."""
     return f"{type(error).__name__}: {redact(str(error))}"
+
+
+class TextFormatter(logging.Formatter):
+    """A line a record; the lines of a traceback are escaped and indented."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s [%(process)d] %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as text, its traceback as this formatter writes it."""
+        own = copy.copy(record)
+        own.exc_text = None  # what another handler's formatter left there
+        return super().format(own)
+
+    def formatException(self, ei: Any) -> str:
+        """Return a traceback of which no line can be taken for a record."""
+        return "\n".join(f"  {printable(line)}" for line in super().formatException(ei).split("\n"))
 
 
 class JsonFormatter(logging.Formatter):
@@ -61,4 +89,9 @@ class JsonFormatter(logging.Formatter):
             "message": record.getMessage(),
         }
         line |= {name: getattr(record, name) for name in _FIELDS if hasattr(record, name)}
-        return orjson.dumps(line, default=str).decode()
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        try:
+            return json_line(line).decode()
+        except TypeError:  # lone surrogates, which JSON cannot hold
+            return json_line({name: printable(value) for name, value in line.items()}).decode()

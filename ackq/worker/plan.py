@@ -19,8 +19,9 @@ from ackq.aio.queue import AsyncQueue
 from ackq.errors import ConfigurationError
 from ackq.sync.queue import Queue
 from ackq.worker.base import is_async
+from ackq.worker.failures import Detail
 from ackq.worker.health import Health
-from ackq.worker.logs import JsonFormatter, log, place_of, reason_of
+from ackq.worker.logs import JsonFormatter, TextFormatter, log, place_of, reason_of
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.schedule import Schedule
 from ackq.worker.tasks import AsyncWorker
@@ -28,7 +29,6 @@ from ackq.worker.threads import Worker
 
 #: How a child process gets its plan: the environment of a process is nobody else's to read.
 PLAN_VARIABLE = "ACKQ_WORK_PLAN"
-TEXT_FORMAT = "%(asctime)s %(levelname)s [%(process)d] %(message)s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,9 @@ class Plan:
     schedules: str | None = None  #: module:name
     health_file: str | None = None
     health_port: int | None = None
+    health_host: str = "127.0.0.1"
     stalled_after: float = 60.0
+    log_errors: Detail = "text"
     log_json: bool = False
     verbose: bool = False
     drain: bool = False
@@ -74,8 +76,9 @@ class Plan:
         if self.health_file is None and self.health_port is None:
             return None
         return Health(
-            file=self.health_file, port=self.health_port, stalled_after=self.stalled_after
-        )
+            file=self.health_file, port=self.health_port, host=self.health_host,
+            stalled_after=self.stalled_after,
+        )  # fmt: skip
 
     def run(self) -> None:
         """Work until the end, in threads or in tasks as the handler needs.
@@ -144,6 +147,7 @@ class Plan:
             "expiry_field": self.expiry_field,
             "health": self.health(),
             "schedules": schedules,
+            "log_errors": self.log_errors,
         }
 
     def _named(self) -> list[tuple[str, float | None]]:
@@ -227,6 +231,6 @@ def rate_limit(text: str | None) -> RateLimit | None:
 def set_up_logs(as_json: bool, verbose: bool) -> None:
     """Send the logs to stderr."""
     handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter(TEXT_FORMAT))
+    handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
     logging.basicConfig(handlers=[handler], level=logging.INFO)
     log.setLevel(logging.DEBUG if verbose else logging.INFO)

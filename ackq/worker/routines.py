@@ -123,6 +123,7 @@ def _pop(
 ) -> Routine[list[Message] | None]:
     """Take and settle; None if the server could not be asked."""
     acked = lane.collect()
+    lane.asked_at = state.clock()
     try:
         messages: list[Message] = yield Call(lane.queue.pop_many, (wanted, timeout, None, acked))
     except ConfigurationError as error:
@@ -136,6 +137,8 @@ def _pop(
         lane.done.extend(acked)
         lane.failed(error, state.clock(), "take")
         return None
+    finally:
+        lane.asked_at = None
     lane.succeeded(state.clock(), "take")
     refused = [message for message in acked if message.lease_lost]
     if refused:

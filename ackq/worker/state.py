@@ -13,8 +13,9 @@ import orjson
 
 from ackq.message import Message
 from ackq.protocol.settle import JITTER
+from ackq.worker.failures import Failures, outlook
 from ackq.worker.hooks import Hooks, call
-from ackq.worker.logs import about, log, place_of
+from ackq.worker.logs import about, log
 from ackq.worker.outages import Outages
 from ackq.worker.policy import (
     RENEW_AFTER,
@@ -45,12 +46,14 @@ class Lane:
         self.limit = limit
         self.bell = bell
         self.timeout: float = queue.config.visibility_timeout
+        self.max_receives: int | None = queue.config.max_receives
         self.done: deque[Message] = deque()  #: to be acked
         self.returned: deque[tuple[Message, Settlement]] = deque()
         self.dry = False  #: whether the last take brought nothing
         self.unused = 0  #: permits of the rate limit that were not needed
         self.not_before = 0.0  #: when to take again, by the worker's clock
         self.keep_after = 0.0  #: when to settle and renew again, by the worker's clock
+        self.asked_at: float | None = None  #: since when a take has not ended
         self.failures = 0
         self.outages = Outages(queue.name, queue._driver.route.address)
         self.clock = 0.0  #: the server's clock minus the worker's; never ahead
@@ -115,6 +118,7 @@ class State:
     time_limit: float | None
     expiry_field: str | None
     hooks: Sequence[Hooks]
+    failures: Failures
     clock: Callable[[], float]
     #: Rung when the feeder may have something to do; when the keeper has.
     feed_bell: Bell
@@ -211,11 +215,13 @@ class State:
         message = slot.message
         assert message is not None
         settlement = settlement_of(error, message.receive_count, self.backoff, random.random())
+        limit = self.by_name[message.queue].max_receives
         if not isinstance(error, Verdict):
-            about(logging.WARNING, "failed", message, error=type(error).__name__,
-                  at=place_of(error))  # fmt: skip
+            self.failures.log(message, error, settlement, limit)
             if self.hooks:
                 call(self.hooks, "error", message, error)
+        elif settlement.verb == "nack" and limit is not None and message.receive_count >= limit:
+            about(logging.WARNING, "gave up", message, outlook=outlook(message, settlement, limit))
         self._settle(slot, message, settlement)
 
     def given_up(self, slot: Slot) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import threading
@@ -13,8 +14,11 @@ from typing import Any
 
 import pytest
 
+import ackq
 from ackq.errors import ConfigurationError
 from ackq.worker import Health
+from ackq.worker import health as health_module
+from tests.servers import private_server
 from tests.waiting import wait_until
 
 from .conftest import settled, until
@@ -30,6 +34,45 @@ def ask(health: Health) -> tuple[int, dict[str, Any]]:
     except urllib.error.HTTPError as error:
         with error:
             return error.code, json.loads(error.read())
+
+
+class Pause:
+    """Passes bytes on to a server until it goes silent: its connections stay open."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.port = self._listening.getsockname()[1]
+        self.silent = threading.Event()
+
+    def __enter__(self) -> Pause:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for each in (self._listening, *self._open):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listening.accept()
+                far = socket.create_connection(("127.0.0.1", self._target))
+                self._open += [near, far]
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if not self.silent.is_set():
+                    target.sendall(data)
 
 
 def test_it_is_red_only_while_ready_messages_are_not_taken(
@@ -86,6 +129,92 @@ def test_a_loop_that_hangs_is_red() -> None:
     health.show("")
     health._seen += 10
     assert not health.reason
+
+
+def test_a_loop_that_hangs_has_no_file(tmp_path: Path) -> None:
+    file = tmp_path / "healthy"
+    with Health(file=file, stalled_after=0.05, interval=0.01) as health:
+        health.show("")
+        wait_until(lambda: not file.exists(), "its removal")
+        health.show("")
+        assert file.exists() or health.reason
+    assert not file.exists()
+
+
+def test_a_silent_connection_is_red_and_a_server_that_is_away_is_not(
+    tmp_path: Path, work: Any, portal: Any, flavour: str
+) -> None:
+    with private_server(tmp_path) as server, Pause(server.port or 0) as proxy:
+        url = f"redis://127.0.0.1:{proxy.port}"
+        kind: Any = ackq.Queue if flavour == "sync" else ackq.AsyncQueue
+        queue = portal.call(kind.from_url, url + "?socket_timeout=300", "jobs")
+        try:
+            health = Health(port=0, file=tmp_path / "healthy", stalled_after=0.3, interval=0.05)
+            made = work(queue, print, health=health)
+            (lane,) = made.worker._state.lanes
+            wait_until((tmp_path / "healthy").exists, "green")
+            proxy.silent.set()
+            wait_until(lambda: not (tmp_path / "healthy").exists(), "red")
+            assert ask(health)[0] == 503
+            proxy.close()
+            server.kill()
+            wait_until(lambda: lane.failures >= 3, "the server to be away")
+            wait_until((tmp_path / "healthy").exists, "green")
+            assert ask(health)[0] == 200
+            made.stop()
+            made.join()
+        finally:
+            portal.call(queue.close if flavour == "sync" else queue.aclose)
+
+
+def test_a_take_that_does_not_end_is_red(queue_of: Any, work: Any) -> None:
+    state = work(queue_of(), print, start=False).worker._state
+    health = Health(port=0, stalled_after=60)
+    state.lanes[0].asked_at = state.clock() - 100
+    assert list(health.watch(state)) == []  # nothing is asked of the server
+    assert health.reason.startswith("no answer from Redis for 100 s, queue ")
+
+
+def connected(health: Health) -> socket.socket:
+    assert health.address is not None
+    return socket.create_connection(health.address, timeout=30)
+
+
+def test_only_documented_paths_are_answered_and_no_version_is_told() -> None:
+    with Health(port=0) as health:
+        answers = {}
+        for path in ("/", "/healthz", "/healthz?verbose=1", "/metrics", "/healthz/"):
+            with connected(health) as connection:
+                connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+                answer = connection.makefile("rb").read()
+            answers[path] = int(answer.split()[1])
+            assert b"Server: ackq\r\n" in answer
+            assert b"Python" not in answer
+    assert answers == {
+        "/": 200, "/healthz": 200, "/healthz?verbose=1": 200, "/metrics": 404, "/healthz/": 404,
+    }  # fmt: skip
+
+
+def test_a_connection_that_asks_for_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_module, "LONGEST_CONNECTION", 0.05)
+    with Health(port=0) as health:
+        for begun in (b"", b"GET / HTT"):
+            with connected(health) as connection:
+                connection.sendall(begun)
+                with contextlib.suppress(ConnectionResetError):
+                    assert connection.recv(1) == b""
+        server: Any = health._server
+        wait_until(lambda: not server.connections, "both to be forgotten")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "::1"])
+def test_the_port_may_be_on_another_address(host: str) -> None:
+    try:
+        with Health(port=0, host=host) as health, connected(health) as connection:
+            assert connection.getpeername()[0] == host
+    except ConfigurationError:
+        if host != "::1":  # a machine without IPv6
+            raise
 
 
 def test_only_a_change_of_state_is_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,7 +20,7 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
         handler="tests.worker.jobs:quick", queues=("a=3", "b=1"), url="redis://127.0.0.1:1",
         concurrency=5, prefetch=7, lease=11.0, max_receives=13, max_body=37, time_limit=17.0,
         grace=19.0, rate="23/29", expiry_field="until", schedules="tests.worker.jobs:SCHEDULES",
-        health_port=0, stalled_after=31.0, drain=True,
+        health_port=0, health_host="127.0.0.2", stalled_after=31.0, drain=True, log_errors="type",
     )  # fmt: skip
     made: dict[str, Any] = {}
 
@@ -41,11 +41,13 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
         config = queue.config
         assert (config.visibility_timeout, config.max_receives) == (11.0, 13)
         assert config.max_body_bytes == 37
-    assert made.pop("health").reason == ""
+    health = made.pop("health")
+    assert health.reason == ""
+    assert health._endpoint == ("127.0.0.2", 0)
     assert made == {
         "handler": quick, "concurrency": 5, "prefetch": 7, "time_limit": 17.0, "grace": 19.0,
         "rate_limit": RateLimit(23, 29.0), "expiry_field": "until", "schedules": SCHEDULES,
-        "drain": True,
+        "drain": True, "log_errors": "type",
     }  # fmt: skip
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import logging
-from pathlib import Path
+import re
 from typing import Any
 
 import pytest
 import redis
 
 import ackq
-from ackq.worker import Hooks
-from ackq.worker.logs import reason_of
+from ackq.errors import ConfigurationError
+from ackq.worker import Backoff, Hooks, Retry
+from ackq.worker.failures import text_of
+from ackq.worker.logs import JsonFormatter, TextFormatter, reason_of
 from tests.waiting import wait_until
 
 from .conftest import settled
@@ -58,8 +62,68 @@ def test_hooks_are_told_and_may_break(queue_of: Any, work: Any, handler: Any) ->
     ]  # fmt: skip
 
 
-def test_logs_name_the_message_and_hold_nothing_of_it(
+def failures(caplog: pytest.LogCaptureFixture, count: int) -> list[Any]:
+    def found() -> list[Any]:
+        return [each for each in caplog.records if each.message.startswith("failed")]
+
+    wait_until(lambda: len(found()) >= count, f"{count} failures")
+    return found()
+
+
+def parsed(text: str) -> Any:
+    return json.loads(text)  # the user's innermost line
+
+
+def test_a_failure_is_logged_with_the_user_s_line_and_what_comes_next(
     queue_of: Any, work: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = queue_of(max_receives=2)
+    queue.push({"id": "m0"})
+    work(queue, lambda message: parsed("{"), backoff=Backoff(base=0.01))
+    wait_until(lambda: settled(queue), "the dead letter")
+    first, second = failures(caplog, 2)
+    line = inspect.getsourcelines(parsed)[1] + 1
+    assert first.at == f"{__file__}:{line}"
+    assert first.error.startswith("JSONDecodeError: Expecting property name")
+    assert re.fullmatch(r"retry 1 of 1 in 0\.0\d+ s", first.outlook)
+    assert second.outlook == "dead after 2"
+    assert all(str(part) in first.message for part in (first.at, first.error, first.outlook))
+    assert first.exc_info is None
+
+
+def test_a_handler_that_cannot_be_called_is_named_by_where_it_is_defined(
+    queue_of: Any, work: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = queue_of()
+    push(queue, 1)
+
+    def no_argument() -> None:
+        """Is never entered."""
+
+    work(queue, no_argument)
+    (record,) = failures(caplog, 1)
+    assert record.at == f"{__file__}:{no_argument.__code__.co_firstlineno}"
+    assert record.error.startswith("TypeError: ")
+    assert record.outlook.startswith("retry 1 ")
+
+
+def test_a_retry_that_is_the_last_one_is_told_of(
+    queue_of: Any, work: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = queue_of(max_receives=1)
+    push(queue, 1)
+
+    def retry(message: ackq.Message) -> None:
+        raise Retry(delay=0)
+
+    work(queue, retry)
+    wait_until(lambda: "gave up" in caplog.text, "the end of it")
+    assert 'outlook="dead after 1"' in caplog.text
+
+
+@pytest.mark.parametrize("detail", ["type", "text", "traceback"])
+def test_how_much_of_an_error_is_logged_is_chosen(
+    queue_of: Any, work: Any, caplog: pytest.LogCaptureFixture, detail: str
 ) -> None:
     queue = queue_of(max_receives=1)
     queue.push({"id": "m0", "password": "hunter2"})
@@ -68,13 +132,56 @@ def test_logs_name_the_message_and_hold_nothing_of_it(
         raise ValueError(f"cannot read {message.body!r}")
 
     with caplog.at_level(logging.DEBUG, "ackq.worker"):
-        work(queue, fail)
+        work(queue, fail, log_errors=detail)
         wait_until(lambda: settled(queue), "the failure")
-    (record,) = [each for each in caplog.records if each.message.startswith("failed")]
-    assert record.message_id == "m0"  # type: ignore[attr-defined]
-    assert record.size > 20  # type: ignore[attr-defined]
-    assert Path(__file__).name in record.at  # type: ignore[attr-defined]
-    assert "hunter2" not in caplog.text
+    (record,) = failures(caplog, 1)
+    assert record.message_id == "m0"
+    assert record.size > 20
+    assert record.error.startswith("ValueError")
+    assert ("hunter2" in caplog.text) == (detail != "type")
+    shown = [TextFormatter().format(record), json.loads(JsonFormatter().format(record))]
+    assert ("Traceback" in shown[0]) == ("traceback" in shown[1]) == (detail == "traceback")
+
+
+def test_no_message_forges_a_line_of_a_log(
+    queue_of: Any, work: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = queue_of(max_receives=1)
+    evil = "1\n2026-01-01 00:00:00 INFO all is well\x1b]52;c;aGk=\x07\x9b31m\u202e"
+    queue.push({"id": evil})
+
+    def fail(message: ackq.Message) -> None:
+        raise ValueError(message.id)
+
+    work(queue, fail, log_errors="traceback")
+    wait_until(lambda: settled(queue), "the failure")
+    (record,) = failures(caplog, 1)
+    assert record.message_id == evil
+    first, *others = TextFormatter().format(record).split("\n")
+    assert r"1\n2026-01-01" in first
+    assert all(each.startswith("  ") for each in others)
+    assert others
+    line = JsonFormatter().format(record)
+    assert json.loads(line)["message_id"] == evil
+    for text in (first, *others, line):
+        assert text.isprintable()
+
+
+def test_a_long_text_is_cropped_and_one_that_cannot_be_read_harms_nothing() -> None:
+    class Unreadable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    assert text_of(ValueError("x" * 501)) == "ValueError: " + "x" * 500 + "…"
+    assert text_of(ValueError("x" * 500)) == "ValueError: " + "x" * 500
+    assert text_of(Unreadable()) == "Unreadable: (its text cannot be read)"
+    assert text_of(KeyError()) == "KeyError"
+    assert text_of(OSError("redis://me:c4n4ry@there")) == "OSError: redis://***@there"
+
+
+def test_no_other_detail_of_an_error_can_be_asked_for(queue_of: Any, work: Any) -> None:
+    with pytest.raises(ConfigurationError, match="log_errors"):
+        work(queue_of(), print, start=False, log_errors="everything")
 
 
 def test_what_a_server_says_is_logged_without_its_password() -> None:

@@ -1,0 +1,102 @@
+"""What a worker logs of a handler that failed: the error, the user's line, and what comes next."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import sysconfig
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from ackq.errors import ConfigurationError, redact
+from ackq.escaping import printable
+from ackq.message import Message
+from ackq.worker.logs import about
+from ackq.worker.policy import Settlement
+
+#: What of an error is logged: its type alone, its text too, or its traceback as well.
+Detail = Literal["type", "text", "traceback"]
+#: Characters of an error's text that are logged.
+TEXT_LIMIT = 500
+#: Characters of it that are looked at for credentials.
+_READ_LIMIT = 4000
+_ACKQ = str(Path(__file__).parents[1]) + os.sep
+#: Where code lies that is nobody's own: the standard library and what was installed.
+_INSTALLED = tuple({sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib")})
+
+
+class Failures:
+    """Logs the failures of one handler."""
+
+    def __init__(self, handler: Callable[..., Any], detail: Detail) -> None:
+        if detail not in get_args(Detail):
+            raise ConfigurationError(f"log_errors is one of {get_args(Detail)}, not {detail!r}")
+        self._detail = detail
+        self._defined = _definition_of(handler)
+        self._package = str(getattr(handler, "__module__", "")).partition(".")[0]
+
+    def log(
+        self, message: Message, error: BaseException, settlement: Settlement, limit: int | None
+    ) -> None:
+        """Log that the handler raised ``error`` for a message that may be received ``limit`` times.
+
+        The text of an error may quote the message, so it is escaped and cropped.
+        """
+        kind = type(error).__name__
+        about(
+            logging.WARNING, "failed", message,
+            error=kind if self._detail == "type" else text_of(error), at=self._place(error),
+            outlook=outlook(message, settlement, limit),
+            exc_info=error if self._detail == "traceback" else None,
+        )  # fmt: skip
+
+    def _place(self, error: BaseException) -> str:
+        """Return file:line of the innermost frame of the user's code.
+
+        An error that was raised before any code of the handler ran, such as one of a wrong
+        signature, has no such frame: then it is where the handler is defined.
+        """
+        others = ""
+        for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+            file = frame.f_code.co_filename
+            place = f"{file}:{line}"
+            package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+            if file.startswith(_ACKQ):
+                continue
+            if package == self._package or not file.startswith((*_INSTALLED, "<")):
+                return place
+            others = others or place
+        return self._defined or others
+
+
+def text_of(error: BaseException) -> str:
+    """Return type and text of an error as one line, without credentials, cropped."""
+    try:
+        text = printable(redact(str(error)[:_READ_LIMIT]))
+    except Exception:  # of the user's making, like the error
+        text = "(its text cannot be read)"
+    if len(text) > TEXT_LIMIT:
+        text = text[:TEXT_LIMIT] + "…"
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def outlook(message: Message, settlement: Settlement, limit: int | None) -> str:
+    """Return what becomes of a message that failed, as in "retry 2 of 4 in 1.8 s"."""
+    if message.lease_lost:
+        return "its lease was lost"
+    count = message.receive_count
+    if limit is not None and count >= limit:
+        return f"dead after {count}"
+    retries = f"retry {count}" if limit is None else f"retry {count} of {limit - 1}"
+    return f"{retries} in {settlement.argument:.3g} s"
+
+
+def _definition_of(handler: Callable[..., Any]) -> str:
+    function = inspect.unwrap(getattr(handler, "func", handler))
+    if not hasattr(function, "__code__"):
+        function = getattr(type(function), "__call__", function)  # noqa: B004 - an object's call
+    code = getattr(function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else ""
