@@ -106,6 +106,10 @@ def test_a_private_server_listens_on_a_socket_only(tmp_path: Path) -> None:
         assert client.info("server")["process_id"] == server.pid
         assert client.config_get("port") == {"port": "0"}
         assert not psutil.Process(server.pid).net_connections("tcp")
+        socket = Path(client.config_get("unixsocket")["unixsocket"])
+        assert socket.stat().st_mode & 0o777 == 0o700
+        # Ctrl-C at a terminal goes to a whole group: this one's owner ends it.
+        assert os.getpgid(server.pid) == server.pid
 
 
 def test_a_folder_with_a_long_and_strange_name_serves(tmp_path: Path) -> None:
@@ -157,6 +161,8 @@ def test_a_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
     assert "no-such-option" in str(caught.value)
     with pytest.raises(AckqError, match="not running"):
         _ = server.pid
+    with pytest.raises(AckqError, match="ended at once"):
+        server.start()  # not "runs already"
 
 
 def test_a_port_that_another_server_holds_is_an_error(tmp_path: Path, free_port: int) -> None:
@@ -173,6 +179,7 @@ def test_a_frozen_server_can_be_stopped(tmp_path: Path) -> None:
         pid = server.pid
         os.kill(pid, signal.SIGSTOP)
     assert not alive(pid)
+    assert "bye bye" in (tmp_path / "redis.log").read_text()  # a shutdown, and not a kill
     server.stop()  # once more changes nothing
 
 
@@ -180,6 +187,7 @@ def test_a_frozen_server_can_be_stopped(tmp_path: Path) -> None:
 
 
 def test_the_shared_server_is_persistent_private_and_never_evicts(home: Path) -> None:
+    home.mkdir(mode=0o755)  # as somebody made it
     url = embedded.shared_url()
     with connect(url) as client:
         policy = client.config_get("*")

@@ -58,8 +58,9 @@ def test_what_would_do_harm_twice_is_not_sent_again(
 ) -> None:
     operations: list[tuple[Callable[[], Any], int, int]] = [
         (lambda: delay.push("a", b""), 1, 0),
+        (lambda: delay.cancel("a"), 0, 0),
+        (lambda: delay.push_many([DelayEntry("b", b"")]), 1, 0),
         (lambda: delay.take(), 0, 1),
-        (lambda: delay.push_many([DelayEntry("b", b"")]), 1, 1),
         (lambda: delay.purge(), 0, 0),
     ]
     for operate, ready, in_flight in operations:
