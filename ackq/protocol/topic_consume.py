@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from redis.exceptions import ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from ackq import scripts
 from ackq.config import check_integer, microseconds
@@ -155,8 +155,10 @@ class _Reader:
             yield from spec.explain(error, keys)
         except UnknownOutcome:
             # The commits are fenced, so they can be sent again by themselves; a range that the
-            # lost call may have leased comes back after its timeout.
-            yield from _commit_marking(spec, done)
+            # lost call may have leased comes back after its timeout. If the commits fail too, the
+            # caller still learns that the outcome of the read is unknown.
+            with contextlib.suppress(RedisError):
+                yield from _commit_marking(spec, done)
             raise
         mark_lost(done, reply[1])
         return reply

@@ -121,6 +121,18 @@ def test_a_read_whose_reply_is_lost_comes_back_and_its_commits_are_kept(
     assert indexes(topic.consume("c")) == [3]
 
 
+def test_a_lost_read_stays_unknown_when_its_commits_fail_too(
+    proxied: tuple[Proxy, Topic, Keys],
+) -> None:
+    proxy, topic, _ = proxied
+    topic.publish_many([b"1", b"2"])
+    topic.subscribe("c")
+    batch = topic.consume("c")
+    proxy.fail(b"EVALSHA", "lose_reply", times=100)
+    with pytest.raises(UnknownOutcome):
+        topic.consume("c", commit=batch)
+
+
 def test_a_commit_whose_reply_is_lost_is_sent_again(proxied: tuple[Proxy, Topic, Keys]) -> None:
     proxy, topic, keys = proxied
     topic.publish_many([b"1", b"2"])
