@@ -222,6 +222,13 @@ local function deliver(key, body, count)
   full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
 end
 
+-- A lease that its holder shortened ends before its receipt: another lease may end just then, and
+-- must not have the same receipt. The next call ends at another microsecond.
+local function is_receipt(key)
+  local note = has_extended and redis.call('HGET', extended, key)
+  return note and string.find(note, lease .. ':', 1, true) == 1
+end
+
 -- Leases anew, in place, what expired or is due. An absent count is 1 in BACKUP, 0 in DELAYED.
 local function take_back(zset, keys, absent)
   local known = has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
@@ -240,7 +247,7 @@ local function take_back(zset, keys, absent)
       bury(key, body, 'max receives', count - 1)
       redis.call('ZREM', zset, key)
       forget(key)
-    elseif must_wait(count) then
+    elseif must_wait(count) or is_receipt(key) then
       full = true
       return
     elseif requeue == 'back' and zset == backup then

@@ -142,6 +142,13 @@ local function bury(first, key, body, reason, count)
   full = full or buried >= BURIAL_BUDGET
 end
 
+-- A lease that its holder shortened ends before its receipt: another lease may end just then, and
+-- must not have the same receipt. The next call ends at another microsecond.
+local function is_receipt(extended, key)
+  local note = redis.call('HGET', extended, key)
+  return note and string.find(note, lease .. ':', 1, true) == 1
+end
+
 -- Takes from one partition what was listed; returns whether some of it had to stay.
 local function serve(first, listed, has_leases, has_extended, has_receives)
   local ready, leases, recounted, last = {}, {}, {}, #listed
@@ -171,6 +178,9 @@ local function serve(first, listed, has_leases, has_extended, has_receives)
         bury(first, key, '', 'body missing', count - 1)
       elseif max_receives > 0 and count > max_receives then
         bury(first, key, body, 'max receives', count - 1)
+      elseif has_extended and is_receipt(KEYS[first + 3], key) then
+        full = true
+        break
       elseif max_receives > 0 and count >= max_receives and taken > 0 then
         -- On its last permitted receive it travels alone: if it kills its consumer, nothing
         -- that was taken along is charged for it.

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import redis
 
 import ackq
+from ackq import scripts
+from ackq.delay import DelayQueue
 from tests.delay.conftest import MakeDelay
 from tests.waiting import wait_until
 
@@ -36,3 +41,24 @@ def test_a_delayed_message_may_be_settled_again_by_its_holder_alone(
             delay.delete(mine)
     else:
         assert (delay.extend(mine), delay.nack(mine)) == (0, 0)
+
+
+def test_the_receipt_of_a_shortened_lease_is_not_given_to_another(
+    embedded_client: redis.Redis, token: str
+) -> None:
+    with DelayQueue(embedded_client, token) as delay:
+        delay.push("k", b"body")
+        spec = delay._spec
+        keys = [*spec.fence.all()[:2], *spec.partitions[0].all()]
+
+        def at(now: int, script: str, *args: Any) -> Any:
+            clock = f"{{'{now // 10**6}', '{now % 10**6}'}}"
+            text = scripts.load(script).text.decode().replace("redis.call('TIME')", clock)
+            return embedded_client.eval(text, len(keys), *keys, "", *args)
+
+        now = 4_000_000_000_000_000
+        assert at(now, "delay/take", 0, 1, 60, 0, 0)[1] == now + 60
+        assert at(now, "delay/extend", 10, 0, 1, now + 60, 1, "k") == [now + 10, 1]
+        assert at(now + 20, "delay/take", 0, 1, 39, 1, 0) == [b"again"]
+        assert at(now + 20, "delay/take", 0, 1, 39, 2, 0)[1] == now + 61
+        assert at(now + 20, "delay/delete", 1, now + 60, 1, "k") == [0, 1]

@@ -406,6 +406,13 @@ POP = (
     ),
     Mutant(
         "pop",
+        "the receipt of a shortened lease is given to another",
+        "must_wait(count) or is_receipt(key)",
+        "must_wait(count)",
+        "test_extend.test_the_receipt_of_a_shortened_lease_is_not_given_to_another",
+    ),
+    Mutant(
+        "pop",
         "a burial lets what waits pass what came back",
         "  until not again\n",
         "  until true\n",

@@ -80,6 +80,17 @@ def test_the_extension_of_the_former_holder_gives_it_nothing(space: Space) -> No
     assert space.dump() == before
 
 
+def test_the_receipt_of_a_shortened_lease_is_not_given_to_another(space: Space) -> None:
+    space.push(body("a"))
+    former = space.frozen(NOW).pop(timeout=60)
+    space.frozen(NOW).extend((former.deadline, "a"), timeout=10)
+    assert space.frozen(NOW + 20).pop(timeout=39, jitter=1).status == "again"
+    taken = space.frozen(NOW + 20).pop(timeout=39, jitter=2)
+    assert taken.deadline == former.deadline + 1
+    assert space.ack((former.deadline, "a")) == [0, 1]
+    assert space.ack((taken.deadline, "a")) == [1]
+
+
 def test_a_lease_that_ended_can_be_extended_until_somebody_takes_the_message(space: Space) -> None:
     space.lease("a", deadline=PAST)
     assert space.extend((PAST, "a"))[1:] == [1]
