@@ -2,7 +2,8 @@
 --
 -- KEYS[1] {group}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {group}:group     HASH    generation: counts changes of the membership; assigned: the
---                                   generation that {group}:owners was written for; shares
+--                                   generation that {group}:owners was written for; shares;
+--                                   clock: time of the last heartbeat, µs since the epoch
 -- KEYS[3] {group}:owners    HASH    share -> session
 --
 -- ARGV[1] session           text, drawn by the member
@@ -35,12 +36,16 @@ redis.call('HLEN', owners)
 local common = tonumber(redis.call('HGET', group, 'shares') or shares)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+-- How far the clock was set back since the last heartbeat: all sessions end earlier by as much, or
+-- the shares of a member that is dead would go unserved for the step.
+local step = math.max(0, tonumber(redis.call('HGET', group, 'clock') or 0) - now)
+local over = string.format('%.0f', now + step)
 local mine = redis.call('ZSCORE', members, session)
 if not mine and joins == '0' then
   return {'fenced'}
 end
-local others = redis.call('ZCOUNT', members, '(' .. string.format('%.0f', now), '+inf')
-  - (mine and tonumber(mine) > now and 1 or 0)
+local others = redis.call('ZCOUNT', members, '(' .. over, '+inf')
+  - (mine and tonumber(mine) > now + step and 1 or 0)
 if common ~= shares and others > 0 then
   return {'shares', common}
 end
@@ -49,8 +54,7 @@ end
 -- session that ran out unnoticed goes on; nobody has its shares.
 redis.call('ZREMRANGEBYRANK', members, 1, 0)
 local changed = not mine
-for _, ended in ipairs(redis.call('ZRANGEBYSCORE', members, '-inf', string.format('%.0f', now),
-  'LIMIT', 0, 1000)) do
+for _, ended in ipairs(redis.call('ZRANGEBYSCORE', members, '-inf', over, 'LIMIT', 0, 1000)) do
   if ended ~= session then
     redis.call('ZREM', members, ended)
     changed = true
@@ -60,6 +64,13 @@ if common ~= shares then
   changed = true
   redis.call('DEL', owners)
 end
+if step > 0 then
+  local back = '-' .. string.format('%.0f', step)
+  for _, other in ipairs(redis.call('ZRANGE', members, 0, -1)) do
+    redis.call('ZINCRBY', members, back, other)
+  end
+end
+redis.call('HSET', group, 'clock', string.format('%.0f', now))
 redis.call('ZADD', members, string.format('%.0f', now + timeout), session)
 if changed then
   redis.call('HSET', group, 'shares', string.format('%.0f', shares))
