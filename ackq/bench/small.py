@@ -5,13 +5,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 
-import redis
-
 from ackq.bench.circumstances import circumstances
 from ackq.bench.contestants import Ackq, BareList, Contestant, Stream
 from ackq.bench.figures import Result
 from ackq.bench.rounds import contest, duel, measures_of
 from ackq.keys import QueueKeys
+from ackq.sync.client import client_of
 
 CONTESTANTS: dict[str, type[Contestant]] = {"bare list": BareList, "streams": Stream, "ackq": Ackq}
 ROUNDS = 6
@@ -31,7 +30,7 @@ def run(
     cases = dict.fromkeys((1, batch))
     turn = seconds / (len(cases) * len(CONTESTANTS) * (ROUNDS + 1))
     settings = {"batch": batch, "size": size, "seconds": seconds, "seed": seed, "rounds": ROUNDS}
-    with redis.Redis.from_url(url) as client:
+    with client_of(url) as client:
         facts = circumstances(client, "a server that was running, with its own settings", settings)
         result = Result("bench", facts)
         say(f"using the keys {prefix}*, which are deleted afterwards")

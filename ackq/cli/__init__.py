@@ -7,10 +7,12 @@ name in ``--help`` with the line from `COMMANDS`, so that starting up stays quic
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -73,7 +75,24 @@ Without --url and ACKQ_REDIS_URL a Redis of your own is started once, and found 
 later command; its data is in ACKQ_HOME, or ~/.local/share/ackq."""
 
 
-class Commands(click.Group):
+class Group(click.Group):
+    """A group that suggests the command that a misspelt name may stand for."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments begin with."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = " or ".join(get_close_matches(args[0], self.list_commands(ctx)))
+            if not near:
+                raise
+            text = f"No such command {args[0]!r}. Did you mean {near}?"
+            raise click.UsageError(text, ctx) from error
+
+
+class Commands(Group):
     """The group that imports a command when it is called for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -94,6 +113,7 @@ class Commands(click.Group):
         **extra: Any,
     ) -> click.Context:  # fmt: skip
         """Read the arguments, and print what --help and --version ask for."""
+        _prepare_streams()
         with _told():
             return super().make_context(info_name, args, parent, **extra)
 
@@ -111,10 +131,12 @@ def _told() -> Iterator[None]:
     except KeyboardInterrupt:
         raise click.exceptions.Exit(INTERRUPTED) from None
     except BrokenPipeError:
-        # What SIGPIPE, which Python ignores, makes of other tools: nothing is said, and a shell
-        # sees 128 + 13.
-        _drop_unwritten()
-        raise click.exceptions.Exit(UNREAD) from None
+        _end_unread()
+    except SystemExit as end:
+        # So rich ends a program whose output nobody reads.
+        if isinstance(end.__context__, BrokenPipeError):
+            _end_unread()
+        raise
     except PipelineFenced as error:
         _fail(error, FENCED)
     except AckqError as error:
@@ -131,6 +153,30 @@ def _fail(error: Exception, code: int) -> NoReturn:
         click.echo(f"ackq: {printable(' '.join(text.splitlines()))}", err=True)
     _drop_unwritten()
     raise click.exceptions.Exit(code) from error
+
+
+def _end_unread() -> NoReturn:
+    """End as SIGPIPE, which Python ignores, ends others: silently, and a shell sees 128 + 13."""
+    _drop_unwritten()
+    raise click.exceptions.Exit(UNREAD) from None
+
+
+def _prepare_streams() -> None:
+    """Give a closed stream its place, and let an encoding escape what it cannot express.
+
+    Python has None for a stream that the shell closed, and its number would be that of the next
+    file or socket to be opened.
+    """
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115
+    if sys.stdout is None:
+        # Opened for reading: to write is an error, as it is to a closed one.
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _drop_unwritten() -> None:

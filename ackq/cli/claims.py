@@ -6,6 +6,7 @@ from dataclasses import asdict
 
 import click
 
+from ackq.cli import Group
 from ackq.cli.connection import (
     ask,
     examples,
@@ -21,7 +22,7 @@ from ackq.message import HeldClaim
 group_option = click.option("--group", help="Of this group alone.  [all groups]")
 
 
-@click.group()
+@click.group(cls=Group)
 def claims() -> None:
     """List and release what queries, such as Spark's, took from a queue by the batch.
 

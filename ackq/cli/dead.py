@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ackq.cli import NOTHING
+from ackq.cli import NOTHING, Group
 from ackq.cli.connection import (
     ask,
     body_fields,
@@ -48,7 +48,7 @@ entries_argument = click.argument("entries", nargs=-1, metavar="[ENTRY]...", cal
 all_option = click.option("--all", "everything", is_flag=True, help="All that are dead now.")
 
 
-@click.group()
+@click.group(cls=Group)
 def dead() -> None:
     """Read the dead letters of a queue, redrive them or drop them.
 

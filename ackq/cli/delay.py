@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ackq.cli import NOTHING
+from ackq.cli import NOTHING, Group
 from ackq.cli.connection import (
     WAIT_HELP,
     body_fields,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=Group)
 def delay() -> None:
     """Delay queues: messages that become ready at a time of their own."""
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ackq.cli import INTERRUPTED
+from ackq.cli import INTERRUPTED, Group
 from ackq.cli.connection import examples, json_option, print_json, url_option
 from ackq.errors import ConfigurationError
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 config_argument = click.argument("config", type=click.Path(dir_okay=False))
 
 
-@click.group()
+@click.group(cls=Group)
 def pipeline() -> None:
     """Queue or topic through Spark: check, transform, write. Needs the extra spark.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ackq.cli import NOTHING
+from ackq.cli import NOTHING, Group
 from ackq.cli.connection import (
     WAIT_HELP,
     ask,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-@click.group()
+@click.group(cls=Group)
 def rsmq() -> None:
     """Queues shared with RSMQ, PyRSMQ and other ports, on the same keys."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from ackq import scripts as stored
+from ackq.cli import Group
 from ackq.cli.connection import examples, json_option, print_json, print_table, url_option
 
 
-@click.group()
+@click.group(cls=Group)
 def scripts() -> None:
     """Show the Lua scripts, or load them into a server.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ackq.cli import NOTHING
+from ackq.cli import NOTHING, Group
 from ackq.cli.connection import (
     MAX_BODY_BYTES,
     body_fields,
@@ -30,7 +30,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 COLUMNS = ("shard", "ready", "in flight", "delayed", "dead", "paused")
 
 
-@click.group()
+@click.group(cls=Group)
 def sharded() -> None:
     """List queues over several nodes: the queues {NAME:0}, {NAME:1}, ... as one.
 

@@ -13,6 +13,7 @@ import click
 import redis
 
 from ackq.cli.connection import examples, json_option, print_json, print_table, url_option
+from ackq.cli.keyboard import keys
 from ackq.errors import AckqError, redact
 from ackq.escaping import printable
 
@@ -53,7 +54,7 @@ GRACE = 5.0
 def top(
     queues: tuple[str, ...], url: str | None, every: float | None, once: bool, as_json: bool
 ) -> None:
-    """Watch QUEUES, or all that are found, until Ctrl-C.
+    """Watch QUEUES, or all that are found, until you press q or Ctrl-C.
 
     Queues are found by the keys that consumers make beside them, on all nodes of a cluster; name
     a list that nobody took from yet. The shards of a sharded queue are one row.
@@ -122,8 +123,8 @@ def _watch(monitor: Monitor, every: float) -> None:
 
     console = Console(highlight=False)
     try:
-        with _screen(console) as show:
-            for seen, before, trouble in _looks(monitor, every):
+        with _screen(console) as show, keys() as pressed:
+            for seen, before, trouble in _looks(monitor, lambda: pressed(every)):
                 show(_table(seen, before, trouble, console.size))
     except KeyboardInterrupt:
         return
@@ -141,7 +142,9 @@ def _screen(console: Console) -> Iterator[Callable[[Table], None]]:
         yield lambda table: live.update(table, refresh=True)
 
 
-def _looks(monitor: Monitor, every: float) -> Iterator[tuple[Sample, Sample | None, str]]:
+def _looks(
+    monitor: Monitor, ends: Callable[[], bool]
+) -> Iterator[tuple[Sample, Sample | None, str]]:
     seen: Sample | None = None
     before: Sample | None = None
     while True:
@@ -153,7 +156,8 @@ def _looks(monitor: Monitor, every: float) -> Iterator[tuple[Sample, Sample | No
             if seen is None:
                 raise
         yield seen, before, trouble
-        time.sleep(every)
+        if ends():
+            return
 
 
 def _table(seen: Sample, before: Sample | None, trouble: str, size: ConsoleDimensions) -> Table:
@@ -164,7 +168,7 @@ def _table(seen: Sample, before: Sample | None, trouble: str, size: ConsoleDimen
 
     found = rows(_activities(seen, before))
     shown = _largest(found, max(1, size.height - FRAME))
-    note = Text("Ctrl-C ends it", "dim")
+    note = Text("q ends it", "dim")
     if len(shown) < len(found):
         note = Text(f"{len(found) - len(shown)} smaller ones are not shown; name some", "yellow")
     if trouble:

