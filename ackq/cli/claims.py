@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 
 import click
@@ -15,6 +16,7 @@ from ackq.cli.connection import (
     open_queue,
     print_json,
     print_table,
+    span,
     yes_option,
 )
 from ackq.message import HeldClaim
@@ -85,4 +87,5 @@ def _claims(queue: str, url: str | None, group: str | None) -> list[HeldClaim]:
 def _lease(seconds: float | None) -> str:
     if seconds is None:
         return "is going back"
-    return f"in {seconds:,.0f} s" if seconds >= 0 else f"{-seconds:,.0f} s ago"
+    shown = span(abs(seconds)) if sys.stdout.isatty() else f"{abs(seconds):,.0f} s"
+    return f"in {shown}" if seconds >= 0 else f"{shown} ago"

@@ -19,8 +19,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 MAX_BODY_BYTES = 512 * 1024 * 1024
 #: Characters of a body that a table shows.
 SHOWN = 200
-#: Columns that are cut where a terminal is narrow.
-FLEXIBLE = {"id", "key", "reason", "body", "queue"}
 
 queue_argument = click.argument("queue")
 url_option = click.option(
@@ -127,25 +125,35 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
         for row in rows:
             click.echo("\t".join(printable(each) for each in row))
         return
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    from ackq.cli.layout import widths
+
+    console = Console(highlight=False)
+    named = [printable(column) for column in columns]
     cells = [list(row) for row in rows]
-    for number, column in enumerate(columns):
+    shown = [[_shown(each)[:SHOWN] for each in row] for row in cells]
+    natural = [max(map(cell_len, texts)) for texts in zip(named, *shown, strict=True)]
+    fitting = widths(columns, natural, console.width)
+    kept = [number for number, column in enumerate(columns) if column in fitting]
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for number in kept:
         numbers = any(isinstance(row[number], int | float) for row in cells)
-        # What is not flexible is never cut: half a number, or half an entry, is worse than none.
         table.add_column(
-            Text(printable(column)),
-            no_wrap=column not in FLEXIBLE,
+            Text(named[number]), width=fitting[columns[number]],
             justify="right" if numbers else "left",
-        )
-    for row in cells:
-        table.add_row(
-            *(Text(_shown(each)[:SHOWN], no_wrap=True, overflow="ellipsis") for each in row)
-        )
-    Console(highlight=False).print(table)
+        )  # fmt: skip
+    cropped = "ellipsis" if console.encoding.startswith("utf") else "crop"
+    for texts in shown:
+        table.add_row(*(
+            Text(texts[number], overflow="fold") if columns[number] == "reason"
+            else Text(texts[number], no_wrap=True, overflow=cropped)  # type: ignore[arg-type]
+            for number in kept
+        ))  # fmt: skip
+    console.print(table)
 
 
 def _shown(value: object) -> str:
@@ -172,7 +180,7 @@ def print_findings(rows: Iterable[tuple[str, str, str]]) -> None:
 
 
 def local_time(at: float | None) -> str | None:
-    """Return a time since the epoch as the reader's clock shows it; in a file, with its zone.
+    """Return a time since the epoch as the reader's clock shows it, with its zone in a file.
 
     What no calendar holds, since others may write any number, stays a number.
     """
@@ -187,3 +195,28 @@ def local_time(at: float | None) -> str | None:
     except (ValueError, OverflowError, OSError):
         return str(at)
     return local.isoformat(sep=" ", timespec="seconds")
+
+
+def short_time(at: float | None) -> str | None:
+    """Return a time for a table: in a terminal as short as it can be understood today."""
+    if at is None or not sys.stdout.isatty():
+        return local_time(at)
+    from datetime import datetime
+
+    try:
+        local, now = datetime.fromtimestamp(at), datetime.now()
+    except (ValueError, OverflowError, OSError):
+        return str(at)
+    if local.date() == now.date():
+        return f"{local:%H:%M:%S}"
+    return f"{local:%m-%d %H:%M}" if local.year == now.year else f"{local:%Y-%m-%d}"
+
+
+def span(seconds: float) -> str:
+    """Return a length of time in a word or two, for a terminal."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    if whole < 6000:
+        return f"{whole // 60} min"
+    return f"{whole // 3600} h" if whole < 360_000 else f"{whole / 86_400:.1f} d"

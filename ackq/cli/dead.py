@@ -18,6 +18,7 @@ from ackq.cli.connection import (
     open_queue,
     print_json,
     print_table,
+    short_time,
     yes_option,
 )
 from ackq.escaping import printable
@@ -62,7 +63,10 @@ def dead() -> None:
 @number_option
 @json_option
 def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
-    """List the dead letters of QUEUE, oldest first."""
+    """List the dead letters of QUEUE, oldest first.
+
+    A narrow terminal leaves out the bodies; ackq dead show prints them.
+    """
     with open_queue(url, queue) as opened:
         letters = opened.dead_letters(number)
     if as_json:
@@ -145,7 +149,7 @@ def drop(
 
 
 def _columns(letter: DeadLetter) -> tuple[object, ...]:
-    return (letter.id, letter.reason, letter.receive_count, local_time(letter.died_at), letter.body)
+    return (letter.id, letter.reason, letter.receive_count, short_time(letter.died_at), letter.body)
 
 
 def _drop_oldest(queue: Queue, count: int) -> int:

@@ -16,16 +16,17 @@ from ackq.cli.connection import (
     examples,
     json_option,
     key_fields,
-    local_time,
     number_option,
     print_body,
     print_json,
     print_table,
     seconds,
+    short_time,
     url_option,
     yes_option,
 )
 from ackq.cli.purge import ask_to_purge
+from ackq.cli.stats import shown
 from ackq.protocol.inspection import State
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def stats(topic: str, url: str | None, partitions: int | None, as_json: bool) ->
     if as_json:
         print_json(found)
     else:
-        print_table(("", topic), found.items())
+        print_table(("", topic), [(name, shown(value)) for name, value in found.items()])
 
 
 @delay.command(epilog=examples("ackq delay peek reminders --state delayed -n 3"))
@@ -165,7 +166,7 @@ def peek(
         return
     print_table(
         ("key", "receives", "lease ends" if state == "in_flight" else "ready", "body"),
-        [(each.id, each.receive_count, local_time(each.at), each.body) for each in found],
+        [(each.id, each.receive_count, short_time(each.at), each.body) for each in found],
     )
 
 
@@ -186,7 +187,7 @@ def dead(topic: str, url: str | None, partitions: int | None, number: int, as_js
     print_table(
         ("key", "reason", "receives", "died", "body"),
         [
-            (each.id, each.reason, each.receive_count, local_time(each.died_at), each.body)
+            (each.id, each.reason, each.receive_count, short_time(each.died_at), each.body)
             for each in letters
         ],
     )

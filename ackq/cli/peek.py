@@ -8,11 +8,11 @@ from ackq.cli.connection import (
     body_fields,
     examples,
     json_option,
-    local_time,
     on_queue,
     open_queue,
     print_json,
     print_table,
+    short_time,
 )
 from ackq.protocol.inspection import State
 
@@ -38,5 +38,5 @@ def peek(queue: str, url: str | None, number: int, state: State, as_json: bool) 
         return
     print_table(
         ("id", "receives", "lease ends" if state == "in_flight" else "due", "body"),
-        [(each.id, each.receive_count, local_time(each.at), each.body) for each in messages],
+        [(each.id, each.receive_count, short_time(each.at), each.body) for each in messages],
     )

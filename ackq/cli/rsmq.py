@@ -22,6 +22,7 @@ from ackq.cli.connection import (
     print_json,
     print_table,
     seconds,
+    short_time,
     url_option,
     yes_option,
 )
@@ -185,7 +186,7 @@ def dead(qname: str, url: str | None, ns: str, number: int, as_json: bool) -> No
         return
     print_table(
         ("id", "rc", "died", "body"),
-        [(each.id, each.rc, local_time(each.died_at / 1000), each.body) for each in letters],
+        [(each.id, each.rc, short_time(each.died_at / 1000), each.body) for each in letters],
     )
 
 
@@ -211,7 +212,8 @@ def stats(qname: str, url: str | None, ns: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        print_table(("", qname), found.items())
+        times = {name: local_time(found[name]) for name in ("created", "modified")}
+        print_table(("", qname), (found | (times if sys.stdout.isatty() else {})).items())
 
 
 @rsmq.command(epilog=examples("ackq rsmq drop orders --yes"))

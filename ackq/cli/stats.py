@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
 
 import click
@@ -23,10 +24,13 @@ def stats(queue: str, url: str | None, as_json: bool) -> None:
     if as_json:
         print_json(counts)
     else:
-        print_table(("", queue), [(name, _shown(value)) for name, value in counts.items()])
+        print_table(("", queue), [(name, shown(value)) for name, value in counts.items()])
 
 
-def _shown(value: float | None) -> str | float | None:
+def shown(value: float | None) -> str | float | None:
+    """Return a count, a flag or a number of seconds for a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return round(value, 1) if isinstance(value, float) else value
+    if isinstance(value, float):
+        return f"{value:,.1f} s" if sys.stdout.isatty() else round(value, 1)
+    return value

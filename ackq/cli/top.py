@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 import redis
 
-from ackq.cli.connection import examples, json_option, print_json, print_table, url_option
+from ackq.cli.connection import examples, json_option, print_json, print_table, span, url_option
 from ackq.cli.keyboard import keys
 from ackq.errors import AckqError, redact
 from ackq.escaping import printable
@@ -87,17 +87,27 @@ def top(
         if every is not None:
             time.sleep(every)
             seen, before = monitor.look(), seen
-    found = _activities(seen, before)
     if as_json:
+        found = _activities(seen, before)
         for name, each in found.items():
             watched = seen.queues[name].stats
             print_json({"queue": name, **asdict(watched), **asdict(each)})
     else:
-        from ackq.cli.activity import rows
+        _print(seen, before)
 
-        # Short for eyes; whole for the programs that read a pipe or a file.
-        cells = _cells if sys.stdout.isatty() else _values
-        print_table(COLUMNS, [cells(name, each) for name, each in rows(found).items()])
+
+def _print(seen: Sample, before: Sample | None) -> None:
+    """Print one look: short for eyes, whole for the programs that read a pipe or a file."""
+    from ackq.cli.activity import rows
+
+    if not sys.stdout.isatty():
+        found = rows(_activities(seen, before))
+        print_table(COLUMNS, [_values(name, each) for name, each in found.items()])
+        return
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(_table(seen, before, "", console.size._replace(height=sys.maxsize), ""))
 
 
 @contextmanager
@@ -160,7 +170,10 @@ def _looks(
             return
 
 
-def _table(seen: Sample, before: Sample | None, trouble: str, size: ConsoleDimensions) -> Table:
+def _table(
+    seen: Sample, before: Sample | None, trouble: str, size: ConsoleDimensions,
+    advice: str = "q ends it",
+) -> Table:  # fmt: skip
     from rich.table import Table
     from rich.text import Text
 
@@ -168,7 +181,7 @@ def _table(seen: Sample, before: Sample | None, trouble: str, size: ConsoleDimen
 
     found = rows(_activities(seen, before))
     shown = _largest(found, max(1, size.height - FRAME))
-    note = Text("q ends it", "dim")
+    note = Text(advice, "dim")
     if len(shown) < len(found):
         note = Text(f"{len(found) - len(shown)} smaller ones are not shown; name some", "yellow")
     if trouble:
@@ -178,7 +191,7 @@ def _table(seen: Sample, before: Sample | None, trouble: str, size: ConsoleDimen
         row["oldest lease"] = row[""] or row["oldest lease"]
     table = Table(box=None, header_style="bold", pad_edge=False, collapse_padding=size.width < WIDE,
                   title=_title(seen, before, len(found)), title_justify="left", title_style="",
-                  caption=note, caption_justify="left")  # fmt: skip
+                  caption=note or None, caption_justify="left")  # fmt: skip
     columns = _columns(cells, size.width)
     for column in columns:
         flexible = column == "queue"
@@ -271,17 +284,8 @@ def _rate(each: float | None) -> str:
 
 def _lease(each: Activity) -> str:
     if each.overdue is not None:
-        return f"{_span(each.overdue)} late"
-    return "-" if each.oldest_lease_age is None else _span(each.oldest_lease_age)
-
-
-def _span(seconds: float) -> str:
-    whole = round(seconds)
-    if whole < 100:
-        return f"{whole} s"
-    if whole < 6000:
-        return f"{whole // 60} min"
-    return f"{whole // 3600} h"
+        return f"{span(each.overdue)} late"
+    return "-" if each.oldest_lease_age is None else span(each.oldest_lease_age)
 
 
 def _style(column: str, cell: str) -> str:

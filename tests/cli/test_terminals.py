@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from datetime import datetime
 from io import StringIO
 from pathlib import Path
 
@@ -11,6 +13,8 @@ from rich.console import Console, ConsoleDimensions
 
 from ackq import Queue
 from ackq.cli import WIDTH
+from ackq.cli.connection import short_time
+from ackq.cli.layout import BODY, FEWEST, GAP, widths
 from ackq.cli.reference import commands, help_of
 from ackq.cli.top import _table
 from ackq.message import QueueCounters, QueueStats
@@ -18,19 +22,74 @@ from ackq.protocol.discovery import Watched
 from ackq.sync.monitor import Sample
 from tests.cli.terminal import plain, shown
 
+REASON = "no such customer in the ledger of this year: KeyError('customer-17')"
 
-def test_a_narrow_terminal_cuts_texts_and_no_entry_or_number(url: str, name: str) -> None:
+
+def test_a_narrow_terminal_shows_the_whole_reason_and_no_part_of_a_number(
+    url: str, name: str
+) -> None:
     with Queue.from_url(url, name) as queue:
-        queue.push({"id": "a", "text": "x" * 300})
-        queue.reject(*queue.pop_many(1), reason="no such customer in the ledger of this year")
+        queue.push({"id": "sixteen-letters-", "text": "x" * 300})
+        queue.reject(*queue.pop_many(1), reason=REASON)
         (letter,) = queue.dead_letters()
     lines = plain(shown("dead", "list", name, "--url", url, columns=80))
     assert all(len(line) <= 80 for line in lines)
-    assert lines[1].startswith(letter.entry)
-    assert "…" in lines[1]
-    assert "no such customer in the ledger of this year" in shown(
-        "dead", "list", name, "--url", url, columns=200
-    )
+    assert lines[1].startswith(f"{letter.entry}  sixteen-letters-  ")
+    assert re.search(r" 1  \d\d:\d\d:\d\d", lines[1])  # of today
+    start = lines[0].index("reason")
+    column = " ".join(line[start:60].split("  ")[0].strip() for line in lines[1:])
+    assert column.strip() == REASON
+    wide = plain(shown("dead", "list", name, "--url", url, columns=200))[1]
+    assert REASON in wide
+    assert '{"id":"sixteen-letters-","text":"xxx' in wide
+    assert len(wide.rstrip()) <= 200
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_a_body_is_shown_beside_a_long_id_and_a_time(url: str, name: str, columns: int) -> None:
+    with Queue.from_url(url, name, visibility_timeout=600) as queue:
+        queue.push({"id": "i" * 300, "text": "x" * 300})
+        queue.pop()
+    command = ("peek", name, "--state", "in_flight", "--url", url)
+    lines = plain(shown(*command, columns=columns))
+    assert all(len(line) <= columns for line in lines)
+    assert '{"id":"iii' in lines[1]
+    assert "iii…  " in lines[1]
+
+
+def test_top_shows_the_names_of_queues_at_80_columns(url: str, name: str) -> None:
+    with Queue.from_url(url, name) as queue:
+        queue.push_many([{"n": number} for number in range(1234)])
+        queue.pop()
+    lines = plain(shown("top", name, "--once", "--url", url, columns=80))
+    assert all(len(line) <= 80 for line in lines)
+    assert any(line.split()[:3] == [name, "1,233", "1"] for line in lines)
+    assert "ends it" not in lines[-1]
+
+
+def test_a_time_is_as_short_as_it_can_be_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    now = datetime.now().replace(microsecond=0)
+    other_day = now.replace(month=1 if now.month > 6 else 12, day=15)
+    last_year = now.replace(year=now.year - 1, day=1)
+    shown_times = [short_time(each.timestamp()) for each in (now, other_day, last_year)]
+    assert shown_times == [f"{now:%H:%M:%S}", f"{other_day:%m-%d %H:%M}", f"{last_year:%Y-%m-%d}"]
+    assert short_time(None) is None
+    assert short_time(1e300) == "1e+300"
+
+
+@pytest.mark.parametrize("room", range(20, 240, 7))
+def test_no_row_is_wider_than_the_terminal_unless_its_numbers_are(room: int) -> None:
+    columns = ("entry", "id", "reason", "receives", "died", "body")
+    for natural in ((15, 16, 67, 8, 8, 200), (15, 512, 5, 8, 11, 4), (15, 3, 200, 8, 19, 200)):
+        found = widths(columns, natural, room)
+        assert all(found[name] == whole for name, whole in zip(columns, natural, strict=True)
+                   if name in ("entry", "receives", "died"))  # fmt: skip
+        least = sum(found[name] for name in ("entry", "receives", "died")) + 2 * FEWEST
+        total = sum(found.values()) + GAP * (len(found) - 1)
+        assert total <= max(room, least + GAP * (len(found) - 1))
+        if room >= 120:
+            assert found["body"] >= min(natural[-1], BODY)
 
 
 def test_no_color_means_no_colour(url: str) -> None:

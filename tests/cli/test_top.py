@@ -16,7 +16,8 @@ import redis
 
 from ackq import Queue
 from ackq.cli.activity import activity, rows
-from ackq.cli.top import _count, _rate, _span
+from ackq.cli.connection import span
+from ackq.cli.top import _count, _rate
 from ackq.message import QueueCounters, QueueStats
 from ackq.protocol.acl import rules
 from ackq.protocol.discovery import Watched, queue_of, rate
@@ -119,7 +120,7 @@ def test_a_rate_is_known_only_between_two_counts() -> None:
 
 
 def test_numbers_are_short() -> None:
-    assert [_span(each) for each in (0.4, 99, 121, 7320)] == ["0 s", "99 s", "2 min", "2 h"]
+    assert [span(each) for each in (0.4, 99, 121, 7320)] == ["0 s", "99 s", "2 min", "2 h"]
     assert [_count(each) for each in (0, 999_999, 12_345_678)] == ["0", "999,999", "12.35M"]
     rates = [_rate(each) for each in (None, 0, 0.25, 12.5, 9999, 12_345)]
     assert rates == ["-", "0", "0.2", "12", "9,999", "12.3k"]
