@@ -76,7 +76,9 @@ def run(settings: Settings) -> Result:
         for number in range(settings.rounds):
             for case in cases:
                 progress(f"round {number + 1} of {settings.rounds}: {case}")
-                found[case].append(measure(case, settings, pings))
+                figures = measure(case, settings, pings)
+                found[case].append(figures)
+                progress(f"  {figures['longest script']:.1f} ms, idle loop {figures[IDLE]:.1f} ms")
     for case, rounds in found.items():
         _report(result, str(case), rounds)
     if over := [each.what for each in result.ratios if not each.reached]:

@@ -1,0 +1,91 @@
+"""What reads, beats and tries again within the source, without a session."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+
+from ackq.errors import Fenced
+from ackq.spark.fetching import fetched, sliced
+from ackq.spark.heartbeat import Heartbeat
+from ackq.spark.options import Reading
+from ackq.spark.retry import patiently
+from ackq.spark.topic_reader import bodies_of
+from ackq.topic import Topic
+from tests.waiting import wait_until
+
+
+def test_slices_are_a_partition_of_the_rows() -> None:
+    reading = Reading.of({"queue": "jobs", "maxRecordsPerPartition": "300"})
+    slices = list(sliced(1000, reading))
+    assert [first for first, _ in slices] == [0, 250, 500, 750]
+    assert sum(rows for _, rows in slices) == 1000
+
+
+@pytest.mark.parametrize("size", [None, "70"])
+def test_calls_follow_one_another_and_each_says_where_it_begins(size: str | None) -> None:
+    options = {"queue": "jobs"} if size is None else {"queue": "jobs", "fetchSize": size}
+    stored = [b"%d" % number for number in range(1400)]
+    parts = list(fetched(Reading.of(options), 100, 1300, lambda at, n: stored[at : at + n]))
+    assert len(parts) > 1
+    assert parts[0][0] == 100
+    assert all(list(bodies) == stored[at : at + len(bodies)] for at, bodies in parts)
+    assert [body for _, bodies in parts for body in bodies] == stored[100:]
+
+
+def test_a_topic_is_read_over_more_than_one_call(
+    url: str, token: str, embedded_client: redis.Redis
+) -> None:
+    bodies = [b"%d" % number for number in range(2300)]
+    with Topic(embedded_client, token) as topic:
+        topic.publish_many(bodies)
+        stored = bodies_of(Reading.of({"topic": token, "url": url}).connection, token)
+        assert stored.read(101, 2200) == bodies[100:]
+        topic.trim(0)
+    embedded_client.delete(*embedded_client.keys(f"{token}*"))
+
+
+def test_a_heart_beats_three_times_a_timeout_and_goes_on_after_a_failure() -> None:
+    beats = iter((redis.ConnectionError("away"), Fenced("taken over", group="g")))
+
+    def beat() -> None:
+        raise next(beats)
+
+    heart = Heartbeat(beat, 9.0)
+    assert heart._interval == 3.0
+    heart.stop()
+    heart = Heartbeat(beat, 0.3)
+    wait_until(lambda: heart._fenced is not None, "the heart meets the fence")
+    with pytest.raises(Fenced):
+        heart.check()
+
+
+@pytest.mark.parametrize(
+    ("error", "attempts"),
+    [(redis.AuthenticationError("no"), 1), (ValueError("no"), 1),
+     (redis.ConnectionError("away"), 2)],
+)  # fmt: skip
+def test_only_what_may_pass_is_tried_again(error: Exception, attempts: int) -> None:
+    made = 0
+
+    def call() -> str:
+        nonlocal made
+        made += 1
+        if made == 1:
+            raise error
+        return "done"
+
+    if attempts == 1:
+        with pytest.raises(type(error)):
+            patiently(call, 60.0)
+    else:
+        assert patiently(call, 60.0) == "done"
+    assert made == attempts
+
+
+def test_patience_has_an_end() -> None:
+    def call() -> None:
+        raise redis.ConnectionError("away")
+
+    with pytest.raises(redis.ConnectionError):
+        patiently(call, 0.05)

@@ -1,0 +1,179 @@
+"""One task of the sink, on a real server and without a session."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+import redis
+from pyspark.sql import types as T
+
+from ackq import InvalidMessage, Queue
+from ackq.delay import DelayQueue
+from ackq.embedded import Server
+from ackq.spark.outgoing import Outgoing
+from ackq.spark.sink import BatchWriter
+from ackq.spark.sink_options import Writing
+from ackq.spark.sink_task import Task, staging_of
+from ackq.topic import Topic
+from tests.faults.proxy import Proxy
+from tests.servers import private_server
+
+SCHEMA = T.StructType([T.StructField("n", T.LongType())])
+Begin = Callable[..., Task]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    with private_server(tmp_path_factory.mktemp("task")) as server:
+        yield server
+
+
+@pytest.fixture
+def begin() -> Iterator[Begin]:
+    """``begin(queue=..., ...)``: the task of partition 3 of batch 7."""
+    with contextlib.ExitStack() as stack:
+
+        def begin(**options: str) -> Task:
+            writing = Writing.of(options, stream=False)
+            return stack.enter_context(contextlib.closing(Task(writing, "writer", 7, 3)))
+
+        yield begin
+
+
+def rows(*numbers: int | None) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"n": pa.array(numbers, pa.int64())})
+
+
+def add(task: Task, *batches: pa.RecordBatch) -> None:
+    outgoing = Outgoing(SCHEMA, task._writing)
+    for batch in batches:
+        task.add(batch, outgoing)
+
+
+def commit(task: Task) -> None:
+    for shard, staged in task.staged.items():
+        with staging_of(task._writing, shard, "writer") as staging:
+            staging.commit(7, staged)
+
+
+@pytest.mark.parametrize("shards", [1, 2])
+def test_made_ids_go_on_from_one_arrow_batch_to_the_next(
+    begin: Begin, url: str, token: str, embedded_client: redis.Redis, shards: int
+) -> None:
+    options = {"shards": str(shards)} if shards > 1 else {}
+    task = begin(queue=token, url=url, **options)
+    add(task, rows(*range(5)), rows(*range(5, 10)), rows(10))
+    commit(task)
+    found: dict[str, int] = {}
+    for name in task._writing.place.lists:
+        with Queue(embedded_client, name) as queue:
+            made = [each.id for each in queue.peek(100)]
+            by = f"writer:7:3:{task._writing.place.lists.index(name)}" * (shards > 1)
+            assert made == [f"{by or 'writer:7:3'}:{number}" for number in range(len(made))]
+            found |= {each.id: orjson.loads(each.body)["n"] for each in queue.peek(100)}
+            queue.purge()
+            embedded_client.delete(queue.name + "COMMITS")
+    assert sorted(found.values()) == list(range(11))
+
+
+def test_made_keys_of_a_delay_queue_go_on_as_well(
+    begin: Begin, url: str, token: str, embedded_client: redis.Redis
+) -> None:
+    task = begin(delayQueue=token, url=url)
+    add(task, rows(0, 1), rows(2, 3))
+    commit(task)
+    with DelayQueue(embedded_client, token) as delay:
+        assert [each.key for each in delay.take(10)] == [f"writer:7:3:{n}" for n in range(4)]
+        delay.purge()
+    embedded_client.delete(f"{token}:commits")
+
+
+@pytest.mark.parametrize("kind", ["lose_request", "lose_reply"])
+def test_direct_pushes_nothing_again_that_is_stored(
+    begin: Begin, server: Server, token: str, kind: Any
+) -> None:
+    assert server.port is not None
+    with Proxy(server.port) as proxy, redis.Redis.from_url(server.url) as client:
+        fault = proxy.fail(b"LPUSH", kind, skip=1)
+        add(begin(queue=token, url=proxy.url, writeMode="direct"), rows(*range(2500)))
+        assert fault.hit == 1
+        stored = Counter(orjson.loads(body)["n"] for body in client.lrange(token, 0, -1))
+    twice = {number for number, count in stored.items() if count == 2}
+    # A push is a thousand messages. The outcome of the second is not known; it alone is repeated.
+    assert set(stored) == set(range(2500))
+    assert twice == (set(range(1000, 2000)) if kind == "lose_reply" else set())
+
+
+def test_a_row_of_a_later_batch_is_named_by_its_place_in_the_partition(
+    begin: Begin, url: str, token: str
+) -> None:
+    task = begin(queue=token, url=url, valueColumn="n")
+    schema = T.StructType([T.StructField("n", T.StringType())])
+    outgoing = Outgoing(schema, task._writing)
+    texts = [pa.RecordBatch.from_pydict({"n": pa.array(each, pa.string())})
+             for each in (["{}"] * 3, ["{}", None])]  # fmt: skip
+    task.add(texts[0], outgoing)
+    with pytest.raises(InvalidMessage, match="row 4 of partition 3"):
+        task.add(texts[1], outgoing)
+    task.discard()
+
+
+def test_a_write_that_fails_leaves_nothing_behind_and_no_connection(
+    url: str, token: str, embedded_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[Task] = []
+    close = Task.close
+
+    def note(task: Task) -> None:
+        close(task)
+        closed.append(task)
+
+    monkeypatch.setattr(Task, "close", note)
+    writer = BatchWriter({"queue": token, "url": url}, SCHEMA, False)
+
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield rows(1, 2)
+        assert embedded_client.keys(f"{token}STAGED:*")
+        raise RuntimeError("the rows end here")
+
+    with pytest.raises(RuntimeError):
+        writer._write(failing(), "writer", 7, 3)
+    assert embedded_client.keys(f"{token}*") == []
+    assert len(closed) == 1
+
+
+def test_delayed_rows_of_a_direct_task_are_stored_when_it_ends(
+    begin: Begin, url: str, token: str, embedded_client: redis.Redis
+) -> None:
+    task = begin(queue=token, url=url, writeMode="direct", delayColumn="n")
+    add(task, rows(600, None), rows(600))
+    with Queue(embedded_client, token) as queue:
+        assert (queue.stats().ready, queue.stats().delayed) == (1, 0)
+        task.finish()
+        assert (queue.stats().ready, queue.stats().delayed) == (1, 2)
+        queue.purge()
+    assert embedded_client.keys(f"{token}*") == []
+
+
+def test_a_body_may_have_a_mebibyte_and_patience_is_in_milliseconds() -> None:
+    writing = Writing.of({"queue": "jobs", "retryTimeoutMs": "1500"}, stream=False)
+    assert writing.max_body_bytes == 1024 * 1024
+    assert writing.retry_timeout == 1.5
+
+
+def test_retention_is_in_milliseconds(
+    begin: Begin, url: str, token: str, embedded_client: redis.Redis
+) -> None:
+    task = begin(topic=token, url=url, retentionMs="90000")
+    add(task, rows(1))
+    commit(task)
+    assert 60_000 < embedded_client.pttl(f"{token}:messages:1") <= 90_000
+    with Topic(embedded_client, token) as topic:
+        topic.trim(0)
+    embedded_client.delete(*embedded_client.keys(f"{token}*"))
