@@ -31,8 +31,10 @@ def test_a_wait_for_a_time_sleeps_in_the_server(
     make_queue: Any, target: Target, event: str
 ) -> None:
     queue = make_queue()
+    queue.pop()
     queue.push({"id": "a"}, delay=0.5 if event == "due time" else None)
-    queue.pop(visibility_timeout=0.5)
+    if event == "lease":
+        queue.pop(visibility_timeout=0.5)
     before = target.calls("evalsha", "blmove")
     assert queue.pop(timeout=30).id == "a"
     # Two looks and a wait, and some more where Redis or this machine is slow to wake it.

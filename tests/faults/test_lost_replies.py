@@ -251,6 +251,19 @@ def test_reads_are_sent_again(proxy: Proxy, direct: ackq.Queue, queue: Any) -> N
         assert look() is not None
 
 
+@pytest.mark.parametrize("verb", ["purge", "drain", "redrive"])
+def test_what_could_act_on_more_the_second_time_is_not_sent_again(
+    proxy: Proxy, direct: ackq.Queue, queue: Any, verb: str
+) -> None:
+    done = filled(direct, queue, 2)
+    queue.reject(done[0])
+    sha = scripts.load(verb).sha
+    fault = proxy.fail(b"EVALSHA", "lose_reply", containing=sha, times=100)
+    with pytest.raises(ackq.UnknownOutcome):
+        getattr(queue, verb)()
+    assert fault.hit == 1
+
+
 def test_a_script_that_was_flushed_between_two_calls_is_sent_again_as_text(
     proxy: Proxy, client: redis.Redis, direct: ackq.Queue, queue: Any
 ) -> None:

@@ -255,8 +255,8 @@ def test_a_wait_for_a_time_sleeps_in_the_server(
     make_sharded: MakeSharded, target: Target, shards: int
 ) -> None:
     queue = make_sharded(shards)
+    queue.pop()  # joins
     queue.push({"id": "a"}, delay=0.5)
-    queue.pop()
     before = target.calls("blmove")
     assert queue.pop(timeout=30).id == "a"
     # One for each shard, and some more where Redis or this machine is slow to wake it.
