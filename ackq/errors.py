@@ -8,6 +8,7 @@
     │   ├── CrossSlotError                a cluster needs a hash tag in the name
     │   ├── EvictionPolicyError           the server may drop keys, and messages with them
     │   ├── UnsupportedServer             the server lacks a command that was asked for
+    │   ├── LoginRefused (redis.AuthenticationError)  a password is missing, wrong or not wanted
     │   ├── PipelineConfigError           a key of a pipeline's configuration
     │   └── ServerNotFound                no URL was given and no redis-server is at hand
     ├── MessageError (ValueError)         a message cannot be pushed; nothing was sent
@@ -86,6 +87,13 @@ class EvictionPolicyError(ConfigurationError):
 
 class UnsupportedServer(ConfigurationError):
     """The server is too old for what was asked of it."""
+
+
+class LoginRefused(redis.AuthenticationError, ConfigurationError):
+    """The server wants a password, or does not accept the one that it was given.
+
+    Trying again does not help, so a worker ends with it.
+    """
 
 
 class PipelineConfigError(ConfigurationError):

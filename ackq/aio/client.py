@@ -15,6 +15,7 @@ from ackq.protocol.connecting import (
     bounded,
     check_confirm_fits,
     check_database,
+    check_url,
     stretch_for,
 )
 from ackq.protocol.server import check_server
@@ -73,6 +74,7 @@ def client_of(url: str | None) -> redis.asyncio.Redis:
         from ackq.embedded import shared_url
 
         url = shared_url()
+    check_url(url)
     try:
         check_database(url)
         client = redis.asyncio.Redis.from_url(url)

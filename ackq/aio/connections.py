@@ -11,7 +11,7 @@ from typing import Any
 import redis
 import redis.asyncio
 from redis.asyncio.cluster import RedisCluster
-from redis.asyncio.connection import AbstractConnection, Connection
+from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError
@@ -22,9 +22,11 @@ from ackq.protocol.connecting import (
     address_of,
     bounded,
     connection_settings,
+    no_client,
     nodes_in,
     owner_of,
     redirected,
+    with_hint,
 )
 from ackq.protocol.errors import ELSEWHERE
 
@@ -98,8 +100,12 @@ class Connections:
             await connection.connect()
             if task and task.cancelling() > cancelled_before:
                 raise asyncio.CancelledError
-        except BaseException:
+        except BaseException as error:
             await connection.disconnect(nowait=True)
+            if isinstance(error, redis.ConnectionError | redis.TimeoutError):
+                # redis-py's frames, and what it caught, say no more than the error itself.
+                hinted = with_hint(error, isinstance(connection, SSLConnection))
+                raise hinted.with_traceback(None) from None
             raise
         connection.socket_timeout = None
 
@@ -302,5 +308,14 @@ async def announce(connection: AbstractConnection, error: Exception | None) -> N
 
 
 def route_of(client: Any, key: bytes) -> SingleRoute | ClusterRoute:
-    """Return the way to ``key`` through connections made like the client's."""
-    return ClusterRoute(client, key) if isinstance(client, RedisCluster) else SingleRoute(client)
+    """Return the way to ``key`` through connections made like the client's.
+
+    Raises:
+        ConfigurationError: it is not an asyncio client of redis-py.
+    """
+    if isinstance(client, RedisCluster):
+        return ClusterRoute(client, key)
+    if not isinstance(getattr(client, "connection_pool", None), redis.asyncio.ConnectionPool):
+        blocking = isinstance(client, redis.Redis | redis.RedisCluster)
+        raise no_client(client, "redis.asyncio.Redis", "without Async" if blocking else "")
+    return SingleRoute(client)

@@ -26,6 +26,7 @@ from ackq.dropin.hand import Hand, Keeper
 from ackq.dropin.stack import Taker
 from ackq.errors import AckqError
 from ackq.message import Message
+from ackq.sync.connections import route_of
 from ackq.sync.queue import Queue
 
 __all__ = ["Redis"]
@@ -74,7 +75,11 @@ class Redis:
                 back. It is no limit on the work, since leases are renewed. Defaults to 30.
             max_receives: deliveries after which a message goes to the dead letters, as in
                 `ackq.Queue`. Defaults to None, no limit.
+
+        Raises:
+            ConfigurationError: it is no client, or a client for asyncio.
         """
+        route_of(client, b"")
         self._client = client
         self._settings: dict[str, Any] = {
             "visibility_timeout": visibility_timeout,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from redis.exceptions import TimeoutError
+
 from ackq.errors import ConfigurationError
 
 #: Settings that tie a connection to the pool it was made for, or change what a reply looks like.
@@ -109,6 +111,60 @@ def check_database(url: str) -> None:
     named = parts.scheme in ("redis", "rediss") and "db" not in parse_qs(parts.query)
     if named and database and not (database.isascii() and database.isdigit()):
         raise ValueError(f"the database is a number, as in redis://host:6379/0, not {database!r}")
+
+
+def no_client(client: Any, wanted: str, twin: str) -> ConfigurationError:
+    """Return the error for what was passed in the place of a client.
+
+    Args:
+        client: what was passed; not shown, since a URL may hold a password.
+        wanted: the class that is.
+        twin: which of ackq's two classes takes this kind of client; empty: neither.
+    """
+    if isinstance(client, str | bytes):
+        return ConfigurationError(f"client is a {wanted}, not a URL: for a URL there is from_url")
+    if twin:
+        return ConfigurationError(
+            f"client is of the module {type(client).__module__}: pass a {wanted}, or use the class"
+            f" {twin} in its name"
+        )
+    return ConfigurationError(
+        f"client is a {wanted}, a client of a cluster, or one that Sentinel's master_for"
+        f" returned, not {type(client).__name__}"
+    )
+
+
+def with_hint(error: Exception, tls: bool) -> Exception:
+    """Return ``error``, met while connecting, with a hint where TLS may be the reason.
+
+    A server that expects plain Redis waits for the end of the line that TLS never sends; one that
+    expects TLS hangs up.
+    """
+    text = str(error)
+    if tls and isinstance(error, TimeoutError):
+        error.args = (f"{text}. The server may not speak TLS: try redis:// for rediss://",)
+    elif not tls and ("closed" in text.lower() or "reset by peer" in text):
+        error.args = (f"{text} The server may want TLS: try rediss:// for redis://",)
+    return error
+
+
+def check_url(url: str) -> None:
+    """Refuse a URL whose password has a reserved character that is not percent-encoded.
+
+    The parser would end the password there, take a part of it for a host, and errors show hosts.
+
+    Raises:
+        ConfigurationError: it does not show the password.
+    """
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise bad_url(url, error) from None
+    if parts.scheme not in ("redis", "rediss"):
+        return
+    loose = [each for each in parts.query.split("&") if "=" not in each]
+    if any("@" in each for each in (parts.path, parts.fragment, *loose)):
+        raise bad_url(url, ValueError()) from None
 
 
 def bad_url(url: str, error: Exception) -> ConfigurationError:

@@ -35,7 +35,7 @@ def nack(
 
 def reject(spec: DelaySpec, messages: Sequence[DelayedMessage], reason: str) -> Steps[int]:
     """Move to the dead letters; see `ackq.delay.DelayQueue.reject`."""
-    if len(reason.encode()) > 1024:
+    if not isinstance(reason, str) or len(reason.encode()) > 1024:
         raise ConfigurationError("reason is at most 1024 bytes of text")
     return (yield from _settle(spec, "reject", (reason,), messages))
 

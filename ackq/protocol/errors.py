@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from redis.exceptions import (
     AskError,
+    AuthenticationError,
     BusyLoadingError,
     ClusterDownError,
     ConnectionError,
@@ -21,7 +22,7 @@ from redis.exceptions import (
     TryAgainError,
 )
 
-from ackq.errors import KeyTypeError, UnknownOutcome, redact
+from ackq.errors import KeyTypeError, LoginRefused, UnknownOutcome, redact
 from ackq.protocol.steps import Request, Steps
 
 #: Error replies that pass by themselves, such as during a failover, where READONLY comes from
@@ -70,8 +71,11 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
 
     Raises:
         UnknownOutcome: it may have been applied, and applying it twice would do harm.
+        LoginRefused: the server wants another password, or one at all.
         Exception: ``error`` itself, where sending again would not help.
     """
+    if isinstance(error, AuthenticationError):
+        raise LoginRefused(_about_login(str(error))) from error
     if isinstance(error, NoScriptError) and not request.by_text:
         request.by_text = True
         return 0.0
@@ -95,6 +99,18 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
         if attempt + 1 < ATTEMPTS:
             return pause
     raise error
+
+
+def _about_login(reply: str) -> str:
+    """Return what is wrong with the user or the password, from what the server replied."""
+    if "without any password" in reply or "no password is set" in reply:
+        return "the server has no password, but was given one: leave it out of the URL or client"
+    if "invalid" in reply or "WRONGPASS" in reply:
+        return "the server refused the user name or the password: check both in the URL or client"
+    return (
+        "the server wants a password, and got none: put it into the URL, as in"
+        " redis://:PASSWORD@host:6379 or redis://USER:PASSWORD@host:6379, or into the client"
+    )
 
 
 def explain_types(

@@ -50,7 +50,7 @@ def push(
     if dedup is None:
         yield from _store(spec, [id], [body], base, due, Confirm.of(confirm))
         return id
-    if not dedup or len(dedup.encode()) > 512:
+    if not isinstance(dedup, str) or not dedup or len(dedup.encode()) > 512:
         raise ConfigurationError(f"dedup is 1 to 512 bytes of text, not {dedup!r}")
     window = microseconds(dedup_window, "dedup_window", MAX_DEDUP_WINDOW)
     keys = spec.keys
@@ -204,6 +204,8 @@ def _due(delay: float | None, at: float | datetime | None) -> tuple[str, int]:
                     f"at={at!r} has no time zone: Redis and you may differ; add one"
                 )
             at = at.timestamp()
+        if not isinstance(at, int | float) or isinstance(at, bool):
+            raise ConfigurationError(f"at is seconds since the epoch or a datetime, not {at!r}")
         return "at", microseconds(max(at, 1e-6), "at", LATEST / 1_000_000)
     return "now", 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from redis.exceptions import ResponseError
 
@@ -216,15 +216,22 @@ def _chunks(messages: Sequence[Message]) -> Iterable[Sequence[Message]]:
 def check_own(spec: QueueSpec, messages: Iterable[Message]) -> None:
     """Refuse what is not a message of this queue: its receipt would match nothing here."""
     for message in messages:
-        if not isinstance(message, Message):
-            raise ConfigurationError(
-                f"settle takes messages that pop returned, not {type(message).__name__}"
-            )
+        check_message(message)
         if message.queue != spec.name:
             raise ConfigurationError(
                 f"message {message.id!r} was taken from queue {message.queue!r},"
                 f" not {spec.name!r}: settle it there"
             )
+
+
+def check_message(message: Any) -> None:
+    """Refuse what is no message, such as a reason that was passed without its name."""
+    if not isinstance(message, Message):
+        raise ConfigurationError(
+            f"{message!r} is not a message that pop returned. Pass messages one by one, or as"
+            " *messages, and a reason, a delay or a timeout by its name, as in"
+            " reject(message, reason='no such order')"
+        )
 
 
 def _where(spec: QueueSpec) -> str:

@@ -10,12 +10,13 @@ import mmh3
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from ackq.config import check_integer
-from ackq.errors import LeaseLost, PushAccount, QueueNameError, UnknownOutcome
+from ackq.errors import ConfigurationError, LeaseLost, PushAccount, QueueNameError, UnknownOutcome
 from ackq.message import Message, QueueStats
 from ackq.protocol import inspection
 from ackq.protocol.encode import encode
 from ackq.protocol.members import MOST_SHARES
 from ackq.protocol.push import account as account_of_one
+from ackq.protocol.settle import check_message
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Request, Sleep, Steps
 from ackq.protocol.take import PAUSED_POLL, SHORTEST_BLOCK
@@ -47,7 +48,13 @@ def shard_names(name: str, shards: int) -> tuple[str, ...]:
 
 
 def shard_of(key: str, shards: int) -> int:
-    """Return the shard of ``key``: murmur3, x86 32-bit, seed 0, unsigned, by remainder."""
+    """Return the shard of ``key``: murmur3, x86 32-bit, seed 0, unsigned, by remainder.
+
+    Raises:
+        ConfigurationError: it is no text.
+    """
+    if not isinstance(key, str):
+        raise ConfigurationError(f"key and dedup are text, not {key!r}")
     return mmh3.hash(key.encode(errors="surrogatepass"), 0, signed=False) % shards
 
 
@@ -93,9 +100,14 @@ def account(error: Exception, dealt: Mapping[int, Dealt], shard: int) -> Excepti
 
 
 def by_queue(messages: Iterable[Message] | Message) -> dict[str, list[Message]]:
-    """Return messages by the queue that they were taken from."""
+    """Return messages by the queue that they were taken from.
+
+    Raises:
+        ConfigurationError: one is no message.
+    """
     found: dict[str, list[Message]] = {}
     for message in (messages,) if isinstance(messages, Message) else messages:
+        check_message(message)
         found.setdefault(message.queue, []).append(message)
     return found
 

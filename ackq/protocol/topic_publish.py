@@ -56,7 +56,7 @@ def publish(
     body = encode(message, spec.config.max_body_bytes)
     once = _Once()
     if dedup is not None:
-        if not dedup or len(dedup.encode()) > 512:
+        if not isinstance(dedup, str) or not dedup or len(dedup.encode()) > 512:
             raise ConfigurationError(f"dedup is 1 to 512 bytes of text, not {dedup!r}")
         window = microseconds(dedup_window, "dedup_window", MAX_DEDUP_WINDOW)
         once = _Once(dedup, max(1, window // 1000))

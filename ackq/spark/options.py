@@ -13,7 +13,7 @@ import redis
 
 from ackq.errors import ConfigurationError
 from ackq.keys import check_group, check_name
-from ackq.protocol.connecting import bad_url, bounded
+from ackq.protocol.connecting import bad_url, bounded, check_url
 from ackq.protocol.members import MOST_SHARES
 from ackq.protocol.sharded import shard_names
 from ackq.spark.given import Given, refused
@@ -95,6 +95,7 @@ def _client(connection: Connection) -> redis.Redis | redis.RedisCluster:
     url = connection.address()
     if not connection.cluster:
         return client_of(url)
+    check_url(url)
     try:
         # It connects at once, so its bounds come with the URL, whose options win.
         return redis.RedisCluster.from_url(url, **bounded({}))

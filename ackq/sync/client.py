@@ -13,6 +13,7 @@ from ackq.protocol.connecting import (
     bounded,
     check_confirm_fits,
     check_database,
+    check_url,
     stretch_for,
 )
 from ackq.protocol.server import check_server
@@ -73,6 +74,7 @@ def client_of(url: str | None) -> redis.Redis:
         from ackq.embedded import shared_url
 
         url = shared_url()
+    check_url(url)
     try:
         check_database(url)
         client = redis.Redis.from_url(url)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import redis
+import redis.asyncio
 from redis.cluster import RedisCluster
-from redis.connection import AbstractConnection, Connection
+from redis.connection import AbstractConnection, Connection, SSLConnection
 from redis.crc import key_slot
 from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError
 from redis.sentinel import SentinelConnectionPool
@@ -22,9 +23,11 @@ from ackq.protocol.connecting import (
     address_of,
     bounded,
     connection_settings,
+    no_client,
     nodes_in,
     owner_of,
     redirected,
+    with_hint,
 )
 from ackq.protocol.errors import ELSEWHERE
 
@@ -63,7 +66,7 @@ class Connections:
         connection = self._pop()
         if connection is None:
             connection = self._make()
-            connection.connect()
+            _connect(connection)
             return connection
         try:
             stale = connection.can_read(0) or not _answers(connection)
@@ -71,7 +74,7 @@ class Connections:
             stale = True
         if stale:
             connection.disconnect()
-            connection.connect()
+            _connect(connection)
         return connection
 
     def _pop(self) -> AbstractConnection | None:
@@ -90,6 +93,15 @@ class Connections:
             self._idle.pop().disconnect()
         for sentinel in self._sentinels:
             sentinel.connection_pool.disconnect()
+
+
+def _connect(connection: AbstractConnection) -> None:
+    try:
+        connection.connect()
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        # redis-py's frames, and what it caught, say no more than the error itself.
+        hinted = with_hint(error, isinstance(connection, SSLConnection))
+        raise hinted.with_traceback(None) from None
 
 
 def _answers(connection: AbstractConnection) -> bool:
@@ -285,5 +297,14 @@ def announce(connection: AbstractConnection, error: Exception | None) -> None:
 
 
 def route_of(client: Any, key: bytes) -> SingleRoute | ClusterRoute:
-    """Return the way to ``key`` through connections made like the client's."""
-    return ClusterRoute(client, key) if isinstance(client, RedisCluster) else SingleRoute(client)
+    """Return the way to ``key`` through connections made like the client's.
+
+    Raises:
+        ConfigurationError: it is not a blocking client of redis-py.
+    """
+    if isinstance(client, RedisCluster):
+        return ClusterRoute(client, key)
+    if not isinstance(getattr(client, "connection_pool", None), redis.ConnectionPool):
+        awaited = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
+        raise no_client(client, "redis.Redis", "with Async" if awaited else "")
+    return SingleRoute(client)

@@ -32,6 +32,9 @@ PARTING = 5.0
 class BaseWorker(Generic[Q]):
     """Settings and state of a worker."""
 
+    #: The class of queue that it takes from.
+    _takes_from: type
+
     def __init__(
         self,
         queues: Q | Sequence[Q] | Mapping[Q, float],
@@ -81,7 +84,14 @@ class BaseWorker(Generic[Q]):
         Raises:
             ConfigurationError: a setting is out of range.
         """
-        listed, weights = _listed(queues)
+        listed, weights = _listed(queues, self._takes_from)
+        unknown = (
+            {*rate_limit} - {queue.name for queue in listed}
+            if isinstance(rate_limit, Mapping)
+            else ()
+        )
+        if unknown:
+            raise ConfigurationError(f"rate_limit names queues that this worker has not: {unknown}")
         check_integer(concurrency, "concurrency", 1, 10_000)
         check_integer(prefetch, "prefetch", 0, 1000)
         check_seconds(grace, "grace", zero=True)
@@ -181,15 +191,22 @@ class BaseWorker(Generic[Q]):
         return not helped and state.settled()
 
 
-def _listed(queues: Any) -> tuple[list[Any], list[float] | None]:
+def _listed(queues: Any, kind: type) -> tuple[list[Any], list[float] | None]:
     weights: list[float] | None = None
     if isinstance(queues, Mapping):
         weights = [float(weight) for weight in queues.values()]
         if not all(1e-6 <= weight <= 1e6 for weight in weights):
             raise ConfigurationError("the weight of a queue is 0.000001 to 1000000")
-    listed = list(queues) if isinstance(queues, Mapping | Sequence) else [queues]
-    names = [getattr(queue, "name", None) for queue in listed]
-    if not listed or None in names or len(set(names)) < len(names):
+    several = isinstance(queues, Mapping | Sequence) and not isinstance(queues, str | bytes)
+    listed = list(queues) if several else [queues]
+    for queue in listed:
+        if not isinstance(queue, kind):
+            raise ConfigurationError(
+                f"this worker takes from objects of the class {kind.__name__}, not"
+                f" {type(queue).__name__}: {kind.__name__}(client, NAME) makes one"
+            )
+    names = [queue.name for queue in listed]
+    if not listed or len(set(names)) < len(names):
         raise ConfigurationError("queues is one queue or several of different names")
     return listed, weights
 
@@ -201,5 +218,12 @@ def is_async(handler: Callable[[Message], Any]) -> bool:
     )
 
 
-def _limit_of(queue: Any, limit: RateLimit | Mapping[str, RateLimit] | None) -> RateLimit | None:
-    return limit.get(queue.name) if isinstance(limit, Mapping) else limit
+def _limit_of(queue: Any, limit: Any) -> RateLimit | None:
+    if isinstance(limit, Mapping):
+        limit = limit.get(queue.name)
+    if limit is not None and not isinstance(limit, RateLimit):
+        raise ConfigurationError(
+            f"rate_limit is a RateLimit, such as RateLimit(100), or a mapping of queues' names to"
+            f" them, not {limit!r}"
+        )
+    return limit

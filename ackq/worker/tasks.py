@@ -48,6 +48,8 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
     variables that a handler sets and leaves set are seen by later ones.
     """
 
+    _takes_from = AsyncQueue
+
     async def run(self, *, drain: bool = False) -> None:
         """Work until `stop`, SIGTERM or SIGINT; in the main thread it handles these.
 

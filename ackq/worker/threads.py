@@ -75,6 +75,8 @@ class Worker(BaseWorker[Queue]):
     within 50 ms where there is none, so a slow handler holds back nobody's.
     """
 
+    _takes_from = Queue
+
     def run(self, *, drain: bool = False) -> None:
         """Work until `stop`, SIGTERM or SIGINT; called from the main thread, it handles these.
 

@@ -8,13 +8,16 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
+import click.testing
 import pytest
 import redis
 
 import ackq
+from ackq.cli import FAILED, main
 from ackq.embedded import Server
+from ackq.worker import AsyncWorker, Worker
 from tests.facade import AsSync, Portal
-from tests.servers import private_server
+from tests.servers import Fleet, Survey, private_server
 
 CANARY = "c4n4ry"
 
@@ -76,9 +79,71 @@ def test_a_wrong_password_is_not_shown(guarded: Server, flavour: str, portal: Po
     assert CANARY not in shown
 
 
-def test_no_password_is_said_so(guarded: Server, flavour: str, portal: Portal) -> None:
-    _, error = what_is_shown(guarded.url, flavour, portal)
+@pytest.mark.parametrize(
+    ("credentials", "text"),
+    [("", "wants a password, and got none"), (":wrong@", "refused the user name or the password"),
+     ("nobody:wrong@", "refused the user name or the password")],
+)  # fmt: skip
+def test_a_missing_and_a_wrong_password_are_told_apart(
+    guarded: Server, flavour: str, portal: Portal, credentials: str, text: str
+) -> None:
+    _, error = what_is_shown(f"redis://{credentials}127.0.0.1:{guarded.port}/0", flavour, portal)
+    assert isinstance(error, ackq.LoginRefused)
     assert isinstance(error, redis.AuthenticationError)
+    assert text in str(error)
+
+
+def test_a_password_that_the_server_does_not_have_is_said_so(
+    server: Server, flavour: str, portal: Portal
+) -> None:
+    # By the newer protocol a server without a password accepts any.
+    url = f"redis://:{CANARY}@127.0.0.1:{server.port}/0?protocol=2"
+    shown, error = what_is_shown(url, flavour, portal)
+    assert isinstance(error, ackq.LoginRefused)
+    assert "has no password" in str(error)
+    assert CANARY not in shown
+
+
+def test_a_worker_ends_where_a_password_is_missing(
+    guarded: Server, flavour: str, portal: Portal
+) -> None:
+    if flavour == "sync":
+        with ackq.Queue.from_url(guarded.url, "jobs") as queue, pytest.raises(ackq.LoginRefused):
+            Worker(queue, print).run()
+        return
+
+    async def work() -> None:
+        async with ackq.AsyncQueue.from_url(guarded.url, "jobs") as queue:
+            await AsyncWorker(queue, print).run()
+
+    with pytest.raises(ackq.LoginRefused):
+        portal.call(work)
+
+
+def test_the_command_line_says_that_a_password_is_missing(guarded: Server) -> None:
+    result = click.testing.CliRunner().invoke(main, ["stats", "jobs", "--url", guarded.url])
+    assert result.exit_code == FAILED
+    assert "ackq: the server wants a password" in result.output
+
+
+def test_tls_to_a_plain_port_ends_with_a_hint(server: Server, flavour: str, portal: Portal) -> None:
+    url = f"rediss://127.0.0.1:{server.port}/0?socket_timeout=0.5&ssl_cert_reqs=none"
+    _, error = what_is_shown(url, flavour, portal)
+    assert isinstance(error, redis.ConnectionError | redis.TimeoutError)
+    assert "try redis:// for rediss://" in str(error)
+
+
+def test_a_plain_connection_to_a_tls_port_ends_with_a_hint(
+    survey: Survey, fleet: Fleet, flavour: str, portal: Portal
+) -> None:
+    if "tls" not in survey.offers:
+        pytest.skip("no server with TLS")
+    pool: Any = fleet.get("tls").control.connection_pool  # type: ignore[union-attr]
+    _, error = what_is_shown(
+        f"redis://127.0.0.1:{pool.connection_kwargs['port']}/0", flavour, portal
+    )
+    assert isinstance(error, redis.ConnectionError)
+    assert "try rediss:// for redis://" in str(error)
 
 
 @pytest.mark.parametrize(
@@ -100,6 +165,10 @@ def test_an_unreachable_server_does_not_show_it(url: str, flavour: str, portal: 
 @pytest.mark.parametrize(
     "url",
     [
+        "redis://user:p@{}/w:rd@127.0.0.1:bad/0",
+        "redis://user:12/{}@127.0.0.1:6379/0",
+        "redis://{}:12#x@127.0.0.1:6379/0",
+        "redis://{}:12?x@127.0.0.1:6379/0",
         "redis://:{}@127.0.0.1:port/0",
         "redis://:{}@127.0.0.1:99999/0",
         "redis://:{}/x@127.0.0.1:6379/0",
