@@ -68,7 +68,7 @@ end
 
 local function bury(zset, key)
   redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing',
-    'count', redis.call('HGET', receives, key) or 0, 'time', now_text)
+    'count', tonumber(redis.call('HGET', receives, key)) or 0, 'time', now_text)
   redis.call('ZREM', zset, key)
   redis.call('HDEL', receives, key)
   redis.call('HDEL', extended, key)

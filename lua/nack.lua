@@ -54,6 +54,11 @@ local function holds(receipt, key, score)
     and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
 end
 
+-- What ties the count of a message on the list to its body: another message may have the same id.
+local function mark(body)
+  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+end
+
 local returned, reply, position = {}, {0}, 0
 while at <= #ARGV do
   local receipt, delay, size = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
@@ -118,7 +123,8 @@ for i, entry in ipairs(returned) do
       if count == 0 or (delay < 0 and string.byte(key) == 0) then
         redis.call('HDEL', receives, key)
       else
-        redis.call('HSET', receives, key, count)
+        redis.call('HSET', receives, key,
+          string.format('%.0f', count) .. (delay < 0 and ':' .. mark(body) or ''))
       end
     end
   end

@@ -47,6 +47,7 @@ local DECODE_LIMIT = 65536 -- bytes; nothing can stop a script while it decodes
 local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for an id
 local BURIAL_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call: they cost the most
+local SWEPT = 100 -- counts that one call looks at, of messages that are no longer on the list
 local LONG_BATCH = 20 -- messages
 local COUNTED = 100 -- fields of the counters; further timeouts are not counted by their length
 
@@ -222,6 +223,17 @@ local function deliver(key, body, count)
   full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
 end
 
+-- What ties the count of a message on the list to its body: another message may have the same id.
+local function mark(body)
+  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+end
+
+-- The count that a message on the list brought along.
+local function listed_count(noted, body)
+  local count, of = string.match(noted or '', '^(%d+):(.+)$')
+  return count and of == mark(body) and tonumber(count) or 0
+end
+
 -- A lease that its holder shortened ends before its receipt: another lease may end just then, and
 -- must not have the same receipt. The next call ends at another microsecond.
 local function is_receipt(key)
@@ -257,7 +269,7 @@ local function take_back(zset, keys, absent)
       spend(body)
       returned = returned + 1
       if string.byte(key) ~= 0 then
-        redis.call('HSET', receives, key, count - 1)
+        redis.call('HSET', receives, key, string.format('%.0f:', count - 1) .. mark(body))
         has_receives = true
       end
     else
@@ -339,10 +351,8 @@ local function take(bodies)
     else
       local is_free = key ~= '' and not claimed[key]
         and not (crowded and redis.call('HEXISTS', context, key) == 1)
-      -- A count is that of the message of this id which was here before, unless that one is
-      -- still in flight: then this is another, whose count begins.
       if known and is_free then
-        count = 1 + (tonumber(known[i]) or 0)
+        count = 1 + listed_count(known[i], body)
       end
       if must_wait(count) then
         full = true
@@ -453,6 +463,13 @@ if taken > 0 then
 end
 if full or buried > 0 then
   return {'again', refused}
+end
+-- Both lists are empty, so no message on them has a count. Some of what is noted goes at each call.
+local noted = has_receives and redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES') or {}
+for i = 1, #noted, 2 do
+  if string.find(noted[i + 1], ':', 1, true) then
+    redis.call('HDEL', receives, noted[i])
+  end
 end
 local wait = -1
 for _, zset in ipairs({backup, delayed, held}) do

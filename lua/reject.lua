@@ -83,7 +83,7 @@ for i, entry in ipairs(rejected) do
     local body = redis.call('HGET', context, key) or ''
     bytes = bytes + #body
     redis.call('XADD', dead, '*', 'key', key, 'body', body,
-      'reason', reason, 'count', redis.call('HGET', receives, key) or 1,
+      'reason', reason, 'count', tonumber(redis.call('HGET', receives, key)) or 1,
       'time', string.format('%.0f', now))
     redis.call('HDEL', context, key)
     redis.call('HDEL', receives, key)

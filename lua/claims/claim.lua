@@ -121,7 +121,7 @@ local function take_back(zset)
       recovered = recovered + (zset == backup and 1 or 0)
     else
       redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing', 'count',
-        redis.call('HGET', receives, key) or 0, 'time', now_text)
+        tonumber(redis.call('HGET', receives, key)) or 0, 'time', now_text)
       buried = buried + 1
     end
     redis.call('HDEL', context, key)

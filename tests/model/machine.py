@@ -24,6 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ackq.errors import LeaseLost, MessageTooLarge
 from ackq.keys import QueueKeys
 from ackq.message import Message
+from tests.scripts.space import listed_count
 
 from .bodies import MAX_BODY, RAW, encoded, messages, raw_bodies
 from .model import Dead, Handle, Kept, Model, Settled, Window
@@ -421,7 +422,10 @@ class QueueMachine(RuleBasedStateMachine):
                 assert context[key] == kept.body
                 _resolve(kept, scores[key])
         assert set(context) == set(scores)
-        assert {key: int(count) for key, count in counts.items()} == model.counts
+        assert counts == {
+            **{key: b"%d" % count for key, count in model.counts.items()},
+            **{key: listed_count(count, body) for key, (count, body) in model.listed.items()},
+        }
         assert set(extended) <= set(model.leased), "a note of a lease that is over"
         assert [
             Dead(each[b"key"], each[b"body"], each[b"reason"].decode(), int(each[b"count"]))

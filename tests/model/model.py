@@ -86,9 +86,11 @@ class Model:
     #: Delayed messages whose derived key is not known yet.
     nameless: list[Kept] = field(default_factory=list)
     dead: list[Dead] = field(default_factory=list)
-    #: Receive counts by key, of messages that came back. With ``requeue="back"`` a message on
-    #: the list leaves its count behind here, for the next message of its id.
+    #: Receive counts by key, of messages that came back.
     counts: dict[bytes, int] = field(default_factory=dict)
+    #: Likewise of messages on the list, with ``requeue="back"``: the count, and whose it is. A key
+    #: has one or the other.
+    listed: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
     accepted: Counter[bytes] = field(default_factory=Counter)
     acked: Counter[bytes] = field(default_factory=Counter)
     deleted: Counter[bytes] = field(default_factory=Counter)
@@ -129,6 +131,8 @@ class Model:
         while not self.paused:
             buried = len(self.dead)
             taken = self._take_once(now, wanted, natural)
+            if not taken and len(self.dead) == buried:
+                self.listed.clear()  # both lists are empty
             if taken or len(self.dead) == buried:
                 return taken
         return []
@@ -149,12 +153,13 @@ class Model:
                 if key is None or key in self.leased or self._is_context(key, taken):
                     key = None
                 else:
-                    count += self.counts.get(key, 0)
+                    noted, of = self.listed.get(key, (0, b""))
+                    count += noted if of == body else 0
                 if self._is_last(count) and taken:
                     return taken
                 source.pop()
                 if key is not None and count > 1:
-                    self.counts[key] = count
+                    self._count(key, count)
                 taken.append(Taken(key, body, count, 1))
                 if self._is_last(count):
                     return taken
@@ -179,20 +184,20 @@ class Model:
             count = 1 + self.counts.get(key, absent)
             if 0 < self.max_receives < count:
                 del source[key]
-                self.counts.pop(key, None)
+                self._uncount(key)
                 self.dead.append(Dead(key, kept.body, "max receives", count - 1))
             elif self._is_last(count) and taken:
                 return False
             elif goes_back:
                 del source[key]
-                self.counts.pop(key, None)
+                self._uncount(key)
                 self.ready.insert(0, kept.body)
                 if not key.startswith(b"\0"):
-                    self.counts[key] = count - 1
+                    self.listed[key] = (count - 1, kept.body)
             else:
                 del source[key]
                 if count > 1:
-                    self.counts[key] = count
+                    self._count(key, count)
                 taken.append(Taken(key, kept.body, count, kept.receives + 1))
                 if self._is_last(count):
                     return False
@@ -229,8 +234,16 @@ class Model:
         self.acked[self._settle(key).body] += 1
         return 1
 
-    def _settle(self, key: bytes) -> Kept:
+    def _count(self, key: bytes, count: int) -> None:
+        self._uncount(key)
+        self.counts[key] = count
+
+    def _uncount(self, key: bytes) -> None:
         self.counts.pop(key, None)
+        self.listed.pop(key, None)
+
+    def _settle(self, key: bytes) -> Kept:
+        self._uncount(key)
         return self.leased.pop(key)
 
     def give_back(
@@ -250,8 +263,10 @@ class Model:
                 self.ready.insert(0, kept.body)
             else:
                 self.delayed[key] = Kept(kept.body, kept.receives - (not charge), at)
-            if count and not (at is None and key.startswith(b"\0")):
-                self.counts[key] = count
+            if count and at is not None:
+                self._count(key, count)
+            elif count and not key.startswith(b"\0"):
+                self.listed[key] = (count, kept.body)
         return answer
 
     def reject(self, handles: Sequence[Handle], reason: str) -> Settled:
@@ -273,7 +288,7 @@ class Model:
         chosen = [self.dead[position] for position in positions]
         for letter in chosen:
             if self._delay(letter.key or None, Kept(letter.body, 0, due)):
-                self.counts.pop(letter.key, None)
+                self._uncount(letter.key)
             self.dead.remove(letter)
         return len(chosen)
 
@@ -289,7 +304,7 @@ class Model:
         for source in (self.delayed, self.leased):
             for _, key in sorted(((kept.at, key) for key, kept in source.items()), reverse=True):
                 self.ready.append(source.pop(key).body)
-                self.counts.pop(key, None)
+                self._uncount(key)
         return moved
 
     def purge(self, dead: bool) -> int:
@@ -298,7 +313,8 @@ class Model:
         if dead:
             bodies += [letter.body for letter in self.dead]
             self.dead.clear()
-        for place in (self.ready, self.handoff, self.leased, self.delayed, self.counts):
+        for place in (self.ready, self.handoff, self.leased, self.delayed, self.counts,
+                      self.listed):  # fmt: skip
             place.clear()
         self.deleted.update(bodies)
         return len(bodies)

@@ -34,6 +34,12 @@ def body(id: str, padding: int = 0) -> bytes:
     return b'{"id":"%s"%s}' % (id.encode(), rest)
 
 
+def listed_count(count: int, body: bytes) -> bytes:
+    """Return what RECEIVES holds for a message on the list."""
+    digest = hashlib.sha1(body[:512] + body[-512:]).hexdigest()
+    return b"%d:%d:%s" % (count, len(body), digest.encode())
+
+
 @dataclass(frozen=True)
 class Popped:
     """The reply of pop by the names in its header."""
@@ -277,8 +283,13 @@ class Space:
 
     @property
     def receives(self) -> dict[bytes, int]:
+        """The counts; those of messages on the list lose what names their bodies."""
         found = self.client.hgetall(self.key("RECEIVES"))
-        return {key: int(count) for key, count in found.items()}
+        return {key: int(count.partition(b":")[0]) for key, count in found.items()}
+
+    def list_count(self, key: str, count: int, body_: bytes) -> None:
+        """Note the count of a message on the list, as ``requeue="back"`` does."""
+        self.client.hset(self.key("RECEIVES"), key, listed_count(count, body_))
 
     @property
     def extended(self) -> dict[bytes, bytes]:

@@ -174,8 +174,9 @@ def blocks(directory: Path, pattern: str) -> dict[str, str]:
     [
         (r"local function outside\(.*?\nend\n", 9),
         (r"-- A receipt is valid while.*?\nlocal function holds\(.*?\nend\n", 5),
+        (r"-- What ties the count.*?\nlocal function mark\(.*?\nend\n", 2),
     ],
-    ids=["outside", "holds"],
+    ids=["outside", "holds", "mark"],
 )
 def test_the_copies_of_a_block_are_equal(scripts_directory: Path, pattern: str, users: int) -> None:
     found = blocks(scripts_directory, pattern)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.scripts.space import FUTURE, MIB, NOW, PAST, SECOND, Popped, Space, body
+from tests.scripts.space import FUTURE, MIB, NOW, PAST, SECOND, Popped, Space, body, listed_count
 
 HOUR = 3600 * SECOND
 
@@ -190,7 +190,7 @@ def test_the_counts_of_a_batch_belong_to_their_messages(space: Space) -> None:
     space.delay("b", due=PAST)
     space.delay("c", due=PAST + 1, count=2)
     space.push(body("d"), body("e"))
-    space.client.hset(space.key("RECEIVES"), "e", 4)  # as requeue="back" leaves it
+    space.list_count("e", 4, body("e"))
     popped = space.pop(5)
     assert popped.keys == [b"a", b"b", b"c", b"d", b"e"]
     assert popped.counts == [8, 1, 3, 1, 5]
@@ -416,7 +416,7 @@ def test_decoding_ends_in_the_middle_of_a_slice(space: Space) -> None:
 
 def test_decoding_may_end_before_the_first_of_a_slice(space: Space) -> None:
     space.push(long_tail(0, 40000), body("a", padding=30000), long_tail(1, 40000), body("b"))
-    space.client.hset(space.key("RECEIVES"), "1", 1)
+    space.list_count("1", 1, long_tail(1, 40000))
     assert space.pop(4).keys == [b"0", b"a"]
     popped = space.pop(4)
     assert (popped.keys, popped.counts) == ([b"1", b"b"], [2, 1])
@@ -602,7 +602,7 @@ def test_a_due_message_on_its_last_permitted_receive_travels_alone(space: Space)
 
 def test_a_listed_message_on_its_last_permitted_receive_travels_alone(space: Space) -> None:
     space.push(body("a"), body("killer"), body("b"))
-    space.client.hset(space.key("RECEIVES"), "killer", 2)
+    space.list_count("killer", 2, body("killer"))
     assert space.pop(10, max_receives=3).keys == [b"a"]
     assert space.ready == [body("killer"), body("b")]
     assert space.pop(10, max_receives=3).keys == [b"killer"]
@@ -638,8 +638,48 @@ def test_requeue_back_puts_expired_messages_behind_the_backlog(space: Space) -> 
         "": [body("a"), body("second")],
         "BACKUP": {b"first": popped.deadline},
         "CONTEXT": {b"first": body("first")},
-        "RECEIVES": {b"a": b"1"},
+        "RECEIVES": {b"a": listed_count(1, body("a"))},
     }
+
+
+@pytest.mark.parametrize("padding", [0, 5000])
+def test_a_count_on_the_list_is_that_of_one_body(space: Space, padding: int) -> None:
+    poison = body("a", padding)
+    space.list_count("a", 3, poison)
+    space.push(poison[:-1] + b" ", b" " + poison, poison)
+    assert space.pop(max_receives=5).counts == [1]  # the same id, another message
+    space.client.delete(space.key("BACKUP"), space.key("CONTEXT"))
+    assert space.receives == {b"a": 3}
+    assert space.pop(max_receives=5).counts == [1]
+    space.client.delete(space.key("BACKUP"), space.key("CONTEXT"))
+    assert space.pop(max_receives=5).counts == [4]
+    assert space.client.hgetall(space.key("RECEIVES")) == {b"a": b"4"}
+
+
+def test_a_count_on_the_list_is_none_of_a_message_that_is_leased_or_delayed(space: Space) -> None:
+    for key in ("a", "b"):
+        space.list_count(key, 3, body("another"))
+    space.lease("a", deadline=PAST)
+    space.delay("b", due=PAST)
+    assert space.pop(2, max_receives=4).counts == [2, 1]
+    space.list_count("b", 3, body("another"))
+    space.reject((space.leases[b"b"], "b"))
+    assert space.dead == [(b"b", body("b"), "bad", 1)]
+
+
+def test_counts_of_messages_that_left_the_list_are_removed_when_it_is_empty(space: Space) -> None:
+    for number in range(150):
+        space.list_count(str(number), 3, body(str(number)))
+    space.push(body("x"))
+    space.lease("kept", count=2)
+    popped = space.pop()
+    assert len(space.receives) == 151  # the list was not empty
+    assert space.pop().status == "empty"
+    assert 50 <= len(space.receives) <= 52  # a hundred were looked at
+    for _ in range(20):
+        space.pop()
+    assert space.receives == {b"kept": 2}
+    assert popped.keys == [b"x"]
 
 
 def test_requeue_back_leases_due_messages_in_place(space: Space) -> None:

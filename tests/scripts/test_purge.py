@@ -40,6 +40,6 @@ def test_deleted_work_does_not_come_back(space: Space) -> None:
     full.client.delete(full.key("PAUSED"))
     full.call("purge", 1)
     assert full.pop().status == "empty"
-    assert full.ack((FUTURE, "d")) == [0]
-    assert full.nack((FUTURE, 0, "d")) == [0]
+    assert full.ack((FUTURE, "d")) == [0, -1]
+    assert full.nack((FUTURE, 0, "d")) == [0, -1]
     assert full.dump() == {}
