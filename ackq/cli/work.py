@@ -28,12 +28,12 @@ from ackq.cli.connection import MAX_BODY_BYTES, examples, seconds, url_option
               help="Handlers at a time in each process.  [16]")  # fmt: skip
 @click.option("--prefetch", type=click.IntRange(0, 1000), default=200,
               help="Messages that may wait in each process beyond those.  [200]")  # fmt: skip
-@click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
+@click.option("--lease", type=float, callback=seconds, metavar="SECONDS",
               help="After a process died its messages come back in this time.  [30]")  # fmt: skip
-@click.option("--max-receives", type=click.IntRange(1), metavar="N",
-              help="Deliveries after which a message is a dead letter.  [no limit]")  # fmt: skip
-@click.option("--max-body", type=click.IntRange(1, MAX_BODY_BYTES), default=1024 * 1024,
-              metavar="BYTES",
+@click.option("--max-receives", type=click.IntRange(0), metavar="N",
+              help="Deliveries after which a message is a dead letter; 0: no limit.  [25]"
+              )  # fmt: skip
+@click.option("--max-body", type=click.IntRange(1, MAX_BODY_BYTES), metavar="BYTES",
               help="Length above which a message is a dead letter, too large.  [1048576]"
               )  # fmt: skip
 @click.option("--time-limit", type=float, callback=seconds, metavar="SECONDS",
@@ -74,8 +74,11 @@ def work(
     """Hand messages to MODULE:HANDLER, a function that takes a message, sync or async.
 
     Returning acks; raising gives the message back, to come again after a growing delay. SIGTERM
-    or Ctrl-C stops taking and lets running handlers end; a second one leaves at once, and
-    messages that were not done come back.
+    or Ctrl-C stops taking and lets running handlers end; a second one leaves within seconds, and
+    messages that were not done come back. A process that dies is replaced.
+
+    If the module has a Queue of the same name, its lease, max receives and max body hold, unless
+    an option here says otherwise.
     """
     # What works all day may take a moment to load; other commands should not.
     from ackq.worker.plan import Plan, set_up_logs
@@ -84,10 +87,7 @@ def work(
 
     if traceback:
         settings["log_errors"] = "traceback"
-    plan = Plan(**settings)
+    plan = Plan(processes=processes, **settings)
     set_up_logs(plan.log_json, plan.verbose)
-    if processes == 1 and not reload:
-        plan.run()
-        return
     changed = watching(os.getcwd()) if reload else None
-    ctx.exit(Processes(plan, processes, changed).run())
+    ctx.exit(Processes(plan, changed).run())

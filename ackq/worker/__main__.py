@@ -8,8 +8,10 @@ import signal
 import socket
 import sys
 import threading
+import time
 
 from ackq.errors import ConfigurationError
+from ackq.worker.base import PARTING
 from ackq.worker.plan import PLAN_VARIABLE, Plan, set_up_logs
 from ackq.worker.processes import CANNOT, LIFELINE_VARIABLE, MOST_WORDS
 
@@ -18,7 +20,7 @@ def main() -> int:
     """Work as planned; a plan that cannot work is not worth another try."""
     plan = Plan.loads(os.environ.pop(PLAN_VARIABLE))
     lifeline = socket.socket(fileno=int(os.environ.pop(LIFELINE_VARIABLE)))
-    _end_with_parent(lifeline)
+    _end_with_parent(lifeline, plan.grace)
     set_up_logs(plan.log_json, plan.verbose)
     try:
         plan.run()
@@ -29,12 +31,17 @@ def main() -> int:
     return 0
 
 
-def _end_with_parent(lifeline: socket.socket) -> None:
-    """Stop when the parent is gone, however it went: its end of the socket closes."""
+def _end_with_parent(lifeline: socket.socket, grace: float) -> None:
+    """Stop when the parent is gone, however it went: its end of the socket closes.
+
+    Nobody is left then to kill a process that does not stop, so it does that itself.
+    """
 
     def watch() -> None:
         lifeline.recv(1)
         os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(grace + 2 * PARTING)
+        os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
 

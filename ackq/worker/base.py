@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import dataclasses
 import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +16,8 @@ from ackq.message import Message
 from ackq.worker.failures import Detail, Failures
 from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks
-from ackq.worker.policy import Backoff, Pace, Turns, check_seconds
+from ackq.worker.logs import log
+from ackq.worker.policy import MAX_RECEIVES, Backoff, Pace, Turns, check_seconds
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.routines import attend, feed
 from ackq.worker.schedule import Schedule, keep_time
@@ -42,6 +45,7 @@ class BaseWorker(Generic[Q]):
         *,
         concurrency: int = 16,
         prefetch: int = 200,
+        max_receives: int | None = MAX_RECEIVES,
         time_limit: float | None = None,
         grace: float = 30.0,
         backoff: Backoff | None = None,
@@ -57,13 +61,14 @@ class BaseWorker(Generic[Q]):
         Args:
             queues: one queue; or several, of which the first that has messages always goes first;
                 or a mapping of queues to weights, their shares while all have messages. The
-                queues' own ``visibility_timeout`` and ``max_receives`` hold; leases are renewed
-                for as long as a handler runs.
+                queues' own settings hold; leases are renewed for as long as a handler runs.
             handler: called with each `Message`, sync or async. Returning acks, raising nacks with
                 the backoff; `Retry`, `Reject` and `Release` are its other verdicts.
             concurrency: handlers that run at a time, 1 to 10,000. Defaults to 16.
             prefetch: messages that may wait here beyond those that run, 0 to 1000; no more than
                 a tenth of a second of work, so a slow handler has none. Defaults to 200.
+            max_receives: deliveries after which a message goes to the dead letters, in queues that
+                set no ``max_receives`` of their own; None: no limit. Defaults to 25.
             time_limit: seconds that a handler may take. On asyncio it is cancelled, and has
                 failed; in a thread ``message.timed_out`` is set and its lease renewed no more.
                 Defaults to None, no limit.
@@ -95,6 +100,8 @@ class BaseWorker(Generic[Q]):
         check_integer(concurrency, "concurrency", 1, 10_000)
         check_integer(prefetch, "prefetch", 0, 1000)
         check_seconds(grace, "grace", zero=True)
+        if max_receives is not None:
+            check_integer(max_receives, "max_receives", 1, 1_000_000)
         if time_limit is not None:
             check_seconds(time_limit, "time_limit")
         if not callable(handler):
@@ -115,7 +122,12 @@ class BaseWorker(Generic[Q]):
         self._deadline: float | None = None
         self._state = State(
             lanes=[
-                Lane(number, queue, _limit_of(queue, rate_limit), self._bell())
+                Lane(
+                    number,
+                    _limited(queue, max_receives),
+                    _limit_of(queue, rate_limit),
+                    self._bell(),
+                )
                 for number, queue in enumerate(listed)
             ],
             turns=Turns(weights, len(listed)),
@@ -180,6 +192,7 @@ class BaseWorker(Generic[Q]):
         state = self._state
         if self._stops and not state.stopping:
             state.stop()
+            self._tell_of_stop(state.busy())
         if not state.stopping:
             return False
         now = state.clock()
@@ -189,6 +202,15 @@ class BaseWorker(Generic[Q]):
             self.cut_short = True
             return True
         return not helped and state.settled()
+
+    def _tell_of_stop(self, running: int) -> None:
+        if running and self._stops == 1:
+            log.info(
+                "stopping: %d running, up to %g s; stop again to give them back",
+                running, self._grace,
+            )  # fmt: skip
+        else:
+            log.info("stopping")
 
 
 def _listed(queues: Any, kind: type) -> tuple[list[Any], list[float] | None]:
@@ -209,6 +231,16 @@ def _listed(queues: Any, kind: type) -> tuple[list[Any], list[float] | None]:
     if not listed or len(set(names)) < len(names):
         raise ConfigurationError("queues is one queue or several of different names")
     return listed, weights
+
+
+def _limited(queue: Any, max_receives: int | None) -> Any:
+    """Return the queue, with this limit if it has none. What others do with it stays as it is."""
+    if max_receives is None or queue.config.max_receives is not None:
+        return queue
+    limited = copy.copy(queue)  # on the same connections
+    config = dataclasses.replace(queue.config, max_receives=max_receives)
+    limited._spec = dataclasses.replace(queue._spec, config=config)
+    return limited
 
 
 def is_async(handler: Callable[[Message], Any]) -> bool:

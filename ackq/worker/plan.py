@@ -11,17 +11,19 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import orjson
 
 from ackq.aio.queue import AsyncQueue
-from ackq.errors import ConfigurationError
+from ackq.errors import ConfigurationError, redact
 from ackq.sync.queue import Queue
 from ackq.worker.base import is_async
 from ackq.worker.failures import Detail
 from ackq.worker.health import Health
 from ackq.worker.logs import JsonFormatter, TextFormatter, log, place_of, reason_of
+from ackq.worker.policy import MAX_RECEIVES
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.schedule import Schedule
 from ackq.worker.tasks import AsyncWorker
@@ -40,9 +42,11 @@ class Plan:
     url: str | None = None
     concurrency: int = 16
     prefetch: int = 200
-    lease: float = 30.0
-    max_receives: int | None = None
-    max_body: int = 1024 * 1024
+    processes: int = 1
+    #: Settings of the queues. None: those of a `Queue` of that name in the handler's module.
+    lease: float | None = None
+    max_receives: int | None = None  #: 0: no limit
+    max_body: int | None = None
     time_limit: float | None = None
     grace: float = 30.0
     rate: str | None = None  #: count/seconds
@@ -99,7 +103,7 @@ class Plan:
         opened = [self._open(Queue, name) for name, _ in self._named()]
         try:
             worker = Worker(self._weighted(opened), handler, **self._settings())
-            self._begins()
+            self._begins(opened)
             worker.run(drain=self.drain)
         finally:
             for queue in opened:
@@ -111,7 +115,7 @@ class Plan:
         opened = [self._open(AsyncQueue, name) for name, _ in self._named()]
         try:
             worker = AsyncWorker(self._weighted(opened), handler, **self._settings())
-            self._begins()
+            self._begins(opened)
             await worker.run(drain=self.drain)
         finally:
             for queue in opened:
@@ -119,15 +123,42 @@ class Plan:
         if worker.cut_short:
             _leave()
 
-    def _begins(self) -> None:
-        """Say so, once every setting was checked."""
-        log.info("working on %s with %s", ", ".join(self.queues), self.handler)
+    def _begins(self, opened: Sequence[Any]) -> None:
+        """Log what this process works on, once every setting was checked."""
+        queues = []
+        for text, queue in zip(self.queues, opened, strict=True):
+            config = queue.config
+            limit = config.max_receives or self._max_receives() or "unlimited"
+            queues.append(f"{text} (lease {config.visibility_timeout:g} s, max receives {limit})")
+        server = redact(self.url) if self.url else opened[0]._driver.route.address
+        log.info(
+            "working on %s at %s with %s: concurrency %d, processes %d, ackq %s",
+            ", ".join(queues), server, self.handler, self.concurrency, self.processes,
+            version("ackq"),
+        )  # fmt: skip
 
     def _open(self, kind: Any, name: str) -> Any:
-        return kind.from_url(
-            self.url, name, visibility_timeout=self.lease, max_receives=self.max_receives,
-            max_body_bytes=self.max_body,
-        )  # fmt: skip
+        chosen = {
+            "visibility_timeout": self.lease,
+            "max_receives": self.max_receives,
+            "max_body_bytes": self.max_body,
+        }
+        given = {each: value for each, value in chosen.items() if value is not None}
+        settings = {**self._in_module(name), **given}
+        settings["max_receives"] = settings.get("max_receives") or None
+        return kind.from_url(self.url, name, **settings)
+
+    def _in_module(self, name: str) -> dict[str, Any]:
+        """Return the settings of the queue of that name that the handler's module has, if any."""
+        module = sys.modules[self.handler.partition(":")[0]]
+        for value in vars(module).values():
+            if isinstance(value, Queue | AsyncQueue) and value.name == name:
+                return dataclasses.asdict(value.config)
+        return {}
+
+    def _max_receives(self) -> int | None:
+        """Return the limit for queues that have none of their own."""
+        return None if self.max_receives == 0 else MAX_RECEIVES
 
     def _settings(self) -> dict[str, Any]:
         schedules = found(self.schedules) if self.schedules else ()
@@ -141,6 +172,7 @@ class Plan:
         return {
             "concurrency": self.concurrency,
             "prefetch": self.prefetch,
+            "max_receives": self._max_receives(),
             "time_limit": self.time_limit,
             "grace": self.grace,
             "rate_limit": rate_limit(self.rate),

@@ -21,6 +21,9 @@ RECENT = 0.1
 JITTER_STEPS = 8
 #: Characters of a reason that are kept.
 REASON_LIMIT = 1000
+#: Deliveries that a worker allows where its queue sets no limit. With the default backoff they span
+#: about an hour: longer than most outages of what a handler needs, and poison ends all the same.
+MAX_RECEIVES = 25
 #: The part of a lease that may pass before it is renewed.
 RENEW_AFTER = 1 / 3
 

@@ -1,4 +1,4 @@
-"""Several worker processes, and one that looks after them."""
+"""Worker processes, one or more, and the one that looks after them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CANNOT = 3
 LIFELINE_VARIABLE = "ACKQ_WORK_LIFELINE"
 #: Seconds between two looks at the children.
 LOOK = 0.1
-#: Seconds before a child that died is replaced; doubled while it dies young.
+#: Seconds before a child that died is replaced; doubled each time that it dies young.
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 10.0
 #: Bytes of what a child says, so few that it need not wait for its parent to read them.
@@ -94,9 +94,10 @@ class Child:
                 self.last_words = ""
         self._process = None
         if not self.renewed:
-            young = time.monotonic() - self.started < GROWN
+            if time.monotonic() - self.started >= GROWN:
+                self._deaths = 0
             pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._deaths, 10))
-            self._deaths = self._deaths + 1 if young else 0
+            self._deaths += 1
             self.due = time.monotonic() + pause
         return code
 
@@ -122,17 +123,15 @@ class Child:
 class Processes:
     """Runs a plan in several processes and replaces those that die."""
 
-    def __init__(self, plan: Plan, count: int, changed: threading.Event | None = None) -> None:
+    def __init__(self, plan: Plan, changed: threading.Event | None = None) -> None:
         """Prepare; nothing starts before `run`.
 
         Args:
-            plan: what each process does.
-            count: processes, from 1.
+            plan: what each process does, and how many there are.
             changed: when it is set, all processes are stopped and started anew. Defaults to
                 None: they never are.
         """
         self._plan = plan
-        self._count = count
         self._changed = changed
         self._stops = self._sent = 0
         self._until = 0.0
@@ -152,7 +151,7 @@ class Processes:
         with tempfile.TemporaryDirectory(prefix="ackq-work-") as folder:
             children = [
                 Child(number, self._plan, Path(folder) / str(number))
-                for number in range(self._count)
+                for number in range(self._plan.processes)
             ]
             health = self._plan.health()
             with health or contextlib.nullcontext(), stopping_on_signals(self.stop):
@@ -209,4 +208,6 @@ class Processes:
                 child.send(signal.SIGTERM)
         if self._sent and time.monotonic() > self._until:
             for child in children:
-                child.send(signal.SIGKILL)
+                if child.pid is not None:
+                    log.warning("worker process %d does not end: it is killed", child.pid)
+                    child.send(signal.SIGKILL)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -147,6 +148,45 @@ class Recorder:
 @pytest.fixture
 def handler() -> Recorder:
     return Recorder()
+
+
+class Silencer:
+    """Passes bytes on to a server until it goes silent: its connections stay open."""
+
+    def __init__(self, target: int) -> None:
+        self._target = target
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.port = self._listening.getsockname()[1]
+        self.silent = threading.Event()
+
+    def __enter__(self) -> Silencer:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for each in (self._listening, *self._open):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+            each.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self._listening.accept()
+                far = socket.create_connection(("127.0.0.1", self._target))
+                self._open += [near, far]
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                if not self.silent.is_set():
+                    target.sendall(data)
 
 
 async def until(event: threading.Event) -> None:

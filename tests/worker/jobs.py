@@ -10,9 +10,15 @@ import random
 import time
 from typing import Any
 
-from ackq import Message
+import redis
+
+from ackq import Message, Queue
 from ackq.worker import Schedule
 
+DECLARED = Queue(
+    redis.Redis(), "declared", visibility_timeout=7, max_receives=3, max_body_bytes=99,
+    requeue="back",
+)  # fmt: skip
 SCHEDULES = [Schedule("beat", {"task": "beat"}, every=0.1)]
 
 _journal = os.open(os.environ.get("JOURNAL", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)

@@ -21,7 +21,7 @@ from ackq.worker import health as health_module
 from tests.servers import private_server
 from tests.waiting import wait_until
 
-from .conftest import settled, until
+from .conftest import Silencer, settled, until
 from .test_handling import push
 
 
@@ -34,45 +34,6 @@ def ask(health: Health) -> tuple[int, dict[str, Any]]:
     except urllib.error.HTTPError as error:
         with error:
             return error.code, json.loads(error.read())
-
-
-class Pause:
-    """Passes bytes on to a server until it goes silent: its connections stay open."""
-
-    def __init__(self, target: int) -> None:
-        self._target = target
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self._open: list[socket.socket] = []
-        self.port = self._listening.getsockname()[1]
-        self.silent = threading.Event()
-
-    def __enter__(self) -> Pause:
-        threading.Thread(target=self._accept, daemon=True).start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        for each in (self._listening, *self._open):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-            each.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self._listening.accept()
-                far = socket.create_connection(("127.0.0.1", self._target))
-                self._open += [near, far]
-                for ends in ((near, far), (far, near)):
-                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
-
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                if not self.silent.is_set():
-                    target.sendall(data)
 
 
 def test_it_is_red_only_while_ready_messages_are_not_taken(
@@ -144,7 +105,7 @@ def test_a_loop_that_hangs_has_no_file(tmp_path: Path) -> None:
 def test_a_silent_connection_is_red_and_a_server_that_is_away_is_not(
     tmp_path: Path, work: Any, portal: Any, flavour: str
 ) -> None:
-    with private_server(tmp_path) as server, Pause(server.port or 0) as proxy:
+    with private_server(tmp_path) as server, Silencer(server.port or 0) as proxy:
         url = f"redis://127.0.0.1:{proxy.port}"
         kind: Any = ackq.Queue if flavour == "sync" else ackq.AsyncQueue
         queue = portal.call(kind.from_url, url + "?socket_timeout=300", "jobs")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
 from ackq.worker import RateLimit, plan
 from ackq.worker.plan import Plan
@@ -15,13 +16,8 @@ from ackq.worker.plan import Plan
 from .jobs import SCHEDULES, quick
 
 
-def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = Plan(
-        handler="tests.worker.jobs:quick", queues=("a=3", "b=1"), url="redis://127.0.0.1:1",
-        concurrency=5, prefetch=7, lease=11.0, max_receives=13, max_body=37, time_limit=17.0,
-        grace=19.0, rate="23/29", expiry_field="until", schedules="tests.worker.jobs:SCHEDULES",
-        health_port=0, health_host="127.0.0.2", stalled_after=31.0, drain=True, log_errors="type",
-    )  # fmt: skip
+def run_with_a_spy(asked: Plan, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Return what the worker of a plan would be made with."""
     made: dict[str, Any] = {}
 
     class Spy:
@@ -35,6 +31,17 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(plan, "Worker", Spy)
     Plan.loads(asked.dumps()).run()
+    return made
+
+
+def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Plan(
+        handler="tests.worker.jobs:quick", queues=("a=3", "b=1"), url="redis://127.0.0.1:1",
+        concurrency=5, prefetch=7, lease=11.0, max_receives=13, max_body=37, time_limit=17.0,
+        grace=19.0, rate="23/29", expiry_field="until", schedules="tests.worker.jobs:SCHEDULES",
+        health_port=0, health_host="127.0.0.2", stalled_after=31.0, drain=True, log_errors="type",
+    )  # fmt: skip
+    made = run_with_a_spy(asked, monkeypatch)
     queues = made.pop("queues")
     assert {queue.name: weight for queue, weight in queues.items()} == {"a": 3.0, "b": 1.0}
     for queue in queues:
@@ -45,10 +52,31 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
     assert health.reason == ""
     assert health._endpoint == ("127.0.0.2", 0)
     assert made == {
-        "handler": quick, "concurrency": 5, "prefetch": 7, "time_limit": 17.0, "grace": 19.0,
+        "handler": quick, "concurrency": 5, "prefetch": 7, "max_receives": 25,
+        "time_limit": 17.0, "grace": 19.0,
         "rate_limit": RateLimit(23, 29.0), "expiry_field": "until", "schedules": SCHEDULES,
         "drain": True, "log_errors": "type",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "declared", "other", "limit"),
+    [
+        ({}, QueueConfig(7, 3, "back", 99), QueueConfig(), 25),
+        ({"lease": 5, "max_receives": 9, "max_body": 7}, QueueConfig(5, 9, "back", 7),
+         QueueConfig(5, 9, "front", 7), 25),
+        ({"max_receives": 0}, QueueConfig(7, None, "back", 99), QueueConfig(), None),
+    ],
+    ids=["none", "all", "no limit"],
+)  # fmt: skip
+def test_a_queue_in_the_module_keeps_its_settings_unless_an_option_says_otherwise(
+    options: Any, declared: QueueConfig, other: QueueConfig, limit: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    asked = Plan("tests.worker.jobs:quick", ("declared", "other"), "redis://127.0.0.1:1", **options)
+    made = run_with_a_spy(asked, monkeypatch)
+    assert [queue.config for queue in made["queues"]] == [declared, other]
+    assert made["max_receives"] == limit
 
 
 @pytest.mark.parametrize(

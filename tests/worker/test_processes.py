@@ -16,16 +16,18 @@ from typing import Any
 
 import psutil
 import pytest
+import redis
 
 import ackq
 from ackq.embedded import Server
 from ackq.errors import ConfigurationError
 from ackq.worker.plan import Plan
+from ackq.worker.processes import GROWN, Child
 from tests.servers import private_server
 from tests.waiting import wait_until
 
 from .commands import Command, working
-from .conftest import settled
+from .conftest import Silencer, settled
 
 QUICK = "tests.worker.jobs:quick"
 TOLD = "tests.worker.jobs:as_told"
@@ -67,17 +69,18 @@ def test_several_processes_share_the_work(
         assert command.wait() == 0
 
 
+@pytest.mark.parametrize("processes", [1, 2])
 def test_a_child_that_dies_is_replaced_and_its_message_comes_back(
-    tmp_path: Path, server: Server, queue: ackq.Queue
+    tmp_path: Path, server: Server, queue: ackq.Queue, processes: int
 ) -> None:
     push(queue, 1, 3)
-    options = ("-q", queue.name, "--processes", "2", "--lease", "1")
+    options = ("-q", queue.name, "--processes", str(processes), "--lease", "1")
     with working(tmp_path, server.url, TOLD, *options) as command:
         begun(command, 1)
         victim = psutil.Process(command.events("begin")[0]["pid"])
         victim.kill()
         wait_until(
-            lambda: len(command.children()) == 2 and victim not in command.children(),
+            lambda: len(command.children()) == processes and victim not in command.children(),
             "another in its place", 40,
         )  # fmt: skip
         wait_until(lambda: settled(queue), "the second delivery", 40)
@@ -163,17 +166,89 @@ def test_a_second_signal_leaves_at_once(
         assert [message.receive_count for message in queue.pop_many(3)] == [1, 1, 1]
 
 
-def test_a_child_that_cannot_end_is_killed(
+@pytest.fixture
+def silenced(server: Server) -> Iterator[tuple[str, Silencer]]:
+    """A URL of the server whose connections can go silent, and the switch."""
+    with Silencer(server.port or 0) as silencer:
+        yield f"redis://127.0.0.1:{silencer.port}?socket_timeout=3600", silencer
+
+
+def hang(command: Command, queue: ackq.Queue, silencer: Silencer) -> None:
+    """Let the connections go silent while a handler runs: its ack is never answered."""
+    push(queue, 1, 0.5)
+    begun(command, 1)
+    silencer.silent.set()
+    wait_until(lambda: command.events("end"), "the handler to end")
+
+
+def test_a_second_signal_ends_a_worker_whose_connections_hang(
+    tmp_path: Path, silenced: tuple[str, Silencer], queue: ackq.Queue
+) -> None:
+    url, silencer = silenced
+    with working(tmp_path, url, TOLD, "-q", queue.name, "--grace", "3600") as command:
+        hang(command, queue, silencer)
+        command.process.terminate()
+        command.process.send_signal(signal.SIGINT)
+        assert command.wait(40) == 0  # in some ten seconds
+        assert not command.children()
+        assert "does not end: it is killed" in command.log()
+
+
+def test_a_process_that_cannot_end_does_not_outlive_its_parent(
+    tmp_path: Path, silenced: tuple[str, Silencer], queue: ackq.Queue
+) -> None:
+    url, silencer = silenced
+    with working(tmp_path, url, TOLD, "-q", queue.name, "--grace", "0") as command:
+        hang(command, queue, silencer)
+        (child,) = command.children()
+        command.process.kill()
+        _, alive = psutil.wait_procs([child], timeout=40)
+        for each in alive:
+            each.kill()
+        assert not alive
+
+
+def test_a_worker_says_what_it_works_on_and_what_it_waits_for(
     tmp_path: Path, server: Server, queue: ackq.Queue
 ) -> None:
-    push(queue, 1)
-    options = ("-q", queue.name, "--processes", "2", "--grace", "0")
-    with working(tmp_path, server.url, QUICK, *options) as command:
-        begun(command, 1)
-        psutil.Process(command.events("begin")[0]["pid"]).suspend()
-        command.process.terminate()
-        assert command.wait(30) == 0  # in some ten seconds
-        assert not command.children()
+    push(queue, 3, 60)
+    url = f"redis://default:c4n4ry@127.0.0.1:{server.port}/0"
+    with redis.Redis.from_url(server.url) as client:
+        client.config_set("requirepass", "c4n4ry")
+        try:
+            options = ("-q", queue.name, "--grace", "17", "--concurrency", "4")
+            with working(tmp_path, url, TOLD, *options) as command:
+                begun(command, 3)
+                command.process.send_signal(signal.SIGINT)
+                waits = "stopping: 3 running, up to 17 s; stop again to give them back"
+                wait_until(lambda: waits in command.log(), "it to say so")
+                command.process.send_signal(signal.SIGINT)
+                assert command.wait(30) == 0
+        finally:
+            client.config_set("requirepass", "")
+    (line,) = [each for each in command.log().splitlines() if "working on" in each]
+    assert line.endswith(
+        f"working on {queue.name} (lease 30 s, max receives 25) at"
+        f" redis://***@127.0.0.1:{server.port}/0 with {TOLD}:"
+        f" concurrency 4, processes 1, ackq {ackq.__version__}"
+    )
+
+
+def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(tmp_path: Path) -> None:
+    child = Child(0, Plan(QUICK, ("jobs",)), tmp_path / "0")
+
+    def pause(age: float) -> float:
+        child.start()
+        child.send(signal.SIGKILL)
+        child.started -= age
+        wait_until(lambda: child.poll() is not None, "its end")
+        return child.due - time.monotonic()
+
+    # What has passed since its end makes each a little shorter.
+    for expected in (0.1, 0.2, 0.4, 0.8):
+        assert expected / 2 < pause(0) <= expected
+    assert pause(GROWN) <= 0.1
+    assert 0.1 < pause(0) <= 0.2
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
