@@ -1,28 +1,27 @@
-"""How many connections a queue opens, and that it leaves none behind."""
+"""How many connections a queue opens, that it leaves none behind, and how long it waits on one."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from contextlib import closing
 from typing import Any
 
 import pytest
+import redis
 
 import ackq
+from ackq.protocol.connecting import stretch_for
 from tests.facade import AsSync, Portal
 from tests.servers import Target
 from tests.waiting import wait_until
 
 
-def counted(target: Target, section: str, field: str) -> int:
-    """Return a number that the server tells, of all primaries together."""
-    nodes = {"target_nodes": "primaries"} if target.cluster else {}
-    info: Any = target.control.info(section, **nodes)
-    return sum(int(part[field]) for part in (info.values() if target.cluster else [info]))
-
-
 def opened(target: Target) -> int:
-    return counted(target, "stats", "total_connections_received")
+    """Return how many connections were ever made, to all primaries together."""
+    nodes = {"target_nodes": "primaries"} if target.cluster else {}
+    info: Any = target.control.info("stats", **nodes)
+    parts = info.values() if target.cluster else [info]
+    return sum(int(part["total_connections_received"]) for part in parts)
 
 
 def test_operations_one_after_the_other_share_a_connection(
@@ -41,30 +40,26 @@ def test_operations_one_after_the_other_share_a_connection(
     assert opened(target) == before
 
 
-def test_close_leaves_no_connection(make_queue: Callable[..., Any], target: Target) -> None:
-    before = counted(target, "clients", "connected_clients")
-    queue = make_queue()
-    queue.push({"id": "a"})
-    assert counted(target, "clients", "connected_clients") > before
-    queue.close()
-    wait_until(
-        lambda: counted(target, "clients", "connected_clients") <= before, "it to disconnect"
-    )
-
-
-def test_a_wait_is_cut_in_parts_that_the_read_timeout_allows(
-    embedded_client: Any, flavour: str, portal: Portal, name: str
+def test_close_leaves_no_connection(
+    embedded_client: redis.Redis, flavour: str, portal: Portal, name: str
 ) -> None:
+    def newer_than(last: int) -> set[int]:
+        clients: Any = embedded_client.client_list()
+        return {number for each in clients if (number := int(each["id"])) > last}
+
     settings = embedded_client.connection_pool.connection_kwargs
-    url = f"redis://{settings['host']}:{settings['port']}?socket_timeout=1"
+    url = f"redis://{settings['host']}:{settings['port']}"
+    last = max(newer_than(0))
     if flavour == "sync":
-        made: Any = ackq.Queue.from_url(url, name)
+        queue: Any = ackq.Queue.from_url(url, name)
     else:
-        made = AsSync(portal, portal.call(ackq.AsyncQueue.from_url, url, name))
-    with closing(made) as queue:
-        queue.push({"id": "a"})
-        queue.ack(queue.pop())
-        before = embedded_client.info("stats")["total_connections_received"]
-        assert queue.pop(timeout=1.3) is None
-        # A wait that the client gave up would have cost a connection.
-        assert embedded_client.info("stats")["total_connections_received"] == before
+        queue = AsSync(portal, portal.call(ackq.AsyncQueue.from_url, url, name))
+    queue.push({"id": "a"})
+    assert newer_than(last)
+    queue.close()
+    wait_until(lambda: not newer_than(last), "it to disconnect")
+
+
+@pytest.mark.parametrize("read_timeout", [0.01, 0.5, 1.0, 3.0, 60.0, None])
+def test_a_wait_ends_well_before_the_read_timeout(read_timeout: float | None) -> None:
+    assert 0 < stretch_for(read_timeout) <= min(1.0, (read_timeout or math.inf) / 2)

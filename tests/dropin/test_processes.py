@@ -17,7 +17,7 @@ def test_a_program_that_ends_normally_settles(
     script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue
 ) -> None:
     process = script("def main(): r.rpop(name)\nmain()")
-    assert process.wait(10) == 0
+    assert process.wait(30) == 0
     assert settled(queue)
 
 
@@ -53,7 +53,7 @@ def test_a_program_that_ends_in_any_other_way_does_not_settle(
     script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue, text: str
 ) -> None:
     process = script(text)
-    process.wait(10)
+    process.wait(30)
     assert in_flight(queue) == [b"a"] or queue.stats().expired == 1
     assert come_back(queue) == b"a"
 
