@@ -19,14 +19,14 @@
 -- this is the resent nack of a lost reply, or others settled the message: the caller knows.
 -- At the end 0 and a position: the keys from there on are for the next call.
 -- Atomic because a message must never be both leased and due, nor neither.
--- Cost: O(returned log in-flight): at most 500 messages and, of those that die or go to the list,
+-- Cost: O(returned log in-flight): at most 100 messages and, of those that die or go to the list,
 -- 1 MiB of bodies and one message over. No other body is read.
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7]
 local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local MOST = 500 -- messages one call may give back
+local MOST = 100 -- messages one call may give back
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)

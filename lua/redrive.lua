@@ -12,11 +12,13 @@
 -- Returns {redriven, looked at, stream id of the last}, where an entry that is not there counts
 -- as looked at; what was not looked at is for the next call. What has no body to redrive stays.
 -- Atomic because a message must never be dead and ready at once, nor neither.
--- Cost: O(wanted log delayed), at most 1 MiB of bodies and one message over.
+-- Cost: O(wanted log delayed), at most 100 dead letters, of 1 MiB of bodies and
+-- one message over.
 local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
 
 local BODY_BUDGET = 1048576 -- bytes
+local MOST = 100 -- dead letters one call may look at
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -66,7 +68,7 @@ end
 
 if #ARGV > 2 then
   for i = 3, #ARGV do
-    if bytes >= BODY_BUDGET then
+    if looked >= MOST or bytes >= BODY_BUDGET then
       break
     end
     local entry = redis.call('XRANGE', dead, ARGV[i], ARGV[i])[1]
@@ -77,7 +79,7 @@ if #ARGV > 2 then
     end
   end
 else
-  while looked < wanted and bytes < BODY_BUDGET do
+  while looked < math.min(wanted, MOST) and bytes < BODY_BUDGET do
     local first = after == '' and '-' or '(' .. after
     local entry = redis.call('XRANGE', dead, first, '+', 'COUNT', 1)[1]
     if not entry then

@@ -16,13 +16,13 @@
 -- settled the message: the caller knows.
 -- At the end 0 and a position: the keys from there on are for the next call.
 -- Atomic because the dead letter is written before the lease is deleted, or neither is.
--- Cost: O(rejected log in-flight): at most 500 messages and 1 MiB of bodies, and one message over.
+-- Cost: O(rejected log in-flight): at most 100 messages and 1 MiB of bodies, and one message over.
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
 local reason, at = ARGV[1], 2
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local MOST = 500 -- messages one call may reject
+local MOST = 100 -- messages one call may reject
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)

@@ -70,8 +70,8 @@ def cancel(
 ) -> Steps[int]:
     """Delete by key; see `ackq.delay.DelayQueue.cancel`."""
     placed = [(spec.place(raw, partition), raw) for raw in map(raw_key, keys)]
-    cancelled = 0
-    for first in range(0, len(placed), CHUNK_MESSAGES):
+    cancelled = first = 0
+    while first < len(placed):
         chunk = placed[first : first + CHUNK_MESSAGES]
         places = sorted({place for place, _ in chunk})
         passed = [key for place in places for key in spec.partitions[place].all()]
@@ -81,9 +81,11 @@ def cancel(
         # Not resent: the count of a second application would be 0.
         request = Request((len(passed), *passed, *args), script=scripts.load("delay/cancel"))
         try:
-            cancelled += yield request
+            count, looked = yield request
         except ResponseError as error:
             yield from spec.explain(error)
+        cancelled += count
+        first += looked
     return cancelled
 
 

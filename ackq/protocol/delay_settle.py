@@ -11,7 +11,7 @@ from ackq.config import microseconds
 from ackq.errors import ConfigurationError
 from ackq.protocol import fencing
 from ackq.protocol.delay import LONGEST_DELAY, DelayedMessage, DelaySpec, raw_key
-from ackq.protocol.settle import CHUNK, backoff, draw_jitter, split
+from ackq.protocol.settle import backoff, chunks, draw_jitter, split
 from ackq.protocol.steps import Arg, Request, Steps
 
 
@@ -102,8 +102,8 @@ def _chunks(
     for message in messages:
         sessions.setdefault(message.session, []).append(message)
     for session, members in sessions.items():
-        for first in range(0, len(members), CHUNK):
-            yield session, members[first : first + CHUNK]
+        for chunk in chunks(members):
+            yield session, chunk
 
 
 def _group(

@@ -169,14 +169,16 @@ def delete_messages(spec: RSMQSpec, qname: str, ids: Iterable[str]) -> Steps[int
     """Delete messages; see `ackq.rsmq.RSMQ.delete_messages`."""
     keys = spec.keys(qname)
     checked = [check_id(id) for id in ids]
-    deleted = 0
-    for first in range(0, len(checked), MOST):
+    deleted = at = 0
+    while at < len(checked):
         request = Request(
-            (2, keys.zset, keys.hash, *checked[first : first + MOST]),
+            (2, keys.zset, keys.hash, *checked[at : at + MOST]),
             script=scripts.load("rsmq/delete"),
             resend=True,
         )
-        deleted += yield from _send(spec, qname, request)
+        count, looked = yield from _send(spec, qname, request)
+        deleted += count
+        at += looked
     return deleted
 
 

@@ -15,7 +15,7 @@ from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.message import Message
 from ackq.protocol import fencing
 from ackq.protocol.held import give_back_some
-from ackq.protocol.settle import CHUNK, ack, check_own, draw_jitter, group
+from ackq.protocol.settle import ack, check_own, chunks, draw_jitter, group
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Clock, Request, Sleep, Steps
 
@@ -49,9 +49,10 @@ def pop_many(
         lease = microseconds(visibility_timeout, "visibility_timeout")
     if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
         raise ConfigurationError(f"pop_many takes a number of messages from 1, not {wanted!r}")
-    if len(settled) > CHUNK:
-        yield from _ack_marking(spec, settled[CHUNK:])
-        settled = settled[:CHUNK]
+    parts = list(chunks(settled))
+    for part in parts[1:]:
+        yield from _ack_marking(spec, part)
+    settled = parts[0] if parts else ()
     until: float | None = None
     while True:
         reply = yield from _take(spec, min(wanted, MOST), lease, settled)

@@ -23,14 +23,14 @@
 -- reply, or others settled the message: the caller knows.
 -- At the end 0 and a position: the keys from there on are for the next call.
 -- Atomic because a message must never be both leased and ready, nor neither.
--- Cost: O(returned log stored): at most 500 messages and, of those that die, 1 MiB of bodies and
+-- Cost: O(returned log stored): at most 100 messages and, of those that die, 1 MiB of bodies and
 -- one message over. No other body is read.
 local members, session = KEYS[1], ARGV[1]
 local charge, max_receives, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
 
 local STRIDE = 7
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local MOST = 500 -- messages one call may give back
+local MOST = 100 -- messages one call may give back
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 
 local function outside(number, low, high)

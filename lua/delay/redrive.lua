@@ -14,12 +14,14 @@
 -- Returns {redriven, looked at, stream id of the last}. What has no body stays, and so does
 -- what has the key of a stored message.
 -- Atomic because a message must never be dead and ready at once, nor neither.
--- Cost: O(wanted log stored), at most 1 MiB of bodies and one message over.
+-- Cost: O(wanted log stored), at most 100 dead letters, of 1 MiB of bodies and one
+-- message over.
 local ready, bodies, leases, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, dead, wake = KEYS[5], KEYS[6], KEYS[7]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
 
 local BODY_BUDGET = 1048576 -- bytes
+local MOST = 100 -- dead letters one call may look at
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -60,7 +62,7 @@ local function redrive(entry)
   redriven = redriven + 1
 end
 
-while looked < wanted and bytes < BODY_BUDGET do
+while looked < math.min(wanted, MOST) and bytes < BODY_BUDGET do
   local begin = after == '' and '-' or '(' .. after
   local entry = redis.call('XRANGE', dead, begin, '+', 'COUNT', 1)[1]
   if not entry then

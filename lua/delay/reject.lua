@@ -22,12 +22,12 @@
 -- reply, or others settled the message: the caller knows.
 -- At the end 0 and a position: the keys from there on are for the next call.
 -- Atomic because a message must never be both dead and stored, nor neither.
--- Cost: O(rejected log stored): at most 500 messages and 1 MiB of bodies, and one message over.
+-- Cost: O(rejected log stored): at most 100 messages and 1 MiB of bodies, and one message over.
 local members, session, reason, at = KEYS[1], ARGV[1], ARGV[2], 3
 
 local STRIDE = 7
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local MOST = 500 -- messages one call may reject
+local MOST = 100 -- messages one call may reject
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)

@@ -5,25 +5,33 @@
 --
 -- ARGV[1] ids              1..1000 message ids of 32 letters, digits and colons
 --
--- Returns how many there were.
+-- Returns {deleted, looked at}; the other ids are for the next call.
 -- Atomic because a body without an id would never be found.
--- Cost: O(ids log messages).
+-- Cost: O(ids log messages); Redis frees the bodies at once, so at most 8 MiB and one over.
 local zset, hash = KEYS[1], KEYS[2]
 
-local fields = {}
+local FREED = 8388608 -- bytes of bodies one call may delete
+
 for at = 1, #ARGV do
   local id = ARGV[at]
   if #id ~= 32 or not string.match(id, '^[%w:]+$') or #ARGV > 1000 then
     return redis.error_reply('ACKQ_ARGUMENT delete: at most 1000 ids of 32 characters')
   end
-  fields[3 * at - 2] = id
-  fields[3 * at - 1] = id .. ':rc'
-  fields[3 * at] = id .. ':fr'
 end
 if #ARGV == 0 then
   return redis.error_reply('ACKQ_ARGUMENT delete: no ids')
 end
 redis.call('HLEN', hash)
-local deleted = redis.call('ZREM', zset, unpack(ARGV))
+redis.call('ZCARD', zset)
+local fields, looked, freed = {}, 0, 0
+while looked < #ARGV and freed < FREED do
+  looked = looked + 1
+  local id = ARGV[looked]
+  fields[3 * looked - 2] = id
+  fields[3 * looked - 1] = id .. ':rc'
+  fields[3 * looked] = id .. ':fr'
+  freed = freed + redis.call('HSTRLEN', hash, id)
+end
+local deleted = redis.call('ZREM', zset, unpack(ARGV, 1, looked))
 redis.call('HDEL', hash, unpack(fields))
-return deleted
+return {deleted, looked}

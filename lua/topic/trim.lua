@@ -9,10 +9,11 @@
 --
 -- Returns {newest, first, deleted}: there is more to do while first <= newest - keep.
 -- Atomic because firstIndex must never be above a message that is there.
--- Cost: O(keys), at most 1000.
+-- Cost: O(keys), at most 1000; Redis frees the messages at once, so at most 8 MiB and one over.
 local next_index, first_index = KEYS[1], KEYS[2]
 local keep, oldest = tonumber(ARGV[1]), tonumber(ARGV[2])
 local HEAD = 2 -- keys before the messages
+local FREED = 8388608 -- bytes of messages one call may delete
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
 
 local function outside(number, low, high)
@@ -37,6 +38,13 @@ end
 local deleted = 0
 local last = math.min(newest - keep, oldest + #KEYS - HEAD - 1)
 if oldest <= first and last >= first then
+  local stop, freed = first - 1, 0
+  while stop < last and freed < FREED do
+    stop = stop + 1
+    -- What is no message has no length, and goes like the rest.
+    freed = freed + (tonumber(redis.pcall('STRLEN', KEYS[HEAD + 1 + stop - oldest])) or 0)
+  end
+  last = stop
   deleted = redis.call('UNLINK', unpack(KEYS, HEAD + 1 + first - oldest, HEAD + 1 + last - oldest))
   first = last + 1
   redis.call('SET', first_index, string.format('%.0f', first))

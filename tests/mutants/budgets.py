@@ -7,6 +7,7 @@ from tests.mutants.catalogue import Mutant
 READ_AT_ONCE = "reads many bodies before it weighs one"
 NO_BYTES = "any number of bytes in one call"
 NO_COUNT = "any number of messages in one call"
+DELETES_ANY = "any number of bytes is deleted in one call"
 TOLD_EARLY = "what is left to the next call is told as refused now"
 
 MUTANTS = (
@@ -27,9 +28,9 @@ MUTANTS = (
     Mutant(
         "delay/nack",
         NO_COUNT,
-        "local MOST = 500",
-        "local MOST = 5000",
-        "test_budgets.test_one_call_gives_five_hundred_back_to_a_delay_queue",
+        "local MOST = 100",
+        "local MOST = 1000",
+        "test_budgets.test_one_call_gives_a_hundred_back_to_a_delay_queue",
     ),
     Mutant(
         "delay/reject",
@@ -41,9 +42,9 @@ MUTANTS = (
     Mutant(
         "delay/reject",
         NO_COUNT,
-        "local MOST = 500",
-        "local MOST = 5000",
-        "test_budgets.test_one_call_rejects_five_hundred_of_a_delay_queue",
+        "local MOST = 100",
+        "local MOST = 1000",
+        "test_budgets.test_one_call_rejects_a_hundred_of_a_delay_queue",
     ),
     Mutant(
         "delay/reject",
@@ -116,5 +117,33 @@ MUTANTS = (
         "'COUNT', 100), 2\nelse\n"
         "  page, stride = redis.call(walk[1], walk[2], cursor, 'COUNT', 100), 2",
         "test_audit.test_a_walk_over_the_bodies_reads_few_of_them",
+    ),
+    Mutant(
+        "delay/cancel",
+        DELETES_ANY,
+        "    freed = freed + redis.call('HSTRLEN', KEYS[first + 1], key)\n",
+        "",
+        "test_budgets.test_one_call_cancels_eight_mebibytes",
+    ),
+    Mutant(
+        "rsmq/delete",
+        DELETES_ANY,
+        "  freed = freed + redis.call('HSTRLEN', hash, id)\n",
+        "",
+        "test_budgets.test_rsmq_deletes_eight_mebibytes",
+    ),
+    Mutant(
+        "topic/trim",
+        DELETES_ANY,
+        "stop < last and freed < FREED",
+        "stop < last",
+        "test_budgets.test_a_topic_is_trimmed_by_eight_mebibytes",
+    ),
+    Mutant(
+        "topic/publish",
+        DELETES_ANY,
+        "stop < last and freed < FREED",
+        "stop < last",
+        "test_budgets.test_a_publish_trims_eight_mebibytes",
     ),
 )

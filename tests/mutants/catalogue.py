@@ -572,9 +572,9 @@ SETTLING = (
     Mutant(
         "nack",
         "any number of messages in one call",
-        "local MOST = 500",
-        "local MOST = 5000",
-        "test_nack.test_one_call_gives_five_hundred_back_and_the_next_keeps_their_order",
+        "local MOST = 100",
+        "local MOST = 1000",
+        "test_nack.test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order",
     ),
     Mutant(
         "nack",
@@ -595,7 +595,7 @@ SETTLING = (
         "of two calls the second overtakes the first",
         "now - #returned or",
         "now - 1000 or",
-        "test_nack.test_one_call_gives_five_hundred_back_and_the_next_keeps_their_order",
+        "test_nack.test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order",
     ),
     Mutant(
         "nack",
@@ -613,9 +613,9 @@ SETTLING = (
     Mutant(
         "reject",
         "any number of messages in one call",
-        "local MOST = 500",
-        "local MOST = 5000",
-        "test_reject.test_one_call_rejects_five_hundred",
+        "local MOST = 100",
+        "local MOST = 1000",
+        "test_reject.test_one_call_rejects_a_hundred",
     ),
     Mutant(
         "reject",
@@ -716,6 +716,13 @@ SETTLING = (
         "reply[#reply + 1] = waits and position or -position",
         "reply[#reply + 1] = waits and position or nil",
         "test_extend.test_a_settled_message_is_gone_and_not_revived",
+    ),
+    Mutant(
+        "ack_id",
+        "any number of bytes is deleted in one call",
+        "    freed = freed + redis.call('HSTRLEN', context, key)\n",
+        "",
+        "test_ack_id.test_one_call_deletes_eight_mebibytes",
     ),
     Mutant(
         "ack_id",
@@ -970,6 +977,20 @@ INSPECTING = (
         "redis.call('UNLINK', ready, backup, context, handoff,",
         "redis.call('UNLINK', ready, backup, context,",
         "test_purge.test_a_purge_leaves_the_dead_letters_and_the_pause",
+    ),
+    Mutant(
+        "redrive",
+        "any number of dead letters in one call",
+        "looked < math.min(wanted, MOST) and",
+        "looked < wanted and",
+        "test_redrive.test_one_call_looks_at_a_hundred",
+    ),
+    Mutant(
+        "redrive",
+        "any number of named dead letters in one call",
+        "    if looked >= MOST or bytes",
+        "    if bytes",
+        "test_redrive.test_one_call_looks_at_a_hundred",
     ),
     Mutant(
         "redrive",

@@ -77,15 +77,15 @@ def test_a_reject_of_a_delay_queue_moves_a_mebibyte(space: Space) -> None:
     assert space.client.xlen(space.key(":dead")) == 4
 
 
-def test_one_call_gives_five_hundred_back_to_a_delay_queue(space: Space) -> None:
-    keys = store(space, 501, b"x")
-    assert settle(space, "nack", [1, 0], keys).reply == [500, 0, 501]
+def test_one_call_gives_a_hundred_back_to_a_delay_queue(space: Space) -> None:
+    keys = store(space, 101, b"x")
+    assert settle(space, "nack", [1, 0], keys).reply == [100, 0, 101]
     assert space.client.zcard(space.key(":leases")) == 1
 
 
-def test_one_call_rejects_five_hundred_of_a_delay_queue(space: Space) -> None:
-    keys = store(space, 501, b"x")
-    assert settle(space, "reject", ["bad"], keys).reply == [500, 0, 501]
+def test_one_call_rejects_a_hundred_of_a_delay_queue(space: Space) -> None:
+    keys = store(space, 101, b"x")
+    assert settle(space, "reject", ["bad"], keys).reply == [100, 0, 101]
     assert space.client.zcard(space.key(":leases")) == 1
 
 
@@ -147,3 +147,40 @@ def test_a_stored_body_of_another_length_is_not_read_for_comparison(space: Space
     weighed = weigh(space, "staging/delay", suffixes, 10)
     assert weighed.reply == [6, 0, 5]
     assert weighed.total < 2 * len(LONG) + 10_000
+
+
+def test_one_call_cancels_eight_mebibytes(space: Space) -> None:
+    keys = store(space, 5, b"x" * (3 * MIB), leased=False)
+    pairs = [each for key in ["gone", *keys] for each in (1, key)]
+    cancelled = weigh(space, "delay/cancel", PARTITION, 0, *pairs)
+    assert (cancelled.reply, cancelled.total < 1000) == ([3, 4], True)
+    assert set(space.client.hkeys(space.key(":h"))) == {b"0003", b"0004"}
+
+
+def test_rsmq_deletes_eight_mebibytes(space: Space) -> None:
+    ids = [f"{number:032}" for number in range(5)]
+    space.client.hset(space.key(":q:Q"), mapping=dict.fromkeys(ids, b"x" * (3 * MIB)))
+    space.client.zadd(space.key(":q"), dict.fromkeys(ids, 1))
+    deleted = weigh(space, "rsmq/delete", RSMQ[:2], "x" * 32, *ids)
+    assert (deleted.reply, deleted.total < 1000) == ([3, 4], True)
+    assert space.client.zcard(space.key(":q")) == 2
+
+
+def test_a_topic_is_trimmed_by_eight_mebibytes(space: Space) -> None:
+    messages = [f":messages:{index}" for index in range(1, 7)]
+    space.client.mset({space.key(each): b"x" * (3 * MIB) for each in messages})
+    space.client.delete(space.key(messages[0]))
+    space.client.lpush(space.key(messages[0]), "somebody else's")
+    space.client.set(space.key(":nextIndex"), 6)
+    assert weigh(space, "topic/trim", TOPIC[:2] + messages, 0, 1).reply == [6, 5, 4]
+    assert weigh(space, "topic/trim", TOPIC[:2] + messages[4:], 0, 5).reply == [6, 7, 2]
+
+
+def test_a_publish_trims_eight_mebibytes(space: Space) -> None:
+    messages = [f":messages:{index}" for index in range(1, 8)]
+    space.client.mset({space.key(each): b"x" * (3 * MIB) for each in messages[:6]})
+    space.client.set(space.key(":nextIndex"), 6)
+    keys = [":nextIndex", ":firstIndex", ":wake", ":dedup:", *messages[:6], messages[6]]
+    args = (6, 0, 1, 6, 1, 0, "body")
+    assert weigh(space, "topic/publish", keys, *args).reply == [b"ok", 7, 4]
+    assert space.client.exists(*(space.key(each) for each in messages)) == 4

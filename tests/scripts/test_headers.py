@@ -210,7 +210,7 @@ def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
     replies: dict[str, list[Any]] = {
         "pop": [[b"empty", [], -1]],
         "ack": [[1]],
-        "ack_id": [1],
+        "ack_id": [[1, 1]],
         "nack": [[1]],
         "reject": [[1]],
         "extend": [[1, 1]],

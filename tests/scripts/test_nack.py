@@ -258,12 +258,12 @@ def test_what_is_refused_behind_the_end_of_a_call_is_for_the_next_call(space: Sp
     assert space.nack((FUTURE, -1, "f", "e")) == [1, 2]
 
 
-def test_one_call_gives_five_hundred_back_and_the_next_keeps_their_order(space: Space) -> None:
-    keys = [f"o{number}" for number in range(502)]
+def test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order(space: Space) -> None:
+    keys = [f"o{number}" for number in range(102)]
     for key in keys:
         space.lease(key)
-    assert space.frozen(NOW).nack((FUTURE, 0, *keys)) == [500, 0, 501]
-    assert space.frozen(NOW).nack((FUTURE, 0, *keys[500:])) == [2]
+    assert space.frozen(NOW).nack((FUTURE, 0, *keys)) == [100, 0, 101]
+    assert space.frozen(NOW).nack((FUTURE, 0, *keys[100:])) == [2]
     due = sorted(space.delayed.items(), key=lambda each: each[1])
     assert [key.decode() for key, _ in due] == keys
     assert max(space.delayed.values()) == NOW

@@ -85,7 +85,8 @@ def test_what_frees_works_on_a_full_server(own_space: Space, script: str) -> Non
     fill(own_space)
     exhaust_memory(own_space)
     [call] = [each for each in WRITERS if each.script == script][-1:]
-    assert call.on(own_space) > 0
+    freed = call.on(own_space)
+    assert (freed[0] if script == "ack_id" else freed) > 0
 
 
 @pytest.mark.parametrize("call", [call for call in CALLS if call.script in STORING], ids=str)

@@ -117,3 +117,10 @@ def test_an_entry_that_is_no_stream_id_is_refused_before_any_write(space: Space)
     with pytest.raises(Exception, match=r"ACKQ_ARGUMENT|Invalid stream ID"):
         space.call("redrive", 2, "", entry, "no stream id")
     assert space.dump() == before
+
+
+def test_one_call_looks_at_a_hundred(space: Space) -> None:
+    entries = [space.die(str(number), b"x") for number in range(202)]
+    assert space.call("redrive", 1000, "")[:2] == [100, 100]
+    assert space.call("redrive", 101, "", *entries[100:201])[:2] == [100, 100]
+    assert space.call("redrive", 1000, "")[:2] == [2, 2]
