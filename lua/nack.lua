@@ -80,7 +80,7 @@ while at <= #ARGV do
 end
 
 -- The first write frees, so that work can be given back to a server at maxmemory.
-local bytes = 0
+local most, bytes = math.min(#returned, MOST), 0
 for i, entry in ipairs(returned) do
   local key, delay = entry[1], entry[2]
   if i > MOST or bytes >= BODY_BUDGET then
@@ -116,7 +116,7 @@ for i, entry in ipairs(returned) do
       else
         -- A microsecond apart, since what has one score is sorted by its key. Without a delay they
         -- end at the present, so that all are due; with one they begin at its end: none is early.
-        local due = (delay == 0 and now - #returned or now + delay - 1) + i
+        local due = (delay == 0 and now - most or now + delay - 1) + i
         redis.call('ZADD', delayed, string.format('%.0f', math.min(due, 9007199254740991)), key)
       end
       -- A derived key is drawn anew at each delivery from the list: no count can follow it.

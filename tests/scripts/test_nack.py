@@ -259,11 +259,13 @@ def test_what_is_refused_behind_the_end_of_a_call_is_for_the_next_call(space: Sp
 
 
 def test_one_call_gives_a_hundred_back_and_the_next_keeps_their_order(space: Space) -> None:
-    keys = [f"o{number}" for number in range(102)]
+    keys = [f"o{number}" for number in range(250)]
     for key in keys:
         space.lease(key)
-    assert space.frozen(NOW).nack((FUTURE, 0, *keys)) == [100, 0, 101]
-    assert space.frozen(NOW).nack((FUTURE, 0, *keys[100:])) == [2]
+    assert space.frozen(NOW).nack((FUTURE, 0, *keys[:110])) == [100, 0, 101]
+    assert max(space.delayed.values()) == NOW
+    assert space.frozen(NOW + 100).nack((FUTURE, 0, *keys[100:110])) == [10]
+    assert space.frozen(NOW + 200).nack((FUTURE, 0, *keys[110:])) == [100, 0, 101]
+    assert space.frozen(NOW + 300).nack((FUTURE, 0, *keys[210:])) == [40]
     due = sorted(space.delayed.items(), key=lambda each: each[1])
     assert [key.decode() for key, _ in due] == keys
-    assert max(space.delayed.values()) == NOW
