@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,12 @@ import pytest
 import redis
 import redis.asyncio
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+from ackq import embedded
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+#: Where ackq and Python are installed.
+BIN = Path(sys.executable).parent
 #: What the examples leave behind.
 KEYS = ("jobs*", "payments*", "rsmq:*", "reminders*", "prices*", "{jobs:*", "*{jobs}*")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
@@ -18,15 +26,41 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_an_example_runs(
-    number: int, embedded_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    number: int, embedded_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     _point_at(embedded_client, monkeypatch)
+    monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
     try:
         exec(compile(EXAMPLES[number], f"README example {number}", "exec"), {})
     finally:
+        embedded.stop_shared()
         for pattern in KEYS:
             for key in embedded_client.scan_iter(pattern):
                 embedded_client.unlink(key)
+
+
+def test_the_first_steps_run_as_printed_with_nothing_else_installed(tmp_path: Path) -> None:
+    """The shell's lines and the example beside them, one after the other, on a new account."""
+    section = README[README.index("## Try it") : README.index("## Switch one line")]
+    steps = re.findall(r"^```(sh|python)\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    environment = {name: value for name, value in os.environ.items() if name != "ACKQ_REDIS_URL"}
+    environment |= {"ACKQ_HOME": str(tmp_path), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    printed = []
+    try:
+        for kind, text in steps:
+            lines = text.replace("ackq demo\n", "ackq demo --seconds 0.5 --input README.md\n")
+            lines = re.sub(r"^pip install .*$", "", lines, flags=re.MULTILINE)
+            command = [sys.executable, "-c", lines] if kind == "python" else ["sh", "-ec", lines]
+            done = subprocess.run(command, env=environment, capture_output=True, text=True,
+                                  timeout=50, check=False, cwd=ROOT)  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            printed.append(done.stdout)
+    finally:
+        subprocess.run([BIN / "ackq", "serve", "--stop"], env=environment, check=True,
+                       capture_output=True)  # fmt: skip
+    assert "nothing was lost" in printed[0]
+    assert '"task": "resize"' in printed[1]
+    assert printed[2] == "resize\n"
 
 
 def test_there_are_examples_to_run() -> None:

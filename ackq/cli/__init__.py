@@ -39,6 +39,7 @@ COMMANDS = {
     "pause": "Let no consumer take anything.",
     "resume": "Let consumers take again.",
     "move": "Move or copy messages to another queue or server.",
+    "drain": "Put everything back on the list, for a bare RPOP.",
     "audit": "Check every record of a queue.",
     "purge": "Delete every message of a queue.",
     "rsmq": "Queues shared with RSMQ and its ports.",

@@ -442,8 +442,8 @@ class Queue(Client):
     def drain(self) -> int:
         """Put everything that is leased or delayed back on the list, and return how many.
 
-        For who moves back to a bare RPOP; stop the consumers first, since running leases are
-        ended. Delayed messages become ready at once, and receive counts are forgotten.
+        A bare RPOP can then take every message. Stop the consumers first, since running leases
+        are ended. Delayed messages become ready at once, and receive counts are forgotten.
         """
         return self._run(inspection.drain(self._spec))
 

@@ -238,3 +238,18 @@ def test_a_key_of_any_bytes_settles_its_message(
         assert ackq("ack", name, row["key"], str(row["receipt"])).output == "1\n"
         (left,) = queue.peek(9, "in_flight")
         assert left.id == other["id"] == "50A"
+
+
+def test_drain_puts_everything_back_for_a_bare_rpop(
+    ackq: Run, name: str, embedded_client: redis.Redis
+) -> None:
+    bodies = [b'{"id":"a"}', b'{"id":"b"}', b'{"id":"c"}']
+    with Queue(embedded_client, name, visibility_timeout=600) as queue:
+        queue.push_many(bodies[:2])
+        queue.pop()
+        queue.push(bodies[2], delay=600)
+    assert "nobody is there to ask" in ackq("drain", name, code=2).stderr
+    assert embedded_client.llen(name) == 1
+    assert ackq("drain", name, "--yes").output == "2\n"
+    assert sorted(embedded_client.rpop(name, 9)) == bodies  # type: ignore[arg-type]
+    assert not embedded_client.exists(f"{name}BACKUP", f"{name}CONTEXT", f"{name}DELAYED")

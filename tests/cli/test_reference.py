@@ -40,7 +40,7 @@ WITHOUT = {
 WRITING = {
     "demo", "serve", "completion", "pipeline check",
     "push", "ack", "nack", "extend", "work", "dead redrive", "dead drop", "claims release",
-    "pause", "resume", "move", "purge", "scripts load",
+    "pause", "resume", "move", "drain", "purge", "scripts load",
     "rsmq create", "rsmq send", "rsmq delete", "rsmq drop",
     "rsmq set", "rsmq visibility", "rsmq redrive", "delay reschedule", "topic unsubscribe",
     "topic publish", "topic subscribe", "topic seek", "topic trim",
