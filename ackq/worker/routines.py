@@ -92,6 +92,7 @@ def _take(state: State, lane: Lane, room: int) -> Routine[None]:
         if lane.unused:
             yield from _permitted(state, lane, 0)
         lane.dry = True
+        lane.bell.ring()
 
 
 def attend(state: State, lane: Lane) -> Routine[None]:

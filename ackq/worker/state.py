@@ -307,4 +307,6 @@ class State:
         self.stopping = True
         self.feed_bell.ring()
         self.keep_bell.ring()
+        for lane in self.lanes:
+            lane.bell.ring()
         self.wake()

@@ -181,7 +181,8 @@ def test_a_message_can_be_scheduled_for_an_instant(make_queue: Any) -> None:
     queue = make_queue()
     now = time.time()
     queue.push({"id": "past"}, at=now - 10)
-    queue.push({"id": "soon"}, at=datetime.datetime.fromtimestamp(now + 3600, datetime.UTC))
+    zone = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
+    queue.push({"id": "soon"}, at=datetime.datetime.fromtimestamp(now + 3600, zone))
     queue.push({"id": "longest"}, delay=0)
     assert {queue.pop().id, queue.pop().id} == {"past", "longest"}
     (waiting,) = queue.peek(state="delayed")

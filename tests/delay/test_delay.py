@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
@@ -21,6 +21,9 @@ from tests.servers import Target
 from tests.waiting import wait_until
 
 Handle = Callable[[Callable[[Any], object]], Any]
+
+
+EAST = timezone(timedelta(hours=5, minutes=30))
 
 
 def server_now(target: Target, name: str) -> float:
@@ -86,6 +89,7 @@ def test_a_delay_counts_from_the_servers_now(
         ({"at": 4_000_000_000}, 4_000_000_000.0),
         ({"at": 4_000_000_000.000001}, 4_000_000_000.000001),
         ({"at": datetime(2100, 1, 1, 0, 0, 0, 5, tzinfo=UTC)}, 4_102_444_800.000005),
+        ({"at": datetime(2100, 1, 1, 5, 30, 0, 5, tzinfo=EAST)}, 4_102_444_800.000005),
         ({"at_ms": 4_000_000_000_123}, 4_000_000_000.123),
         ({"at": 0}, 0.0),
     ],

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import random
+import threading
 import time
 from typing import Any
 
@@ -30,6 +31,22 @@ def note(event: str, message: Message) -> None:
         "count": message.receive_count, "lost": message.lease_lost, "at": time.monotonic(),
     }  # fmt: skip
     os.write(_journal, json.dumps(line).encode() + b"\n")
+
+
+def watch_itself(longest: float) -> None:
+    """Write down when this process was not run for longer than that: leases may have ended."""
+    begin = time.monotonic()
+    while True:
+        time.sleep(0.02)
+        end = time.monotonic()
+        if end - begin > longest:
+            line = {"event": "stall", "pid": os.getpid(), "begin": begin, "end": end}
+            os.write(_journal, json.dumps(line).encode() + b"\n")
+        begin = end
+
+
+if (longest := os.environ.get("WATCH_ITSELF")) is not None:
+    threading.Thread(target=watch_itself, args=(float(longest),), daemon=True).start()
 
 
 def quick(message: Message) -> None:

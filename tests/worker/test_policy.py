@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 
 import ackq
+from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
+from ackq.keys import QueueKeys
 from ackq.message import Message
+from ackq.protocol.spec import QueueSpec
 from ackq.worker import AsyncWorker, Backoff, RateLimit, Reject, Release, Retry, Worker
 from ackq.worker.policy import Pace, Settlement, StrictBuffer, Turns, settlement_of
+from ackq.worker.ratelimit import permit
 
 
 def message(queue: str, id: str) -> Message:
@@ -161,3 +165,17 @@ def test_both_workers_are_one_api() -> None:
     assert inspect.iscoroutinefunction(AsyncWorker.run)
     one, other = inspect.signature(Worker.run), inspect.signature(AsyncWorker.run)
     assert one == other
+
+
+@pytest.mark.parametrize(
+    ("limit", "burst"),
+    [(RateLimit(100), 10), (RateLimit(6000, per=60), 10), (RateLimit(600, per=60), 1),
+     (RateLimit(100, per=0.5), 20), (RateLimit(3), 1), (RateLimit(100, per=60, burst=7), 7)],
+    ids=str,
+)  # fmt: skip
+def test_the_burst_is_what_a_tenth_of_a_second_allows_unless_chosen(
+    limit: RateLimit, burst: int
+) -> None:
+    spec = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), 1.0)
+    request: Any = next(permit(spec, limit, 1, 0))
+    assert request.args[-1] == burst

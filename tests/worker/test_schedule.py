@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -142,6 +143,23 @@ def test_cron_follows_its_time_zone_through_daylight_saving() -> None:
     # Six fields: seconds first.
     schedule = Schedule("often", {}, cron="*/20 * * * * *")
     assert schedule.after(us("2026-01-01T00:00:05+00:00")) == us("2026-01-01T00:00:20+00:00")
+
+
+@pytest.mark.parametrize(
+    "change", ["2026-03-29T01:00+00:00", "2026-10-25T01:00+00:00"], ids=["spring", "autumn"]
+)
+def test_every_half_hour_is_that_through_both_changes_of_daylight_saving(change: str) -> None:
+    schedule = Schedule("often", {}, cron="*/30 * * * *", tz=ZoneInfo("Europe/Berlin"))
+    half_hour = 1_800_000_000
+    first = us(change) - 6 * half_hour
+    ticks = [first]
+    while len(ticks) < 13:
+        ticks.append(schedule.after(ticks[-1]))
+    assert ticks == [first + number * half_hour for number in range(13)]
+    assert schedule.between(first, ticks[-1]) == 11
+    assert schedule.newest(first, ticks[-1] + 1) == ticks[-1]
+    ids = {json.loads(schedule.body(tick, 1000))["id"] for tick in ticks}
+    assert len(ids) == 13  # the hour that comes twice is two hours
 
 
 @pytest.mark.parametrize("settings", [{"every": 60}, {"cron": "* * * * *"}], ids=["every", "cron"])

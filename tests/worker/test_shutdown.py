@@ -127,6 +127,49 @@ def test_what_does_not_end_in_time_is_given_back(
     assert flags == [flavour == "sync"] * 2
 
 
+@pytest.mark.parametrize("stops", [1, 2])
+def test_a_take_that_is_under_way_at_a_stop_is_waited_for(
+    queue_of: Any, work: Any, handler: Any, flavour: str, stops: int
+) -> None:
+    queue = queue_of()
+    made = work(queue, handler, start=False)
+    state = made.worker._state
+    lane = state.lanes[0]
+    real, taken = lane.queue.pop_many, threading.Event()
+
+    def is_late(messages: list[ackq.Message]) -> bool:
+        """Whether these are on their way still: a worker that does not wait has left by then."""
+        if messages:
+            taken.set()
+        return bool(messages)
+
+    def slowly(*args: Any) -> Any:
+        messages = real(*args)
+        if is_late(messages):
+            wait_until(lambda: state.stopping, "the stop")
+            time.sleep(0.5)
+        return messages
+
+    async def slowly_async(*args: Any) -> Any:
+        messages = await real(*args)
+        if is_late(messages):
+            while not state.stopping:
+                await asyncio.sleep(0.005)
+            await asyncio.sleep(0.5)
+        return messages
+
+    lane.queue.pop_many = slowly if flavour == "sync" else slowly_async
+    made.start()
+    push(queue, 1)
+    assert taken.wait(10)
+    for _ in range(stops):
+        made.stop()
+    made.join()
+    assert handler.seen == []
+    stats = queue.stats()
+    assert (stats.ready, stats.in_flight) == (1, 0)
+
+
 def test_a_worker_runs_once(queue_of: Any, work: Any, handler: Any) -> None:
     made = work(queue_of(), handler, start=False)
     made.drain()
