@@ -163,7 +163,8 @@ def _tell_lost(queue: Queue, messages: Sequence[Message]) -> None:
     lost = [message for message in messages if message.lease_lost]
     if lost:
         log.warning("%s: the lease of %s ended before its work did: it is, or will be, delivered"
-                    " again", queue, _ids(lost))  # fmt: skip
+                    " again, unless others have settled or deleted it", queue,
+                    _ids(lost))  # fmt: skip
 
 
 def _ids(messages: Sequence[Message]) -> str:

@@ -158,6 +158,16 @@ def test_a_wait_for_the_next_message_is_not_disturbed(
     assert not caplog.records
 
 
+def test_a_message_that_is_gone_is_a_lost_lease(
+    r: dropin.Redis, name: str, queue: ackq.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    r.lpush(name, '{"id":"a"}')
+    r.rpop(name)
+    assert queue.purge() == 1
+    assert r.rpop(name) is None
+    assert "lease of 'a' ended" in caplog.text
+
+
 def test_a_lost_lease_is_told_and_raises_nothing(
     r: dropin.Redis, name: str, queue: ackq.Queue, caplog: pytest.LogCaptureFixture
 ) -> None:

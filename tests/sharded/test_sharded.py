@@ -202,6 +202,21 @@ def test_settles_of_which_some_are_refused_are_counted_over_all_shards(
     assert refused.value.settled == 6
 
 
+def test_a_late_holder_learns_that_its_messages_are_gone_from_all_shards(
+    make_sharded: MakeSharded,
+) -> None:
+    queue = make_sharded()
+    queue.push_many({"id": f"m{n}"} for n in range(6))
+    late = [queue.pop() for _ in range(6)]
+    assert queue.ack(late[0]) == 1
+    assert queue.purge() == 5
+    with pytest.raises(ackq.LeaseLost) as refused:
+        queue.ack(*late)
+    assert set(refused.value.messages) == set(late[1:])
+    assert refused.value.settled == 0
+    assert [message.lease_lost for message in late] == [False] + [True] * 5
+
+
 def test_a_pop_acks_messages_of_all_shards_on_its_way(make_sharded: MakeSharded) -> None:
     queue = make_sharded()
     queue.push_many({"id": f"m{n}"} for n in range(8))
