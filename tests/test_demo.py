@@ -234,6 +234,19 @@ def test_the_account_fails_where_the_run_was_not_sound(
     assert {each.name for each in run.account() if not each.ok} == failing
 
 
+@pytest.mark.parametrize("end", ["acked", "gone", "refused"])
+def test_a_settled_message_is_in_hand_no_more(end: str) -> None:
+    tally = WorkTally({"body": "digest"})
+    message = {"key": "a", "receipt": 1, "count": 1, "body": "body", "digest": "digest"}
+    tally.add([{**message, "event": event} for event in ("took", "done", "acking")])
+    assert set(tally.held) == {("a", 1)}
+    tally.add([{**message, "event": end}])
+    assert not tally.held
+    assert (tally.acked.total(), tally.gone, tally.refused) == (
+        end == "acked", end == "gone", end == "refused",
+    )  # fmt: skip
+
+
 def test_a_line_that_was_cut_off_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     reader = Reader(path)
