@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import ackq
+from ackq.protocol.settle import chunks
 from tests.servers.target import Target
 from tests.waiting import wait_until
 
@@ -189,6 +190,18 @@ def test_what_is_settled_in_several_calls_is_counted_and_refused_as_in_one(
     assert [message.id for message in refused.value.messages] == ["1", "5"]
     assert refused.value.settled == 5
     assert [letter.id for letter in queue.dead_letters()] == ["0", "2", "3", "4", "6"]
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "calls"),
+    [(0, 1, []), (2500, 1, [1000, 1000, 500]), (3, 0, [3]), (5, 3, [2, 2, 1]), (2, 9, [1, 1])],
+)
+def test_one_call_settles_a_thousand_messages_or_eight_mebibytes(
+    count: int, size: int, calls: list[int]
+) -> None:
+    body = b"x" * (size << 20 if count < 10 else size)
+    messages = [ackq.Message("jobs", b"k", body, 1, 1)] * count
+    assert [len(chunk) for chunk in chunks(messages)] == calls
 
 
 def test_a_rejected_message_is_dead_with_its_reason_and_can_be_redriven(make_queue: Any) -> None:
