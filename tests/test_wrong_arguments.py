@@ -99,7 +99,7 @@ def test_arguments_of_operations(embedded_client: redis.Redis, token: str) -> No
             assert message is not None
             with pytest.raises(ackq.ConfigurationError, match="by its name"):
                 many.reject(message, "no such order")  # type: ignore[arg-type]
-            with pytest.raises(ackq.ConfigurationError, match="one by one"):
+            with pytest.raises(ackq.ConfigurationError, match="not list: pass them one by one"):
                 many.ack([message])  # type: ignore[arg-type]
             assert many.ack(message) == 1
         with pytest.raises(ackq.ConfigurationError, match="dedup"):

@@ -248,8 +248,8 @@ def check_message(message: Any) -> None:
     """Refuse what is no message, such as a reason that was passed without its name."""
     if not isinstance(message, Message):
         raise ConfigurationError(
-            f"{message!r} is not a message that pop returned. Pass messages one by one, or as"
-            " *messages, and a reason, a delay or a timeout by its name, as in"
+            f"settle takes messages that pop returned, not {type(message).__name__}: pass them one"
+            " by one, or as *messages, and a reason, a delay or a timeout by its name, as in"
             " reject(message, reason='no such order')"
         )
 

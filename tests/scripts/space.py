@@ -245,7 +245,9 @@ class Space:
             return self.client.lrange(key, 0, -1)
         if kind == b"zset":
             pairs = self.client.execute_command("ZRANGE", key, 0, -1, "WITHSCORES")
-            return dict(pairs if pairs and isinstance(pairs[0], list | tuple) else chunked(pairs))
+            # Pairs of numbers by the newer protocol, flat text by the older.
+            nested = pairs and isinstance(pairs[0], list | tuple)
+            return {key: float(score) for key, score in (pairs if nested else chunked(pairs))}
         if kind == b"hash":
             return self.client.hgetall(key)
         if kind == b"stream":
