@@ -317,7 +317,7 @@ CLAIMING = (
     Mutant(
         "claims/claim",
         "forgets the receives of what it buries",
-        "redis.call('HGET', receives, key) or 0",
+        "tonumber(redis.call('HGET', receives, key)) or 0",
         "0",
         "test_claims.test_a_record_without_a_body_is_buried_and_does_not_stop_a_claim",
     ),
