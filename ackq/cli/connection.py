@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import click
+from click.core import ParameterSource
 
 from ackq.escaping import json_line, printable
 from ackq.sync.queue import Queue
@@ -21,11 +22,8 @@ MAX_BODY_BYTES = 512 * 1024 * 1024
 SHOWN = 200
 
 queue_argument = click.argument("queue")
-url_option = click.option(
-    "--url",
-    envvar="ACKQ_REDIS_URL",
-    help="Redis, such as redis://host:6379/0, rediss://..., unix:///path.  [env: ACKQ_REDIS_URL]",
-)
+#: Where a context keeps the URL that --url-file names.
+_URL_FROM_FILE = "ackq.url"
 number_option = click.option(
     "-n", "--number", type=click.IntRange(1), default=1, help="How many at most.  [1]"
 )
@@ -33,6 +31,49 @@ number_option = click.option(
 WAIT_HELP = "Wait for the first one; inf: for ever.  [do not wait]"
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def url_option(command: F) -> F:
+    """Give a command its --url, and --url-file, which gives the same value."""
+    url = click.option(
+        "--url",
+        envvar="ACKQ_REDIS_URL",
+        callback=_url,
+        help="Redis, such as redis://host:6379/0, rediss://..., unix:///path."
+        "  [env: ACKQ_REDIS_URL]",
+    )
+    url_file = click.option(
+        "--url-file",
+        type=click.Path(dir_okay=False, allow_dash=True),
+        is_eager=True,
+        expose_value=False,
+        callback=_read_url,
+        metavar="FILE",
+        help="Read it from FILE (-: stdin): a password in --url shows in ps.",
+    )
+    return url(url_file(command))
+
+
+def _read_url(ctx: click.Context, parameter: click.Parameter, file: str | None) -> None:
+    if file is None:
+        return
+    try:
+        with click.open_file(file) as opened:
+            url = opened.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"cannot be read: {type(error).__name__}") from None
+    if not url or len(url.split()) > 1:
+        raise click.BadParameter("must hold one URL and nothing else")
+    ctx.meta[_URL_FROM_FILE] = url
+
+
+def _url(ctx: click.Context, parameter: click.Parameter, url: str | None) -> str | None:
+    from_file: str | None = ctx.meta.get(_URL_FROM_FILE)
+    if from_file is None:
+        return url
+    if ctx.get_parameter_source("url") == ParameterSource.COMMANDLINE:
+        raise click.UsageError("give --url or --url-file, not both")
+    return from_file
 
 
 def on_queue(command: F) -> F:

@@ -37,7 +37,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("wrong", ["", "wrong-"], ids=["right", "wrong"])
-@pytest.mark.parametrize("place", ["option", "environment"])
+@pytest.mark.parametrize("place", ["option", "file", "environment"])
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_password_is_not_shown(
     url: str, command: list[str], place: str, wrong: str, monkeypatch: pytest.MonkeyPatch,
@@ -46,12 +46,29 @@ def test_a_password_is_not_shown(
     monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
     given = url.replace(f":{CANARY}", f":{wrong}{CANARY}")
     monkeypatch.setenv("ACKQ_REDIS_URL", given if place == "environment" else "redis://nobody:1")
-    args = [*command, "--url", given] if place == "option" else command
+    path = tmp_path / "url"
+    path.write_text(f"{given}\n")
+    source = {"option": ["--url", given], "file": ["--url-file", str(path)], "environment": []}
+    args = [*command, *source[place]]
     result = click.testing.CliRunner().invoke(main, args)
     assert isinstance(result.exception, SystemExit | None)
     assert result.exit_code in ((1, 3, 4) if wrong else (0, 1, 3))
     assert CANARY not in result.output
     assert CANARY not in click.testing.CliRunner().invoke(main, [*args, "--help"]).output
+
+
+def test_a_url_file_holds_one_url(url: str, tmp_path: Path) -> None:
+    path = tmp_path / "url"
+    for text, args in ((" ", []), (f"{url} {url}", []), (url, ["--url", "redis://other"])):
+        path.write_text(text)
+        result = click.testing.CliRunner().invoke(
+            main, ["stats", "jobs", "--url-file", str(path), *args]
+        )
+        assert result.exit_code == 2
+        assert "url" in result.output
+        assert CANARY not in result.output
+    result = click.testing.CliRunner().invoke(main, ["stats", "jobs", "--url-file", "-"], url)
+    assert result.exit_code == 0
 
 
 def test_the_password_of_the_other_server_is_not_shown_either(url: str) -> None:

@@ -52,8 +52,9 @@ class Proxy:
     faults: list[Fault] = field(default_factory=list)
     #: Whether nothing is passed on, on connections of before and of now; they stay open.
     silent: bool = False
-    #: Connections that have been opened, and the first of them that is not muted for good.
-    _opened: int = 0
+    #: Connections that have been opened.
+    opened: int = 0
+    #: The first of them that is not muted for good.
     _muted: int = 0
 
     def __enter__(self) -> Proxy:
@@ -95,7 +96,7 @@ class Proxy:
 
     def mute(self) -> None:
         """Pass nothing on any more on the connections of now; later ones are as usual."""
-        self._muted = self._opened
+        self._muted = self.opened
 
     def _serve(self, listening: threading.Event) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
@@ -132,7 +133,7 @@ class Proxy:
         back_reader: asyncio.StreamReader,
         back_writer: asyncio.StreamWriter,
     ) -> None:
-        number, self._opened = self._opened, self._opened + 1
+        number, self.opened = self.opened, self.opened + 1
         while True:
             request = await _read_value(reader)
             command = request.split(b"\r\n", 3)[2].upper()

@@ -14,10 +14,13 @@ import redis
 from redis.exceptions import OutOfMemoryError, ReadOnlyError, ResponseError
 
 import ackq
+from ackq.delay import AsyncDelayQueue, DelayQueue
 from ackq.embedded import Server
 from tests.facade import AsSync, Portal
 from tests.servers import private_server
 from tests.waiting import wait_until
+
+from .proxy import Kind, Proxy
 
 MakeQueue = Callable[..., ackq.Queue]
 
@@ -423,3 +426,43 @@ def type_problem(operation: Callable[[], Any]) -> str:
     except ackq.KeyTypeError as error:
         return str(error)
     return ""
+
+
+def test_a_read_only_server_is_connected_to_anew(
+    client: redis.Redis, proxy: Proxy, flavour: str, portal: Portal
+) -> None:
+    """Another server may be behind its name by now."""
+    if flavour == "sync":
+        queue: Any = ackq.Queue.from_url(proxy.url, "jobs")
+    else:
+        queue = AsSync(portal, portal.call(ackq.AsyncQueue.from_url, proxy.url, "jobs"))
+    queue.stats()
+    before = proxy.opened
+    client.replicaof("127.0.0.1", 1)
+    try:
+        with pytest.raises(ReadOnlyError):
+            queue.push({"id": "a"})
+    finally:
+        client.replicaof("NO", "ONE")
+    assert proxy.opened > before
+    assert queue.push({"id": "b"}) == "b"
+    queue.close()
+
+
+@pytest.mark.parametrize("kind", ["lose_reply", "lose_request"])
+def test_a_cancel_is_not_sent_again(
+    client: redis.Redis, proxy: Proxy, flavour: str, portal: Portal, kind: Kind
+) -> None:
+    if flavour == "sync":
+        delay: Any = DelayQueue.from_url(proxy.url, "d")
+    else:
+        delay = AsSync(portal, portal.call(AsyncDelayQueue.from_url, proxy.url, "d"))
+    delay.push("k", "x", delay=60)
+    assert delay.cancel("other") == 0  # the script is loaded now
+    fault = proxy.fail(b"EVALSHA", kind)
+    sent = proxy.count(b"EVALSHA")
+    with pytest.raises(ackq.UnknownOutcome):
+        delay.cancel("k")
+    assert fault.hit == 1
+    assert proxy.count(b"EVALSHA") - sent == 1
+    delay.close()

@@ -101,7 +101,9 @@ def test_a_wait_for_messages_ends(proxy: Proxy, queue: Any) -> None:
 def test_a_push_and_a_read_end(proxy: Proxy, queue: Any) -> None:
     queue.stats()
     proxy.silent = True
-    assert isinstance(outcome(lambda: queue.push({"id": "a"}))(), ackq.UnknownOutcome)
+    pushed = outcome(lambda: queue.push({"id": "a"}))()
+    assert isinstance(pushed, ackq.UnknownOutcome)
+    assert isinstance(pushed.__cause__, redis.TimeoutError)
     assert isinstance(outcome(queue.stats)(), SILENT)
 
 
