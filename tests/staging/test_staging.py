@@ -162,6 +162,17 @@ def test_abort_deletes_what_is_not_committed(
     assert queue.pop() is None
 
 
+def test_an_abort_deletes_more_lists_than_one_call_drops(
+    make: Make, target: Target, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(staging, "DROPPED_LISTS", 2)
+    writer = make()
+    for number in range(5):
+        stage(writer, 4, rows(1), f"{number}-a")
+    assert writer.abort(4) == 5
+    assert not keys(target, name)
+
+
 def test_a_task_can_be_discarded_by_itself(make: Make, queue: Queue) -> None:
     writer = make()
     bad, good = stage(writer, 0, rows(3, "bad"), "0-a"), stage(writer, 0, rows(3), "0-b")
