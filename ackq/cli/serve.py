@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 import signal
 import socket
-from typing import Any
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ackq.cli import FAILED
 from ackq.cli.connection import examples
+from ackq.embedded.files import private
 from ackq.errors import AckqError
+from ackq.protocol.doctor_facts import holes
+
+if TYPE_CHECKING:
+    from ackq.embedded import Release
 
 
 @click.command(epilog=examples("ackq serve --port 6380", "ackq serve --stop"))
@@ -25,8 +34,13 @@ from ackq.errors import AckqError
 def serve(ctx: click.Context, port: int, directory: str | None, stop: bool) -> None:
     """Run a Redis of your own until Ctrl-C, for development.
 
-    On the loopback interface alone, without a password. It keeps its data. If the server is killed
-    or the power fails, up to about 2 seconds of what it answered can be lost.
+    It listens on the loopback interface alone, with a password that stays the same, in the URL that
+    it prints. CONFIG SET, MODULE, DEBUG, ACL and REPLICAOF are disabled, so that nobody with the
+    password can write files as you. Of the Redis servers of this machine it runs the newest that
+    can read the data.
+
+    It keeps its data, in files that you alone can read. If the server is killed or the power fails,
+    up to about 2 seconds of what it answered can be lost.
     """
     from ackq import embedded
 
@@ -39,14 +53,42 @@ def serve(ctx: click.Context, port: int, directory: str | None, stop: bool) -> N
     try:
         with embedded.exclusive(folder):
             _check_free(port)
-            with embedded.Server(folder, port=port) as server:
-                click.echo(f"export ACKQ_REDIS_URL={server.url}")
-                click.echo(f"ackq: data in {folder}; Ctrl-C ends it", err=True)
+            password = _password_in(Path(folder))
+            with embedded.Server(folder, port=port, options={"user": _user(password)}) as server:
+                click.echo(f"export ACKQ_REDIS_URL=redis://:{password}@127.0.0.1:{port}/0")
+                click.echo(f"ackq: {server.release}, data in {folder}; Ctrl-C ends it", err=True)
+                _warn_of_holes(server.release)
                 server.wait()
                 click.echo("ackq: the redis-server ended by itself; its log is there", err=True)
                 ctx.exit(FAILED)
     except KeyboardInterrupt:
         return
+
+
+def _password_in(folder: Path) -> str:
+    """Return the password of the server of ``folder``, drawn when it first starts."""
+    path = folder / "password"
+    with suppress(FileNotFoundError):
+        if password := path.read_text(encoding="utf-8").strip():
+            return password
+    password = secrets.token_urlsafe(24)
+    with open(path, "w", encoding="utf-8", opener=private) as file:
+        file.write(f"{password}\n")
+    return password
+
+
+def _user(password: str) -> str:
+    """Return the rules of the only user: what writes files or runs other code is left out."""
+    digest = hashlib.sha256(password.encode()).hexdigest()
+    return (f"default on #{digest} ~* &* +@all -config +config|get -acl +acl|whoami -module -debug"
+            " -replicaof -slaveof")  # fmt: skip
+
+
+def _warn_of_holes(release: Release | None) -> None:
+    if release and (found := holes(release.product, release.version)):
+        click.echo(f"ackq: {release} has known holes ({', '.join(found)}), unless your distribution"
+                   " mended them: keep the password to yourself, or put a newer redis-server or"
+                   " valkey-server on PATH", err=True)  # fmt: skip
 
 
 def _check_free(port: int) -> None:

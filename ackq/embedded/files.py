@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import socket
 import stat
 from collections.abc import Mapping
@@ -15,6 +16,18 @@ from ackq.errors import AckqError
 #: Lines of redis.conf: a value as it is written there, or the values of a repeated line.
 Options = Mapping[str, str | list[str]]
 
+#: What a line of the log begins with: process, time, and a mark of how bad it is.
+_LOGGED = re.compile(r"^\d+:[A-Z] \d+ \w+ \d+ [\d:.]+ (?=[#*.-] )")
+#: How lines begin that a start always writes, and those that are not bad at all.
+_USUAL = ("* ", "- ", ". ", "# oO0O", "# Redis version", "# Configuration loaded",
+          "# Server initialized", "# WARNING")  # fmt: skip
+#: Lines of the log that an error shows.
+_SHOWN = 5
+#: The files of a server's folder.
+_OWN = re.compile(
+    r"redis\.(conf|log|pid|sock)|appendonly(\.aof|dir)|dump\.rdb|temp-.*\.(rdb|aof)|lock|server"
+    r"|password"
+)
 #: How often a wait looks again, in seconds.
 POLL = 0.01
 #: The kernel's limit is 108 bytes on Linux and 104 on macOS.
@@ -40,8 +53,46 @@ def write_config(directory: Path, port: int | None, options: Options) -> Path:
         for value in ([values] if isinstance(values, str) else values)
     ]
     config = directory / "redis.conf"
-    config.write_text("".join(lines), encoding="utf-8")
+    try:
+        with open(config, "w", encoding="utf-8", opener=private) as file:
+            file.write("".join(lines))
+    except OSError as error:
+        raise AckqError(f"cannot write to {directory}: {error.strerror}") from error
     return config
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file that others may not read, for `open`."""
+    return os.open(path, flags, 0o600)
+
+
+def make_private(directory: Path) -> None:
+    """Keep other users from the data in ``directory``, which is made if need be.
+
+    A folder that holds other things than a server's keeps its mode.
+
+    Raises:
+        AckqError: it is another user's, or anyone may write to it.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    entries = {each: _OWN.fullmatch(each.name) for each in directory.iterdir()}
+    try:
+        for entry in (each for each, own in entries.items() if own):
+            _take_from_others(entry)
+            for file in entry.iterdir() if entry.is_dir() and not entry.is_symlink() else ():
+                _take_from_others(file)
+        if all(entries.values()):
+            _take_from_others(directory)
+    except PermissionError:
+        raise AckqError(f"{directory} is not yours: choose a folder of your own") from None
+    if directory.stat().st_mode & stat.S_IWOTH:
+        raise AckqError(f"anyone may write to {directory}: choose a folder of your own")
+
+
+def _take_from_others(path: Path) -> None:
+    mode = path.lstat().st_mode
+    if stat.S_IMODE(mode) & 0o077 and not stat.S_ISLNK(mode):
+        path.chmod(stat.S_IMODE(mode) & ~0o077)
 
 
 def quoted(path: Path) -> str:
@@ -81,19 +132,35 @@ def unix_url(path: Path) -> str:
 
 
 def answers(path: Path) -> bool:
-    """Return whether a server listens at this socket and is ready for commands."""
+    """Return whether a server listens at this socket and is ready for commands.
+
+    One that cannot write to its disk refuses even a PING (MISCONF), and can be read from.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(1.0)
         try:
             connection.connect(str(path))
             connection.sendall(b"PING\r\n")
-            return connection.recv(64).startswith((b"+PONG", b"-NOAUTH"))
+            return connection.recv(64).startswith((b"+PONG", b"-NOAUTH", b"-MISCONF"))
         except OSError:
             return False
 
 
-def failure(what: str, directory: Path) -> AckqError:
-    """Return an error that shows the end of the server's log."""
+def log_size(directory: Path) -> int:
+    """Return how much the server of ``directory`` has logged so far."""
     log = directory / "redis.log"
-    lines = log.read_text(errors="replace").splitlines()[-15:] if log.is_file() else []
-    return AckqError("\n".join([f"the redis-server in {directory} {what}", *lines]))
+    return log.stat().st_size if log.is_file() else 0
+
+
+def failure(what: str, directory: Path, logged: int = 0) -> AckqError:
+    """Return an error with what the log, beyond ``logged`` bytes, says of the last start."""
+    log = directory / "redis.log"
+    text = log.read_bytes()[logged:].decode(errors="replace") if log.is_file() else ""
+    lines = text.splitlines()
+    starts = [number for number, line in enumerate(lines) if "oO0OoO0OoO0Oo" in line]
+    said = [_LOGGED.sub("", line) for line in lines[max(starts, default=0) :]]
+    worth = [line.removeprefix("# ") for line in said if line and not line.startswith(_USUAL)]
+    error = f"the redis-server in {directory} {what}"
+    if not lines:
+        return AckqError(f"{error}. It has logged nothing: is its disk full?")
+    return AckqError(f"{error}: {'; '.join(worth[-_SHOWN:])}" if worth else error)

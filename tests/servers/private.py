@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from ackq.embedded import Server, find_server
+from ackq.embedded import Server, bundled_server, find_server
 
 from .process import running
 
@@ -24,6 +24,8 @@ def private_server(
     """
     settings = {name.replace("_", "-"): value for name, value in options.items()}
     with running(
-        directory, executable or find_server(), {"appendfsync": "always", **settings}
+        directory,
+        executable or bundled_server() or find_server(),
+        {"appendfsync": "always", **settings},
     ) as server:
         yield server
