@@ -7,12 +7,15 @@ import resource
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import click.testing
 import pytest
+import redis
 
 from ackq import embedded
 from ackq.cli import main
+from tests.waiting import wait_until
 
 #: What the server may write to one file, in blocks of 512 bytes.
 BLOCKS = 16
@@ -27,6 +30,11 @@ def run(*args: str, code: int = 0) -> click.testing.Result:
     result = click.testing.CliRunner().invoke(main, args, catch_exceptions=False)
     assert result.exit_code == code, result.output
     return result
+
+
+def writes(client: redis.Redis) -> bool:
+    persistence: Any = client.info("persistence")
+    return bool(persistence["aof_last_write_status"] == "ok")
 
 
 @pytest.fixture
@@ -57,7 +65,9 @@ def test_what_reads_goes_on_what_writes_says_why_and_with_room_it_goes_on(home: 
         pid = int((home / "redis.pid").read_text())
         hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)[1]
         resource.prlimit(pid, resource.RLIMIT_FSIZE, (hard, hard))
-        assert run("pop", "jobs", "--ack", "--wait", "30").stdout == '{"id":"a"}\n'
+        with redis.Redis.from_url(embedded.shared_url()) as client:
+            wait_until(lambda: writes(client), "the server to try again")
+        assert run("pop", "jobs", "--ack").stdout == '{"id":"a"}\n'
     finally:
         embedded.stop_shared()
 
