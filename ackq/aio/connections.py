@@ -14,7 +14,7 @@ from redis.asyncio.cluster import RedisCluster
 from redis.asyncio.connection import AbstractConnection, Connection, SSLConnection
 from redis.asyncio.sentinel import SentinelConnectionPool
 from redis.crc import key_slot
-from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError
+from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError, ResponseError
 from redis.utils import str_if_bytes
 
 from ackq.protocol.connecting import (
@@ -88,7 +88,10 @@ class Connections:
             return True
         async with asyncio.timeout(self.socket_timeout):
             await connection.send_command("PING", check_health=False)
-            return str_if_bytes(await connection.read_response()) == "PONG"
+            try:
+                return str_if_bytes(await connection.read_response()) == "PONG"
+            except ResponseError:
+                return True  # such as MISCONF, from a server that cannot write to its disk
 
     async def _connect(self, connection: AbstractConnection) -> None:
         # redis-py sends inside asyncio.wait_for, which before Python 3.12 swallows a cancellation
@@ -96,6 +99,9 @@ class Connections:
         task = asyncio.current_task()
         cancelled_before = task.cancelling() if task else 0
         connection.socket_timeout = self.socket_timeout
+        # A new connection is not pinged: see _answers.
+        interval = connection.health_check_interval
+        connection.health_check_interval = 0
         try:
             await connection.connect()
             if task and task.cancelling() > cancelled_before:
@@ -108,6 +114,8 @@ class Connections:
                 raise hinted.with_traceback(None) from None
             raise
         connection.socket_timeout = None
+        connection.health_check_interval = interval
+        connection.next_health_check = asyncio.get_running_loop().time() + interval
 
     def release(self, connection: AbstractConnection) -> None:
         """Give a connection back; a disconnected one connects again at its next use."""

@@ -14,7 +14,7 @@ import redis.asyncio
 from redis.cluster import RedisCluster
 from redis.connection import AbstractConnection, Connection, SSLConnection
 from redis.crc import key_slot
-from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError
+from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError, ResponseError
 from redis.sentinel import SentinelConnectionPool
 from redis.utils import str_if_bytes
 
@@ -96,12 +96,17 @@ class Connections:
 
 
 def _connect(connection: AbstractConnection) -> None:
+    # A new connection is not pinged: see _answers.
+    interval = connection.health_check_interval
+    connection.health_check_interval = 0
     try:
         connection.connect()
     except (redis.ConnectionError, redis.TimeoutError) as error:
         # redis-py's frames, and what it caught, say no more than the error itself.
         hinted = with_hint(error, isinstance(connection, SSLConnection))
         raise hinted.with_traceback(None) from None
+    connection.health_check_interval = interval
+    connection.next_health_check = time.monotonic() + interval  # type: ignore[assignment]
 
 
 def _answers(connection: AbstractConnection) -> bool:
@@ -109,7 +114,10 @@ def _answers(connection: AbstractConnection) -> bool:
     if time.monotonic() < connection.next_health_check:
         return True
     connection.send_command("PING", check_health=False)
-    return str_if_bytes(connection.read_response()) == "PONG"
+    try:
+        return str_if_bytes(connection.read_response()) == "PONG"
+    except ResponseError:
+        return True  # such as MISCONF, from a server that cannot write to its disk
 
 
 def _bounded_sentinel(pool: SentinelConnectionPool) -> SentinelConnectionPool:
