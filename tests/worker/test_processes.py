@@ -181,12 +181,15 @@ def hang(command: Command, queue: ackq.Queue, silencer: Silencer) -> None:
     wait_until(lambda: command.events("end"), "the handler to end")
 
 
-def test_a_second_signal_ends_a_worker_whose_connections_hang(
-    tmp_path: Path, silenced: tuple[str, Silencer], queue: ackq.Queue
+@pytest.mark.parametrize("frozen", [False, True], ids=["silent", "frozen"])
+def test_a_second_signal_ends_a_worker_whose_connections_or_processes_hang(
+    tmp_path: Path, silenced: tuple[str, Silencer], queue: ackq.Queue, frozen: bool
 ) -> None:
     url, silencer = silenced
     with working(tmp_path, url, TOLD, "-q", queue.name, "--grace", "3600") as command:
         hang(command, queue, silencer)
+        if frozen:  # no signal but SIGKILL ends it
+            command.children()[0].suspend()
         command.process.terminate()
         command.process.send_signal(signal.SIGINT)
         assert command.wait(40) == 0  # in some ten seconds
