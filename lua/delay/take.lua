@@ -35,7 +35,8 @@ local STRIDE = 7
 local SLICE = 16 -- messages looked at at a time; their bodies are read one by one
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local BURIAL_BUDGET = 100 -- dead letters written in one call
-local SWEEP = 16 -- leases without a message that one call forgets
+local SWEEP = 16 -- leases without a message that one call forgets in a partition
+local SWEPT = 256 -- leases that one call looks at for it, in all partitions
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -84,12 +85,12 @@ for first = 3, #KEYS, STRIDE do
 end
 
 -- Leases whose message others deleted. Only where nothing is due: a lease that ended and still
--- has its message makes that message due.
+-- has its message makes that message due. Returns how many it looked at.
 local function sweep(first)
   local keys = redis.call('ZRANGEBYSCORE', KEYS[first + 2], '-inf', string.format('%.0f', now),
     'LIMIT', 0, SWEEP)
   if #keys == 0 then
-    return
+    return 0
   end
   redis.call('HLEN', KEYS[first + 3])
   redis.call('HLEN', KEYS[first + 4])
@@ -101,6 +102,7 @@ local function sweep(first)
       redis.call('HDEL', KEYS[first + 4], key)
     end
   end
+  return #keys
 end
 
 if found == 0 then
@@ -111,7 +113,13 @@ if found == 0 then
       local left = math.max(1, math.ceil(math.min(tonumber(nearest) * 1000000 - now, 1e12)))
       wait = wait < 0 and left or math.min(wait, left)
     end
-    sweep(first)
+  end
+  -- It begins anywhere, so that every partition has its turn.
+  local partitions, swept = (#KEYS - 2) / STRIDE, 0
+  for i = 1, partitions do
+    if swept < SWEPT then
+      swept = swept + sweep(3 + (clock[2] + i) % partitions * STRIDE)
+    end
   end
   return {'empty', wait}
 end

@@ -55,6 +55,20 @@ MUTANTS = (
     ),
     Mutant(
         "delay/take",
+        NO_COUNT,
+        "    if swept < SWEPT then",
+        "    if true then",
+        "test_budgets.test_a_take_forgets_so_many_leases_whatever_the_partitions",
+    ),
+    Mutant(
+        "delay/take",
+        "some partitions never have their turn",
+        "sweep(3 + (clock[2] + i) % partitions * STRIDE)",
+        "sweep(3)",
+        "test_budgets.test_a_take_forgets_so_many_leases_whatever_the_partitions",
+    ),
+    Mutant(
+        "delay/take",
         READ_AT_ONCE,
         "redis.call('HGET', KEYS[first + 1], key)\n",
         "redis.call('HMGET', KEYS[first + 1], unpack(keys))[i]\n",

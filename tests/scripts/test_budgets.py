@@ -89,6 +89,23 @@ def test_one_call_rejects_a_hundred_of_a_delay_queue(space: Space) -> None:
     assert space.client.zcard(space.key(":leases")) == 1
 
 
+def test_a_take_forgets_so_many_leases_whatever_the_partitions(space: Space) -> None:
+    partitions = [f":{number}" for number in range(40)]
+    lost = [space.key(f"{partition}:leases") for partition in partitions]
+    for leases in lost:
+        space.client.zadd(leases, {str(number): 1 for number in range(16)})
+    keys = GROUP + [partition + each for partition in partitions for each in PARTITION]
+
+    def left() -> int:
+        weigh(space, "delay/take", keys, "", 0, 1, SECOND, 0, 0)
+        return sum(space.client.zcard(leases) for leases in lost)
+
+    assert left() == 40 * 16 - 256
+    # Each call begins anywhere: until it meets those that are left, it finds others empty.
+    assert left() == 40 * 16 - 512
+    assert left() == 0
+
+
 def test_a_take_from_a_delay_queue_reads_one_by_one(space: Space) -> None:
     store(space, 20, leased=False)
     taken = weigh(space, "delay/take", GROUP + PARTITION, "", 0, 20, SECOND, 0, 0)
