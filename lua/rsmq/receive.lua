@@ -110,9 +110,9 @@ local function deliver(id, body, rc, fr)
 end
 
 local function handle(id, body, rc, fr)
-  if not body or not string.match(id, '^[%w:]+$') or #id ~= 32 then
-    -- No body: its sender writes in two steps and is between them, or it is lost. An id that
-    -- RSMQ does not know: it could be the name of an attribute. Neither is shown or dropped.
+  if not body then
+    -- Its sender writes in two steps and is between them, or it is lost; or the id is none of
+    -- RSMQ's. Neither is shown or dropped.
     hide(id, aside_text)
     return
   end
@@ -136,9 +136,11 @@ end
 
 local at = 1
 while at <= #ids and not full do
-  -- One by one, since a body may have any length.
+  -- One by one, since a body may have any length. What is no id of RSMQ's could be the name of an
+  -- attribute, and is not read at all.
   local id = ids[at]
-  local values = redis.call('HMGET', hash, id, id .. ':rc', id .. ':fr')
+  local values = #id == 32 and string.match(id, '^[%w:]+$')
+    and redis.call('HMGET', hash, id, id .. ':rc', id .. ':fr') or {}
   handle(id, values[1], values[2], values[3])
   at = at + 1
 end

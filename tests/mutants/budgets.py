@@ -97,6 +97,13 @@ MUTANTS = (
     ),
     Mutant(
         "rsmq/receive",
+        "reads the body of what it sets aside",
+        "  local values = #id == 32",
+        "  local values = redis.call('HGET', hash, id) and #id == 32",
+        "test_budgets.test_rsmq_sets_strange_ids_aside_unread",
+    ),
+    Mutant(
+        "rsmq/receive",
         NO_BYTES,
         "  full = full or bytes >= BODY_BUDGET\n",
         "",

@@ -145,6 +145,17 @@ def test_rsmq_receives_one_by_one(space: Space) -> None:
     assert received.total < THREE
 
 
+def test_rsmq_sets_strange_ids_aside_unread(space: Space) -> None:
+    space.client.hset(space.key(":q:Q"), mapping={"vt": 30, "delay": 0, "maxsize": -1})
+    for number in range(5):
+        space.client.zadd(space.key(":q"), {f"strange {number}": 1})
+        space.client.hset(space.key(":q:Q"), f"strange {number}", LONG)
+    received = weigh(space, "rsmq/receive", RSMQ, "hide", 20, "", 0, 0)
+    assert received.reply == [b"again"]
+    assert received.total < 10_000
+    assert weigh(space, "rsmq/receive", RSMQ, "hide", 20, "", 0, 0).reply[0] == b"empty"
+
+
 def test_rsmq_redrives_a_mebibyte(space: Space) -> None:
     space.client.hset(space.key(":q:Q"), mapping={"vt": 30, "delay": 0, "maxsize": -1})
     die(space, ":q:Q.dead", 5)
