@@ -58,6 +58,11 @@ def test_every_exception_is_a_verdict(error: BaseException, expected: Settlement
     assert settlement_of(error, 1, Backoff(base=3, jitter=0), 0.5) == expected
 
 
+def test_a_long_reason_is_kept_in_part() -> None:
+    found = settlement_of(Reject("x" * 5000), 1, Backoff(), 0.5)
+    assert found == Settlement("reject", "x" * 1000)
+
+
 @pytest.mark.parametrize("verdict", [Retry(1.5), Reject("why"), Release()], ids=repr)
 def test_verdicts_cross_processes_and_are_no_errors_of_ackq(verdict: Any) -> None:
     copy = pickle.loads(pickle.dumps(verdict))
