@@ -47,7 +47,7 @@ end
 -- set it back, or deleted it: then all of them are void.
 local _, first_start = lowest()
 if first_start and (not stored or first_start > place + 1) then
-  redis.call('DEL', leases, ranges)
+  redis.call('UNLINK', leases, ranges)
 end
 
 local reply = {0}

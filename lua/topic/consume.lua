@@ -91,7 +91,7 @@ local member, start, stop
 if has_ranges then
   member, start, stop = lowest()
   if not stored or start > place + 1 then
-    redis.call('DEL', leases, ranges)
+    redis.call('UNLINK', leases, ranges)
     member = nil
   end
 end
