@@ -104,6 +104,13 @@ MUTANTS = (
     ),
     Mutant(
         "rsmq/receive",
+        NO_COUNT,
+        "    full = buried >= BURIAL_BUDGET\n",
+        "",
+        "test_budgets.test_rsmq_buries_a_hundred",
+    ),
+    Mutant(
+        "rsmq/receive",
         NO_BYTES,
         "  full = full or bytes >= BODY_BUDGET\n",
         "",

@@ -156,6 +156,15 @@ def test_rsmq_sets_strange_ids_aside_unread(space: Space) -> None:
     assert weigh(space, "rsmq/receive", RSMQ, "hide", 20, "", 0, 0).reply[0] == b"empty"
 
 
+def test_rsmq_buries_a_hundred(space: Space) -> None:
+    ids = [f"{number:032}" for number in range(101)]
+    attributes = {"vt": 30, "delay": 0, "maxsize": -1, **{f"{id}:rc": 1 for id in ids}}
+    space.client.hset(space.key(":q:Q"), mapping={**attributes, **dict.fromkeys(ids, "x")})
+    space.client.zadd(space.key(":q"), dict.fromkeys(ids, 1))
+    assert weigh(space, "rsmq/receive", RSMQ, "hide", 200, "", 0, 1).reply == [b"again"]
+    assert space.client.xlen(space.key(":q:Q.dead")) == 100
+
+
 def test_rsmq_redrives_a_mebibyte(space: Space) -> None:
     space.client.hset(space.key(":q:Q"), mapping={"vt": 30, "delay": 0, "maxsize": -1})
     die(space, ":q:Q.dead", 5)
