@@ -11,7 +11,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 LOWEST = tests/conformance tests/faults tests/worker tests/cli tests/dropin tests/sharded \
     tests/scripts/test_pop.py tests/test_errors.py tests/test_wrong_arguments.py
 
-.PHONY: help demo test test-core test-spark test-campaign test-lowest lint clean
+.PHONY: help demo test test-core test-spark test-campaign test-lowest lint docs clean
 
 help:
 	@echo "make demo       see ackq work, on a Redis that it brings along"
@@ -21,6 +21,7 @@ help:
 	@echo "make test-campaign  the other long tests"
 	@echo "make test-lowest  the parts on the lowest versions of dependencies that are allowed"
 	@echo "make lint       ruff, mypy, luacheck"
+	@echo "make docs       the documentation as a site, in docs/_build"
 	@echo "make clean      remove .venv and the caches"
 
 demo: .venv/embedded
@@ -48,6 +49,9 @@ lint: .venv/linters
 	$(BIN)/mypy
 	@if command -v luacheck >/dev/null; then luacheck lua; \
 	else echo "luacheck is not installed, so lua/ was NOT checked (Debian: apt install lua-check)"; fi
+
+docs: .venv/docs
+	$(BIN)/python -m sphinx -q -E -a -W --keep-going -b html docs docs/_build
 
 # Debian's python3 alone cannot put pip into a new environment; its pip can.
 .venv/bin/python:
@@ -87,5 +91,9 @@ lint: .venv/linters
 	$(BIN)/python -m pip install --quiet --group lint
 	@touch $@
 
+.venv/docs: .venv/embedded
+	$(BIN)/python -m pip install --quiet -e ".[embedded,spark]" --group docs
+	@touch $@
+
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,32 @@
+"""How Sphinx builds the site: ``make docs``."""
+
+from __future__ import annotations
+
+from importlib.metadata import version as version_of
+
+project = "ackq"
+author = "the ackq authors"
+copyright = "2026, the ackq authors"
+release = version_of("ackq")
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+exclude_patterns = ["_build"]
+#: Headings that a link can name.
+myst_heading_anchors = 3
+#: Docstrings put names in single backticks; those that the reference lists become links.
+default_role = "py:obj"
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+python_use_unqualified_type_names = True
+#: Prompts and output are not to be copied.
+copybutton_prompt_text = "$ "
+
+html_theme = "furo"
+html_title = f"ackq {release}"
+#: Sources are in the repository, so the site does not ship them again.
+html_copy_source = False
+html_theme_options = {
+    "source_repository": "https://github.com/ackq/ackq/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
