@@ -18,8 +18,8 @@
 -- ready), 'leased and delayed' (the lease stays), 'deadline out of range' (ready now),
 -- 'stale count', 'stale extension' and 'stale row count' (deleted).
 -- Atomic because a record that moves between two looks would seem lost.
--- Cost: O(log in-flight) for each of about 100 entries; of context, about one where bodies are
--- read too, as on Redis before 7.4.
+-- Cost: O(log in-flight) for each of about 100 entries. Of context before Redis 7.4: for each of up
+-- to 1,000, or, if there are more, for about one, with its body.
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
 local held, heldrows = KEYS[7], KEYS[8]
@@ -27,6 +27,7 @@ local walked, cursor, repair = ARGV[1], ARGV[2], ARGV[3] == '1'
 
 local LONGEST_LEASE = 43200065535 -- µs: 12 h and the jitter
 local LARGEST = 9007199254740991
+local WHOLE = 1000 -- keys of CONTEXT that one call may read at once
 
 local walks = {
   backup = {'ZSCAN', backup, 100}, delayed = {'ZSCAN', delayed, 100},
@@ -51,10 +52,12 @@ redis.call('HLEN', heldrows)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
--- Redis 7.4 and later can leave the bodies unread.
+-- Redis 7.4 and later can scan without reading the bodies. Before, HKEYS reads none, but all keys.
 local page, stride
 if walked == 'context' and (redis.REDIS_VERSION_NUM or 0) >= 0x070400 then
   page, stride = redis.call('HSCAN', context, cursor, 'COUNT', 100, 'NOVALUES'), 1
+elseif walked == 'context' and cursor == '0' and redis.call('HLEN', context) <= WHOLE then
+  page, stride = {'0', redis.call('HKEYS', context)}, 1
 else
   page, stride = redis.call(walk[1], walk[2], cursor, 'COUNT', walk[3]), 2
 end

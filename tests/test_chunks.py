@@ -78,3 +78,28 @@ def test_large_dead_letters_that_are_named_are_all_redriven(make_queue: Any) -> 
         queue.reject(*batch)
     entries = [letter.entry for letter in queue.dead_letters()]
     assert queue.redrive(entries=entries) == len(bodies)  # 8 MiB a call
+
+
+def test_long_dead_letters_are_read_one_by_one_and_short_ones_by_the_hundred(
+    make_queue: Any, target: Target
+) -> None:
+    queue = make_queue(max_body_bytes=MAX_BODY_BYTES)
+    bodies = [b"x" * 600_000] * 4
+    queue.push_many(bodies + [b"short"] * 300)
+    while batch := queue.pop_many(1000):
+        queue.reject(*batch)
+    before = target.calls("xrange")
+    assert [letter.body for letter in queue.dead_letters(4)] == bodies
+    assert target.calls("xrange") - before == 4
+    before = target.calls("xrange")
+    assert len(queue.dead_letters(300)) == 300
+    assert target.calls("xrange") - before < 20
+
+
+def test_a_call_schedules_500_messages_at_most(make_queue: Any, target: Target) -> None:
+    queue = make_queue()
+    queue.push(b"the script is loaded now", delay=60)
+    before = target.calls("evalsha")
+    queue.push_many([b"x"] * 501, delay=60)
+    assert target.calls("evalsha") - before == 2
+    assert queue.stats().delayed == 502

@@ -88,7 +88,7 @@ class DelayTopic(Client):
     ) -> int:
         """Store many messages, and return how many. All are checked before any is sent.
 
-        One round trip per 1,000 messages or 4 MiB, whatever their partitions. A message whose
+        One round trip per 500 messages or 4 MiB, whatever their partitions. A message whose
         key exists is left out, the others are stored.
 
         Args:

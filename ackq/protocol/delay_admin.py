@@ -11,6 +11,7 @@ from ackq import scripts
 from ackq.config import check_integer
 from ackq.message import DeadLetter
 from ackq.protocol.delay import DelayKeys, DelaySpec, DelayStats, decode_key
+from ackq.protocol.page_size import next_size
 from ackq.protocol.steps import Arg, Request, Steps
 
 #: Dead letters that one call redrives at most.
@@ -52,18 +53,20 @@ def dead_letters(spec: DelaySpec, wanted: int) -> Steps[list[DeadLetter]]:
     check_integer(wanted, "dead_letters", 0, 2**53)
     letters: list[DeadLetter] = []
     for keys in spec.partitions:
-        first = "-"
+        first, size = "-", 1
         while len(letters) < wanted:
-            size = min(DEAD_CHUNK, wanted - len(letters))
+            size = min(size, wanted - len(letters))
             request = Request((b"XRANGE", keys.dead, first, b"+", b"COUNT", size), resend=True)
             try:
                 entries = yield request
             except ResponseError as error:
                 yield from spec.explain(error)
-            letters += [_dead_letter(entry) for entry in entries]
-            if len(entries) < size:
+            page = [_dead_letter(entry) for entry in entries]
+            letters += page
+            if len(page) < size:
                 break
             first = f"({letters[-1].entry}"
+            size = next_size((letter.body for letter in page), DEAD_CHUNK)
     return letters
 
 

@@ -16,6 +16,8 @@ from ackq.protocol.steps import Arg, Request, Steps
 
 #: Messages, and bytes of bodies, that one call stores at most: Redis serves nobody else meanwhile.
 CHUNK_MESSAGES = 1000
+#: Messages that one call pushes: a script adds them one by one, at up to 10 µs each.
+CHUNK_PUSHED = 500
 CHUNK_BYTES = 4 * 1024 * 1024
 
 
@@ -129,7 +131,7 @@ def _chunks(encoded: list[_Encoded]) -> Iterable[list[_Encoded]]:
     for each in encoded:
         body = each[2][3]
         length = len(body) if isinstance(body, bytes) else 0
-        if chunk and (len(chunk) == CHUNK_MESSAGES or size + length > CHUNK_BYTES):
+        if chunk and (len(chunk) == CHUNK_PUSHED or size + length > CHUNK_BYTES):
             yield chunk
             chunk, size = [], 0
         chunk.append(each)

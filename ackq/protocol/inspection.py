@@ -22,6 +22,7 @@ from ackq.message import (
 )
 from ackq.protocol import held
 from ackq.protocol.claims import end_holds
+from ackq.protocol.page_size import next_size
 from ackq.protocol.spec import QueueSpec
 from ackq.protocol.steps import Arg, Request, Steps
 
@@ -153,13 +154,15 @@ def dead_letters(
     for entry in entries:
         letters += yield from _dead_range(spec, entry, entry, 1)
     first = "-" if after is None else f"({after}"
+    size = 1
     while not entries and len(letters) < wanted:
-        size = min(DEAD_CHUNK, wanted - len(letters))
+        size = min(size, wanted - len(letters))
         page = yield from _dead_range(spec, first, "+", size)
         letters += page
         if len(page) < size:
             break
         first = f"({letters[-1].entry}"
+        size = next_size((letter.body for letter in page), DEAD_CHUNK)
     return letters
 
 

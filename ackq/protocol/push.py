@@ -29,6 +29,8 @@ Pushable = Mapping[str, Any] | bytes
 #: Messages, and bytes of bodies, that one call stores at most: Redis serves nobody else meanwhile.
 CHUNK_MESSAGES = 1000
 CHUNK_BYTES = 4 * 1024 * 1024
+#: Messages for later that one call stores: a script adds them one by one, at up to 8 µs each.
+CHUNK_SCHEDULED = 500
 #: The latest instant that a sorted set's score holds exactly, in µs: the year 2255.
 LATEST = 2**53 - 1
 #: Longest time that a push marker lives, in seconds: ten years.
@@ -80,7 +82,7 @@ def push_many(
     base, due = _due(delay, at)
     stored = 0
     while stored < len(bodies):
-        end = _end_of_chunk(bodies, stored)
+        end = _end_of_chunk(bodies, stored, CHUNK_MESSAGES if base == "now" else CHUNK_SCHEDULED)
         try:
             yield from _store(
                 spec, ids[stored:end], bodies[stored:end], base, due, Confirm.of(confirm)
@@ -210,9 +212,9 @@ def _due(delay: float | None, at: float | datetime | None) -> tuple[str, int]:
     return "now", 0
 
 
-def _end_of_chunk(bodies: list[bytes], start: int) -> int:
+def _end_of_chunk(bodies: list[bytes], start: int, most: int) -> int:
     """Return where the call ends that begins with the message at ``start``."""
-    end = min(start + CHUNK_MESSAGES, len(bodies))
+    end = min(start + most, len(bodies))
     if sum(map(len, bodies[start:end])) <= CHUNK_BYTES:
         return end
     size = len(bodies[start])

@@ -21,7 +21,8 @@ from ackq.errors import (
     UnknownOutcome,
 )
 from ackq.protocol.errors import explain_types
-from ackq.protocol.push import CHUNK_BYTES, CHUNK_MESSAGES
+from ackq.protocol.page_size import next_size
+from ackq.protocol.push import CHUNK_MESSAGES
 from ackq.protocol.rsmq_values import (
     QueueAttributes,
     RSMQDeadLetter,
@@ -39,6 +40,14 @@ from ackq.protocol.take import SHORTEST_BLOCK, WAIT_JITTER
 MOST = 1000
 #: Dead letters that one call redrives at most.
 REDRIVEN = 16
+#: Dead letters that one call reads at most.
+DEAD_CHUNK = 100
+#: Bytes of bodies that one call sends. It also publishes a notice for each message.
+CHUNK_BYTES = 1024 * 1024
+#: How much more a body weighs whose characters the script may have to count: 20 ns a byte.
+COUNTED_WEIGHT = 8
+#: The least limit of a queue: shorter bodies are never counted.
+LEAST_MAXSIZE = 1024
 #: Longest wait between two looks in seconds, so that what others sent is found within a second.
 LONGEST_WAIT = 0.9
 
@@ -201,11 +210,19 @@ def dead_letters(spec: RSMQSpec, qname: str, n: int) -> Steps[list[RSMQDeadLette
     keys = spec.keys(qname)
     if not isinstance(n, int) or isinstance(n, bool) or n < 0:
         raise ConfigurationError(f"a number of dead letters is an integer from 0, not {n!r}")
-    if n == 0:
-        return []
-    request = Request((b"XRANGE", keys.dead, b"-", b"+", b"COUNT", n), resend=True)
-    entries = yield from _send(spec, qname, request)
-    return [RSMQDeadLetter.of(fields) for _, fields in entries]
+    letters: list[RSMQDeadLetter] = []
+    first, size = b"-", 1
+    while len(letters) < n:
+        size = min(size, n - len(letters))
+        request = Request((b"XRANGE", keys.dead, first, b"+", b"COUNT", size), resend=True)
+        entries = yield from _send(spec, qname, request)
+        page = [RSMQDeadLetter.of(fields) for _, fields in entries]
+        letters += page
+        if len(page) < size:
+            break
+        first = b"(" + entries[-1][0]
+        size = next_size((letter.body for letter in page), DEAD_CHUNK)
+    return letters
 
 
 def redrive(spec: RSMQSpec, qname: str, n: int | None) -> Steps[int]:
@@ -294,11 +311,13 @@ def _chunks(bodies: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
     chunk: list[bytes] = []
     size = 0
     for body in bodies:
-        if chunk and (len(chunk) == CHUNK_MESSAGES or size + len(body) > CHUNK_BYTES):
+        counted = len(body) > LEAST_MAXSIZE and not body.isascii()
+        weight = len(body) * (COUNTED_WEIGHT if counted else 1)
+        if chunk and (len(chunk) == CHUNK_MESSAGES or size + weight > CHUNK_BYTES):
             yield chunk
             chunk, size = [], 0
         chunk.append(body)
-        size += len(body)
+        size += weight
     if chunk:
         yield chunk
 

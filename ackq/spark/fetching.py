@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
+from ackq.protocol.page_size import next_size
 from ackq.spark.options import Reading
 from ackq.spark.retry import patiently
 
 Body = TypeVar("Body", bound=bytes | None)
 
-#: Bytes that one call should bring: large enough to be cheap, and Redis is soon done with it.
-TARGET = 1024 * 1024
-#: Messages of the first call, which shows how long they are; and of any call at most.
-FIRST, MOST = 500, 10_000
+#: Messages of any call at most.
+MOST = 10_000
 #: Rows that are worth a partition of their own, where nobody says how many there should be.
 WORTH = 10_000
 
@@ -44,23 +43,18 @@ def fetched(
     A call is repeated while Redis is away.
 
     Args:
-        reading: says how many messages a call brings; if it does not, as many as make a mebibyte.
+        reading: sets how many messages a call brings. If it does not, calls bring 1, 2, 4, …
+            messages, as many as make a mebibyte.
         start: the first.
         rows: how many.
         fetch: ``fetch(start, count)`` reads so many.
     """
     at, stop = start, start + rows
-    size = reading.fetch_size or FIRST
+    size = reading.fetch_size or 1
     while at < stop:
         count = min(size, stop - at)
         bodies = patiently(lambda at=at, count=count: fetch(at, count), reading.retry_timeout)  # type: ignore[misc]
         yield at, bodies
         at += count
         if reading.fetch_size is None:
-            size = _adapted(bodies)
-
-
-def _adapted(bodies: Sequence[bytes | None]) -> int:
-    """Return how many messages like these make up the target."""
-    average = 1 + sum(len(body) for body in bodies if body) // max(1, len(bodies))
-    return max(1, min(MOST, TARGET // average))
+            size = next_size(bodies, MOST)

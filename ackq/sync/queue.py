@@ -149,8 +149,8 @@ class Queue(Client):
     ) -> list[str]:
         """Store many messages and return their ids; the first is delivered first.
 
-        All are checked before any is sent. One round trip per 1,000 messages or 4 MiB; each
-        such chunk is stored whole or not at all.
+        All are checked before any is sent. One round trip per 1,000 messages or 4 MiB (for
+        later: 500 messages); each such chunk is stored whole or not at all.
 
         Args:
             messages: as in `push`.

@@ -175,7 +175,8 @@ class RSMQ(Client):
     ) -> list[str]:
         """Store many messages and return their ids; the first is received first.
 
-        One round trip per 1,000 messages or 4 MiB; each such chunk is stored whole or not at all.
+        One round trip per 1,000 messages or 1 MiB, or 128 KiB of messages with other characters
+        than ASCII that are longer than 1 KiB. Each such chunk is stored whole or not at all.
 
         Args:
             qname: the queue.

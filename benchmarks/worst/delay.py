@@ -41,7 +41,8 @@ def taken(scene: Scene, count: int, size: int = 100, receives: int = 0) -> list[
       redis.call('HSET', KEYS[2], id, body) redis.call('ZADD', KEYS[3], score, id)
       if {receives} > 0 then redis.call('HSET', KEYS[4], id, {receives}) end"""
     scene.fill(line, (Z, H, LEASES, RECEIVES), count, size, scene.far)
-    return [DelayedMessage(NAME, f"m{n:07d}", b"", receipt=scene.far)
+    body = bytes(size)
+    return [DelayedMessage(NAME, f"m{n:07d}", body, receipt=scene.far)
             for n in range(1, count + 1)]  # fmt: skip
 
 

@@ -105,9 +105,13 @@ class Scene:
         self.fill(LEASED, (self.keys.backup, self.keys.context), count, size, score, step)
 
     def held(self, count: int, size: int = 100) -> list[Message]:
-        """Lease messages for long, and return them as their consumer has them."""
+        """Lease messages for long, and return them as their consumer has them.
+
+        They share one body as long as theirs: its length decides how many one call settles.
+        """
         self.leased(count, size, self.far)
-        return [Message(NAME, b"m%07d" % n, b"", self.far, 1) for n in range(1, count + 1)]
+        body = bytes(size)
+        return [Message(NAME, b"m%07d" % n, body, self.far, 1) for n in range(1, count + 1)]
 
     def delayed(self, count: int, size: int = 100, score: float = 1, step: float = 0) -> None:
         """Delay messages; by default all are due, at one time."""

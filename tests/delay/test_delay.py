@@ -609,3 +609,22 @@ def test_a_body_is_not_shown_by_repr(delay: Any) -> None:
     (message,) = delay.take()
     assert "secret" not in repr(message)
     assert "6 bytes" in repr(message)
+
+
+def test_a_call_pushes_500_messages_at_most(delay: Any, target: Target) -> None:
+    delay.push("the script is loaded now", b"")
+    before = target.calls("evalsha")
+    assert delay.push_many(DelayEntry(str(number), b"", delay=60) for number in range(501)) == 501
+    assert target.calls("evalsha") - before == 2
+
+
+def test_long_dead_letters_are_read_one_by_one(delay: Any, target: Target) -> None:
+    bodies = [f"{number}".encode() * 600_000 for number in range(4)]
+    delay.push_many(DelayEntry(str(number), body) for number, body in enumerate(bodies))
+    taken: list[Any] = []
+    while len(taken) < 4:
+        taken += delay.take(4)
+    delay.reject(*taken)
+    before = target.calls("xrange")
+    assert sorted(letter.body for letter in delay.dead_letters(4)) == bodies
+    assert target.calls("xrange") - before == 4

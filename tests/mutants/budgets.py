@@ -7,6 +7,10 @@ from tests.mutants.catalogue import Mutant
 READ_AT_ONCE = "reads many bodies before it weighs one"
 NO_BYTES = "any number of bytes in one call"
 NO_COUNT = "any number of messages in one call"
+#: Where audit_scan reads all keys of CONTEXT at once.
+SMALL = (
+    "elseif walked == 'context' and cursor == '0' and redis.call('HLEN', context) <= WHOLE then\n"
+)
 DELETES_ANY = "any number of bytes is deleted in one call"
 TOLD_EARLY = "what is left to the next call is told as refused now"
 
@@ -140,11 +144,26 @@ MUTANTS = (
     Mutant(
         "audit_scan",
         "bodies are read by the hundred",
-        "'COUNT', 100, 'NOVALUES'), 1\nelse\n"
+        f"'COUNT', 100, 'NOVALUES'), 1\n{SMALL}"
+        "  page, stride = {'0', redis.call('HKEYS', context)}, 1\nelse\n"
         "  page, stride = redis.call(walk[1], walk[2], cursor, 'COUNT', walk[3]), 2",
         "'COUNT', 100), 2\nelse\n"
         "  page, stride = redis.call(walk[1], walk[2], cursor, 'COUNT', 100), 2",
         "test_audit.test_a_walk_over_the_bodies_reads_few_of_them",
+    ),
+    Mutant(
+        "audit_scan",
+        "the bodies of a small queue are read",
+        f"'COUNT', 100, 'NOVALUES'), 1\n{SMALL}",
+        "'COUNT', 100), 2\nelseif false then\n",
+        "test_audit.test_a_walk_over_the_bodies_of_a_small_queue_reads_none_of_them",
+    ),
+    Mutant(
+        "audit_scan",
+        "all keys of a large queue are read at once",
+        f"'COUNT', 100, 'NOVALUES'), 1\n{SMALL}",
+        "'COUNT', 9999, 'NOVALUES'), 1\nelseif walked == 'context' then\n",
+        "test_audit.test_a_walk_over_a_large_queue_finds_what_a_small_one_does",
     ),
     Mutant(
         "delay/cancel",

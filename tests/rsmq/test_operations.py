@@ -21,7 +21,7 @@ from ackq.rsmq import (
     QueueNotFound,
     RSMQError,
 )
-from tests.large import CALLS, large_bodies
+from tests.large import large_bodies
 from tests.rsmq.conftest import MakeRSMQ
 from tests.servers import Target
 from tests.waiting import wait_until
@@ -126,13 +126,36 @@ def test_a_large_batch_is_moved_in_parts_of_a_few_mib(rsmq: Any) -> None:
     assert max(sizes) <= 16
 
 
-def test_a_call_stores_4_mib_at_most(rsmq: Any, target: Target) -> None:
+def test_a_call_stores_1_mib_at_most(rsmq: Any, target: Target) -> None:
     rsmq.set_queue_attributes("q", maxsize=-1)
     rsmq.send_message("q", "the script is loaded now")
     before = target.calls("evalsha")
     bodies = large_bodies()
     assert len(rsmq.send_messages("q", bodies)) == len(bodies)
-    assert target.calls("evalsha") - before == len(CALLS)
+    assert target.calls("evalsha") - before == len(bodies)
+
+
+@pytest.mark.parametrize(("character", "calls"), [("x", 1), ("\u20ac", 4)])
+def test_a_call_counts_few_long_characters(
+    rsmq: Any, target: Target, character: str, calls: int
+) -> None:
+    rsmq.send_message("q", "the script is loaded now")
+    before = target.calls("evalsha")
+    rsmq.send_messages("q", [character * 30_000] * 4)
+    assert target.calls("evalsha") - before == calls
+
+
+def test_long_dead_letters_are_read_one_by_one(make_rsmq: MakeRSMQ, target: Target) -> None:
+    rsmq = make_rsmq(max_receives=1)
+    rsmq.create_queue("q", vt=0, maxsize=-1)
+    texts = [f"{number}" * 600_000 for number in range(4)]
+    rsmq.send_messages("q", texts)
+    while not target.control.exists(key := f"{rsmq.ns}:q:Q.dead") or target.control.xlen(key) < 4:
+        rsmq.receive_messages("q", 10)
+    before = target.calls("xrange")
+    assert [letter.body.decode() for letter in rsmq.dead_letters("q", 5)] == texts
+    assert target.calls("xrange") - before == 5
+    assert len(rsmq.dead_letters("q", 3)) == 3
 
 
 def test_visibility_is_moved_both_ways(rsmq: Any) -> None:

@@ -191,8 +191,26 @@ def test_counts_and_extensions_of_nothing_are_deleted(space: Space) -> None:
 
 
 def test_a_walk_over_the_bodies_reads_few_of_them(space: Space) -> None:
-    for number in range(600):
-        space.client.hset(space.key("CONTEXT"), f"{number:03}", b"x" * 10_000)
+    for number in range(1100):
+        space.client.hset(space.key("CONTEXT"), f"{number:04}", b"x" * 10_000)
     weighed = space.weigh("audit_scan", "context", 0, 0)
     assert weighed.reply[1] >= 1
     assert weighed.total < 120_000
+
+
+def test_a_walk_over_the_bodies_of_a_small_queue_reads_none_of_them(space: Space) -> None:
+    long = b"x" * 100_000
+    for number in range(20):
+        space.lease(f"{number}", long, deadline=FUTURE)
+    space.client.zrem(space.key("BACKUP"), "7")
+    assert space.weigh("audit_scan", "context", 0, 0).total < len(long)
+    assert scan(space, "context") == (20, [(b"orphan body", b"7")])
+
+
+def test_a_walk_over_a_large_queue_finds_what_a_small_one_does(space: Space) -> None:
+    keys = [f"{number:04}" for number in range(1001)]
+    space.client.hset(space.key("CONTEXT"), mapping=dict.fromkeys(keys, b"body"))
+    space.client.zadd(space.key("BACKUP"), dict.fromkeys(keys[1:], FUTURE))
+    _, found = scan(space, "context")
+    assert set(found) == {(b"orphan body", b"0000")}
+    assert space.call("audit_scan", "context", 0, 0)[0] != b"0"

@@ -89,3 +89,12 @@ def test_patience_has_an_end() -> None:
 
     with pytest.raises(redis.ConnectionError):
         patiently(call, 0.05)
+
+
+def test_no_call_brings_more_than_a_mebibyte_of_long_messages() -> None:
+    stored = [b"x" * 600_000] * 5 + [b"short"] * 100
+    reading = Reading.of({"queue": "jobs"})
+    parts = list(fetched(reading, 0, 105, lambda at, n: stored[at : at + n]))
+    assert [len(bodies) for _, bodies in parts[:6]] == [1] * 6
+    assert sum(len(bodies) for _, bodies in parts) == 105
+    assert len(parts) < 20

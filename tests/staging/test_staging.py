@@ -173,6 +173,17 @@ def test_an_abort_deletes_more_lists_than_one_call_drops(
     assert not keys(target, name)
 
 
+def test_one_call_drops_50_lists_at_most(make: Make, target: Target) -> None:
+    writer = make()
+    for number in range(51):
+        stage(writer, 4, rows(1), f"{number}-a")
+    before = target.calls("unlink")
+    looks = target.calls("srandmember")
+    assert writer.abort(4) == 51
+    assert target.calls("unlink") - before == 51
+    assert target.calls("srandmember") - looks == 3
+
+
 def test_a_task_can_be_discarded_by_itself(make: Make, queue: Queue) -> None:
     writer = make()
     bad, good = stage(writer, 0, rows(3, "bad"), "0-a"), stage(writer, 0, rows(3), "0-b")
