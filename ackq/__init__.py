@@ -1,7 +1,7 @@
 """A reliable queue over the Redis list you already push to."""
 
-from ackq.aio.queue import AsyncQueue
 from ackq.config import Confirm, QueueConfig
+from ackq.core.inspected import DeadLetter, PeekedMessage
 from ackq.errors import (
     AckqError,
     ConfigurationError,
@@ -24,15 +24,9 @@ from ackq.errors import (
     UnknownOutcome,
     UnsupportedServer,
 )
-from ackq.message import (
-    AuditFinding,
-    AuditReport,
-    DeadLetter,
-    Message,
-    PeekedMessage,
-    QueueStats,
-)
-from ackq.sync.queue import Queue
+from ackq.queue.client import Queue
+from ackq.queue.client_async import AsyncQueue
+from ackq.queue.messages import AuditFinding, AuditReport, Message, QueueStats
 
 __version__ = "0.1.0"
 

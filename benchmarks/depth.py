@@ -18,7 +18,7 @@ from ackq.bench.contestants import LONG
 from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.messages import Messages
 from ackq.bench.rounds import Round, Rounds, ServerCpu, ratio, rotations
-from ackq.keys import QueueKeys
+from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target

@@ -25,7 +25,7 @@ from ackq import Message, Queue
 from ackq.bench.contestants import CONSUMER, GROUP, LONG, entries_of
 from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.rounds import PERCENTILES, percentiles, rotations
-from ackq.keys import QueueKeys
+from ackq.queue.keys import QueueKeys
 from benchmarks.delayed import delayed
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture

@@ -23,7 +23,7 @@ from ackq import Queue
 from ackq.bench.contestants import CONSUMER, GROUP, LONG
 from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.rounds import rotations
-from ackq.keys import QueueKeys
+from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target

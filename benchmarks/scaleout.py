@@ -22,7 +22,7 @@ from ackq.bench.contestants import LONG
 from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.messages import Messages
 from ackq.bench.rounds import ServerCpu, rotations
-from ackq.keys import QueueKeys
+from ackq.queue.keys import QueueKeys
 from ackq.sharded import ShardedQueue
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.nodes import cluster

@@ -24,7 +24,7 @@ from ackq import AsyncQueue, Message
 from ackq.bench.contestants import LONG
 from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.rounds import PERCENTILES, percentile, percentiles, rotations
-from ackq.keys import QueueKeys
+from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.processes import beside

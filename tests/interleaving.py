@@ -20,10 +20,10 @@ import pytest
 import redis
 
 from ackq import scripts
+from ackq.core.effects import Clock, Request, Step
+from ackq.core.io.driver import Driver
 from ackq.errors import UnknownOutcome
-from ackq.protocol.steps import Clock, Request, Step
 from ackq.scripts import Script
-from ackq.sync.driver import Driver
 
 #: How many times as many walks as usual.
 SOAK = float(os.environ.get("ACKQ_SOAK", "1"))

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ackq
-from ackq.keys import QueueKeys
-from ackq.message import usable_id
+from ackq.core.ids import usable_id
+from ackq.queue.keys import QueueKeys
 from tests.facade import AsSync, Portal
 from tests.servers import Fleet, Survey
 

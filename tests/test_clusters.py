@@ -12,10 +12,10 @@ from redis.cluster import RedisCluster
 import ackq
 from ackq.cli import main
 from ackq.delay import DelayQueue
+from ackq.ops.doctor import Doctor
+from ackq.queue.claims_client import Claims
+from ackq.queue.staging_client import Staging
 from ackq.rsmq import RSMQ
-from ackq.sync.claims import Claims
-from ackq.sync.doctor import Doctor
-from ackq.sync.staging import Staging
 from ackq.topic import Topic
 from tests.servers import CLUSTERS, Fleet, Survey
 

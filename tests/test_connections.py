@@ -10,7 +10,7 @@ import pytest
 import redis
 
 import ackq
-from ackq.protocol.connecting import stretch_for
+from ackq.core.io.settings import stretch_for
 from tests.facade import AsSync, Portal
 from tests.servers import Target
 from tests.waiting import wait_until

@@ -25,7 +25,7 @@ from ackq.demo.display import LiveDisplay, PlainDisplay, Snapshot, WorkerRow, di
 from ackq.demo.journal import Event, Journal, Reader
 from ackq.demo.source import JOBS, fingerprint, lines_of, standard_library
 from ackq.demo.tally import PushTally, WorkTally
-from ackq.message import AuditFinding, AuditReport, QueueStats
+from ackq.queue.messages import AuditFinding, AuditReport, QueueStats
 from tests.waiting import wait_until
 
 DEMO = [sys.executable, "-c", "from ackq.cli import main; main()", "demo"]

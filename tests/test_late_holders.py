@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import ackq
-from ackq.sync.claims import Claims
+from ackq.queue.claims_client import Claims
 from tests.servers import Target
 from tests.waiting import wait_until
 

@@ -14,7 +14,7 @@ import redis
 import redis.asyncio
 
 from ackq import AsyncQueue, LeaseLost, Message, Queue
-from ackq.sync.leasing import Renewer
+from ackq.queue.renewal import Renewer
 from tests.waiting import wait_until
 
 

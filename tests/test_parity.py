@@ -8,27 +8,27 @@ import re
 import pytest
 
 import ackq
-import ackq.aio.client
-import ackq.aio.delay_topic
-import ackq.aio.members
+import ackq.core.client
+import ackq.core.client_async
 import ackq.delay
+import ackq.delay.base_client
+import ackq.delay.base_client_async
+import ackq.membership.client
+import ackq.membership.client_async
 import ackq.rsmq
 import ackq.sharded
-import ackq.sync.client
-import ackq.sync.delay_topic
-import ackq.sync.members
 import ackq.topic
 
 #: Every blocking class with its twin.
 PAIRS = [
-    (ackq.sync.client.Client, ackq.aio.client.Client),
+    (ackq.core.client.Client, ackq.core.client_async.Client),
     (ackq.Queue, ackq.AsyncQueue),
     (ackq.rsmq.RSMQ, ackq.rsmq.AsyncRSMQ),
     (ackq.topic.Topic, ackq.topic.AsyncTopic),
-    (ackq.sync.delay_topic.DelayTopic, ackq.aio.delay_topic.DelayTopic),
+    (ackq.delay.base_client.DelayTopic, ackq.delay.base_client_async.DelayTopic),
     (ackq.delay.DelayQueue, ackq.delay.AsyncDelayQueue),
     (ackq.delay.PartitionedDelayQueue, ackq.delay.AsyncPartitionedDelayQueue),
-    (ackq.sync.members.Members, ackq.aio.members.AsyncMembers),
+    (ackq.membership.client.Members, ackq.membership.client_async.AsyncMembers),
     (ackq.sharded.ShardedQueue, ackq.sharded.AsyncShardedQueue),
 ]
 #: What asyncio calls otherwise.

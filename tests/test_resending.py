@@ -12,9 +12,9 @@ from redis.exceptions import (
 )
 
 import ackq
-from ackq.protocol.connecting import check_confirm_fits
-from ackq.protocol.errors import ATTEMPTS, pause_before_resend
-from ackq.protocol.steps import Request
+from ackq.core.effects import Request
+from ackq.core.io.settings import check_confirm_fits
+from ackq.core.retries import ATTEMPTS, pause_before_resend
 
 PASSING = [
     ResponseError("BUSY Redis is busy running a script."),

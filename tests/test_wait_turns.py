@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from ackq.config import QueueConfig
-from ackq.keys import QueueKeys
-from ackq.protocol.spec import QueueSpec
-from ackq.protocol.steps import Request, Sleep
-from ackq.protocol.take import PLENTY, TICK, _block, _wait
+from ackq.core.effects import Request, Sleep
+from ackq.queue.keys import QueueKeys
+from ackq.queue.spec import QueueSpec
+from ackq.queue.take import PLENTY, TICK, _block, _wait
 
 NO_EVENT = (b"empty", (), -1)
 SOON = (b"empty", (), 10_000)

@@ -12,10 +12,10 @@ import redis.asyncio
 import ackq
 import ackq.dropin
 from ackq.delay import AsyncDelayQueue, DelayQueue, PartitionedDelayQueue
+from ackq.queue.claims_client import Claims
+from ackq.queue.staging_client import Staging
 from ackq.rsmq import RSMQ, AsyncRSMQ
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
-from ackq.sync.claims import Claims
-from ackq.sync.staging import Staging
 from ackq.topic import AsyncTopic, Topic
 from ackq.worker import AsyncWorker, RateLimit, Worker
 from tests.facade import AsSync, Portal

@@ -11,9 +11,9 @@ import redis
 
 from ackq.bench.messages import Messages
 from ackq.bench.rounds import Player
-from ackq.keys import SUFFIXES
-from ackq.message import Message
-from ackq.sync.queue import Queue
+from ackq.core.names import SUFFIXES
+from ackq.queue.client import Queue
+from ackq.queue.messages import Message
 
 #: Seconds that leases last; longer than any run.
 LONG = 12 * 3600.0

@@ -9,8 +9,8 @@ from ackq.bench.circumstances import circumstances
 from ackq.bench.contestants import Ackq, BareList, Contestant, Stream
 from ackq.bench.figures import Result
 from ackq.bench.rounds import contest, duel, measures_of
-from ackq.keys import QueueKeys
-from ackq.sync.client import client_of
+from ackq.core.client import client_of
+from ackq.queue.keys import QueueKeys
 
 CONTESTANTS: dict[str, type[Contestant]] = {"bare list": BareList, "streams": Stream, "ackq": Ackq}
 ROUNDS = 6

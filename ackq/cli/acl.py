@@ -8,7 +8,7 @@ from textwrap import wrap
 import click
 
 from ackq.cli.connection import examples, json_option, print_json, queue_argument
-from ackq.protocol.acl import ROLES, rules
+from ackq.ops.acl import ROLES, rules
 
 #: What --redis-6 costs.
 WEAKER = ("without selectors, each user may run each of its commands on each of its keys: one that"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
-from ackq.message import QueueCounters, QueueStats
-from ackq.protocol.discovery import Watched, rate
+from ackq.ops.discovery import Watched, rate
+from ackq.queue.messages import QueueCounters, QueueStats
 
 _SHARD = re.compile(r"\{([^{}]+):(\d+)\}")
 #: By how much a lease may seem longer than its timeout, in seconds: timeouts are counted in whole

@@ -19,7 +19,7 @@ from ackq.cli.connection import (
     span,
     yes_option,
 )
-from ackq.message import HeldClaim
+from ackq.queue.messages import HeldClaim
 
 group_option = click.option("--group", help="Of this group alone.  [all groups]")
 
@@ -63,7 +63,7 @@ def release(queue: str, url: str | None, group: str | None, yes: bool) -> None:
     For queries that are dead and will not be started again. One that still runs is stopped with an
     error, and what it was working on is delivered again. Prints how many messages were given back.
     """
-    from ackq.sync.claims import Claims
+    from ackq.queue.claims_client import Claims
 
     found = _claims(queue, url, group)
     if not found:

@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 
 from ackq.escaping import json_line, printable
-from ackq.sync.queue import Queue
+from ackq.queue.client import Queue
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -21,9 +21,9 @@ from ackq.cli.connection import (
     short_time,
     yes_option,
 )
+from ackq.core.inspected import DeadLetter
 from ackq.escaping import printable
-from ackq.message import DeadLetter
-from ackq.sync.queue import Queue
+from ackq.queue.client import Queue
 
 #: Dead letters that `drop --all` deletes at a time.
 CHUNK = 100

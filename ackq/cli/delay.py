@@ -27,10 +27,10 @@ from ackq.cli.connection import (
 )
 from ackq.cli.purge import ask_to_purge
 from ackq.cli.stats import shown
-from ackq.protocol.inspection import State
+from ackq.core.inspected import State
 
 if TYPE_CHECKING:
-    from ackq.sync.delay import DelayQueue, PartitionedDelayQueue
+    from ackq.delay.client import DelayQueue, PartitionedDelayQueue
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,7 +51,7 @@ def _on_topic(command: F) -> F:
 def _open(
     url: str | None, topic: str, partitions: int | None, **settings: Any
 ) -> DelayQueue | PartitionedDelayQueue:
-    from ackq.sync.delay import DelayQueue, PartitionedDelayQueue
+    from ackq.delay.client import DelayQueue, PartitionedDelayQueue
 
     if partitions is None:
         return DelayQueue.from_url(url, topic, **settings)

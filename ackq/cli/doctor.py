@@ -11,7 +11,7 @@ from ackq.cli import NOTHING
 from ackq.cli.connection import examples, json_option, print_findings, print_json, url_option
 
 if TYPE_CHECKING:
-    from ackq.protocol.doctor import Diagnosis
+    from ackq.ops.diagnosis import Diagnosis
 
 
 @click.command(epilog=examples("ackq doctor", "ackq doctor --json"))
@@ -25,9 +25,9 @@ def doctor(ctx: click.Context, url: str | None, as_json: bool) -> None:
     may do on a queue of its own that it removes, and says what a crash would lose. Of a cluster
     it looks at every primary.
     """
-    from ackq.sync.client import client_of
-    from ackq.sync.doctor import Doctor
-    from ackq.sync.nodes import nodes_of
+    from ackq.core.client import client_of
+    from ackq.core.io.nodes import nodes_of
+    from ackq.ops.doctor import Doctor
 
     sound = True
     with client_of(url) as client:

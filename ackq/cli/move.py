@@ -34,7 +34,7 @@ def move(
     Bodies stay as they are, receive counts begin anew. Prints how many arrived; what is in
     flight, delayed or dead is neither moved nor copied, and counted on stderr.
     """
-    from ackq import move as mover
+    from ackq.ops import move as mover
 
     if skip and not copying:
         raise click.UsageError("--skip is for --copy; a move goes on by itself")

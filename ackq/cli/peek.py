@@ -14,7 +14,7 @@ from ackq.cli.connection import (
     print_table,
     short_time,
 )
-from ackq.protocol.inspection import State
+from ackq.core.inspected import State
 
 
 @click.command(epilog=examples("ackq peek jobs -n 3", "ackq peek jobs --state in_flight --json"))

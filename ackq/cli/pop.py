@@ -20,8 +20,8 @@ from ackq.cli.connection import (
     print_json,
     seconds,
 )
-from ackq.message import Message
-from ackq.sync.queue import Queue
+from ackq.queue.client import Queue
+from ackq.queue.messages import Message
 
 
 @click.command(

@@ -10,8 +10,8 @@ import click
 from ackq.cli.connection import ask, examples, on_queue, open_queue, yes_option
 
 if TYPE_CHECKING:
-    from ackq.message import QueueStats
-    from ackq.protocol.delay import DelayStats
+    from ackq.delay.messages import DelayStats
+    from ackq.queue.messages import QueueStats
 
 
 @click.command(epilog=examples("ackq purge jobs --yes"))

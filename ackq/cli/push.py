@@ -14,9 +14,9 @@ import orjson
 
 from ackq.cli.connection import examples, on_queue, open_queue, seconds
 from ackq.cli.progress import progress
+from ackq.core.ids import key_of_id
 from ackq.errors import AckqError
 from ackq.escaping import printable
-from ackq.message import key_of_id
 
 #: Lines, and bytes of them, that are checked and pushed in one call: all of them or none.
 CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024

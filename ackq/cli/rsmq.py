@@ -29,7 +29,7 @@ from ackq.cli.connection import (
 from ackq.escaping import printable
 
 if TYPE_CHECKING:
-    from ackq.sync.rsmq import RSMQ
+    from ackq.rsmq.client import RSMQ
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,7 +45,7 @@ def _on_namespace(command: F) -> F:
 
 
 def _open(url: str | None, ns: str) -> RSMQ:
-    from ackq.sync.rsmq import RSMQ
+    from ackq.rsmq.client import RSMQ
 
     return RSMQ.from_url(url, ns)
 

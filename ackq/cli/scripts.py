@@ -49,8 +49,8 @@ def load(url: str | None) -> None:
     It forgets them when it is restarted. Of a cluster into every node. Prints their names with
     their SHA1. A user needs no more than +script|load for it, and +cluster|slots in a cluster.
     """
-    from ackq.sync.client import client_of
-    from ackq.sync.nodes import nodes_of
+    from ackq.core.client import client_of
+    from ackq.core.io.nodes import nodes_of
 
     with client_of(url) as client:
         for node in nodes_of(client, replicas=True):

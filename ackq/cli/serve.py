@@ -16,7 +16,7 @@ from ackq.cli import FAILED
 from ackq.cli.connection import examples
 from ackq.embedded.files import private
 from ackq.errors import AckqError
-from ackq.protocol.doctor_facts import holes
+from ackq.ops.facts import holes
 
 if TYPE_CHECKING:
     from ackq.embedded import Release

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from ackq.cli.connection import key_from_text
-from ackq.message import Message
+from ackq.queue.messages import Message
 
 settled_argument = click.argument(
     "settled", nargs=-1, required=True, metavar="KEY RECEIPT [KEY RECEIPT]..."

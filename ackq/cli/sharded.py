@@ -24,7 +24,7 @@ from ackq.cli.connection import (
 from ackq.cli.pop import print_messages, settle
 
 if TYPE_CHECKING:
-    from ackq.sync.sharded import ShardedQueue
+    from ackq.sharded.client import ShardedQueue
 
 F = TypeVar("F", bound=Callable[..., Any])
 COLUMNS = ("shard", "ready", "in flight", "delayed", "dead", "paused")
@@ -45,7 +45,7 @@ def _on_shards(command: F) -> F:
 
 
 def _open(url: str | None, name: str, shards: int, **settings: Any) -> ShardedQueue:
-    from ackq.sync.sharded import ShardedQueue
+    from ackq.sharded.client import ShardedQueue
 
     return ShardedQueue.from_url(url, name, shards, max_body_bytes=MAX_BODY_BYTES, **settings)
 
@@ -125,7 +125,7 @@ def peek(name: str, url: str | None, shards: int, number: int, as_json: bool) ->
 @json_option
 def stats(name: str, url: str | None, shards: int, as_json: bool) -> None:
     """Count the messages of NAME, on each shard and together."""
-    from ackq.protocol.sharded import total
+    from ackq.sharded.operations import total
 
     with _open(url, name, shards) as opened:
         found = [(queue.name, queue.stats()) for queue in opened.shards]

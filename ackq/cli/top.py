@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ackq.cli.activity import Activity
-    from ackq.sync.monitor import Monitor, Sample
+    from ackq.ops.monitor import Monitor, Sample
 
 #: As tables in files and pipes name them; a terminal has them in two lines.
 COLUMNS = ("queue", "ready", "in flight", "delayed", "dead", "pushed/s", "taken/s", "acked/s",
@@ -68,8 +68,8 @@ def top(
     left, and so not known before a message is taken while somebody watches, nor where several
     timeouts are in use. A lease that is over, with its message still there, is so much late.
     """
-    from ackq.sync.client import client_of
-    from ackq.sync.monitor import Monitor
+    from ackq.core.client import client_of
+    from ackq.ops.monitor import Monitor
 
     once = once or as_json or not sys.stdout.isatty()
     pause = 1.0 if every is None else every
@@ -236,7 +236,7 @@ def _largest(found: dict[str, Activity], most: int) -> dict[str, Activity]:
 
 
 def _title(seen: Sample, before: Sample | None, queues: int) -> str:
-    from ackq.protocol.discovery import rate
+    from ackq.ops.discovery import rate
 
     text = f"{queues} {'queue' if queues == 1 else 'queues'}  {time.strftime('%H:%M:%S')}"
     each = None

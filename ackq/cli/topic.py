@@ -24,7 +24,7 @@ from ackq.cli.connection import (
 )
 
 if TYPE_CHECKING:
-    from ackq.sync.topic import Topic
+    from ackq.topic.client import Topic
 
 Place = int | Literal["oldest", "end"]
 
@@ -44,7 +44,7 @@ def topic() -> None:
 
 
 def _open(url: str | None, name: str, **settings: Any) -> Topic:
-    from ackq.sync.topic import Topic
+    from ackq.topic.client import Topic
 
     return Topic.from_url(url, name, **settings)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from ackq.demo.tally import Delivery, PushTally, WorkTally, counted
-from ackq.message import AuditReport, QueueStats
+from ackq.queue.messages import AuditReport, QueueStats
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,9 @@ from ackq.demo.journal import Reader
 from ackq.demo.source import JOBS, fingerprint
 from ackq.demo.tally import PushTally, WorkTally
 from ackq.embedded import Server
-from ackq.keys import QueueKeys
-from ackq.message import QueueStats
-from ackq.sync.queue import Queue
+from ackq.queue.client import Queue
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import QueueStats
 
 C = TypeVar("C", bound=Child)
 T = TypeVar("T", PushTally, WorkTally)

@@ -14,8 +14,8 @@ import orjson
 from ackq.demo.journal import Event, Journal
 from ackq.demo.source import JOBS, Job, fingerprint
 from ackq.errors import LeaseLost
-from ackq.message import Message
-from ackq.sync.queue import Queue
+from ackq.queue.client import Queue
+from ackq.queue.messages import Message
 
 #: Seconds that a worker waits for a message before it looks whether it is to end.
 WAIT = 0.5

@@ -22,12 +22,12 @@ from typing import Any, TypeAlias
 import redis
 from redis.exceptions import ResponseError
 
+from ackq.core.io.connections import route_of
 from ackq.dropin.hand import Hand, Keeper
 from ackq.dropin.stack import Taker
 from ackq.errors import AckqError
-from ackq.message import Message
-from ackq.sync.connections import route_of
-from ackq.sync.queue import Queue
+from ackq.queue.client import Queue
+from ackq.queue.messages import Message
 
 __all__ = ["Redis"]
 

@@ -12,8 +12,8 @@ import redis
 
 from ackq.dropin.stack import Taker
 from ackq.errors import AckqError, LeaseLost, redact
-from ackq.message import Message
-from ackq.sync.queue import Queue
+from ackq.queue.client import Queue
+from ackq.queue.messages import Message
 
 log = logging.getLogger("ackq.dropin")
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from ackq.protocol.page_size import next_size
+from ackq.core.page_size import next_size
 from ackq.spark.options import Reading
 from ackq.spark.retry import patiently
 

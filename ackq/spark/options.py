@@ -11,13 +11,13 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import redis
 
+from ackq.core.client import client_of
+from ackq.core.io.settings import bad_url, bounded, check_url
+from ackq.core.names import check_group, check_name
 from ackq.errors import ConfigurationError
-from ackq.keys import check_group, check_name
-from ackq.protocol.connecting import bad_url, bounded, check_url
-from ackq.protocol.members import MOST_SHARES
-from ackq.protocol.sharded import shard_names
+from ackq.membership.operations import MOST_SHARES
+from ackq.sharded.operations import shard_names
 from ackq.spark.given import Given, refused
-from ackq.sync.client import client_of
 
 #: What a stream reads by default, at most, in one batch.
 MAX_MESSAGES = 100_000

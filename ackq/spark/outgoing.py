@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
+from ackq.core.ids import key_of_id, usable_id
+from ackq.core.limits import LATEST
+from ackq.delay.messages import KEY_LIMIT
 from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
-from ackq.message import key_of_id, usable_id
-from ackq.protocol.delay import KEY_LIMIT
-from ackq.protocol.push import LATEST
 from ackq.spark.sink_options import Writing
 from ackq.spark.to_json import FLOATING, Convert, converter
 

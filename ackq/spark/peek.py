@@ -11,15 +11,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from ackq.message import DeadLetter, PeekedMessage
-from ackq.protocol.delay_look import FIRST, PAGE, Place
-from ackq.protocol.inspection import State as Alive
+from ackq.core.inspected import DeadLetter, PeekedMessage
+from ackq.core.inspected import State as Alive
+from ackq.delay.client import DelayQueue
+from ackq.delay.walk import FIRST, PAGE, Place
+from ackq.queue.client import Queue
 from ackq.spark.columns import columns_of
 from ackq.spark.options import Reading
 from ackq.spark.retry import patiently
 from ackq.spark.rows import Rows, text
-from ackq.sync.delay import DelayQueue
-from ackq.sync.queue import Queue
 
 Q = TypeVar("Q", Queue, DelayQueue)
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 import redis
 from redis.exceptions import AuthenticationError, AuthorizationError, OutOfMemoryError
 
+from ackq.core.retries import PASSING
 from ackq.errors import redact
-from ackq.protocol.errors import PASSING
 
 T = TypeVar("T")
 _LOG = logging.getLogger("ackq.spark")

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.json
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from ackq.core.ids import usable_id
 from ackq.errors import InvalidMessage
-from ackq.message import usable_id
 from ackq.spark.columns import Columns
 from ackq.spark.options import Parsing
 from ackq.spark.values import MISFITS, Convert, converter, fitting, parse

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
-from ackq.message import Claim
-from ackq.protocol.sharded import total
+from ackq.queue.claims_client import Claims
+from ackq.queue.client import Queue
+from ackq.queue.messages import Claim
+from ackq.sharded.operations import total
 from ackq.spark.options import Connection, Reading
 from ackq.spark.retry import patiently
-from ackq.sync.claims import Claims
-from ackq.sync.queue import Queue
 
 T = TypeVar("T")
 

@@ -17,17 +17,17 @@ from pyspark.sql.datasource import (
 )
 
 from ackq.errors import ConfigurationError, StagingLost
-from ackq.protocol.staging_keys import Staged
 from ackq.spark.outgoing import Outgoing
 from ackq.spark.retry import patiently
 from ackq.spark.sink_options import Writing
 from ackq.spark.sink_task import Task, staging_of
+from ackq.staging.keys import Staged
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from ackq.sync.staging import StagingBase
+    from ackq.staging.client import StagingBase
 
 
 @dataclass(frozen=True)

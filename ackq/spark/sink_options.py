@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from ackq.errors import ConfigurationError
-from ackq.protocol.members import MOST_SHARES
+from ackq.membership.operations import MOST_SHARES
 from ackq.spark.given import Given
 from ackq.spark.options import PLACE, RETRY_TIMEOUT_MS, Connection, Place
 

@@ -9,15 +9,18 @@ import secrets
 import uuid
 from typing import TYPE_CHECKING, cast
 
+from ackq.delay.staging_client import DelayStaging
 from ackq.errors import PartlyStored, UnknownOutcome
-from ackq.protocol.sharded import shard_of
-from ackq.protocol.staging import Delayed
-from ackq.protocol.staging_keys import Staged
+from ackq.queue.client import Queue
+from ackq.queue.staging_client import Staging
+from ackq.sharded.operations import shard_of
 from ackq.spark.outgoing import Messages, Outgoing, with_id
 from ackq.spark.retry import patiently
 from ackq.spark.sink_options import Writing
-from ackq.sync.queue import Queue
-from ackq.sync.staging import DelayStaging, Staging, StagingBase, TopicStaging
+from ackq.staging.client import StagingBase
+from ackq.staging.keys import Staged
+from ackq.staging.operations import Delayed
+from ackq.topic.staging_client import TopicStaging
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTri
 from pyspark.sql.types import StructType
 
 from ackq.errors import ClaimLost, redact
-from ackq.message import Claim
+from ackq.queue.messages import Claim
 from ackq.spark import offsets
 from ackq.spark.columns import columns_of
 from ackq.spark.fetching import fetched, sliced

@@ -7,15 +7,15 @@ from functools import lru_cache
 
 import pyarrow as pa
 
+from ackq.core.client import Client
+from ackq.core.effects import Request, Steps
 from ackq.errors import PlaceLost
-from ackq.protocol.steps import Request, Steps
-from ackq.protocol.topic_keys import TopicKeys
 from ackq.spark.columns import Columns
 from ackq.spark.fetching import fetched
 from ackq.spark.options import Connection, Reading
 from ackq.spark.rows import Rows
-from ackq.sync.client import Client
 from ackq.topic import Topic
+from ackq.topic.keys import TopicKeys
 
 #: Messages of one MGET at most: each is a key of its own.
 MOST_KEYS = 1000

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from ackq.config import check_integer
 from ackq.errors import ConfigurationError
-from ackq.message import Message
+from ackq.queue.messages import Message
 from ackq.worker.failures import Detail, Failures
 from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from ackq.message import Message
+from ackq.queue.messages import Message
 
 _Task = tuple[Message, "asyncio.Future[Any]"]
 

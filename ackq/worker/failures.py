@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from ackq.errors import ConfigurationError, redact
 from ackq.escaping import printable
-from ackq.message import Message
+from ackq.queue.messages import Message
 from ackq.worker.logs import about
 from ackq.worker.policy import Settlement
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ackq.message import Message
+from ackq.queue.messages import Message
 from ackq.worker.logs import log
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ackq.errors import redact
 from ackq.escaping import json_line, printable
-from ackq.message import Message
+from ackq.queue.messages import Message
 
 log = logging.getLogger("ackq.worker")
 

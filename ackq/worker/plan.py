@@ -16,9 +16,9 @@ from typing import Any
 
 import orjson
 
-from ackq.aio.queue import AsyncQueue
 from ackq.errors import ConfigurationError, redact
-from ackq.sync.queue import Queue
+from ackq.queue.client import Queue
+from ackq.queue.client_async import AsyncQueue
 from ackq.worker.base import is_async
 from ackq.worker.failures import Detail
 from ackq.worker.health import Health

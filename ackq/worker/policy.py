@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ackq.errors import ConfigurationError
-from ackq.message import Message
+from ackq.queue.messages import Message
 from ackq.worker.verdicts import Reject, Release, Retry
 
 #: Seconds of work that a worker holds beyond what runs: long enough to hide a round trip, short

@@ -8,9 +8,9 @@ from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.config import check_integer, microseconds
-from ackq.protocol.errors import explain_types
-from ackq.protocol.spec import QueueSpec
-from ackq.protocol.steps import Request, Steps
+from ackq.core.call import explain_types
+from ackq.core.effects import Request, Steps
+from ackq.queue.spec import QueueSpec
 
 
 @dataclass(frozen=True, slots=True)

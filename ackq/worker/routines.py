@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import redis
 
 from ackq.errors import AckqError, ConfigurationError, LeaseLost
-from ackq.message import Message
+from ackq.queue.messages import Message
 from ackq.worker.policy import Settlement
 from ackq.worker.ratelimit import permit
 from ackq.worker.state import Lane, State

@@ -11,11 +11,11 @@ from cronsim import CronSim, CronSimError
 from redis.exceptions import ResponseError
 
 from ackq import scripts
+from ackq.core.call import explain_types
+from ackq.core.effects import Request, Steps
+from ackq.core.encode import encode
 from ackq.errors import ConfigurationError, MessageError
-from ackq.protocol.encode import encode
-from ackq.protocol.errors import explain_types
-from ackq.protocol.spec import QueueSpec
-from ackq.protocol.steps import Request, Steps
+from ackq.queue.spec import QueueSpec
 from ackq.worker.logs import log, reason_of
 from ackq.worker.outages import Outages
 from ackq.worker.policy import check_seconds

@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from ackq.message import Message
-from ackq.protocol.settle import JITTER
+from ackq.core.fencing import JITTER
+from ackq.queue.messages import Message
 from ackq.worker.failures import Failures, outlook
 from ackq.worker.hooks import Hooks, call
 from ackq.worker.logs import about, log

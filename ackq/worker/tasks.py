@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from ackq.aio.queue import AsyncQueue
-from ackq.message import Message
+from ackq.queue.client_async import AsyncQueue
+from ackq.queue.messages import Message
 from ackq.worker.base import PARTING, BaseWorker, is_async
 from ackq.worker.daemons import Daemons
 from ackq.worker.routines import abandon, keep

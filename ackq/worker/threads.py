@@ -10,7 +10,7 @@ import time
 from collections.abc import Awaitable
 from typing import Any
 
-from ackq.sync.queue import Queue
+from ackq.queue.client import Queue
 from ackq.worker.base import PARTING, BaseWorker
 from ackq.worker.routines import abandon, keep
 from ackq.worker.signals import stopping_on_signals

@@ -12,7 +12,7 @@ import redis.asyncio
 from ackq import AsyncQueue, Message
 from ackq.bench.contestants import LONG, Contestant
 from ackq.bench.messages import Messages
-from ackq.keys import SUFFIXES
+from ackq.core.names import SUFFIXES
 
 
 class AsyncContestant(Contestant):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackq.sync.claims import Claims
+from ackq.queue.claims_client import Claims
 from benchmarks.worst.case import Act, times, worst
 from benchmarks.worst.scene import KIB, LARGE, MIB, NAME, Scene
 from benchmarks.worst.taking import hold_lists, popping

@@ -10,8 +10,8 @@ from typing import Any, Self, TypeVar
 import redis
 
 from ackq import Message, Queue, scripts
-from ackq.keys import QueueKeys
-from ackq.sync.client import Client
+from ackq.core.client import Client
+from ackq.queue.keys import QueueKeys
 from benchmarks.stalls import LONGEST
 
 Owned = TypeVar("Owned", bound=Client)

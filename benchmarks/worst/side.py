@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ackq.keys import QueueKeys
-from ackq.protocol.members import GroupSpec
-from ackq.protocol.rejects import RejectedRow
-from ackq.sync.members import Members
-from ackq.sync.rejects import Rejects
+from ackq.membership.client import Members
+from ackq.membership.operations import GroupSpec
+from ackq.queue.keys import QueueKeys
+from ackq.queue.row_dead_letters import RejectedRow
+from ackq.queue.row_dead_letters_client import Rejects
 from ackq.worker.ratelimit import RateLimit, permit
 from ackq.worker.schedule import tick
 from benchmarks.worst.case import Act, times, worst

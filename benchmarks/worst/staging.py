@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from ackq.protocol.staging_keys import Staged
-from ackq.sync.staging import DelayStaging, Staging, StagingBase, TopicStaging
+from ackq.delay.staging_client import DelayStaging
+from ackq.queue.staging_client import Staging
+from ackq.staging.client import StagingBase
+from ackq.staging.keys import Staged
+from ackq.topic.staging_client import TopicStaging
 from benchmarks.worst.case import Act, worst
 from benchmarks.worst.scene import KIB, LARGE, LISTED, MIB, NAME, Scene
 

@@ -10,7 +10,7 @@ import pytest
 import redis
 
 from ackq import Queue
-from ackq.protocol.acl import rules
+from ackq.ops.acl import rules
 from tests.servers import Fleet, Survey, Target
 
 #: ``as_role("consumer", "jobs")``: a client that is that user of queue jobs.

@@ -12,7 +12,7 @@ import redis
 
 from ackq.cli import main
 from ackq.cli.acl import WEAKER
-from ackq.protocol.acl import ROLES
+from ackq.ops.acl import ROLES
 from tests.acl.conftest import has_selectors
 
 Print = Callable[..., list[str]]

@@ -10,13 +10,14 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from ackq import Queue
+from ackq.core.names import SUFFIXES
 from ackq.errors import ConfigurationError, NotConfirmed
-from ackq.keys import SUFFIXES, QueueKeys
-from ackq.message import Claim, Message
-from ackq.protocol.acl import ROLES, SCRATCH, rules
-from ackq.protocol.staging_keys import Staged
-from ackq.sync.claims import Claims
-from ackq.sync.staging import Staging
+from ackq.ops.acl import ROLES, SCRATCH, rules
+from ackq.queue.claims_client import Claims
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import Claim, Message
+from ackq.queue.staging_client import Staging
+from ackq.staging.keys import Staged
 from tests.acl.conftest import AsRole, has_selectors, stock
 
 Operation = Callable[[Queue], object]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ackq import Queue
-from ackq.keys import QueueKeys
-from ackq.sync.claims import Claims
+from ackq.queue.claims_client import Claims
+from ackq.queue.keys import QueueKeys
 from tests.servers import Target
 
 #: ``make_claims("group")``: a group of the test's queue, with connections of its own.

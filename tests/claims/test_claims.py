@@ -12,6 +12,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from ackq import Queue
+from ackq.core.effects import Request
 from ackq.errors import (
     ClaimLost,
     ConfigurationError,
@@ -20,11 +21,10 @@ from ackq.errors import (
     LeaseLost,
     QueueNameError,
 )
-from ackq.keys import QueueKeys
-from ackq.message import Claim
-from ackq.protocol import claims as protocol
-from ackq.protocol.steps import Request
-from ackq.sync.claims import Claims
+from ackq.queue import claims as protocol
+from ackq.queue.claims_client import Claims
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import Claim
 from tests.claims.conftest import MakeClaims, push
 
 

@@ -14,13 +14,13 @@ import redis
 
 from ackq import Queue
 from ackq.config import QueueConfig
+from ackq.core.effects import Request, Steps
 from ackq.errors import ClaimLost, Fenced, LeaseLost
-from ackq.keys import QueueKeys
-from ackq.message import Claim
-from ackq.protocol import claims, inspection, settle, take
-from ackq.protocol.claims import Group
-from ackq.protocol.spec import QueueSpec
-from ackq.protocol.steps import Request, Steps
+from ackq.queue import claims, inspection, settle, take
+from ackq.queue.claims import Group
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import Claim
+from ackq.queue.spec import QueueSpec
 from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
 from tests.servers import private_server
 

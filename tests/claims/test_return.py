@@ -13,8 +13,8 @@ import redis
 
 from ackq import Queue
 from ackq.errors import Fenced
-from ackq.message import Claim
-from ackq.sync.claims import Claims
+from ackq.queue.claims_client import Claims
+from ackq.queue.messages import Claim
 from tests.claims.conftest import MakeClaims, push
 from tests.waiting import wait_until
 
@@ -110,7 +110,7 @@ def test_a_claim_is_not_replayed_once_its_return_has_begun(
     push(queue, 5000)
     claims.claim(0, messages=4500)
     expire(1)
-    from ackq.protocol.held import give_back_some
+    from ackq.queue.handed_over import give_back_some
 
     spec = claims._group.spec
     left = claims._run(give_back_some(spec, spec.keys.claim("group", 1)))
@@ -265,7 +265,7 @@ def test_an_audit_finds_what_is_wrong_with_claims(
 def test_a_move_takes_what_a_dead_driver_left_and_leaves_what_is_claimed(
     queue: Queue, claims: Claims, client: Any, expire: Callable[..., None]
 ) -> None:
-    from ackq.move import move
+    from ackq.ops.move import move
 
     bodies = push(queue, 6)
     claims.claim(0, messages=2)

@@ -10,7 +10,7 @@ import redis
 
 from ackq import Queue
 from ackq.errors import Fenced
-from ackq.sync.claims import Claims
+from ackq.queue.claims_client import Claims
 from tests.cli.conftest import Run
 
 

@@ -12,7 +12,7 @@ import redis
 from redis.cluster import RedisCluster
 
 from ackq.cli import main
-from ackq.protocol.acl import rules
+from ackq.ops.acl import rules
 from ackq.scripts import names
 from tests.cli.conftest import Run
 from tests.servers import CLUSTERS, Fleet, Survey

@@ -124,9 +124,9 @@ def test_the_name_of_a_queue_is_shown_live(url: str, name: str) -> None:
     from rich.console import Console, ConsoleDimensions
 
     from ackq.cli.top import _table
-    from ackq.message import QueueStats
-    from ackq.protocol.discovery import Watched
-    from ackq.sync.monitor import Sample
+    from ackq.ops.discovery import Watched
+    from ackq.ops.monitor import Sample
+    from ackq.queue.messages import QueueStats
 
     idle = Watched(QueueStats(0, 0, 0, 0, 0, 0, False, None, None), None)
     seen = Sample(1.0, 1, {"a\x9b31m\u202eb": idle})

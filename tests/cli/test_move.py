@@ -11,7 +11,7 @@ import redis
 
 from ackq import Queue
 from ackq.errors import AckqError, ConfigurationError
-from ackq.move import CHUNK, copy, move
+from ackq.ops.move import CHUNK, copy, move
 from tests.cli.conftest import Run
 from tests.servers import private_server
 

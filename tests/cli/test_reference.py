@@ -21,9 +21,9 @@ from ackq.cli import COMMANDS, main
 from ackq.cli.reference import commands, reference
 from ackq.delay import DelayQueue
 from ackq.embedded import Server
+from ackq.queue.claims_client import Claims
 from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
-from ackq.sync.claims import Claims
 from ackq.topic import Topic
 from tests.servers import private_server
 

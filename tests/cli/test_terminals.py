@@ -17,9 +17,9 @@ from ackq.cli.connection import short_time
 from ackq.cli.layout import BODY, FEWEST, GAP, widths
 from ackq.cli.reference import commands, help_of
 from ackq.cli.top import _table
-from ackq.message import QueueCounters, QueueStats
-from ackq.protocol.discovery import Watched
-from ackq.sync.monitor import Sample
+from ackq.ops.discovery import Watched
+from ackq.ops.monitor import Sample
+from ackq.queue.messages import QueueCounters, QueueStats
 from tests.cli.terminal import plain, shown
 
 REASON = "no such customer in the ledger of this year: KeyError('customer-17')"

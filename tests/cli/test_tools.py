@@ -17,7 +17,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from ackq import embedded
-from ackq.protocol.doctor_facts import holes
+from ackq.ops.facts import holes
 from ackq.scripts import load, names
 from tests.cli.conftest import Run
 

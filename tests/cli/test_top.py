@@ -18,10 +18,10 @@ from ackq import Queue
 from ackq.cli.activity import activity, rows
 from ackq.cli.connection import span
 from ackq.cli.top import _count, _rate
-from ackq.message import QueueCounters, QueueStats
-from ackq.protocol.acl import rules
-from ackq.protocol.discovery import Watched, queue_of, rate
-from ackq.sync.monitor import Monitor
+from ackq.ops.acl import rules
+from ackq.ops.discovery import Watched, queue_of, rate
+from ackq.ops.monitor import Monitor
+from ackq.queue.messages import QueueCounters, QueueStats
 from tests.acl.conftest import has_selectors
 from tests.cli.conftest import Run
 from tests.waiting import wait_until

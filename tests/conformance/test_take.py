@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import ackq
-from ackq.protocol.settle import chunks
+from ackq.core.chunking import chunks
 from tests.servers.target import Target
 from tests.waiting import wait_until
 

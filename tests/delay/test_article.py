@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ackq
-from ackq.protocol.delay import partition_of
+from ackq.delay.messages import partition_of
 from tests.delay.article import Article
 from tests.delay.conftest import MakeDelay
 from tests.servers import Target

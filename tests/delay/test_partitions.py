@@ -8,7 +8,7 @@ import pytest
 
 import ackq
 from ackq.delay import DelayEntry
-from ackq.protocol.delay import partition_of
+from ackq.delay.messages import partition_of
 from tests.delay.conftest import MakeDelay
 from tests.facade import AsSync
 from tests.servers import Target

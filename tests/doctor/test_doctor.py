@@ -13,11 +13,11 @@ import pytest
 import redis
 
 from ackq.cli import main
-from ackq.protocol.acl import SCRATCH, rules
-from ackq.protocol.doctor import Diagnosis, durability_of, judge
-from ackq.protocol.doctor_facts import Facts, holes
-from ackq.protocol.doctor_trials import TRIALS, Answer
-from ackq.sync.doctor import Doctor
+from ackq.ops.acl import SCRATCH, rules
+from ackq.ops.diagnosis import Diagnosis, durability_of, judge
+from ackq.ops.doctor import Doctor
+from ackq.ops.facts import Facts, holes
+from ackq.ops.trials import TRIALS, Answer
 from tests.servers import private_server
 from tests.waiting import wait_until
 

@@ -21,9 +21,9 @@ from redis.crc import key_slot
 from redis.exceptions import ClusterDownError
 
 import ackq
+from ackq.core.io import settings
 from ackq.embedded import Server
-from ackq.protocol import connecting
-from ackq.sync.monitor import Monitor
+from ackq.ops.monitor import Monitor
 from tests.facade import AsSync, Portal
 from tests.servers import private_server
 from tests.servers.binaries import best_server
@@ -342,7 +342,7 @@ def test_work_goes_on_when_a_replica_takes_over_a_slot(
 def test_a_node_that_falls_silent_holds_nobody_for_ever(
     pair: list[Server], portal: Portal, flavour: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connecting, "READ_TIMEOUT", 0.5)
+    monkeypatch.setattr(settings, "READ_TIMEOUT", 0.5)
     owner, other = pair
     with contextlib.ExitStack() as stack:
         queue = opened(stack, flavour, "RedisCluster", other.url, portal, socket_timeout=None)

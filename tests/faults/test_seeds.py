@@ -14,9 +14,9 @@ from unittest.mock import Mock
 from ackq import Message
 from ackq.delay import DelayedMessage
 from ackq.protocol import delay_settle, delay_take, settle, take, topic_consume
-from ackq.sync.delay import DelayQueue
-from ackq.sync.queue import Queue
-from ackq.sync.topic import Topic
+from ackq.delay.client import DelayQueue
+from ackq.queue.client import Queue
+from ackq.topic.client import Topic
 import redis
 
 client = redis.Redis(port=1)

@@ -22,7 +22,7 @@ import redis.sentinel
 
 import ackq
 import ackq.dropin
-from ackq.protocol import connecting
+from ackq.core.io import settings
 from ackq.worker import AsyncWorker, Worker
 from tests.facade import AsSync, Portal
 from tests.waiting import wait_until
@@ -36,7 +36,7 @@ _sentinels: Any = {"sync": redis.sentinel.Sentinel, "async": redis.asyncio.senti
 @pytest.fixture(autouse=True)
 def short_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is 5 seconds for users takes half of one here."""
-    monkeypatch.setattr(connecting, "READ_TIMEOUT", 0.5)
+    monkeypatch.setattr(settings, "READ_TIMEOUT", 0.5)
 
 
 def unbounded(flavour: str, portal: Portal, path: str = "", **where: Any) -> Any:
@@ -117,7 +117,7 @@ def test_a_connection_that_died_while_idle_is_noticed_before_a_push(
 ) -> None:
     queue.stats()
     for connection in queue._driver.route._home._idle:
-        assert connection.health_check_interval == connecting.HEALTH_CHECK_INTERVAL
+        assert connection.health_check_interval == settings.HEALTH_CHECK_INTERVAL
         connection.next_health_check = 0  # as if it had been idle for that long
     proxy.mute()
     assert queue.push({"id": "a"}) == "a"

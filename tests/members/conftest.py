@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ackq.aio.members import AsyncMembers
-from ackq.sync.members import Members
+from ackq.membership.client import Members
+from ackq.membership.client_async import AsyncMembers
 from tests.facade import AsSync, Portal
 
 MakeMember = Callable[..., Any]

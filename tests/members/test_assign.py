@@ -8,7 +8,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ackq.protocol.members_assign import assign
+from ackq.membership.assign import assign
 
 members = st.sets(st.binary(min_size=1, max_size=6), min_size=1, max_size=9)
 shares = st.integers(1, 40)

@@ -13,7 +13,7 @@ from tests.waiting import wait_until
 PARENT = """
 import os, signal, sys
 import redis
-from ackq.sync.members import Members
+from ackq.membership.client import Members
 
 member = Members(redis.Redis.from_url(sys.argv[1]), sys.argv[2], 4, session_timeout=0.9)
 print(member.join().session, flush=True)

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ackq.errors import LeaseLost, MessageTooLarge
-from ackq.keys import QueueKeys
-from ackq.message import Message
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import Message
 from tests.scripts.space import listed_count
 
 from .bodies import MAX_BODY, RAW, encoded, messages, raw_bodies

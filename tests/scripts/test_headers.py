@@ -11,11 +11,11 @@ import pytest
 
 from ackq import scripts
 from ackq.config import QueueConfig
-from ackq.keys import QueueKeys
-from ackq.message import Message
-from ackq.protocol import claims, held, inspection, push, settle, take
-from ackq.protocol.spec import QueueSpec
-from ackq.protocol.steps import Clock, Request
+from ackq.core.effects import Clock, Request
+from ackq.queue import claims, handed_over, inspection, push, settle, take
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import Message
+from ackq.queue.spec import QueueSpec
 from tests.scripts.headers import Header, comment, parse, read
 
 #: The scripts of the list queue; those of other queues lie in folders of their own.
@@ -279,8 +279,8 @@ OPERATIONS: dict[str, Callable[[], Generator[Any, Any, Any]]] = {
     "claims/forget": lambda: claims.forget(group(), 1),
     "claims/beat": lambda: claims.beat(group()),
     "claims/release": lambda: claims.release(group()),
-    "held/scan": lambda: held.claims(SPEC),
-    "held/give_back": lambda: held.give_back(SPEC, CLAIM),
+    "held/scan": lambda: handed_over.claims(SPEC),
+    "held/give_back": lambda: handed_over.give_back(SPEC, CLAIM),
     "held/drop": lambda: inspection.purge(SPEC, True),
     "held/audit": lambda: inspection.audit(SPEC, True),
 }

@@ -11,8 +11,8 @@ import pytest
 from redis.crc import key_slot
 
 import ackq
-from ackq.protocol.sharded import shard_of
 from ackq.sharded import ShardedQueue
+from ackq.sharded.operations import shard_of
 from tests.servers import Target
 from tests.sharded.conftest import MakeSharded
 from tests.waiting import wait_until

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from ackq.protocol import claims
+from ackq.queue import claims
 from ackq.spark.columns import default_schema
 from ackq.spark.options import Reading
 from ackq.spark.source import AckqDataSource

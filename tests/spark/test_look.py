@@ -14,9 +14,9 @@ from pyspark.sql.types import StructType
 
 from ackq import Queue
 from ackq.delay import DelayEntry, DelayQueue, PartitionedDelayQueue
+from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
 from ackq.spark.source import AckqDataSource
-from ackq.sync.claims import Claims
 from tests.waiting import wait_until
 
 

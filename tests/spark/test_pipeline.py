@@ -14,12 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ackq import Queue
 from ackq.errors import PipelineConfigError, PipelineFailed, PipelineFenced
+from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
 from ackq.spark.pipeline import Pipeline, Progress
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from ackq.spark.pipeline.display import display
 from ackq.spark.pipeline.sinks import folder_of
-from ackq.sync.claims import Claims
 from ackq.topic import Topic
 
 Make = Callable[..., Pipeline]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ackq import Queue
-from ackq.sync.claims import Claims
+from ackq.queue.claims_client import Claims
 from tests.spark.conftest import JAVA
 
 

@@ -10,10 +10,10 @@ import pytest
 import redis
 
 from ackq import ConfigurationError, KeyTypeError, Queue
+from ackq.core.names import check_name
 from ackq.errors import QueueNameError
-from ackq.keys import check_name
-from ackq.protocol.rejects import CHUNK_ROWS, RejectedRow
-from ackq.sync.rejects import Rejects
+from ackq.queue.row_dead_letters import CHUNK_ROWS, RejectedRow
+from ackq.queue.row_dead_letters_client import Rejects
 from tests.servers import Target
 
 Make = Callable[..., Rejects]

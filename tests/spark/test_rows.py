@@ -32,8 +32,8 @@ from pyspark.sql.types import (
     _parse_datatype_string,
 )
 
+from ackq.core.ids import usable_id
 from ackq.errors import ConfigurationError, InvalidMessage
-from ackq.message import usable_id
 from ackq.spark.columns import columns_of, default_schema
 from ackq.spark.options import Reading
 from ackq.spark.rows import Rows

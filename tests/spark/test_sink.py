@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ackq import Queue
 from ackq.delay import PartitionedDelayQueue
-from ackq.protocol.sharded import shard_of
 from ackq.sharded import ShardedQueue
+from ackq.sharded.operations import shard_of
 from ackq.topic import Topic
 from tests.spark.conftest import quiet
 

@@ -15,10 +15,10 @@ import redis
 
 from ackq import Queue
 from ackq.errors import ClaimLost, ConfigurationError, Fenced
+from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
 from ackq.spark import offsets
 from ackq.spark.source import AckqDataSource
-from ackq.sync.claims import Claims
 from tests.servers.private import private_server
 from tests.spark.engine import STAGES, Checkpoint, Died, Engine, Stage
 from tests.waiting import wait_until
@@ -95,7 +95,7 @@ def test_a_driver_that_dies_within_a_claim_goes_on_with_what_it_had(
     ids = queue.push_many({"n": n} for n in range(5000))
     log = Checkpoint()
     doomed = start(log, maxMessagesPerTrigger=4500)
-    from ackq.protocol import claims
+    from ackq.queue import claims
 
     step, calls = claims._step, []
 

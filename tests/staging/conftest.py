@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from ackq import Queue
-from ackq.sync.staging import DelayStaging, Staging, TopicStaging
+from ackq.delay.staging_client import DelayStaging
+from ackq.queue.staging_client import Staging
+from ackq.topic.staging_client import TopicStaging
 from tests.servers import Target
 
 Make = Callable[..., Any]

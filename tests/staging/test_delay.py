@@ -9,7 +9,7 @@ import pytest
 
 from ackq import ConfigurationError, InvalidMessage
 from ackq.delay import DelayEntry, DelayQueue, PartitionedDelayQueue
-from ackq.sync.staging import DelayStaging
+from ackq.delay.staging_client import DelayStaging
 from tests.servers import Target
 from tests.staging.test_staging import commit_and_die, keys, stage
 

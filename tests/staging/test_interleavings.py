@@ -17,16 +17,22 @@ import pytest
 import redis
 
 from ackq.config import QueueConfig
+from ackq.core.effects import Request, Steps
+from ackq.delay import staged as delay_staged
+from ackq.delay.staging_client import DelayStaging
 from ackq.errors import StagingLost
-from ackq.keys import QueueKeys
-from ackq.protocol import inspection, settle, staging, staging_delay, staging_topic, take
-from ackq.protocol.spec import QueueSpec
-from ackq.protocol.staging_keys import Staged
-from ackq.protocol.staging_leftovers import Leftovers
-from ackq.protocol.steps import Request, Steps
-from ackq.protocol.topic_consume import MOVE_ATTEMPTS
-from ackq.protocol.topic_publish import publish_many
-from ackq.sync.staging import DelayStaging, Staging, StagingBase, TopicStaging
+from ackq.queue import inspection, settle, take
+from ackq.queue.keys import QueueKeys
+from ackq.queue.spec import QueueSpec
+from ackq.queue.staging_client import Staging
+from ackq.staging import operations
+from ackq.staging.client import StagingBase
+from ackq.staging.keys import Staged
+from ackq.staging.unfinished import Leftovers
+from ackq.topic import staged as topic_staged
+from ackq.topic.consume import MOVE_ATTEMPTS
+from ackq.topic.publish import publish_many
+from ackq.topic.staging_client import TopicStaging
 from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
 from tests.servers import private_server
 
@@ -145,29 +151,29 @@ def writer(walk: StagingWalk, name: str, target: StagingBase) -> Callable[[Actor
                     chunk = rows[first : first + 5]
                     if isinstance(target, DelayStaging):
                         ready = [target.row(f"k-{row.decode()} ", 5, row) for row, _ in chunk]
-                        yield from staging.stage(spec, batch, staged, ready, ())
+                        yield from operations.stage(spec, batch, staged, ready, ())
                         continue
                     is_queue = isinstance(target, Staging)
                     ready = [row for row, is_later in chunk if not (is_later and is_queue)]
                     later = [(DUE, row) for row, is_later in chunk if is_later and is_queue]
-                    yield from staging.stage(spec, batch, staged, ready, later)
+                    yield from operations.stage(spec, batch, staged, ready, later)
             except (*PASSING, StagingLost):
                 continue
             if draw.random() < 0.9:
                 return staged  # else it runs once more, as a speculative one does
 
     def life(actor: Actor) -> Life:
-        marker = yield from repeating(lambda: staging.committed(spec))
+        marker = yield from repeating(lambda: operations.committed(spec))
         batch = 0 if marker is None else max(0, marker + draw.choice([0, 1, 1, 1]))
         while True:
             tasks = []
             for rows in content(name, batch):
                 tasks.append((yield from add(batch, rows)))
             if draw.random() < 0.15:
-                yield from repeating(lambda: staging.abort(spec, batch))  # noqa: B023
+                yield from repeating(lambda: operations.abort(spec, batch))  # noqa: B023
             try:
                 yield from repeating(
-                    lambda: staging.commit(spec, batch, tasks, target._mover())  # noqa: B023
+                    lambda: operations.commit(spec, batch, tasks, target._mover())  # noqa: B023
                 )
             except StagingLost:
                 continue
@@ -194,13 +200,13 @@ def expiry(walk: StagingWalk) -> Callable[[Actor], Life]:
     return life
 
 
-def consumers_move(target: StagingBase) -> staging.Mover | None:
+def consumers_move(target: StagingBase) -> operations.Mover | None:
     """Return how a consumer moves what it meets: one that knows no setting of the writer."""
     keys = target._staging.keys
     if isinstance(target, TopicStaging):
-        return partial(staging_topic.move, target._spec, keys, attempts=MOVE_ATTEMPTS)
+        return partial(topic_staged.move, target._spec, keys, attempts=MOVE_ATTEMPTS)
     if isinstance(target, DelayStaging):
-        return partial(staging_delay.move, staging_delay.spec_of(target._key, 3), keys)
+        return partial(delay_staged.move, delay_staged.spec_of(target._key, 3), keys)
     return None  # a pop does it
 
 
@@ -213,10 +219,10 @@ def other(walk: StagingWalk) -> Callable[[Actor], Life]:
             bodies = [b"other-%d" % next(walk.others) for _ in range(draw.randint(1, 4))]
             try:
                 if draw.random() < 0.15:
-                    last = yield from staging.committed(target._staging)
-                    yield from staging.abort(target._staging, last or 0)
+                    last = yield from operations.committed(target._staging)
+                    yield from operations.abort(target._staging, last or 0)
                 elif draw.random() < 0.1:
-                    yield from staging.finish(target._staging, target._mover())
+                    yield from operations.finish(target._staging, target._mover())
                 elif draw.random() < 0.3 and (move := consumers_move(target)):
                     yield from Leftovers(walk.name).move_in(move)
                 elif isinstance(target, TopicStaging):
@@ -255,9 +261,9 @@ def test_a_batch_is_there_once_however_steps_follow_each_other(
         },
     )
     for name in ("MOST_LISTS", "MERGED_ROWS", "FIRST_ROWS", "CHUNK_ROWS", "DROPPED_LISTS"):
-        monkeypatch.setattr(staging, name, 3)
-    monkeypatch.setattr(staging_topic, "CHUNK_ROWS", 5)
-    monkeypatch.setattr(staging_delay, "CHUNK_ROWS", 3)
+        monkeypatch.setattr(operations, name, 3)
+    monkeypatch.setattr(topic_staged, "CHUNK_ROWS", 5)
+    monkeypatch.setattr(delay_staged, "CHUNK_ROWS", 3)
     with redis.Redis.from_url(server.url) as client:
         for seed in range(WALKS):
             try:

@@ -17,14 +17,15 @@ from ackq.delay import (
     DelayQueue,
     PartitionedDelayQueue,
 )
-from ackq.protocol import staging_leftovers
-from ackq.protocol.delay import partition_of
-from ackq.protocol.staging import StagingSpec
-from ackq.protocol.staging_keys import StagingKeys
-from ackq.protocol.staging_leftovers import Leftovers
-from ackq.protocol.topic_consume import MOVE_ATTEMPTS
-from ackq.sync.staging import DelayStaging, StagingBase
+from ackq.delay.messages import partition_of
+from ackq.delay.staging_client import DelayStaging
+from ackq.staging import unfinished
+from ackq.staging.client import StagingBase
+from ackq.staging.keys import StagingKeys
+from ackq.staging.operations import StagingSpec
+from ackq.staging.unfinished import Leftovers
 from ackq.topic import AsyncTopic, Topic
+from ackq.topic.consume import MOVE_ATTEMPTS
 from tests.facade import AsSync, Portal
 from tests.servers import Target, private_server
 from tests.staging.test_delay import entries, expected, taken
@@ -261,7 +262,7 @@ def test_a_take_within_a_second_sends_nothing_more(
         looks, takes = ["ZRANGEBYSCORE"] * 2, ["EVALSHA"] * 2
         take()  # the server is checked, and learns the scripts
         take()
-        monkeypatch.setattr(staging_leftovers, "LOOK_EVERY", 3600.0)
+        monkeypatch.setattr(unfinished, "LOOK_EVERY", 3600.0)
         delays._leftovers = Leftovers(name)
         topic._leftovers = Leftovers(name + "t")
         assert sorted(sent(embedded_client, name, take)) == takes + looks
@@ -286,7 +287,7 @@ def sent(client: redis.Redis, name: str, call: Callable[[], None]) -> list[str]:
 def test_a_take_moves_for_a_second_and_the_next_goes_on(
     make_delay: Open, opened: Open, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging_leftovers, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(unfinished, "LOOK_EVERY", 0.0)
     writer = make_delay()
     leave(writer, entries(writer, 1200))
     delays = opened(DelayQueue, name)

@@ -11,9 +11,11 @@ import redis
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from ackq import Queue, scripts
+from ackq.delay.staging_client import DelayStaging
 from ackq.embedded import Server
-from ackq.protocol.staging_keys import Staged
-from ackq.sync.staging import DelayStaging, Staging, TopicStaging
+from ackq.queue.staging_client import Staging
+from ackq.staging.keys import Staged
+from ackq.topic.staging_client import TopicStaging
 from tests.servers import private_server
 from tests.staging.test_staging import rows, stage
 

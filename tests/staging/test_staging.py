@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from ackq import ConfigurationError, KeyTypeError, Queue
+from ackq.core.effects import Request, Steps
+from ackq.core.names import STAGED, STAGING
 from ackq.errors import StagingLost
-from ackq.keys import STAGED, STAGING
-from ackq.protocol import staging
-from ackq.protocol.staging_keys import Staged
-from ackq.protocol.steps import Request, Steps
-from ackq.sync.staging import Staging, StagingBase
+from ackq.queue.staging_client import Staging
+from ackq.staging import operations
+from ackq.staging.client import StagingBase
+from ackq.staging.keys import Staged
 from tests.servers import Target
 
 Make = Callable[..., Staging]
@@ -63,7 +64,7 @@ def die_after(steps: Steps[Any], requests: int) -> Steps[Any]:
 def commit_and_die(writer: StagingBase, batch: int, staged: list[Staged], requests: int) -> None:
     """Commit until so many requests were sent: the first looks for what others left unfinished,
     the second commits, the others move rows."""
-    steps = staging.commit(writer._staging, batch, staged, writer._mover())
+    steps = operations.commit(writer._staging, batch, staged, writer._mover())
     with pytest.raises(Died):
         writer._run(die_after(steps, requests))
 
@@ -165,7 +166,7 @@ def test_abort_deletes_what_is_not_committed(
 def test_an_abort_deletes_more_lists_than_one_call_drops(
     make: Make, target: Target, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "DROPPED_LISTS", 2)
+    monkeypatch.setattr(operations, "DROPPED_LISTS", 2)
     writer = make()
     for number in range(5):
         stage(writer, 4, rows(1), f"{number}-a")
@@ -285,8 +286,8 @@ def test_an_abort_after_the_commit_deletes_nothing(make: Make, queue: Queue) -> 
 def test_the_lists_of_many_tasks_are_merged(
     make: Make, queue: Queue, target: Target, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "MOST_LISTS", 4)
-    monkeypatch.setattr(staging, "MERGED_ROWS", 7)
+    monkeypatch.setattr(operations, "MOST_LISTS", 4)
+    monkeypatch.setattr(operations, "MERGED_ROWS", 7)
     writer = make()
     staged = []
     for task in range(9):
@@ -302,7 +303,7 @@ def test_the_lists_of_many_tasks_are_merged(
 def test_a_commit_of_many_tasks_may_be_repeated(
     make: Make, queue: Queue, target: Target, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(staging, "MOST_LISTS", 4)
+    monkeypatch.setattr(operations, "MOST_LISTS", 4)
     writer = make()
     staged = [stage(writer, 0, rows(5, f"t{task}"), f"{task}-a") for task in range(9)]
     assert writer.commit(0, staged) == 45

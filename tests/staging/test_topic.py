@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from ackq.errors import IndexTaken
-from ackq.protocol.staging_keys import Staged
-from ackq.sync.staging import TopicStaging
+from ackq.staging.keys import Staged
 from ackq.topic import Topic
+from ackq.topic.staging_client import TopicStaging
 from tests.servers import Target
 from tests.staging.test_staging import commit_and_die, keys, rows, stage
 

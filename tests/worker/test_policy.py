@@ -11,9 +11,9 @@ import pytest
 import ackq
 from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
-from ackq.keys import QueueKeys
-from ackq.message import Message
-from ackq.protocol.spec import QueueSpec
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import Message
+from ackq.queue.spec import QueueSpec
 from ackq.worker import AsyncWorker, Backoff, RateLimit, Reject, Release, Retry, Worker
 from ackq.worker.policy import Pace, Settlement, StrictBuffer, Turns, settlement_of
 from ackq.worker.ratelimit import permit

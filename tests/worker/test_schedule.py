@@ -11,8 +11,8 @@ import pytest
 
 from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
-from ackq.keys import QueueKeys
-from ackq.protocol.spec import QueueSpec
+from ackq.queue.keys import QueueKeys
+from ackq.queue.spec import QueueSpec
 from ackq.worker import Schedule
 from ackq.worker.outages import Outages
 from ackq.worker.schedule import Answer, keep_time

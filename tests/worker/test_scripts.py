@@ -10,7 +10,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from ackq import scripts
-from ackq.keys import QueueKeys
+from ackq.queue.keys import QueueKeys
 from tests.scripts.headers import parse, read
 from tests.servers import Target
 from tests.waiting import wait_until

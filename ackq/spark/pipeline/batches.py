@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
-from ackq.protocol.rejects import RejectedRow
+from ackq.queue.row_dead_letters import RejectedRow
+from ackq.queue.row_dead_letters_client import Rejects
 from ackq.spark.options import Reading
 from ackq.spark.pipeline import sinks
 from ackq.spark.pipeline.config import PipelineConfig
@@ -21,7 +22,6 @@ from ackq.spark.pipeline.plan import REASON, Plan
 from ackq.spark.retry import patiently
 from ackq.spark.shards import claims_of
 from ackq.spark.topic_reader import bodies_of
-from ackq.sync.rejects import Rejects
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

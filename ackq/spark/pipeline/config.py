@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from ackq.core.names import check_group, check_name
 from ackq.errors import ConfigurationError, PipelineConfigError
-from ackq.keys import check_group, check_name
 from ackq.spark.options import Reading
 from ackq.spark.pipeline.section import Section
 from ackq.spark.sink_options import Writing

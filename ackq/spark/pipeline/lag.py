@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import redis
 
+from ackq.queue.client import Queue
 from ackq.spark import offsets
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.topic_reader import topic_of
-from ackq.sync.queue import Queue
 
 #: Seconds between two counts.
 EVERY = 1.0

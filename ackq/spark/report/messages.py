@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from ackq.message import QueueStats
+from ackq.ops.monitor import Monitor
+from ackq.queue.messages import QueueStats
 from ackq.spark.options import Connection
-from ackq.sync.monitor import Monitor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,10 @@ import os
 import signal
 from typing import Any
 
-from ackq.sync.staging import DelayStaging, Staging, StagingBase, TopicStaging
+from ackq.delay.staging_client import DelayStaging
+from ackq.queue.staging_client import Staging
+from ackq.staging.client import StagingBase
+from ackq.topic.staging_client import TopicStaging
 
 
 def die() -> None:

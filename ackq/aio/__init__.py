@@ -1,1 +1,0 @@
-"""The asyncio face: `AsyncQueue`, over `redis.asyncio.Redis` and its kin."""

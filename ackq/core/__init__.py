@@ -1,0 +1,1 @@
+"""What several products share. It knows none of them."""

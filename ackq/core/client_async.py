@@ -1,0 +1,85 @@
+"""What every asyncio class of ackq has: connections of its own, and a driver to run them."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self, TypeVar
+
+import redis.asyncio
+
+from ackq.config import Confirm
+from ackq.core.effects import Steps
+from ackq.core.io.connections_async import route_of
+from ackq.core.io.driver_async import Driver
+from ackq.core.io.settings import (
+    bad_url,
+    bounded,
+    check_confirm_fits,
+    check_database,
+    check_url,
+    stretch_for,
+)
+from ackq.core.server import check_server
+
+T = TypeVar("T")
+
+
+class Client:
+    """Runs operations on the server that holds ``key``, which names what is stored there."""
+
+    def __init__(self, client: redis.asyncio.Redis | redis.asyncio.RedisCluster, key: str) -> None:
+        route = route_of(client, key.encode())
+        self._key = key
+        self._driver = Driver(route)
+        self._stretch = stretch_for(route.socket_timeout)
+        self._checked = False
+
+    async def aclose(self) -> None:
+        """Close the connections. The messages in hand keep their leases until these end."""
+        await self._driver.route.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def __repr__(self) -> str:
+        return f"<ackq.{type(self).__name__} {self._key!r} on {self._driver.route.address}>"
+
+    async def _run(self, steps: Steps[T]) -> T:
+        if not self._checked:
+            await self._driver.run(check_server(self._key))
+            self._checked = True
+        return await self._driver.run(steps)
+
+    def _fit(self, confirm: int | Confirm | None) -> None:
+        if (checked := Confirm.of(confirm)) is not None:
+            check_confirm_fits(checked.timeout, self._driver.route.socket_timeout)
+
+
+def client_of(url: str | None) -> redis.asyncio.Redis:
+    """Return a client for ``url``; None starts, or finds, the embedded server.
+
+    Raises:
+        ConfigurationError: the URL cannot be read; the error does not show its password.
+        ServerNotFound: no URL, and no redis-server is at hand.
+    """
+    if url is None:
+        from ackq.embedded import shared_url
+
+        url = shared_url()
+    check_url(url)
+    try:
+        check_database(url)
+        client = redis.asyncio.Redis.from_url(url)
+    except ValueError as error:
+        raise bad_url(url, error) from None
+    pool = client.connection_pool
+    pool.connection_kwargs = bounded(pool.connection_kwargs)
+    return client

@@ -1,0 +1,183 @@
+"""What a holder knows of its own settles, and what the reply to one of them means.
+
+The scripts keep nothing about a message that is gone: the same reply says that this holder settled
+it and that another did. The difference is known to the holder alone, so its message keeps two
+notes: how many settles were sent that may have been applied, and the one that surely was.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol, TypeVar
+
+from redis.exceptions import RedisError
+
+from ackq.core.effects import Request
+from ackq.errors import AckqError, LeaseLost
+
+
+class Leased(Protocol):
+    """A message of any product that gives leases."""
+
+    lease_lost: bool
+    _settled: str
+    _settles_sent: int
+
+
+M = TypeVar("M", bound=Leased)
+
+#: Settles after which the message is delivered again, to anybody.
+GIVES_BACK = ("nack", "release")
+#: What is sent as often as its holder likes: it settles nothing.
+EXTEND = "extend"
+#: What an error reply, or a server that was not reached, is raised as.
+APPLIED_NOTHING = (RedisError, AckqError, OSError)
+
+
+def admit(verb: str, messages: Iterable[M]) -> tuple[list[M], list[M]]:
+    """Return the messages to send, and those that are refused here; these are marked.
+
+    What this holder has settled is not sent again: for a while another delivery may bear the same
+    receipt. It is refused if it was given back and now something else is asked for.
+    """
+    sent: list[M] = []
+    refused: list[M] = []
+    for message in messages:
+        settled = message._settled
+        if not settled:
+            sent.append(message)
+        elif settled != verb and settled in GIVES_BACK:
+            message.lease_lost = True
+            refused.append(message)
+    return sent, refused
+
+
+def note_sent(verb: str, messages: Iterable[M]) -> None:
+    """Note, before it is sent, that a settle may be applied from now on."""
+    if verb != EXTEND:
+        for message in messages:
+            message._settles_sent += 1
+
+
+def note_failed(verb: str, messages: Iterable[M], request: Request, error: Exception) -> None:
+    """Take `note_sent` back if ``error`` says that the server applied nothing."""
+    if verb != EXTEND and not request.reply_lost and isinstance(error, APPLIED_NOTHING):
+        for message in messages:
+            message._settles_sent -= 1
+
+
+def note_reply(
+    verb: str, messages: Sequence[M], positions: Collection[int], request: Request, left: int = 0
+) -> list[M]:
+    """Note what the reply to a settle says; mark and return the messages that were refused.
+
+    Args:
+        verb: what was asked for.
+        messages: in the order of their keys in the request.
+        positions: from 1, of the messages that this holder does not hold. Negative: the message is
+            gone, and refused unless an earlier settle of this holder may have been applied.
+        request: as it was sent; it says whether it was sent twice.
+        left: how many of the last messages the script left for another call.
+    """
+    if left:
+        messages, unread = messages[:-left], messages[-left:]
+        if not request.reply_lost:
+            for message in unread:
+                message._settles_sent -= 1
+    if not positions:
+        if verb != EXTEND:
+            for message in messages:
+                message._settled = verb
+        return []
+    named = Counter(map(id, messages)) if verb != EXTEND else Counter[int]()
+    missed = {abs(position) - 1 for position in positions}
+    lost = []
+    for position in positions:
+        message = messages[abs(position) - 1]
+        earlier = request.reply_lost or message._settles_sent > named[id(message)]
+        if position > 0 or not earlier:
+            message.lease_lost = True
+            lost.append(message)
+    if verb != EXTEND:
+        for at, message in enumerate(messages):
+            if at not in missed:
+                message._settled = verb
+        if not request.reply_lost:
+            for message in lost:
+                message._settles_sent -= 1
+    return lost
+
+
+def raise_if_refused(
+    where: str,
+    verb: str,
+    refused: Sequence[M],
+    given_back: Sequence[M],
+    settled: int,
+    name_of: Callable[[M], str],
+    cause: str = "the lease ended",
+) -> None:
+    """Raise `LeaseLost` for messages that the server refused and those that `admit` refused.
+
+    Args:
+        where: names the queue.
+        verb: what was asked for.
+        refused: by the server.
+        given_back: refused by `admit`.
+        settled: how many were not refused.
+        name_of: returns what the error calls a message.
+        cause: what makes a holder lose its message.
+    """
+    if not refused and not given_back:
+        return
+    reasons = []
+    if refused:
+        reasons.append(
+            f"{verb} refused for {_named(refused, name_of)}: {cause}, and the message was, or will"
+            " be, delivered again, unless others have settled or deleted it by now. Use a longer"
+            " visibility_timeout or extend in time"
+        )
+    if given_back:
+        reasons.append(
+            f"{verb} refused for {_named(given_back, name_of)}: this consumer gave the message back"
+            f" with {given_back[0]._settled}, so it may be another's by now. Nothing was sent"
+        )
+    raise LeaseLost(
+        f"{where}: {'; '.join(reasons)}; the other {settled} were settled",
+        messages=(*refused, *given_back),
+        settled=settled,
+    )
+
+
+def _named(messages: Sequence[M], name_of: Callable[[M], str]) -> str:
+    names = ", ".join(repr(name_of(message)) for message in messages[:5])
+    return names + (f" and {len(messages) - 5} more" if len(messages) > 5 else "")
+
+
+#: Bits of jitter in microseconds: what keeps two leases from ending at one instant.
+JITTER_BITS = 16
+
+
+#: Microseconds of jitter, exclusive.
+JITTER = 1 << JITTER_BITS
+
+
+def draw_jitter() -> int:
+    """Return what is added to a lease, in microseconds: 0 to 65,535.
+
+    It is part of the receipt, so it must not follow from a seed that two processes share.
+    """
+    return secrets.randbits(JITTER_BITS)
+
+
+def split(reply: list[int], order: Sequence[M]) -> tuple[list[int], Sequence[M]]:
+    """Return what a reply says of the messages it is about, and those left for the next call.
+
+    A script that moves bodies stops when it has moved enough of them for one call. Then its reply
+    ends with 0 and the position of the first message that is left.
+    """
+    if len(reply) > 2 and reply[-2] == 0:
+        return reply[:-2], order[reply[-1] - 1 :]
+    return reply, ()

@@ -1,0 +1,48 @@
+"""The id in a message's body, and the lease key that it becomes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+
+def text_of_key(key: bytes, body: bytes) -> str:
+    """Return what a user would call the message: the id in its body, else its key.
+
+    A derived key begins with NUL; its message may still carry an id of its own.
+    """
+    if key[:1] not in (b"", b"\0"):
+        return key.decode(errors="replace")
+    return usable_id(body) or key.lstrip(b"\0").decode(errors="replace")
+
+
+def usable_id(body: bytes) -> str | None:
+    """Return the id of a JSON object as its lease key, or None where it can be no key.
+
+    It can if it is a non-empty string of at most 512 bytes that does not begin with NUL, or an
+    integer below 2**53 in size, be it written as 1, 1.0 or 1e0. `natural_key` in ``pop.lua`` is
+    the authority.
+    """
+    try:
+        parsed = orjson.loads(body)
+    except ValueError:
+        return None
+    return key_of_id(parsed.get("id")) if isinstance(parsed, dict) else None
+
+
+def key_of_id(value: Any) -> str | None:
+    """Return the lease key of an id, or None where it can be no key; see `usable_id`."""
+    # The usual id needs no encoding to be measured.
+    if type(value) is str and value.isascii() and 0 < len(value) <= 512 and value[0] != "\0":
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:
+        return str(value)
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    if isinstance(value, str) and value and value[0] != "\0":
+        try:
+            return value if len(value.encode()) <= 512 else None
+        except UnicodeEncodeError:
+            return None
+    return None

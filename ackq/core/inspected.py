@@ -1,0 +1,39 @@
+"""What an inspection of any queue shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class PeekedMessage:
+    """A message as `peek` saw it, without a lease.
+
+    ``at`` is when its lease ends (in flight) or it becomes due (delayed), in seconds since the
+    epoch by the server's clock, and None on the ready list, which carries no times.
+    """
+
+    id: str
+    body: bytes
+    receive_count: int
+    at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A message that will not be delivered again unless it is redriven.
+
+    ``entry`` is its place in the dead-letter stream; ``reason`` is "max receives", "too large",
+    "body missing" or what `reject` was given; ``died_at`` is in seconds since the epoch.
+    """
+
+    entry: str
+    id: str
+    body: bytes
+    reason: str
+    receive_count: int
+    died_at: float
+
+
+State = Literal["ready", "in_flight", "delayed"]

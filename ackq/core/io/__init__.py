@@ -1,0 +1,1 @@
+"""Connections and drivers, blocking and asyncio: the only code that touches a socket."""

@@ -1,0 +1,318 @@
+"""ackq's own connections to the server that holds a queue, made like the given client's."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import redis
+import redis.asyncio
+from redis.cluster import RedisCluster
+from redis.connection import AbstractConnection, Connection, SSLConnection
+from redis.crc import key_slot
+from redis.exceptions import AskError, ClusterDownError, MovedError, ReadOnlyError, ResponseError
+from redis.sentinel import SentinelConnectionPool
+from redis.utils import str_if_bytes
+
+from ackq.core.io.settings import (
+    READ_TIMEOUT,
+    address_of,
+    bounded,
+    connection_settings,
+    no_client,
+    nodes_in,
+    owner_of,
+    redirected,
+    with_hint,
+)
+from ackq.core.retries import ELSEWHERE
+
+
+class Connections:
+    """Idle connections to one address, for any number of threads and after a fork.
+
+    A leaner pool than redis-py's: no lock (a deque's ends are atomic), no limit (a caller that
+    blocks needs a connection of its own), and the same check for a dead peer before each use.
+    """
+
+    def __init__(self, make: Callable[[], AbstractConnection]) -> None:
+        self._make = make
+        #: Seconds that a connection waits for a reply.
+        self.socket_timeout: float = make().socket_timeout or READ_TIMEOUT
+        self._idle: deque[AbstractConnection] = deque()
+        self._sentinels: Sequence[redis.Redis] = ()
+        self._pid = os.getpid()
+
+    @classmethod
+    def like(cls, client: redis.Redis) -> Connections:
+        """Return connections with the settings of ``client``, and bounds where it has none."""
+        pool = client.connection_pool
+        if isinstance(pool, SentinelConnectionPool):
+            pool = _bounded_sentinel(pool)
+        settings = connection_settings(pool.connection_kwargs)
+        connections = cls(lambda: pool.connection_class(**settings))
+        if isinstance(pool, SentinelConnectionPool):
+            connections._sentinels = pool.sentinel_manager.sentinels
+        return connections
+
+    def acquire(self) -> AbstractConnection:
+        """Return a connected connection that nobody else uses and that has nothing to read."""
+        if self._pid != os.getpid():
+            self._idle, self._pid = deque(), os.getpid()
+        connection = self._pop()
+        if connection is None:
+            connection = self._make()
+            _connect(connection)
+            return connection
+        try:
+            stale = connection.can_read(0) or not _answers(connection)
+        except (redis.ConnectionError, redis.TimeoutError, OSError):
+            stale = True
+        if stale:
+            connection.disconnect()
+            _connect(connection)
+        return connection
+
+    def _pop(self) -> AbstractConnection | None:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def release(self, connection: AbstractConnection) -> None:
+        """Give a connection back; a disconnected one connects again at its next use."""
+        self._idle.append(connection)
+
+    def close(self) -> None:
+        """Disconnect what is idle."""
+        while self._idle:
+            self._idle.pop().disconnect()
+        for sentinel in self._sentinels:
+            sentinel.connection_pool.disconnect()
+
+
+def _connect(connection: AbstractConnection) -> None:
+    # A new connection is not pinged: see _answers.
+    interval = connection.health_check_interval
+    connection.health_check_interval = 0
+    try:
+        connection.connect()
+    except (redis.ConnectionError, redis.TimeoutError) as error:
+        # redis-py's frames, and what it caught, say no more than the error itself.
+        hinted = with_hint(error, isinstance(connection, SSLConnection))
+        raise hinted.with_traceback(None) from None
+    connection.health_check_interval = interval
+    connection.next_health_check = time.monotonic() + interval  # type: ignore[assignment]
+
+
+def _answers(connection: AbstractConnection) -> bool:
+    """Return whether a connection that has been idle for long still reaches the server."""
+    if time.monotonic() < connection.next_health_check:
+        return True
+    connection.send_command("PING", check_health=False)
+    try:
+        return str_if_bytes(connection.read_response()) == "PONG"
+    except ResponseError:
+        return True  # such as MISCONF, from a server that cannot write to its disk
+
+
+def _bounded_sentinel(pool: SentinelConnectionPool) -> SentinelConnectionPool:
+    """Return a pool that asks the same sentinels for the primary, and waits for none for ever."""
+    manager = copy.copy(pool.sentinel_manager)
+    manager.sentinels = [_asked_once(each) for each in manager.sentinels]
+    settings = dict(pool.connection_kwargs)
+    del settings["connection_pool"]
+    return SentinelConnectionPool(
+        pool.service_name,
+        manager,
+        connection_class=pool.connection_class,
+        is_master=pool.is_master,
+        check_connection=pool.check_connection,
+        **settings,
+    )
+
+
+def _asked_once(sentinel: redis.Redis) -> redis.Redis:
+    """Return a client of a sentinel that does not try again: the connection does, at another."""
+    pool = sentinel.connection_pool
+    settings = bounded(pool.connection_kwargs)
+    settings.pop("retry", None)
+    return redis.Redis(
+        connection_pool=redis.ConnectionPool(connection_class=pool.connection_class, **settings)
+    )
+
+
+class SingleRoute:
+    """The way to a standalone server, or to the primary that Sentinel names.
+
+    If the server is a node of a cluster, it leads to the node that has the key: by the
+    redirections of this one, which is asked again when that one is gone. A client of the cluster
+    knows all nodes, so it does without this one, too.
+    """
+
+    def __init__(self, client: redis.Redis, follow: bool = True) -> None:
+        self._pool = client.connection_pool
+        self._home = self._current = Connections.like(client)
+        self._elsewhere: dict[tuple[str, int], Connections] = {}
+        self._follow = follow
+        self._stale = False
+        self.address = address_of(client.connection_pool.connection_kwargs)
+        self.socket_timeout = self._home.socket_timeout
+
+    def note(self, error: Exception) -> None:
+        """Take from ``error`` where the key may be now."""
+        if isinstance(error, MovedError):
+            self._current = self._of(error)
+        elif isinstance(error, ELSEWHERE):
+            self._current = self._home
+            # The primary behind this address may have changed: resolve it again.
+            self._stale = isinstance(error, ReadOnlyError)
+
+    def connections(self, error: Exception | None) -> Connections:
+        """Return where the next attempt goes, after ``error`` ended the last one."""
+        if isinstance(error, AskError) and not isinstance(error, MovedError):
+            return self._of(error)
+        if self._stale:
+            self._stale = False
+            self._current.close()
+        return self._current
+
+    def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
+        """Announce a visit that a slot in migration asked for."""
+        announce(connection, error)
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        for connections in (self._home, *self._elsewhere.values()):
+            connections.close()
+
+    def _of(self, error: AskError) -> Connections:
+        """Return the connections to where a redirection points."""
+        settings = connection_settings(self._pool.connection_kwargs)
+        if not self._follow or not settings.keys() & {"host", "path"}:
+            return self._home
+        if error.node_addr not in self._elsewhere:
+            kind = self._pool.connection_class
+            if "path" in settings:
+                kind = Connection
+            settings = redirected(settings, error.host, error.port)
+            self._elsewhere[error.node_addr] = Connections(lambda: kind(**settings))
+        return self._elsewhere[error.node_addr]
+
+
+class ClusterRoute:
+    """The way to the node that owns the queue's slot, through redirections.
+
+    After an error the nodes are asked for the owner over connections of ours, since the client's
+    own may have no bound of time.
+    """
+
+    def __init__(self, client: RedisCluster, key: bytes) -> None:
+        self._client = client
+        self._key = key
+        self._nodes: dict[tuple[str, int], Connections] = {}
+        self._owner: tuple[str, int] | None = None
+        self._known: list[tuple[str, int]] = []
+        self._stale = False
+        self.address = "cluster"
+        settings = connection_settings(client.nodes_manager.connection_kwargs)
+        self.socket_timeout: float = settings["socket_timeout"]
+
+    def note(self, error: Exception) -> None:
+        """Take from ``error`` where the key may be now."""
+        if isinstance(error, ELSEWHERE):
+            # The owner may be another now, or gone: ask the others.
+            self._stale = True
+
+    def connections(self, error: Exception | None) -> Connections:
+        """Return where the next attempt goes, after ``error`` ended the last one."""
+        if isinstance(error, AskError) and not isinstance(error, MovedError):
+            # The node may be too new for the client to know it.
+            return self._at(*self._client.nodes_manager.remap_host_port(error.host, error.port))
+        if self._stale:
+            self._owner = self._find_owner()
+            self._stale = False
+        if self._owner is None:
+            node = self._client.get_node_from_key(self._key)
+            self._owner = node.host, node.port
+        return self._at(*self._owner)
+
+    def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
+        """Announce a visit that a slot in migration asked for."""
+        announce(connection, error)
+
+    def close(self) -> None:
+        """Close every idle connection."""
+        for connections in self._nodes.values():
+            connections.close()
+
+    def _at(self, host: str, port: int) -> Connections:
+        """Return the connections to a node, which the client need not have met."""
+        name = host, port
+        if name not in self._nodes:
+            pool = self._client.get_redis_connection(self._client.get_nodes()[0]).connection_pool
+            settings = redirected(connection_settings(pool.connection_kwargs), host, port)
+            self._nodes[name] = Connections(lambda: pool.connection_class(**settings))
+        return self._nodes[name]
+
+    def _find_owner(self) -> tuple[str, int]:
+        """Ask one node after another which one owns the slot; the owner so far comes last."""
+        nodes = self._client.get_nodes()
+        candidates = dict.fromkeys([*self._known, *((node.host, node.port) for node in nodes)])
+        answered = False
+        failed: Exception | None = None
+        for host, port in sorted(candidates, key=lambda each: each == self._owner):
+            try:
+                ranges = _ask_for_slots(self._at(host, port))
+            except (redis.RedisError, OSError) as error:
+                failed = error
+                continue
+            answered = True
+            owner = owner_of(key_slot(self._key), ranges)
+            if owner is not None:
+                remap = self._client.nodes_manager.remap_host_port
+                self._known = [(host, port), *(remap(*each) for each in nodes_in(ranges))]
+                return remap(owner[0] or host, owner[1])
+        if not answered:
+            raise redis.ConnectionError(
+                f"none of {len(candidates)} nodes of the cluster can be reached: {failed}"
+            ) from failed
+        raise ClusterDownError(f"no node of the cluster serves the slot of {self._key!r}")
+
+
+def _ask_for_slots(connections: Connections) -> Any:
+    """Return the reply to CLUSTER SLOTS of the node at the other end."""
+    connection = connections.acquire()
+    try:
+        connection.send_command("CLUSTER", "SLOTS", check_health=False)
+        ranges = connection.read_response(disable_decoding=True)
+    except BaseException:
+        connection.disconnect()
+        raise
+    connections.release(connection)
+    return ranges
+
+
+def announce(connection: AbstractConnection, error: Exception | None) -> None:
+    """Say ASKING where ``error`` sends a request to a slot that is being moved."""
+    if isinstance(error, AskError) and not isinstance(error, MovedError):
+        connection.send_packed_command(connection.pack_command("ASKING"))
+        connection.read_response()
+
+
+def route_of(client: Any, key: bytes) -> SingleRoute | ClusterRoute:
+    """Return the way to ``key`` through connections made like the client's.
+
+    Raises:
+        ConfigurationError: it is not a blocking client of redis-py.
+    """
+    if isinstance(client, RedisCluster):
+        return ClusterRoute(client, key)
+    if not isinstance(getattr(client, "connection_pool", None), redis.ConnectionPool):
+        awaited = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
+        raise no_client(client, "redis.Redis", "with Async" if awaited else "")
+    return SingleRoute(client)

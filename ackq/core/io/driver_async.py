@@ -1,0 +1,112 @@
+"""Run the protocol's operations over asyncio connections."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any, TypeVar
+
+import redis
+from redis.asyncio.connection import AbstractConnection
+from redis.exceptions import ResponseError
+
+from ackq.core.effects import Request, Sleep, Step, Steps
+from ackq.core.io.connections_async import ClusterRoute, SingleRoute
+from ackq.core.io.wire import pack
+from ackq.core.retries import pause_before_resend, unwrapped
+
+T = TypeVar("T")
+
+
+class Driver:
+    """Answers the steps of an operation. Safe to share between the tasks of one event loop."""
+
+    def __init__(self, route: SingleRoute | ClusterRoute) -> None:
+        self.route = route
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Drive ``steps`` to its end and return what it returns."""
+        try:
+            step = next(steps)
+            while True:
+                try:
+                    answer = await self._answer(step)
+                except Exception as error:
+                    step = steps.throw(error)
+                else:
+                    step = steps.send(answer)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+    async def _answer(self, step: Step) -> Any:
+        if isinstance(step, Request):
+            return await self._request(step)
+        if isinstance(step, Sleep):
+            await asyncio.sleep(step.seconds)
+            return None
+        return time.monotonic()
+
+    async def _request(self, request: Request) -> Any:
+        error: Exception | None = None
+        attempt = 0
+        while True:
+            sent = False
+            try:
+                connections = await self.route.connections(error)
+                connection = await connections.acquire()
+                try:
+                    if error is not None:
+                        await self._prepare(connection, error)
+                    sent = True
+                    reply = await self._exchange(connection, request)
+                except ResponseError:
+                    connections.release(connection)
+                    raise
+                except BaseException:
+                    # Half a request may be written, or half a reply unread.
+                    await connection.disconnect(nowait=True)
+                    raise
+                connections.release(connection)
+                return reply
+            except Exception as failure:
+                error = unwrapped(failure)
+                self.route.note(error)
+                pause = pause_before_resend(error, request, sent, attempt)
+            attempt += 1
+            if pause:
+                await asyncio.sleep(pause)
+
+    async def _prepare(self, connection: AbstractConnection, error: Exception) -> None:
+        async with asyncio.timeout(self.route.socket_timeout):
+            await self.route.prepare(connection, error)
+
+    async def _exchange(self, connection: AbstractConnection, request: Request) -> Any:
+        timeout = self.route.socket_timeout
+        try:
+            async with asyncio.timeout(timeout):
+                return await _exchange(connection, request)
+        except TimeoutError as error:
+            raise redis.TimeoutError(f"no reply within {timeout:g} s") from error
+
+
+async def _exchange(connection: AbstractConnection, request: Request) -> Any:
+    packed = [pack(request.command())]
+    confirmation = request.confirmation()
+    if confirmation is None:
+        await connection.send_packed_command(packed, check_health=False)
+        return await connection.read_response(disable_decoding=True, disconnect_on_error=True)
+    packed.append(pack(confirmation))
+    await connection.send_packed_command(packed, check_health=False)
+    replies: list[Any] = []
+    for _ in packed:
+        try:
+            replies.append(
+                await connection.read_response(disable_decoding=True, disconnect_on_error=True)
+            )
+        except ResponseError as error:
+            # Both replies are read whatever they are, or the next request would get the second.
+            replies.append(error)
+    if isinstance(replies[0], ResponseError):
+        raise replies[0]
+    return tuple(replies)

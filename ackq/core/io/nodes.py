@@ -1,0 +1,42 @@
+"""The nodes of the cluster that a server may be of."""
+
+from __future__ import annotations
+
+import redis
+from redis.connection import Connection
+from redis.exceptions import ResponseError
+
+from ackq.core.io.settings import connection_settings, redirected
+
+
+def nodes_of(client: redis.Redis, *, replicas: bool = False) -> list[redis.Redis]:
+    """Return a client for each primary of the cluster; the client itself where there is none.
+
+    So it is also where the user may not ask for the nodes (CLUSTER SLOTS).
+
+    Args:
+        client: of any node.
+        replicas: the replicas, too. Defaults to False.
+    """
+    try:
+        ranges = client.execute_command("CLUSTER SLOTS")
+    except ResponseError:
+        return [client]
+    last = None if replicas else 3
+    places = {(text_of(host), int(port)) for each in ranges for host, port, *_ in each[2:last]}
+    pool = client.connection_pool
+    settings = connection_settings(pool.connection_kwargs)
+    kind = Connection if "path" in settings else pool.connection_class
+    return [
+        redis.Redis(
+            connection_pool=redis.ConnectionPool(
+                connection_class=kind, **redirected(settings, host, port)
+            )
+        )
+        for host, port in sorted(places)
+    ] or [client]
+
+
+def text_of(host: bytes | str | None) -> str:
+    """Return the name of a host; an empty one where the node does not know it."""
+    return host.decode() if isinstance(host, bytes) else host or ""

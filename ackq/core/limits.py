@@ -1,0 +1,10 @@
+"""The longest times that scripts take."""
+
+from __future__ import annotations
+
+#: The latest instant that a sorted set's score holds exactly, in µs: the year 2255.
+LATEST = 2**53 - 1
+
+
+#: Longest time that a push marker lives, in seconds: ten years.
+MAX_DEDUP_WINDOW = 315_360_000.0

@@ -1,0 +1,123 @@
+"""Which errors pass by themselves, and when a request is sent again."""
+
+from __future__ import annotations
+
+import re
+
+from redis.exceptions import (
+    AskError,
+    AuthenticationError,
+    BusyLoadingError,
+    ClusterDownError,
+    ConnectionError,
+    MasterDownError,
+    MovedError,
+    NoScriptError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    ResponseError,
+    TimeoutError,
+    TryAgainError,
+)
+
+from ackq.core.effects import Request
+from ackq.errors import LoginRefused, UnknownOutcome, redact
+
+#: Error replies that pass by themselves, such as during a failover, where READONLY comes from
+#: the former primary. An error reply means that nothing was applied.
+PASSING = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
+
+
+#: Errors after which another server may have the key.
+ELSEWHERE = (MovedError, ClusterDownError, MasterDownError, ReadOnlyError, ConnectionError,
+             TimeoutError, OSError)  # fmt: skip
+
+
+_WITHIN_SCRIPTS: dict[str, type[ResponseError]] = {
+    "NOREPLICAS": ResponseError,
+    "OOM": OutOfMemoryError,
+    "READONLY": ReadOnlyError,
+}
+
+
+_WRAPPED = re.compile(
+    rf"^Error running script.* -(?P<text>(?P<code>{'|'.join(_WITHIN_SCRIPTS)}) .*)"
+)
+
+
+#: Times that one request is sent at most.
+ATTEMPTS = 6
+
+
+#: Redirections that one request follows at most, as in other cluster clients.
+REDIRECTIONS = 16
+
+
+#: Seconds before the second attempt; they double from one attempt to the next.
+FIRST_PAUSE = 0.05
+
+
+def unwrapped(error: Exception) -> Exception:
+    """Return what a command inside a script met, as if it had been sent by itself.
+
+    Redis 6.2 reports it as text within an error of the script; later servers pass it on.
+    """
+    if type(error) is not ResponseError or not (found := _WRAPPED.search(str(error))):
+        return error
+    clearer = _WITHIN_SCRIPTS[found["code"]](found["text"])
+    clearer.__cause__ = error
+    return clearer
+
+
+def pause_before_resend(error: Exception, request: Request, sent: bool, attempt: int) -> float:
+    """Return how many seconds to wait before ``request`` goes out again.
+
+    Args:
+        error: why the attempt failed.
+        request: what was attempted; it is changed to carry the script's text on NOSCRIPT, and to
+            say that a reply to it was lost.
+        sent: whether any of it may have reached the server.
+        attempt: 0 for the first.
+
+    Raises:
+        UnknownOutcome: it may have been applied, and applying it twice would do harm.
+        LoginRefused: the server wants another password, or one at all.
+        Exception: ``error`` itself, where sending again would not help.
+    """
+    if isinstance(error, AuthenticationError):
+        raise LoginRefused(_about_login(str(error))) from error
+    if isinstance(error, NoScriptError) and not request.by_text:
+        request.by_text = True
+        return 0.0
+    if isinstance(error, AskError):
+        if attempt < REDIRECTIONS:
+            return 0.0
+        raise error
+    pause: float = FIRST_PAUSE * 2**attempt
+    if isinstance(error, PASSING) or str(error).startswith("BUSY "):
+        if attempt + 1 < ATTEMPTS:
+            return pause
+        raise error
+    if sent and isinstance(error, ConnectionError | TimeoutError | OSError):
+        request.reply_lost = True
+        if not request.resend:
+            raise UnknownOutcome(
+                f"the reply was lost ({redact(str(error)) or type(error).__name__}): the request"
+                " may have been applied or not, and was not sent again. Taken messages come back"
+                " after their visibility timeout; push with dedup= to push again safely"
+            ) from error
+        if attempt + 1 < ATTEMPTS:
+            return pause
+    raise error
+
+
+def _about_login(reply: str) -> str:
+    """Return what is wrong with the user or the password, from what the server replied."""
+    if "without any password" in reply or "no password is set" in reply:
+        return "the server has no password, but was given one: leave it out of the URL or client"
+    if "invalid" in reply or "WRONGPASS" in reply:
+        return "the server refused the user name or the password: check both in the URL or client"
+    return (
+        "the server wants a password, and got none: put it into the URL, as in"
+        " redis://:PASSWORD@host:6379 or redis://USER:PASSWORD@host:6379, or into the client"
+    )

@@ -1,0 +1,60 @@
+"""Is this server fit to hold a queue? Asked once, before the first operation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from redis.exceptions import NoPermissionError
+
+from ackq.core.effects import Request, Steps
+from ackq.core.names import has_hash_tag
+from ackq.errors import CrossSlotError, EvictionPolicyError, UnsupportedServer
+
+#: The oldest Redis that has every command the scripts use.
+OLDEST = (6, 2)
+
+
+def check_server(name: str) -> Steps[None]:
+    """Refuse a server, or a name on that server, that could lose messages.
+
+    A user that may not read INFO is let through: it cannot be known then.
+
+    Raises:
+        UnsupportedServer: older than Redis 6.2.
+        EvictionPolicyError: its maxmemory-policy may drop the queue's keys.
+        CrossSlotError: a cluster, and the name has no hash tag.
+    """
+    try:
+        text: bytes = yield Request((b"INFO",), resend=True)
+    except NoPermissionError:
+        return
+    info = pairs_of(text)
+    version = info.get("redis_version", "")
+    if version and tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
+        raise UnsupportedServer(f"ackq needs Redis 6.2 or later; this server is {version}")
+    policy = info.get("maxmemory_policy", "")
+    if policy.startswith("allkeys-"):
+        raise EvictionPolicyError(
+            f"maxmemory-policy is {policy}: when memory runs out the server would drop messages"
+            " without an error. Run CONFIG SET maxmemory-policy noeviction, and set it in"
+            " redis.conf. Nothing was sent"
+        )
+    if is_cluster(info) and not has_hash_tag(name):
+        raise CrossSlotError(
+            f"{name!r} is on a cluster, where all keys of a queue must share a slot:"
+            f" name it {'{' + name + '}'!r}. Nothing was sent"
+        )
+
+
+def is_cluster(info: Mapping[str, str]) -> bool:
+    """Return whether INFO is that of a node of a cluster.
+
+    Not by the mode, which Redis calls ``redis_mode`` and Valkey ``server_mode``.
+    """
+    return info.get("cluster_enabled") == "1"
+
+
+def pairs_of(reply: bytes) -> dict[str, str]:
+    """Return the fields of a reply to INFO or CLUSTER INFO."""
+    lines = reply.decode(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)

@@ -1,0 +1,126 @@
+"""Look at a delay queue and after its dead letters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import check_integer
+from ackq.core.effects import Arg, Request, Steps
+from ackq.core.inspected import DeadLetter
+from ackq.core.page_size import next_size
+from ackq.delay.messages import DelayKeys, DelaySpec, DelayStats, decode_key
+
+#: Dead letters that one call redrives at most.
+CHUNK = 1000
+#: Dead letters that one call reads at most; their bodies come along.
+DEAD_CHUNK = 100
+
+
+def stats(spec: DelaySpec) -> Steps[DelayStats]:
+    """Count; see `ackq.delay.DelayQueue.stats`."""
+    keys = [key for partition in spec.partitions for key in partition.all()]
+    request = Request((len(keys), *keys), script=scripts.load("delay/stats"), resend=True)
+    try:
+        stored, due, held, dead, wait = yield request
+    except ResponseError as error:
+        yield from spec.explain(error)
+    return DelayStats(
+        ready=due,
+        in_flight=held,
+        delayed=max(0, stored - due - held),
+        dead=dead,
+        next_event_in=wait / 1_000_000 if wait >= 0 else None,
+    )
+
+
+def purge(spec: DelaySpec, dead: bool) -> Steps[int]:
+    """Delete everything; see `ackq.delay.DelayQueue.purge`."""
+    keys = [key for partition in spec.partitions for key in partition.all()]
+    request = Request((len(keys), *keys, int(dead)), script=scripts.load("delay/purge"))
+    try:
+        deleted: int = yield request
+    except ResponseError as error:
+        yield from spec.explain(error)
+    return deleted
+
+
+def dead_letters(spec: DelaySpec, wanted: int) -> Steps[list[DeadLetter]]:
+    """Read dead letters; see `ackq.delay.DelayQueue.dead_letters`."""
+    check_integer(wanted, "dead_letters", 0, 2**53)
+    letters: list[DeadLetter] = []
+    for keys in spec.partitions:
+        first, size = "-", 1
+        while len(letters) < wanted:
+            size = min(size, wanted - len(letters))
+            request = Request((b"XRANGE", keys.dead, first, b"+", b"COUNT", size), resend=True)
+            try:
+                entries = yield request
+            except ResponseError as error:
+                yield from spec.explain(error)
+            page = [_dead_letter(entry) for entry in entries]
+            letters += page
+            if len(page) < size:
+                break
+            first = f"({letters[-1].entry}"
+            size = next_size((letter.body for letter in page), DEAD_CHUNK)
+    return letters
+
+
+def redrive(spec: DelaySpec, wanted: int | None) -> Steps[int]:
+    """Make dead letters ready again; see `ackq.delay.DelayQueue.redrive`."""
+    if wanted is not None:
+        check_integer(wanted, "redrive", 0, 2**53)
+    redriven = 0
+    for keys in spec.partitions:
+        # What dies again meanwhile is appended; stopping at today's length ends the loop.
+        try:
+            size: int = yield Request((b"XLEN", keys.dead), resend=True)
+        except ResponseError as error:
+            yield from spec.explain(error)
+        left = size if wanted is None else min(size, wanted - redriven)
+        redriven += yield from _redrive(spec, keys, size, left)
+    return redriven
+
+
+def _redrive(spec: DelaySpec, keys: DelayKeys, size: int, wanted: int) -> Steps[int]:
+    after: Arg = ""
+    redriven = looked = 0
+    while looked < size and redriven < wanted:
+        request = Request(
+            (len(keys.all()), *keys.all(), min(CHUNK, wanted - redriven), after),
+            script=scripts.load("delay/redrive"),
+        )
+        try:
+            count, seen, after = yield request
+        except ResponseError as error:
+            yield from spec.explain(error)
+        redriven += count
+        looked += seen
+        if not seen:
+            break
+    return redriven
+
+
+def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
+    fields = dict(zip(entry[1][::2], entry[1][1::2], strict=True))
+    return DeadLetter(
+        entry=entry[0].decode(),
+        id=decode_key(fields.get(b"key", b"")),
+        body=fields.get(b"body", b""),
+        reason=fields.get(b"reason", b"").decode(errors="replace"),
+        receive_count=_whole(fields.get(b"count", b"")),
+        died_at=_whole(fields.get(b"time", b"")) / 1_000_000,
+    )
+
+
+def _whole(text: bytes) -> int:
+    """Return a count or a time; 0 for what is none, since others may write anything."""
+    try:
+        number = int(text)
+    except ValueError:
+        return 0
+    return number if 0 <= number < 2**63 else 0

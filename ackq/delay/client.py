@@ -1,0 +1,149 @@
+"""`DelayQueue` and `PartitionedDelayQueue`, blocking."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import redis
+
+from ackq.config import QueueConfig
+from ackq.core.client import client_of
+from ackq.delay.base_client import DelayTopic
+from ackq.delay.messages import DelaySpec
+from ackq.membership.client import Members
+from ackq.membership.operations import GroupSpec, Session
+
+
+class DelayQueue(DelayTopic):
+    """A queue of messages that become ready at a time of their own.
+
+    Guarantee: at least once, never early by the server's clock, and never two valid leases on
+    one message. It lives at ``topic:z`` and ``topic:h`` as in the article, whose producers and
+    consumers may work on it at the same time; what holds then is told in docs/delay.md.
+
+    Any number of producers and consumers. Safe to share between threads, and after a fork.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis | redis.RedisCluster,
+        topic: str,
+        *,
+        visibility_timeout: float = 30.0,
+        max_receives: int | None = None,
+        max_body_bytes: int = 1024 * 1024,
+    ) -> None:
+        """Prepare; nothing is sent before the first operation.
+
+        Args:
+            client: any redis-py client, as in `ackq.Queue`.
+            topic: name of the topic. In a cluster it needs a hash tag: ``{reminders}``.
+            visibility_timeout: seconds that a message stays with its consumer, up to 43200.
+                Defaults to 30.
+            max_receives: deliveries after which a message goes to the dead letters. Defaults to
+                None, no limit.
+            max_body_bytes: longest body that push accepts. Defaults to 1 MiB.
+
+        Raises:
+            QueueNameError: the name cannot be used.
+            ConfigurationError: a setting is out of range.
+        """
+        config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes)
+        super().__init__(client, topic)
+        self._spec = DelaySpec.plain(topic, config, self._stretch)
+
+    @classmethod
+    def from_url(cls, url: str | None, topic: str, **settings: Any) -> Self:
+        """Return topic ``topic`` on the server at ``url``, with the settings of the class.
+
+        Args:
+            url: as in `redis.Redis.from_url`; None starts, or finds, the embedded server.
+            topic: name of the topic.
+            settings: the keyword arguments of the class.
+
+        Raises:
+            ConfigurationError: the URL cannot be read; the error does not show its password.
+            ServerNotFound: no URL, and no redis-server is at hand.
+        """
+        return cls(client_of(url), topic, **settings)
+
+
+class PartitionedDelayQueue(DelayTopic):
+    """A delay queue in numbered partitions, which its consumers share out by themselves.
+
+    Guarantee: as `DelayQueue`; and while the consumers do not change, each partition has one
+    owner, and no consumer owns two more than another. The first `take` joins; `close` leaves. A
+    consumer that is silent for ``session_timeout`` is fenced off: its partitions go to others,
+    and it can delete nothing that it took before. One that joins or leaves in good order fences
+    nobody: what is in hand may be finished.
+
+    Partition ``P`` lives at ``topic:P:z`` and ``topic:P:h`` as in the article. Safe to share
+    between threads, which are then one consumer, and after a fork.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis | redis.RedisCluster,
+        topic: str,
+        partitions: int,
+        *,
+        visibility_timeout: float = 30.0,
+        max_receives: int | None = None,
+        max_body_bytes: int = 1024 * 1024,
+        session_timeout: float = 10.0,
+    ) -> None:
+        """Prepare; nothing is sent before the first operation.
+
+        Args:
+            client: any redis-py client, as in `ackq.Queue`.
+            topic: name of the topic. In a cluster it needs a hash tag: ``{reminders}``.
+            partitions: how many, 1 to 1024; the same for all producers and consumers.
+            visibility_timeout: as in `DelayQueue`.
+            max_receives: as in `DelayQueue`.
+            max_body_bytes: as in `DelayQueue`.
+            session_timeout: seconds of silence after which a consumer is fenced off. Defaults
+                to 10.
+
+        Raises:
+            QueueNameError: the name cannot be used.
+            ConfigurationError: a setting is out of range.
+        """
+        config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes)
+        group = GroupSpec.of(topic, partitions, session_timeout)
+        super().__init__(client, topic)
+        self._spec = DelaySpec.partitioned(topic, config, group, self._stretch)
+        self._members = Members(client, topic, partitions, session_timeout=session_timeout)
+
+    @classmethod
+    def from_url(cls, url: str | None, topic: str, partitions: int, **settings: Any) -> Self:
+        """Return topic ``topic`` on the server at ``url``, with the settings of the class.
+
+        Args:
+            url: as in `redis.Redis.from_url`; None starts, or finds, the embedded server.
+            topic: name of the topic.
+            partitions: how many.
+            settings: the keyword arguments of the class.
+
+        Raises:
+            ConfigurationError: the URL cannot be read; the error does not show its password.
+            ServerNotFound: no URL, and no redis-server is at hand.
+        """
+        return cls(client_of(url), topic, partitions, **settings)
+
+    @property
+    def assigned(self) -> tuple[int, ...]:
+        """The partitions that this consumer owns, as far as it knows; none before it joins."""
+        return self._members.shares
+
+    def join(self) -> tuple[int, ...]:
+        """Join the consumers without taking anything, and return the partitions."""
+        return self._members.join().shares
+
+    def close(self) -> None:
+        """Leave the consumers and close the connections. What is in hand keeps its lease."""
+        self._members.close()
+        super().close()
+
+    def _join(self) -> Session | None:
+        self._members.join()
+        return self._members.session

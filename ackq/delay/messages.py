@@ -1,0 +1,320 @@
+"""A delay queue as the protocol sees it: keys, messages, ready times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NoReturn
+
+import mmh3
+import orjson
+from redis.exceptions import ResponseError
+
+from ackq.config import QueueConfig, check_integer
+from ackq.core.call import explain_types
+from ackq.core.effects import Steps
+from ackq.core.encode import to_json
+from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
+from ackq.membership.operations import GroupKeys, GroupSpec
+
+#: Up to here, in µs (the year 2242), a ready time in seconds tells microseconds apart.
+LATEST = 8_589_934_591_000_000
+#: Longest delay in µs: a hundred years.
+LONGEST_DELAY = 3_153_600_000_000_000
+#: Longest message key in bytes.
+KEY_LIMIT = 512
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KINDS = ("zset", "hash", "zset", "hash", "hash", "stream", "list")
+
+
+@dataclass(frozen=True, slots=True)
+class DelayKeys:
+    """The keys of one topic, or of one partition. ``z`` and ``h`` are the article's."""
+
+    z: bytes
+    h: bytes
+    leases: bytes
+    extended: bytes
+    receives: bytes
+    dead: bytes
+    wake: bytes
+
+    @classmethod
+    def of(cls, topic: str) -> DelayKeys:
+        """Return the keys of a topic; ``topic`` was checked."""
+        parts = ("z", "h", "leases", "extended", "receives", "dead", "wake")
+        return cls(*(f"{topic}:{part}".encode() for part in parts))
+
+    def all(self) -> tuple[bytes, ...]:
+        """Return the keys in the order in which the scripts take them."""
+        return (self.z, self.h, self.leases, self.extended, self.receives, self.dead, self.wake)
+
+
+@dataclass(frozen=True, slots=True)
+class DelaySpec:
+    """One topic: a single partition without a number, or numbered ones that a group shares."""
+
+    topic: str
+    config: QueueConfig
+    partitions: tuple[DelayKeys, ...]
+    #: Passed to the scripts that check a fence; without a ``group`` they do not exist.
+    fence: GroupKeys
+    group: GroupSpec | None = None
+    #: Seconds that one blocking command may last; see `QueueSpec.stretch`.
+    stretch: float = 1.0
+
+    @classmethod
+    def plain(cls, topic: str, config: QueueConfig, stretch: float) -> DelaySpec:
+        """Return a topic that is not partitioned.
+
+        Raises:
+            QueueNameError: the topic's name cannot be used.
+        """
+        fence = GroupKeys.of(topic)
+        return cls(topic, config, (DelayKeys.of(topic),), fence, None, stretch)
+
+    @classmethod
+    def partitioned(
+        cls, topic: str, config: QueueConfig, group: GroupSpec, stretch: float
+    ) -> DelaySpec:
+        """Return a topic of as many partitions as ``group`` shares out."""
+        partitions = tuple(DelayKeys.of(f"{topic}:{number}") for number in range(group.shares))
+        return cls(topic, config, partitions, group.keys, group, stretch)
+
+    def number(self, index: int) -> int | None:
+        """Return the partition's number as users see it: None if the topic has no partitions."""
+        return index if self.group else None
+
+    def place(self, key: bytes, partition: int | None) -> int:
+        """Return the index of the partition that holds ``key``, unless it is told.
+
+        Raises:
+            ConfigurationError: there is no such partition.
+        """
+        if partition is None:
+            return partition_of(key, len(self.partitions)) if self.group else 0
+        check_integer(partition, "partition", 0, len(self.partitions) - 1)
+        return partition
+
+    def explain(self, error: ResponseError) -> Steps[NoReturn]:
+        """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
+        expected = dict(zip(self.fence.all(), ("zset", "hash", "hash"), strict=True))
+        for keys in self.partitions:
+            expected |= dict(zip(keys.all(), _KINDS, strict=True))
+        return explain_types(f"topic {self.topic!r}", expected, error)
+
+
+class DelayedMessage:
+    """A message under a lease: yours until ``lease_expires_at``, then anybody's.
+
+    Attributes:
+        topic: name of the topic.
+        partition: number of the partition; None in a topic without partitions.
+        key: the message's key, unique among those stored.
+        body: the bytes that the producer pushed, unchanged.
+        ready_time: since when it has been ready, in seconds since the epoch; of a message that
+            came back, since it came back.
+        receipt: the deadline that the take gave, in microseconds since the epoch.
+        receive_count: deliveries so far, this one included; 1 the first time.
+        lease_expires_at: when the lease ends, in seconds since the epoch by the server's clock.
+        lease_lost: True once a settle of this message was refused, or another consumer or an
+            operator was found to have settled it.
+        session: the consumer's session in its group; empty in a topic without partitions.
+    """
+
+    __slots__ = ("_settled", "_settles_sent", "body", "key", "lease_expires_at", "lease_lost",
+                 "partition", "ready_time", "receipt", "receive_count", "session",
+                 "topic")  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        key: str,
+        body: bytes,
+        *,
+        partition: int | None = None,
+        ready_time: float = 0.0,
+        receipt: int = 0,
+        receive_count: int = 1,
+        session: bytes = b"",
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.key = key
+        self.body = body
+        self.ready_time = ready_time
+        self.receipt = receipt
+        self.receive_count = receive_count
+        self.lease_expires_at = receipt / 1_000_000
+        self.lease_lost = False
+        self.session = session
+        # Kept by `ackq.core.fencing`: settles sent that may have been applied, and the verb of
+        # the one that was.
+        self._settles_sent = 0
+        self._settled = ""
+
+    def json(self) -> Any:
+        """Return the body parsed as JSON by orjson.
+
+        Raises:
+            orjson.JSONDecodeError: the body is not JSON (a ValueError).
+        """
+        return orjson.loads(self.body)
+
+    def __repr__(self) -> str:
+        # Bodies may hold secrets and end up in logs: the size is enough.
+        where = "" if self.partition is None else f" partition {self.partition}"
+        return (
+            f"<DelayedMessage {self.key!r} of {self.topic!r}{where}, {len(self.body)} bytes, "
+            f"receive {self.receive_count}>"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DelayStats:
+    """How many messages are where, at one instant. Each is counted once.
+
+    ``next_event_in`` is the time in seconds until the next message is ready or lease ends; 0 if
+    one is ready, None if nothing is stored.
+    """
+
+    ready: int
+    in_flight: int
+    delayed: int
+    dead: int
+    next_event_in: float | None
+
+
+Body = bytes | str | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DelayEntry:
+    """A message to push. Of the four times give one at most; none: ready at once."""
+
+    #: Unique among the stored messages of the topic, or of its partition; 1 to 512 bytes.
+    key: str
+    #: Bytes as they are, text as UTF-8, or a mapping as JSON.
+    body: Body
+    #: Until it is ready: seconds, or a timedelta; up to a hundred years.
+    delay: float | timedelta | None = None
+    #: Until it is ready, in milliseconds.
+    delay_ms: int | None = None
+    #: When it is ready: seconds since the epoch, or a datetime with a time zone.
+    at: float | datetime | None = None
+    #: When it is ready, in milliseconds since the epoch.
+    at_ms: int | None = None
+    #: Number of the partition. Defaults to None: by murmur3 of the key.
+    partition: int | None = None
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """Return the partition of ``key``: murmur3, x86 32-bit, seed 0, unsigned, by remainder."""
+    return mmh3.hash(key, 0, signed=False) % partitions
+
+
+def encode_key(key: str) -> bytes:
+    """Return a message key as Redis stores it; `decode_key` gives the same text back.
+
+    Raises:
+        InvalidMessage: not text of 1 to 512 bytes.
+    """
+    raw = raw_key(key)
+    if not 1 <= len(raw) <= KEY_LIMIT:
+        raise InvalidMessage(f"a message key is 1 to {KEY_LIMIT} bytes of text, not {key!r}")
+    return raw
+
+
+def raw_key(key: str) -> bytes:
+    """Return any key as Redis stores it, such as one that others made too long.
+
+    Raises:
+        InvalidMessage: it is not text, or no bytes decode to it.
+    """
+    try:
+        if isinstance(key, str):
+            return key.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        pass
+    raise InvalidMessage(f"a message key is 1 to {KEY_LIMIT} bytes of text, not {key!r}")
+
+
+def decode_key(raw: bytes) -> str:
+    """Return a message key as text, whatever bytes others made it of."""
+    return raw.decode(errors="surrogateescape")
+
+
+def encode_body(key: str, body: Body, limit: int) -> bytes:
+    """Return the body as bytes.
+
+    Raises:
+        InvalidMessage: another type, or a value that JSON cannot hold.
+        MessageTooLarge: longer than ``limit`` bytes.
+    """
+    if isinstance(body, bytes | bytearray | memoryview):
+        raw = bytes(body)
+    else:
+        try:
+            raw = body.encode() if isinstance(body, str) else _json(body)
+        except (TypeError, UnicodeEncodeError) as error:
+            raise InvalidMessage(f"message {key!r} has a body that cannot be: {error}") from error
+    if len(raw) > limit:
+        raise MessageTooLarge(
+            f"message {key!r} is {len(raw)} bytes, over the limit of {limit}: store the content"
+            " elsewhere and push a reference, or raise max_body_bytes"
+        )
+    return raw
+
+
+def _json(body: Any) -> bytes:
+    if not isinstance(body, Mapping):
+        raise TypeError(f"it is bytes, text or a mapping, not {type(body).__name__}")
+    return to_json(dict(body))
+
+
+def due(
+    delay: float | timedelta | None,
+    delay_ms: int | None,
+    at: float | datetime | None,
+    at_ms: int | None,
+) -> tuple[str, int]:
+    """Return what the scripts call the clock and the due time; rounded up, so never early.
+
+    Raises:
+        ConfigurationError: more than one is given, or one is out of range.
+    """
+    given = [each for each in (delay, delay_ms, at, at_ms) if each is not None]
+    if len(given) > 1:
+        raise ConfigurationError("give one of delay, delay_ms, at and at_ms")
+    if delay_ms is not None:
+        check_integer(delay_ms, "delay_ms", 0, LONGEST_DELAY // 1000)
+        return "delay", delay_ms * 1000
+    if at_ms is not None:
+        check_integer(at_ms, "at_ms", 0, LATEST // 1000)
+        return "at", at_ms * 1000
+    if at is not None:
+        return "at", _microseconds(at, "at", LATEST)
+    return "delay", _microseconds(delay or 0, "delay", LONGEST_DELAY)
+
+
+def _microseconds(value: float | timedelta | datetime, name: str, limit: int) -> int:
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise ConfigurationError(
+                f"at={value!r} has no time zone: Redis and you may differ; add one"
+            )
+        value = value - _EPOCH
+    if isinstance(value, timedelta):
+        whole = value // timedelta(microseconds=1)
+    elif (
+        not isinstance(value, int | float)
+        or isinstance(value, bool)
+        or not 0 <= value <= limit / 1_000_000
+    ):
+        raise ConfigurationError(f"{name} is 0 to {limit / 1_000_000:g} seconds, not {value!r}")
+    else:
+        whole = round(value * 1_000_000)
+        whole += whole / 1_000_000 < value
+    check_integer(whole, f"{name} in microseconds", 0, limit)
+    return whole

@@ -1,0 +1,140 @@
+"""Push into a delay queue; cancel and reschedule by key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from redis.exceptions import RedisError, ResponseError
+
+from ackq import scripts
+from ackq.config import Confirm
+from ackq.core.confirm import check_confirmed, require_confirmable
+from ackq.core.effects import Arg, Request, Steps
+from ackq.delay.messages import DelayEntry, DelaySpec, due, encode_body, encode_key, raw_key
+from ackq.errors import DuplicateMessage, UnknownOutcome
+
+#: Messages, and bytes of bodies, that one call stores at most: Redis serves nobody else meanwhile.
+CHUNK_MESSAGES = 1000
+#: Messages that one call pushes: a script adds them one by one, at up to 10 µs each.
+CHUNK_PUSHED = 500
+CHUNK_BYTES = 4 * 1024 * 1024
+
+
+def push_many(
+    spec: DelaySpec, entries: Iterable[DelayEntry], confirm: int | Confirm | None = None
+) -> Steps[int]:
+    """Push; see `ackq.delay.DelayQueue.push_many`."""
+    encoded = [_encoded(spec, entry) for entry in entries]
+    confirmed = Confirm.of(confirm)
+    yield from require_confirmable(confirmed)
+    stored = sent = 0
+    duplicates: list[str] = []
+    for chunk in _chunks(encoded):
+        places = sorted({place for place, _, _ in chunk})
+        keys = [key for place in places for key in spec.partitions[place].all()]
+        args: list[Arg] = []
+        for place, _, rest in chunk:
+            args += (places.index(place) + 1, *rest)
+        request = Request(
+            (len(keys), *keys, *args), script=scripts.load("delay/push"), confirm=confirmed
+        )
+        try:
+            reply = yield request
+        except ResponseError as error:
+            error.add_note(f"ackq: the first {sent} of {len(encoded)} messages were sent")
+            yield from spec.explain(error)
+        except UnknownOutcome as error:
+            error.stored = stored
+            raise
+        except RedisError as error:
+            error.add_note(f"ackq: the first {sent} of {len(encoded)} messages were sent")
+            raise
+        if confirmed is not None:
+            reply, confirmation = reply
+            check_confirmed(confirmed, confirmation)
+        duplicates += [chunk[position - 1][1] for position in reply]
+        stored += len(chunk) - len(reply)
+        sent += len(chunk)
+    if duplicates:
+        named = ", ".join(map(repr, duplicates[:5])) + (", ..." if len(duplicates) > 5 else "")
+        raise DuplicateMessage(
+            f"topic {spec.topic!r} has a message with the key {named} already, which was left as"
+            f" it is; {stored} others were stored. Cancel or reschedule it, or use another key",
+            keys=tuple(duplicates),
+            stored=stored,
+        )
+    return stored
+
+
+def cancel(
+    spec: DelaySpec, keys: Sequence[str], partition: int | None, in_flight: bool
+) -> Steps[int]:
+    """Delete by key; see `ackq.delay.DelayQueue.cancel`."""
+    placed = [(spec.place(raw, partition), raw) for raw in map(raw_key, keys)]
+    cancelled = first = 0
+    while first < len(placed):
+        chunk = placed[first : first + CHUNK_MESSAGES]
+        places = sorted({place for place, _ in chunk})
+        passed = [key for place in places for key in spec.partitions[place].all()]
+        args: list[Arg] = [int(in_flight)]
+        for place, raw in chunk:
+            args += (places.index(place) + 1, raw)
+        # Not resent: the count of a second application would be 0.
+        request = Request((len(passed), *passed, *args), script=scripts.load("delay/cancel"))
+        try:
+            count, looked = yield request
+        except ResponseError as error:
+            yield from spec.explain(error)
+        cancelled += count
+        first += looked
+    return cancelled
+
+
+def reschedule(
+    spec: DelaySpec,
+    key: str,
+    delay: float | timedelta | None,
+    delay_ms: int | None,
+    at: float | datetime | None,
+    at_ms: int | None,
+    partition: int | None,
+) -> Steps[bool]:
+    """Move by key; see `ackq.delay.DelayQueue.reschedule`."""
+    raw = raw_key(key)
+    keys = spec.partitions[spec.place(raw, partition)].all()
+    request = Request(
+        (len(keys), *keys, raw, *due(delay, delay_ms, at, at_ms)),
+        script=scripts.load("delay/reschedule"),
+        resend=True,
+    )
+    try:
+        moved: int = yield request
+    except ResponseError as error:
+        yield from spec.explain(error)
+    return bool(moved)
+
+
+_Encoded = tuple[int, str, tuple[Arg, ...]]
+
+
+def _encoded(spec: DelaySpec, entry: DelayEntry) -> _Encoded:
+    raw = encode_key(entry.key)
+    body = encode_body(entry.key, entry.body, spec.config.max_body_bytes)
+    clock, time = due(entry.delay, entry.delay_ms, entry.at, entry.at_ms)
+    return spec.place(raw, entry.partition), entry.key, (clock, time, raw, body)
+
+
+def _chunks(encoded: list[_Encoded]) -> Iterable[list[_Encoded]]:
+    chunk: list[_Encoded] = []
+    size = 0
+    for each in encoded:
+        body = each[2][3]
+        length = len(body) if isinstance(body, bytes) else 0
+        if chunk and (len(chunk) == CHUNK_PUSHED or size + length > CHUNK_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(each)
+        size += length
+    if chunk:
+        yield chunk

@@ -1,0 +1,155 @@
+"""Settle messages of a delay queue: delete, nack, release, reject, extend. Fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import microseconds
+from ackq.core import fencing
+from ackq.core.backoff import backoff
+from ackq.core.chunking import chunks
+from ackq.core.effects import Arg, Request, Steps
+from ackq.core.fencing import draw_jitter, split
+from ackq.delay.messages import LONGEST_DELAY, DelayedMessage, DelaySpec, raw_key
+from ackq.errors import ConfigurationError
+
+
+def delete(spec: DelaySpec, messages: Sequence[DelayedMessage]) -> Steps[int]:
+    """Delete; see `ackq.delay.DelayQueue.delete`."""
+    return (yield from _settle(spec, "delete", (), messages))
+
+
+def nack(
+    spec: DelaySpec, messages: Sequence[DelayedMessage], delay: float | None, charge: bool = True
+) -> Steps[int]:
+    """Nack or release; see `ackq.delay.DelayQueue.nack` and `ackq.delay.DelayQueue.release`."""
+    fixed = None if delay is None else _delay_us(delay)
+
+    def delay_of(message: DelayedMessage) -> int:
+        return round(backoff(message.receive_count) * 1_000_000) if fixed is None else fixed
+
+    head = (int(charge), spec.config.max_receives or 0)
+    return (yield from _settle(spec, "nack" if charge else "release", head, messages, delay_of))
+
+
+def reject(spec: DelaySpec, messages: Sequence[DelayedMessage], reason: str) -> Steps[int]:
+    """Move to the dead letters; see `ackq.delay.DelayQueue.reject`."""
+    if not isinstance(reason, str) or len(reason.encode()) > 1024:
+        raise ConfigurationError("reason is at most 1024 bytes of text")
+    return (yield from _settle(spec, "reject", (reason,), messages))
+
+
+def extend(
+    spec: DelaySpec, messages: Sequence[DelayedMessage], timeout: float | None
+) -> Steps[int]:
+    """Renew leases; see `ackq.delay.DelayQueue.extend`."""
+    seconds = spec.config.visibility_timeout if timeout is None else timeout
+    lease = microseconds(seconds, "timeout")
+    deadlines: list[int] = []
+    head = (lease, draw_jitter())
+    return (yield from _settle(spec, "extend", head, messages, deadlines=deadlines))
+
+
+def _settle(
+    spec: DelaySpec,
+    verb: str,
+    head: tuple[Arg, ...],
+    messages: Sequence[DelayedMessage],
+    delay_of: Callable[[DelayedMessage], int] | None = None,
+    deadlines: list[int] | None = None,
+) -> Steps[int]:
+    _check_own(spec, messages)
+    settled = 0
+    refused: list[DelayedMessage] = []
+    script = scripts.load(f"delay/{'nack' if verb in fencing.GIVES_BACK else verb}")
+    held, given_back = fencing.admit(verb, messages)
+    for session, chunk in _chunks(held):
+        while chunk:
+            keys, args, order = _group(spec, chunk, delay_of)
+            request = Request((len(keys), *keys, session, *head, *args), script=script, resend=True)
+            fencing.note_sent(verb, order)
+            try:
+                reply = yield request
+            except Exception as error:
+                fencing.note_failed(verb, order, request, error)
+                if isinstance(error, ResponseError):
+                    yield from spec.explain(error)
+                raise
+            deadline = reply.pop(0) if deadlines is not None else 0
+            reply, chunk = split(reply, order)
+            settled += reply[0]
+            refused += fencing.note_reply(verb, order, reply[1:], request, len(chunk))
+            for message in order if deadline else ():
+                if not message.lease_lost:
+                    message.lease_expires_at = deadline / 1_000_000
+    fencing.raise_if_refused(
+        f"topic {spec.topic!r}",
+        verb,
+        refused,
+        given_back,
+        settled,
+        _name_of,
+        "the lease ended or the consumer was fenced off",
+    )
+    return settled
+
+
+def _name_of(message: DelayedMessage) -> str:
+    return message.key
+
+
+def _chunks(
+    messages: Sequence[DelayedMessage],
+) -> Iterable[tuple[bytes, Sequence[DelayedMessage]]]:
+    """Yield messages of one session at a time: a session that was fenced off fails by itself."""
+    sessions: dict[bytes, list[DelayedMessage]] = {}
+    for message in messages:
+        sessions.setdefault(message.session, []).append(message)
+    for session, members in sessions.items():
+        for chunk in chunks(members):
+            yield session, chunk
+
+
+def _group(
+    spec: DelaySpec,
+    messages: Iterable[DelayedMessage],
+    delay_of: Callable[[DelayedMessage], int] | None,
+) -> tuple[list[bytes], list[Arg], list[DelayedMessage]]:
+    """Return keys, arguments in groups of one partition and receipt, messages in that order."""
+    groups: dict[tuple[int, ...], list[DelayedMessage]] = {}
+    for message in messages:
+        head: tuple[int, ...] = (message.partition or 0, message.receipt)
+        if delay_of is not None:
+            head += (delay_of(message),)
+        groups.setdefault(head, []).append(message)
+    places = sorted({head[0] for head in groups})
+    keys = [*spec.fence.all()[:2]]
+    for place in places:
+        keys += spec.partitions[place].all()
+    args: list[Arg] = []
+    order: list[DelayedMessage] = []
+    for (place, *rest), members in groups.items():
+        raw = [raw_key(message.key) for message in members]
+        args += (places.index(place) + 1, *rest, len(members), *raw)
+        order += members
+    return keys, args, order
+
+
+def _delay_us(delay: float) -> int:
+    return 0 if delay == 0 else microseconds(delay, "delay", LONGEST_DELAY / 1_000_000)
+
+
+def _check_own(spec: DelaySpec, messages: Iterable[DelayedMessage]) -> None:
+    for message in messages:
+        if not isinstance(message, DelayedMessage):
+            raise ConfigurationError(
+                f"settle takes messages that take returned, not {type(message).__name__}"
+            )
+        if message.topic != spec.topic or (message.partition is None) is not (spec.group is None):
+            raise ConfigurationError(
+                f"message {message.key!r} was taken from topic {message.topic!r},"
+                f" not {spec.topic!r}: settle it there"
+            )

@@ -1,0 +1,71 @@
+"""Put committed rows into a delay queue."""
+
+from __future__ import annotations
+
+import re
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import QueueConfig, check_integer
+from ackq.core.effects import Request, Steps
+from ackq.delay.messages import LATEST, DelaySpec, encode_key
+from ackq.membership.operations import GroupSpec
+from ackq.staging.keys import StagingKeys, tells_how
+
+#: Rows that one call stores at most: each costs several commands.
+CHUNK_ROWS = 500
+#: How the name of a list ends: with the number of partitions, 0 for none.
+_HOW = re.compile(rb":partitions=(\d+):\Z")
+
+
+def spec_of(topic: str, partitions: int | None) -> DelaySpec:
+    """Return a delay queue as its writers see it.
+
+    Raises:
+        QueueNameError: the topic's name cannot be used.
+        ConfigurationError: there cannot be so many partitions.
+    """
+    if partitions is None:
+        return DelaySpec.plain(topic, QueueConfig(), 1.0)
+    return DelaySpec.partitioned(topic, QueueConfig(), GroupSpec.of(topic, partitions, 10.0), 1.0)
+
+
+def how(spec: DelaySpec) -> str:
+    """Return what the names of staged lists tell: which partitions their rows are for."""
+    return f"partitions={_count(spec)}"
+
+
+def row(spec: DelaySpec, key: str, due: int, body: bytes) -> bytes:
+    """Return a message as it is staged; see `ackq.delay.DelayStaging.row`."""
+    raw = encode_key(key)
+    check_integer(due, "due", 0, LATEST)
+    return b"%d:%d:%d:%b%b" % (spec.place(raw, None) + 1, due, len(raw), raw, body)
+
+
+def move(spec: DelaySpec, staging: StagingKeys, name: bytes) -> Steps[bool]:
+    """Store a bounded part of a committed list; return whether something is left.
+
+    The rows go to the partitions that their writer named, whatever partitions ``spec`` has. A
+    topic of the same name has its lists at the same place: those are left alone.
+    """
+    if tells_how(name):
+        if not (found := _HOW.search(name)):
+            return False
+        if (count := int(found[1])) != _count(spec):
+            spec = spec_of(spec.topic, count or None)
+    keys = [key for partition in spec.partitions for key in partition.all()]
+    request = Request(
+        (3 + len(keys), staging.held, staging.heldrows, name, *keys, CHUNK_ROWS),
+        script=scripts.load("staging/delay"),
+        resend=True,  # a row that was stored has left the list
+    )
+    try:
+        _, left, _ = yield request
+    except ResponseError as error:
+        yield from spec.explain(error)
+    return bool(left)
+
+
+def _count(spec: DelaySpec) -> int:
+    return len(spec.partitions) if spec.group else 0

@@ -1,0 +1,56 @@
+"""`DelayStaging`: rows for a delay queue that become visible with a commit. Blocking."""
+
+from __future__ import annotations
+
+import redis
+
+from ackq.delay import staged as delay_staged
+from ackq.staging.client import StagingBase
+from ackq.staging.keys import StagingKeys
+from ackq.staging.operations import Mover, StagingSpec
+
+
+class DelayStaging(StagingBase):
+    """Rows for a delay queue; made by `row`, and all of them are ``bodies``, none ``delayed``."""
+
+    def __init__(
+        self,
+        client: redis.Redis | redis.RedisCluster,
+        topic: str,
+        writer: str,
+        *,
+        partitions: int | None = None,
+    ) -> None:
+        """Prepare; nothing is sent before the first operation.
+
+        Args:
+            client: as in `Staging`.
+            topic: of the delay queue. In a cluster it needs a hash tag.
+            writer: as in `Staging`.
+            partitions: of a partitioned delay queue, 1 to 1024. Defaults to None: it has none.
+
+        Raises:
+            QueueNameError: the topic's name cannot be used.
+            ConfigurationError: the writer's name or the number of partitions cannot be used.
+        """
+        self._spec = delay_staged.spec_of(topic, partitions)
+        keys = StagingKeys.of_topic(topic, delay_staged.how(self._spec))
+        self._staging = StagingSpec(f"delay queue {topic!r}", keys, writer)
+        super().__init__(client, topic)
+
+    def row(self, key: str, due: int, body: bytes) -> bytes:
+        """Return a message as it is staged.
+
+        Args:
+            key: of the message, 1 to 512 bytes.
+            due: when it is ready, in microseconds since the epoch.
+            body: as it will be delivered.
+
+        Raises:
+            InvalidMessage: the key cannot be one.
+            ConfigurationError: ``due`` is out of range.
+        """
+        return delay_staged.row(self._spec, key, due, body)
+
+    def _mover(self) -> Mover:
+        return lambda name: delay_staged.move(self._spec, self._staging.keys, name)

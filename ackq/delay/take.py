@@ -1,0 +1,147 @@
+"""Take from a delay queue, at once or waiting until something is ready."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import check_integer, microseconds
+from ackq.core.effects import Clock, Request, Sleep, Steps
+from ackq.core.fencing import draw_jitter
+from ackq.core.waiting import is_patient
+from ackq.delay.messages import DelayedMessage, DelaySpec, decode_key
+from ackq.delay.staged import move
+from ackq.membership.operations import Assignment, Session, beat
+from ackq.staging.unfinished import Leftovers
+
+#: Messages that one call takes at most.
+MOST = 1000
+#: Seconds by which Redis may end a blocking command too late: its timer ticks ten times a second.
+TICK = 0.1
+#: Seconds between two looks when a message will be ready within a tick.
+SOON_POLL = 0.02
+#: Seconds of jitter on a wait, so that one ready time does not wake every consumer at once.
+WAIT_JITTER = 0.002
+#: Shortest BLPOP timeout in seconds: Redis 6.2 takes a millisecond and less for "for ever".
+SHORTEST_BLOCK = 0.01
+#: Seconds between two looks of a consumer that owns no partition.
+IDLE_POLL = 0.1
+
+
+def take(
+    spec: DelaySpec,
+    wanted: int,
+    timeout: float | None,
+    visibility_timeout: float | None,
+    session: Session | None,
+    leftovers: Leftovers,
+) -> Steps[list[DelayedMessage]]:
+    """Take up to ``wanted`` messages; see `ackq.delay.DelayQueue.take`."""
+    check_integer(wanted, "take", 1, 2**53)
+    patience = is_patient(timeout)
+    lease = microseconds(
+        spec.config.visibility_timeout if visibility_timeout is None else visibility_timeout,
+        "visibility_timeout",
+    )
+    until: float | None = None
+    while True:
+        yield from leftovers.move_in(partial(move, spec, leftovers.keys))
+        # Another thread may adopt a new assignment meanwhile: this call stands by one.
+        assignment = session.assignment if session else None
+        places = _places(spec, assignment)
+        wait = -1
+        if places:
+            reply = yield from _call(spec, places, min(wanted, MOST), lease, assignment)
+            status = reply[0]
+            if status == b"ok":
+                return _messages(spec, places, reply, assignment)
+            if status == b"again":
+                continue
+            if status == b"stale" and spec.group is not None and session is not None:
+                yield from beat(spec.group, session)
+                continue
+            wait = reply[1]
+        if not patience:
+            return []
+        now = yield Clock()
+        if until is None:
+            until = now + patience
+        if now >= until:
+            return []
+        yield from _wait(spec, places, wait, until - now)
+
+
+def _places(spec: DelaySpec, assignment: Assignment | None) -> Sequence[int]:
+    """Return the partitions to look at, beginning with another one each time."""
+    if spec.group is None:
+        return (0,)
+    owned = assignment.shares if assignment else ()
+    if not owned:
+        return ()
+    turn = random.randrange(len(owned))
+    return owned[turn:] + owned[:turn]
+
+
+def _call(
+    spec: DelaySpec, places: Sequence[int], wanted: int, lease: int, assignment: Assignment | None
+) -> Steps[Sequence[Any]]:
+    keys = [*spec.fence.all()[:2]]
+    for place in places:
+        keys += spec.partitions[place].all()
+    owner, generation = (assignment.session, assignment.generation) if assignment else ("", 0)
+    request = Request(
+        (len(keys), *keys, owner, generation, wanted, lease, draw_jitter(),
+         spec.config.max_receives or 0),
+        script=scripts.load("delay/take"),
+    )  # fmt: skip
+    try:
+        reply: Sequence[Any] = yield request
+    except ResponseError as error:
+        yield from spec.explain(error)
+    return reply
+
+
+def _messages(
+    spec: DelaySpec, places: Sequence[int], reply: Sequence[Any], assignment: Assignment | None
+) -> list[DelayedMessage]:
+    receipt = reply[1]
+    session = assignment.session.encode() if assignment else b""
+    return [
+        DelayedMessage(
+            spec.topic,
+            decode_key(reply[at + 1]),
+            reply[at + 2],
+            partition=spec.number(places[reply[at] - 1]),
+            ready_time=float(reply[at + 3]),
+            receipt=receipt,
+            receive_count=reply[at + 4],
+            session=session,
+        )
+        for at in range(2, len(reply), 5)
+    ]
+
+
+def _wait(spec: DelaySpec, places: Sequence[int], wait: int, patience: float) -> Steps[None]:
+    """Wait for an earlier arrival, the next ready time, or the end of the stretch."""
+    if not places:
+        yield Sleep(min(patience, IDLE_POLL))
+        return
+    stretch = min(spec.stretch, patience)
+    if wait >= 0:
+        left = wait / 1_000_000 + random.random() * WAIT_JITTER
+        if left <= TICK + SHORTEST_BLOCK:
+            yield Sleep(min(left, SOON_POLL, patience))
+            return
+        stretch = min(stretch, left - TICK)
+    wakes = [spec.partitions[place].wake for place in places]
+    try:
+        yield Request((b"BLPOP", *wakes, max(SHORTEST_BLOCK, round(stretch, 3))), resend=True)
+    except ResponseError as error:
+        # A failover or a resharding unblocks waiters with an error; the next take finds its way.
+        if not str(error).startswith("UNBLOCKED"):
+            yield from spec.explain(error)

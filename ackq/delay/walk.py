@@ -1,0 +1,82 @@
+"""Look at the messages of a delay queue without taking them."""
+
+from __future__ import annotations
+
+import math
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import check_integer
+from ackq.core.effects import Request, Steps
+from ackq.core.inspected import PeekedMessage, State
+from ackq.delay.messages import DelaySpec, decode_key, raw_key
+from ackq.errors import ConfigurationError, InvalidMessage
+
+#: Messages that one call looks at at most.
+PAGE = 1000
+
+#: Where a page begins: after the member of this score and key, in the partition of this index.
+#: Not a rank, which shifts when what lies before it is taken. No score: where the partition begins.
+Place = tuple[int, float | None, str]
+FIRST: Place = (0, None, "")
+
+
+def page(
+    spec: DelaySpec, wanted: int, state: State, place: Place
+) -> Steps[tuple[list[PeekedMessage], Place | None]]:
+    """Look at one page; see `ackq.delay.DelayQueue.peek_page`."""
+    if state not in ("ready", "in_flight", "delayed"):
+        raise ConfigurationError(f"state is 'ready', 'in_flight' or 'delayed', not {state!r}")
+    check_integer(wanted, "n", 1, PAGE)
+    index, score, key = _checked(spec, place)
+    keys = spec.partitions[index].all()
+    request = Request(
+        (len(keys), *keys, state, score, key, wanted),
+        script=scripts.load("delay/peek"),
+        resend=True,
+    )
+    try:
+        after, last, *found = yield request
+    except ResponseError as error:
+        yield from spec.explain(error)
+    unit = 1_000_000 if state == "in_flight" else 1
+    seen = [
+        PeekedMessage(decode_key(key), body, count, float(score) / unit)
+        for key, body, count, score in zip(*(found[at::4] for at in range(4)), strict=True)
+    ]
+    if after:
+        return seen, (index, float(after), decode_key(last))
+    return seen, (index + 1, None, "") if index + 1 < len(spec.partitions) else None
+
+
+def peek(spec: DelaySpec, wanted: int, state: State) -> Steps[list[PeekedMessage]]:
+    """Look at the first ones; see `ackq.delay.DelayQueue.peek`."""
+    check_integer(wanted, "peek", 0, 2**53)
+    seen: list[PeekedMessage] = []
+    place: Place | None = FIRST
+    while place is not None and len(seen) < wanted:
+        found, place = yield from page(spec, min(PAGE, wanted - len(seen)), state, place)
+        seen += found
+    return seen
+
+
+def _checked(spec: DelaySpec, place: Place) -> tuple[int, str, bytes]:
+    """Return the index of a place, and its score and key as the script takes them.
+
+    Raises:
+        ConfigurationError: it is no place of this queue.
+    """
+    if not isinstance(place, tuple) or len(place) != 3:
+        raise ConfigurationError(
+            f"place is a tuple that peek_page returned, not {place!r} (None is the end of a walk;"
+            " leave place out to begin one)"
+        )
+    index, score, key = place
+    check_integer(index, "the partition of a place", 0, len(spec.partitions) - 1)
+    if score is not None and (not isinstance(score, float) or math.isnan(score)):
+        raise ConfigurationError(f"the score of a place is a float or None, not {score!r}")
+    try:
+        return index, "" if score is None else str(score), raw_key(key)
+    except InvalidMessage as error:
+        raise ConfigurationError(f"the key of a place cannot be: {error}") from error

@@ -1,0 +1,1 @@
+"""Consumer groups: heartbeats, and who serves which partition."""

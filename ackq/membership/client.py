@@ -1,0 +1,131 @@
+"""`Members`: processes that share out numbered pieces of work, blocking."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+
+import redis
+
+from ackq.core.client import Client
+from ackq.errors import AckqError
+from ackq.membership import operations
+from ackq.membership.operations import Assignment, GroupSpec, Session
+
+_LOG = logging.getLogger("ackq.members")
+
+
+class Members(Client):
+    """One member of the group ``group``, which shares out the numbers 0 to ``shares`` - 1.
+
+    Guarantee: while the membership does not change, each share has exactly one owner, and the
+    numbers of shares of two members differ by one at most. When a member joins, leaves or falls
+    silent for ``session_timeout``, the shares are shared out anew, and no more of them move
+    than must; all notice within a second. A member that was thought silent joins again under a
+    new session name.
+
+    Beats are sent by a thread of its own from `join` to `close`. Safe to share between threads;
+    after a fork the child is a member of its own.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis | redis.RedisCluster,
+        group: str,
+        shares: int,
+        *,
+        session_timeout: float = 10.0,
+    ) -> None:
+        """Prepare; nothing is sent before `join`.
+
+        Args:
+            client: as in `ackq.Queue`.
+            group: its keys are ``group:members``, ``group:group`` and ``group:owners``. In a
+                cluster it needs a hash tag.
+            shares: how many there are, 1 to 1024; the same for all members.
+            session_timeout: seconds of silence after which others take over, up to 3600.
+                Defaults to 10.
+
+        Raises:
+            QueueNameError: the name cannot be used.
+            ConfigurationError: a setting is out of range.
+        """
+        spec = GroupSpec.of(group, shares, session_timeout)
+        super().__init__(client, group)
+        self._spec = spec
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopped = threading.Event()
+        self._renew()
+
+    @property
+    def session(self) -> Session:
+        """This member's session; a fence for those who check it."""
+        if self._pid != os.getpid():
+            self._lock = threading.Lock()
+            self._renew()
+        return self._session
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """The shares of the last known assignment; empty before `join`."""
+        return self.session.owns()
+
+    def join(self) -> Assignment:
+        """Join, unless this is done, and return what this member owns. One round trip or three.
+
+        Raises:
+            ConfigurationError: the group shares out another number.
+        """
+        known = self.session.assignment
+        return known if known is not None and self._thread is not None else self.beat()
+
+    def beat(self) -> Assignment:
+        """Show that this member lives, and return what it owns now."""
+        session = self.session
+        with self._lock:
+            assignment = self._run(operations.beat(self._spec, session))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._keep_beating,
+                    args=(session, self._stopped),
+                    name=f"ackq-{self._key}",
+                    daemon=True,
+                )
+                self._thread.start()
+        return assignment
+
+    def leave(self) -> bool:
+        """End the session, so that others take over at once; return whether it still ran."""
+        session = self.session
+        thread = self._thread
+        self._stopped.set()
+        if thread is not None:
+            thread.join()
+        with self._lock:
+            self._thread, self._stopped = None, threading.Event()
+            return self._run(operations.leave(self._spec, session))
+
+    def close(self) -> None:
+        """Leave, if the server can be reached, and close the connections."""
+        try:
+            self.leave()
+        except redis.RedisError as error:
+            _LOG.warning("group %r: could not leave, the session runs out: %s", self._key, error)
+        super().close()
+
+    def _renew(self) -> None:
+        self._pid = os.getpid()
+        self._session = Session()
+        self._thread, self._stopped = None, threading.Event()
+
+    def _keep_beating(self, session: Session, stopped: threading.Event) -> None:
+        while not stopped.wait(session.next_beat):
+            try:
+                with self._lock:
+                    self._run(operations.beat(self._spec, session))
+            except (AckqError, redis.RedisError, OSError) as error:
+                # The next beat may come in time; if not, this member joins anew.
+                _LOG.warning("group %r: a beat failed: %s", self._key, error)
+                session.next_beat = self._spec.beat_interval

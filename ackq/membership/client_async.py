@@ -1,0 +1,126 @@
+"""`AsyncMembers`: processes that share out numbered pieces of work, on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+
+import redis.asyncio
+
+from ackq.core.client_async import Client
+from ackq.errors import AckqError
+from ackq.membership import operations
+from ackq.membership.operations import Assignment, GroupSpec, Session
+
+_LOG = logging.getLogger("ackq.members")
+
+
+class AsyncMembers(Client):
+    """One member of the group ``group``, which shares out the numbers 0 to ``shares`` - 1.
+
+    Guarantee: while the membership does not change, each share has exactly one owner, and the
+    numbers of shares of two members differ by one at most. When a member joins, leaves or falls
+    silent for ``session_timeout``, the shares are shared out anew, and no more of them move
+    than must; all notice within a second. A member that was thought silent joins again under a
+    new session name.
+
+    Beats are sent by a task of its own from `join` to `aclose`: a handler that blocks the event
+    loop for longer than the session loses it. For the tasks of one event loop.
+    """
+
+    def __init__(
+        self,
+        client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
+        group: str,
+        shares: int,
+        *,
+        session_timeout: float = 10.0,
+    ) -> None:
+        """Prepare; nothing is sent before `join`.
+
+        Args:
+            client: as in `ackq.Queue`.
+            group: its keys are ``group:members``, ``group:group`` and ``group:owners``. In a
+                cluster it needs a hash tag.
+            shares: how many there are, 1 to 1024; the same for all members.
+            session_timeout: seconds of silence after which others take over, up to 3600.
+                Defaults to 10.
+
+        Raises:
+            QueueNameError: the name cannot be used.
+            ConfigurationError: a setting is out of range.
+        """
+        spec = GroupSpec.of(group, shares, session_timeout)
+        super().__init__(client, group)
+        self._spec = spec
+        self._lock = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._renew()
+
+    @property
+    def session(self) -> Session:
+        """This member's session; a fence for those who check it."""
+        if self._pid != os.getpid():
+            self._lock = asyncio.Lock()
+            self._renew()
+        return self._session
+
+    @property
+    def shares(self) -> tuple[int, ...]:
+        """The shares of the last known assignment; empty before `join`."""
+        return self.session.owns()
+
+    async def join(self) -> Assignment:
+        """Join, unless this is done, and return what this member owns. One round trip or three.
+
+        Raises:
+            ConfigurationError: the group shares out another number.
+        """
+        known = self.session.assignment
+        return known if known is not None and self._task is not None else await self.beat()
+
+    async def beat(self) -> Assignment:
+        """Show that this member lives, and return what it owns now."""
+        session = self.session
+        async with self._lock:
+            assignment = await self._run(operations.beat(self._spec, session))
+            if self._task is None:
+                self._task = asyncio.create_task(
+                    self._keep_beating(session), name=f"ackq-{self._key}"
+                )
+        return assignment
+
+    async def leave(self) -> bool:
+        """End the session, so that others take over at once; return whether it still ran."""
+        session = self.session
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        async with self._lock:
+            return await self._run(operations.leave(self._spec, session))
+
+    async def aclose(self) -> None:
+        """Leave, if the server can be reached, and close the connections."""
+        try:
+            await self.leave()
+        except redis.RedisError as error:
+            _LOG.warning("group %r: could not leave, the session runs out: %s", self._key, error)
+        await super().aclose()
+
+    def _renew(self) -> None:
+        self._pid = os.getpid()
+        self._session = Session()
+        self._task = None
+
+    async def _keep_beating(self, session: Session) -> None:
+        while True:
+            await asyncio.sleep(session.next_beat)
+            try:
+                async with self._lock:
+                    await self._run(operations.beat(self._spec, session))
+            except (AckqError, redis.RedisError, OSError) as error:
+                # The next beat may come in time; if not, this member joins anew.
+                _LOG.warning("group %r: a beat failed: %s", self._key, error)
+                session.next_beat = self._spec.beat_interval

@@ -1,0 +1,179 @@
+"""Membership: join, stay, leave, and the shares that one's session owns."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import check_integer, microseconds
+from ackq.core.call import explain_types
+from ackq.core.effects import Arg, Request, Steps
+from ackq.core.names import check_name
+from ackq.errors import ConfigurationError
+from ackq.membership.assign import assign
+
+#: Most shares that one group shares out.
+MOST_SHARES = 1024
+#: Longest session in seconds.
+MAX_SESSION = 3600.0
+#: Beats in the length of a session, so that two may be lost.
+BEATS = 3
+#: Longest time between two beats in seconds, so that all notice soon who joined or left.
+LONGEST_BEAT = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class GroupKeys:
+    """The keys of one group."""
+
+    members: bytes
+    group: bytes
+    owners: bytes
+
+    @classmethod
+    def of(cls, name: str) -> GroupKeys:
+        """Return the keys of group ``name``.
+
+        Raises:
+            QueueNameError: the name cannot be used.
+        """
+        check_name(name)
+        return cls(*(f"{name}:{part}".encode() for part in ("members", "group", "owners")))
+
+    def all(self) -> tuple[bytes, bytes, bytes]:
+        """Return the keys in the order in which the scripts take them."""
+        return self.members, self.group, self.owners
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSpec:
+    """One group: what is shared out, and how long a session lasts without a beat."""
+
+    name: str
+    keys: GroupKeys
+    shares: int
+    session_us: int
+
+    @classmethod
+    def of(cls, name: str, shares: int, session_timeout: float) -> GroupSpec:
+        """Return the group, its settings checked.
+
+        Raises:
+            ConfigurationError: a setting is out of range.
+        """
+        check_integer(shares, "shares", 1, MOST_SHARES)
+        session = microseconds(session_timeout, "session_timeout", MAX_SESSION)
+        return cls(name, GroupKeys.of(name), shares, session)
+
+    @property
+    def beat_interval(self) -> float:
+        """Seconds between two beats, unless another session ends before."""
+        return min(LONGEST_BEAT, self.session_us / BEATS / 1_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a session owns: ``shares``, sorted, in ``generation``, among ``members`` sessions."""
+
+    session: str
+    generation: int
+    shares: tuple[int, ...]
+    members: int
+
+
+@dataclass(slots=True)
+class Session:
+    """A member's place in its group; it lives as long as beats come in time.
+
+    The fence of a session is its name: whoever was declared silent joins again under a new one.
+    """
+
+    base: str = field(default_factory=lambda: secrets.token_hex(8))
+    incarnation: int = 1
+    joined: bool = False
+    assignment: Assignment | None = None
+    #: Seconds until the next beat: the interval, or less if another session ends before.
+    next_beat: float = 0.0
+
+    @property
+    def name(self) -> bytes:
+        """What the group knows this session by."""
+        return f"{self.base}:{self.incarnation}".encode()
+
+    def owns(self) -> tuple[int, ...]:
+        """Return the shares of the last known assignment."""
+        return self.assignment.shares if self.assignment else ()
+
+
+def beat(spec: GroupSpec, session: Session) -> Steps[Assignment]:
+    """Join or stay, and take part in sharing out; return what this session owns.
+
+    Whoever notices that the membership changed computes the assignment; the first one counts.
+    """
+    while True:
+        # Other threads may beat too: what this beat is about is read once.
+        incarnation, joined, name = session.incarnation, session.joined, session.name
+        known = session.assignment
+        reply = yield from _call(
+            spec, "heartbeat", name, spec.session_us, spec.shares, int(not joined),
+            known.generation if known else 0,
+        )  # fmt: skip
+        status = reply[0]
+        if status == b"fenced":
+            # Another thread may have seen it too; both come to the same new name.
+            session.incarnation, session.joined = incarnation + 1, False
+            session.assignment = None
+            continue
+        if status == b"shares":
+            raise ConfigurationError(
+                f"group {spec.name!r} shares out {reply[1]}, not {spec.shares}: give every member"
+                " the same number, or stop them all to change it"
+            )
+        session.joined = True
+        _, generation, assigned, wait = reply[:4]
+        session.next_beat = spec.beat_interval
+        if wait >= 0:
+            session.next_beat = min(session.next_beat, wait / 1_000_000)
+        if len(reply) == 4 and known is not None:
+            return known
+        members, owners = reply[4], _owners(reply[5])
+        if assigned == generation:
+            mine = tuple(sorted(share for share, owner in owners.items() if owner == name))
+            found = Assignment(name.decode(), generation, mine, len(members))
+            session.assignment = found
+            return found
+        pairs: list[Arg] = []
+        for share, owner in assign(spec.shares, members, owners).items():
+            pairs += (share, owner)
+        yield from _call(spec, "assign", generation, *pairs)
+
+
+def leave(spec: GroupSpec, session: Session) -> Steps[bool]:
+    """End the session at once; return whether it still ran."""
+    if not session.joined:
+        return False
+    left: int = yield from _call(spec, "leave", session.name)
+    session.incarnation += 1
+    session.joined, session.assignment = False, None
+    return bool(left)
+
+
+def _owners(flat: list[bytes]) -> dict[int, bytes]:
+    return {int(share): owner for share, owner in zip(flat[::2], flat[1::2], strict=True)}
+
+
+def _call(spec: GroupSpec, script: str, *args: Arg) -> Steps[Any]:
+    keys = spec.keys.all()
+    # A beat renews once more, an assignment counts once, and who left has left.
+    request = Request(
+        (len(keys), *keys, *args), script=scripts.load(f"members/{script}"), resend=True
+    )
+    try:
+        return (yield request)
+    except ResponseError as error:
+        types = dict(zip(keys, ("zset", "hash", "hash"), strict=True))
+        yield from explain_types(f"group {spec.name!r}", types, error)

@@ -1,0 +1,1 @@
+"""What looks after queues: doctor, discovery, monitor, access rules, moves."""

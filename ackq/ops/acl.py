@@ -1,0 +1,166 @@
+"""Least-privilege rules for the users of a queue.
+
+They are read off the scripts: each names its keys in its header and calls its commands by name,
+and Redis checks both against the caller. So a rule is neither missing nor left over when a script
+changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ackq.core.names import check_name
+from ackq.errors import ConfigurationError, QueueNameError
+from ackq.ops.acl_access import access_of, slots_of
+
+#: Where the doctor tries things out: queues of its own, whose names begin so. In one slot.
+SCRATCH = "{ackq:doctor}:"
+
+#: What would end a selector, or begin a quotation in it.
+_NOT_IN_SELECTORS = re.compile("[()\"']")
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What a kind of user does, and with what."""
+
+    #: One line for people.
+    purpose: str
+    #: Scripts that it calls.
+    scripts: tuple[str, ...] = ()
+    #: Commands that it sends itself, or that a script calls under a name that it computes, with
+    #: what follows the queue's name in the keys that they touch.
+    commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+_TAKE = ("pop", "ack", "ack_id", "nack", "reject", "extend", "held/give_back")
+_TAKE_COMMANDS = {"info": (), "blmove": ("", "HANDOFF")}
+_CLAIM = ("claims/begin", "claims/claim", "claims/ack", "claims/forget", "claims/beat",
+          "claims/release", "held/scan", "held/give_back")  # fmt: skip
+_CLAIM_COMMANDS = {"info": (), "hmget": ("CLAIMS:*",), "lrange": ("CLAIM:*:*",),
+                   "llen": ("CLAIM:*:*",)}  # fmt: skip
+_STAGE = ("staging/stage", "staging/commit", "staging/merge", "staging/drop", "held/give_back")
+_STAGE_COMMANDS = {"info": (), "time": (), "lpushx": ("STAGED:*",), "zrangebyscore": ("HELD",),
+                   "srandmember": ("STAGING:*:*",), "hget": ("COMMITS",), "hdel": ("COMMITS",)
+                   }  # fmt: skip
+_RELEASE = ("claims/release", "held/scan", "held/give_back")
+_SCHEDULE = ("schedule", "push_once")
+_WATCH = ("stats", "held/scan", "watch")
+_LOOK_AFTER = ("stats", "peek", "audit", "audit_scan", "redrive", "purge", "drain",
+               "held/audit", "held/drop", *_RELEASE)  # fmt: skip
+_LOOK_AFTER_COMMANDS = {
+    "info": (), "xrange": ("DEAD",), "xdel": ("DEAD",), "set": ("PAUSED",), "del": ("PAUSED",),
+    "hscan": ("CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS"), "zscan": ("BACKUP", "DELAYED"),
+}  # fmt: skip
+_PUSH_COMMANDS = {"lpush": ("",), "wait": ()}
+
+ROLES = {
+    "producer": Role("pushes with a bare LPUSH", (), _PUSH_COMMANDS),
+    "scheduler": Role("pushes for now, for later, and once", _SCHEDULE,
+                      {"info": (), **_PUSH_COMMANDS}),
+    "consumer": Role("takes and settles", _TAKE, {"wait": (), **_TAKE_COMMANDS}),
+    "claimer": Role("takes by the batch, as Spark's source does", _CLAIM, _CLAIM_COMMANDS),
+    "writer": Role("writes whole batches, as Spark's sink does", _STAGE, _STAGE_COMMANDS),
+    "worker": Role("ackq work: a consumer with rate limits, schedules and a health check",
+                   (*_TAKE, "stats", "worker/permit", "worker/tick"), _TAKE_COMMANDS),
+    "monitor": Role("counts", ("stats", "held/scan"), {"info": ()}),
+    "watcher": Role("counts, and sees what is done meanwhile", _WATCH, {"info": ()}),
+    "operator": Role("looks, repairs, redrives, pauses, purges", _LOOK_AFTER,
+                     _LOOK_AFTER_COMMANDS),
+    "doctor": Role("ackq doctor: tries everything on queues of its own. It reads no settings:"
+                   " CONFIG GET would show passwords too. Where that is no harm, add +config|get",
+                   (*_TAKE, *_SCHEDULE, *_LOOK_AFTER, *_CLAIM, *_WATCH),
+                   {**_LOOK_AFTER_COMMANDS, **_CLAIM_COMMANDS, **_TAKE_COMMANDS, "lpush": (),
+                    "time": (), "role": (), "acl|whoami": (), "cluster|info": (),
+                    "cluster|slots": ()}),
+    "loader": Role("ackq scripts load, for users without eval", (),
+                   {"script|load": (), "cluster|slots": ()}),
+}  # fmt: skip
+
+
+def rules(name: str, role: str, *, eval: bool = True, selectors: bool = True) -> list[str]:
+    """Return the words of ``ACL SETUSER`` that let a user be ``role`` on queue ``name``.
+
+    They name every key exactly; only push markers, claims and staged lists, whose names others
+    choose, need a pattern. The user has no password yet, so nobody can be it.
+
+    With selectors, which Redis 7 and Valkey have, each command is granted on the keys that it is
+    needed for, and on no other. Redis 6.2 grants commands and keys, not pairs of them: a user may
+    run each of its commands on each of its keys, so one that may count can also let the queue
+    expire.
+
+    Args:
+        name: of the queue. The doctor gets no key of it, only `SCRATCH`.
+        role: one of `ROLES`.
+        eval: let the user send a script's text, as ackq does once after each restart of Redis;
+            without it, a loader has to load the scripts then. Defaults to True.
+        selectors: grant pairs of commands and keys; False: for Redis 6.2. Defaults to True.
+
+    Raises:
+        ConfigurationError: there is no such role.
+        QueueNameError: the name cannot be used, or has a space, which no rule can hold, or a
+            parenthesis or quotation mark, which no selector can hold.
+    """
+    check_name(name)
+    if any(each.isspace() for each in name):
+        raise QueueNameError(f"queue name {name!r} has a space, which Redis takes in no rule")
+    if selectors and (found := _NOT_IN_SELECTORS.search(name)):
+        raise QueueNameError(f"queue name {name!r} has {found[0]!r}, which Redis takes in no"
+                             " selector; rules for Redis 6.2 do without")  # fmt: skip
+    if role not in ROLES:
+        raise ConfigurationError(f"a role is one of {', '.join(ROLES)}, not {role!r}")
+    access = _access(ROLES[role], eval)
+    if role == "doctor":
+        keys, flat = [f"~{SCRATCH}*"], True
+    else:
+        keys, flat = _patterns(name, frozenset().union(*access.values())), not selectors
+    if flat:
+        return ["reset", "on", *keys, "-@all", *_commands(access)]
+    pairs = _grouped(access)
+    keyless = _commands(pairs.pop(frozenset(), ()))
+    return ["reset", "on", "-@all", *keyless,
+            *(f"({' '.join([*_patterns(name, suffixes), *_commands(commands)])})"
+              for suffixes, commands in sorted(pairs.items(), key=_first))]  # fmt: skip
+
+
+def _access(role: Role, eval: bool) -> dict[str, frozenset[str]]:
+    """Return each command of a role with the suffixes of the keys that it needs it for."""
+    found: defaultdict[str, set[str]] = defaultdict(set, {"ping": set(), "hello": set()})
+    for command, suffixes in role.commands.items():
+        found[command].update(suffixes)
+    for script in role.scripts:
+        for command, named in access_of(script).items():
+            found[command].update(named)
+    if role.scripts:
+        # A script is called with all its keys, and an error asks for the type of each.
+        every = {suffix for script in role.scripts for slot in slots_of(script).values()
+                 for suffix in slot.suffixes}.union(*found.values())  # fmt: skip
+        for command in ("evalsha", "type", *(["eval"] if eval else [])):
+            found[command].update(every)
+    return {command: frozenset(suffixes) for command, suffixes in found.items()}
+
+
+def _grouped(access: Mapping[str, frozenset[str]]) -> dict[frozenset[str], list[str]]:
+    """Return the commands for each set of keys: a selector needs all keys of a command."""
+    found: defaultdict[frozenset[str], list[str]] = defaultdict(list)
+    for command, suffixes in access.items():
+        found[suffixes].append(command)
+    return dict(found)
+
+
+def _first(group: tuple[frozenset[str], list[str]]) -> str:
+    return min(group[1])
+
+
+def _commands(commands: Iterable[str]) -> Iterator[str]:
+    return (f"+{each}" for each in sorted(commands))
+
+
+def _patterns(name: str, suffixes: frozenset[str]) -> list[str]:
+    wide = {each[:-1] for each in suffixes if each.count("*") == 1}
+    needed = (each for each in suffixes
+              if each.count("*") < 2 or not each.startswith(tuple(wide)))  # fmt: skip
+    return [f"~{name}{each}" for each in sorted(needed)]

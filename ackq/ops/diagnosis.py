@@ -1,0 +1,243 @@
+"""Is this server set up so that it keeps messages? What it says, judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from ackq.core.server import OLDEST, is_cluster
+from ackq.ops.facts import Facts, holes
+from ackq.ops.trials import TRIALS, Answer
+
+Verdict = Literal["ok", "unknown", "warning", "problem"]
+
+#: Seconds between two clocks that are worth a word.
+CLOCKS_APART = 1.0
+#: Part of maxmemory beyond which pushes may soon be refused.
+NEARLY_FULL = 0.9
+
+#: What is lost if the process is killed, and if the power fails, by durability class.
+DURABILITY = {
+    "none": ("everything", "everything"),
+    "snapshots": ("what came since the last snapshot", "what came since the last snapshot"),
+    "system": ("nothing that was answered", "what the system had not written yet, about 30 s"),
+    "everysec": (
+        "up to about 2 s of what was answered, if an fsync was running",
+        "about the last 2 s, more if the disk is slow",
+    ),
+    "always": ("nothing that was answered", "nothing that was answered"),
+    "unknown": ("not known", "not known"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    check: str
+    verdict: Verdict
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What `ackq.ops.doctor.Doctor` found.
+
+    ``durability`` is one of `DURABILITY`, by what this server alone would lose.
+    """
+
+    findings: tuple[Finding, ...]
+    durability: str
+    permissions: Mapping[str, Answer]
+
+    @property
+    def sound(self) -> bool:
+        """Whether there is no problem; there may be warnings."""
+        return all(finding.verdict != "problem" for finding in self.findings)
+
+
+def judge(facts: Facts, permissions: Mapping[str, Answer]) -> Diagnosis:
+    """Return what the facts mean."""
+    durability = durability_of(facts)
+    findings = [_clock(facts), *_permissions(facts, permissions), _durability(facts, durability)]
+    if facts.info:
+        findings = [_version(facts), *_cluster(facts), _holes(facts), _eviction(facts),
+                    _memory(facts), _persistence(facts, durability), _replicas(facts),
+                    *findings]  # fmt: skip
+    else:
+        findings.insert(0, Finding("server", "unknown", "this user may not ask (INFO)"))
+    return Diagnosis(tuple(findings), durability, permissions)
+
+
+def durability_of(facts: Facts) -> str:
+    """Return the durability class of a server."""
+    if facts.number("aof_enabled"):
+        classes = {"always": "always", "everysec": "everysec", "no": "system"}
+        return classes.get(facts.settings.get("appendfsync", ""), "unknown")
+    if not facts.info or "save" not in facts.settings:
+        return "unknown"
+    return "snapshots" if facts.settings["save"] else "none"
+
+
+def _version(facts: Facts) -> Finding:
+    version = ".".join(map(str, facts.version)) or "of unknown version"
+    text = f"{facts.product} {version}, {facts.mode}"
+    if facts.version and facts.version[:2] < OLDEST:
+        return Finding("server", "problem", f"{text}: ackq needs Redis 6.2 or later")
+    return Finding("server", "ok", text)
+
+
+def _cluster(facts: Facts) -> list[Finding]:
+    if not is_cluster(facts.info):
+        return []
+    state = facts.cluster.get("cluster_state")
+    if state is None:
+        return [Finding("cluster", "unknown", "this user may not ask (CLUSTER INFO)")]
+    text = (f"state {state}, {facts.cluster.get('cluster_slots_ok', '?')} of 16384 slots served by"
+            f" {facts.cluster.get('cluster_size', '?')} primaries")  # fmt: skip
+    if state != "ok":
+        return [Finding("cluster", "problem", f"{text}: pushes and pops may be refused")]
+    return [Finding("cluster", "ok", text)]
+
+
+def _holes(facts: Facts) -> Finding:
+    if not facts.version:
+        return Finding("known holes", "unknown", "the version is not known")
+    if found := holes(facts.product, facts.version):
+        return Finding(
+            "known holes", "warning",
+            f"this version has {', '.join(found)}, in the script engine: who may run scripts may"
+            " take over the server. Upgrade, unless your distribution says that it mended them",
+        )  # fmt: skip
+    return Finding("known holes", "ok", "none that the doctor knows of in the script engine")
+
+
+def _eviction(facts: Facts) -> Finding:
+    policy = facts.info.get("maxmemory_policy", "")
+    if policy.startswith("allkeys-"):
+        return Finding("eviction", "problem", f"{policy}: when memory runs out, messages are"
+                       " dropped without an error. CONFIG SET maxmemory-policy noeviction, and in"
+                       " redis.conf")  # fmt: skip
+    if not policy:
+        return Finding("eviction", "unknown", "the server does not tell its policy")
+    if policy.startswith("volatile-"):
+        return Finding("eviction", "warning", f"{policy}: when memory runs out, keys with a time to"
+                       " live are dropped. A push with dedup= may then be stored twice, topic"
+                       " messages with max_age end early, and shared rate limits start anew. CONFIG"
+                       " SET maxmemory-policy noeviction, and in redis.conf")  # fmt: skip
+    return Finding("eviction", "ok", policy)
+
+
+def _memory(facts: Facts) -> Finding:
+    used, limit = facts.number("used_memory"), facts.number("maxmemory")
+    if not limit:
+        return Finding("memory", "ok", f"{_mebibytes(used)} used, no limit")
+    text = f"{_mebibytes(used)} of {_mebibytes(limit)} used"
+    if used > limit * NEARLY_FULL:
+        return Finding("memory", "warning", f"{text}: when it is full, pushes are refused")
+    return Finding("memory", "ok", text)
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:,.1f} MiB"
+
+
+def _persistence(facts: Facts, durability: str) -> Finding:
+    failed = [
+        name
+        for name in ("aof_last_write_status", "aof_last_bgrewrite_status", "rdb_last_bgsave_status")
+        if facts.info.get(name, "ok") != "ok"
+    ]
+    if facts.number("loading"):
+        return Finding("persistence", "problem", "the server is still reading its data")
+    if failed:
+        return Finding(
+            "persistence",
+            "problem",
+            f"writing to disk fails ({', '.join(failed)}): look at its log and its disk",
+        )
+    if durability == "none":
+        return Finding("persistence", "warning", "none: a restart loses every message. Set"
+                       " appendonly yes")  # fmt: skip
+    if durability == "snapshots":
+        return Finding("persistence", "warning", f"snapshots alone (save"
+                       f" {facts.settings['save']}): set appendonly yes")  # fmt: skip
+    if durability == "unknown":
+        return Finding("persistence", "unknown", "this user may not ask (CONFIG GET)")
+    if facts.settings.get("no-appendfsync-on-rewrite") == "yes":
+        return Finding("persistence", "warning", f"append-only file, {durability}, but not while it"
+                       " is rewritten (no-appendfsync-on-rewrite yes)")  # fmt: skip
+    return Finding("persistence", "ok", f"append-only file, appendfsync "
+                   f"{facts.settings['appendfsync']}")  # fmt: skip
+
+
+def _replicas(facts: Facts) -> Finding:
+    if facts.info.get("role") == "slave":
+        return Finding("replicas", "problem", "this is a replica: pushes and pops are refused here")
+    count = facts.number("connected_slaves")
+    if not count:
+        return Finding("replicas", "warning", "none: if this machine is lost, the messages are")
+    text = f"{count} connected"
+    least = facts.settings.get("min-replicas-to-write")
+    if least is None:
+        return Finding("replicas", "unknown", f"{text}; this user may not ask for"
+                       " min-replicas-to-write")  # fmt: skip
+    if least == "0":
+        return Finding(
+            "replicas",
+            "warning",
+            f"{text}, none needed (min-replicas-to-write 0): cut"
+            " off from them, this server takes messages that a failover throws away",
+        )
+    lag = facts.settings.get("min-replicas-max-lag", "?")
+    return Finding("replicas", "ok", f"{text}, {least} needed, at most {lag} s behind")
+
+
+def _clock(facts: Facts) -> Finding:
+    if facts.clock_ahead is None:
+        return Finding("clock", "unknown", "this user may not ask (TIME)")
+    off, unsure = facts.clock_ahead, facts.clock_uncertainty
+    text = f"the server is {abs(off):.3f} s {'ahead' if off > 0 else 'behind'} (± {unsure:.3f} s)"
+    if abs(off) > CLOCKS_APART + unsure:
+        return Finding("clock", "warning", f"{text}: leases are not affected, times given with at="
+                       " are")  # fmt: skip
+    return Finding("clock", "ok", text)
+
+
+def _permissions(facts: Facts, permissions: Mapping[str, Answer]) -> list[Finding]:
+    user = f"user {facts.user!r}" if facts.user else "this user"
+    return [_group(user, group, {name: permissions[name] for name in names})
+            for group, names in TRIALS.items()]  # fmt: skip
+
+
+def _group(user: str, group: str, answers: Mapping[str, Answer]) -> Finding:
+    phrases: dict[Answer, str] = {
+        "allowed": f"{user} may: ",
+        "denied": f"{user} may not: ",
+        "refused": "the server refuses: ",
+        "not tried": "not tried: ",
+    }
+    parts = []
+    for answer, phrase in phrases.items():
+        if names := [name for name, given in answers.items() if given == answer]:
+            parts.append(phrase + ", ".join(names))
+    given = set(answers.values())
+    verdict: Verdict = "warning" if given & {"denied", "refused"} else "ok"
+    if given == {"not tried"}:
+        verdict = "unknown"
+    return Finding(f"may {group}", verdict, "; ".join(parts))
+
+
+def _durability(facts: Facts, durability: str) -> Finding:
+    killed, power = DURABILITY[durability]
+    if facts.number("connected_slaves"):
+        failover = "what no replica had, unless it was pushed with confirm="
+    else:
+        failover = "everything: there is no replica"
+    verdict: Verdict = "ok"
+    if durability in ("none", "unknown"):
+        verdict = "warning" if durability == "none" else "unknown"
+    return Finding("durability", verdict, f"class {durability}. Lost if the process is killed:"
+                   f" {killed}; if the power fails: {power}; if the machine is lost: {failover}"
+                   )  # fmt: skip

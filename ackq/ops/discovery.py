@@ -1,0 +1,109 @@
+"""Finds queues, and reads what a server counts."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from dataclasses import dataclass
+
+from redis.exceptions import NoPermissionError, ReadOnlyError, ResponseError
+
+from ackq.config import QueueConfig
+from ackq.core.effects import Request, Steps
+from ackq.core.names import SUFFIXES, check_name
+from ackq.errors import QueueNameError
+from ackq.ops.trials import is_denial
+from ackq.queue import inspection
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import QueueCounters, QueueStats
+from ackq.queue.spec import QueueSpec
+
+#: Keys that one SCAN looks at.
+SCANNED = 1000
+#: What the names of side keys end in, for the server to sift out.
+_PATTERN = b"*[A-Z][A-Z][A-Z][DFPST]"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What a queue said at one look."""
+
+    stats: QueueStats
+    #: What consumers did since somebody began to watch; None where it is not watched.
+    counters: QueueCounters | None
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What a server said of itself. None: it may not be asked."""
+
+    #: Its time, in seconds since the epoch.
+    at: float | None
+    #: Commands that it has answered since it started.
+    commands: int | None
+
+
+def scan(cursor: bytes) -> Steps[tuple[bytes, set[str]]]:
+    """Look at the next `SCANNED` keys; return the new cursor, and queues whose keys are there.
+
+    A list that no consumer ever took from has no side keys: it is any list, and not found.
+    """
+    request = Request((b"SCAN", cursor, b"MATCH", _PATTERN, b"COUNT", SCANNED), resend=True)
+    cursor, keys = yield request
+    return cursor, {name for key in keys if (name := queue_of(key))}
+
+
+def queue_of(key: bytes) -> str | None:
+    """Return the name of the queue whose side key this may be."""
+    try:
+        text = key.decode()
+        name = next(text.removesuffix(each) for each in SUFFIXES if text.endswith(each))
+        check_name(name)
+    except (UnicodeDecodeError, StopIteration, QueueNameError):
+        return None
+    return name
+
+
+def look(name: str, window: float | None) -> Steps[Watched]:
+    """Count queue ``name``.
+
+    Args:
+        name: of the queue.
+        window: let its consumers count on for so many seconds; None: as they do.
+
+    Raises:
+        KeyTypeError: it is something else.
+    """
+    spec = QueueSpec(name, QueueKeys.of(name), QueueConfig())
+    stats = yield from inspection.stats(spec)
+    return Watched(stats, (yield from _counters(spec, window)) if window else None)
+
+
+def _counters(spec: QueueSpec, window: float) -> Steps[QueueCounters | None]:
+    try:
+        return (yield from inspection.counters(spec, window))
+    except ResponseError as error:
+        # Who may only count, and a replica, can still be shown what is there.
+        if is_denial(error) or isinstance(error, ReadOnlyError):
+            return None
+        raise
+
+
+def ask_server() -> Steps[Server]:
+    """Ask for its time, and how much it has done."""
+    at = commands = None
+    with suppress(NoPermissionError):
+        info: bytes = yield Request((b"INFO", b"stats"), resend=True)
+        if found := re.search(rb"^total_commands_processed:(\d+)", info, re.MULTILINE):
+            commands = int(found[1])
+    with suppress(NoPermissionError):
+        time = yield Request((b"TIME",), resend=True)
+        at = int(time[0]) + int(time[1]) / 1_000_000
+    return Server(at, commands)
+
+
+def rate(now: float | None, before: float | None, seconds: float) -> float | None:
+    """Return by how much a count changed in a second; None where one of them is not known."""
+    if now is None or before is None or seconds <= 0:
+        return None
+    return (now - before) / seconds

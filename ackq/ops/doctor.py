@@ -1,0 +1,58 @@
+"""`Doctor`: looks at a server before it is trusted with messages."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import replace
+
+import redis
+
+from ackq.config import QueueConfig
+from ackq.core.client import Client
+from ackq.ops.acl import SCRATCH
+from ackq.ops.diagnosis import Diagnosis, judge
+from ackq.ops.facts import Facts, read_clock, read_facts
+from ackq.ops.trials import try_out, untried
+from ackq.queue.keys import QueueKeys
+from ackq.queue.spec import QueueSpec
+
+
+class Doctor(Client):
+    """Looks at one server, and tries everything on a queue of its own there."""
+
+    def __init__(self, client: redis.Redis, scratch: str | None = None) -> None:
+        """Prepare; nothing is sent.
+
+        Args:
+            client: of the server.
+            scratch: name of a queue to try on, which nobody else may use, and of which nothing
+                is left. Defaults to a new one for each doctor, beginning with `SCRATCH`.
+        """
+        scratch = scratch or SCRATCH + secrets.token_hex(8)
+        super().__init__(client, scratch)
+        self._spec = QueueSpec(scratch, QueueKeys.of(scratch), QueueConfig(), self._stretch)
+
+    @property
+    def address(self) -> str:
+        """Which server it looks at."""
+        return self._driver.route.address
+
+    def examine(self) -> Diagnosis:
+        """Look at the server and try what the user may do. About 40 round trips.
+
+        It works on servers that ackq refuses, and for users who may do next to nothing.
+        """
+        facts = self._with_clock(self._driver.run(read_facts()))
+        # Others are waited for, since they may be in the middle of a failover.
+        tried = self._driver.run(try_out(self._spec)) if facts.writable else untried()
+        return judge(facts, tried)
+
+    def _with_clock(self, facts: Facts) -> Facts:
+        before = time.time()
+        server = self._driver.run(read_clock())
+        after = time.time()
+        if server is None:
+            return facts
+        middle, half = (before + after) / 2, (after - before) / 2
+        return replace(facts, clock_ahead=server - middle, clock_uncertainty=half)

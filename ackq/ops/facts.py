@@ -1,0 +1,142 @@
+"""What a server says of itself, as far as this user may ask."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from redis.exceptions import NoPermissionError, ResponseError
+
+from ackq.core.effects import Request, Steps
+from ackq.core.server import is_cluster, pairs_of
+
+#: Settings that say what a crash would lose.
+SETTINGS = (
+    "save",
+    "appendfsync",
+    "no-appendfsync-on-rewrite",
+    "min-replicas-to-write",
+    "min-replicas-max-lag",
+)
+
+#: Holes in the script engine, which a queue has to use, through which a user may run code of
+#: their own or act as another user; with the first versions without them, by the security fixes
+#: in the release notes of Redis (up to 8.10) and Valkey (up to 9.1).
+#: A series that is not listed was mended from its beginning if it is later, else never.
+ADVISORIES: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {
+    "redis": {
+        "CVE-2024-31449": ((6, 2, 16), (7, 2, 6), (7, 4, 1)),
+        "CVE-2024-46981": ((6, 2, 17), (7, 2, 7), (7, 4, 2)),
+        "CVE-2025-46817": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
+        "CVE-2025-46818": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
+        "CVE-2025-49844": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
+        # Not in 6.2, by its maintainers. 8.0 was not mended.
+        "CVE-2026-23631": ((6, 2, 0), (7, 2, 14), (7, 4, 9), (8, 2, 6), (8, 4, 3), (8, 6, 3)),
+    },
+    "valkey": {
+        "CVE-2024-31449": ((7, 2, 7), (8, 0, 1)),
+        "CVE-2024-46981": ((7, 2, 8), (8, 0, 2)),
+        "CVE-2025-46817": ((7, 2, 11), (8, 0, 6), (8, 1, 4)),
+        "CVE-2025-46818": ((7, 2, 11), (8, 0, 6), (8, 1, 4)),
+        "CVE-2025-49844": ((7, 2, 11), (8, 0, 6), (8, 1, 4)),
+        "CVE-2026-23631": ((7, 2, 13), (8, 0, 8), (8, 1, 7), (9, 0, 4)),
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What could be read. An empty mapping: the user may not ask."""
+
+    info: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str] = field(default_factory=dict)
+    #: What CLUSTER INFO says; empty where it is no cluster, or this user may not ask.
+    cluster: dict[str, str] = field(default_factory=dict)
+    #: Name of the user; None where it may not even ask that.
+    user: str | None = None
+    #: Seconds that the server's clock is ahead of this machine's, and how far that may be off.
+    clock_ahead: float | None = None
+    clock_uncertainty: float = 0.0
+
+    @property
+    def product(self) -> str:
+        """What kind of server it is: redis or valkey."""
+        return "valkey" if "valkey_version" in self.info else "redis"
+
+    @property
+    def mode(self) -> str:
+        """What it is part of: standalone, cluster or sentinel."""
+        return self.info.get("redis_mode") or self.info.get("server_mode", "standalone")
+
+    @property
+    def writable(self) -> bool:
+        """Whether it takes writes: it is no replica, and is not still reading its data."""
+        return self.info.get("role") != "slave" and not self.number("loading")
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Its version; empty where it is not known."""
+        text = self.info.get(f"{self.product}_version", "")
+        parts = text.split(".")[:3]
+        return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else ()
+
+    def number(self, name: str) -> int:
+        """Return a number of INFO; 0 where there is none."""
+        text = self.info.get(name, "")
+        return int(text) if text.isdigit() else 0
+
+
+def read_facts() -> Steps[Facts]:
+    """Read INFO, the settings, the cluster's state and the user's name. 8 round trips at most."""
+    info = pairs_of((yield from _ask((b"INFO",))) or b"")
+    cluster = {}
+    if is_cluster(info):
+        cluster = pairs_of((yield from _ask((b"CLUSTER", b"INFO"))) or b"")
+    settings = yield from _settings()
+    user = yield from _ask((b"ACL", b"WHOAMI"))
+    return Facts(info, settings, cluster, user.decode() if user else None)
+
+
+def read_clock() -> Steps[float | None]:
+    """Return the server's time in seconds since the epoch, if the user may ask."""
+    time = yield from _ask((b"TIME",))
+    return int(time[0]) + int(time[1]) / 1_000_000 if time else None
+
+
+def holes(product: str, version: tuple[int, ...]) -> list[str]:
+    """Return the known holes of this version."""
+    return [
+        name
+        for name, mended in ADVISORIES[product].items()
+        if version and not _has(version, mended)
+    ]
+
+
+def _has(version: tuple[int, ...], mended: tuple[tuple[int, int, int], ...]) -> bool:
+    series = [each for each in mended if each[:2] == version[:2]]
+    return version >= series[0] if series else version > mended[-1]
+
+
+def _settings() -> Steps[dict[str, str]]:
+    found = {}
+    for name in SETTINGS:
+        # One by one: Redis 6.2 takes one name.
+        reply = yield from _ask((b"CONFIG", b"GET", name))
+        if reply is None:
+            break
+        pairs = (
+            reply.items() if isinstance(reply, dict) else zip(reply[::2], reply[1::2], strict=True)
+        )
+        found.update({key.decode(): value.decode() for key, value in pairs})
+    return found
+
+
+def _ask(command: tuple[bytes | str, ...]) -> Steps:  # type: ignore[type-arg]
+    """Return the reply, or None if the user may not ask or the service does not answer that."""
+    try:
+        return (yield Request(command, resend=True))
+    except NoPermissionError:
+        return None
+    except ResponseError as error:
+        if "unknown command" in str(error).lower():
+            return None
+        raise

@@ -1,0 +1,132 @@
+"""`Monitor`: watches the queues of a server, or of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import redis
+from redis.exceptions import AskError, MovedError, NoPermissionError, TryAgainError
+
+from ackq.core.io.connections import SingleRoute
+from ackq.core.io.driver import Driver
+from ackq.core.io.nodes import nodes_of
+from ackq.errors import KeyTypeError
+from ackq.ops.discovery import Watched, ask_server, look, scan
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the queues and their servers counted at one time of the first server's clock.
+
+    None where a server may not be asked.
+    """
+
+    at: float | None
+    #: Commands that all servers have answered since they started.
+    commands: int | None
+    queues: dict[str, Watched]
+
+
+@dataclass(slots=True)
+class _Node:
+    """A server, and how far the search on it has come."""
+
+    driver: Driver
+    found: set[str] = field(default_factory=set)
+    cursor: bytes = b"0"
+
+
+class Monitor:
+    """Finds the queues of one server, or of all primaries of its cluster, and counts them.
+
+    It changes nothing but what consumers count: see `ackq.Queue.counters`.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        named: Sequence[str] = (),
+        steps: int = 10,
+        window: float | None = None,
+    ) -> None:
+        """Prepare; nothing is sent.
+
+        Args:
+            client: of the server, or of any node of the cluster.
+            named: the queues to watch; none: all that have side keys.
+            steps: how often one look may SCAN each server, 1,000 keys each time. Defaults to 10.
+            window: let consumers count what they do, for so many seconds from each look, 0.001 to
+                3600. Defaults to None: no counts.
+        """
+        self._client = client
+        self._named = {name: Driver(SingleRoute(client)) for name in named}
+        self._steps = steps
+        self._window = window
+        self._nodes: list[_Node] = []
+
+    def look(self) -> Sample:
+        """Count; and go on to search where the last look left off. 1 or 2 round trips a queue.
+
+        Raises:
+            KeyTypeError: a queue that was named is something else. Others are passed over.
+        """
+        try:
+            return self._look()
+        except (redis.ConnectionError, redis.TimeoutError, OSError):
+            # The cluster may have other primaries by the next look.
+            self.close()
+            raise
+
+    def _look(self) -> Sample:
+        if not self._nodes:
+            # Without following redirections: what is not there is found on another node.
+            self._nodes = [
+                _Node(Driver(SingleRoute(each, follow=False))) for each in nodes_of(self._client)
+            ]
+        queues = {name: driver.run(look(name, self._window))
+                  for name, driver in self._named.items()}  # fmt: skip
+        for node in self._nodes if not self._named else ():
+            self._search(node)
+            queues |= self._count(node)
+        servers = [node.driver.run(ask_server()) for node in self._nodes]
+        commands = [each.commands for each in servers if each.commands is not None]
+        known = len(commands) == len(servers)
+        return Sample(servers[0].at, sum(commands) if known else None, queues)
+
+    def _search(self, node: _Node) -> None:
+        for _ in range(self._steps):
+            node.cursor, found = node.driver.run(scan(node.cursor))
+            node.found |= found
+            if node.cursor == b"0":
+                return
+
+    def _count(self, node: _Node) -> dict[str, Watched]:
+        queues = {}
+        for name in sorted(node.found):
+            try:
+                queues[name] = node.driver.run(look(name, self._window))
+            except (KeyTypeError, NoPermissionError, MovedError):
+                node.found.discard(name)
+            except (AskError, TryAgainError):
+                continue  # its slot is on the move; a later look finds it
+        return queues
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        for driver in (*self._named.values(), *(node.driver for node in self._nodes)):
+            driver.route.close()
+        self._nodes = []

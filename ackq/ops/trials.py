@@ -1,0 +1,141 @@
+"""What the current user may do, tried on a queue of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar
+
+from redis.exceptions import NoPermissionError, ResponseError
+
+from ackq.core.effects import Request, Steps
+from ackq.core.waiting import SHORTEST_BLOCK
+from ackq.queue import claims, inspection, push, settle, take
+from ackq.queue.messages import Message
+from ackq.queue.spec import QueueSpec
+
+T = TypeVar("T")
+
+#: refused: by a server that cannot now, whoever asks.
+Answer = Literal["allowed", "denied", "refused", "not tried"]
+
+#: What is tried, by whom it is needed.
+TRIALS = {
+    "produce": ("push", "push later", "push once"),
+    "consume": ("take", "wait", "ack", "nack", "release", "reject", "extend"),
+    "claim": ("claim", "ack a claim", "release claims"),
+    "look after": ("count", "peek", "read the dead", "redrive", "drop", "pause", "audit", "drain",
+                   "purge"),
+}  # fmt: skip
+_MARKER = _GROUP = "doctor"
+_WITHIN_SCRIPTS = re.compile(
+    "no permissions|can't run this command|can't access at least one|no longer has permission",
+    re.IGNORECASE,
+)
+
+
+def untried() -> dict[str, Answer]:
+    """Return the answers before anything was tried."""
+    return {name: "not tried" for names in TRIALS.values() for name in names}
+
+
+def try_out(spec: QueueSpec) -> Steps[dict[str, Answer]]:
+    """Try every operation on queue ``spec``, which nobody else uses, and leave nothing of it.
+
+    Redis checks the commands within a script only as they run, so each is really done.
+    """
+    found = untried()
+    try:
+        yield from _try_all(spec, found)
+    except Exception:
+        yield from _clean_up(spec)
+        raise
+    yield from _clean_up(spec)
+    return found
+
+
+def _try_all(spec: QueueSpec, found: dict[str, Answer]) -> Steps[None]:
+    bodies = [{"id": str(number)} for number in range(8)]
+    yield from _try(found, "push", push.push_many(spec, bodies, None, None, None))
+    yield from _try(found, "push later", push.push(spec, {"id": "l"}, 60, None, None, 1, None))
+    yield from _try(found, "push once", push.push(spec, {"id": "o"}, None, None, _MARKER, 1, None))
+    taken = yield from _try(found, "take", take.pop_many(spec, 5, None, None, ()))
+    yield from _settle_all(spec, found, taken or [])
+    yield from _try_claims(spec, found)
+    yield from _try(found, "wait", _wait(spec))
+    yield from _try(found, "count", inspection.stats(spec))
+    yield from _try(found, "peek", inspection.peek(spec, 1, "ready"))
+    yield from _try(found, "read the dead", inspection.dead_letters(spec, 1, ()))
+    yield from _try(found, "redrive", inspection.redrive(spec, 1, ()))
+    yield from _try(found, "drop", inspection.drop_dead_letters(spec, ("1-1",)))
+    yield from _try(found, "pause", inspection.pause(spec))
+    if found["pause"] == "allowed":
+        yield from _try(found, "pause", inspection.resume(spec))
+    yield from _try(found, "audit", inspection.audit(spec, True))
+    yield from _try(found, "drain", inspection.drain(spec))
+    yield from _try(found, "purge", inspection.purge(spec, True))
+
+
+def _settle_all(spec: QueueSpec, found: dict[str, Answer], taken: Sequence[Message]) -> Steps[None]:
+    """Settle a message each way, as far as there are messages."""
+    ways: tuple[tuple[str, Callable[[Message], Steps[int]]], ...] = (
+        ("extend", lambda message: settle.extend(spec, [message], None)),
+        ("ack", lambda message: settle.ack(spec, [message])),
+        ("nack", lambda message: settle.nack(spec, [message], 60)),
+        ("release", lambda message: settle.nack(spec, [message], 0, charge=False)),
+        ("reject", lambda message: settle.reject(spec, [message], "tried")),
+    )
+    for (name, way), message in zip(ways, taken, strict=False):
+        yield from _try(found, name, way(message))
+
+
+def _try_claims(spec: QueueSpec, found: dict[str, Answer]) -> Steps[None]:
+    group = claims.Group(spec, _GROUP, 60)
+
+    def claim() -> Steps[None]:
+        yield from claims.begin(group)
+        for batch in (1, 2):
+            yield from claims.claim(group, batch - 1, 1, None, None)
+
+    def settle_claim() -> Steps[None]:
+        yield from claims.ack(group, 1, 0)
+        yield from claims.forget(group, 1)
+        yield from claims.beat(group)
+
+    yield from _try(found, "claim", claim())
+    if found["claim"] == "allowed":
+        yield from _try(found, "ack a claim", settle_claim())
+        yield from _try(found, "release claims", claims.release(group))
+
+
+def _wait(spec: QueueSpec) -> Steps[None]:
+    yield Request(
+        (b"BLMOVE", spec.keys.ready, spec.keys.handoff, b"RIGHT", b"LEFT", SHORTEST_BLOCK)
+    )
+
+
+def _try(found: dict[str, Answer], name: str, steps: Steps[T]) -> Steps[T | None]:
+    try:
+        result = yield from steps
+    except ResponseError as error:
+        found[name] = "denied" if is_denial(error) else "refused"
+        return None
+    found[name] = "allowed"
+    return result
+
+
+def is_denial(error: ResponseError) -> bool:
+    """Return whether a user was refused, by itself or from within a script."""
+    return isinstance(error, NoPermissionError) or bool(_WITHIN_SCRIPTS.search(str(error)))
+
+
+def _clean_up(spec: QueueSpec) -> Steps[None]:
+    """Delete whatever is left, with whichever command the user may use."""
+    keys = (*spec.keys.all(), spec.keys.dedup(_MARKER), spec.keys.claims(_GROUP),
+            spec.keys.claim(_GROUP, 1), spec.keys.claim(_GROUP, 2))  # fmt: skip
+    for command in (b"UNLINK", b"DEL"):
+        try:
+            yield Request((command, *keys), resend=True)
+        except ResponseError:
+            continue
+        return

@@ -1,0 +1,108 @@
+"""Lists that are held outside a queue: claims, and what a batch wrote on its way in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.core.effects import Arg, Request, Steps
+from ackq.core.names import CLAIM, LATER, STAGED
+from ackq.queue import handed_over
+from ackq.queue.messages import HeldClaim
+from ackq.queue.spec import QueueSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """One list. At ``score``, in µs since the epoch, its messages become the queue's; 0: they
+    are on their way."""
+
+    name: bytes
+    score: int
+    rows: int
+
+
+def lists(spec: QueueSpec) -> Steps[tuple[int, list[Held]]]:
+    """Return the server's time in µs, and all lists, the first to become the queue's first."""
+    found: dict[bytes, Held] = {}
+    cursor: Arg = b"0"
+    while True:
+        request = Request(
+            (2, spec.keys.held, spec.keys.heldrows, cursor),
+            script=scripts.load("held/scan"),
+            resend=True,
+        )
+        try:
+            cursor, now, *page = yield request
+        except ResponseError as error:
+            yield from spec.explain(error)
+        for at in range(0, len(page), 3):
+            name, score, rows = page[at : at + 3]
+            found[name] = Held(name, int(score), int(rows))
+        if cursor == b"0":
+            return now, sorted(found.values(), key=lambda each: (each.score, each.name))
+
+
+def claims(spec: QueueSpec) -> Steps[list[HeldClaim]]:
+    """List the claims of all groups; see `ackq.Queue.claims`."""
+    now, held = yield from lists(spec)
+    found = []
+    for each in held:
+        if named := claim_of(spec, each.name):
+            ends_in = (each.score - now) / 1_000_000 if each.score else None
+            found.append(HeldClaim(*named, each.rows, ends_in))
+    return sorted(found, key=lambda each: (each.group, each.batch))
+
+
+def claim_of(spec: QueueSpec, name: bytes) -> tuple[str, int] | None:
+    """Return the group and the batch of a claim by the name of its list; None: it is none."""
+    prefix = spec.keys.ready + CLAIM.encode()
+    group, _, batch = name.removeprefix(prefix).rpartition(b":")
+    if not name.startswith(prefix) or not group or not batch.isdigit():
+        return None
+    return group.decode(errors="replace"), int(batch)
+
+
+def mode_of(spec: QueueSpec, name: bytes) -> str:
+    """Return how a list goes into the queue: "front", "back" or "delayed"."""
+    if not name.startswith(spec.keys.ready + STAGED.encode()):
+        return "front"
+    return "delayed" if name.endswith(LATER.encode()) else "back"
+
+
+def give_back(spec: QueueSpec, name: bytes) -> Steps[int]:
+    """Put the messages of a list whose time has come into the queue; return how many.
+
+    Others may do the same meanwhile. A list whose time has not come stays as it is.
+    """
+    moved = 0
+    while True:
+        step, left = yield from give_back_some(spec, name)
+        moved += step
+        if not left:
+            return moved
+
+
+def give_back_some(spec: QueueSpec, name: bytes) -> Steps[Sequence[int]]:
+    """Put some of its messages into the queue; return how many, and how many are left."""
+    keys = spec.keys
+    request = Request(
+        (7, keys.ready, keys.handoff, keys.context, keys.delayed, keys.held, keys.heldrows, name,
+         mode_of(spec, name)),
+        script=scripts.load("held/give_back"),
+        resend=True,  # a second application moves what is next
+    )  # fmt: skip
+    try:
+        reply: Sequence[int] = yield request
+    except ResponseError as error:
+        yield from spec.explain(error)
+    return reply
+
+
+def into_queue(spec: QueueSpec, name: bytes) -> Steps[bool]:
+    """Move a bounded part of a list into its list queue: the `Mover` of one."""
+    _, left = yield from handed_over.give_back_some(spec, name)
+    return left > 0

@@ -1,0 +1,295 @@
+"""Look at a queue and look after it: stats, peek, purge, dead letters, audit, pause, drain."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import check_integer, microseconds
+from ackq.core.effects import Arg, Request, Steps
+from ackq.core.ids import text_of_key
+from ackq.core.inspected import DeadLetter, PeekedMessage, State
+from ackq.core.page_size import next_size
+from ackq.errors import ConfigurationError
+from ackq.queue import handed_over
+from ackq.queue.claims import end_holds
+from ackq.queue.messages import AuditFinding, AuditReport, QueueCounters, QueueStats
+from ackq.queue.spec import QueueSpec
+
+#: Messages that one call looks at or moves at most.
+CHUNK = 1000
+#: Dead letters that one call reads at most; their bodies come along.
+DEAD_CHUNK = 100
+#: Held lists of each kind that a peek looks into at most.
+PEEKED = 1000
+#: Longest time that counters outlive their last reader, in seconds.
+LONGEST_WATCH = 3600.0
+
+_ENTRY = re.compile(r"\d+-\d+")
+
+
+def stats(spec: QueueSpec) -> Steps[QueueStats]:
+    """Count; see `ackq.Queue.stats`."""
+    keys = spec.keys
+    (listed, handed, leased, expired, delayed, due, dead, paused, lease_end, due_in,
+     claimed, returned, later, held_until) = (
+        yield from _call(
+            spec, "stats",
+            (keys.ready, keys.backup, keys.handoff, keys.delayed, keys.dead, keys.paused,
+             keys.held, keys.heldrows),
+        )
+    )  # fmt: skip
+    events = [us for us, count in ((lease_end, leased), (due_in, delayed)) if count]
+    if held_until:
+        events.append(held_until)
+    return QueueStats(
+        ready=listed + handed + expired + due + returned,
+        in_flight=leased - expired + claimed,
+        delayed=delayed - due + later,
+        dead=dead,
+        expired=expired,
+        due=due,
+        paused=bool(paused),
+        next_event_in=max(0.0, min(events) / 1_000_000) if events else None,
+        lease_ends_in=lease_end / 1_000_000 if leased else None,
+        claimed=claimed,
+    )
+
+
+def counters(spec: QueueSpec, window: float) -> Steps[QueueCounters]:
+    """Read what was counted; see `ackq.Queue.counters`."""
+    milliseconds = max(1, microseconds(window, "window", LONGEST_WATCH) // 1000)
+    now, *pairs = yield from _call(spec, "watch", (spec.keys.counters,), milliseconds)
+    counted = dict(zip(pairs[::2], map(int, pairs[1::2]), strict=True))
+    return QueueCounters(
+        at=now / 1_000_000,
+        since=counted[b"since"] / 1_000_000,
+        taken=counted.get(b"taken", 0),
+        acked=counted.get(b"acked", 0),
+        returned=counted.get(b"returned", 0),
+        timeouts={
+            int(field.removeprefix(b"timeout:")): count
+            for field, count in counted.items()
+            if field.startswith(b"timeout:")
+        },
+    )
+
+
+def peek(spec: QueueSpec, wanted: int, state: State, skip: int = 0) -> Steps[list[PeekedMessage]]:
+    """Look; see `ackq.Queue.peek`."""
+    if state not in ("ready", "in_flight", "delayed"):
+        raise ConfigurationError(f"state is 'ready', 'in_flight' or 'delayed', not {state!r}")
+    check_integer(wanted, "peek", 0, 2**53)
+    check_integer(skip, "skip", 0, 2**52)
+    keys = spec.keys
+    names = [each.name for each in (yield from handed_over.lists(spec))[1]]
+    # Each is put in front of what was put there before.
+    front = [name for name in names if handed_over.mode_of(spec, name) == "front"][-PEEKED:][::-1]
+    back = [name for name in names if handed_over.mode_of(spec, name) == "back"][:PEEKED]
+    seen: list[PeekedMessage] = []
+    while len(seen) < wanted:
+        reply = yield from _call(
+            spec, "peek",
+            (keys.ready, keys.backup, keys.context, keys.handoff, keys.receives, keys.delayed,
+             keys.held, *front, *back),
+            state, skip + len(seen), min(CHUNK, wanted - len(seen)), len(front),
+        )  # fmt: skip
+        for at in range(0, len(reply), 5):
+            _, key, body, count, score = reply[at : at + 5]
+            when = float(score) / 1_000_000
+            seen.append(PeekedMessage(text_of_key(key, body), body, count, when or None))
+        if not reply:
+            break
+    return seen
+
+
+def purge(spec: QueueSpec, dead: bool) -> Steps[int]:
+    """Delete everything; see `ackq.Queue.purge`."""
+    keys = spec.keys
+    deleted = 0
+    # First what is held: a list that is being given back meanwhile ends in what goes last.
+    for each in (yield from handed_over.lists(spec))[1]:
+        deleted += yield from _call(spec, "held/drop", (keys.held, keys.heldrows, each.name))
+    rest: int = yield from _call(spec, "purge", keys.all()[:8], int(dead))
+    return deleted + rest
+
+
+def pause(spec: QueueSpec) -> Steps[None]:
+    """Stop taking; see `ackq.Queue.pause`."""
+    yield Request((b"SET", spec.keys.paused, b"1"), resend=True)
+
+
+def resume(spec: QueueSpec) -> Steps[None]:
+    """Take again; see `ackq.Queue.resume`."""
+    yield Request((b"DEL", spec.keys.paused), resend=True)
+
+
+def drain(spec: QueueSpec) -> Steps[int]:
+    """Put everything back on the list; see `ackq.Queue.drain`."""
+    moved = yield from end_holds(spec)
+    while step := (yield from _call(spec, "drain", spec.keys.all()[:7], CHUNK)):
+        moved += step
+    return moved
+
+
+def dead_letters(
+    spec: QueueSpec, wanted: int, entries: Sequence[str], after: str | None = None
+) -> Steps[list[DeadLetter]]:
+    """Read dead letters, oldest first; see `ackq.Queue.dead_letters`."""
+    check_integer(wanted, "dead_letters", 0, 2**53)
+    if after is not None and not _ENTRY.fullmatch(after):
+        raise ConfigurationError(f"after is an entry such as '17-0', not {after!r}")
+    letters: list[DeadLetter] = []
+    for entry in entries:
+        letters += yield from _dead_range(spec, entry, entry, 1)
+    first = "-" if after is None else f"({after}"
+    size = 1
+    while not entries and len(letters) < wanted:
+        size = min(size, wanted - len(letters))
+        page = yield from _dead_range(spec, first, "+", size)
+        letters += page
+        if len(page) < size:
+            break
+        first = f"({letters[-1].entry}"
+        size = next_size((letter.body for letter in page), DEAD_CHUNK)
+    return letters
+
+
+def _dead_range(spec: QueueSpec, first: str, last: str, size: int) -> Steps[list[DeadLetter]]:
+    request = Request((b"XRANGE", spec.keys.dead, first, last, b"COUNT", size), resend=True)
+    try:
+        entries = yield request
+    except ResponseError as error:
+        yield from spec.explain(error)
+    return [_dead_letter(entry) for entry in entries]
+
+
+def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Steps[int]:
+    """Make dead letters ready again; see `ackq.Queue.redrive`."""
+    keys = (spec.keys.context, spec.keys.receives, spec.keys.delayed, spec.keys.dead)
+    redriven = 0
+    if entries:
+        for entry in entries:
+            if not _ENTRY.fullmatch(entry):
+                raise ConfigurationError(
+                    f"redrive: {entry!r} is no dead letter; pass DeadLetter.entry, such as '17-0'"
+                )
+        at = 0
+        while at < len(entries):
+            chunk = entries[at : at + CHUNK]
+            count, seen, _ = yield from _call(spec, "redrive", keys, len(chunk), "", *chunk)
+            redriven += count
+            at += seen  # one call stops at 1 MiB of bodies
+        return redriven
+    if wanted is None:
+        # What dies again meanwhile is appended; stopping at today's length ends the loop.
+        wanted = (yield from stats(spec)).dead
+    check_integer(wanted, "redrive", 0, 2**53)
+    after: Arg = ""
+    looked = 0
+    while looked < wanted:
+        count, seen, after = yield from _call(
+            spec, "redrive", keys, min(CHUNK, wanted - looked), after
+        )
+        redriven += count
+        looked += seen
+        if not seen:
+            break
+    return redriven
+
+
+def drop_dead_letters(spec: QueueSpec, entries: Sequence[str]) -> Steps[int]:
+    """Delete dead letters; see `ackq.Queue.drop_dead_letters`."""
+    dropped = 0
+    for first in range(0, len(entries), CHUNK):
+        chunk = entries[first : first + CHUNK]
+        dropped += yield Request((b"XDEL", spec.keys.dead, *chunk), resend=True)
+    return dropped
+
+
+def audit(spec: QueueSpec, repair: bool) -> Steps[AuditReport]:
+    """Check every record; see `ackq.Queue.audit`."""
+    findings: list[AuditFinding] = []
+    checked = 0
+    expected = spec.keys.types()
+    keys = tuple(expected)
+    rows = yield from _call(spec, "audit", keys, int(repair))
+    for (key, kind), (found, expires) in zip(expected.items(), rows, strict=False):
+        if found.decode() not in (kind, "none"):
+            problem = f"a {found.decode()} where a {kind} belongs"
+            findings.append(AuditFinding(problem, key.decode(), False))
+        if expires:
+            findings.append(AuditFinding("the key expires", key.decode(), repair))
+    if len(rows) == len(keys):
+        return AuditReport(checked, tuple(findings))
+    leased, bodies, delayed, listed = rows[-1]
+    walks = ["backup", "delayed", "extended", "heldrows"]
+    # With requeue="back" a count outlives a visit to the list: only where the list is empty can
+    # it be told that a count belongs to nothing.
+    if not listed:
+        walks.append("receives")
+    for walk in walks:
+        seen, found_here = yield from _walk(spec, walk, repair)
+        checked += seen
+        findings += found_here
+    for each in (yield from handed_over.lists(spec))[1]:
+        checked += 1
+        problems = yield from _call(
+            spec, "held/audit", (spec.keys.held, spec.keys.heldrows, each.name), int(repair)
+        )
+        name = each.name.decode(errors="replace")
+        findings += [AuditFinding(problem.decode(), name, repair) for problem in problems]
+    # A walk over CONTEXT brings the bodies along, so only where the sizes do not add up, or
+    # where a missing body may hide an orphan.
+    if bodies != leased + delayed or any(each.problem == "body missing" for each in findings):
+        seen, found_here = yield from _walk(spec, "context", repair)
+        checked += seen
+        findings += found_here
+    return AuditReport(checked, tuple(findings))
+
+
+def _walk(spec: QueueSpec, walk: str, repair: bool) -> Steps[tuple[int, list[AuditFinding]]]:
+    keys = spec.keys
+    scanned = (keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead,
+               keys.held, keys.heldrows)  # fmt: skip
+    found: dict[tuple[str, str], AuditFinding] = {}
+    checked = 0
+    cursor: Arg = b"0"
+    while True:
+        cursor, seen, *problems = yield from _call(
+            spec, "audit_scan", scanned, walk, cursor, int(repair)
+        )
+        checked += seen
+        for at in range(0, len(problems), 2):
+            problem, key = problems[at].decode(), problems[at + 1].decode(errors="replace")
+            # A scan may show an entry twice.
+            found[problem, key] = AuditFinding(problem, key, repair)
+        if cursor == b"0":
+            return checked, list(found.values())
+
+
+def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
+    fields = dict(zip(entry[1][::2], entry[1][1::2], strict=True))
+    body = fields.get(b"body", b"")
+    return DeadLetter(
+        entry=entry[0].decode(),
+        id=text_of_key(fields.get(b"key", b""), body),
+        body=body,
+        reason=fields.get(b"reason", b"").decode(errors="replace"),
+        receive_count=int(fields.get(b"count", 0)),
+        died_at=int(fields.get(b"time", 0)) / 1_000_000,
+    )
+
+
+def _call(spec: QueueSpec, script: str, keys: Sequence[bytes], *args: Arg) -> Steps[Any]:
+    # Purge, drain and redrive would act on more than was asked if they were applied twice.
+    resend = script in ("stats", "peek", "audit", "audit_scan", "watch", "held/audit")
+    request = Request((len(keys), *keys, *args), script=scripts.load(script), resend=resend)
+    try:
+        return (yield request)
+    except ResponseError as error:
+        yield from spec.explain(error)

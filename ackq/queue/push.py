@@ -1,0 +1,170 @@
+"""Push: now, later, once, many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from redis.exceptions import RedisError, ResponseError
+
+from ackq import scripts
+from ackq.config import Confirm, microseconds
+from ackq.core.chunking import CHUNK_MESSAGES, end_of_chunk
+from ackq.core.confirm import check_confirmed, require_confirmable
+from ackq.core.effects import Arg, Request, Steps
+from ackq.core.encode import encode
+from ackq.core.ids import key_of_id
+from ackq.core.limits import LATEST, MAX_DEDUP_WINDOW
+from ackq.errors import (
+    AckqError,
+    ConfigurationError,
+    NotConfirmed,
+    PartlyStored,
+    UnknownOutcome,
+    redact,
+)
+from ackq.queue.spec import QueueSpec
+
+Pushable = Mapping[str, Any] | bytes
+
+#: Messages for later that one call stores: a script adds them one by one, at up to 8 µs each.
+CHUNK_SCHEDULED = 500
+
+
+def push(
+    spec: QueueSpec,
+    message: Pushable,
+    delay: float | None,
+    at: float | datetime | None,
+    dedup: str | None,
+    dedup_window: float,
+    confirm: int | Confirm | None,
+) -> Steps[str]:
+    """Push one message; see `ackq.Queue.push`."""
+    id, body = encode(message, spec.config.max_body_bytes)
+    base, due = _due(delay, at)
+    if dedup is None:
+        yield from _store(spec, [id], [body], base, due, Confirm.of(confirm))
+        return id
+    if not isinstance(dedup, str) or not dedup or len(dedup.encode()) > 512:
+        raise ConfigurationError(f"dedup is 1 to 512 bytes of text, not {dedup!r}")
+    window = microseconds(dedup_window, "dedup_window", MAX_DEDUP_WINDOW)
+    keys = spec.keys
+    request = Request(
+        (4, keys.ready, keys.context, keys.delayed, keys.dedup(dedup),
+         max(1, window // 1000), id, body, base, due, key_of_id(id) or b""),
+        script=scripts.load("push_once"),
+        resend=True,  # the marker makes a second application harmless
+        confirm=Confirm.of(confirm),
+    )  # fmt: skip
+    reply = yield from _confirmed(spec, request)
+    first_id: bytes = reply[1]
+    return first_id.decode()
+
+
+def push_many(
+    spec: QueueSpec,
+    messages: Iterable[Pushable],
+    delay: float | None,
+    at: float | datetime | None,
+    confirm: int | Confirm | None,
+) -> Steps[list[str]]:
+    """Push many messages; see `ackq.Queue.push_many`."""
+    limit = spec.config.max_body_bytes
+    encoded = [encode(message, limit) for message in messages]
+    ids, bodies = [id for id, _ in encoded], [body for _, body in encoded]
+    base, due = _due(delay, at)
+    stored = 0
+    while stored < len(bodies):
+        end = end_of_chunk(bodies, stored, CHUNK_MESSAGES if base == "now" else CHUNK_SCHEDULED)
+        try:
+            yield from _store(
+                spec, ids[stored:end], bodies[stored:end], base, due, Confirm.of(confirm)
+            )
+        except (AckqError, RedisError, OSError) as error:
+            ended = account(error, range(stored), range(stored, end), range(end, len(bodies)))
+            raise ended from ended.__cause__
+        stored = end
+    return ids
+
+
+def account(
+    error: Exception, stored: Sequence[int], sending: Sequence[int], rest: Sequence[int]
+) -> Exception:
+    """Return what to raise where ``error`` ended a push of many.
+
+    Args:
+        error: what the call that stores ``sending`` met.
+        stored: positions of the messages that earlier calls stored.
+        sending: positions of the messages of this call.
+        rest: positions of the messages that have not been sent.
+    """
+    if isinstance(error, NotConfirmed):
+        return error.account([*stored, *sending], (), rest)
+    if isinstance(error, UnknownOutcome):
+        error.stored = len(stored)
+        return error.account(stored, sending, rest)
+    if not stored:
+        return error  # as that of a push of one: nothing is stored
+    early = PartlyStored(f"the push ended early: {redact(str(error)) or type(error).__name__}")
+    early.__cause__ = error
+    return early.account(stored, (), [*sending, *rest])
+
+
+def _store(
+    spec: QueueSpec,
+    ids: list[str],
+    bodies: list[bytes],
+    base: str,
+    due: int,
+    confirm: Confirm | None,
+) -> Steps[None]:
+    keys = spec.keys
+    if base == "now":
+        request = Request((b"LPUSH", keys.ready, *bodies), confirm=confirm)
+    else:
+        pairs: list[Arg] = []
+        for pair in zip(ids, bodies, strict=True):
+            pairs += pair
+        request = Request(
+            (2, keys.context, keys.delayed, base, due, *pairs),
+            script=scripts.load("schedule"),
+            confirm=confirm,
+        )
+    yield from _confirmed(spec, request)
+
+
+def _confirmed(spec: QueueSpec, request: Request) -> Steps[Any]:
+    """Send the request; if it asks for confirmation, check the count that came back."""
+    yield from require_confirmable(request.confirm)
+    try:
+        reply = yield request
+    except ResponseError as error:
+        yield from spec.explain(error)
+    if request.confirm is None:
+        return reply
+    reply, confirmation = reply
+    check_confirmed(request.confirm, confirmation)
+    return reply
+
+
+def _due(delay: float | None, at: float | datetime | None) -> tuple[str, int]:
+    """Return what a push script calls ``when`` and ``due``."""
+    if delay is not None and at is not None:
+        raise ConfigurationError("give delay or at, not both")
+    if delay is not None:
+        if delay == 0:
+            return "delay", 0
+        return "delay", microseconds(delay, "delay", LATEST / 1_000_000)
+    if at is not None:
+        if isinstance(at, datetime):
+            if at.tzinfo is None:
+                raise ConfigurationError(
+                    f"at={at!r} has no time zone: Redis and you may differ; add one"
+                )
+            at = at.timestamp()
+        if not isinstance(at, int | float) or isinstance(at, bool):
+            raise ConfigurationError(f"at is seconds since the epoch or a datetime, not {at!r}")
+        return "at", microseconds(max(at, 1e-6), "at", LATEST / 1_000_000)
+    return "now", 0

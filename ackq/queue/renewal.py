@@ -1,0 +1,113 @@
+"""Renews the lease of a `Queue.lease` block while the block runs, in a background thread."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import redis
+
+from ackq.errors import AckqError, LeaseLost, redact
+from ackq.queue.messages import Message
+
+log = logging.getLogger("ackq.queue")
+
+#: Most seconds between two looks: so soon after the last block the thread ends.
+LONGEST_LOOK = 5.0
+
+
+class _Held:
+    """A message whose block runs."""
+
+    def __init__(self, message: Message, timeout: float) -> None:
+        self.message = message
+        self.timeout = timeout
+        self.due = time.monotonic() + timeout / 3
+        #: Held while its lease is being renewed.
+        self.lock = threading.Lock()
+        self.pid = os.getpid()
+
+
+class Renewer:
+    """A daemon thread that renews leases, each after a third of its timeout.
+
+    It starts with the first block and ends a few seconds after the last one, so a block that is
+    shorter than a third of its lease costs no request. A daemon: a process that hangs as a whole,
+    or is killed, stops renewing, and its messages are delivered again.
+    """
+
+    def __init__(self, extend: Callable[[Message, float], object]) -> None:
+        self._extend = extend
+        self._begin()
+
+    def _begin(self) -> None:
+        """Start with nothing to renew: at first, and in a forked child, which has no thread."""
+        self._pid = os.getpid()
+        self._wake = threading.Condition()
+        self._held: set[_Held] = set()
+        self._thread: threading.Thread | None = None
+        self._next = 0.0
+
+    @contextmanager
+    def renewing(self, message: Message, timeout: float) -> Iterator[None]:
+        """Renew the lease of a message, to ``timeout`` seconds each time, while the block runs."""
+        held = _Held(message, timeout)
+        self._add(held)
+        try:
+            yield
+        finally:
+            self._remove(held)
+
+    def _add(self, held: _Held) -> None:
+        if self._pid != os.getpid():
+            self._begin()
+        with self._wake:
+            self._held.add(held)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="ackq-lease", daemon=True)
+                self._thread.start()
+            elif held.due < self._next:
+                self._wake.notify()
+
+    def _remove(self, held: _Held) -> None:
+        if held.pid != os.getpid():
+            return  # a forked child leaves the block; its parent's thread renews
+        with self._wake:
+            self._held.discard(held)
+        with held.lock:
+            pass  # a renewal that is under way ends before the message is settled
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                if not self._held:
+                    self._thread = None
+                    return
+                held = min(self._held, key=lambda each: each.due)
+                left = held.due - time.monotonic()
+                if left > 0:
+                    self._next = held.due
+                    self._wake.wait(min(left, LONGEST_LOOK))
+                    continue
+                held.lock.acquire()
+            try:
+                self._renew(held)
+            finally:
+                held.lock.release()
+
+    def _renew(self, held: _Held) -> None:
+        pause = held.timeout / 3
+        try:
+            self._extend(held.message, held.timeout)
+        except LeaseLost:
+            with self._wake:
+                self._held.discard(held)
+        except (redis.RedisError, AckqError, OSError) as error:
+            log.warning("a lease of %r could not be renewed and is tried again: %s",
+                        held.message, redact(str(error)))  # fmt: skip
+            pause = held.timeout / 12
+        held.due = time.monotonic() + pause

@@ -1,0 +1,61 @@
+"""`Rejects`: writes rows of a batch to the dead letters of a queue, once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import redis
+
+from ackq.config import QueueConfig, microseconds
+from ackq.core.client import Client
+from ackq.queue.keys import QueueKeys
+from ackq.queue.row_dead_letters import RejectedRow, reject_rows
+from ackq.queue.spec import QueueSpec
+
+#: Longest time that the rows of a batch are remembered, in seconds: ten years.
+LONGEST_WINDOW = 315_360_000.0
+
+
+class Rejects(Client):
+    """Appends to the dead letters of queue ``name`` for one writer, batch after batch.
+
+    Guarantee: a row of the batch in hand is appended once, however often and in whatever parts
+    the batch is written again, for as long as ``window``; after that, at least once.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis | redis.RedisCluster,
+        name: str,
+        writer: str,
+        *,
+        window: float = 30 * 86400.0,
+    ) -> None:
+        """Prepare; nothing is sent.
+
+        Args:
+            client: any redis-py client, as in `ackq.Queue`.
+            name: the queue whose dead letters they become; it need not exist.
+            writer: who writes, such as the id of a query; its batches come one after another.
+            window: seconds that the rows of the last batch are remembered. Defaults to 30 days.
+
+        Raises:
+            QueueNameError: the name cannot be used.
+            ConfigurationError: the window is out of range.
+        """
+        keys = QueueKeys.of(name)
+        self._window_ms = max(1, microseconds(window, "window", LONGEST_WINDOW) // 1000)
+        super().__init__(client, name)
+        self._spec = QueueSpec(name, keys, QueueConfig(), self._stretch)
+        self._writer = writer
+
+    def reject(self, batch: str, rows: Iterable[RejectedRow]) -> int:
+        """Append those ``rows`` of ``batch`` that are not dead yet, and return how many.
+
+        A round trip per 500 rows or 1 MiB of bodies. A batch of another name than the last
+        one's makes the rows of that one forgotten.
+
+        Raises:
+            KeyTypeError: a key has another type; nothing was changed.
+        """
+        return self._run(reject_rows(self._spec, self._writer, batch, rows, self._window_ms))

@@ -1,0 +1,208 @@
+"""Settle: ack, nack, release, reject, extend. Fenced by the receipt, except ack_id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import Confirm, microseconds
+from ackq.core import fencing
+from ackq.core.backoff import backoff
+from ackq.core.chunking import SETTLE_CHUNK, chunks
+from ackq.core.confirm import check_confirmed, require_confirmable
+from ackq.core.effects import Arg, Request, Steps
+from ackq.core.fencing import draw_jitter, split
+from ackq.core.limits import LATEST
+from ackq.errors import ConfigurationError
+from ackq.queue.messages import Message
+from ackq.queue.spec import QueueSpec
+
+
+def ack(
+    spec: QueueSpec, messages: Sequence[Message], confirm: int | Confirm | None = None
+) -> Steps[int]:
+    """Ack messages; see `ackq.Queue.ack`."""
+    keys = spec.keys
+    head = (6, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.counters)
+    return (yield from _settle(spec, "ack", head, messages, Confirm.of(confirm)))
+
+
+def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Steps[int]:
+    """Ack by bare id; see `ackq.Queue.ack_id`."""
+    keys = spec.keys
+    settled = at = 0
+    while at < len(ids):
+        chunk = [str(each) for each in ids[at : at + SETTLE_CHUNK]]
+        request = Request(
+            (4, keys.backup, keys.context, keys.receives, keys.extended, *chunk),
+            script=scripts.load("ack_id"),
+            resend=True,
+        )
+        count, looked = yield from _send(spec, request)
+        settled += count
+        at += looked
+    return settled
+
+
+def nack(
+    spec: QueueSpec, messages: Sequence[Message], delay: float | None, charge: bool = True
+) -> Steps[int]:
+    """Nack or release messages; see `ackq.Queue.nack` and `ackq.Queue.release`."""
+    keys, config = spec.keys, spec.config
+    fixed = None if delay is None else _delay_us(delay)
+
+    def delay_of(message: Message) -> int:
+        if fixed is not None:
+            return fixed
+        if config.requeue == "back":
+            return -1
+        return round(backoff(message.receive_count) * 1_000_000)
+
+    head = (7, keys.ready, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed,
+            keys.dead, int(charge), config.max_receives or 0)  # fmt: skip
+    verb = "nack" if charge else "release"
+    return (yield from _settle(spec, verb, head, messages, None, delay_of))
+
+
+def reject(spec: QueueSpec, messages: Sequence[Message], reason: str) -> Steps[int]:
+    """Move messages to the dead letters; see `ackq.Queue.reject`."""
+    keys = spec.keys
+    head = (6, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead,
+            reason)  # fmt: skip
+    return (yield from _settle(spec, "reject", head, messages))
+
+
+def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) -> Steps[int]:
+    """Renew leases; see `ackq.Queue.extend`."""
+    keys = spec.keys
+    if timeout is None:
+        timeout = spec.config.visibility_timeout
+    microseconds_from_now = microseconds(timeout, "timeout")
+    extended = 0
+    refused: list[Message] = []
+    check_own(spec, messages)
+    held, given_back = fencing.admit(fencing.EXTEND, messages)
+    for chunk in chunks(held):
+        args, order = group(chunk)
+        request = Request(
+            (3, keys.backup, keys.extended, keys.delayed, microseconds_from_now,
+             draw_jitter(), *args),
+            script=scripts.load("extend"),
+            resend=True,
+        )  # fmt: skip
+        deadline, count, *positions = yield from _send(spec, request)
+        refused += fencing.note_reply(fencing.EXTEND, order, positions, request)
+        extended += count
+        for message in order:
+            if not message.lease_lost:
+                message.lease_expires_at = deadline / 1_000_000
+    fencing.raise_if_refused(_where(spec), fencing.EXTEND, refused, given_back, extended, _name_of)
+    return extended
+
+
+def group(messages: Sequence[Message]) -> tuple[list[Arg], list[Message]]:
+    """Return script arguments, one group a receipt, and the messages in the order of their keys.
+
+    Messages that were taken together share a receipt, so it is passed once for all of them.
+    """
+    if messages:
+        receipt = messages[0].receipt
+        keys = [message.key for message in messages if message.receipt == receipt]
+        if len(keys) == len(messages):
+            return [receipt, len(keys), *keys], list(messages)
+    groups: dict[int, list[Message]] = {}
+    for message in messages:
+        groups.setdefault(message.receipt, []).append(message)
+    args: list[Arg] = []
+    order: list[Message] = []
+    for receipt, members in groups.items():
+        args += (receipt, len(members), *(message.key for message in members))
+        order += members
+    return args, order
+
+
+def runs(messages: Sequence[Message], delay_of: Callable[[Message], int]) -> list[Arg]:
+    """Return script arguments, one group a run of one receipt and delay: the order is kept."""
+    args: list[Arg] = []
+    for head, run in groupby(messages, lambda message: (message.receipt, delay_of(message))):
+        keys = [message.key for message in run]
+        args += (*head, len(keys), *keys)
+    return args
+
+
+def _settle(
+    spec: QueueSpec,
+    verb: str,
+    head: tuple[Arg, ...],
+    messages: Sequence[Message],
+    confirm: Confirm | None = None,
+    delay_of: Callable[[Message], int] | None = None,
+) -> Steps[int]:
+    settled = 0
+    refused: list[Message] = []
+    yield from require_confirmable(confirm)
+    check_own(spec, messages)
+    script = scripts.load("nack" if verb in fencing.GIVES_BACK else verb)
+    held, given_back = fencing.admit(verb, messages)
+    for chunk in chunks(held):
+        while chunk:
+            args, order = group(chunk) if delay_of is None else (runs(chunk, delay_of), chunk)
+            request = Request((*head, *args), script=script, resend=True, confirm=confirm)
+            fencing.note_sent(verb, order)
+            try:
+                reply = yield from _send(spec, request)
+            except Exception as error:
+                fencing.note_failed(verb, order, request, error)
+                raise
+            if confirm is not None:
+                reply, confirmation = reply
+                check_confirmed(confirm, confirmation)
+            reply, chunk = split(reply, order)
+            settled += reply[0]
+            refused += fencing.note_reply(verb, order, reply[1:], request, len(chunk))
+    fencing.raise_if_refused(_where(spec), verb, refused, given_back, settled, _name_of)
+    return settled
+
+
+def _send(spec: QueueSpec, request: Request) -> Steps:  # type: ignore[type-arg]
+    try:
+        return (yield request)
+    except ResponseError as error:
+        yield from spec.explain(error)
+
+
+def check_own(spec: QueueSpec, messages: Iterable[Message]) -> None:
+    """Refuse what is not a message of this queue: its receipt would match nothing here."""
+    for message in messages:
+        check_message(message)
+        if message.queue != spec.name:
+            raise ConfigurationError(
+                f"message {message.id!r} was taken from queue {message.queue!r},"
+                f" not {spec.name!r}: settle it there"
+            )
+
+
+def check_message(message: Any) -> None:
+    """Refuse what is no message, such as a reason that was passed without its name."""
+    if not isinstance(message, Message):
+        raise ConfigurationError(
+            f"settle takes messages that pop returned, not {type(message).__name__}: pass them one"
+            " by one, or as *messages, and a reason, a delay or a timeout by its name, as in"
+            " reject(message, reason='no such order')"
+        )
+
+
+def _where(spec: QueueSpec) -> str:
+    return f"queue {spec.name!r}"
+
+
+def _name_of(message: Message) -> str:
+    return message.id
+
+
+def _delay_us(delay: float) -> int:
+    return 0 if delay == 0 else microseconds(delay, "delay", LATEST / 1_000_000)

@@ -1,0 +1,50 @@
+"""A queue as the protocol sees it: keys, settings, and what its connections allow."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NoReturn
+
+from redis.exceptions import ResponseError
+
+from ackq.config import QueueConfig, microseconds
+from ackq.core.call import explain_types
+from ackq.core.effects import Arg, Steps
+from ackq.queue.keys import QueueKeys
+
+
+@dataclass(frozen=True)
+class QueueSpec:
+    """One queue."""
+
+    name: str
+    keys: QueueKeys
+    config: QueueConfig
+    #: Seconds that one blocking command may last; under the connection's read timeout. A message
+    #: handed to a frozen connection is found by another consumer within this time.
+    stretch: float = 1.0
+    #: An entry for each wait for a push that goes on: ends of a deque are safe among threads.
+    waiting: deque[None] = field(default_factory=deque, init=False, repr=False, compare=False)
+
+    @cached_property
+    def lease(self) -> int:
+        """The visibility timeout in microseconds."""
+        return microseconds(self.config.visibility_timeout, "visibility_timeout")
+
+    @cached_property
+    def pop_keys(self) -> tuple[Arg, ...]:
+        """How every call of the pop script begins."""
+        keys = self.keys.all()[:11]
+        return (len(keys), *keys)
+
+    @cached_property
+    def pop_settings(self) -> tuple[Arg, ...]:
+        """What every call of the pop script says of the queue's settings."""
+        config = self.config
+        return (config.max_receives or 0, config.max_body_bytes, config.requeue)
+
+    def explain(self, error: ResponseError) -> Steps[NoReturn]:
+        """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
+        return explain_types(f"queue {self.name!r}", self.keys.types(), error)

@@ -1,0 +1,170 @@
+"""Take: pop, at once or waiting, with the acks of what was done before."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+
+from ackq import scripts
+from ackq.config import microseconds
+from ackq.core import fencing
+from ackq.core.chunking import chunks
+from ackq.core.effects import Clock, Request, Sleep, Steps
+from ackq.core.fencing import draw_jitter
+from ackq.core.waiting import PAUSED_POLL, SHORTEST_BLOCK, WAIT_JITTER
+from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
+from ackq.queue.handed_over import give_back_some
+from ackq.queue.messages import Message
+from ackq.queue.settle import ack, check_own, group
+from ackq.queue.spec import QueueSpec
+
+#: Messages that one call takes at most.
+MOST = 1000
+#: Seconds between two ticks of an idle Redis, by its default: only then does it end waits.
+TICK = 0.1
+#: Waits on one queue object that are enough for what may be pushed within a tick.
+PLENTY = 10
+
+
+def pop_many(
+    spec: QueueSpec,
+    wanted: int,
+    timeout: float | None,
+    visibility_timeout: float | None,
+    acked: Iterable[Message] | Message,
+) -> Steps[list[Message]]:
+    """Take up to ``wanted`` messages; see `ackq.Queue.pop_many`."""
+    settled = _as_messages(acked)
+    check_own(spec, settled)
+    patience = _check_timeout(timeout)
+    lease = spec.lease
+    if visibility_timeout is not None:
+        lease = microseconds(visibility_timeout, "visibility_timeout")
+    if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
+        raise ConfigurationError(f"pop_many takes a number of messages from 1, not {wanted!r}")
+    parts = list(chunks(settled))
+    for part in parts[1:]:
+        yield from _ack_marking(spec, part)
+    settled = parts[0] if parts else ()
+    until: float | None = None
+    while True:
+        reply = yield from _take(spec, min(wanted, MOST), lease, settled)
+        settled = ()
+        status = reply[0]
+        if status == b"ok":
+            return _messages(spec, reply)
+        if status == b"again":
+            continue
+        if status == b"held":
+            yield from give_back_some(spec, reply[2])
+            continue
+        if not patience:
+            return []
+        now = yield Clock()
+        if until is None:
+            until = now + patience
+        if now >= until:
+            return []
+        yield from _wait(spec, reply, until - now)
+
+
+def _take(
+    spec: QueueSpec, wanted: int, lease: int, settled: Sequence[Message]
+) -> Steps[Sequence[Any]]:
+    held, _ = fencing.admit("ack", settled)
+    args, order = group(held)
+    request = Request(
+        (*spec.pop_keys, wanted, lease, draw_jitter(), *spec.pop_settings, *args),
+        script=scripts.load("pop"),
+    )
+    fencing.note_sent("ack", order)
+    try:
+        reply: Sequence[Any] = yield request
+    except ResponseError as error:
+        fencing.note_failed("ack", order, request, error)
+        yield from spec.explain(error)
+    except UnknownOutcome:
+        # The acks are fenced, so they can be sent again by themselves; what the lost call may
+        # have leased comes back after its timeout. If they fail too, that is the lesser news.
+        with contextlib.suppress(RedisError):
+            yield from _ack_marking(spec, settled)
+        raise
+    fencing.note_reply("ack", order, reply[1], request)
+    return reply
+
+
+def _ack_marking(spec: QueueSpec, messages: Sequence[Message]) -> Steps[None]:
+    """Ack without raising for a refused message: it is marked, as in a fused ack."""
+    with contextlib.suppress(LeaseLost):
+        yield from ack(spec, messages)
+
+
+def _messages(spec: QueueSpec, reply: Sequence[Any]) -> list[Message]:
+    receipt, counts = reply[2], reply[3]
+    name = spec.name
+    messages = [
+        Message(name, reply[at], reply[at + 1], receipt, 1) for at in range(4, len(reply), 2)
+    ]
+    for message, count in zip(messages, counts, strict=False):
+        message.receive_count = count
+    return messages
+
+
+def _wait(spec: QueueSpec, reply: Sequence[Any], patience: float) -> Steps[None]:
+    """Wait for a push, the next deadline or due time, or the end of the stretch."""
+    if reply[0] == b"paused":
+        yield Sleep(min(patience, PAUSED_POLL))
+        return
+    # Waiters that started together must not look again together.
+    whole = spec.stretch * random.uniform(0.75, 1)
+    stretch = min(whole, patience)
+    if reply[2] >= 0:
+        stretch = min(stretch, reply[2] / 1_000_000 + random.random() * WAIT_JITTER)
+    in_vain = yield from _block(spec, stretch)
+    if in_vain and stretch == whole and len(spec.waiting) >= PLENTY:
+        # All whose waits ended in one tick would look at once, and a message that comes just then
+        # would be served behind them. Enough others wait on for it, so they take turns.
+        yield Sleep(min(random.random() * TICK, patience - stretch))
+
+
+def _block(spec: QueueSpec, stretch: float) -> Steps[bool]:
+    """Wait for a push; return whether the time passed without one."""
+    keys = spec.keys
+    spec.waiting.append(None)
+    try:
+        moved = yield Request(
+            (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT",
+             max(SHORTEST_BLOCK, round(stretch, 3))),
+            resend=True,
+        )  # fmt: skip
+        return moved is None
+    except OutOfMemoryError:
+        # BLMOVE may allocate, so a full server refuses it; pop, which frees, goes on.
+        yield Sleep(stretch)
+    except ResponseError as error:
+        # A failover or a resharding unblocks waiters with an error; the next pop finds its way.
+        if not str(error).startswith("UNBLOCKED"):
+            yield from spec.explain(error)
+    finally:
+        spec.waiting.pop()
+    return False
+
+
+def _as_messages(acked: Iterable[Message] | Message) -> Sequence[Message]:
+    if isinstance(acked, Message):
+        return (acked,)
+    return acked if isinstance(acked, list | tuple) else tuple(acked)
+
+
+def _check_timeout(timeout: float | None) -> float:
+    if timeout is None:
+        return 0.0
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not timeout >= 0:
+        raise ConfigurationError(
+            f"timeout is None (at once), seconds from 0, or math.inf, not {timeout!r}"
+        )
+    return timeout

@@ -1,0 +1,332 @@
+"""RSMQ's operations, each one script call."""
+
+from __future__ import annotations
+
+import math
+import random
+import secrets
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, NoReturn
+
+from redis.exceptions import RedisError, ResponseError
+
+from ackq import scripts
+from ackq.core.call import explain_types
+from ackq.core.chunking import CHUNK_MESSAGES
+from ackq.core.effects import Arg, Clock, Request, Steps
+from ackq.core.page_size import next_size
+from ackq.core.waiting import SHORTEST_BLOCK, WAIT_JITTER
+from ackq.errors import (
+    ConfigurationError,
+    InvalidValue,
+    MessageTooLong,
+    NoAttributeSupplied,
+    QueueExists,
+    QueueNotFound,
+    UnknownOutcome,
+)
+from ackq.rsmq.values import (
+    QueueAttributes,
+    RSMQDeadLetter,
+    RSMQMessage,
+    RSMQSpec,
+    check_id,
+    check_maxsize,
+    check_seconds,
+    encoded,
+)
+
+#: Messages that one call receives or deletes at most.
+MOST = 1000
+#: Dead letters that one call redrives at most.
+REDRIVEN = 16
+#: Dead letters that one call reads at most.
+DEAD_CHUNK = 100
+#: Bytes of bodies that one call sends. It also publishes a notice for each message.
+CHUNK_BYTES = 1024 * 1024
+#: How much more a body weighs whose characters the script may have to count: 20 ns a byte.
+COUNTED_WEIGHT = 8
+#: The least limit of a queue: shorter bodies are never counted.
+LEAST_MAXSIZE = 1024
+#: Longest wait between two looks in seconds, so that what others sent is found within a second.
+LONGEST_WAIT = 0.9
+
+Mode = Literal["hide", "remove"]
+
+
+def create_queue(spec: RSMQSpec, qname: str, vt: int, delay: int, maxsize: int) -> Steps[None]:
+    """Create a queue; see `ackq.rsmq.RSMQ.create_queue`."""
+    keys = spec.keys(qname)
+    args = (check_seconds(vt, "vt"), check_seconds(delay, "delay"), check_maxsize(maxsize))
+    request = Request(
+        (2, keys.hash, spec.queues, qname, *args), script=scripts.load("rsmq/create_queue")
+    )
+    if (yield from _send(spec, qname, request)) == b"exists":
+        raise QueueExists(f"Queue exists: {qname!r} keeps its attributes")
+
+
+def list_queues(spec: RSMQSpec) -> Steps[list[str]]:
+    """List the queues; see `ackq.rsmq.RSMQ.list_queues`."""
+    request = Request((b"SMEMBERS", spec.queues), resend=True)
+    try:
+        names: Iterable[bytes] = yield request
+    except ResponseError as error:
+        yield from explain_types(f"namespace {spec.ns!r}", {spec.queues: "set"}, error)
+    return sorted(name.decode(errors="replace") for name in names)
+
+
+def delete_queue(spec: RSMQSpec, qname: str) -> Steps[None]:
+    """Delete a queue; see `ackq.rsmq.RSMQ.delete_queue`."""
+    keys = spec.keys(qname)
+    request = Request(
+        (6, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, spec.queues, qname),
+        script=scripts.load("rsmq/delete_queue"),
+    )
+    if (yield from _send(spec, qname, request)) == b"missing":
+        _raise_missing(spec, qname)
+
+
+def attributes(
+    spec: RSMQSpec,
+    qname: str,
+    changes: dict[str, int | None] | None = None,
+) -> Steps[QueueAttributes]:
+    """Read, or set and read, attributes; see `ackq.rsmq.RSMQ.set_queue_attributes`."""
+    keys = spec.keys(qname)
+    args: list[Arg] = []
+    for name, value in (changes or {}).items():
+        if value is not None:
+            checked = check_maxsize(value) if name == "maxsize" else check_seconds(value, name)
+            args += (name, checked)
+    if changes is not None and not args:
+        raise NoAttributeSupplied("No attribute was supplied: give vt, delay or maxsize")
+    request = Request(
+        (2, keys.zset, keys.hash, *args), script=scripts.load("rsmq/attributes"), resend=True
+    )
+    reply = yield from _send(spec, qname, request)
+    if reply == b"missing":
+        _raise_missing(spec, qname)
+    return QueueAttributes.of(reply)
+
+
+def send_message(spec: RSMQSpec, qname: str, message: str | bytes, delay: int | None) -> Steps[str]:
+    """Send one message; see `ackq.rsmq.RSMQ.send_message`."""
+    ids = yield from _store(spec, qname, [encoded(message)], delay, 0)
+    return ids[0]
+
+
+def send_messages(
+    spec: RSMQSpec, qname: str, messages: Iterable[str | bytes], delay: int | None
+) -> Steps[list[str]]:
+    """Send many messages; see `ackq.rsmq.RSMQ.send_messages`."""
+    bodies = [encoded(message) for message in messages]
+    ids: list[str] = []
+    for chunk in _chunks(bodies):
+        try:
+            ids += yield from _store(spec, qname, chunk, delay, len(ids))
+        except UnknownOutcome as error:
+            error.stored = len(ids)
+            raise
+        except (RedisError, MessageTooLong) as error:
+            error.add_note(f"ackq: the first {len(ids)} of {len(bodies)} messages are stored")
+            raise
+    return ids
+
+
+def receive_messages(
+    spec: RSMQSpec,
+    qname: str,
+    wanted: int,
+    vt: int | None,
+    timeout: float | None,
+    mode: Mode = "hide",
+) -> Steps[list[RSMQMessage]]:
+    """Receive, or pop, messages; see `ackq.rsmq.RSMQ.receive_messages`."""
+    keys = spec.keys(qname)
+    if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
+        raise ConfigurationError(f"a number of messages is an integer from 1, not {wanted!r}")
+    hidden: Arg = b"" if vt is None else check_seconds(vt, "vt")
+    patience = _check_timeout(timeout)
+    stretch = min(spec.stretch, LONGEST_WAIT)
+    args = (5, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, mode, min(wanted, MOST),
+            hidden, math.ceil(stretch * 1000) if patience else 0, spec.max_receives)  # fmt: skip
+    script = scripts.load("rsmq/receive")
+    until: float | None = None
+    while True:
+        reply = yield from _send(spec, qname, Request(args, script=script))
+        status = reply[0]
+        if status == b"ok":
+            return [
+                RSMQMessage(reply[at].decode(), reply[at + 1], reply[at + 2], reply[at + 3])
+                for at in range(1, len(reply), 4)
+            ]
+        if status == b"again":
+            continue
+        if status != b"empty":
+            _refuse(spec, qname, reply)
+        if not patience:
+            return []
+        now = yield Clock()
+        if until is None:
+            until = now + patience
+        if now >= until:
+            return []
+        yield from _wait(spec, qname, min(stretch, until - now), reply[1])
+
+
+def delete_messages(spec: RSMQSpec, qname: str, ids: Iterable[str]) -> Steps[int]:
+    """Delete messages; see `ackq.rsmq.RSMQ.delete_messages`."""
+    keys = spec.keys(qname)
+    checked = [check_id(id) for id in ids]
+    deleted = at = 0
+    while at < len(checked):
+        request = Request(
+            (2, keys.zset, keys.hash, *checked[at : at + MOST]),
+            script=scripts.load("rsmq/delete"),
+            resend=True,
+        )
+        count, looked = yield from _send(spec, qname, request)
+        deleted += count
+        at += looked
+    return deleted
+
+
+def change_message_visibility(spec: RSMQSpec, qname: str, id: str, vt: int) -> Steps[bool]:
+    """Move the end of a timeout; see `ackq.rsmq.RSMQ.change_message_visibility`."""
+    keys = spec.keys(qname)
+    request = Request(
+        (4, keys.zset, keys.hash, keys.wake, keys.waiters, check_id(id), check_seconds(vt, "vt")),
+        script=scripts.load("rsmq/visibility"),
+        resend=True,
+    )
+    reply = yield from _send(spec, qname, request)
+    if reply == b"missing":
+        _raise_missing(spec, qname)
+    return bool(reply == b"ok")
+
+
+def dead_letters(spec: RSMQSpec, qname: str, n: int) -> Steps[list[RSMQDeadLetter]]:
+    """Read dead letters; see `ackq.rsmq.RSMQ.dead_letters`."""
+    keys = spec.keys(qname)
+    if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+        raise ConfigurationError(f"a number of dead letters is an integer from 0, not {n!r}")
+    letters: list[RSMQDeadLetter] = []
+    first, size = b"-", 1
+    while len(letters) < n:
+        size = min(size, n - len(letters))
+        request = Request((b"XRANGE", keys.dead, first, b"+", b"COUNT", size), resend=True)
+        entries = yield from _send(spec, qname, request)
+        page = [RSMQDeadLetter.of(fields) for _, fields in entries]
+        letters += page
+        if len(page) < size:
+            break
+        first = b"(" + entries[-1][0]
+        size = next_size((letter.body for letter in page), DEAD_CHUNK)
+    return letters
+
+
+def redrive(spec: RSMQSpec, qname: str, n: int | None) -> Steps[int]:
+    """Make dead letters visible again; see `ackq.rsmq.RSMQ.redrive`."""
+    keys = spec.keys(qname)
+    if n is None:
+        n = yield from _send(spec, qname, Request((b"XLEN", keys.dead), resend=True))
+    elif not isinstance(n, int) or isinstance(n, bool) or n < 0:
+        raise ConfigurationError(f"a number of dead letters is an integer from 0, not {n!r}")
+    redriven = 0
+    while redriven < n:
+        request = Request(
+            (5, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead,
+             min(n - redriven, REDRIVEN)),
+            script=scripts.load("rsmq/redrive"),
+        )  # fmt: skip
+        count = yield from _send(spec, qname, request)
+        if count == b"missing":
+            _raise_missing(spec, qname)
+        if count == 0:
+            break
+        redriven += count
+    return redriven
+
+
+def _store(
+    spec: RSMQSpec, qname: str, bodies: Sequence[bytes], delay: int | None, before: int
+) -> Steps[list[str]]:
+    keys = spec.keys(qname)
+    later: Arg = b"" if delay is None else check_seconds(delay, "delay")
+    request = Request(
+        (4, keys.zset, keys.hash, keys.wake, keys.waiters, secrets.token_hex(10), later,
+         spec.channel(qname), *bodies),
+        script=scripts.load("rsmq/send"),
+    )  # fmt: skip
+    reply = yield from _send(spec, qname, request)
+    if reply[0] == b"ok":
+        return [id.decode() for id in reply[1:]]
+    if reply[0] == b"long":
+        position, limit = reply[1:]
+        raise MessageTooLong(
+            f"Message too long: message {before + position} of this call, of"
+            f" {len(bodies[position - 1])} bytes, is over the maxsize of {qname!r}, {limit} UTF-16"
+            " units. Store the content elsewhere and send a reference, or raise maxsize"
+        )
+    _refuse(spec, qname, reply)
+
+
+def _wait(spec: RSMQSpec, qname: str, stretch: float, next_in: int) -> Steps[None]:
+    """Wait for a token of ackq's own senders, the next visible message, or the next look."""
+    if next_in >= 0:
+        stretch = min(stretch, next_in / 1000 + random.random() * WAIT_JITTER)
+    seconds = max(SHORTEST_BLOCK, round(stretch, 3))
+    request = Request((b"BLPOP", spec.keys(qname).wake, seconds), resend=True)
+    try:
+        yield from _send(spec, qname, request)
+    except ResponseError as error:
+        # A failover or a resharding unblocks waiters with an error; the next look finds its way.
+        if not str(error).startswith("UNBLOCKED"):
+            raise
+
+
+def _send(spec: RSMQSpec, qname: str, request: Request) -> Steps[Any]:
+    try:
+        return (yield request)
+    except ResponseError as error:
+        expected = {**spec.keys(qname).types(), spec.queues: "set"}
+        yield from explain_types(f"RSMQ queue {qname!r}", expected, error)
+
+
+def _refuse(spec: RSMQSpec, qname: str, reply: Sequence[Any]) -> NoReturn:
+    if reply[0] == b"missing":
+        _raise_missing(spec, qname)
+    attribute, value = (part.decode(errors="replace") for part in reply[1:])
+    raise InvalidValue(
+        f"queue {qname!r} has {attribute}={value!r}, which cannot be read: mend it with"
+        f" set_queue_attributes({qname!r}, {attribute}=…). Nothing was changed"
+    )
+
+
+def _raise_missing(spec: RSMQSpec, qname: str) -> NoReturn:
+    raise QueueNotFound(f"Queue not found: there is no {qname!r} in {spec.ns!r}: create it first")
+
+
+def _chunks(bodies: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
+    chunk: list[bytes] = []
+    size = 0
+    for body in bodies:
+        counted = len(body) > LEAST_MAXSIZE and not body.isascii()
+        weight = len(body) * (COUNTED_WEIGHT if counted else 1)
+        if chunk and (len(chunk) == CHUNK_MESSAGES or size + weight > CHUNK_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(body)
+        size += weight
+    if chunk:
+        yield chunk
+
+
+def _check_timeout(timeout: float | None) -> float:
+    if timeout is None:
+        return 0.0
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not timeout >= 0:
+        raise ConfigurationError(
+            f"timeout is None (at once), seconds from 0, or math.inf, not {timeout!r}"
+        )
+    return timeout

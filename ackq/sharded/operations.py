@@ -1,0 +1,169 @@
+"""A queue over several shards: their names, which one a message goes to, and how to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import mmh3
+from redis.exceptions import OutOfMemoryError, ResponseError
+
+from ackq.config import check_integer
+from ackq.core.effects import Request, Sleep, Steps
+from ackq.core.encode import encode
+from ackq.core.waiting import PAUSED_POLL, SHORTEST_BLOCK
+from ackq.errors import ConfigurationError, LeaseLost, PushAccount, QueueNameError, UnknownOutcome
+from ackq.membership.operations import MOST_SHARES
+from ackq.queue import inspection
+from ackq.queue.messages import Message, QueueStats
+from ackq.queue.push import account as account_of_one
+from ackq.queue.settle import check_message
+from ackq.queue.spec import QueueSpec
+
+#: Longest wait on a shard in seconds; a consumer looks at its shards anew so often.
+STRETCH = 1.0
+
+
+class Dealt(NamedTuple):
+    """What goes to one shard: bodies, and the positions of these messages among all."""
+
+    positions: list[int]
+    bodies: list[bytes]
+
+
+def shard_names(name: str, shards: int) -> tuple[str, ...]:
+    """Return the queues' names: ``{jobs:0}``, ``{jobs:1}``, ..., each a hash tag of its own.
+
+    Raises:
+        ConfigurationError: ``shards`` is out of range.
+        QueueNameError: the name has braces of its own.
+    """
+    check_integer(shards, "shards", 1, MOST_SHARES)
+    if not isinstance(name, str) or not name or "{" in name or "}" in name:
+        raise QueueNameError(
+            f"sharded queue name {name!r} is text without braces: each shard gets its own"
+        )
+    return tuple(f"{{{name}:{number}}}" for number in range(shards))
+
+
+def shard_of(key: str, shards: int) -> int:
+    """Return the shard of ``key``: murmur3, x86 32-bit, seed 0, unsigned, by remainder.
+
+    Raises:
+        ConfigurationError: it is no text.
+    """
+    if not isinstance(key, str):
+        raise ConfigurationError(f"key and dedup are text, not {key!r}")
+    return mmh3.hash(key.encode(errors="surrogatepass"), 0, signed=False) % shards
+
+
+def spread(
+    messages: Iterable[Mapping[str, Any] | bytes], shards: int, first: int, limit: int
+) -> tuple[dict[int, Dealt], list[str]]:
+    """Deal bodies out in turn, beginning with shard ``first``; return them and all the ids.
+
+    Raises:
+        InvalidMessage: one cannot be; nothing was sent.
+        MessageTooLarge: one is longer than ``limit`` bytes; nothing was sent.
+    """
+    dealt: dict[int, Dealt] = {}
+    ids = []
+    for position, message in enumerate(messages):
+        id, body = encode(message, limit)
+        to_shard = dealt.setdefault((first + position) % shards, Dealt([], []))
+        to_shard.positions.append(position)
+        to_shard.bodies.append(body)
+        ids.append(id)
+    return dealt, ids
+
+
+def account(error: Exception, dealt: Mapping[int, Dealt], shard: int) -> Exception:
+    """Return what to raise where ``error`` ended a push over shards, in their order, at ``shard``.
+
+    Its positions are those of the messages as they were passed.
+    """
+    turn = list(dealt).index(shard)
+    parts = [each.positions for each in dealt.values()]
+    before, own = list(chain.from_iterable(parts[:turn])), parts[turn]
+    after = list(chain.from_iterable(parts[turn + 1 :]))
+    if not isinstance(error, PushAccount):
+        return account_of_one(error, before, own, after)
+    error.account(
+        before + [own[each] for each in error.stored_positions],
+        [own[each] for each in error.unknown_positions],
+        [own[each] for each in error.not_stored_positions] + after,
+    )
+    if isinstance(error, UnknownOutcome):
+        error.stored = len(error.stored_positions)
+    return error
+
+
+def by_queue(messages: Iterable[Message] | Message) -> dict[str, list[Message]]:
+    """Return messages by the queue that they were taken from.
+
+    Raises:
+        ConfigurationError: one is no message.
+    """
+    found: dict[str, list[Message]] = {}
+    for message in (messages,) if isinstance(messages, Message) else messages:
+        check_message(message)
+        found.setdefault(message.queue, []).append(message)
+    return found
+
+
+def raise_lost(errors: Sequence[LeaseLost], settled: int) -> None:
+    """Raise one error for those of several shards; ``settled`` counts what was."""
+    if errors:
+        raise LeaseLost(
+            "; ".join(map(str, errors)),
+            messages=tuple(message for error in errors for message in error.messages),
+            settled=settled,
+        )
+
+
+def total(counts: Sequence[QueueStats]) -> QueueStats:
+    """Return the sum of the shards' counts."""
+    events = [each.next_event_in for each in counts if each.next_event_in is not None]
+    return QueueStats(
+        ready=sum(each.ready for each in counts),
+        in_flight=sum(each.in_flight for each in counts),
+        delayed=sum(each.delayed for each in counts),
+        dead=sum(each.dead for each in counts),
+        expired=sum(each.expired for each in counts),
+        due=sum(each.due for each in counts),
+        paused=any(each.paused for each in counts),
+        next_event_in=min(events, default=None),
+        claimed=sum(each.claimed for each in counts),
+    )
+
+
+def wait(spec: QueueSpec, patience: float) -> Steps[None]:
+    """Wait until the shard may have something to take, and take nothing.
+
+    A message that arrives is moved onto the hand-off list, which is the front of the queue: it is
+    lost to nobody, whoever waits on. Only where both lists are empty and takes are not paused, or
+    the backlog would be moved one by one.
+    """
+    counts = yield from inspection.stats(spec)
+    if counts.paused:
+        yield Sleep(min(patience, PAUSED_POLL))
+        return
+    if counts.ready:
+        return
+    stretch = min(spec.stretch, patience)
+    if counts.next_event_in is not None:
+        stretch = min(stretch, counts.next_event_in)
+    try:
+        yield Request(
+            (b"BLMOVE", spec.keys.ready, spec.keys.handoff, b"RIGHT", b"LEFT",
+             max(SHORTEST_BLOCK, round(stretch, 3))),
+            resend=True,
+        )  # fmt: skip
+    except OutOfMemoryError:
+        # BLMOVE may allocate, so a full server refuses it; pop, which frees, goes on.
+        yield Sleep(stretch)
+    except ResponseError as error:
+        # A failover or a resharding unblocks waiters with an error; the next pop finds its way.
+        if not str(error).startswith("UNBLOCKED"):
+            yield from spec.explain(error)

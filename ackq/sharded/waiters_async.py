@@ -1,0 +1,48 @@
+"""Wait for work on several shards at once, with a task for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from ackq.queue.client_async import AsyncQueue
+from ackq.sharded import operations
+
+#: Seconds between two looks of a consumer that serves no shard.
+IDLE_POLL = 0.1
+
+
+class AsyncShardWaiters:
+    """Waits that outlast the call which began them: what they find waits at a queue's front."""
+
+    def __init__(self, queues: Sequence[AsyncQueue]) -> None:
+        self._queues = queues
+        self._waiting: dict[int, asyncio.Task[None]] = {}
+
+    async def wait(self, shards: Sequence[int], patience: float) -> None:
+        """Return when one of ``shards`` may have something to take, or after ``patience``."""
+        if not shards:
+            await asyncio.sleep(min(patience, IDLE_POLL))
+            return
+        tasks = []
+        for shard in shards:
+            task = self._waiting.get(shard)
+            if task is None or task.done():
+                task = asyncio.create_task(self._wait(shard), name=f"ackq-shard-{shard}")
+                self._waiting[shard] = task
+            tasks.append(task)
+        done, _ = await asyncio.wait(tasks, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+    async def close(self) -> None:
+        """End the waits that still run."""
+        tasks = [task for task in self._waiting.values() if not task.done()]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def _wait(self, shard: int) -> None:
+        queue = self._queues[shard]
+        await queue._run(operations.wait(queue._spec, operations.STRETCH))

@@ -1,0 +1,1 @@
+"""Rows that become visible with a commit, whatever product they are for."""

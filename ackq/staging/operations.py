@@ -1,0 +1,278 @@
+"""Rows that become a queue's with a commit: staged by tasks, made visible by the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import check_integer
+from ackq.core.call import explain_types
+from ackq.core.effects import Arg, Request, Steps
+from ackq.core.names import LATER, NAME_LIMIT
+from ackq.errors import ConfigurationError, StagingLost
+from ackq.staging.keys import Staged, StagingKeys
+
+#: Rows, and bytes of them, that one call stages at most: Redis serves nobody else meanwhile.
+CHUNK_ROWS = 2000
+CHUNK_BYTES = 1024 * 1024
+#: Rows that begin a list. Only this call is a script, where 2,000 arguments cost 7 ms.
+FIRST_ROWS = 16
+#: Milliseconds that rows wait for their commit: a day.
+LIFETIME_MS = 86_400_000
+#: Lists that one commit names at most; those of more tasks are merged before.
+MOST_LISTS = 1000
+#: Rows that one call merges at most.
+MERGED_ROWS = 2000
+#: Lists that one call drops at most. Redis frees a list in the background only if it has more than
+#: 64 nodes, and to free a row of 0.9 MiB at once takes up to 0.1 ms.
+DROPPED_LISTS = 50
+#: The greatest number that a script reads exactly.
+LATEST_BATCH = 2**53 - 1
+
+_FORBIDDEN = frozenset("*?[]\\{}")
+
+#: Moves a part of a committed list to where it belongs; returns whether something is left.
+Mover = Callable[[bytes], Steps[bool]]
+#: A row with the time when it becomes ready, in µs since the epoch.
+Delayed = tuple[int, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class StagingSpec:
+    """What one writer stages for one queue, topic or delay queue."""
+
+    what: str  #: as errors call it, such as "queue 'jobs'"
+    keys: StagingKeys
+    writer: str
+
+    def __post_init__(self) -> None:
+        """Check the writer's name, which becomes a part of keys.
+
+        Raises:
+            ConfigurationError: it cannot be one.
+        """
+        if not _can_be_in_a_key(self.writer, _FORBIDDEN):
+            raise ConfigurationError(
+                f"a writer's name is 1 to {NAME_LIMIT} bytes of printable text without any of"
+                f" *?[]\\{{}}, not {self.writer!r}"
+            )
+
+    def explain(self, error: ResponseError) -> Steps[NoReturn]:
+        """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
+        return explain_types(self.what, self.keys.types(), error)
+
+
+def _can_be_in_a_key(name: str, forbidden: frozenset[str]) -> bool:
+    usable = isinstance(name, str) and name.isprintable() and not set(name) & forbidden
+    return usable and 1 <= len(name.encode()) <= NAME_LIMIT
+
+
+def _check_task(task: str) -> None:
+    # With a colon, or as the end of a list for later, it could be what another name stands for.
+    if not _can_be_in_a_key(task, _FORBIDDEN | {":"}) or task == LATER[1:]:
+        raise ConfigurationError(
+            f"a task's name is 1 to {NAME_LIMIT} bytes of printable text without any of"
+            f" :*?[]\\{{}}, and not {LATER[1:]!r}: {task!r} cannot be one"
+        )
+
+
+def stage(
+    spec: StagingSpec,
+    batch: int,
+    staged: Staged,
+    bodies: Sequence[bytes],
+    delayed: Sequence[Delayed],
+) -> Steps[None]:
+    """Add rows to those of a task; see `ackq.queue.Staging.stage`."""
+    check_integer(batch, "batch", 0, LATEST_BATCH)
+    _check_task(staged.task)
+    index = spec.keys.index(spec.writer, batch)
+    name = spec.keys.list(spec.writer, batch, staged)
+    for chunk in _chunks(bodies, staged.rows == 0):
+        staged.rows = yield from _add(spec, index, name, staged.rows, chunk)
+    name = spec.keys.delayed(spec.writer, batch, staged)
+    for chunk in _chunks([b"%d:%b" % row for row in delayed], staged.delayed == 0):
+        staged.delayed = yield from _add(spec, index, name, staged.delayed, chunk)
+
+
+def _add(spec: StagingSpec, index: bytes, name: bytes, before: int, chunk: list[Arg]) -> Steps[int]:
+    """Push onto a list that holds ``before`` rows, and return how many it holds then."""
+    if before == 0:
+        script = scripts.load("staging/stage")
+        request = Request((2, name, index, LIFETIME_MS, *chunk), script=script)
+    else:
+        request = Request((b"LPUSHX", name, *chunk))
+    count: int = yield from _ask(spec, request)
+    if count != before + len(chunk):
+        raise StagingLost(
+            f"{spec.what}: a task staged {before + len(chunk)} rows, but its list"
+            f" {name.decode()!r} holds {count}: it was aborted, or took longer than a day."
+            " Nothing of it was committed: run the task again"
+        )
+    return count
+
+
+def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) -> Steps[int]:
+    """Make staged rows the queue's; see `ackq.queue.Staging.commit`."""
+    check_integer(batch, "batch", 0, LATEST_BATCH)
+    yield from finish(spec, move)
+    kinds = _lists(spec, batch, tasks)
+    if sum(map(len, kinds)) > MOST_LISTS and (yield from _is_known(spec, batch)):
+        kinds = {}, {}  # merged and committed before: there is nothing left to merge
+    lists = yield from _merged(spec, *kinds)
+    keys, names = spec.keys, list(lists)
+    request = Request(
+        (3 + len(names), keys.commits, keys.held, keys.heldrows, *names,
+         spec.writer, batch, *lists.values()),
+        script=scripts.load("staging/commit"),
+        resend=True,  # the marker makes a second application harmless
+    )  # fmt: skip
+    status, value = yield from _ask(spec, request)
+    if status == b"lost":
+        raise StagingLost(
+            f"{spec.what}: the list {names[value - 1].decode()!r} does not hold what its task"
+            f" staged: it was aborted, or batch {batch} took longer than a day. Nothing of the"
+            " batch was committed: run it again"
+        )
+    # After "known" they may be committed all the same, where the first reply was lost.
+    yield from _move_all(names, move)
+    yield from abort(spec, batch)
+    return int(value) if status == b"ok" else 0
+
+
+def finish(spec: StagingSpec, move: Mover) -> Steps[int]:
+    """Move in what is committed and not in the queue yet; return how many lists that were."""
+    names: list[bytes] = yield from _ask(spec, committed_lists(spec.keys))
+    yield from _move_all(names, move)
+    return len(names)
+
+
+def committed_lists(keys: StagingKeys) -> Request:
+    """Ask for the names of lists that are committed and not in the queue yet."""
+    return Request((b"ZRANGEBYSCORE", keys.held, 0, 0, b"LIMIT", 0, MOST_LISTS), resend=True)
+
+
+def abort(spec: StagingSpec, batch: int) -> Steps[int]:
+    """Delete what is staged and not committed; see `ackq.queue.Staging.abort`."""
+    index = spec.keys.index(spec.writer, batch)
+    dropped = 0
+    while True:
+        look = Request((b"SRANDMEMBER", index, DROPPED_LISTS), resend=True)
+        names = yield from _ask(spec, look)
+        if not names:
+            return dropped
+        dropped += yield from _drop(spec, index, names)
+
+
+def discard(spec: StagingSpec, batch: int, staged: Staged) -> Steps[None]:
+    """Delete what one task staged; see `ackq.queue.Staging.discard`."""
+    keys = spec.keys
+    names = (keys.list(spec.writer, batch, staged), keys.delayed(spec.writer, batch, staged))
+    yield from _drop(spec, keys.index(spec.writer, batch), names)
+
+
+def _drop(spec: StagingSpec, index: bytes, names: Sequence[bytes]) -> Steps[int]:
+    """Delete lists of the batch of ``index``, but for those that are committed."""
+    request = Request(
+        (2 + len(names), spec.keys.held, index, *names),
+        script=scripts.load("staging/drop"),
+        resend=True,
+    )
+    dropped: int = yield from _ask(spec, request)
+    return dropped
+
+
+def committed(spec: StagingSpec) -> Steps[int | None]:
+    """Read the marker; see `ackq.queue.Staging.committed`."""
+    request = Request((b"HGET", spec.keys.commits, spec.writer), resend=True)
+    marker: bytes | None = yield from _ask(spec, request)
+    return None if marker is None else int(marker)
+
+
+def _is_known(spec: StagingSpec, batch: int) -> Steps[bool]:
+    marker = yield from committed(spec)
+    return marker is not None and marker >= batch
+
+
+def forget(spec: StagingSpec) -> Steps[None]:
+    """Delete the marker; see `ackq.queue.Staging.forget`."""
+    yield from _ask(spec, Request((b"HDEL", spec.keys.commits, spec.writer), resend=True))
+
+
+def now() -> Steps[int]:
+    """Read the server's time in µs."""
+    seconds, microseconds = yield Request((b"TIME",), resend=True)
+    return int(seconds) * 1_000_000 + int(microseconds)
+
+
+def _ask(spec: StagingSpec, request: Request) -> Steps[Any]:
+    try:
+        return (yield request)
+    except ResponseError as error:
+        yield from spec.explain(error)
+
+
+_Rows = dict[bytes, int]
+
+
+def _lists(spec: StagingSpec, batch: int, tasks: Iterable[Staged]) -> tuple[_Rows, _Rows]:
+    """Return the lists of tasks that staged anything, with their rows: ready, and delayed."""
+    keys, tasks = spec.keys, list(tasks)
+    ready = {keys.list(spec.writer, batch, each): each.rows for each in tasks}
+    delayed = {keys.delayed(spec.writer, batch, each): each.delayed for each in tasks}
+    return _filled(ready), _filled(delayed)
+
+
+def _filled(lists: _Rows) -> _Rows:
+    return {name: rows for name, rows in lists.items() if rows}
+
+
+def _merged(spec: StagingSpec, *kinds: _Rows) -> Steps[_Rows]:
+    """Return at most `MOST_LISTS` lists with the rows of all of them."""
+    merged: _Rows = {}
+    for lists in kinds:
+        names = list(lists)
+        size = -(-len(names) * len(kinds) // MOST_LISTS) or 1  # of a group, rounded up
+        for first in range(0, len(names), size):
+            into, *others = names[first : first + size]
+            for name in others:
+                yield from _merge(spec, name, into)
+            merged[into] = sum(lists[name] for name in (into, *others))
+    return merged
+
+
+def _merge(spec: StagingSpec, name: bytes, into: bytes) -> Steps[None]:
+    left = 1
+    while left:
+        request = Request(
+            (2, name, into, MERGED_ROWS), script=scripts.load("staging/merge"), resend=True
+        )
+        left = yield from _ask(spec, request)
+        if left < 0:
+            raise StagingLost(
+                f"{spec.what}: the list {into.decode()!r} is gone: its batch was aborted, or took"
+                " longer than a day. Nothing of it was committed: run it again"
+            )
+
+
+def _move_all(names: Iterable[bytes], move: Mover) -> Steps[None]:
+    for name in names:
+        while (yield from move(name)):
+            pass
+
+
+def _chunks(rows: Sequence[bytes], begins: bool) -> Iterator[list[Arg]]:
+    chunk: list[Arg] = []
+    size, most = 0, FIRST_ROWS if begins else CHUNK_ROWS
+    for row in rows:
+        if chunk and (len(chunk) == most or size + len(row) > CHUNK_BYTES):
+            yield chunk
+            chunk, size, most = [], 0, CHUNK_ROWS
+        chunk.append(row)
+        size += len(row)
+    if chunk:
+        yield chunk

@@ -1,1 +1,0 @@
-"""The blocking face: `Queue`, over `redis.Redis` and its kin."""

@@ -1,0 +1,9 @@
+"""Topics that can be replayed: one order of messages, read by many, each at its own place."""
+
+from ackq.topic.client import Topic
+from ackq.topic.client_async import AsyncTopic
+from ackq.topic.messages import Batch, TopicMessage
+from ackq.topic.spec import TopicConfig
+from ackq.topic.staging_client import TopicStaging
+
+__all__ = ["AsyncTopic", "Batch", "Topic", "TopicConfig", "TopicMessage", "TopicStaging"]

@@ -1,0 +1,211 @@
+"""Consume from a topic, at once or waiting, with the commits of what was done before."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import secrets
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from redis.exceptions import RedisError, ResponseError
+
+from ackq import scripts
+from ackq.config import check_integer, microseconds
+from ackq.core.effects import Clock, Request, Sleep, Steps
+from ackq.errors import ConfigurationError, LeaseLost, PlaceLost, UnknownOutcome
+from ackq.staging.unfinished import Leftovers
+from ackq.topic.keys import ConsumerKeys
+from ackq.topic.messages import Batch
+from ackq.topic.place import find_live, not_subscribed
+from ackq.topic.publish import AT_ONCE
+from ackq.topic.settle import CHUNK, commit, leased, mark_lost
+from ackq.topic.spec import Guess, TopicSpec, pause
+from ackq.topic.staged import move
+
+#: Messages that one call reads at most.
+MOST = 1000
+#: Seconds of jitter on a wait, so that one deadline does not wake every waiter at once.
+WAIT_JITTER = 0.05
+#: Times that a consumer tries to publish committed rows before it leaves it to who is quicker.
+MOVE_ATTEMPTS = 3
+
+
+def consume(
+    spec: TopicSpec,
+    consumer: str,
+    wanted: int,
+    timeout: float | None,
+    visibility_timeout: float | None,
+    committed: Iterable[Batch] | Batch,
+    leftovers: Leftovers,
+) -> Steps[Batch]:
+    """Read on; see `ackq.topic.Topic.consume`."""
+    patience = _check_timeout(timeout)
+    check_integer(wanted, "n", 1, 2**31)
+    done = leased(spec, committed)
+    here = [batch for batch in done if batch.consumer == consumer]
+    others = [batch for batch in done if batch.consumer != consumer]
+    if others or len(here) > CHUNK:
+        yield from _commit_marking(spec, others + here[CHUNK:])
+        here = here[:CHUNK]
+    reader = _Reader(spec, consumer, min(wanted, MOST), _lease_us(spec, visibility_timeout))
+    until: float | None = None
+    while True:
+        yield from leftovers.move_in(partial(move, spec, leftovers.keys, attempts=MOVE_ATTEMPTS))
+        found = yield from reader.read(here)
+        here = []
+        if found or not patience:
+            return found
+        now = yield Clock()
+        if until is None:
+            until = now + patience
+        if now >= until:
+            return found
+        yield from reader.wait(until - now)
+
+
+class _Reader:
+    """One consume: what it wants, and what it has learnt."""
+
+    def __init__(self, spec: TopicSpec, consumer: str, wanted: int, lease_us: int) -> None:
+        self._spec = spec
+        self._consumer = consumer
+        self._keys: ConsumerKeys = spec.keys.consumer(consumer)
+        self._wanted = wanted
+        self._lease_us = lease_us
+        self._guess = spec.reading.setdefault(consumer, Guess())
+        #: Newest index and µs until a lease ends, as of the last reply.
+        self._newest, self._next_end = 0, -1
+        #: The newest index as of the last time that a wait was cut short.
+        self._woken_at = -1
+
+    def read(self, done: Sequence[Batch]) -> Steps[Batch]:
+        """Commit what is done and read; an empty batch if there is nothing to read."""
+        attempt = 0
+        gap = range(0)
+        while True:
+            after = gap.stop - 1 if gap else self._guess.after
+            slack = 0 if gap else self._guess.slack
+            token = secrets.token_hex(8).encode()
+            reply = yield from self._send(after, slack, gap, token, done)
+            done = ()
+            status = reply[0]
+            if status == b"ok":
+                self._guess.hit(0 if gap else reply[3] - 1 - after, reply[4])
+                return self._batch(reply, token)
+            if status == b"empty":
+                self._newest, self._next_end = reply[2], reply[3]
+                return Batch(self._spec.name, self._consumer)
+            gap = range(0)
+            if status == b"missing":
+                gap = yield from self._missing(*reply[3:])
+            elif status == b"moved":
+                self._guess.missed(reply[3] - 1)
+                attempt += 1
+                if attempt >= AT_ONCE:
+                    yield pause(attempt)
+            elif status == b"unsubscribed":
+                raise not_subscribed(self._spec, self._consumer)
+            elif status == b"ahead":
+                raise self._lost(reply[3] + 1, reply[2], "the topic was begun anew")
+
+    def wait(self, patience: float) -> Steps[None]:
+        """Wait for a publish, the next end of a lease, or the end of the stretch."""
+        stretch = min(self._spec.stretch, patience)
+        if self._next_end >= 0:
+            stretch = min(stretch, self._next_end / 1_000_000 + random.random() * WAIT_JITTER)
+        if self._woken_at == self._newest:
+            # What it heard was of another topic of this name, deleted since: do not spin.
+            yield Sleep(stretch)
+            return
+        try:
+            # The id of the last entry is the newest index, so that no publish is missed between
+            # the look and the wait.
+            woken = yield Request(
+                (b"XREAD", b"COUNT", 1, b"BLOCK", max(1, round(stretch * 1000)), b"STREAMS",
+                 self._spec.keys.wake, b"%d-0" % self._newest),
+                resend=True,
+            )  # fmt: skip
+        except ResponseError as error:
+            # A failover or a resharding unblocks waiters with an error; the next look finds its
+            # way.
+            if not str(error).startswith("UNBLOCKED"):
+                yield from self._spec.explain(error, self._keys)
+        else:
+            self._woken_at = self._newest if woken else -1
+
+    def _send(
+        self, after: int, slack: int, gap: range, token: bytes, done: Sequence[Batch]
+    ) -> Steps[Sequence[Any]]:
+        spec, keys = self._spec, self._keys
+        named = [
+            spec.keys.newest, spec.keys.first, keys.place, keys.leases, keys.ranges,
+            *spec.keys.messages(after, self._wanted + slack),
+        ]  # fmt: skip
+        request = Request(
+            (len(named), *named, after, self._wanted, self._lease_us, token,
+             gap.start, *(batch.receipt for batch in done)),
+            script=scripts.load("topic/consume"),
+        )  # fmt: skip
+        try:
+            reply: Sequence[Any] = yield request
+        except ResponseError as error:
+            yield from spec.explain(error, keys)
+        except UnknownOutcome:
+            # The commits are fenced, so they can be sent again by themselves; a range that the
+            # lost call may have leased comes back after its timeout. If the commits fail too, the
+            # caller still learns that the outcome of the read is unknown.
+            with contextlib.suppress(RedisError):
+                yield from _commit_marking(spec, done)
+            raise
+        mark_lost(done, reply[1])
+        return reply
+
+    def _batch(self, reply: Sequence[Any], token: bytes) -> Batch:
+        first, last, deadline = reply[3:6]
+        at = (self._spec.name, self._consumer, first, last, reply[6:])
+        if not self._lease_us:
+            return Batch(*at)
+        return Batch(*at, b"%d:%d:%s" % (first, last, token), deadline / 1_000_000)
+
+    def _missing(self, start: int, stop: int, first: int) -> Steps[range]:
+        """Return the indexes from ``start`` on whose messages are gone."""
+        live = yield from find_live(self._spec, min(max(start, first), stop + 1), stop)
+        if live > start and self._spec.config.on_trimmed == "raise":
+            raise self._lost(start, live - 1, "they expired or were trimmed")
+        return range(start, live)
+
+    def _lost(self, first: int, last: int, why: str) -> PlaceLost:
+        return PlaceLost(
+            f"topic {self._spec.name!r}: what consumer {self._consumer!r} reads next, from index"
+            f" {first}, is gone: {why}. Nothing was skipped: seek to 'oldest' or to an index, or"
+            " set on_trimmed='report' to read on and be told",
+            consumer=self._consumer,
+            first=first,
+            last=last,
+        )
+
+
+def _commit_marking(spec: TopicSpec, batches: Sequence[Batch]) -> Steps[None]:
+    """Commit without raising for a refused batch: it is marked, as in a fused commit."""
+    with contextlib.suppress(LeaseLost):
+        yield from commit(spec, batches)
+
+
+def _lease_us(spec: TopicSpec, visibility_timeout: float | None) -> int:
+    if visibility_timeout is None:
+        visibility_timeout = spec.config.visibility_timeout
+    lease = microseconds(visibility_timeout, "visibility_timeout")
+    return lease if spec.config.delivery == "at_least_once" else 0
+
+
+def _check_timeout(timeout: float | None) -> float:
+    if timeout is None:
+        return 0.0
+    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not timeout >= 0:
+        raise ConfigurationError(
+            f"timeout is None (at once), seconds from 0, or math.inf, not {timeout!r}"
+        )
+    return timeout

@@ -1,0 +1,145 @@
+"""A consumer's place in a topic: subscribe, unsubscribe, seek, lag, and what is still there."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.core.effects import Arg, Request, Steps
+from ackq.errors import ConfigurationError, KeyTypeError, NotSubscribed
+from ackq.topic.spec import TopicSpec
+
+Where = int | Literal["oldest", "end"]
+
+#: Messages that one look for the oldest covers.
+WINDOW = 1000
+
+
+def subscribe(spec: TopicSpec, consumer: str, start: Where) -> Steps[bool]:
+    """Make a consumer known; see `ackq.topic.Topic.subscribe`."""
+    if (yield from position(spec, consumer)) is not None:
+        return False
+    return (yield from _place(spec, consumer, start, "absent"))
+
+
+def seek(spec: TopicSpec, consumer: str, to: Where) -> Steps[None]:
+    """Move a consumer; see `ackq.topic.Topic.seek`."""
+    if not (yield from _place(spec, consumer, to, "present")):
+        raise not_subscribed(spec, consumer)
+
+
+def unsubscribe(spec: TopicSpec, consumer: str) -> Steps[bool]:
+    """Forget a consumer; see `ackq.topic.Topic.unsubscribe`."""
+    keys = spec.keys.consumer(consumer)
+    known = yield from position(spec, consumer)
+    yield Request((b"DEL", keys.place, keys.leases, keys.ranges), resend=True)
+    return known is not None
+
+
+def position(spec: TopicSpec, consumer: str) -> Steps[int | None]:
+    """Return the last index committed; see `ackq.topic.Topic.position`."""
+    _, place = yield from _look(spec, consumer)
+    return place
+
+
+def lag(spec: TopicSpec, consumer: str) -> Steps[int]:
+    """Count what is not committed; see `ackq.topic.Topic.lag`."""
+    newest, place = yield from _look(spec, consumer)
+    if place is None:
+        raise not_subscribed(spec, consumer)
+    return max(0, newest - place)
+
+
+def newest(spec: TopicSpec) -> Steps[int]:
+    """Return the newest index; see `ackq.topic.Topic.newest`."""
+    found, _ = yield from _counters(spec)
+    return found
+
+
+def oldest(spec: TopicSpec) -> Steps[int | None]:
+    """Return the index of the oldest message; see `ackq.topic.Topic.oldest`."""
+    last, first = yield from _counters(spec)
+    found = yield from find_live(spec, first, last)
+    return found if found <= last else None
+
+
+def find_live(spec: TopicSpec, start: int, stop: int) -> Steps[int]:
+    """Return the index of the first message from ``start`` to ``stop``, else ``stop`` + 1.
+
+    One round trip per 1,000 indexes.
+    """
+    at = start
+    while at <= stop:
+        window = spec.keys.messages(at - 1, min(WINDOW, stop - at + 1))
+        request = Request((len(window), *window), script=scripts.load("topic/probe"), resend=True)
+        try:
+            position = yield request
+        except ResponseError as error:
+            yield from spec.explain(error)
+        if position:
+            return at + int(position) - 1
+        at += len(window)
+    return stop + 1
+
+
+def not_subscribed(spec: TopicSpec, consumer: str) -> NotSubscribed:
+    """Return the error for a consumer that has no place."""
+    return NotSubscribed(
+        f"topic {spec.name!r}: consumer {consumer!r} is not subscribed; call subscribe first",
+        consumer=consumer,
+    )
+
+
+def _place(
+    spec: TopicSpec, consumer: str, to: Where, when: Literal["absent", "present"]
+) -> Steps[bool]:
+    keys = spec.keys.consumer(consumer)
+    place: Arg
+    if to == "oldest":
+        last, first = yield from _counters(spec)
+        place = (yield from find_live(spec, first, last)) - 1
+    elif to == "end":
+        place = "end"
+    elif isinstance(to, int) and not isinstance(to, bool) and 1 <= to < 2**53:
+        place = to - 1
+    else:
+        raise ConfigurationError(f"a place is an index from 1, 'oldest' or 'end', not {to!r}")
+    request = Request(
+        (4, spec.keys.newest, keys.place, keys.leases, keys.ranges, place, when),
+        script=scripts.load("topic/seek"),
+        resend=True,
+    )
+    try:
+        status, *details = yield request
+    except ResponseError as error:
+        yield from spec.explain(error, keys)
+    if status == b"beyond":
+        raise ConfigurationError(
+            f"topic {spec.name!r} has no index {to!r} yet: the newest is {details[0]}; use 'end'"
+            " for what will be published"
+        )
+    return bool(status == b"ok")
+
+
+def _look(spec: TopicSpec, consumer: str) -> Steps[tuple[int, int | None]]:
+    """Return the newest index, and the consumer's place if it has one."""
+    keys = spec.keys.consumer(consumer)
+    found = yield Request((b"MGET", spec.keys.newest, keys.place), resend=True)
+    return _index(spec, found[0]) or 0, _index(spec, found[1])
+
+
+def _counters(spec: TopicSpec) -> Steps[tuple[int, int]]:
+    """Return the newest index, and the lowest that was not trimmed by count."""
+    found = yield Request((b"MGET", spec.keys.newest, spec.keys.first), resend=True)
+    last, first = _index(spec, found[0]) or 0, _index(spec, found[1]) or 1
+    return last, first if first <= last + 1 else 1
+
+
+def _index(spec: TopicSpec, value: bytes | None) -> int | None:
+    if value is None:
+        return None
+    if not value.isdigit():
+        raise KeyTypeError(f"topic {spec.name!r}: a key holds {value[:50]!r} and not an index")
+    return int(value)

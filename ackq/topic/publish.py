@@ -1,0 +1,212 @@
+"""Publish to a topic, and trim it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from redis.exceptions import RedisError, ResponseError
+
+from ackq import scripts
+from ackq.config import Confirm, check_integer, microseconds
+from ackq.core.chunking import CHUNK_BYTES, CHUNK_MESSAGES
+from ackq.core.confirm import check_confirmed, require_confirmable
+from ackq.core.effects import Arg, Request, Steps
+from ackq.core.encode import to_json
+from ackq.core.limits import MAX_DEDUP_WINDOW
+from ackq.errors import (
+    ConfigurationError,
+    IndexTaken,
+    InvalidMessage,
+    MessageTooLarge,
+    PublishContention,
+    UnknownOutcome,
+)
+from ackq.topic.spec import TopicSpec, pause
+
+Publishable = Mapping[str, Any] | bytes
+
+#: Attempts that follow one another at once, before there is a pause between them.
+AT_ONCE = 2
+#: Old messages that one publish trims beyond as many as it brings.
+CATCH_UP = 8
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Once:
+    """What makes a publish idempotent: the marker's name and the milliseconds it lives."""
+
+    marker: str = ""
+    window_ms: int = 0
+
+
+def publish(
+    spec: TopicSpec,
+    message: Publishable,
+    dedup: str | None,
+    dedup_window: float,
+    confirm: int | Confirm | None,
+) -> Steps[int]:
+    """Publish one message; see `ackq.topic.Topic.publish`."""
+    body = encode(message, spec.config.max_body_bytes)
+    once = _Once()
+    if dedup is not None:
+        if not isinstance(dedup, str) or not dedup or len(dedup.encode()) > 512:
+            raise ConfigurationError(f"dedup is 1 to 512 bytes of text, not {dedup!r}")
+        window = microseconds(dedup_window, "dedup_window", MAX_DEDUP_WINDOW)
+        once = _Once(dedup, max(1, window // 1000))
+    return (yield from _publish(spec, [body], once, Confirm.of(confirm)))
+
+
+def publish_many(
+    spec: TopicSpec, messages: Iterable[Publishable], confirm: int | Confirm | None
+) -> Steps[list[int]]:
+    """Publish many messages; see `ackq.topic.Topic.publish_many`."""
+    bodies = [encode(message, spec.config.max_body_bytes) for message in messages]
+    indexes: list[int] = []
+    for chunk in _chunks(bodies):
+        try:
+            first = yield from _publish(spec, chunk, _Once(), Confirm.of(confirm))
+        except (UnknownOutcome, PublishContention) as error:
+            error.stored = len(indexes)
+            raise
+        except RedisError as error:
+            error.add_note(f"ackq: the first {len(indexes)} of {len(bodies)} messages are stored")
+            raise
+        indexes += range(first, first + len(chunk))
+    return indexes
+
+
+def trim(spec: TopicSpec, keep: int) -> Steps[int]:
+    """Trim a topic by count; see `ackq.topic.Topic.trim`."""
+    check_integer(keep, "keep", 0, 2**53 - 1)
+    keys, guess = spec.keys, spec.publishing
+    deleted, oldest, count = 0, 1, 0
+    while True:
+        request = Request(
+            (2 + count, keys.newest, keys.first, *keys.messages(oldest - 1, count), keep, oldest),
+            script=scripts.load("topic/trim"),
+            resend=True,
+        )
+        try:
+            newest, first, gone = yield request
+        except ResponseError as error:
+            yield from spec.explain(error)
+        deleted += int(gone)
+        guess.first = oldest = first
+        count = min(CHUNK_MESSAGES, newest - keep - first + 1)
+        if count < 1:
+            return deleted
+
+
+def encode(message: Publishable, limit: int) -> bytes:
+    """Return the bytes that are stored: bytes as they are, a mapping or dataclass as JSON.
+
+    Raises:
+        InvalidMessage: another type, or a value JSON cannot hold.
+        MessageTooLarge: longer than ``limit`` bytes.
+    """
+    if isinstance(message, bytes | bytearray | memoryview):
+        body = bytes(message)
+    elif isinstance(message, Mapping) or (
+        dataclasses.is_dataclass(message) and not isinstance(message, type)
+    ):
+        try:
+            body = to_json(message if not isinstance(message, Mapping) else dict(message))
+        except TypeError as error:
+            raise InvalidMessage(f"the message cannot be JSON: {error}") from error
+    else:
+        raise InvalidMessage(
+            f"publish takes a mapping or bytes, not {type(message).__name__}: wrap the value, as"
+            " in {'value': ...}, or encode it yourself"
+        )
+    if len(body) > limit:
+        raise MessageTooLarge(
+            f"a message is {len(body)} bytes, over the limit of {limit}: store the content"
+            " elsewhere and publish a reference, or raise max_body_bytes"
+        )
+    return body
+
+
+def _publish(
+    spec: TopicSpec, bodies: list[bytes], once: _Once, confirm: Confirm | None
+) -> Steps[int]:
+    """Store bodies whole under the next indexes, and return the first of these."""
+    yield from require_confirmable(confirm)
+    guess = spec.publishing
+    for attempt in range(spec.config.publish_attempts):
+        if attempt >= AT_ONCE:
+            yield pause(attempt)
+        after = guess.after
+        request = _request(spec, after, guess.slack, guess.first, bodies, once)
+        request.confirm = confirm
+        reply = yield from _send(spec, request)
+        confirmation = None
+        if confirm is not None:
+            reply, confirmation = reply
+        status = reply[0]
+        if status == b"moved":
+            guess.missed(reply[1])
+            guess.first = reply[2]
+            continue
+        if status == b"taken":
+            raise IndexTaken(
+                f"topic {spec.name!r}: there is a message beyond the newest index, so nextIndex"
+                " was lost or set back. Nothing was overwritten: set nextIndex to the index of"
+                " the last message, or delete the messages"
+            )
+        index: int = reply[1]
+        if status == b"ok":
+            guess.hit(index - 1 - after, index + len(bodies) - 1)
+            guess.first = reply[2]
+        if confirm is not None:
+            check_confirmed(confirm, confirmation)
+        return index
+    raise PublishContention(
+        f"topic {spec.name!r}: other producers were first {spec.config.publish_attempts} times"
+        " in a row; this was not stored. Publish it again, or raise publish_attempts"
+    )
+
+
+def _request(
+    spec: TopicSpec, after: int, slack: int, first: int, bodies: list[bytes], once: _Once
+) -> Request:
+    keys, config = spec.keys, spec.config
+    count = len(bodies)
+    keep = config.max_messages or 0
+    trims = 0
+    if keep:
+        # Others trim between two calls of this one as much as they publish, which slack follows.
+        window = 2 * (count + slack) + CATCH_UP
+        trims = max(0, min(window, after + slack + count - keep - first + 1))
+    named = [
+        keys.newest, keys.first, keys.wake, keys.dedup(once.marker),
+        *keys.messages(first - 1, trims), *keys.messages(after, count + slack),
+    ]  # fmt: skip
+    settings: tuple[Arg, ...] = (after, config.max_age_ms, keep, trims, first, once.window_ms)
+    return Request(
+        (len(named), *named, *settings, *bodies),
+        script=scripts.load("topic/publish"),
+        resend=once.window_ms > 0,  # the marker makes a second application harmless
+    )
+
+
+def _send(spec: TopicSpec, request: Request) -> Steps[Any]:
+    try:
+        return (yield request)
+    except ResponseError as error:
+        yield from spec.explain(error)
+
+
+def _chunks(bodies: list[bytes]) -> Iterator[list[bytes]]:
+    chunk: list[bytes] = []
+    size = 0
+    for body in bodies:
+        if chunk and (len(chunk) == CHUNK_MESSAGES or size + len(body) > CHUNK_BYTES):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(body)
+        size += len(body)
+    if chunk:
+        yield chunk

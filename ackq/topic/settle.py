@@ -1,0 +1,123 @@
+"""Commit, release and extend ranges of a topic. Fenced by the receipt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from redis.exceptions import ResponseError
+
+from ackq import scripts
+from ackq.config import microseconds
+from ackq.core.effects import Arg, Request, Steps
+from ackq.errors import ConfigurationError, LeaseLost
+from ackq.topic.messages import Batch
+from ackq.topic.spec import TopicSpec
+
+#: Ranges that one call settles at most.
+CHUNK = 1000
+
+
+def commit(spec: TopicSpec, batches: Sequence[Batch]) -> Steps[int]:
+    """Commit batches; see `ackq.topic.Topic.commit`."""
+    settled = 0
+    refused: list[Batch] = []
+    for consumer, chunk in _chunks(spec, batches):
+        reply = yield from _send(spec, consumer, "commit", (), chunk)
+        settled += reply[0]
+        refused += mark_lost(chunk, reply[1:])
+    _raise_if_refused(spec, "commit", refused, settled)
+    return settled
+
+
+def extend(spec: TopicSpec, batches: Sequence[Batch], timeout: float | None) -> Steps[int]:
+    """Extend leases; see `ackq.topic.Topic.extend`."""
+    if timeout is None:
+        timeout = spec.config.visibility_timeout
+    return (yield from _extend(spec, "extend", batches, microseconds(timeout, "timeout")))
+
+
+def release(spec: TopicSpec, batches: Sequence[Batch]) -> Steps[int]:
+    """Give ranges back; see `ackq.topic.Topic.release`."""
+    return (yield from _extend(spec, "release", batches, 0))
+
+
+def leased(spec: TopicSpec, batches: Iterable[Batch] | Batch) -> list[Batch]:
+    """Return those that hold a lease; the others have nothing to settle.
+
+    Raises:
+        ConfigurationError: something else, or a batch of another topic.
+    """
+    found = [batches] if isinstance(batches, Batch) else list(batches)
+    for batch in found:
+        if not isinstance(batch, Batch):
+            raise ConfigurationError(
+                f"settle takes batches that consume returned, not {type(batch).__name__}"
+            )
+        if batch.topic != spec.name:
+            raise ConfigurationError(
+                f"a batch was read from topic {batch.topic!r}, not {spec.name!r}: settle it there"
+            )
+    return [batch for batch in found if batch.receipt]
+
+
+def mark_lost(batches: Sequence[Batch], positions: Iterable[int]) -> list[Batch]:
+    """Mark and return the batches at the refused positions, which count from 1."""
+    lost = [batches[position - 1] for position in positions]
+    for batch in lost:
+        batch.lease_lost = True
+    return lost
+
+
+def _extend(spec: TopicSpec, verb: str, batches: Sequence[Batch], timeout_us: int) -> Steps[int]:
+    extended = 0
+    refused: list[Batch] = []
+    for consumer, chunk in _chunks(spec, batches):
+        deadline, count, *positions = yield from _send(
+            spec, consumer, "extend", (timeout_us,), chunk
+        )
+        extended += count
+        refused += mark_lost(chunk, positions)
+        for batch in chunk:
+            if not batch.lease_lost:
+                batch.lease_expires_at = deadline / 1_000_000
+    _raise_if_refused(spec, verb, refused, extended)
+    return extended
+
+
+def _send(
+    spec: TopicSpec, consumer: str, name: str, head: tuple[Arg, ...], batches: Sequence[Batch]
+) -> Steps[list[int]]:
+    keys = spec.keys.consumer(consumer)
+    receipts = (batch.receipt for batch in batches)
+    request = Request(
+        (3, keys.place, keys.leases, keys.ranges, *head, *receipts),
+        script=scripts.load(f"topic/{name}"),
+        resend=True,
+    )
+    try:
+        reply: list[int] = yield request
+    except ResponseError as error:
+        yield from spec.explain(error, keys)
+    return reply
+
+
+def _chunks(spec: TopicSpec, batches: Iterable[Batch]) -> Iterable[tuple[str, Sequence[Batch]]]:
+    by_consumer: dict[str, list[Batch]] = {}
+    for batch in leased(spec, batches):
+        by_consumer.setdefault(batch.consumer, []).append(batch)
+    for consumer, members in by_consumer.items():
+        for first in range(0, len(members), CHUNK):
+            yield consumer, members[first : first + CHUNK]
+
+
+def _raise_if_refused(spec: TopicSpec, verb: str, refused: Sequence[Batch], settled: int) -> None:
+    if refused:
+        named = ", ".join(f"{batch.first} to {batch.last}" for batch in refused[:5])
+        more = f" and {len(refused) - 5} more" if len(refused) > 5 else ""
+        raise LeaseLost(
+            f"topic {spec.name!r}: {verb} refused for {named}{more}: the lease ended, or the"
+            " consumer's place was moved, and the range was, or will be, read again. Use a"
+            f" longer visibility_timeout or extend in time; the other {settled} were settled",
+            messages=tuple(refused),
+            settled=settled,
+        )

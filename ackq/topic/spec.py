@@ -1,0 +1,131 @@
+"""A topic as the protocol sees it: keys, settings, and where it is believed to be."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Literal, NoReturn
+
+from redis.exceptions import ResponseError
+
+from ackq.config import check_integer, microseconds
+from ackq.core.call import explain_types
+from ackq.core.effects import Sleep, Steps
+from ackq.core.limits import MAX_DEDUP_WINDOW
+from ackq.errors import ConfigurationError, KeyTypeError
+from ackq.topic.keys import ConsumerKeys, TopicKeys
+
+Delivery = Literal["at_least_once", "at_most_once"]
+OnTrimmed = Literal["raise", "report"]
+
+#: Keys to spare that one call declares at most.
+MOST_SLACK = 512
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfig:
+    """How messages are kept and read."""
+
+    #: "at_least_once": a range is leased and the place moves when it is committed.
+    #: "at_most_once": the place moves when the range is read. Defaults to "at_least_once".
+    delivery: Delivery = "at_least_once"
+    #: Seconds that a range stays with its reader, 1e-6 to 43200. Defaults to 30 seconds.
+    visibility_timeout: float = 30.0
+    #: What consume does where the next messages expired or were trimmed: "raise" `PlaceLost`,
+    #: or "report" them in `Batch.missing` and read on. Defaults to "raise".
+    on_trimmed: OnTrimmed = "raise"
+    #: Seconds after which a message expires, 0.001 to ten years; None: never. Defaults to None.
+    max_age: float | None = None
+    #: Messages that a publish leaves, older ones are trimmed; None: all. Defaults to None.
+    max_messages: int | None = None
+    #: Times that a publish tries to be the next, 1 to 10000. Defaults to 100.
+    publish_attempts: int = 100
+    #: Longest body in bytes that publish takes, 1 to 536870912. Defaults to 1 MiB.
+    max_body_bytes: int = 1024 * 1024
+
+    def __post_init__(self) -> None:
+        """Check every range.
+
+        Raises:
+            ConfigurationError: names the setting, its value and its range.
+        """
+        if self.delivery not in ("at_least_once", "at_most_once"):
+            raise ConfigurationError(
+                f"delivery is 'at_least_once' or 'at_most_once', not {self.delivery!r}"
+            )
+        microseconds(self.visibility_timeout, "visibility_timeout")
+        if self.on_trimmed not in ("raise", "report"):
+            raise ConfigurationError(f"on_trimmed is 'raise' or 'report', not {self.on_trimmed!r}")
+        if self.max_age is not None:
+            microseconds(self.max_age, "max_age", MAX_DEDUP_WINDOW)
+        if self.max_messages is not None:
+            check_integer(self.max_messages, "max_messages", 1, 2**53 - 1)
+        check_integer(self.publish_attempts, "publish_attempts", 1, 10_000)
+        check_integer(self.max_body_bytes, "max_body_bytes", 1, 512 * 1024 * 1024)
+
+    @property
+    def max_age_ms(self) -> int:
+        """The age in milliseconds as publish passes it; 0: no expiry."""
+        return 0 if self.max_age is None else max(1, round(self.max_age * 1000))
+
+
+@dataclass(slots=True)
+class Guess:
+    """The index before the keys that the next call declares, and how many it declares to spare.
+
+    Threads share it without a lock: a wrong guess costs a round trip and nothing else.
+    """
+
+    after: int = 0
+    slack: int = 0
+    known: bool = False
+    first: int = 1  #: lower indexes were trimmed by count; kept for publishing alone
+
+    def hit(self, offset: int, after: int) -> None:
+        """Learn that a call skipped ``offset`` keys, and that the next one begins ``after``."""
+        declared_too_many = self.slack - self.slack // 8 - 1
+        self.slack = min(MOST_SLACK, max(0, declared_too_many, 2 * offset))
+        self.after, self.known = after, True
+
+    def missed(self, after: int) -> None:
+        """Learn where it is: while it moves from call to call, declare more."""
+        distance = after - self.after
+        if self.known and 0 < distance <= MOST_SLACK:
+            self.slack = min(MOST_SLACK, 2 * max(self.slack, distance))
+        self.after, self.known = after, True
+
+
+#: Seconds of pause between two attempts at most.
+LONGEST_PAUSE = 0.05
+
+
+def pause(attempt: int) -> Sleep:
+    """Return a pause drawn at random, so that those who collided do not collide again."""
+    return Sleep(random.uniform(0, min(LONGEST_PAUSE, 0.0005 * 2 ** min(attempt, 10))))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """One topic."""
+
+    name: str
+    keys: TopicKeys
+    config: TopicConfig
+    #: Seconds that one blocking command may last; under the connection's read timeout.
+    stretch: float = 1.0
+    #: Where the next message goes.
+    publishing: Guess = field(default_factory=Guess)
+    #: Where each consumer reads next, by its id.
+    reading: dict[str, Guess] = field(default_factory=dict)
+
+    def explain(
+        self, error: ResponseError, consumer: ConsumerKeys | None = None
+    ) -> Steps[NoReturn]:
+        """Raise what ``error`` means: `KeyTypeError` for a key that holds something else."""
+        what = f"topic {self.name!r}"
+        if "ACKQ_VALUE" in str(error):
+            raise KeyTypeError(
+                f"{what}: {error}. Nothing was changed: a key of the topic holds another value"
+            ) from error
+        kinds = self.keys.types() | (consumer.types() if consumer else {})
+        return explain_types(what, kinds, error)
