@@ -11,7 +11,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 LOWEST = tests/conformance tests/faults tests/worker tests/cli tests/dropin tests/sharded \
     tests/scripts/test_pop.py tests/test_errors.py tests/test_wrong_arguments.py
 
-.PHONY: help demo test test-core test-spark test-campaign test-lowest lint docs clean
+.PHONY: help demo test test-core test-spark test-campaign test-lowest clients lint docs clean
 
 help:
 	@echo "make demo       see ackq work, on a Redis that it brings along"
@@ -20,7 +20,8 @@ help:
 	@echo "make test-spark every test of Spark, the long ones too"
 	@echo "make test-campaign  the other long tests"
 	@echo "make test-lowest  the parts on the lowest versions of dependencies that are allowed"
-	@echo "make lint       ruff, mypy, luacheck"
+	@echo "make clients    write the blocking clients from the asyncio ones"
+	@echo "make lint       ruff, mypy, luacheck, and whether the blocking clients are fresh"
 	@echo "make docs       the documentation as a site, in docs/_build"
 	@echo "make clean      remove .venv and the caches"
 
@@ -43,7 +44,11 @@ test-lowest: .venv/lowest/installed
 	ACKQ_TEST_SERVERS=embedded .venv/lowest/bin/pytest -n $(WORKERS) --dist loadgroup \
 	    -m "not campaign and not spark" $(LOWEST)
 
+clients: .venv/linters
+	$(BIN)/python tools/blocking.py
+
 lint: .venv/linters
+	$(BIN)/python tools/blocking.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -1,3 +1,4 @@
+# Written by tools/blocking.py: edit client_async.py instead, then run make clients.
 """What every blocking class of ackq has: connections of its own, and a driver to run them."""
 
 from __future__ import annotations

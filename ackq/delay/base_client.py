@@ -1,3 +1,4 @@
+# Written by tools/blocking.py: edit base_client_async.py instead, then run make clients.
 """What `DelayQueue` and `PartitionedDelayQueue` have in common, blocking."""
 
 from __future__ import annotations

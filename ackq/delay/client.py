@@ -1,3 +1,4 @@
+# Written by tools/blocking.py: edit client_async.py instead, then run make clients.
 """`DelayQueue` and `PartitionedDelayQueue`, blocking."""
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ class DelayQueue(DelayTopic):
     one message. It lives at ``topic:z`` and ``topic:h`` as in the article, whose producers and
     consumers may work on it at the same time; what holds then is told in docs/delay.md.
 
-    Any number of producers and consumers. Safe to share between threads, and after a fork.
+    Any number of producers and consumers.
+    Safe to share between threads, and after a fork.
     """
 
     def __init__(
@@ -77,8 +79,8 @@ class PartitionedDelayQueue(DelayTopic):
     and it can delete nothing that it took before. One that joins or leaves in good order fences
     nobody: what is in hand may be finished.
 
-    Partition ``P`` lives at ``topic:P:z`` and ``topic:P:h`` as in the article. Safe to share
-    between threads, which are then one consumer, and after a fork.
+    Partition ``P`` lives at ``topic:P:z`` and ``topic:P:h`` as in the article.
+    Safe to share between threads, which are then one consumer, and after a fork.
     """
 
     def __init__(

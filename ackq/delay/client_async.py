@@ -21,7 +21,8 @@ class AsyncDelayQueue(DelayTopic):
     one message. It lives at ``topic:z`` and ``topic:h`` as in the article, whose producers and
     consumers may work on it at the same time; what holds then is told in docs/delay.md.
 
-    Any number of producers and consumers. For the tasks of one event loop.
+    Any number of producers and consumers.
+    For the tasks of one event loop.
     """
 
     def __init__(
@@ -77,8 +78,8 @@ class AsyncPartitionedDelayQueue(DelayTopic):
     and it can delete nothing that it took before. One that joins or leaves in good order fences
     nobody: what is in hand may be finished.
 
-    Partition ``P`` lives at ``topic:P:z`` and ``topic:P:h`` as in the article. For the
-    tasks of one event loop, which are then one consumer.
+    Partition ``P`` lives at ``topic:P:z`` and ``topic:P:h`` as in the article.
+    For the tasks of one event loop, which are then one consumer.
     """
 
     def __init__(

@@ -1,3 +1,4 @@
+# Written by tools/blocking.py: edit client_async.py instead, then run make clients.
 """`Queue`: the list queue, blocking."""
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ class Queue(Client):
     flight, delayed or dead) until it is acked; a consumer that dies gives its messages back when
     their leases end.
 
-    Safe to share between threads, and after a fork. It opens connections of its own, with the
-    client's settings; close it, or use it as a context manager.
+    Safe to share between threads, and after a fork.
+    It opens connections of its own, with the client's settings; close it, or use it as
+    a context manager.
     """
 
     def __init__(

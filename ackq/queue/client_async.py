@@ -28,8 +28,9 @@ class AsyncQueue(Client):
     flight, delayed or dead) until it is acked; a consumer that dies gives its messages back when
     their leases end.
 
-    For the tasks of one event loop. It opens connections of its own, with the client's
-    settings; close it, or use it as an async context manager.
+    For the tasks of one event loop.
+    It opens connections of its own, with the client's settings; close it, or use it as
+    an async context manager.
     """
 
     def __init__(

@@ -1,3 +1,4 @@
+# Written by tools/blocking.py: edit client_async.py instead, then run make clients.
 """`RSMQ`: queues that the JavaScript original and its ports share, blocking."""
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ class RSMQ(Client):
     most once. As everywhere in RSMQ a delete is not fenced: a late one deletes a message that
     another consumer holds now. The time is the server's. One round trip an operation.
 
-    Safe to share between threads, and after a fork. It opens connections of its own, with the
-    client's settings; close it, or use it as a context manager.
+    Safe to share between threads, and after a fork.
+    It opens connections of its own, with the client's settings; close it, or use it as
+    a context manager.
     """
 
     def __init__(
@@ -255,7 +257,7 @@ class RSMQ(Client):
             MissingParameter: an argument is empty.
             InvalidFormat: ``id`` is not 32 letters, digits or colons.
         """
-        return self._run(operations.delete_messages(self._spec, qname, (id,))) == 1
+        return (self._run(operations.delete_messages(self._spec, qname, (id,)))) == 1
 
     def delete_messages(self, qname: str, ids: Iterable[str]) -> int:
         """Delete many messages, and return how many were there; see `delete_message`.

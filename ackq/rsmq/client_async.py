@@ -1,4 +1,4 @@
-"""`AsyncRSMQ`: queues that the JavaScript original and its ports share, for asyncio."""
+"""`AsyncRSMQ`: queues that the JavaScript original and its ports share, on asyncio."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ class AsyncRSMQ(Client):
     most once. As everywhere in RSMQ a delete is not fenced: a late one deletes a message that
     another consumer holds now. The time is the server's. One round trip an operation.
 
-    For the tasks of one event loop. It opens connections of its own, with the client's
-    settings; close it, or use it as an async context manager.
+    For the tasks of one event loop.
+    It opens connections of its own, with the client's settings; close it, or use it as
+    an async context manager.
     """
 
     def __init__(

@@ -1,3 +1,4 @@
+# Written by tools/blocking.py: edit client_async.py instead, then run make clients.
 """`ShardedQueue`: a list queue over several Redis nodes, blocking."""
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class ShardedQueue:
     leaves. Receipts fence every message by itself, so a change of owners loses nothing and
     delivers nothing twice.
 
-    There is no order between shards. Safe to share between threads, which are then one
-    consumer, and after a fork.
+    There is no order between shards.
+    Safe to share between threads, which are then one consumer, and after a fork.
     """
 
     def __init__(
@@ -277,7 +278,7 @@ class ShardedQueue:
         Args:
             dead: the dead letters too. Defaults to False.
         """
-        return sum(queue.purge(dead=dead) for queue in self._queues)
+        return sum([queue.purge(dead=dead) for queue in self._queues])
 
     def pause(self) -> None:
         """Let no consumer take anything until `resume`. Settling and pushing go on."""
@@ -329,7 +330,9 @@ class ShardedQueue:
                 continue  # they are marked
 
     def _settle(
-        self, messages: Iterable[Message], settle: Callable[[Queue, list[Message]], int]
+        self,
+        messages: Iterable[Message],
+        settle: Callable[[Queue, list[Message]], int],
     ) -> int:
         settled = 0
         lost: list[LeaseLost] = []

@@ -33,8 +33,8 @@ class AsyncShardedQueue:
     leaves. Receipts fence every message by itself, so a change of owners loses nothing and
     delivers nothing twice.
 
-    There is no order between shards. For the tasks of one event loop, which are then
-    one consumer.
+    There is no order between shards.
+    For the tasks of one event loop, which are then one consumer.
     """
 
     def __init__(

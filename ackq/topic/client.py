@@ -1,3 +1,4 @@
+# Written by tools/blocking.py: edit client_async.py instead, then run make clients.
 """`Topic`: a topic that can be replayed, blocking."""
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ class Topic(Client):
     ``"at_most_once"`` the place moves when they are read: none is delivered twice, and what a
     reader does not handle is not delivered again. Without retention a topic keeps everything.
 
-    Safe to share between threads, and after a fork. It opens connections of its own, with the
-    client's settings; close it, or use it as a context manager.
+    Safe to share between threads, and after a fork.
+    It opens connections of its own, with the client's settings; close it, or use it as
+    a context manager.
     """
 
     def __init__(

@@ -27,8 +27,9 @@ class AsyncTopic(Client):
     ``"at_most_once"`` the place moves when they are read: none is delivered twice, and what a
     reader does not handle is not delivered again. Without retention a topic keeps everything.
 
-    For the tasks of one event loop. It opens connections of its own, with the client's
-    settings; close it, or use it as an async context manager.
+    For the tasks of one event loop.
+    It opens connections of its own, with the client's settings; close it, or use it as
+    an async context manager.
     """
 
     def __init__(

@@ -1,0 +1,93 @@
+"""Write the blocking clients from the asyncio ones.
+
+Edit a ``client_async.py``, then run ``make clients``. `make lint` runs this file with ``--check``,
+which changes nothing and fails if a blocking client is stale. Code in which threads and tasks truly
+differ (locks, cancellation, connections) has both twins written by hand, and is not listed here.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent.parent / "ackq"
+#: The modules to translate. The twin of ``client_async.py`` is ``client.py`` beside it.
+SOURCES = (
+    "core/client_async.py",
+    "queue/client_async.py",
+    "delay/base_client_async.py",
+    "delay/client_async.py",
+    "topic/client_async.py",
+    "rsmq/client_async.py",
+    "sharded/client_async.py",
+)
+#: Words of docstrings that differ. The sources keep each on one line.
+WORDS = {
+    "every asyncio class": "every blocking class",
+    ", on asyncio": ", blocking",
+    "For the tasks of one event loop.": "Safe to share between threads, and after a fork.",
+    "For the tasks of one event loop, which are then one consumer.":
+        "Safe to share between threads, which are then one consumer, and after a fork.",
+    "an async context manager": "a context manager",
+}  # fmt: skip
+#: Code that differs, as regular expressions, in this order.
+CODE = (
+    # An awaited call in parentheses needs none without its await.
+    (r"\(await ((?:[^()]|\((?:[^()]|\([^()]*\))*\))+)\)(?=\.| ==|\))", r"\1"),
+    (r"\b(?:async|await) ", ""),
+    (r"\bAwaitable\[([^]]+)\]", r"\1"),
+    (r"\bAsync(?=[A-Z])", ""),
+    (r"\basynccontextmanager\b", "contextmanager"),
+    (r"\bAbstractAsyncContextManager\b", "AbstractContextManager"),
+    (r"\bredis\.asyncio\b", "redis"),
+    (r"\baclose\b", "close"),
+    (r"\b__a(enter|exit|iter)__\b", r"__\1__"),
+    (r"\b(ackq(?:\.\w+)+?)_async\b", r"\1"),
+)
+
+
+def blocking(text: str) -> str:
+    """Return the module for threads that ``text``, a module for tasks, becomes."""
+    for words, others in WORDS.items():
+        text = text.replace(words, others)
+    for pattern, other in CODE:
+        text = re.sub(pattern, other, text)
+    return text
+
+
+def generate(source: Path) -> str:
+    """Return the text of the blocking twin, sorted and laid out as the linter wants it."""
+    note = f"# Written by tools/blocking.py: edit {source.name} instead, then run make clients.\n"
+    text = note + blocking(source.read_text())
+    for command in (("check", "--fix", "--select=I,F401"), ("format",)):
+        ruff = (Path(sys.executable).with_name("ruff"), *command, "--quiet")
+        where = f"--stdin-filename={twin_of(source)}"
+        text = subprocess.run(
+            (*ruff, where, "-"), input=text, capture_output=True, text=True, check=True
+        ).stdout
+    return text
+
+
+def twin_of(source: Path) -> Path:
+    """Return where the blocking twin of ``source`` is."""
+    return source.with_name(source.name.replace("_async", ""))
+
+
+def main(check: bool) -> int:
+    """Write the twins; only look, if ``check``. Return the exit code."""
+    stale = []
+    for source in (PACKAGE / each for each in SOURCES):
+        text, twin = generate(source), twin_of(source)
+        if not twin.exists() or twin.read_text() != text:
+            stale.append(str(twin.relative_to(PACKAGE.parent)))
+            if not check:
+                twin.write_text(text)
+    if stale:
+        print(*stale, "are stale: run make clients" if check else "written")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main("--check" in sys.argv[1:]))
