@@ -1,19 +1,36 @@
-"""From what Redis or a socket reports to what ackq does about it."""
+"""The one place that turns a reply into a value or an error."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NoReturn
+from typing import Any, NoReturn, Protocol
 
-from redis.exceptions import (
-    ResponseError,
-)
+from redis.exceptions import ResponseError
 
 from ackq.core.effects import Request, Steps
 from ackq.errors import KeyTypeError
 
 
-def explain_types(
+class Spec(Protocol):
+    """What an operation works on: it knows what an error reply about its keys means."""
+
+    def raise_for_reply(self, error: ResponseError, *context: Any) -> Steps[NoReturn]:
+        """Raise what ``error`` means."""
+
+
+def call(spec: Spec, request: Request, *context: Any) -> Steps[Any]:
+    """Send ``request`` and return the reply; raise what an error reply means to ``spec``.
+
+    Raises:
+        KeyTypeError: a key holds another type; nothing was changed.
+    """
+    try:
+        return (yield request)
+    except ResponseError as error:
+        yield from spec.raise_for_reply(error, *context)
+
+
+def raise_for_type(
     what: str, expected: Mapping[bytes, str], error: ResponseError
 ) -> Steps[NoReturn]:
     """Find which key has the wrong type, and say so.

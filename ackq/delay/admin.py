@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
 from ackq.config import check_integer
+from ackq.core.call import call
 from ackq.core.effects import Arg, Request, Steps
 from ackq.core.inspected import DeadLetter
 from ackq.core.page_size import next_size
@@ -24,10 +23,7 @@ def stats(spec: DelaySpec) -> Steps[DelayStats]:
     """Count; see `ackq.delay.DelayQueue.stats`."""
     keys = [key for partition in spec.partitions for key in partition.all()]
     request = Request((len(keys), *keys), script=scripts.load("delay/stats"), resend=True)
-    try:
-        stored, due, held, dead, wait = yield request
-    except ResponseError as error:
-        yield from spec.explain(error)
+    stored, due, held, dead, wait = yield from call(spec, request)
     return DelayStats(
         ready=due,
         in_flight=held,
@@ -41,10 +37,7 @@ def purge(spec: DelaySpec, dead: bool) -> Steps[int]:
     """Delete everything; see `ackq.delay.DelayQueue.purge`."""
     keys = [key for partition in spec.partitions for key in partition.all()]
     request = Request((len(keys), *keys, int(dead)), script=scripts.load("delay/purge"))
-    try:
-        deleted: int = yield request
-    except ResponseError as error:
-        yield from spec.explain(error)
+    deleted: int = yield from call(spec, request)
     return deleted
 
 
@@ -57,10 +50,7 @@ def dead_letters(spec: DelaySpec, wanted: int) -> Steps[list[DeadLetter]]:
         while len(letters) < wanted:
             size = min(size, wanted - len(letters))
             request = Request((b"XRANGE", keys.dead, first, b"+", b"COUNT", size), resend=True)
-            try:
-                entries = yield request
-            except ResponseError as error:
-                yield from spec.explain(error)
+            entries = yield from call(spec, request)
             page = [_dead_letter(entry) for entry in entries]
             letters += page
             if len(page) < size:
@@ -77,10 +67,7 @@ def redrive(spec: DelaySpec, wanted: int | None) -> Steps[int]:
     redriven = 0
     for keys in spec.partitions:
         # What dies again meanwhile is appended; stopping at today's length ends the loop.
-        try:
-            size: int = yield Request((b"XLEN", keys.dead), resend=True)
-        except ResponseError as error:
-            yield from spec.explain(error)
+        size: int = yield from call(spec, Request((b"XLEN", keys.dead), resend=True))
         left = size if wanted is None else min(size, wanted - redriven)
         redriven += yield from _redrive(spec, keys, size, left)
     return redriven
@@ -94,10 +81,7 @@ def _redrive(spec: DelaySpec, keys: DelayKeys, size: int, wanted: int) -> Steps[
             (len(keys.all()), *keys.all(), min(CHUNK, wanted - redriven), after),
             script=scripts.load("delay/redrive"),
         )
-        try:
-            count, seen, after = yield request
-        except ResponseError as error:
-            yield from spec.explain(error)
+        count, seen, after = yield from call(spec, request)
         redriven += count
         looked += seen
         if not seen:

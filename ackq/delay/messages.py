@@ -12,7 +12,7 @@ import orjson
 from redis.exceptions import ResponseError
 
 from ackq.config import QueueConfig, check_integer
-from ackq.core.call import explain_types
+from ackq.core.call import raise_for_type
 from ackq.core.effects import Steps
 from ackq.core.encode import to_json
 from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
@@ -97,12 +97,12 @@ class DelaySpec:
         check_integer(partition, "partition", 0, len(self.partitions) - 1)
         return partition
 
-    def explain(self, error: ResponseError) -> Steps[NoReturn]:
+    def raise_for_reply(self, error: ResponseError) -> Steps[NoReturn]:
         """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
         expected = dict(zip(self.fence.all(), ("zset", "hash", "hash"), strict=True))
         for keys in self.partitions:
             expected |= dict(zip(keys.all(), _KINDS, strict=True))
-        return explain_types(f"topic {self.topic!r}", expected, error)
+        return raise_for_type(f"topic {self.topic!r}", expected, error)
 
 
 class DelayedMessage:

@@ -9,6 +9,7 @@ from redis.exceptions import RedisError, ResponseError
 
 from ackq import scripts
 from ackq.config import Confirm
+from ackq.core.call import call
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Request, Steps
 from ackq.delay.messages import DelayEntry, DelaySpec, due, encode_body, encode_key, raw_key
@@ -43,7 +44,7 @@ def push_many(
             reply = yield request
         except ResponseError as error:
             error.add_note(f"ackq: the first {sent} of {len(encoded)} messages were sent")
-            yield from spec.explain(error)
+            yield from spec.raise_for_reply(error)
         except UnknownOutcome as error:
             error.stored = stored
             raise
@@ -82,10 +83,7 @@ def cancel(
             args += (places.index(place) + 1, raw)
         # Not resent: the count of a second application would be 0.
         request = Request((len(passed), *passed, *args), script=scripts.load("delay/cancel"))
-        try:
-            count, looked = yield request
-        except ResponseError as error:
-            yield from spec.explain(error)
+        count, looked = yield from call(spec, request)
         cancelled += count
         first += looked
     return cancelled
@@ -108,10 +106,7 @@ def reschedule(
         script=scripts.load("delay/reschedule"),
         resend=True,
     )
-    try:
-        moved: int = yield request
-    except ResponseError as error:
-        yield from spec.explain(error)
+    moved: int = yield from call(spec, request)
     return bool(moved)
 
 

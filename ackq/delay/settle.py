@@ -76,7 +76,7 @@ def _settle(
             except Exception as error:
                 fencing.note_failed(verb, order, request, error)
                 if isinstance(error, ResponseError):
-                    yield from spec.explain(error)
+                    yield from spec.raise_for_reply(error)
                 raise
             deadline = reply.pop(0) if deadlines is not None else 0
             reply, chunk = split(reply, order)

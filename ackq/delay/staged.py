@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
 from ackq.config import QueueConfig, check_integer
+from ackq.core.call import call
 from ackq.core.effects import Request, Steps
 from ackq.delay.messages import LATEST, DelaySpec, encode_key
 from ackq.membership.operations import GroupSpec
@@ -60,10 +59,7 @@ def move(spec: DelaySpec, staging: StagingKeys, name: bytes) -> Steps[bool]:
         script=scripts.load("staging/delay"),
         resend=True,  # a row that was stored has left the list
     )
-    try:
-        _, left, _ = yield request
-    except ResponseError as error:
-        yield from spec.explain(error)
+    _, left, _ = yield from call(spec, request)
     return bool(left)
 
 

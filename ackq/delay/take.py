@@ -11,6 +11,7 @@ from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.config import check_integer, microseconds
+from ackq.core.call import call
 from ackq.core.effects import Clock, Request, Sleep, Steps
 from ackq.core.fencing import draw_jitter
 from ackq.core.waiting import is_patient
@@ -99,10 +100,7 @@ def _call(
          spec.config.max_receives or 0),
         script=scripts.load("delay/take"),
     )  # fmt: skip
-    try:
-        reply: Sequence[Any] = yield request
-    except ResponseError as error:
-        yield from spec.explain(error)
+    reply: Sequence[Any] = yield from call(spec, request)
     return reply
 
 
@@ -144,4 +142,4 @@ def _wait(spec: DelaySpec, places: Sequence[int], wait: int, patience: float) ->
     except ResponseError as error:
         # A failover or a resharding unblocks waiters with an error; the next take finds its way.
         if not str(error).startswith("UNBLOCKED"):
-            yield from spec.explain(error)
+            yield from spec.raise_for_reply(error)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
 from ackq.config import check_integer
+from ackq.core.call import call
 from ackq.core.effects import Request, Steps
 from ackq.core.inspected import PeekedMessage, State
 from ackq.delay.messages import DelaySpec, decode_key, raw_key
@@ -36,10 +35,7 @@ def page(
         script=scripts.load("delay/peek"),
         resend=True,
     )
-    try:
-        after, last, *found = yield request
-    except ResponseError as error:
-        yield from spec.explain(error)
+    after, last, *found = yield from call(spec, request)
     unit = 1_000_000 if state == "in_flight" else 1
     seen = [
         PeekedMessage(decode_key(key), body, count, float(score) / unit)

@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.config import check_integer, microseconds
-from ackq.core.call import explain_types
+from ackq.core.call import raise_for_type
 from ackq.core.effects import Arg, Request, Steps
 from ackq.core.names import check_name
 from ackq.errors import ConfigurationError
@@ -176,4 +176,4 @@ def _call(spec: GroupSpec, script: str, *args: Arg) -> Steps[Any]:
         return (yield request)
     except ResponseError as error:
         types = dict(zip(keys, ("zset", "hash", "hash"), strict=True))
-        yield from explain_types(f"group {spec.name!r}", types, error)
+        yield from raise_for_type(f"group {spec.name!r}", types, error)

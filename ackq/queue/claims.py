@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
 from ackq.config import check_integer, microseconds
+from ackq.core.call import call
 from ackq.core.effects import Arg, Request, Steps
 from ackq.core.names import check_group
 from ackq.errors import ClaimLost, ConfigurationError, Fenced
@@ -259,10 +258,7 @@ def _step(group: Group, batch: int, messages: int, size: int | None) -> Steps[Se
 def _call(group: Group, name: str, keys: Sequence[bytes], *args: Arg) -> Steps[Any]:
     # All may be sent again: fenced by the epoch, they say what shall be, not what to add.
     request = Request((len(keys), *keys, *args), script=scripts.load(f"claims/{name}"), resend=True)
-    try:
-        reply = yield request
-    except ResponseError as error:
-        yield from group.spec.explain(error)
+    reply = yield from call(group.spec, request)
     if reply[0] == b"fenced":
         raise _fenced(group, reply[1])
     return reply
@@ -278,10 +274,7 @@ def _fenced(group: Group, epoch: int) -> Fenced:
 
 
 def _read_only(group: Group, *command: Arg) -> Steps[Any]:
-    try:
-        return (yield Request(command, resend=True))
-    except ResponseError as error:
-        yield from group.spec.explain(error)
+    return (yield from call(group.spec, Request(command, resend=True)))
 
 
 def _require_begun(group: Group) -> None:

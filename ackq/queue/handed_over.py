@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
+from ackq.core.call import call
 from ackq.core.effects import Arg, Request, Steps
 from ackq.core.names import CLAIM, LATER, STAGED
 from ackq.queue import handed_over
@@ -35,10 +34,7 @@ def lists(spec: QueueSpec) -> Steps[tuple[int, list[Held]]]:
             script=scripts.load("held/scan"),
             resend=True,
         )
-        try:
-            cursor, now, *page = yield request
-        except ResponseError as error:
-            yield from spec.explain(error)
+        cursor, now, *page = yield from call(spec, request)
         for at in range(0, len(page), 3):
             name, score, rows = page[at : at + 3]
             found[name] = Held(name, int(score), int(rows))
@@ -95,10 +91,7 @@ def give_back_some(spec: QueueSpec, name: bytes) -> Steps[Sequence[int]]:
         script=scripts.load("held/give_back"),
         resend=True,  # a second application moves what is next
     )  # fmt: skip
-    try:
-        reply: Sequence[int] = yield request
-    except ResponseError as error:
-        yield from spec.explain(error)
+    reply: Sequence[int] = yield from call(spec, request)
     return reply
 
 

@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
 from ackq.config import check_integer, microseconds
+from ackq.core.call import call
 from ackq.core.effects import Arg, Request, Steps
 from ackq.core.ids import text_of_key
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
@@ -161,10 +160,7 @@ def dead_letters(
 
 def _dead_range(spec: QueueSpec, first: str, last: str, size: int) -> Steps[list[DeadLetter]]:
     request = Request((b"XRANGE", spec.keys.dead, first, last, b"COUNT", size), resend=True)
-    try:
-        entries = yield request
-    except ResponseError as error:
-        yield from spec.explain(error)
+    entries = yield from call(spec, request)
     return [_dead_letter(entry) for entry in entries]
 
 
@@ -289,7 +285,4 @@ def _call(spec: QueueSpec, script: str, keys: Sequence[bytes], *args: Arg) -> St
     # Purge, drain and redrive would act on more than was asked if they were applied twice.
     resend = script in ("stats", "peek", "audit", "audit_scan", "watch", "held/audit")
     request = Request((len(keys), *keys, *args), script=scripts.load(script), resend=resend)
-    try:
-        return (yield request)
-    except ResponseError as error:
-        yield from spec.explain(error)
+    return (yield from call(spec, request))

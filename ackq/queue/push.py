@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from ackq import scripts
 from ackq.config import Confirm, microseconds
+from ackq.core.call import call
 from ackq.core.chunking import CHUNK_MESSAGES, end_of_chunk
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Request, Steps
@@ -138,10 +139,7 @@ def _store(
 def _confirmed(spec: QueueSpec, request: Request) -> Steps[Any]:
     """Send the request; if it asks for confirmation, check the count that came back."""
     yield from require_confirmable(request.confirm)
-    try:
-        reply = yield request
-    except ResponseError as error:
-        yield from spec.explain(error)
+    reply = yield from call(spec, request)
     if request.confirm is None:
         return reply
     reply, confirmation = reply

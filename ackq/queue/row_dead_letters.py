@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from redis.exceptions import ResponseError
 
 from ackq import scripts
-from ackq.core.call import explain_types
+from ackq.core.call import raise_for_type
 from ackq.core.effects import Arg, Request, Steps
 from ackq.core.ids import usable_id
 from ackq.core.names import REJECTED
@@ -45,7 +45,7 @@ def reject_rows(
         try:
             appended += yield request
         except ResponseError as error:
-            yield from explain_types(
+            yield from raise_for_type(
                 f"queue {spec.name!r}", dict(zip(keys, ("stream", "hash"), strict=True)), error
             )
     return appended

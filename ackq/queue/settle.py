@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
 from ackq.config import Confirm, microseconds
 from ackq.core import fencing
 from ackq.core.backoff import backoff
+from ackq.core.call import call
 from ackq.core.chunking import SETTLE_CHUNK, chunks
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Request, Steps
@@ -42,7 +41,7 @@ def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Steps[int]:
             script=scripts.load("ack_id"),
             resend=True,
         )
-        count, looked = yield from _send(spec, request)
+        count, looked = yield from call(spec, request)
         settled += count
         at += looked
     return settled
@@ -94,7 +93,7 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
             script=scripts.load("extend"),
             resend=True,
         )  # fmt: skip
-        deadline, count, *positions = yield from _send(spec, request)
+        deadline, count, *positions = yield from call(spec, request)
         refused += fencing.note_reply(fencing.EXTEND, order, positions, request)
         extended += count
         for message in order:
@@ -154,7 +153,7 @@ def _settle(
             request = Request((*head, *args), script=script, resend=True, confirm=confirm)
             fencing.note_sent(verb, order)
             try:
-                reply = yield from _send(spec, request)
+                reply = yield from call(spec, request)
             except Exception as error:
                 fencing.note_failed(verb, order, request, error)
                 raise
@@ -166,13 +165,6 @@ def _settle(
             refused += fencing.note_reply(verb, order, reply[1:], request, len(chunk))
     fencing.raise_if_refused(_where(spec), verb, refused, given_back, settled, _name_of)
     return settled
-
-
-def _send(spec: QueueSpec, request: Request) -> Steps:  # type: ignore[type-arg]
-    try:
-        return (yield request)
-    except ResponseError as error:
-        yield from spec.explain(error)
 
 
 def check_own(spec: QueueSpec, messages: Iterable[Message]) -> None:

@@ -10,7 +10,7 @@ from typing import NoReturn
 from redis.exceptions import ResponseError
 
 from ackq.config import QueueConfig, microseconds
-from ackq.core.call import explain_types
+from ackq.core.call import raise_for_type
 from ackq.core.effects import Arg, Steps
 from ackq.queue.keys import QueueKeys
 
@@ -45,6 +45,6 @@ class QueueSpec:
         config = self.config
         return (config.max_receives or 0, config.max_body_bytes, config.requeue)
 
-    def explain(self, error: ResponseError) -> Steps[NoReturn]:
+    def raise_for_reply(self, error: ResponseError) -> Steps[NoReturn]:
         """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
-        return explain_types(f"queue {self.name!r}", self.keys.types(), error)
+        return raise_for_type(f"queue {self.name!r}", self.keys.types(), error)

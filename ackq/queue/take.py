@@ -86,7 +86,7 @@ def _take(
         reply: Sequence[Any] = yield request
     except ResponseError as error:
         fencing.note_failed("ack", order, request, error)
-        yield from spec.explain(error)
+        yield from spec.raise_for_reply(error)
     except UnknownOutcome:
         # The acks are fenced, so they can be sent again by themselves; what the lost call may
         # have leased comes back after its timeout. If they fail too, that is the lesser news.
@@ -148,7 +148,7 @@ def _block(spec: QueueSpec, stretch: float) -> Steps[bool]:
     except ResponseError as error:
         # A failover or a resharding unblocks waiters with an error; the next pop finds its way.
         if not str(error).startswith("UNBLOCKED"):
-            yield from spec.explain(error)
+            yield from spec.raise_for_reply(error)
     finally:
         spec.waiting.pop()
     return False

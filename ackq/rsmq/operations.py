@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn
 from redis.exceptions import RedisError, ResponseError
 
 from ackq import scripts
-from ackq.core.call import explain_types
+from ackq.core.call import raise_for_type
 from ackq.core.chunking import CHUNK_MESSAGES
 from ackq.core.effects import Arg, Clock, Request, Steps
 from ackq.core.page_size import next_size
@@ -71,7 +71,7 @@ def list_queues(spec: RSMQSpec) -> Steps[list[str]]:
     try:
         names: Iterable[bytes] = yield request
     except ResponseError as error:
-        yield from explain_types(f"namespace {spec.ns!r}", {spec.queues: "set"}, error)
+        yield from raise_for_type(f"namespace {spec.ns!r}", {spec.queues: "set"}, error)
     return sorted(name.decode(errors="replace") for name in names)
 
 
@@ -290,7 +290,7 @@ def _send(spec: RSMQSpec, qname: str, request: Request) -> Steps[Any]:
         return (yield request)
     except ResponseError as error:
         expected = {**spec.keys(qname).types(), spec.queues: "set"}
-        yield from explain_types(f"RSMQ queue {qname!r}", expected, error)
+        yield from raise_for_type(f"RSMQ queue {qname!r}", expected, error)
 
 
 def _refuse(spec: RSMQSpec, qname: str, reply: Sequence[Any]) -> NoReturn:

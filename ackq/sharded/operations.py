@@ -166,4 +166,4 @@ def wait(spec: QueueSpec, patience: float) -> Steps[None]:
     except ResponseError as error:
         # A failover or a resharding unblocks waiters with an error; the next pop finds its way.
         if not str(error).startswith("UNBLOCKED"):
-            yield from spec.explain(error)
+            yield from spec.raise_for_reply(error)

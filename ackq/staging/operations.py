@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.config import check_integer
-from ackq.core.call import explain_types
+from ackq.core.call import call, raise_for_type
 from ackq.core.effects import Arg, Request, Steps
 from ackq.core.names import LATER, NAME_LIMIT
 from ackq.errors import ConfigurationError, StagingLost
@@ -61,9 +61,9 @@ class StagingSpec:
                 f" *?[]\\{{}}, not {self.writer!r}"
             )
 
-    def explain(self, error: ResponseError) -> Steps[NoReturn]:
+    def raise_for_reply(self, error: ResponseError) -> Steps[NoReturn]:
         """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
-        return explain_types(self.what, self.keys.types(), error)
+        return raise_for_type(self.what, self.keys.types(), error)
 
 
 def _can_be_in_a_key(name: str, forbidden: frozenset[str]) -> bool:
@@ -106,7 +106,7 @@ def _add(spec: StagingSpec, index: bytes, name: bytes, before: int, chunk: list[
         request = Request((2, name, index, LIFETIME_MS, *chunk), script=script)
     else:
         request = Request((b"LPUSHX", name, *chunk))
-    count: int = yield from _ask(spec, request)
+    count: int = yield from call(spec, request)
     if count != before + len(chunk):
         raise StagingLost(
             f"{spec.what}: a task staged {before + len(chunk)} rows, but its list"
@@ -131,7 +131,7 @@ def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) 
         script=scripts.load("staging/commit"),
         resend=True,  # the marker makes a second application harmless
     )  # fmt: skip
-    status, value = yield from _ask(spec, request)
+    status, value = yield from call(spec, request)
     if status == b"lost":
         raise StagingLost(
             f"{spec.what}: the list {names[value - 1].decode()!r} does not hold what its task"
@@ -146,7 +146,7 @@ def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) 
 
 def finish(spec: StagingSpec, move: Mover) -> Steps[int]:
     """Move in what is committed and not in the queue yet; return how many lists that were."""
-    names: list[bytes] = yield from _ask(spec, committed_lists(spec.keys))
+    names: list[bytes] = yield from call(spec, committed_lists(spec.keys))
     yield from _move_all(names, move)
     return len(names)
 
@@ -162,7 +162,7 @@ def abort(spec: StagingSpec, batch: int) -> Steps[int]:
     dropped = 0
     while True:
         look = Request((b"SRANDMEMBER", index, DROPPED_LISTS), resend=True)
-        names = yield from _ask(spec, look)
+        names = yield from call(spec, look)
         if not names:
             return dropped
         dropped += yield from _drop(spec, index, names)
@@ -182,14 +182,14 @@ def _drop(spec: StagingSpec, index: bytes, names: Sequence[bytes]) -> Steps[int]
         script=scripts.load("staging/drop"),
         resend=True,
     )
-    dropped: int = yield from _ask(spec, request)
+    dropped: int = yield from call(spec, request)
     return dropped
 
 
 def committed(spec: StagingSpec) -> Steps[int | None]:
     """Read the marker; see `ackq.queue.Staging.committed`."""
     request = Request((b"HGET", spec.keys.commits, spec.writer), resend=True)
-    marker: bytes | None = yield from _ask(spec, request)
+    marker: bytes | None = yield from call(spec, request)
     return None if marker is None else int(marker)
 
 
@@ -200,20 +200,13 @@ def _is_known(spec: StagingSpec, batch: int) -> Steps[bool]:
 
 def forget(spec: StagingSpec) -> Steps[None]:
     """Delete the marker; see `ackq.queue.Staging.forget`."""
-    yield from _ask(spec, Request((b"HDEL", spec.keys.commits, spec.writer), resend=True))
+    yield from call(spec, Request((b"HDEL", spec.keys.commits, spec.writer), resend=True))
 
 
 def now() -> Steps[int]:
     """Read the server's time in µs."""
     seconds, microseconds = yield Request((b"TIME",), resend=True)
     return int(seconds) * 1_000_000 + int(microseconds)
-
-
-def _ask(spec: StagingSpec, request: Request) -> Steps[Any]:
-    try:
-        return (yield request)
-    except ResponseError as error:
-        yield from spec.explain(error)
 
 
 _Rows = dict[bytes, int]
@@ -251,7 +244,7 @@ def _merge(spec: StagingSpec, name: bytes, into: bytes) -> Steps[None]:
         request = Request(
             (2, name, into, MERGED_ROWS), script=scripts.load("staging/merge"), resend=True
         )
-        left = yield from _ask(spec, request)
+        left = yield from call(spec, request)
         if left < 0:
             raise StagingLost(
                 f"{spec.what}: the list {into.decode()!r} is gone: its batch was aborted, or took"

@@ -132,7 +132,7 @@ class _Reader:
             # A failover or a resharding unblocks waiters with an error; the next look finds its
             # way.
             if not str(error).startswith("UNBLOCKED"):
-                yield from self._spec.explain(error, self._keys)
+                yield from self._spec.raise_for_reply(error, self._keys)
         else:
             self._woken_at = self._newest if woken else -1
 
@@ -152,7 +152,7 @@ class _Reader:
         try:
             reply: Sequence[Any] = yield request
         except ResponseError as error:
-            yield from spec.explain(error, keys)
+            yield from spec.raise_for_reply(error, keys)
         except UnknownOutcome:
             # The commits are fenced, so they can be sent again by themselves; a range that the
             # lost call may have leased comes back after its timeout. If the commits fail too, the

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
+from ackq.core.call import call
 from ackq.core.effects import Arg, Request, Steps
 from ackq.errors import ConfigurationError, KeyTypeError, NotSubscribed
 from ackq.topic.spec import TopicSpec
@@ -74,10 +73,7 @@ def find_live(spec: TopicSpec, start: int, stop: int) -> Steps[int]:
     while at <= stop:
         window = spec.keys.messages(at - 1, min(WINDOW, stop - at + 1))
         request = Request((len(window), *window), script=scripts.load("topic/probe"), resend=True)
-        try:
-            position = yield request
-        except ResponseError as error:
-            yield from spec.explain(error)
+        position = yield from call(spec, request)
         if position:
             return at + int(position) - 1
         at += len(window)
@@ -111,10 +107,7 @@ def _place(
         script=scripts.load("topic/seek"),
         resend=True,
     )
-    try:
-        status, *details = yield request
-    except ResponseError as error:
-        yield from spec.explain(error, keys)
+    status, *details = yield from call(spec, request, keys)
     if status == b"beyond":
         raise ConfigurationError(
             f"topic {spec.name!r} has no index {to!r} yet: the newest is {details[0]}; use 'end'"

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from ackq import scripts
 from ackq.config import Confirm, check_integer, microseconds
+from ackq.core.call import call
 from ackq.core.chunking import CHUNK_BYTES, CHUNK_MESSAGES
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Request, Steps
@@ -89,10 +90,7 @@ def trim(spec: TopicSpec, keep: int) -> Steps[int]:
             script=scripts.load("topic/trim"),
             resend=True,
         )
-        try:
-            newest, first, gone = yield request
-        except ResponseError as error:
-            yield from spec.explain(error)
+        newest, first, gone = yield from call(spec, request)
         deleted += int(gone)
         guess.first = oldest = first
         count = min(CHUNK_MESSAGES, newest - keep - first + 1)
@@ -141,7 +139,7 @@ def _publish(
         after = guess.after
         request = _request(spec, after, guess.slack, guess.first, bodies, once)
         request.confirm = confirm
-        reply = yield from _send(spec, request)
+        reply = yield from call(spec, request)
         confirmation = None
         if confirm is not None:
             reply, confirmation = reply
@@ -190,13 +188,6 @@ def _request(
         script=scripts.load("topic/publish"),
         resend=once.window_ms > 0,  # the marker makes a second application harmless
     )
-
-
-def _send(spec: TopicSpec, request: Request) -> Steps[Any]:
-    try:
-        return (yield request)
-    except ResponseError as error:
-        yield from spec.explain(error)
 
 
 def _chunks(bodies: list[bytes]) -> Iterator[list[bytes]]:

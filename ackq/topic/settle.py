@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
 from ackq.config import microseconds
+from ackq.core.call import call
 from ackq.core.effects import Arg, Request, Steps
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.topic.messages import Batch
@@ -94,10 +93,7 @@ def _send(
         script=scripts.load(f"topic/{name}"),
         resend=True,
     )
-    try:
-        reply: list[int] = yield request
-    except ResponseError as error:
-        yield from spec.explain(error, keys)
+    reply: list[int] = yield from call(spec, request, keys)
     return reply
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NoReturn
 from redis.exceptions import ResponseError
 
 from ackq.config import check_integer, microseconds
-from ackq.core.call import explain_types
+from ackq.core.call import raise_for_type
 from ackq.core.effects import Sleep, Steps
 from ackq.core.limits import MAX_DEDUP_WINDOW
 from ackq.errors import ConfigurationError, KeyTypeError
@@ -118,7 +118,7 @@ class TopicSpec:
     #: Where each consumer reads next, by its id.
     reading: dict[str, Guess] = field(default_factory=dict)
 
-    def explain(
+    def raise_for_reply(
         self, error: ResponseError, consumer: ConsumerKeys | None = None
     ) -> Steps[NoReturn]:
         """Raise what ``error`` means: `KeyTypeError` for a key that holds something else."""
@@ -128,4 +128,4 @@ class TopicSpec:
                 f"{what}: {error}. Nothing was changed: a key of the topic holds another value"
             ) from error
         kinds = self.keys.types() | (consumer.types() if consumer else {})
-        return explain_types(what, kinds, error)
+        return raise_for_type(what, kinds, error)

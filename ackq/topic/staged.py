@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
+from ackq.core.call import call
 from ackq.core.effects import Request, Steps
 from ackq.errors import IndexTaken, PublishContention
 from ackq.staging.keys import StagingKeys, tells_how
@@ -60,10 +59,7 @@ def move(
             script=scripts.load("staging/topic"),
             resend=True,  # a row that was published has left the list
         )
-        try:
-            status, *rest = yield request
-        except ResponseError as error:
-            yield from spec.explain(error)
+        status, *rest = yield from call(spec, request)
         if status == b"ok":
             newest, left = rest
             guess.hit(0, newest)

@@ -8,7 +8,7 @@ from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.config import check_integer, microseconds
-from ackq.core.call import explain_types
+from ackq.core.call import raise_for_type
 from ackq.core.effects import Request, Steps
 from ackq.queue.spec import QueueSpec
 
@@ -56,5 +56,5 @@ def permit(spec: QueueSpec, limit: RateLimit, wanted: int, returned: int) -> Ste
     try:
         permitted, wait = yield request
     except ResponseError as error:
-        yield from explain_types(f"queue {spec.name!r}", {spec.keys.rate: "string"}, error)
+        yield from raise_for_type(f"queue {spec.name!r}", {spec.keys.rate: "string"}, error)
     return permitted, wait

@@ -11,7 +11,7 @@ from cronsim import CronSim, CronSimError
 from redis.exceptions import ResponseError
 
 from ackq import scripts
-from ackq.core.call import explain_types
+from ackq.core.call import raise_for_type
 from ackq.core.effects import Request, Steps
 from ackq.core.encode import encode
 from ackq.errors import ConfigurationError, MessageError
@@ -139,7 +139,7 @@ def tick(
         status, latest, now, counted = yield request
     except ResponseError as error:
         kinds = {spec.keys.ready: "list", spec.keys.ticks: "hash"}
-        yield from explain_types(f"queue {spec.name!r}", kinds, error)
+        yield from raise_for_type(f"queue {spec.name!r}", kinds, error)
     return Answer(status.decode(), latest, now, counted)
 
 
