@@ -1,25 +1,27 @@
-"""Timeouts, and what keeps a wait short and apart from others."""
+"""Wait for work: until when, by which command, and apart from other waiters."""
 
 from __future__ import annotations
 
-import math
+from typing import Any
 
+from redis.exceptions import OutOfMemoryError, ResponseError
+
+from ackq.core.call import Spec, call
+from ackq.core.effects import Arg, Clock, Request, Sleep, Steps
 from ackq.errors import ConfigurationError
 
 #: Seconds between two looks at a paused queue.
 PAUSED_POLL = 0.5
-
-
 #: Seconds of jitter on a wait, so that one deadline does not wake every waiter at once.
 WAIT_JITTER = 0.05
-
-
-#: Shortest BLMOVE timeout in seconds: Redis 6.2 takes a millisecond and less for "for ever".
+#: Shortest timeout of BLMOVE and BLPOP in seconds: Redis 6.2 reads a millisecond as "for ever".
 SHORTEST_BLOCK = 0.01
+#: What `block` returns if the wait ended before its time and without a message.
+INTERRUPTED = object()
 
 
-def is_patient(timeout: float | None) -> float:
-    """Return the seconds to wait, 0 for None.
+def check_timeout(timeout: float | None) -> float:
+    """Return the seconds to wait: 0 for None, which does not wait.
 
     Raises:
         ConfigurationError: neither None nor seconds from 0.
@@ -30,4 +32,48 @@ def is_patient(timeout: float | None) -> float:
         raise ConfigurationError(
             f"timeout is None (at once), seconds from 0, or math.inf, not {timeout!r}"
         )
-    return min(float(timeout), math.inf)
+    return timeout
+
+
+class Deadline:
+    """When a call that waits for work gives up. Its time runs from the first look at it."""
+
+    def __init__(self, timeout: float | None) -> None:
+        """Check ``timeout``: seconds from 0, ``math.inf``, or None, which does not wait.
+
+        Raises:
+            ConfigurationError: it is something else.
+        """
+        self.timeout = check_timeout(timeout)
+        self._end: float | None = None
+
+    def left(self) -> Steps[float]:
+        """Return the seconds that are left; 0: give up."""
+        if not self.timeout:
+            return 0.0
+        now: float = yield Clock()
+        if self._end is None:
+            self._end = now + self.timeout
+        return max(0.0, self._end - now)
+
+
+def seconds_of(block: float) -> float:
+    """Return ``block`` seconds as BLMOVE and BLPOP take them."""
+    return max(SHORTEST_BLOCK, round(block, 3))
+
+
+def block(spec: Spec, command: tuple[Arg, ...], seconds: float, *context: Any) -> Steps[Any]:
+    """Send a command that waits up to ``seconds``, and return its reply; None: in vain.
+
+    A full server refuses a command that may allocate, such as BLMOVE: then let the time pass, since
+    the scripts, which free, go on. A failover or a resharding ends waits with an error: then look
+    again at once. Both return `INTERRUPTED`.
+    """
+    try:
+        return (yield from call(spec, Request(command, resend=True), *context))
+    except OutOfMemoryError:
+        yield Sleep(seconds)
+    except ResponseError as error:
+        if not str(error).startswith("UNBLOCKED"):
+            raise
+    return INTERRUPTED

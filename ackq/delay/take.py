@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
-from ackq.core.effects import Clock, Request, Sleep, Steps
+from ackq.core.effects import Request, Sleep, Steps
 from ackq.core.fencing import draw_jitter
-from ackq.core.waiting import is_patient
+from ackq.core.waiting import SHORTEST_BLOCK, Deadline, block, seconds_of
 from ackq.delay.messages import DelayedMessage, DelaySpec, decode_key
 from ackq.delay.staged import move
 from ackq.membership.operations import Assignment, Session, beat
@@ -28,8 +26,6 @@ TICK = 0.1
 SOON_POLL = 0.02
 #: Seconds of jitter on a wait, so that one ready time does not wake every consumer at once.
 WAIT_JITTER = 0.002
-#: Shortest BLPOP timeout in seconds: Redis 6.2 takes a millisecond and less for "for ever".
-SHORTEST_BLOCK = 0.01
 #: Seconds between two looks of a consumer that owns no partition.
 IDLE_POLL = 0.1
 
@@ -44,12 +40,11 @@ def take(
 ) -> Steps[list[DelayedMessage]]:
     """Take up to ``wanted`` messages; see `ackq.delay.DelayQueue.take`."""
     check_integer(wanted, "take", 1, 2**53)
-    patience = is_patient(timeout)
+    deadline = Deadline(timeout)
     lease = microseconds(
         spec.config.visibility_timeout if visibility_timeout is None else visibility_timeout,
         "visibility_timeout",
     )
-    until: float | None = None
     while True:
         yield from leftovers.move_in(partial(move, spec, leftovers.keys))
         # Another thread may adopt a new assignment meanwhile: this call stands by one.
@@ -67,14 +62,10 @@ def take(
                 yield from beat(spec.group, session)
                 continue
             wait = reply[1]
-        if not patience:
+        left = yield from deadline.left()
+        if not left:
             return []
-        now = yield Clock()
-        if until is None:
-            until = now + patience
-        if now >= until:
-            return []
-        yield from _wait(spec, places, wait, until - now)
+        yield from _wait(spec, places, wait, left)
 
 
 def _places(spec: DelaySpec, assignment: Assignment | None) -> Sequence[int]:
@@ -137,9 +128,4 @@ def _wait(spec: DelaySpec, places: Sequence[int], wait: int, patience: float) ->
             return
         stretch = min(stretch, left - TICK)
     wakes = [spec.partitions[place].wake for place in places]
-    try:
-        yield Request((b"BLPOP", *wakes, max(SHORTEST_BLOCK, round(stretch, 3))), resend=True)
-    except ResponseError as error:
-        # A failover or a resharding unblocks waiters with an error; the next take finds its way.
-        if not str(error).startswith("UNBLOCKED"):
-            yield from spec.raise_for_reply(error)
+    yield from block(spec, (b"BLPOP", *wakes, seconds_of(stretch)), stretch)

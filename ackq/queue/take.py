@@ -7,15 +7,15 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from redis.exceptions import OutOfMemoryError, RedisError, ResponseError
+from redis.exceptions import RedisError, ResponseError
 
 from ackq import scripts
 from ackq.config import microseconds
 from ackq.core import fencing
 from ackq.core.chunking import chunks
-from ackq.core.effects import Clock, Request, Sleep, Steps
+from ackq.core.effects import Request, Sleep, Steps
 from ackq.core.fencing import draw_jitter
-from ackq.core.waiting import PAUSED_POLL, SHORTEST_BLOCK, WAIT_JITTER
+from ackq.core.waiting import PAUSED_POLL, WAIT_JITTER, Deadline, block, seconds_of
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.queue.handed_over import give_back_some
 from ackq.queue.messages import Message
@@ -40,7 +40,7 @@ def pop_many(
     """Take up to ``wanted`` messages; see `ackq.Queue.pop_many`."""
     settled = _as_messages(acked)
     check_own(spec, settled)
-    patience = _check_timeout(timeout)
+    deadline = Deadline(timeout)
     lease = spec.lease
     if visibility_timeout is not None:
         lease = microseconds(visibility_timeout, "visibility_timeout")
@@ -50,7 +50,6 @@ def pop_many(
     for part in parts[1:]:
         yield from _ack_marking(spec, part)
     settled = parts[0] if parts else ()
-    until: float | None = None
     while True:
         reply = yield from _take(spec, min(wanted, MOST), lease, settled)
         settled = ()
@@ -62,14 +61,10 @@ def pop_many(
         if status == b"held":
             yield from give_back_some(spec, reply[2])
             continue
-        if not patience:
+        left = yield from deadline.left()
+        if not left:
             return []
-        now = yield Clock()
-        if until is None:
-            until = now + patience
-        if now >= until:
-            return []
-        yield from _wait(spec, reply, until - now)
+        yield from _wait(spec, reply, left)
 
 
 def _take(
@@ -134,37 +129,15 @@ def _wait(spec: QueueSpec, reply: Sequence[Any], patience: float) -> Steps[None]
 def _block(spec: QueueSpec, stretch: float) -> Steps[bool]:
     """Wait for a push; return whether the time passed without one."""
     keys = spec.keys
+    command = (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT", seconds_of(stretch))
     spec.waiting.append(None)
     try:
-        moved = yield Request(
-            (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT",
-             max(SHORTEST_BLOCK, round(stretch, 3))),
-            resend=True,
-        )  # fmt: skip
-        return moved is None
-    except OutOfMemoryError:
-        # BLMOVE may allocate, so a full server refuses it; pop, which frees, goes on.
-        yield Sleep(stretch)
-    except ResponseError as error:
-        # A failover or a resharding unblocks waiters with an error; the next pop finds its way.
-        if not str(error).startswith("UNBLOCKED"):
-            yield from spec.raise_for_reply(error)
+        return (yield from block(spec, command, stretch)) is None
     finally:
         spec.waiting.pop()
-    return False
 
 
 def _as_messages(acked: Iterable[Message] | Message) -> Sequence[Message]:
     if isinstance(acked, Message):
         return (acked,)
     return acked if isinstance(acked, list | tuple) else tuple(acked)
-
-
-def _check_timeout(timeout: float | None) -> float:
-    if timeout is None:
-        return 0.0
-    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not timeout >= 0:
-        raise ConfigurationError(
-            f"timeout is None (at once), seconds from 0, or math.inf, not {timeout!r}"
-        )
-    return timeout

@@ -11,11 +11,11 @@ from typing import Any, Literal, NoReturn
 from redis.exceptions import RedisError, ResponseError
 
 from ackq import scripts
-from ackq.core.call import raise_for_type
+from ackq.core.call import call, raise_for_type
 from ackq.core.chunking import CHUNK_MESSAGES
-from ackq.core.effects import Arg, Clock, Request, Steps
+from ackq.core.effects import Arg, Request, Steps
 from ackq.core.page_size import next_size
-from ackq.core.waiting import SHORTEST_BLOCK, WAIT_JITTER
+from ackq.core.waiting import WAIT_JITTER, Deadline, block, seconds_of
 from ackq.errors import (
     ConfigurationError,
     InvalidValue,
@@ -61,7 +61,7 @@ def create_queue(spec: RSMQSpec, qname: str, vt: int, delay: int, maxsize: int) 
     request = Request(
         (2, keys.hash, spec.queues, qname, *args), script=scripts.load("rsmq/create_queue")
     )
-    if (yield from _send(spec, qname, request)) == b"exists":
+    if (yield from call(spec, request, qname)) == b"exists":
         raise QueueExists(f"Queue exists: {qname!r} keeps its attributes")
 
 
@@ -82,7 +82,7 @@ def delete_queue(spec: RSMQSpec, qname: str) -> Steps[None]:
         (6, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, spec.queues, qname),
         script=scripts.load("rsmq/delete_queue"),
     )
-    if (yield from _send(spec, qname, request)) == b"missing":
+    if (yield from call(spec, request, qname)) == b"missing":
         _raise_missing(spec, qname)
 
 
@@ -103,7 +103,7 @@ def attributes(
     request = Request(
         (2, keys.zset, keys.hash, *args), script=scripts.load("rsmq/attributes"), resend=True
     )
-    reply = yield from _send(spec, qname, request)
+    reply = yield from call(spec, request, qname)
     if reply == b"missing":
         _raise_missing(spec, qname)
     return QueueAttributes.of(reply)
@@ -146,14 +146,14 @@ def receive_messages(
     if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
         raise ConfigurationError(f"a number of messages is an integer from 1, not {wanted!r}")
     hidden: Arg = b"" if vt is None else check_seconds(vt, "vt")
-    patience = _check_timeout(timeout)
+    deadline = Deadline(timeout)
     stretch = min(spec.stretch, LONGEST_WAIT)
+    waits_ms = math.ceil(stretch * 1000) if deadline.timeout else 0
     args = (5, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, mode, min(wanted, MOST),
-            hidden, math.ceil(stretch * 1000) if patience else 0, spec.max_receives)  # fmt: skip
+            hidden, waits_ms, spec.max_receives)  # fmt: skip
     script = scripts.load("rsmq/receive")
-    until: float | None = None
     while True:
-        reply = yield from _send(spec, qname, Request(args, script=script))
+        reply = yield from call(spec, Request(args, script=script), qname)
         status = reply[0]
         if status == b"ok":
             return [
@@ -164,14 +164,10 @@ def receive_messages(
             continue
         if status != b"empty":
             _refuse(spec, qname, reply)
-        if not patience:
+        left = yield from deadline.left()
+        if not left:
             return []
-        now = yield Clock()
-        if until is None:
-            until = now + patience
-        if now >= until:
-            return []
-        yield from _wait(spec, qname, min(stretch, until - now), reply[1])
+        yield from _wait(spec, qname, min(stretch, left), reply[1])
 
 
 def delete_messages(spec: RSMQSpec, qname: str, ids: Iterable[str]) -> Steps[int]:
@@ -185,7 +181,7 @@ def delete_messages(spec: RSMQSpec, qname: str, ids: Iterable[str]) -> Steps[int
             script=scripts.load("rsmq/delete"),
             resend=True,
         )
-        count, looked = yield from _send(spec, qname, request)
+        count, looked = yield from call(spec, request, qname)
         deleted += count
         at += looked
     return deleted
@@ -199,7 +195,7 @@ def change_message_visibility(spec: RSMQSpec, qname: str, id: str, vt: int) -> S
         script=scripts.load("rsmq/visibility"),
         resend=True,
     )
-    reply = yield from _send(spec, qname, request)
+    reply = yield from call(spec, request, qname)
     if reply == b"missing":
         _raise_missing(spec, qname)
     return bool(reply == b"ok")
@@ -215,7 +211,7 @@ def dead_letters(spec: RSMQSpec, qname: str, n: int) -> Steps[list[RSMQDeadLette
     while len(letters) < n:
         size = min(size, n - len(letters))
         request = Request((b"XRANGE", keys.dead, first, b"+", b"COUNT", size), resend=True)
-        entries = yield from _send(spec, qname, request)
+        entries = yield from call(spec, request, qname)
         page = [RSMQDeadLetter.of(fields) for _, fields in entries]
         letters += page
         if len(page) < size:
@@ -229,7 +225,7 @@ def redrive(spec: RSMQSpec, qname: str, n: int | None) -> Steps[int]:
     """Make dead letters visible again; see `ackq.rsmq.RSMQ.redrive`."""
     keys = spec.keys(qname)
     if n is None:
-        n = yield from _send(spec, qname, Request((b"XLEN", keys.dead), resend=True))
+        n = yield from call(spec, Request((b"XLEN", keys.dead), resend=True), qname)
     elif not isinstance(n, int) or isinstance(n, bool) or n < 0:
         raise ConfigurationError(f"a number of dead letters is an integer from 0, not {n!r}")
     redriven = 0
@@ -239,7 +235,7 @@ def redrive(spec: RSMQSpec, qname: str, n: int | None) -> Steps[int]:
              min(n - redriven, REDRIVEN)),
             script=scripts.load("rsmq/redrive"),
         )  # fmt: skip
-        count = yield from _send(spec, qname, request)
+        count = yield from call(spec, request, qname)
         if count == b"missing":
             _raise_missing(spec, qname)
         if count == 0:
@@ -258,7 +254,7 @@ def _store(
          spec.channel(qname), *bodies),
         script=scripts.load("rsmq/send"),
     )  # fmt: skip
-    reply = yield from _send(spec, qname, request)
+    reply = yield from call(spec, request, qname)
     if reply[0] == b"ok":
         return [id.decode() for id in reply[1:]]
     if reply[0] == b"long":
@@ -275,22 +271,8 @@ def _wait(spec: RSMQSpec, qname: str, stretch: float, next_in: int) -> Steps[Non
     """Wait for a token of ackq's own senders, the next visible message, or the next look."""
     if next_in >= 0:
         stretch = min(stretch, next_in / 1000 + random.random() * WAIT_JITTER)
-    seconds = max(SHORTEST_BLOCK, round(stretch, 3))
-    request = Request((b"BLPOP", spec.keys(qname).wake, seconds), resend=True)
-    try:
-        yield from _send(spec, qname, request)
-    except ResponseError as error:
-        # A failover or a resharding unblocks waiters with an error; the next look finds its way.
-        if not str(error).startswith("UNBLOCKED"):
-            raise
-
-
-def _send(spec: RSMQSpec, qname: str, request: Request) -> Steps[Any]:
-    try:
-        return (yield request)
-    except ResponseError as error:
-        expected = {**spec.keys(qname).types(), spec.queues: "set"}
-        yield from raise_for_type(f"RSMQ queue {qname!r}", expected, error)
+    command = (b"BLPOP", spec.keys(qname).wake, seconds_of(stretch))
+    yield from block(spec, command, stretch, qname)
 
 
 def _refuse(spec: RSMQSpec, qname: str, reply: Sequence[Any]) -> NoReturn:
@@ -320,13 +302,3 @@ def _chunks(bodies: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
         size += weight
     if chunk:
         yield chunk
-
-
-def _check_timeout(timeout: float | None) -> float:
-    if timeout is None:
-        return 0.0
-    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not timeout >= 0:
-        raise ConfigurationError(
-            f"timeout is None (at once), seconds from 0, or math.inf, not {timeout!r}"
-        )
-    return timeout

@@ -6,8 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
+from redis.exceptions import ResponseError
+
+from ackq.core.call import raise_for_type
+from ackq.core.effects import Steps
 from ackq.errors import (
     InvalidFormat,
     InvalidValue,
@@ -181,6 +185,11 @@ class RSMQSpec:
         if type(qname) is not str:
             check_text(qname, "qname", _QNAME)
         return _keys(self.ns, qname)
+
+    def raise_for_reply(self, error: ResponseError, qname: str) -> Steps[NoReturn]:
+        """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
+        expected = {**self.keys(qname).types(), self.queues: "set"}
+        return raise_for_type(f"RSMQ queue {qname!r}", expected, error)
 
     def channel(self, qname: str) -> str:
         """Return the channel of realtime notices; empty if none are sent."""

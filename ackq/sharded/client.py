@@ -16,7 +16,7 @@ import redis
 from ackq.config import Confirm
 from ackq.core.client import client_of
 from ackq.core.inspected import DeadLetter
-from ackq.core.waiting import is_patient
+from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, LeaseLost
 from ackq.membership.client import Members
 from ackq.queue.client import Queue
@@ -212,7 +212,7 @@ class ShardedQueue:
             ack: messages to ack, in the same round trip where it goes to their shard. It never
                 raises for one that was refused: its ``lease_lost`` is set.
         """
-        patience = is_patient(timeout)
+        patience = check_timeout(timeout)
         acked = operations.by_queue(ack)
         until = time.monotonic() + patience
         self._members.join()

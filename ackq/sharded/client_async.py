@@ -15,7 +15,7 @@ import redis.asyncio
 from ackq.config import Confirm
 from ackq.core.client_async import client_of
 from ackq.core.inspected import DeadLetter
-from ackq.core.waiting import is_patient
+from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, LeaseLost
 from ackq.membership.client_async import AsyncMembers
 from ackq.queue.client_async import AsyncQueue
@@ -213,7 +213,7 @@ class AsyncShardedQueue:
             ack: messages to ack, in the same round trip where it goes to their shard. It never
                 raises for one that was refused: its ``lease_lost`` is set.
         """
-        patience = is_patient(timeout)
+        patience = check_timeout(timeout)
         acked = operations.by_queue(ack)
         until = time.monotonic() + patience
         await self._members.join()

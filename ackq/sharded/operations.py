@@ -7,12 +7,11 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import mmh3
-from redis.exceptions import OutOfMemoryError, ResponseError
 
 from ackq.config import check_integer
-from ackq.core.effects import Request, Sleep, Steps
+from ackq.core.effects import Sleep, Steps
 from ackq.core.encode import encode
-from ackq.core.waiting import PAUSED_POLL, SHORTEST_BLOCK
+from ackq.core.waiting import PAUSED_POLL, block, seconds_of
 from ackq.errors import ConfigurationError, LeaseLost, PushAccount, QueueNameError, UnknownOutcome
 from ackq.membership.operations import MOST_SHARES
 from ackq.queue import inspection
@@ -154,16 +153,6 @@ def wait(spec: QueueSpec, patience: float) -> Steps[None]:
     stretch = min(spec.stretch, patience)
     if counts.next_event_in is not None:
         stretch = min(stretch, counts.next_event_in)
-    try:
-        yield Request(
-            (b"BLMOVE", spec.keys.ready, spec.keys.handoff, b"RIGHT", b"LEFT",
-             max(SHORTEST_BLOCK, round(stretch, 3))),
-            resend=True,
-        )  # fmt: skip
-    except OutOfMemoryError:
-        # BLMOVE may allocate, so a full server refuses it; pop, which frees, goes on.
-        yield Sleep(stretch)
-    except ResponseError as error:
-        # A failover or a resharding unblocks waiters with an error; the next pop finds its way.
-        if not str(error).startswith("UNBLOCKED"):
-            yield from spec.raise_for_reply(error)
+    keys = spec.keys
+    command = (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT", seconds_of(stretch))
+    yield from block(spec, command, stretch)

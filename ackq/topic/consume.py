@@ -13,8 +13,9 @@ from redis.exceptions import RedisError, ResponseError
 
 from ackq import scripts
 from ackq.config import check_integer, microseconds
-from ackq.core.effects import Clock, Request, Sleep, Steps
-from ackq.errors import ConfigurationError, LeaseLost, PlaceLost, UnknownOutcome
+from ackq.core.effects import Request, Sleep, Steps
+from ackq.core.waiting import INTERRUPTED, Deadline, block
+from ackq.errors import LeaseLost, PlaceLost, UnknownOutcome
 from ackq.staging.unfinished import Leftovers
 from ackq.topic.keys import ConsumerKeys
 from ackq.topic.messages import Batch
@@ -42,7 +43,7 @@ def consume(
     leftovers: Leftovers,
 ) -> Steps[Batch]:
     """Read on; see `ackq.topic.Topic.consume`."""
-    patience = _check_timeout(timeout)
+    deadline = Deadline(timeout)
     check_integer(wanted, "n", 1, 2**31)
     done = leased(spec, committed)
     here = [batch for batch in done if batch.consumer == consumer]
@@ -51,19 +52,16 @@ def consume(
         yield from _commit_marking(spec, others + here[CHUNK:])
         here = here[:CHUNK]
     reader = _Reader(spec, consumer, min(wanted, MOST), _lease_us(spec, visibility_timeout))
-    until: float | None = None
     while True:
         yield from leftovers.move_in(partial(move, spec, leftovers.keys, attempts=MOVE_ATTEMPTS))
         found = yield from reader.read(here)
         here = []
-        if found or not patience:
+        if found:
             return found
-        now = yield Clock()
-        if until is None:
-            until = now + patience
-        if now >= until:
+        left = yield from deadline.left()
+        if not left:
             return found
-        yield from reader.wait(until - now)
+        yield from reader.wait(left)
 
 
 class _Reader:
@@ -120,20 +118,12 @@ class _Reader:
             # What it heard was of another topic of this name, deleted since: do not spin.
             yield Sleep(stretch)
             return
-        try:
-            # The id of the last entry is the newest index, so that no publish is missed between
-            # the look and the wait.
-            woken = yield Request(
-                (b"XREAD", b"COUNT", 1, b"BLOCK", max(1, round(stretch * 1000)), b"STREAMS",
-                 self._spec.keys.wake, b"%d-0" % self._newest),
-                resend=True,
-            )  # fmt: skip
-        except ResponseError as error:
-            # A failover or a resharding unblocks waiters with an error; the next look finds its
-            # way.
-            if not str(error).startswith("UNBLOCKED"):
-                yield from self._spec.raise_for_reply(error, self._keys)
-        else:
+        # The id of the last entry is the newest index, so that no publish is missed between the
+        # look and the wait.
+        command = (b"XREAD", b"COUNT", 1, b"BLOCK", max(1, round(stretch * 1000)), b"STREAMS",
+                   self._spec.keys.wake, b"%d-0" % self._newest)  # fmt: skip
+        woken = yield from block(self._spec, command, stretch, self._keys)
+        if woken is not INTERRUPTED:
             self._woken_at = self._newest if woken else -1
 
     def _send(
@@ -199,13 +189,3 @@ def _lease_us(spec: TopicSpec, visibility_timeout: float | None) -> int:
         visibility_timeout = spec.config.visibility_timeout
     lease = microseconds(visibility_timeout, "visibility_timeout")
     return lease if spec.config.delivery == "at_least_once" else 0
-
-
-def _check_timeout(timeout: float | None) -> float:
-    if timeout is None:
-        return 0.0
-    if not isinstance(timeout, int | float) or isinstance(timeout, bool) or not timeout >= 0:
-        raise ConfigurationError(
-            f"timeout is None (at once), seconds from 0, or math.inf, not {timeout!r}"
-        )
-    return timeout
