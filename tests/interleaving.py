@@ -20,7 +20,7 @@ import pytest
 import redis
 
 from ackq import scripts
-from ackq.core.effects import Clock, Request, Step
+from ackq.core.effects import Clock, Effect, Request
 from ackq.core.io.driver import Driver
 from ackq.errors import UnknownOutcome
 from ackq.scripts import Script
@@ -28,7 +28,7 @@ from ackq.scripts import Script
 #: How many times as many walks as usual.
 SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
 #: What a process does.
-Life = Generator[Step, Any, None]
+Life = Generator[Effect, Any, None]
 #: What may pass by itself, and is repeated.
 PASSING = (redis.ConnectionError, redis.exceptions.OutOfMemoryError)
 

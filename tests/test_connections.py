@@ -10,7 +10,7 @@ import pytest
 import redis
 
 import ackq
-from ackq.core.io.settings import stretch_for
+from ackq.core.io.settings import block_limit_for
 from tests.facade import AsSync, Portal
 from tests.servers import Target
 from tests.waiting import wait_until
@@ -62,4 +62,4 @@ def test_close_leaves_no_connection(
 
 @pytest.mark.parametrize("read_timeout", [0.01, 0.5, 1.0, 3.0, 60.0, None])
 def test_a_wait_ends_well_before_the_read_timeout(read_timeout: float | None) -> None:
-    assert 0 < stretch_for(read_timeout) <= min(1.0, (read_timeout or math.inf) / 2)
+    assert 0 < block_limit_for(read_timeout) <= min(1.0, (read_timeout or math.inf) / 2)

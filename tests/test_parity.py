@@ -11,8 +11,8 @@ import ackq.delay
 import ackq.rsmq
 import ackq.sharded
 import ackq.topic
-from ackq.membership.client import Members
-from ackq.membership.client_async import AsyncMembers
+from ackq.membership.client import ConsumerGroup
+from ackq.membership.client_async import AsyncConsumerGroup
 
 #: The asyncio classes that users meet.
 AWAITED = (
@@ -22,7 +22,7 @@ AWAITED = (
     ackq.delay.AsyncDelayQueue,
     ackq.delay.AsyncPartitionedDelayQueue,
     ackq.sharded.AsyncShardedQueue,
-    AsyncMembers,
+    AsyncConsumerGroup,
 )
 #: What needs no server, and so is not awaited.
 PLAIN = {"from_url", "lease"}
@@ -43,7 +43,7 @@ def test_what_asks_a_server_is_awaited_and_documented(cls: type, name: str) -> N
 
 def test_the_twins_that_are_written_by_hand_have_the_same_methods() -> None:
     renamed = {"close": "aclose", "__enter__": "__aenter__", "__exit__": "__aexit__"}
-    blocking, awaited = vars(Members), vars(AsyncMembers)
+    blocking, awaited = vars(ConsumerGroup), vars(AsyncConsumerGroup)
     for name in filter(lambda name: not name.startswith("_"), blocking):
         one, other = blocking[name], awaited[renamed.get(name, name)]
         assert inspect.getdoc(one) == inspect.getdoc(other)

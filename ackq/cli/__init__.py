@@ -116,12 +116,12 @@ class Commands(Group):
     ) -> click.Context:  # fmt: skip
         """Read the arguments, and print what --help and --version ask for."""
         _prepare_streams()
-        with _told():
+        with _report_errors():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        with _told():
+        with _report_errors():
             return super().invoke(ctx)
 
 
@@ -130,7 +130,7 @@ _MISCONF = re.compile(r"MISCONF (?P<why>.*?)\.?( script: \w+, on .*)?$")
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _report_errors() -> Iterator[None]:
     """Make of an error one line on stderr, without passwords, and an exit code."""
     try:
         yield

@@ -40,12 +40,12 @@ def delay() -> None:
     """Delay queues: messages that become ready at a time of their own."""
 
 
-def _on_topic(command: F) -> F:
+def _on_queue(command: F) -> F:
     partitions = click.option(
         "--partitions", type=click.IntRange(1, 1024), metavar="N",
-        help="Of a partitioned topic, as its producers have it.  [not partitioned]",
+        help="Number of its partitions, as its producers set it.  [not partitioned]",
     )  # fmt: skip
-    return click.argument("topic")(url_option(partitions(command)))
+    return click.argument("topic", metavar="QUEUE")(url_option(partitions(command)))
 
 
 def _open(
@@ -59,7 +59,7 @@ def _open(
 
 
 @delay.command(epilog=examples("ackq delay push reminders order-7 'call Ada' --delay 3600"))
-@_on_topic
+@_on_queue
 @click.argument("key")
 @click.argument("body")
 @click.option("--delay", "wait", type=float, callback=seconds, default=0.0, metavar="SECONDS",
@@ -67,13 +67,13 @@ def _open(
 def push(
     topic: str, url: str | None, partitions: int | None, key: str, body: str, wait: float
 ) -> None:
-    """Store BODY under KEY in TOPIC until it is ready. A KEY that is stored is refused."""
+    """Store BODY under KEY in QUEUE until it is ready. A KEY that is stored is refused."""
     with _open(url, topic, partitions) as opened:
         opened.push(key, body, delay=wait)
 
 
 @delay.command(epilog=examples("ackq delay take due --delete"))
-@_on_topic
+@_on_queue
 @number_option
 @click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
 @click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
@@ -85,7 +85,7 @@ def take(
     ctx: click.Context, topic: str, url: str | None, partitions: int | None, number: int,
     wait: float | None, lease: float, delete: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Take messages of TOPIC that are ready, and print them. Exit code 1 if there is none."""
+    """Take messages of QUEUE that are ready, and print them. Exit code 1 if there is none."""
     with _open(url, topic, partitions, visibility_timeout=lease) as opened:
         found = opened.take(number, wait)
         for each in found:
@@ -102,10 +102,10 @@ def take(
 
 
 @delay.command(epilog=examples("ackq delay cancel reminders order-7"))
-@_on_topic
+@_on_queue
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
 def cancel(topic: str, url: str | None, partitions: int | None, keys: tuple[str, ...]) -> None:
-    """Delete messages of TOPIC by KEY.
+    """Delete messages of QUEUE by KEY.
 
     What a consumer holds stays. Prints how many.
     """
@@ -114,7 +114,7 @@ def cancel(topic: str, url: str | None, partitions: int | None, keys: tuple[str,
 
 
 @delay.command(epilog=examples("ackq delay reschedule due a --delay 60"))
-@_on_topic
+@_on_queue
 @click.argument("key")
 @click.option("--delay", "wait", type=float, callback=seconds, required=True, metavar="SECONDS",
               help="When it is ready, from now.")  # fmt: skip
@@ -122,7 +122,7 @@ def cancel(topic: str, url: str | None, partitions: int | None, keys: tuple[str,
 def reschedule(
     ctx: click.Context, topic: str, url: str | None, partitions: int | None, key: str, wait: float
 ) -> None:
-    """Give the message of TOPIC under KEY another time.
+    """Give the message of QUEUE under KEY another time.
 
     Exit code 1, and nothing is changed, if there is none or a consumer holds it.
     """
@@ -132,10 +132,10 @@ def reschedule(
 
 
 @delay.command(epilog=examples("ackq delay stats reminders"))
-@_on_topic
+@_on_queue
 @json_option
 def stats(topic: str, url: str | None, partitions: int | None, as_json: bool) -> None:
-    """Count the messages of TOPIC by where they are."""
+    """Count the messages of QUEUE by where they are."""
     with _open(url, topic, partitions) as opened:
         found = asdict(opened.stats())
     if as_json:
@@ -145,7 +145,7 @@ def stats(topic: str, url: str | None, partitions: int | None, as_json: bool) ->
 
 
 @delay.command(epilog=examples("ackq delay peek reminders --state delayed -n 3"))
-@_on_topic
+@_on_queue
 @click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
 @click.option("--state", type=click.Choice(["ready", "in_flight", "delayed"]), default="ready",
               help="Which ones.  [ready]")  # fmt: skip
@@ -153,7 +153,7 @@ def stats(topic: str, url: str | None, partitions: int | None, as_json: bool) ->
 def peek(
     topic: str, url: str | None, partitions: int | None, number: int, state: State, as_json: bool
 ) -> None:
-    """Look at messages of TOPIC without taking them.
+    """Look at messages of QUEUE without taking them.
 
     Soonest first within a partition.
     """
@@ -171,11 +171,11 @@ def peek(
 
 
 @delay.command(epilog=examples("ackq delay dead reminders"))
-@_on_topic
+@_on_queue
 @click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
 @json_option
 def dead(topic: str, url: str | None, partitions: int | None, number: int, as_json: bool) -> None:
-    """List the dead letters of TOPIC, oldest first within a partition."""
+    """List the dead letters of QUEUE, oldest first within a partition."""
     with _open(url, topic, partitions) as opened:
         letters = opened.dead_letters(number)
     if as_json:
@@ -194,11 +194,11 @@ def dead(topic: str, url: str | None, partitions: int | None, number: int, as_js
 
 
 @delay.command(epilog=examples("ackq delay redrive reminders -n 100"))
-@_on_topic
+@_on_queue
 @click.option("-n", "--number", type=click.IntRange(0),
               help="So many, the oldest first.  [all that are dead now]")  # fmt: skip
 def redrive(topic: str, url: str | None, partitions: int | None, number: int | None) -> None:
-    """Make dead letters of TOPIC ready again.
+    """Make dead letters of QUEUE ready again.
 
     One whose key is stored again stays dead. Prints how many.
     """
@@ -207,11 +207,11 @@ def redrive(topic: str, url: str | None, partitions: int | None, number: int | N
 
 
 @delay.command(epilog=examples("ackq delay purge reminders --yes"))
-@_on_topic
+@_on_queue
 @click.option("--dead", is_flag=True, help="The dead letters too.")
 @yes_option
 def purge(topic: str, url: str | None, partitions: int | None, dead: bool, yes: bool) -> None:
-    """Delete every message of TOPIC, in flight too. They are lost. It asks first.
+    """Delete every message of QUEUE, in flight too. They are lost. It asks first.
 
     Prints how many there were.
     """

@@ -7,18 +7,18 @@ from typing import Any, NoReturn, Protocol
 
 from redis.exceptions import ResponseError
 
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.errors import KeyTypeError
 
 
 class Spec(Protocol):
     """What an operation works on: it knows what an error reply about its keys means."""
 
-    def raise_for_reply(self, error: ResponseError, *context: Any) -> Steps[NoReturn]:
+    def raise_for_reply(self, error: ResponseError, *context: Any) -> Operation[NoReturn]:
         """Raise what ``error`` means."""
 
 
-def call(spec: Spec, request: Request, *context: Any) -> Steps[Any]:
+def call(spec: Spec, request: Request, *context: Any) -> Operation[Any]:
     """Send ``request`` and return the reply; raise what an error reply means to ``spec``.
 
     Raises:
@@ -32,7 +32,7 @@ def call(spec: Spec, request: Request, *context: Any) -> Steps[Any]:
 
 def raise_for_type(
     what: str, expected: Mapping[bytes, str], error: ResponseError
-) -> Steps[NoReturn]:
+) -> Operation[NoReturn]:
     """Find which key has the wrong type, and say so.
 
     Args:

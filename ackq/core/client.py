@@ -9,16 +9,16 @@ from typing import Self, TypeVar
 import redis
 
 from ackq.config import Confirm
-from ackq.core.effects import Steps
+from ackq.core.effects import Operation
 from ackq.core.io.connections import route_of
 from ackq.core.io.driver import Driver
 from ackq.core.io.settings import (
     bad_url,
+    block_limit_for,
     bounded,
     check_confirm_fits,
     check_database,
     check_url,
-    stretch_for,
 )
 from ackq.core.server import check_server
 
@@ -32,7 +32,7 @@ class Client:
         route = route_of(client, key.encode())
         self._key = key
         self._driver = Driver(route)
-        self._stretch = stretch_for(route.socket_timeout)
+        self._block_limit = block_limit_for(route.socket_timeout)
         self._checked = False
 
     def close(self) -> None:
@@ -53,7 +53,7 @@ class Client:
     def __repr__(self) -> str:
         return f"<ackq.{type(self).__name__} {self._key!r} on {self._driver.route.address}>"
 
-    def _run(self, steps: Steps[T]) -> T:
+    def _run(self, steps: Operation[T]) -> T:
         if not self._checked:
             self._driver.run(check_server(self._key))
             self._checked = True

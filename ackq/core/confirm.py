@@ -7,14 +7,14 @@ from typing import Any
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.config import Confirm
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.errors import (
     NotConfirmed,
     UnsupportedServer,
 )
 
 
-def require_confirmable(confirm: Confirm | None) -> Steps[None]:
+def require_confirmable(confirm: Confirm | None) -> Operation[None]:
     """Refuse, before anything is written, a confirmation that the server cannot give.
 
     Raises:

@@ -66,6 +66,6 @@ class Clock:
     """Read a monotonic clock. Answered with seconds."""
 
 
-Step = Request | Sleep | Clock
+Effect = Request | Sleep | Clock
 T = TypeVar("T")
-Steps = Generator[Step, Any, T]
+Operation = Generator[Effect, Any, T]

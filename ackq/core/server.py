@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from redis.exceptions import NoPermissionError
 
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.core.names import has_hash_tag
 from ackq.errors import CrossSlotError, EvictionPolicyError, UnsupportedServer
 
@@ -14,7 +14,7 @@ from ackq.errors import CrossSlotError, EvictionPolicyError, UnsupportedServer
 OLDEST = (6, 2)
 
 
-def check_server(name: str) -> Steps[None]:
+def check_server(name: str) -> Operation[None]:
     """Refuse a server, or a name on that server, that could lose messages.
 
     A user that may not read INFO is let through: it cannot be known then.

@@ -7,7 +7,7 @@ from typing import Any
 from redis.exceptions import OutOfMemoryError, ResponseError
 
 from ackq.core.call import Spec, call
-from ackq.core.effects import Arg, Clock, Request, Sleep, Steps
+from ackq.core.effects import Arg, Clock, Operation, Request, Sleep
 from ackq.errors import ConfigurationError
 
 #: Seconds between two looks at a paused queue.
@@ -47,7 +47,7 @@ class Deadline:
         self.timeout = check_timeout(timeout)
         self._end: float | None = None
 
-    def left(self) -> Steps[float]:
+    def left(self) -> Operation[float]:
         """Return the seconds that are left; 0: give up."""
         if not self.timeout:
             return 0.0
@@ -62,7 +62,7 @@ def seconds_of(block: float) -> float:
     return max(SHORTEST_BLOCK, round(block, 3))
 
 
-def block(spec: Spec, command: tuple[Arg, ...], seconds: float, *context: Any) -> Steps[Any]:
+def block(spec: Spec, command: tuple[Arg, ...], seconds: float, *context: Any) -> Operation[Any]:
     """Send a command that waits up to ``seconds``, and return its reply; None: in vain.
 
     A full server refuses a command that may allocate, such as BLMOVE: then let the time pass, since

@@ -8,7 +8,7 @@ from typing import Any
 from ackq import scripts
 from ackq.config import check_integer
 from ackq.core.call import call
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.inspected import DeadLetter
 from ackq.core.page_size import next_size
 from ackq.delay.messages import DelayKeys, DelaySpec, DelayStats, decode_key
@@ -19,7 +19,7 @@ CHUNK = 1000
 DEAD_CHUNK = 100
 
 
-def stats(spec: DelaySpec) -> Steps[DelayStats]:
+def stats(spec: DelaySpec) -> Operation[DelayStats]:
     """Count; see `ackq.delay.DelayQueue.stats`."""
     keys = [key for partition in spec.partitions for key in partition.all()]
     request = Request((len(keys), *keys), script=scripts.load("delay/stats"), resend=True)
@@ -33,7 +33,7 @@ def stats(spec: DelaySpec) -> Steps[DelayStats]:
     )
 
 
-def purge(spec: DelaySpec, dead: bool) -> Steps[int]:
+def purge(spec: DelaySpec, dead: bool) -> Operation[int]:
     """Delete everything; see `ackq.delay.DelayQueue.purge`."""
     keys = [key for partition in spec.partitions for key in partition.all()]
     request = Request((len(keys), *keys, int(dead)), script=scripts.load("delay/purge"))
@@ -41,7 +41,7 @@ def purge(spec: DelaySpec, dead: bool) -> Steps[int]:
     return deleted
 
 
-def dead_letters(spec: DelaySpec, wanted: int) -> Steps[list[DeadLetter]]:
+def dead_letters(spec: DelaySpec, wanted: int) -> Operation[list[DeadLetter]]:
     """Read dead letters; see `ackq.delay.DelayQueue.dead_letters`."""
     check_integer(wanted, "dead_letters", 0, 2**53)
     letters: list[DeadLetter] = []
@@ -60,7 +60,7 @@ def dead_letters(spec: DelaySpec, wanted: int) -> Steps[list[DeadLetter]]:
     return letters
 
 
-def redrive(spec: DelaySpec, wanted: int | None) -> Steps[int]:
+def redrive(spec: DelaySpec, wanted: int | None) -> Operation[int]:
     """Make dead letters ready again; see `ackq.delay.DelayQueue.redrive`."""
     if wanted is not None:
         check_integer(wanted, "redrive", 0, 2**53)
@@ -73,7 +73,7 @@ def redrive(spec: DelaySpec, wanted: int | None) -> Steps[int]:
     return redriven
 
 
-def _redrive(spec: DelaySpec, keys: DelayKeys, size: int, wanted: int) -> Steps[int]:
+def _redrive(spec: DelaySpec, keys: DelayKeys, size: int, wanted: int) -> Operation[int]:
     after: Arg = ""
     redriven = looked = 0
     while looked < size and redriven < wanted:

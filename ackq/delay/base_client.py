@@ -16,12 +16,12 @@ from ackq.config import Confirm
 from ackq.core.client import Client
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
 from ackq.delay import admin, push, settle, take, walk
-from ackq.delay.batch import TAKE_STRETCH, Batch
+from ackq.delay.batch import LONGEST_TAKE, Batch
 from ackq.delay.messages import Body, DelayedMessage, DelayEntry, DelaySpec, DelayStats
 from ackq.delay.walk import FIRST, Place
 from ackq.errors import AckqError, LeaseLost
 from ackq.membership.operations import Session
-from ackq.staging.unfinished import Leftovers
+from ackq.staging.unfinished import UnfinishedCommits
 
 _LOG = logging.getLogger("ackq.delay")
 
@@ -29,14 +29,14 @@ _LOG = logging.getLogger("ackq.delay")
 Handler = Callable[[DelayedMessage], object]
 
 
-class DelayTopic(Client):
+class DelayClient(Client):
     """Pushes, takes and settles the messages of one topic."""
 
     _spec: DelaySpec
 
     def __init__(self, client: redis.Redis | redis.RedisCluster, topic: str) -> None:
         super().__init__(client, topic)
-        self._leftovers = Leftovers(topic)
+        self._unfinished = UnfinishedCommits(topic)
 
     @property
     def topic(self) -> str:
@@ -158,7 +158,7 @@ class DelayTopic(Client):
         """
         session = self._join()
         return self._run(
-            take.take(self._spec, n, timeout, visibility_timeout, session, self._leftovers)
+            take.take(self._spec, n, timeout, visibility_timeout, session, self._unfinished)
         )
 
     def delete(self, *messages: DelayedMessage) -> int:
@@ -244,7 +244,7 @@ class DelayTopic(Client):
         seen = time.monotonic()
         while not (stop and stop()) and (idle := time.monotonic() - seen) <= idle_timeout:
             began = time.monotonic()
-            messages = self.take(batch_size, min(TAKE_STRETCH, idle_timeout - idle))
+            messages = self.take(batch_size, min(LONGEST_TAKE, idle_timeout - idle))
             if messages:
                 batch = Batch(messages, self._spec.config.visibility_timeout, began)
                 handled += self._handle(batch, handler, stop)

@@ -15,12 +15,12 @@ from ackq.config import Confirm
 from ackq.core.client_async import Client
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
 from ackq.delay import admin, push, settle, take, walk
-from ackq.delay.batch import TAKE_STRETCH, Batch
+from ackq.delay.batch import LONGEST_TAKE, Batch
 from ackq.delay.messages import Body, DelayedMessage, DelayEntry, DelaySpec, DelayStats
 from ackq.delay.walk import FIRST, Place
 from ackq.errors import AckqError, LeaseLost
 from ackq.membership.operations import Session
-from ackq.staging.unfinished import Leftovers
+from ackq.staging.unfinished import UnfinishedCommits
 
 _LOG = logging.getLogger("ackq.delay")
 
@@ -28,7 +28,7 @@ _LOG = logging.getLogger("ackq.delay")
 Handler = Callable[[DelayedMessage], Awaitable[object]]
 
 
-class DelayTopic(Client):
+class DelayClient(Client):
     """Pushes, takes and settles the messages of one topic."""
 
     _spec: DelaySpec
@@ -37,7 +37,7 @@ class DelayTopic(Client):
         self, client: redis.asyncio.Redis | redis.asyncio.RedisCluster, topic: str
     ) -> None:
         super().__init__(client, topic)
-        self._leftovers = Leftovers(topic)
+        self._unfinished = UnfinishedCommits(topic)
 
     @property
     def topic(self) -> str:
@@ -163,7 +163,7 @@ class DelayTopic(Client):
         """
         session = await self._join()
         return await self._run(
-            take.take(self._spec, n, timeout, visibility_timeout, session, self._leftovers)
+            take.take(self._spec, n, timeout, visibility_timeout, session, self._unfinished)
         )
 
     async def delete(self, *messages: DelayedMessage) -> int:
@@ -249,7 +249,7 @@ class DelayTopic(Client):
         seen = time.monotonic()
         while not (stop and stop()) and (idle := time.monotonic() - seen) <= idle_timeout:
             began = time.monotonic()
-            messages = await self.take(batch_size, min(TAKE_STRETCH, idle_timeout - idle))
+            messages = await self.take(batch_size, min(LONGEST_TAKE, idle_timeout - idle))
             if messages:
                 batch = Batch(messages, self._spec.config.visibility_timeout, began)
                 handled += await self._handle(batch, handler, stop)

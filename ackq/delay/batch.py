@@ -9,7 +9,7 @@ from ackq.delay.messages import DelayedMessage
 #: Seconds of handling after which what is done is settled, so that a crash repeats little.
 SETTLE_AFTER = 0.1
 #: Longest wait of one take in seconds, so that a consumer notices that it is to stop.
-TAKE_STRETCH = 1.0
+LONGEST_TAKE = 1.0
 
 
 class Batch:

@@ -9,13 +9,13 @@ import redis
 
 from ackq.config import QueueConfig
 from ackq.core.client import client_of
-from ackq.delay.base_client import DelayTopic
+from ackq.delay.base_client import DelayClient
 from ackq.delay.messages import DelaySpec
-from ackq.membership.client import Members
+from ackq.membership.client import ConsumerGroup
 from ackq.membership.operations import GroupSpec, Session
 
 
-class DelayQueue(DelayTopic):
+class DelayQueue(DelayClient):
     """A queue of messages that become ready at a time of their own.
 
     Guarantee: at least once, never early by the server's clock, and never two valid leases on
@@ -52,7 +52,7 @@ class DelayQueue(DelayTopic):
         """
         config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes)
         super().__init__(client, topic)
-        self._spec = DelaySpec.plain(topic, config, self._stretch)
+        self._spec = DelaySpec.plain(topic, config, self._block_limit)
 
     @classmethod
     def from_url(cls, url: str | None, topic: str, **settings: Any) -> Self:
@@ -70,7 +70,7 @@ class DelayQueue(DelayTopic):
         return cls(client_of(url), topic, **settings)
 
 
-class PartitionedDelayQueue(DelayTopic):
+class PartitionedDelayQueue(DelayClient):
     """A delay queue in numbered partitions, which its consumers share out by themselves.
 
     Guarantee: as `DelayQueue`; and while the consumers do not change, each partition has one
@@ -113,8 +113,8 @@ class PartitionedDelayQueue(DelayTopic):
         config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes)
         group = GroupSpec.of(topic, partitions, session_timeout)
         super().__init__(client, topic)
-        self._spec = DelaySpec.partitioned(topic, config, group, self._stretch)
-        self._members = Members(client, topic, partitions, session_timeout=session_timeout)
+        self._spec = DelaySpec.partitioned(topic, config, group, self._block_limit)
+        self._members = ConsumerGroup(client, topic, partitions, session_timeout=session_timeout)
 
     @classmethod
     def from_url(cls, url: str | None, topic: str, partitions: int, **settings: Any) -> Self:
@@ -135,11 +135,11 @@ class PartitionedDelayQueue(DelayTopic):
     @property
     def assigned(self) -> tuple[int, ...]:
         """The partitions that this consumer owns, as far as it knows; none before it joins."""
-        return self._members.shares
+        return self._members.partitions
 
     def join(self) -> tuple[int, ...]:
         """Join the consumers without taking anything, and return the partitions."""
-        return self._members.join().shares
+        return self._members.join().partitions
 
     def close(self) -> None:
         """Leave the consumers and close the connections. What is in hand keeps its lease."""

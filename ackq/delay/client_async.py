@@ -8,13 +8,13 @@ import redis.asyncio
 
 from ackq.config import QueueConfig
 from ackq.core.client_async import client_of
-from ackq.delay.base_client_async import DelayTopic
+from ackq.delay.base_client_async import DelayClient
 from ackq.delay.messages import DelaySpec
-from ackq.membership.client_async import AsyncMembers
+from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.operations import GroupSpec, Session
 
 
-class AsyncDelayQueue(DelayTopic):
+class AsyncDelayQueue(DelayClient):
     """A queue of messages that become ready at a time of their own.
 
     Guarantee: at least once, never early by the server's clock, and never two valid leases on
@@ -51,7 +51,7 @@ class AsyncDelayQueue(DelayTopic):
         """
         config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes)
         super().__init__(client, topic)
-        self._spec = DelaySpec.plain(topic, config, self._stretch)
+        self._spec = DelaySpec.plain(topic, config, self._block_limit)
 
     @classmethod
     def from_url(cls, url: str | None, topic: str, **settings: Any) -> Self:
@@ -69,7 +69,7 @@ class AsyncDelayQueue(DelayTopic):
         return cls(client_of(url), topic, **settings)
 
 
-class AsyncPartitionedDelayQueue(DelayTopic):
+class AsyncPartitionedDelayQueue(DelayClient):
     """A delay queue in numbered partitions, which its consumers share out by themselves.
 
     Guarantee: as `DelayQueue`; and while the consumers do not change, each partition has one
@@ -112,8 +112,10 @@ class AsyncPartitionedDelayQueue(DelayTopic):
         config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes)
         group = GroupSpec.of(topic, partitions, session_timeout)
         super().__init__(client, topic)
-        self._spec = DelaySpec.partitioned(topic, config, group, self._stretch)
-        self._members = AsyncMembers(client, topic, partitions, session_timeout=session_timeout)
+        self._spec = DelaySpec.partitioned(topic, config, group, self._block_limit)
+        self._members = AsyncConsumerGroup(
+            client, topic, partitions, session_timeout=session_timeout
+        )
 
     @classmethod
     def from_url(cls, url: str | None, topic: str, partitions: int, **settings: Any) -> Self:
@@ -134,11 +136,11 @@ class AsyncPartitionedDelayQueue(DelayTopic):
     @property
     def assigned(self) -> tuple[int, ...]:
         """The partitions that this consumer owns, as far as it knows; none before it joins."""
-        return self._members.shares
+        return self._members.partitions
 
     async def join(self) -> tuple[int, ...]:
         """Join the consumers without taking anything, and return the partitions."""
-        return (await self._members.join()).shares
+        return (await self._members.join()).partitions
 
     async def aclose(self) -> None:
         """Leave the consumers and close the connections. What is in hand keeps its lease."""

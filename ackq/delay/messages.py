@@ -13,7 +13,7 @@ from redis.exceptions import ResponseError
 
 from ackq.config import QueueConfig, check_integer
 from ackq.core.call import raise_for_type
-from ackq.core.effects import Steps
+from ackq.core.effects import Operation
 from ackq.core.encode import to_json
 from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
 from ackq.membership.operations import GroupKeys, GroupSpec
@@ -61,26 +61,26 @@ class DelaySpec:
     #: Passed to the scripts that check a fence; without a ``group`` they do not exist.
     fence: GroupKeys
     group: GroupSpec | None = None
-    #: Seconds that one blocking command may last; see `QueueSpec.stretch`.
-    stretch: float = 1.0
+    #: Seconds that one blocking command may last; see `QueueSpec.block_limit`.
+    block_limit: float = 1.0
 
     @classmethod
-    def plain(cls, topic: str, config: QueueConfig, stretch: float) -> DelaySpec:
+    def plain(cls, topic: str, config: QueueConfig, block_limit: float) -> DelaySpec:
         """Return a topic that is not partitioned.
 
         Raises:
             QueueNameError: the topic's name cannot be used.
         """
         fence = GroupKeys.of(topic)
-        return cls(topic, config, (DelayKeys.of(topic),), fence, None, stretch)
+        return cls(topic, config, (DelayKeys.of(topic),), fence, None, block_limit)
 
     @classmethod
     def partitioned(
-        cls, topic: str, config: QueueConfig, group: GroupSpec, stretch: float
+        cls, topic: str, config: QueueConfig, group: GroupSpec, block_limit: float
     ) -> DelaySpec:
         """Return a topic of as many partitions as ``group`` shares out."""
-        partitions = tuple(DelayKeys.of(f"{topic}:{number}") for number in range(group.shares))
-        return cls(topic, config, partitions, group.keys, group, stretch)
+        partitions = tuple(DelayKeys.of(f"{topic}:{number}") for number in range(group.partitions))
+        return cls(topic, config, partitions, group.keys, group, block_limit)
 
     def number(self, index: int) -> int | None:
         """Return the partition's number as users see it: None if the topic has no partitions."""
@@ -97,12 +97,12 @@ class DelaySpec:
         check_integer(partition, "partition", 0, len(self.partitions) - 1)
         return partition
 
-    def raise_for_reply(self, error: ResponseError) -> Steps[NoReturn]:
+    def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
         """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
         expected = dict(zip(self.fence.all(), ("zset", "hash", "hash"), strict=True))
         for keys in self.partitions:
             expected |= dict(zip(keys.all(), _KINDS, strict=True))
-        return raise_for_type(f"topic {self.topic!r}", expected, error)
+        return raise_for_type(f"delay queue {self.topic!r}", expected, error)
 
 
 class DelayedMessage:

@@ -11,7 +11,7 @@ from ackq import scripts
 from ackq.config import Confirm
 from ackq.core.call import call
 from ackq.core.confirm import check_confirmed, require_confirmable
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.delay.messages import DelayEntry, DelaySpec, due, encode_body, encode_key, raw_key
 from ackq.errors import DuplicateMessage, UnknownOutcome
 
@@ -24,7 +24,7 @@ CHUNK_BYTES = 4 * 1024 * 1024
 
 def push_many(
     spec: DelaySpec, entries: Iterable[DelayEntry], confirm: int | Confirm | None = None
-) -> Steps[int]:
+) -> Operation[int]:
     """Push; see `ackq.delay.DelayQueue.push_many`."""
     encoded = [_encoded(spec, entry) for entry in entries]
     confirmed = Confirm.of(confirm)
@@ -60,8 +60,8 @@ def push_many(
     if duplicates:
         named = ", ".join(map(repr, duplicates[:5])) + (", ..." if len(duplicates) > 5 else "")
         raise DuplicateMessage(
-            f"topic {spec.topic!r} has a message with the key {named} already, which was left as"
-            f" it is; {stored} others were stored. Cancel or reschedule it, or use another key",
+            f"delay queue {spec.topic!r} has a message with the key {named} already, which was left"
+            f" as it is; {stored} others were stored. Cancel or reschedule it, or use another key",
             keys=tuple(duplicates),
             stored=stored,
         )
@@ -70,7 +70,7 @@ def push_many(
 
 def cancel(
     spec: DelaySpec, keys: Sequence[str], partition: int | None, in_flight: bool
-) -> Steps[int]:
+) -> Operation[int]:
     """Delete by key; see `ackq.delay.DelayQueue.cancel`."""
     placed = [(spec.place(raw, partition), raw) for raw in map(raw_key, keys)]
     cancelled = first = 0
@@ -97,7 +97,7 @@ def reschedule(
     at: float | datetime | None,
     at_ms: int | None,
     partition: int | None,
-) -> Steps[bool]:
+) -> Operation[bool]:
     """Move by key; see `ackq.delay.DelayQueue.reschedule`."""
     raw = raw_key(key)
     keys = spec.partitions[spec.place(raw, partition)].all()

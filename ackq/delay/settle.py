@@ -11,20 +11,20 @@ from ackq.config import microseconds
 from ackq.core import fencing
 from ackq.core.backoff import backoff
 from ackq.core.chunking import chunks
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.fencing import draw_jitter, split
 from ackq.delay.messages import LONGEST_DELAY, DelayedMessage, DelaySpec, raw_key
 from ackq.errors import ConfigurationError
 
 
-def delete(spec: DelaySpec, messages: Sequence[DelayedMessage]) -> Steps[int]:
+def delete(spec: DelaySpec, messages: Sequence[DelayedMessage]) -> Operation[int]:
     """Delete; see `ackq.delay.DelayQueue.delete`."""
     return (yield from _settle(spec, "delete", (), messages))
 
 
 def nack(
     spec: DelaySpec, messages: Sequence[DelayedMessage], delay: float | None, charge: bool = True
-) -> Steps[int]:
+) -> Operation[int]:
     """Nack or release; see `ackq.delay.DelayQueue.nack` and `ackq.delay.DelayQueue.release`."""
     fixed = None if delay is None else _delay_us(delay)
 
@@ -35,7 +35,7 @@ def nack(
     return (yield from _settle(spec, "nack" if charge else "release", head, messages, delay_of))
 
 
-def reject(spec: DelaySpec, messages: Sequence[DelayedMessage], reason: str) -> Steps[int]:
+def reject(spec: DelaySpec, messages: Sequence[DelayedMessage], reason: str) -> Operation[int]:
     """Move to the dead letters; see `ackq.delay.DelayQueue.reject`."""
     if not isinstance(reason, str) or len(reason.encode()) > 1024:
         raise ConfigurationError("reason is at most 1024 bytes of text")
@@ -44,7 +44,7 @@ def reject(spec: DelaySpec, messages: Sequence[DelayedMessage], reason: str) -> 
 
 def extend(
     spec: DelaySpec, messages: Sequence[DelayedMessage], timeout: float | None
-) -> Steps[int]:
+) -> Operation[int]:
     """Renew leases; see `ackq.delay.DelayQueue.extend`."""
     seconds = spec.config.visibility_timeout if timeout is None else timeout
     lease = microseconds(seconds, "timeout")
@@ -60,7 +60,7 @@ def _settle(
     messages: Sequence[DelayedMessage],
     delay_of: Callable[[DelayedMessage], int] | None = None,
     deadlines: list[int] | None = None,
-) -> Steps[int]:
+) -> Operation[int]:
     _check_own(spec, messages)
     settled = 0
     refused: list[DelayedMessage] = []
@@ -86,7 +86,7 @@ def _settle(
                 if not message.lease_lost:
                     message.lease_expires_at = deadline / 1_000_000
     fencing.raise_if_refused(
-        f"topic {spec.topic!r}",
+        f"delay queue {spec.topic!r}",
         verb,
         refused,
         given_back,
@@ -150,6 +150,6 @@ def _check_own(spec: DelaySpec, messages: Iterable[DelayedMessage]) -> None:
             )
         if message.topic != spec.topic or (message.partition is None) is not (spec.group is None):
             raise ConfigurationError(
-                f"message {message.key!r} was taken from topic {message.topic!r},"
+                f"message {message.key!r} was taken from delay queue {message.topic!r},"
                 f" not {spec.topic!r}: settle it there"
             )

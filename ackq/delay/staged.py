@@ -7,7 +7,7 @@ import re
 from ackq import scripts
 from ackq.config import QueueConfig, check_integer
 from ackq.core.call import call
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.delay.messages import LATEST, DelaySpec, encode_key
 from ackq.membership.operations import GroupSpec
 from ackq.staging.keys import StagingKeys, tells_how
@@ -42,7 +42,7 @@ def row(spec: DelaySpec, key: str, due: int, body: bytes) -> bytes:
     return b"%d:%d:%d:%b%b" % (spec.place(raw, None) + 1, due, len(raw), raw, body)
 
 
-def move(spec: DelaySpec, staging: StagingKeys, name: bytes) -> Steps[bool]:
+def move(spec: DelaySpec, staging: StagingKeys, name: bytes) -> Operation[bool]:
     """Store a bounded part of a committed list; return whether something is left.
 
     The rows go to the partitions that their writer named, whatever partitions ``spec`` has. A

@@ -10,13 +10,13 @@ from typing import Any
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
-from ackq.core.effects import Request, Sleep, Steps
+from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.fencing import draw_jitter
 from ackq.core.waiting import SHORTEST_BLOCK, Deadline, block, seconds_of
 from ackq.delay.messages import DelayedMessage, DelaySpec, decode_key
 from ackq.delay.staged import move
-from ackq.membership.operations import Assignment, Session, beat
-from ackq.staging.unfinished import Leftovers
+from ackq.membership.operations import Assignment, Session, heartbeat
+from ackq.staging.unfinished import UnfinishedCommits
 
 #: Messages that one call takes at most.
 MOST = 1000
@@ -36,8 +36,8 @@ def take(
     timeout: float | None,
     visibility_timeout: float | None,
     session: Session | None,
-    leftovers: Leftovers,
-) -> Steps[list[DelayedMessage]]:
+    unfinished: UnfinishedCommits,
+) -> Operation[list[DelayedMessage]]:
     """Take up to ``wanted`` messages; see `ackq.delay.DelayQueue.take`."""
     check_integer(wanted, "take", 1, 2**53)
     deadline = Deadline(timeout)
@@ -46,7 +46,7 @@ def take(
         "visibility_timeout",
     )
     while True:
-        yield from leftovers.move_in(partial(move, spec, leftovers.keys))
+        yield from unfinished.move_in(partial(move, spec, unfinished.keys))
         # Another thread may adopt a new assignment meanwhile: this call stands by one.
         assignment = session.assignment if session else None
         places = _places(spec, assignment)
@@ -59,7 +59,7 @@ def take(
             if status == b"again":
                 continue
             if status == b"stale" and spec.group is not None and session is not None:
-                yield from beat(spec.group, session)
+                yield from heartbeat(spec.group, session)
                 continue
             wait = reply[1]
         left = yield from deadline.left()
@@ -72,7 +72,7 @@ def _places(spec: DelaySpec, assignment: Assignment | None) -> Sequence[int]:
     """Return the partitions to look at, beginning with another one each time."""
     if spec.group is None:
         return (0,)
-    owned = assignment.shares if assignment else ()
+    owned = assignment.partitions if assignment else ()
     if not owned:
         return ()
     turn = random.randrange(len(owned))
@@ -81,7 +81,7 @@ def _places(spec: DelaySpec, assignment: Assignment | None) -> Sequence[int]:
 
 def _call(
     spec: DelaySpec, places: Sequence[int], wanted: int, lease: int, assignment: Assignment | None
-) -> Steps[Sequence[Any]]:
+) -> Operation[Sequence[Any]]:
     keys = [*spec.fence.all()[:2]]
     for place in places:
         keys += spec.partitions[place].all()
@@ -115,17 +115,17 @@ def _messages(
     ]
 
 
-def _wait(spec: DelaySpec, places: Sequence[int], wait: int, patience: float) -> Steps[None]:
+def _wait(spec: DelaySpec, places: Sequence[int], wait: int, patience: float) -> Operation[None]:
     """Wait for an earlier arrival, the next ready time, or the end of the stretch."""
     if not places:
         yield Sleep(min(patience, IDLE_POLL))
         return
-    stretch = min(spec.stretch, patience)
+    block_limit = min(spec.block_limit, patience)
     if wait >= 0:
         left = wait / 1_000_000 + random.random() * WAIT_JITTER
         if left <= TICK + SHORTEST_BLOCK:
             yield Sleep(min(left, SOON_POLL, patience))
             return
-        stretch = min(stretch, left - TICK)
+        block_limit = min(block_limit, left - TICK)
     wakes = [spec.partitions[place].wake for place in places]
-    yield from block(spec, (b"BLPOP", *wakes, seconds_of(stretch)), stretch)
+    yield from block(spec, (b"BLPOP", *wakes, seconds_of(block_limit)), block_limit)

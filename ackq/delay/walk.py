@@ -7,7 +7,7 @@ import math
 from ackq import scripts
 from ackq.config import check_integer
 from ackq.core.call import call
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.core.inspected import PeekedMessage, State
 from ackq.delay.messages import DelaySpec, decode_key, raw_key
 from ackq.errors import ConfigurationError, InvalidMessage
@@ -23,7 +23,7 @@ FIRST: Place = (0, None, "")
 
 def page(
     spec: DelaySpec, wanted: int, state: State, place: Place
-) -> Steps[tuple[list[PeekedMessage], Place | None]]:
+) -> Operation[tuple[list[PeekedMessage], Place | None]]:
     """Look at one page; see `ackq.delay.DelayQueue.peek_page`."""
     if state not in ("ready", "in_flight", "delayed"):
         raise ConfigurationError(f"state is 'ready', 'in_flight' or 'delayed', not {state!r}")
@@ -46,7 +46,7 @@ def page(
     return seen, (index + 1, None, "") if index + 1 < len(spec.partitions) else None
 
 
-def peek(spec: DelaySpec, wanted: int, state: State) -> Steps[list[PeekedMessage]]:
+def peek(spec: DelaySpec, wanted: int, state: State) -> Operation[list[PeekedMessage]]:
     """Look at the first ones; see `ackq.delay.DelayQueue.peek`."""
     check_integer(wanted, "peek", 0, 2**53)
     seen: list[PeekedMessage] = []

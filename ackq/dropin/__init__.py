@@ -23,8 +23,8 @@ import redis
 from redis.exceptions import ResponseError
 
 from ackq.core.io.connections import route_of
-from ackq.dropin.hand import Hand, Keeper
-from ackq.dropin.stack import Taker
+from ackq.dropin.hand import InFlight, LeaseRenewal
+from ackq.dropin.stack import CallStack
 from ackq.errors import AckqError
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
@@ -184,13 +184,13 @@ class Redis:
             self._watch(hand, messages)
         return values
 
-    def _watch(self, hand: Hand, messages: Sequence[Message]) -> None:
+    def _watch(self, hand: InFlight, messages: Sequence[Message]) -> None:
         if not self._at_exit_too:
             atexit.register(self._at_exit)
             self._at_exit_too = True
         # With our own frames: a Ctrl-C before the caller has the message must not settle it.
-        hand.hold(messages, Taker(sys._getframe(1)))
-        self._keeper.watch(hand)
+        hand.hold(messages, CallStack(sys._getframe(1)))
+        self._renewal.watch(hand)
 
     def _fill_up(self, queue: Queue, messages: list[Message], wanted: int) -> None:
         """Take more where one call was too small, as RPOP with a count is never cut short."""
@@ -227,17 +227,17 @@ class Redis:
         for name in names:
             self._hand(name).settle()
 
-    def _hand(self, name: str) -> Hand:
+    def _hand(self, name: str) -> InFlight:
         """Return what the calling thread holds of queue ``name``."""
         if self._pid != os.getpid():
             self._reset()
-        hands: dict[str, Hand] = self._local.__dict__
+        hands: dict[str, InFlight] = self._local.__dict__
         hand = hands.get(name)
         if hand is None:
             queue = self._queues.get(name)
             if queue is None:
                 queue = self._queues.setdefault(name, Queue(self._client, name, **self._settings))
-            hand = hands[name] = Hand(queue)
+            hand = hands[name] = InFlight(queue)
         return hand
 
     def _decode(self, value: bytes) -> Value:
@@ -248,16 +248,16 @@ class Redis:
         self._pid = os.getpid()
         self._local = threading.local()
         self._queues: dict[str, Queue] = {}
-        self._keeper = Keeper(self._settings["visibility_timeout"])
+        self._renewal = LeaseRenewal(self._settings["visibility_timeout"])
 
     def _at_exit(self) -> None:
         if self._pid == os.getpid():
-            for hand in self._keeper.hands():
+            for hand in self._renewal.hands():
                 hand.close_at_exit()
 
     def _close(self, clean: bool) -> None:
         if self._pid == os.getpid():
-            for hand in self._keeper.hands():
+            for hand in self._renewal.hands():
                 hand.close(clean)
             for queue in self._queues.values():
                 queue.close()

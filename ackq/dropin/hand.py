@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import redis
 
-from ackq.dropin.stack import Taker
+from ackq.dropin.stack import CallStack
 from ackq.errors import AckqError, LeaseLost, redact
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
@@ -21,20 +21,20 @@ log = logging.getLogger("ackq.dropin")
 LONGEST_TICK = 1.0
 
 
-class Hand:
+class InFlight:
     """What one thread holds of one queue."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
         self.messages: Sequence[Message] = ()
         self.finished = False
-        self._taker: Taker | None = None
+        self._call_stack: CallStack | None = None
         self._renew_at = self._ends_at = 0.0
 
-    def hold(self, messages: Sequence[Message], taker: Taker) -> None:
+    def hold(self, messages: Sequence[Message], call_stack: CallStack) -> None:
         """Take these in hand, in place of what was there."""
         self._set_times()
-        self._taker, self.finished, self.messages = taker, False, messages
+        self._call_stack, self.finished, self.messages = call_stack, False, messages
 
     def finish(self) -> Sequence[Message]:
         """Return what to settle, now that the thread asks for the next message.
@@ -42,8 +42,8 @@ class Hand:
         Asking says that the work on the last one is done, unless the function that took it was
         ended by an exception: then the message is left to its lease, and comes back.
         """
-        if self.messages and not self.finished and self._taker is not None:
-            if self._taker.failed():
+        if self.messages and not self.finished and self._call_stack is not None:
+            if self._call_stack.failed():
                 log.warning("%s: what took %s failed; it comes back when its lease ends",
                             self.queue, _ids(self.messages))  # fmt: skip
                 self.messages = ()
@@ -60,7 +60,7 @@ class Hand:
     def clear(self) -> None:
         """Forget what was settled, and say if that was refused."""
         _tell_lost(self.queue, self.messages)
-        self.messages, self._taker = (), None
+        self.messages, self._call_stack = (), None
 
     def close(self, clean: bool) -> None:
         """Settle what is proved to be done, and let go of the rest.
@@ -68,11 +68,11 @@ class Hand:
         Args:
             clean: whether the caller vouches for it, if this is the caller's own hand.
         """
-        taker, messages = self._taker, self.messages
-        if not messages or taker is None:
+        call_stack, messages = self._call_stack, self.messages
+        if not messages or call_stack is None:
             return
-        own = taker.thread is threading.current_thread()
-        if self.finished or (clean and not taker.failed() if own else taker.done()):
+        own = call_stack.thread is threading.current_thread()
+        if self.finished or (clean and not call_stack.failed() if own else call_stack.done()):
             try:
                 self.queue.ack(*messages)
             except LeaseLost:
@@ -80,25 +80,25 @@ class Hand:
             except (redis.RedisError, AckqError, OSError) as error:
                 log.warning("%s: %s could not be settled and will come back: %s",
                             self.queue, _ids(messages), redact(str(error)))  # fmt: skip
-        if own or not taker.thread.is_alive() or taker.done():
+        if own or not call_stack.thread.is_alive() or call_stack.done():
             self.clear()
 
     def close_at_exit(self) -> None:
         """Settle if every function that had to do with it has returned; see `Taker.done`."""
-        if self._taker is not None and (self.finished or self._taker.done()):
+        if self._call_stack is not None and (self.finished or self._call_stack.done()):
             self.close(clean=True)
 
     def tend(self) -> bool:
         """Renew the leases if it is time, and return whether there is more to look after."""
-        taker, messages, now = self._taker, self.messages, time.monotonic()
-        if not messages or taker is None:
+        call_stack, messages, now = self._call_stack, self.messages, time.monotonic()
+        if not messages or call_stack is None:
             return False
-        if not taker.thread.is_alive():
+        if not call_stack.thread.is_alive():
             self.close(clean=False)
             return False
         if self.finished:
             return True
-        if taker.failed():
+        if call_stack.failed():
             if now >= self._ends_at and self.messages is messages:
                 self.messages = ()
         elif now >= self._renew_at:
@@ -121,7 +121,7 @@ class Hand:
         self._renew_at, self._ends_at = now + timeout / 3, now + timeout
 
 
-class Keeper:
+class LeaseRenewal:
     """A daemon thread that tends every hand with something in it.
 
     A daemon: a process that hangs as a whole, or is killed, stops renewing, and its messages
@@ -130,11 +130,11 @@ class Keeper:
 
     def __init__(self, visibility_timeout: float) -> None:
         self._tick = min(LONGEST_TICK, visibility_timeout / 6)
-        self._hands: set[Hand] = set()
+        self._hands: set[InFlight] = set()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def watch(self, hand: Hand) -> None:
+    def watch(self, hand: InFlight) -> None:
         """Look after ``hand`` for as long as there is something in it."""
         with self._lock:
             self._hands.add(hand)
@@ -142,7 +142,7 @@ class Keeper:
                 self._thread = threading.Thread(target=self._run, name="ackq-renew", daemon=True)
                 self._thread.start()
 
-    def hands(self) -> list[Hand]:
+    def hands(self) -> list[InFlight]:
         """Return the hands that are looked after now."""
         with self._lock:
             return list(self._hands)

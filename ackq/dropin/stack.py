@@ -23,7 +23,7 @@ _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GE
 _CATCHES_ALL = frozenset({"KeyboardInterrupt", "BaseException"})
 
 
-class Taker:
+class CallStack:
     """The functions that were running, in one thread, when a message was taken.
 
     Holds on to their frames, so to their variables, until it is dropped.

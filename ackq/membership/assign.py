@@ -13,7 +13,7 @@ def weight(share: int, member: bytes) -> int:
 
 
 def assign(
-    shares: int, members: Iterable[bytes], previous: Mapping[int, bytes]
+    partitions: int, members: Iterable[bytes], previous: Mapping[int, bytes]
 ) -> dict[int, bytes]:
     """Return the owner of every share.
 
@@ -29,18 +29,18 @@ def assign(
     """
     present = sorted(set(members))
     kept: dict[bytes, list[int]] = {member: [] for member in present}
-    for share in range(shares):
+    for share in range(partitions):
         if (owner := previous.get(share, b"")) in kept:
             kept[owner].append(share)
     owners: dict[int, bytes] = {}
     room: dict[bytes, int] = {}
-    for member, quota in _quotas(shares, kept).items():
+    for member, quota in _quotas(partitions, kept).items():
         strongest = sorted(kept[member], key=lambda each: (-weight(each, member), each))
         owners |= dict.fromkeys(strongest[:quota], member)
         room[member] = quota - min(quota, len(strongest))
     for _, share, member in sorted(
         (-weight(share, member), share, member)
-        for share in range(shares)
+        for share in range(partitions)
         if share not in owners
         for member in present
         if room[member]
@@ -51,8 +51,8 @@ def assign(
     return owners
 
 
-def _quotas(shares: int, kept: Mapping[bytes, list[int]]) -> dict[bytes, int]:
+def _quotas(partitions: int, kept: Mapping[bytes, list[int]]) -> dict[bytes, int]:
     """Return how many shares each member gets: the larger numbers go to who has most already."""
-    floor, larger = divmod(shares, len(kept))
+    floor, larger = divmod(partitions, len(kept))
     by_load = sorted(kept, key=lambda member: (-len(kept[member]), member))
     return {member: floor + (rank < larger) for rank, member in enumerate(by_load)}

@@ -1,4 +1,4 @@
-"""`Members`: processes that share out numbered pieces of work, blocking."""
+"""`ConsumerGroup`: processes that share out numbered pieces of work, blocking."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ackq.membership.operations import Assignment, GroupSpec, Session
 _LOG = logging.getLogger("ackq.members")
 
 
-class Members(Client):
-    """One member of the group ``group``, which shares out the numbers 0 to ``shares`` - 1.
+class ConsumerGroup(Client):
+    """One member of the group ``group``, which shares out the numbers 0 to ``partitions`` - 1.
 
     Guarantee: while the membership does not change, each share has exactly one owner, and the
     numbers of shares of two members differ by one at most. When a member joins, leaves or falls
@@ -33,7 +33,7 @@ class Members(Client):
         self,
         client: redis.Redis | redis.RedisCluster,
         group: str,
-        shares: int,
+        partitions: int,
         *,
         session_timeout: float = 10.0,
     ) -> None:
@@ -51,7 +51,7 @@ class Members(Client):
             QueueNameError: the name cannot be used.
             ConfigurationError: a setting is out of range.
         """
-        spec = GroupSpec.of(group, shares, session_timeout)
+        spec = GroupSpec.of(group, partitions, session_timeout)
         super().__init__(client, group)
         self._spec = spec
         self._lock = threading.Lock()
@@ -68,7 +68,7 @@ class Members(Client):
         return self._session
 
     @property
-    def shares(self) -> tuple[int, ...]:
+    def partitions(self) -> tuple[int, ...]:
         """The shares of the last known assignment; empty before `join`."""
         return self.session.owns()
 
@@ -79,16 +79,16 @@ class Members(Client):
             ConfigurationError: the group shares out another number.
         """
         known = self.session.assignment
-        return known if known is not None and self._thread is not None else self.beat()
+        return known if known is not None and self._thread is not None else self.heartbeat()
 
-    def beat(self) -> Assignment:
+    def heartbeat(self) -> Assignment:
         """Show that this member lives, and return what it owns now."""
         session = self.session
         with self._lock:
-            assignment = self._run(operations.beat(self._spec, session))
+            assignment = self._run(operations.heartbeat(self._spec, session))
             if self._thread is None:
                 self._thread = threading.Thread(
-                    target=self._keep_beating,
+                    target=self._keep_alive,
                     args=(session, self._stopped),
                     name=f"ackq-{self._key}",
                     daemon=True,
@@ -120,12 +120,12 @@ class Members(Client):
         self._session = Session()
         self._thread, self._stopped = None, threading.Event()
 
-    def _keep_beating(self, session: Session, stopped: threading.Event) -> None:
-        while not stopped.wait(session.next_beat):
+    def _keep_alive(self, session: Session, stopped: threading.Event) -> None:
+        while not stopped.wait(session.next_heartbeat):
             try:
                 with self._lock:
-                    self._run(operations.beat(self._spec, session))
+                    self._run(operations.heartbeat(self._spec, session))
             except (AckqError, redis.RedisError, OSError) as error:
                 # The next beat may come in time; if not, this member joins anew.
                 _LOG.warning("group %r: a beat failed: %s", self._key, error)
-                session.next_beat = self._spec.beat_interval
+                session.next_heartbeat = self._spec.heartbeat_interval

@@ -1,4 +1,4 @@
-"""`AsyncMembers`: processes that share out numbered pieces of work, on asyncio."""
+"""`AsyncConsumerGroup`: processes that share out numbered pieces of work, on asyncio."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ackq.membership.operations import Assignment, GroupSpec, Session
 _LOG = logging.getLogger("ackq.members")
 
 
-class AsyncMembers(Client):
-    """One member of the group ``group``, which shares out the numbers 0 to ``shares`` - 1.
+class AsyncConsumerGroup(Client):
+    """One member of the group ``group``, which shares out the numbers 0 to ``partitions`` - 1.
 
     Guarantee: while the membership does not change, each share has exactly one owner, and the
     numbers of shares of two members differ by one at most. When a member joins, leaves or falls
@@ -33,7 +33,7 @@ class AsyncMembers(Client):
         self,
         client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
         group: str,
-        shares: int,
+        partitions: int,
         *,
         session_timeout: float = 10.0,
     ) -> None:
@@ -51,7 +51,7 @@ class AsyncMembers(Client):
             QueueNameError: the name cannot be used.
             ConfigurationError: a setting is out of range.
         """
-        spec = GroupSpec.of(group, shares, session_timeout)
+        spec = GroupSpec.of(group, partitions, session_timeout)
         super().__init__(client, group)
         self._spec = spec
         self._lock = asyncio.Lock()
@@ -67,7 +67,7 @@ class AsyncMembers(Client):
         return self._session
 
     @property
-    def shares(self) -> tuple[int, ...]:
+    def partitions(self) -> tuple[int, ...]:
         """The shares of the last known assignment; empty before `join`."""
         return self.session.owns()
 
@@ -78,16 +78,16 @@ class AsyncMembers(Client):
             ConfigurationError: the group shares out another number.
         """
         known = self.session.assignment
-        return known if known is not None and self._task is not None else await self.beat()
+        return known if known is not None and self._task is not None else await self.heartbeat()
 
-    async def beat(self) -> Assignment:
+    async def heartbeat(self) -> Assignment:
         """Show that this member lives, and return what it owns now."""
         session = self.session
         async with self._lock:
-            assignment = await self._run(operations.beat(self._spec, session))
+            assignment = await self._run(operations.heartbeat(self._spec, session))
             if self._task is None:
                 self._task = asyncio.create_task(
-                    self._keep_beating(session), name=f"ackq-{self._key}"
+                    self._keep_alive(session), name=f"ackq-{self._key}"
                 )
         return assignment
 
@@ -114,13 +114,13 @@ class AsyncMembers(Client):
         self._session = Session()
         self._task = None
 
-    async def _keep_beating(self, session: Session) -> None:
+    async def _keep_alive(self, session: Session) -> None:
         while True:
-            await asyncio.sleep(session.next_beat)
+            await asyncio.sleep(session.next_heartbeat)
             try:
                 async with self._lock:
-                    await self._run(operations.beat(self._spec, session))
+                    await self._run(operations.heartbeat(self._spec, session))
             except (AckqError, redis.RedisError, OSError) as error:
                 # The next beat may come in time; if not, this member joins anew.
                 _LOG.warning("group %r: a beat failed: %s", self._key, error)
-                session.next_beat = self._spec.beat_interval
+                session.next_heartbeat = self._spec.heartbeat_interval

@@ -11,19 +11,19 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import raise_for_type
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import check_name
 from ackq.errors import ConfigurationError
 from ackq.membership.assign import assign
 
-#: Most shares that one group shares out.
-MOST_SHARES = 1024
+#: Most partitions of one group.
+MOST_PARTITIONS = 1024
 #: Longest session in seconds.
 MAX_SESSION = 3600.0
 #: Beats in the length of a session, so that two may be lost.
-BEATS = 3
+HEARTBEATS = 3
 #: Longest time between two beats in seconds, so that all notice soon who joined or left.
-LONGEST_BEAT = 1.0
+LONGEST_HEARTBEAT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,33 +55,33 @@ class GroupSpec:
 
     name: str
     keys: GroupKeys
-    shares: int
+    partitions: int
     session_us: int
 
     @classmethod
-    def of(cls, name: str, shares: int, session_timeout: float) -> GroupSpec:
+    def of(cls, name: str, partitions: int, session_timeout: float) -> GroupSpec:
         """Return the group, its settings checked.
 
         Raises:
             ConfigurationError: a setting is out of range.
         """
-        check_integer(shares, "shares", 1, MOST_SHARES)
+        check_integer(partitions, "shares", 1, MOST_PARTITIONS)
         session = microseconds(session_timeout, "session_timeout", MAX_SESSION)
-        return cls(name, GroupKeys.of(name), shares, session)
+        return cls(name, GroupKeys.of(name), partitions, session)
 
     @property
-    def beat_interval(self) -> float:
+    def heartbeat_interval(self) -> float:
         """Seconds between two beats, unless another session ends before."""
-        return min(LONGEST_BEAT, self.session_us / BEATS / 1_000_000)
+        return min(LONGEST_HEARTBEAT, self.session_us / HEARTBEATS / 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a session owns: ``shares``, sorted, in ``generation``, among ``members`` sessions."""
+    """The ``partitions`` that a session owns in ``generation``, among ``members`` sessions."""
 
     session: str
     generation: int
-    shares: tuple[int, ...]
+    partitions: tuple[int, ...]
     members: int
 
 
@@ -97,7 +97,7 @@ class Session:
     joined: bool = False
     assignment: Assignment | None = None
     #: Seconds until the next beat: the interval, or less if another session ends before.
-    next_beat: float = 0.0
+    next_heartbeat: float = 0.0
 
     @property
     def name(self) -> bytes:
@@ -106,10 +106,10 @@ class Session:
 
     def owns(self) -> tuple[int, ...]:
         """Return the shares of the last known assignment."""
-        return self.assignment.shares if self.assignment else ()
+        return self.assignment.partitions if self.assignment else ()
 
 
-def beat(spec: GroupSpec, session: Session) -> Steps[Assignment]:
+def heartbeat(spec: GroupSpec, session: Session) -> Operation[Assignment]:
     """Join or stay, and take part in sharing out; return what this session owns.
 
     Whoever notices that the membership changed computes the assignment; the first one counts.
@@ -119,7 +119,7 @@ def beat(spec: GroupSpec, session: Session) -> Steps[Assignment]:
         incarnation, joined, name = session.incarnation, session.joined, session.name
         known = session.assignment
         reply = yield from _call(
-            spec, "heartbeat", name, spec.session_us, spec.shares, int(not joined),
+            spec, "heartbeat", name, spec.session_us, spec.partitions, int(not joined),
             known.generation if known else 0,
         )  # fmt: skip
         status = reply[0]
@@ -130,14 +130,14 @@ def beat(spec: GroupSpec, session: Session) -> Steps[Assignment]:
             continue
         if status == b"shares":
             raise ConfigurationError(
-                f"group {spec.name!r} shares out {reply[1]}, not {spec.shares}: give every member"
-                " the same number, or stop them all to change it"
+                f"group {spec.name!r} has {reply[1]} partitions, not {spec.partitions}: give every"
+                " member the same number, or stop them all to change it"
             )
         session.joined = True
         _, generation, assigned, wait = reply[:4]
-        session.next_beat = spec.beat_interval
+        session.next_heartbeat = spec.heartbeat_interval
         if wait >= 0:
-            session.next_beat = min(session.next_beat, wait / 1_000_000)
+            session.next_heartbeat = min(session.next_heartbeat, wait / 1_000_000)
         if len(reply) == 4 and known is not None:
             return known
         members, owners = reply[4], _owners(reply[5])
@@ -147,12 +147,12 @@ def beat(spec: GroupSpec, session: Session) -> Steps[Assignment]:
             session.assignment = found
             return found
         pairs: list[Arg] = []
-        for share, owner in assign(spec.shares, members, owners).items():
+        for share, owner in assign(spec.partitions, members, owners).items():
             pairs += (share, owner)
         yield from _call(spec, "assign", generation, *pairs)
 
 
-def leave(spec: GroupSpec, session: Session) -> Steps[bool]:
+def leave(spec: GroupSpec, session: Session) -> Operation[bool]:
     """End the session at once; return whether it still ran."""
     if not session.joined:
         return False
@@ -166,7 +166,7 @@ def _owners(flat: list[bytes]) -> dict[int, bytes]:
     return {int(share): owner for share, owner in zip(flat[::2], flat[1::2], strict=True)}
 
 
-def _call(spec: GroupSpec, script: str, *args: Arg) -> Steps[Any]:
+def _call(spec: GroupSpec, script: str, *args: Arg) -> Operation[Any]:
     keys = spec.keys.all()
     # A beat renews once more, an assignment counts once, and who left has left.
     request = Request(

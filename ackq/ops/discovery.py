@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from redis.exceptions import NoPermissionError, ReadOnlyError, ResponseError
 
 from ackq.config import QueueConfig
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.core.names import SUFFIXES, check_name
 from ackq.errors import QueueNameError
 from ackq.ops.trials import is_denial
@@ -43,7 +43,7 @@ class Server:
     commands: int | None
 
 
-def scan(cursor: bytes) -> Steps[tuple[bytes, set[str]]]:
+def scan(cursor: bytes) -> Operation[tuple[bytes, set[str]]]:
     """Look at the next `SCANNED` keys; return the new cursor, and queues whose keys are there.
 
     A list that no consumer ever took from has no side keys: it is any list, and not found.
@@ -64,7 +64,7 @@ def queue_of(key: bytes) -> str | None:
     return name
 
 
-def look(name: str, window: float | None) -> Steps[Watched]:
+def look(name: str, window: float | None) -> Operation[Watched]:
     """Count queue ``name``.
 
     Args:
@@ -79,7 +79,7 @@ def look(name: str, window: float | None) -> Steps[Watched]:
     return Watched(stats, (yield from _counters(spec, window)) if window else None)
 
 
-def _counters(spec: QueueSpec, window: float) -> Steps[QueueCounters | None]:
+def _counters(spec: QueueSpec, window: float) -> Operation[QueueCounters | None]:
     try:
         return (yield from inspection.counters(spec, window))
     except ResponseError as error:
@@ -89,7 +89,7 @@ def _counters(spec: QueueSpec, window: float) -> Steps[QueueCounters | None]:
         raise
 
 
-def ask_server() -> Steps[Server]:
+def ask_server() -> Operation[Server]:
     """Ask for its time, and how much it has done."""
     at = commands = None
     with suppress(NoPermissionError):

@@ -31,7 +31,7 @@ class Doctor(Client):
         """
         scratch = scratch or SCRATCH + secrets.token_hex(8)
         super().__init__(client, scratch)
-        self._spec = QueueSpec(scratch, QueueKeys.of(scratch), QueueConfig(), self._stretch)
+        self._spec = QueueSpec(scratch, QueueKeys.of(scratch), QueueConfig(), self._block_limit)
 
     @property
     def address(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.core.server import is_cluster, pairs_of
 
 #: Settings that say what a crash would lose.
@@ -85,7 +85,7 @@ class Facts:
         return int(text) if text.isdigit() else 0
 
 
-def read_facts() -> Steps[Facts]:
+def read_facts() -> Operation[Facts]:
     """Read INFO, the settings, the cluster's state and the user's name. 8 round trips at most."""
     info = pairs_of((yield from _ask((b"INFO",))) or b"")
     cluster = {}
@@ -96,7 +96,7 @@ def read_facts() -> Steps[Facts]:
     return Facts(info, settings, cluster, user.decode() if user else None)
 
 
-def read_clock() -> Steps[float | None]:
+def read_clock() -> Operation[float | None]:
     """Return the server's time in seconds since the epoch, if the user may ask."""
     time = yield from _ask((b"TIME",))
     return int(time[0]) + int(time[1]) / 1_000_000 if time else None
@@ -116,7 +116,7 @@ def _has(version: tuple[int, ...], mended: tuple[tuple[int, int, int], ...]) -> 
     return version >= series[0] if series else version > mended[-1]
 
 
-def _settings() -> Steps[dict[str, str]]:
+def _settings() -> Operation[dict[str, str]]:
     found = {}
     for name in SETTINGS:
         # One by one: Redis 6.2 takes one name.
@@ -130,7 +130,7 @@ def _settings() -> Steps[dict[str, str]]:
     return found
 
 
-def _ask(command: tuple[bytes | str, ...]) -> Steps:  # type: ignore[type-arg]
+def _ask(command: tuple[bytes | str, ...]) -> Operation:  # type: ignore[type-arg]
     """Return the reply, or None if the user may not ask or the service does not answer that."""
     try:
         return (yield Request(command, resend=True))

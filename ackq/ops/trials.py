@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 
 from redis.exceptions import NoPermissionError, ResponseError
 
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.core.waiting import SHORTEST_BLOCK
 from ackq.queue import claims, inspection, push, settle, take
 from ackq.queue.messages import Message
@@ -39,7 +39,7 @@ def untried() -> dict[str, Answer]:
     return {name: "not tried" for names in TRIALS.values() for name in names}
 
 
-def try_out(spec: QueueSpec) -> Steps[dict[str, Answer]]:
+def try_out(spec: QueueSpec) -> Operation[dict[str, Answer]]:
     """Try every operation on queue ``spec``, which nobody else uses, and leave nothing of it.
 
     Redis checks the commands within a script only as they run, so each is really done.
@@ -54,7 +54,7 @@ def try_out(spec: QueueSpec) -> Steps[dict[str, Answer]]:
     return found
 
 
-def _try_all(spec: QueueSpec, found: dict[str, Answer]) -> Steps[None]:
+def _try_all(spec: QueueSpec, found: dict[str, Answer]) -> Operation[None]:
     bodies = [{"id": str(number)} for number in range(8)]
     yield from _try(found, "push", push.push_many(spec, bodies, None, None, None))
     yield from _try(found, "push later", push.push(spec, {"id": "l"}, 60, None, None, 1, None))
@@ -76,9 +76,11 @@ def _try_all(spec: QueueSpec, found: dict[str, Answer]) -> Steps[None]:
     yield from _try(found, "purge", inspection.purge(spec, True))
 
 
-def _settle_all(spec: QueueSpec, found: dict[str, Answer], taken: Sequence[Message]) -> Steps[None]:
+def _settle_all(
+    spec: QueueSpec, found: dict[str, Answer], taken: Sequence[Message]
+) -> Operation[None]:
     """Settle a message each way, as far as there are messages."""
-    ways: tuple[tuple[str, Callable[[Message], Steps[int]]], ...] = (
+    ways: tuple[tuple[str, Callable[[Message], Operation[int]]], ...] = (
         ("extend", lambda message: settle.extend(spec, [message], None)),
         ("ack", lambda message: settle.ack(spec, [message])),
         ("nack", lambda message: settle.nack(spec, [message], 60)),
@@ -89,15 +91,15 @@ def _settle_all(spec: QueueSpec, found: dict[str, Answer], taken: Sequence[Messa
         yield from _try(found, name, way(message))
 
 
-def _try_claims(spec: QueueSpec, found: dict[str, Answer]) -> Steps[None]:
+def _try_claims(spec: QueueSpec, found: dict[str, Answer]) -> Operation[None]:
     group = claims.Group(spec, _GROUP, 60)
 
-    def claim() -> Steps[None]:
+    def claim() -> Operation[None]:
         yield from claims.begin(group)
         for batch in (1, 2):
             yield from claims.claim(group, batch - 1, 1, None, None)
 
-    def settle_claim() -> Steps[None]:
+    def settle_claim() -> Operation[None]:
         yield from claims.ack(group, 1, 0)
         yield from claims.forget(group, 1)
         yield from claims.beat(group)
@@ -108,13 +110,13 @@ def _try_claims(spec: QueueSpec, found: dict[str, Answer]) -> Steps[None]:
         yield from _try(found, "release claims", claims.release(group))
 
 
-def _wait(spec: QueueSpec) -> Steps[None]:
+def _wait(spec: QueueSpec) -> Operation[None]:
     yield Request(
         (b"BLMOVE", spec.keys.ready, spec.keys.handoff, b"RIGHT", b"LEFT", SHORTEST_BLOCK)
     )
 
 
-def _try(found: dict[str, Answer], name: str, steps: Steps[T]) -> Steps[T | None]:
+def _try(found: dict[str, Answer], name: str, steps: Operation[T]) -> Operation[T | None]:
     try:
         result = yield from steps
     except ResponseError as error:
@@ -129,7 +131,7 @@ def is_denial(error: ResponseError) -> bool:
     return isinstance(error, NoPermissionError) or bool(_WITHIN_SCRIPTS.search(str(error)))
 
 
-def _clean_up(spec: QueueSpec) -> Steps[None]:
+def _clean_up(spec: QueueSpec) -> Operation[None]:
     """Delete whatever is left, with whichever command the user may use."""
     keys = (*spec.keys.all(), spec.keys.dedup(_MARKER), spec.keys.claims(_GROUP),
             spec.keys.claim(_GROUP, 1), spec.keys.claim(_GROUP, 2))  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import check_group
 from ackq.errors import ClaimLost, ConfigurationError, Fenced
 from ackq.queue import handed_over
@@ -54,14 +54,14 @@ class Group:
         return self.spec.keys.claims(self.name)
 
 
-def begin(group: Group) -> Steps[int]:
+def begin(group: Group) -> Operation[int]:
     """Raise the epoch; see `ackq.queue.Claims.begin`."""
     epoch, _, _ = yield from _call(group, "begin", (group.key,))
     group.epoch, group.claiming = epoch, 0
     return group.epoch
 
 
-def open_claims(group: Group) -> Steps[list[Claim]]:
+def open_claims(group: Group) -> Operation[list[Claim]]:
     """List what is claimed and not acked; see `ackq.queue.Claims.open`."""
     found = [Claim(batch, each.rows) for batch, each in (yield from _open(group))]
     if group.epoch:
@@ -72,14 +72,14 @@ def open_claims(group: Group) -> Steps[list[Claim]]:
     return found
 
 
-def last(group: Group) -> Steps[int]:
+def last(group: Group) -> Operation[int]:
     """Return the highest number in use; see `ackq.queue.Claims.last`."""
     return max((yield from _facts(group, b"last", b"acked")))
 
 
 def claim(
     group: Group, after: int, messages: int, size: int | None, batch: int | None
-) -> Steps[Claim | None]:
+) -> Operation[Claim | None]:
     """Claim the next batch; see `ackq.queue.Claims.claim`."""
     _require_begun(group)
     check_integer(after, "after", 0, MOST - 1)
@@ -110,7 +110,7 @@ def claim(
             return Claim(number, reply[1])
 
 
-def ack(group: Group, up_to: int, keep: float) -> Steps[int]:
+def ack(group: Group, up_to: int, keep: float) -> Operation[int]:
     """Ack claims; see `ackq.queue.Claims.ack`."""
     _require_begun(group)
     check_integer(up_to, "up_to", 0, MOST)
@@ -126,7 +126,7 @@ def ack(group: Group, up_to: int, keep: float) -> Steps[int]:
     return rows
 
 
-def forget(group: Group, up_to: int) -> Steps[None]:
+def forget(group: Group, up_to: int) -> Operation[None]:
     """Delete kept claims; see `ackq.queue.Claims.forget`."""
     _require_begun(group)
     check_integer(up_to, "up_to", 0, MOST)
@@ -138,7 +138,7 @@ def forget(group: Group, up_to: int) -> Steps[None]:
         yield from _call(group, "forget", called, group.epoch, batch)
 
 
-def beat(group: Group) -> Steps[None]:
+def beat(group: Group) -> Operation[None]:
     """Renew leases; see `ackq.queue.Claims.beat`."""
     _require_begun(group)
     names = [each.name for _, each in reversed((yield from _open(group)))]
@@ -148,7 +148,7 @@ def beat(group: Group) -> Steps[None]:
         yield from _call(group, "beat", called, group.epoch, group.lease, *chunk)
 
 
-def look(group: Group, first: int, last: int) -> Steps[list[Claim]]:
+def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
     """List what can be read; see `ackq.queue.Claims.look`."""
     check_integer(first, "first", 0, MOST)
     check_integer(last, "last", 0, MOST)
@@ -165,7 +165,7 @@ def look(group: Group, first: int, last: int) -> Steps[list[Claim]]:
     return found
 
 
-def read(group: Group, batch: int, start: int, count: int) -> Steps[list[bytes]]:
+def read(group: Group, batch: int, start: int, count: int) -> Operation[list[bytes]]:
     """Read messages of a claim; see `ackq.queue.Claims.read`."""
     check_integer(batch, "batch", 1, MOST)
     check_integer(start, "start", 0, MOST)
@@ -187,7 +187,7 @@ def read(group: Group, batch: int, start: int, count: int) -> Steps[list[bytes]]
     return bodies
 
 
-def release(group: Group) -> Steps[int]:
+def release(group: Group) -> Operation[int]:
     """Give everything back; see `ackq.queue.Claims.release`."""
     called = (group.spec.keys.held, group.key)
     # The fence first: what is listed after it is all there will be.
@@ -210,7 +210,7 @@ def release(group: Group) -> Steps[int]:
     return rows
 
 
-def end_holds(spec: QueueSpec) -> Steps[int]:
+def end_holds(spec: QueueSpec) -> Operation[int]:
     """Give back what is held for any group, and finish what is on its way; return how many."""
     rows = 0
     _, found = yield from handed_over.lists(spec)
@@ -223,7 +223,7 @@ def end_holds(spec: QueueSpec) -> Steps[int]:
     return rows
 
 
-def _open(group: Group) -> Steps[list[tuple[int, handed_over.Held]]]:
+def _open(group: Group) -> Operation[list[tuple[int, handed_over.Held]]]:
     """Return the claims of the group that are not being given back, the oldest first."""
     _, found = yield from handed_over.lists(group.spec)
     own = []
@@ -234,19 +234,19 @@ def _open(group: Group) -> Steps[list[tuple[int, handed_over.Held]]]:
     return sorted(own, key=lambda pair: pair[0])
 
 
-def _next(group: Group, after: int) -> Steps[int]:
+def _next(group: Group, after: int) -> Operation[int]:
     """Return the number of the next claim: of the one that this process began, if it did."""
     if group.claiming > after:
         return group.claiming
     return max(after, *(yield from _facts(group, b"last", b"acked"))) + 1
 
 
-def _facts(group: Group, *fields: bytes) -> Steps[list[int]]:
+def _facts(group: Group, *fields: bytes) -> Operation[list[int]]:
     values = yield from _read_only(group, b"HMGET", group.key, *fields)
     return [int(value or 0) for value in values]
 
 
-def _step(group: Group, batch: int, messages: int, size: int | None) -> Steps[Sequence[Any]]:
+def _step(group: Group, batch: int, messages: int, size: int | None) -> Operation[Sequence[Any]]:
     keys = group.spec.keys
     called = (*keys.all()[:12], group.key, keys.claim(group.name, batch))
     reply: Sequence[Any] = yield from _call(
@@ -255,7 +255,7 @@ def _step(group: Group, batch: int, messages: int, size: int | None) -> Steps[Se
     return reply
 
 
-def _call(group: Group, name: str, keys: Sequence[bytes], *args: Arg) -> Steps[Any]:
+def _call(group: Group, name: str, keys: Sequence[bytes], *args: Arg) -> Operation[Any]:
     # All may be sent again: fenced by the epoch, they say what shall be, not what to add.
     request = Request((len(keys), *keys, *args), script=scripts.load(f"claims/{name}"), resend=True)
     reply = yield from call(group.spec, request)
@@ -273,7 +273,7 @@ def _fenced(group: Group, epoch: int) -> Fenced:
     )
 
 
-def _read_only(group: Group, *command: Arg) -> Steps[Any]:
+def _read_only(group: Group, *command: Arg) -> Operation[Any]:
     return (yield from call(group.spec, Request(command, resend=True)))
 
 

@@ -68,7 +68,7 @@ class Queue(Client):
         keys = QueueKeys.of(name)
         config = QueueConfig(visibility_timeout, max_receives, requeue, max_body_bytes)
         super().__init__(client, name)
-        self._spec = QueueSpec(name, keys, config, self._stretch)
+        self._spec = QueueSpec(name, keys, config, self._block_limit)
         self._renewer = Renewer(self._extend_one)
 
     @classmethod

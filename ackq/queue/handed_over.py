@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ackq import scripts
 from ackq.core.call import call
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import CLAIM, LATER, STAGED
 from ackq.queue import handed_over
 from ackq.queue.messages import HeldClaim
@@ -24,7 +24,7 @@ class Held:
     rows: int
 
 
-def lists(spec: QueueSpec) -> Steps[tuple[int, list[Held]]]:
+def lists(spec: QueueSpec) -> Operation[tuple[int, list[Held]]]:
     """Return the server's time in µs, and all lists, the first to become the queue's first."""
     found: dict[bytes, Held] = {}
     cursor: Arg = b"0"
@@ -42,7 +42,7 @@ def lists(spec: QueueSpec) -> Steps[tuple[int, list[Held]]]:
             return now, sorted(found.values(), key=lambda each: (each.score, each.name))
 
 
-def claims(spec: QueueSpec) -> Steps[list[HeldClaim]]:
+def claims(spec: QueueSpec) -> Operation[list[HeldClaim]]:
     """List the claims of all groups; see `ackq.Queue.claims`."""
     now, held = yield from lists(spec)
     found = []
@@ -69,20 +69,20 @@ def mode_of(spec: QueueSpec, name: bytes) -> str:
     return "delayed" if name.endswith(LATER.encode()) else "back"
 
 
-def give_back(spec: QueueSpec, name: bytes) -> Steps[int]:
+def give_back(spec: QueueSpec, name: bytes) -> Operation[int]:
     """Put the messages of a list whose time has come into the queue; return how many.
 
     Others may do the same meanwhile. A list whose time has not come stays as it is.
     """
     moved = 0
     while True:
-        step, left = yield from give_back_some(spec, name)
+        step, left = yield from return_some(spec, name)
         moved += step
         if not left:
             return moved
 
 
-def give_back_some(spec: QueueSpec, name: bytes) -> Steps[Sequence[int]]:
+def return_some(spec: QueueSpec, name: bytes) -> Operation[Sequence[int]]:
     """Put some of its messages into the queue; return how many, and how many are left."""
     keys = spec.keys
     request = Request(
@@ -95,7 +95,7 @@ def give_back_some(spec: QueueSpec, name: bytes) -> Steps[Sequence[int]]:
     return reply
 
 
-def into_queue(spec: QueueSpec, name: bytes) -> Steps[bool]:
+def into_queue(spec: QueueSpec, name: bytes) -> Operation[bool]:
     """Move a bounded part of a list into its list queue: the `Mover` of one."""
-    _, left = yield from handed_over.give_back_some(spec, name)
+    _, left = yield from handed_over.return_some(spec, name)
     return left > 0

@@ -9,7 +9,7 @@ from typing import Any
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.ids import text_of_key
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
 from ackq.core.page_size import next_size
@@ -31,7 +31,7 @@ LONGEST_WATCH = 3600.0
 _ENTRY = re.compile(r"\d+-\d+")
 
 
-def stats(spec: QueueSpec) -> Steps[QueueStats]:
+def stats(spec: QueueSpec) -> Operation[QueueStats]:
     """Count; see `ackq.Queue.stats`."""
     keys = spec.keys
     (listed, handed, leased, expired, delayed, due, dead, paused, lease_end, due_in,
@@ -59,7 +59,7 @@ def stats(spec: QueueSpec) -> Steps[QueueStats]:
     )
 
 
-def counters(spec: QueueSpec, window: float) -> Steps[QueueCounters]:
+def counters(spec: QueueSpec, window: float) -> Operation[QueueCounters]:
     """Read what was counted; see `ackq.Queue.counters`."""
     milliseconds = max(1, microseconds(window, "window", LONGEST_WATCH) // 1000)
     now, *pairs = yield from _call(spec, "watch", (spec.keys.counters,), milliseconds)
@@ -78,7 +78,9 @@ def counters(spec: QueueSpec, window: float) -> Steps[QueueCounters]:
     )
 
 
-def peek(spec: QueueSpec, wanted: int, state: State, skip: int = 0) -> Steps[list[PeekedMessage]]:
+def peek(
+    spec: QueueSpec, wanted: int, state: State, skip: int = 0
+) -> Operation[list[PeekedMessage]]:
     """Look; see `ackq.Queue.peek`."""
     if state not in ("ready", "in_flight", "delayed"):
         raise ConfigurationError(f"state is 'ready', 'in_flight' or 'delayed', not {state!r}")
@@ -106,7 +108,7 @@ def peek(spec: QueueSpec, wanted: int, state: State, skip: int = 0) -> Steps[lis
     return seen
 
 
-def purge(spec: QueueSpec, dead: bool) -> Steps[int]:
+def purge(spec: QueueSpec, dead: bool) -> Operation[int]:
     """Delete everything; see `ackq.Queue.purge`."""
     keys = spec.keys
     deleted = 0
@@ -117,17 +119,17 @@ def purge(spec: QueueSpec, dead: bool) -> Steps[int]:
     return deleted + rest
 
 
-def pause(spec: QueueSpec) -> Steps[None]:
+def pause(spec: QueueSpec) -> Operation[None]:
     """Stop taking; see `ackq.Queue.pause`."""
     yield Request((b"SET", spec.keys.paused, b"1"), resend=True)
 
 
-def resume(spec: QueueSpec) -> Steps[None]:
+def resume(spec: QueueSpec) -> Operation[None]:
     """Take again; see `ackq.Queue.resume`."""
     yield Request((b"DEL", spec.keys.paused), resend=True)
 
 
-def drain(spec: QueueSpec) -> Steps[int]:
+def drain(spec: QueueSpec) -> Operation[int]:
     """Put everything back on the list; see `ackq.Queue.drain`."""
     moved = yield from end_holds(spec)
     while step := (yield from _call(spec, "drain", spec.keys.all()[:7], CHUNK)):
@@ -137,7 +139,7 @@ def drain(spec: QueueSpec) -> Steps[int]:
 
 def dead_letters(
     spec: QueueSpec, wanted: int, entries: Sequence[str], after: str | None = None
-) -> Steps[list[DeadLetter]]:
+) -> Operation[list[DeadLetter]]:
     """Read dead letters, oldest first; see `ackq.Queue.dead_letters`."""
     check_integer(wanted, "dead_letters", 0, 2**53)
     if after is not None and not _ENTRY.fullmatch(after):
@@ -158,13 +160,13 @@ def dead_letters(
     return letters
 
 
-def _dead_range(spec: QueueSpec, first: str, last: str, size: int) -> Steps[list[DeadLetter]]:
+def _dead_range(spec: QueueSpec, first: str, last: str, size: int) -> Operation[list[DeadLetter]]:
     request = Request((b"XRANGE", spec.keys.dead, first, last, b"COUNT", size), resend=True)
     entries = yield from call(spec, request)
     return [_dead_letter(entry) for entry in entries]
 
 
-def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Steps[int]:
+def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Operation[int]:
     """Make dead letters ready again; see `ackq.Queue.redrive`."""
     keys = (spec.keys.context, spec.keys.receives, spec.keys.delayed, spec.keys.dead)
     redriven = 0
@@ -198,7 +200,7 @@ def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Step
     return redriven
 
 
-def drop_dead_letters(spec: QueueSpec, entries: Sequence[str]) -> Steps[int]:
+def drop_dead_letters(spec: QueueSpec, entries: Sequence[str]) -> Operation[int]:
     """Delete dead letters; see `ackq.Queue.drop_dead_letters`."""
     dropped = 0
     for first in range(0, len(entries), CHUNK):
@@ -207,7 +209,7 @@ def drop_dead_letters(spec: QueueSpec, entries: Sequence[str]) -> Steps[int]:
     return dropped
 
 
-def audit(spec: QueueSpec, repair: bool) -> Steps[AuditReport]:
+def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
     """Check every record; see `ackq.Queue.audit`."""
     findings: list[AuditFinding] = []
     checked = 0
@@ -248,7 +250,7 @@ def audit(spec: QueueSpec, repair: bool) -> Steps[AuditReport]:
     return AuditReport(checked, tuple(findings))
 
 
-def _walk(spec: QueueSpec, walk: str, repair: bool) -> Steps[tuple[int, list[AuditFinding]]]:
+def _walk(spec: QueueSpec, walk: str, repair: bool) -> Operation[tuple[int, list[AuditFinding]]]:
     keys = spec.keys
     scanned = (keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead,
                keys.held, keys.heldrows)  # fmt: skip
@@ -281,7 +283,7 @@ def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
     )
 
 
-def _call(spec: QueueSpec, script: str, keys: Sequence[bytes], *args: Arg) -> Steps[Any]:
+def _call(spec: QueueSpec, script: str, keys: Sequence[bytes], *args: Arg) -> Operation[Any]:
     # Purge, drain and redrive would act on more than was asked if they were applied twice.
     resend = script in ("stats", "peek", "audit", "audit_scan", "watch", "held/audit")
     request = Request((len(keys), *keys, *args), script=scripts.load(script), resend=resend)

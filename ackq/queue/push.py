@@ -13,7 +13,7 @@ from ackq.config import Confirm, microseconds
 from ackq.core.call import call
 from ackq.core.chunking import CHUNK_MESSAGES, end_of_chunk
 from ackq.core.confirm import check_confirmed, require_confirmable
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.encode import encode
 from ackq.core.ids import key_of_id
 from ackq.core.limits import LATEST, MAX_DEDUP_WINDOW
@@ -41,7 +41,7 @@ def push(
     dedup: str | None,
     dedup_window: float,
     confirm: int | Confirm | None,
-) -> Steps[str]:
+) -> Operation[str]:
     """Push one message; see `ackq.Queue.push`."""
     id, body = encode(message, spec.config.max_body_bytes)
     base, due = _due(delay, at)
@@ -70,7 +70,7 @@ def push_many(
     delay: float | None,
     at: float | datetime | None,
     confirm: int | Confirm | None,
-) -> Steps[list[str]]:
+) -> Operation[list[str]]:
     """Push many messages; see `ackq.Queue.push_many`."""
     limit = spec.config.max_body_bytes
     encoded = [encode(message, limit) for message in messages]
@@ -120,7 +120,7 @@ def _store(
     base: str,
     due: int,
     confirm: Confirm | None,
-) -> Steps[None]:
+) -> Operation[None]:
     keys = spec.keys
     if base == "now":
         request = Request((b"LPUSH", keys.ready, *bodies), confirm=confirm)
@@ -136,7 +136,7 @@ def _store(
     yield from _confirmed(spec, request)
 
 
-def _confirmed(spec: QueueSpec, request: Request) -> Steps[Any]:
+def _confirmed(spec: QueueSpec, request: Request) -> Operation[Any]:
     """Send the request; if it asks for confirmation, check the count that came back."""
     yield from require_confirmable(request.confirm)
     reply = yield from call(spec, request)

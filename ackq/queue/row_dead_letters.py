@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.core.call import raise_for_type
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.ids import usable_id
 from ackq.core.names import REJECTED
 from ackq.queue.spec import QueueSpec
@@ -30,7 +30,7 @@ class RejectedRow:
 
 def reject_rows(
     spec: QueueSpec, writer: str, batch: str, rows: Iterable[RejectedRow], window_ms: int
-) -> Steps[int]:
+) -> Operation[int]:
     """Append rows to the dead letters; see `ackq.queue.row_dead_letters_client.Rejects.reject`."""
     keys = (spec.keys.dead, spec.keys.ready + f"{REJECTED}{writer}".encode())
     appended = 0

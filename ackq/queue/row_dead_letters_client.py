@@ -1,4 +1,4 @@
-"""`Rejects`: writes rows of a batch to the dead letters of a queue, once."""
+"""`RowDeadLetters`: writes rows of a batch to the dead letters of a queue, once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ackq.queue.spec import QueueSpec
 LONGEST_WINDOW = 315_360_000.0
 
 
-class Rejects(Client):
+class RowDeadLetters(Client):
     """Appends to the dead letters of queue ``name`` for one writer, batch after batch.
 
     Guarantee: a row of the batch in hand is appended once, however often and in whatever parts
@@ -46,7 +46,7 @@ class Rejects(Client):
         keys = QueueKeys.of(name)
         self._window_ms = max(1, microseconds(window, "window", LONGEST_WINDOW) // 1000)
         super().__init__(client, name)
-        self._spec = QueueSpec(name, keys, QueueConfig(), self._stretch)
+        self._spec = QueueSpec(name, keys, QueueConfig(), self._block_limit)
         self._writer = writer
 
     def reject(self, batch: str, rows: Iterable[RejectedRow]) -> int:

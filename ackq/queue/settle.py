@@ -13,7 +13,7 @@ from ackq.core.backoff import backoff
 from ackq.core.call import call
 from ackq.core.chunking import SETTLE_CHUNK, chunks
 from ackq.core.confirm import check_confirmed, require_confirmable
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.fencing import draw_jitter, split
 from ackq.core.limits import LATEST
 from ackq.errors import ConfigurationError
@@ -23,14 +23,14 @@ from ackq.queue.spec import QueueSpec
 
 def ack(
     spec: QueueSpec, messages: Sequence[Message], confirm: int | Confirm | None = None
-) -> Steps[int]:
+) -> Operation[int]:
     """Ack messages; see `ackq.Queue.ack`."""
     keys = spec.keys
     head = (6, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.counters)
     return (yield from _settle(spec, "ack", head, messages, Confirm.of(confirm)))
 
 
-def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Steps[int]:
+def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
     """Ack by bare id; see `ackq.Queue.ack_id`."""
     keys = spec.keys
     settled = at = 0
@@ -49,7 +49,7 @@ def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Steps[int]:
 
 def nack(
     spec: QueueSpec, messages: Sequence[Message], delay: float | None, charge: bool = True
-) -> Steps[int]:
+) -> Operation[int]:
     """Nack or release messages; see `ackq.Queue.nack` and `ackq.Queue.release`."""
     keys, config = spec.keys, spec.config
     fixed = None if delay is None else _delay_us(delay)
@@ -67,7 +67,7 @@ def nack(
     return (yield from _settle(spec, verb, head, messages, None, delay_of))
 
 
-def reject(spec: QueueSpec, messages: Sequence[Message], reason: str) -> Steps[int]:
+def reject(spec: QueueSpec, messages: Sequence[Message], reason: str) -> Operation[int]:
     """Move messages to the dead letters; see `ackq.Queue.reject`."""
     keys = spec.keys
     head = (6, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead,
@@ -75,7 +75,7 @@ def reject(spec: QueueSpec, messages: Sequence[Message], reason: str) -> Steps[i
     return (yield from _settle(spec, "reject", head, messages))
 
 
-def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) -> Steps[int]:
+def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) -> Operation[int]:
     """Renew leases; see `ackq.Queue.extend`."""
     keys = spec.keys
     if timeout is None:
@@ -140,7 +140,7 @@ def _settle(
     messages: Sequence[Message],
     confirm: Confirm | None = None,
     delay_of: Callable[[Message], int] | None = None,
-) -> Steps[int]:
+) -> Operation[int]:
     settled = 0
     refused: list[Message] = []
     yield from require_confirmable(confirm)

@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from ackq.config import QueueConfig, microseconds
 from ackq.core.call import raise_for_type
-from ackq.core.effects import Arg, Steps
+from ackq.core.effects import Arg, Operation
 from ackq.queue.keys import QueueKeys
 
 
@@ -24,7 +24,7 @@ class QueueSpec:
     config: QueueConfig
     #: Seconds that one blocking command may last; under the connection's read timeout. A message
     #: handed to a frozen connection is found by another consumer within this time.
-    stretch: float = 1.0
+    block_limit: float = 1.0
     #: An entry for each wait for a push that goes on: ends of a deque are safe among threads.
     waiting: deque[None] = field(default_factory=deque, init=False, repr=False, compare=False)
 
@@ -45,6 +45,6 @@ class QueueSpec:
         config = self.config
         return (config.max_receives or 0, config.max_body_bytes, config.requeue)
 
-    def raise_for_reply(self, error: ResponseError) -> Steps[NoReturn]:
+    def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
         """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
         return raise_for_type(f"queue {self.name!r}", self.keys.types(), error)

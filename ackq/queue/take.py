@@ -13,11 +13,11 @@ from ackq import scripts
 from ackq.config import microseconds
 from ackq.core import fencing
 from ackq.core.chunking import chunks
-from ackq.core.effects import Request, Sleep, Steps
+from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.fencing import draw_jitter
 from ackq.core.waiting import PAUSED_POLL, WAIT_JITTER, Deadline, block, seconds_of
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
-from ackq.queue.handed_over import give_back_some
+from ackq.queue.handed_over import return_some
 from ackq.queue.messages import Message
 from ackq.queue.settle import ack, check_own, group
 from ackq.queue.spec import QueueSpec
@@ -36,7 +36,7 @@ def pop_many(
     timeout: float | None,
     visibility_timeout: float | None,
     acked: Iterable[Message] | Message,
-) -> Steps[list[Message]]:
+) -> Operation[list[Message]]:
     """Take up to ``wanted`` messages; see `ackq.Queue.pop_many`."""
     settled = _as_messages(acked)
     check_own(spec, settled)
@@ -59,7 +59,7 @@ def pop_many(
         if status == b"again":
             continue
         if status == b"held":
-            yield from give_back_some(spec, reply[2])
+            yield from return_some(spec, reply[2])
             continue
         left = yield from deadline.left()
         if not left:
@@ -69,7 +69,7 @@ def pop_many(
 
 def _take(
     spec: QueueSpec, wanted: int, lease: int, settled: Sequence[Message]
-) -> Steps[Sequence[Any]]:
+) -> Operation[Sequence[Any]]:
     held, _ = fencing.admit("ack", settled)
     args, order = group(held)
     request = Request(
@@ -92,7 +92,7 @@ def _take(
     return reply
 
 
-def _ack_marking(spec: QueueSpec, messages: Sequence[Message]) -> Steps[None]:
+def _ack_marking(spec: QueueSpec, messages: Sequence[Message]) -> Operation[None]:
     """Ack without raising for a refused message: it is marked, as in a fused ack."""
     with contextlib.suppress(LeaseLost):
         yield from ack(spec, messages)
@@ -109,30 +109,30 @@ def _messages(spec: QueueSpec, reply: Sequence[Any]) -> list[Message]:
     return messages
 
 
-def _wait(spec: QueueSpec, reply: Sequence[Any], patience: float) -> Steps[None]:
+def _wait(spec: QueueSpec, reply: Sequence[Any], patience: float) -> Operation[None]:
     """Wait for a push, the next deadline or due time, or the end of the stretch."""
     if reply[0] == b"paused":
         yield Sleep(min(patience, PAUSED_POLL))
         return
     # Waiters that started together must not look again together.
-    whole = spec.stretch * random.uniform(0.75, 1)
-    stretch = min(whole, patience)
+    whole = spec.block_limit * random.uniform(0.75, 1)
+    block_limit = min(whole, patience)
     if reply[2] >= 0:
-        stretch = min(stretch, reply[2] / 1_000_000 + random.random() * WAIT_JITTER)
-    in_vain = yield from _block(spec, stretch)
-    if in_vain and stretch == whole and len(spec.waiting) >= PLENTY:
+        block_limit = min(block_limit, reply[2] / 1_000_000 + random.random() * WAIT_JITTER)
+    in_vain = yield from _block(spec, block_limit)
+    if in_vain and block_limit == whole and len(spec.waiting) >= PLENTY:
         # All whose waits ended in one tick would look at once, and a message that comes just then
         # would be served behind them. Enough others wait on for it, so they take turns.
-        yield Sleep(min(random.random() * TICK, patience - stretch))
+        yield Sleep(min(random.random() * TICK, patience - block_limit))
 
 
-def _block(spec: QueueSpec, stretch: float) -> Steps[bool]:
+def _block(spec: QueueSpec, block_limit: float) -> Operation[bool]:
     """Wait for a push; return whether the time passed without one."""
     keys = spec.keys
-    command = (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT", seconds_of(stretch))
+    command = (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT", seconds_of(block_limit))
     spec.waiting.append(None)
     try:
-        return (yield from block(spec, command, stretch)) is None
+        return (yield from block(spec, command, block_limit)) is None
     finally:
         spec.waiting.pop()
 

@@ -64,7 +64,7 @@ class RSMQ(Client):
         if max_receives is not None:
             check_integer(max_receives, "max_receives", 1, 1_000_000)
         super().__init__(client, ns)
-        self._spec = RSMQSpec(ns, bool(realtime), max_receives or 0, self._stretch)
+        self._spec = RSMQSpec(ns, bool(realtime), max_receives or 0, self._block_limit)
 
     @classmethod
     def from_url(cls, url: str | None, ns: str = "rsmq", **settings: Any) -> Self:

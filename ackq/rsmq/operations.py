@@ -13,7 +13,7 @@ from redis.exceptions import RedisError, ResponseError
 from ackq import scripts
 from ackq.core.call import call, raise_for_type
 from ackq.core.chunking import CHUNK_MESSAGES
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.page_size import next_size
 from ackq.core.waiting import WAIT_JITTER, Deadline, block, seconds_of
 from ackq.errors import (
@@ -54,7 +54,7 @@ LONGEST_WAIT = 0.9
 Mode = Literal["hide", "remove"]
 
 
-def create_queue(spec: RSMQSpec, qname: str, vt: int, delay: int, maxsize: int) -> Steps[None]:
+def create_queue(spec: RSMQSpec, qname: str, vt: int, delay: int, maxsize: int) -> Operation[None]:
     """Create a queue; see `ackq.rsmq.RSMQ.create_queue`."""
     keys = spec.keys(qname)
     args = (check_seconds(vt, "vt"), check_seconds(delay, "delay"), check_maxsize(maxsize))
@@ -65,7 +65,7 @@ def create_queue(spec: RSMQSpec, qname: str, vt: int, delay: int, maxsize: int) 
         raise QueueExists(f"Queue exists: {qname!r} keeps its attributes")
 
 
-def list_queues(spec: RSMQSpec) -> Steps[list[str]]:
+def list_queues(spec: RSMQSpec) -> Operation[list[str]]:
     """List the queues; see `ackq.rsmq.RSMQ.list_queues`."""
     request = Request((b"SMEMBERS", spec.queues), resend=True)
     try:
@@ -75,7 +75,7 @@ def list_queues(spec: RSMQSpec) -> Steps[list[str]]:
     return sorted(name.decode(errors="replace") for name in names)
 
 
-def delete_queue(spec: RSMQSpec, qname: str) -> Steps[None]:
+def delete_queue(spec: RSMQSpec, qname: str) -> Operation[None]:
     """Delete a queue; see `ackq.rsmq.RSMQ.delete_queue`."""
     keys = spec.keys(qname)
     request = Request(
@@ -90,7 +90,7 @@ def attributes(
     spec: RSMQSpec,
     qname: str,
     changes: dict[str, int | None] | None = None,
-) -> Steps[QueueAttributes]:
+) -> Operation[QueueAttributes]:
     """Read, or set and read, attributes; see `ackq.rsmq.RSMQ.set_queue_attributes`."""
     keys = spec.keys(qname)
     args: list[Arg] = []
@@ -109,7 +109,9 @@ def attributes(
     return QueueAttributes.of(reply)
 
 
-def send_message(spec: RSMQSpec, qname: str, message: str | bytes, delay: int | None) -> Steps[str]:
+def send_message(
+    spec: RSMQSpec, qname: str, message: str | bytes, delay: int | None
+) -> Operation[str]:
     """Send one message; see `ackq.rsmq.RSMQ.send_message`."""
     ids = yield from _store(spec, qname, [encoded(message)], delay, 0)
     return ids[0]
@@ -117,7 +119,7 @@ def send_message(spec: RSMQSpec, qname: str, message: str | bytes, delay: int | 
 
 def send_messages(
     spec: RSMQSpec, qname: str, messages: Iterable[str | bytes], delay: int | None
-) -> Steps[list[str]]:
+) -> Operation[list[str]]:
     """Send many messages; see `ackq.rsmq.RSMQ.send_messages`."""
     bodies = [encoded(message) for message in messages]
     ids: list[str] = []
@@ -140,15 +142,15 @@ def receive_messages(
     vt: int | None,
     timeout: float | None,
     mode: Mode = "hide",
-) -> Steps[list[RSMQMessage]]:
+) -> Operation[list[RSMQMessage]]:
     """Receive, or pop, messages; see `ackq.rsmq.RSMQ.receive_messages`."""
     keys = spec.keys(qname)
     if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
         raise ConfigurationError(f"a number of messages is an integer from 1, not {wanted!r}")
     hidden: Arg = b"" if vt is None else check_seconds(vt, "vt")
     deadline = Deadline(timeout)
-    stretch = min(spec.stretch, LONGEST_WAIT)
-    waits_ms = math.ceil(stretch * 1000) if deadline.timeout else 0
+    block_limit = min(spec.block_limit, LONGEST_WAIT)
+    waits_ms = math.ceil(block_limit * 1000) if deadline.timeout else 0
     args = (5, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, mode, min(wanted, MOST),
             hidden, waits_ms, spec.max_receives)  # fmt: skip
     script = scripts.load("rsmq/receive")
@@ -167,10 +169,10 @@ def receive_messages(
         left = yield from deadline.left()
         if not left:
             return []
-        yield from _wait(spec, qname, min(stretch, left), reply[1])
+        yield from _wait(spec, qname, min(block_limit, left), reply[1])
 
 
-def delete_messages(spec: RSMQSpec, qname: str, ids: Iterable[str]) -> Steps[int]:
+def delete_messages(spec: RSMQSpec, qname: str, ids: Iterable[str]) -> Operation[int]:
     """Delete messages; see `ackq.rsmq.RSMQ.delete_messages`."""
     keys = spec.keys(qname)
     checked = [check_id(id) for id in ids]
@@ -187,7 +189,7 @@ def delete_messages(spec: RSMQSpec, qname: str, ids: Iterable[str]) -> Steps[int
     return deleted
 
 
-def change_message_visibility(spec: RSMQSpec, qname: str, id: str, vt: int) -> Steps[bool]:
+def change_message_visibility(spec: RSMQSpec, qname: str, id: str, vt: int) -> Operation[bool]:
     """Move the end of a timeout; see `ackq.rsmq.RSMQ.change_message_visibility`."""
     keys = spec.keys(qname)
     request = Request(
@@ -201,7 +203,7 @@ def change_message_visibility(spec: RSMQSpec, qname: str, id: str, vt: int) -> S
     return bool(reply == b"ok")
 
 
-def dead_letters(spec: RSMQSpec, qname: str, n: int) -> Steps[list[RSMQDeadLetter]]:
+def dead_letters(spec: RSMQSpec, qname: str, n: int) -> Operation[list[RSMQDeadLetter]]:
     """Read dead letters; see `ackq.rsmq.RSMQ.dead_letters`."""
     keys = spec.keys(qname)
     if not isinstance(n, int) or isinstance(n, bool) or n < 0:
@@ -221,7 +223,7 @@ def dead_letters(spec: RSMQSpec, qname: str, n: int) -> Steps[list[RSMQDeadLette
     return letters
 
 
-def redrive(spec: RSMQSpec, qname: str, n: int | None) -> Steps[int]:
+def redrive(spec: RSMQSpec, qname: str, n: int | None) -> Operation[int]:
     """Make dead letters visible again; see `ackq.rsmq.RSMQ.redrive`."""
     keys = spec.keys(qname)
     if n is None:
@@ -246,7 +248,7 @@ def redrive(spec: RSMQSpec, qname: str, n: int | None) -> Steps[int]:
 
 def _store(
     spec: RSMQSpec, qname: str, bodies: Sequence[bytes], delay: int | None, before: int
-) -> Steps[list[str]]:
+) -> Operation[list[str]]:
     keys = spec.keys(qname)
     later: Arg = b"" if delay is None else check_seconds(delay, "delay")
     request = Request(
@@ -267,12 +269,12 @@ def _store(
     _refuse(spec, qname, reply)
 
 
-def _wait(spec: RSMQSpec, qname: str, stretch: float, next_in: int) -> Steps[None]:
+def _wait(spec: RSMQSpec, qname: str, block_limit: float, next_in: int) -> Operation[None]:
     """Wait for a token of ackq's own senders, the next visible message, or the next look."""
     if next_in >= 0:
-        stretch = min(stretch, next_in / 1000 + random.random() * WAIT_JITTER)
-    command = (b"BLPOP", spec.keys(qname).wake, seconds_of(stretch))
-    yield from block(spec, command, stretch, qname)
+        block_limit = min(block_limit, next_in / 1000 + random.random() * WAIT_JITTER)
+    command = (b"BLPOP", spec.keys(qname).wake, seconds_of(block_limit))
+    yield from block(spec, command, block_limit, qname)
 
 
 def _refuse(spec: RSMQSpec, qname: str, reply: Sequence[Any]) -> NoReturn:

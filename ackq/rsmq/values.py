@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from redis.exceptions import ResponseError
 
 from ackq.core.call import raise_for_type
-from ackq.core.effects import Steps
+from ackq.core.effects import Operation
 from ackq.errors import (
     InvalidFormat,
     InvalidValue,
@@ -168,7 +168,7 @@ class RSMQSpec:
     realtime: bool = False
     max_receives: int = 0
     #: Seconds that one blocking command may last; under the connection's read timeout.
-    stretch: float = 1.0
+    block_limit: float = 1.0
 
     @property
     def queues(self) -> bytes:
@@ -186,7 +186,7 @@ class RSMQSpec:
             check_text(qname, "qname", _QNAME)
         return _keys(self.ns, qname)
 
-    def raise_for_reply(self, error: ResponseError, qname: str) -> Steps[NoReturn]:
+    def raise_for_reply(self, error: ResponseError, qname: str) -> Operation[NoReturn]:
         """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
         expected = {**self.keys(qname).types(), self.queues: "set"}
         return raise_for_type(f"RSMQ queue {qname!r}", expected, error)

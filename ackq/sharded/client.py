@@ -18,7 +18,7 @@ from ackq.core.client import client_of
 from ackq.core.inspected import DeadLetter
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, LeaseLost
-from ackq.membership.client import Members
+from ackq.membership.client import ConsumerGroup
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message, QueueStats
 from ackq.sharded import operations
@@ -82,7 +82,9 @@ class ShardedQueue:
             for each in names
         )
         self._by_name = dict(zip(names, self._queues, strict=True))
-        self._members = Members(client, f"{{{name}}}", shards, session_timeout=session_timeout)
+        self._members = ConsumerGroup(
+            client, f"{{{name}}}", shards, session_timeout=session_timeout
+        )
         self._waiters = ShardWaiters(self._queues)
         self._turns = itertools.count(random.randrange(shards))
 
@@ -110,11 +112,11 @@ class ShardedQueue:
     @property
     def assigned(self) -> tuple[int, ...]:
         """The shards that this consumer serves, as far as it knows; none before it joins."""
-        return self._members.shares
+        return self._members.partitions
 
     def join(self) -> tuple[int, ...]:
         """Join the consumers without taking anything, and return the shards."""
-        return self._members.join().shares
+        return self._members.join().partitions
 
     def push(
         self,
@@ -317,7 +319,7 @@ class ShardedQueue:
         return self._queues[number]
 
     def _in_turn(self) -> tuple[int, ...]:
-        owned = self._members.shares
+        owned = self._members.partitions
         turn = next(self._turns) % len(owned) if owned else 0
         return owned[turn:] + owned[:turn]
 

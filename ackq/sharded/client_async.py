@@ -17,7 +17,7 @@ from ackq.core.client_async import client_of
 from ackq.core.inspected import DeadLetter
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, LeaseLost
-from ackq.membership.client_async import AsyncMembers
+from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message, QueueStats
 from ackq.sharded import operations
@@ -81,7 +81,9 @@ class AsyncShardedQueue:
             for each in names
         )
         self._by_name = dict(zip(names, self._queues, strict=True))
-        self._members = AsyncMembers(client, f"{{{name}}}", shards, session_timeout=session_timeout)
+        self._members = AsyncConsumerGroup(
+            client, f"{{{name}}}", shards, session_timeout=session_timeout
+        )
         self._waiters = AsyncShardWaiters(self._queues)
         self._turns = itertools.count(random.randrange(shards))
 
@@ -109,11 +111,11 @@ class AsyncShardedQueue:
     @property
     def assigned(self) -> tuple[int, ...]:
         """The shards that this consumer serves, as far as it knows; none before it joins."""
-        return self._members.shares
+        return self._members.partitions
 
     async def join(self) -> tuple[int, ...]:
         """Join the consumers without taking anything, and return the shards."""
-        return (await self._members.join()).shares
+        return (await self._members.join()).partitions
 
     async def push(
         self,
@@ -322,7 +324,7 @@ class AsyncShardedQueue:
         return self._queues[number]
 
     def _in_turn(self) -> tuple[int, ...]:
-        owned = self._members.shares
+        owned = self._members.partitions
         turn = next(self._turns) % len(owned) if owned else 0
         return owned[turn:] + owned[:turn]
 

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import mmh3
 
 from ackq.config import check_integer
-from ackq.core.effects import Sleep, Steps
+from ackq.core.effects import Operation, Sleep
 from ackq.core.encode import encode
 from ackq.core.waiting import PAUSED_POLL, block, seconds_of
 from ackq.errors import ConfigurationError, LeaseLost, PushAccount, QueueNameError, UnknownOutcome
-from ackq.membership.operations import MOST_SHARES
+from ackq.membership.operations import MOST_PARTITIONS
 from ackq.queue import inspection
 from ackq.queue.messages import Message, QueueStats
 from ackq.queue.push import account as account_of_one
@@ -38,7 +38,7 @@ def shard_names(name: str, shards: int) -> tuple[str, ...]:
         ConfigurationError: ``shards`` is out of range.
         QueueNameError: the name has braces of its own.
     """
-    check_integer(shards, "shards", 1, MOST_SHARES)
+    check_integer(shards, "shards", 1, MOST_PARTITIONS)
     if not isinstance(name, str) or not name or "{" in name or "}" in name:
         raise QueueNameError(
             f"sharded queue name {name!r} is text without braces: each shard gets its own"
@@ -137,7 +137,7 @@ def total(counts: Sequence[QueueStats]) -> QueueStats:
     )
 
 
-def wait(spec: QueueSpec, patience: float) -> Steps[None]:
+def wait(spec: QueueSpec, patience: float) -> Operation[None]:
     """Wait until the shard may have something to take, and take nothing.
 
     A message that arrives is moved onto the hand-off list, which is the front of the queue: it is
@@ -150,9 +150,9 @@ def wait(spec: QueueSpec, patience: float) -> Steps[None]:
         return
     if counts.ready:
         return
-    stretch = min(spec.stretch, patience)
+    block_limit = min(spec.block_limit, patience)
     if counts.next_event_in is not None:
-        stretch = min(stretch, counts.next_event_in)
+        block_limit = min(block_limit, counts.next_event_in)
     keys = spec.keys
-    command = (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT", seconds_of(stretch))
-    yield from block(spec, command, stretch)
+    command = (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT", seconds_of(block_limit))
+    yield from block(spec, command, block_limit)

@@ -12,7 +12,7 @@ from ackq.errors import ConfigurationError
 LARGEST = 2**53 - 1
 
 
-class Given:
+class RawOptions:
     """The options of one read or write.
 
     Spark hands them over in lower case; errors name them as the documentation does.

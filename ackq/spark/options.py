@@ -15,9 +15,9 @@ from ackq.core.client import client_of
 from ackq.core.io.settings import bad_url, bounded, check_url
 from ackq.core.names import check_group, check_name
 from ackq.errors import ConfigurationError
-from ackq.membership.operations import MOST_SHARES
+from ackq.membership.operations import MOST_PARTITIONS
 from ackq.sharded.operations import shard_names
-from ackq.spark.given import Given, refused
+from ackq.spark.given import RawOptions, refused
 
 #: What a stream reads by default, at most, in one batch.
 MAX_MESSAGES = 100_000
@@ -56,7 +56,7 @@ class Connection:
     cluster: bool = False
 
     @classmethod
-    def of(cls, given: Given) -> Connection:
+    def of(cls, given: RawOptions) -> Connection:
         """Read the options ``url``, ``passwordFile`` and ``cluster``.
 
         Raises:
@@ -135,7 +135,7 @@ class Place:
     lists: tuple[str, ...]
 
     @classmethod
-    def of(cls, given: Given) -> Place:
+    def of(cls, given: RawOptions) -> Place:
         """Read the options ``queue`` (or the path), ``topic``, ``delayQueue`` and ``shards``.
 
         Raises:
@@ -173,7 +173,7 @@ class Parsing:
     time_zone: str = "UTC"
 
     @classmethod
-    def of(cls, given: Given) -> Parsing:
+    def of(cls, given: RawOptions) -> Parsing:
         """Read the options of parsing."""
         return cls(
             given.flag("includeMetadata", False),
@@ -186,7 +186,7 @@ class Parsing:
         )
 
 
-def _time_zone(given: Given) -> str:
+def _time_zone(given: RawOptions) -> str:
     from zoneinfo import ZoneInfo
 
     name = given.text("timeZone") or "UTC"
@@ -244,7 +244,7 @@ class Reading:
         Raises:
             ConfigurationError: names the option, what it may be and what it was.
         """
-        given = Given(options, dict.fromkeys((*PLACE, *PARSING, *_LOOK, *_STREAM)), "a source")
+        given = RawOptions(options, dict.fromkeys((*PLACE, *PARSING, *_LOOK, *_STREAM)), "a source")
         place = Place.of(given)
         _check_fit(given, place)
         limit = "maxMessagesPerTrigger"
@@ -274,17 +274,17 @@ class Reading:
             starting=_edge(given, "startingOffsets", "earliest"),
             ending=cast(Literal["latest"], _edge(given, "endingOffsets", "latest")),
             state=cast(State | None, state),
-            partitions=given.integer("partitions", 0, 1, MOST_SHARES) or None,
+            partitions=given.integer("partitions", 0, 1, MOST_PARTITIONS) or None,
         )
 
 
-def _group(given: Given) -> str:
+def _group(given: RawOptions) -> str:
     group = given.text("groupId") or "spark"
     check_group(group)
     return group
 
 
-def _edge(given: Given, name: str, default: str) -> int | Literal["earliest", "latest"]:
+def _edge(given: RawOptions, name: str, default: str) -> int | Literal["earliest", "latest"]:
     value = (given.text(name) or default).strip().lower()
     if value == "latest" or (value == "earliest" and name == "startingOffsets"):
         return cast(Literal["latest"], value)
@@ -329,7 +329,7 @@ def check_use(options: Mapping[str, str], *, stream: bool) -> None:
             raise ConfigurationError(f"option {name!r} is for {other}")
 
 
-def _check_fit(given: Given, place: Place) -> None:
+def _check_fit(given: RawOptions, place: Place) -> None:
     """Refuse what has no meaning for what is read."""
     for name, (fitting, reason) in _FITTING.items():
         if name in given and place.kind not in fitting:

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ackq.core.inspected import DeadLetter, PeekedMessage
-from ackq.core.inspected import State as Alive
+from ackq.core.inspected import State as LiveState
 from ackq.delay.client import DelayQueue
 from ackq.delay.walk import FIRST, PAGE, Place
 from ackq.queue.client import Queue
@@ -37,7 +37,7 @@ class Listed(InputPartition):
     rows: int
 
 
-class _Look(DataSourceReader, Generic[Q]):
+class _PeekReader(DataSourceReader, Generic[Q]):
     """Shows one list after the other, oldest first.
 
     It takes nothing, so Spark may run it as often as it likes. It is no snapshot: what is pushed,
@@ -54,14 +54,14 @@ class _Look(DataSourceReader, Generic[Q]):
         return [Listed(name, self._count(name)) for name in self._names()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Look at one list, on an executor."""
+        """QueuePeekReader at one list, on an executor."""
         assert isinstance(partition, Listed)
         rows = Rows(self._columns, self._reading.parsing)
         position = 0
         for seen in self._slices(partition):
             yield rows.batch(
                 [each.body for each in seen],
-                self._told(partition.queue, position, seen),
+                self._columns_of(partition.queue, position, seen),
                 f"{self._reading.place.kind} {partition.queue!r}, {self._state},"
                 f" from position {position}",
             )
@@ -75,8 +75,8 @@ class _Look(DataSourceReader, Generic[Q]):
         """Return the queue, shard or partition of that name."""
 
     @abstractmethod
-    def _alive(self, queue: Q, state: Alive, rows: int) -> Iterator[Sequence[PeekedMessage]]:
-        """Look at messages that are not dead, slice by slice."""
+    def _alive(self, queue: Q, state: LiveState, rows: int) -> Iterator[Sequence[PeekedMessage]]:
+        """QueuePeekReader at messages that are not dead, slice by slice."""
 
     def _count(self, name: str) -> int:
         with self._open(name) as queue:
@@ -94,7 +94,7 @@ class _Look(DataSourceReader, Generic[Q]):
         for first in range(0, len(letters), SLICE):
             yield letters[first : first + SLICE]
 
-    def _told(
+    def _columns_of(
         self, queue: str, position: int, seen: Sequence[PeekedMessage | DeadLetter]
     ) -> dict[str, Any]:
         letters = [each for each in seen if isinstance(each, DeadLetter)]
@@ -113,13 +113,15 @@ class _Look(DataSourceReader, Generic[Q]):
         return patiently(call, self._reading.retry_timeout)
 
 
-class Look(_Look[Queue]):
+class QueuePeekReader(_PeekReader[Queue]):
     """A look at a queue, or at every shard of one."""
 
     def _open(self, name: str) -> Queue:
         return Queue(self._reading.connection.client(), name)
 
-    def _alive(self, queue: Queue, state: Alive, rows: int) -> Iterator[Sequence[PeekedMessage]]:
+    def _alive(
+        self, queue: Queue, state: LiveState, rows: int
+    ) -> Iterator[Sequence[PeekedMessage]]:
         at = 0
         while at < rows:
             size = min(self._reading.fetch_size or SLICE, rows - at)
@@ -143,7 +145,7 @@ class Look(_Look[Queue]):
             after = letters[-1].entry
 
 
-class DelayLook(_Look[DelayQueue]):
+class DelayPeekReader(_PeekReader[DelayQueue]):
     """A look at a delay queue, or at every partition of one, soonest first."""
 
     def _names(self) -> Sequence[str]:
@@ -155,7 +157,7 @@ class DelayLook(_Look[DelayQueue]):
         return DelayQueue(self._reading.connection.client(), name)
 
     def _alive(
-        self, queue: DelayQueue, state: Alive, rows: int
+        self, queue: DelayQueue, state: LiveState, rows: int
     ) -> Iterator[Sequence[PeekedMessage]]:
         size = min(self._reading.fetch_size or SLICE, PAGE)
         place: Place | None = FIRST
@@ -165,13 +167,13 @@ class DelayLook(_Look[DelayQueue]):
                 yield seen[:rows]
                 rows -= len(seen)
 
-    def _told(
+    def _columns_of(
         self, queue: str, position: int, seen: Sequence[PeekedMessage | DeadLetter]
     ) -> dict[str, Any]:
-        told = super()._told(queue, position, seen)
+        columns = super()._columns_of(queue, position, seen)
         # Others may have made a key of any bytes.
         keys = [each.id.encode(errors="surrogateescape") for each in seen]
-        return {**told, "id": text(pa.array(keys, pa.binary()), keys)}
+        return {**columns, "id": text(pa.array(keys, pa.binary()), keys)}
 
 
 def _timestamp(at: float | None) -> int | None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, cast
 
 from ackq.errors import ConfigurationError
-from ackq.membership.operations import MOST_SHARES
-from ackq.spark.given import Given
+from ackq.membership.operations import MOST_PARTITIONS
+from ackq.spark.given import RawOptions
 from ackq.spark.options import PLACE, RETRY_TIMEOUT_MS, Connection, Place
 
 _SINK = (
@@ -53,12 +53,12 @@ class Writing:
         Raises:
             ConfigurationError: names the option, what it may be and what it was.
         """
-        given = Given(options, dict.fromkeys((*PLACE, *_SINK, *_SPARKS)), "a sink")
+        given = RawOptions(options, dict.fromkeys((*PLACE, *_SINK, *_SPARKS)), "a sink")
         place = Place.of(given)
         mode = cast(WriteMode, given.choice("writeMode", "transactional",
                                             ("transactional", "direct")))  # fmt: skip
         _check_fit(given, place, mode, stream)
-        partitions = given.integer("partitions", 0, 1, MOST_SHARES)
+        partitions = given.integer("partitions", 0, 1, MOST_PARTITIONS)
         age = given.integer("retentionMs", 0, 1)
         return cls(
             connection=Connection.of(given),
@@ -77,7 +77,7 @@ class Writing:
         )
 
 
-def _transaction(given: Given) -> tuple[str, int] | None:
+def _transaction(given: RawOptions) -> tuple[str, int] | None:
     application = given.text("txnAppId")
     if ("txnVersion" in given) != (application is not None):
         raise ConfigurationError(
@@ -87,7 +87,7 @@ def _transaction(given: Given) -> tuple[str, int] | None:
     return None if application is None else (application, given.integer("txnVersion", 0, 0))
 
 
-def _check_fit(given: Given, place: Place, mode: WriteMode, stream: bool) -> None:
+def _check_fit(given: RawOptions, place: Place, mode: WriteMode, stream: bool) -> None:
     """Refuse what has no meaning for what is written."""
     kinds = {
         "partitions": ("delayQueue",),

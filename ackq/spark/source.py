@@ -39,14 +39,14 @@ class AckqDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return what looks at a queue, or reads a range of a topic, without taking anything."""
         from ackq.spark.options import Kind, Reading, check_use
-        from ackq.spark.peek import DelayLook, Look
+        from ackq.spark.peek import DelayPeekReader, QueuePeekReader
         from ackq.spark.topic_source import TopicRange
 
         check_use(self.options, stream=False)
         reading = Reading.of(self.options)
-        readers: dict[Kind, type[Look | DelayLook | TopicRange]] = {
-            "queue": Look,
-            "delayQueue": DelayLook,
+        readers: dict[Kind, type[QueuePeekReader | DelayPeekReader | TopicRange]] = {
+            "queue": QueuePeekReader,
+            "delayQueue": DelayPeekReader,
             "topic": TopicRange,
         }
         return readers[reading.place.kind](reading, schema)

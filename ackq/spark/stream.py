@@ -240,12 +240,12 @@ class _Driver:
         if self._counted is None or now - self._counted_at >= COUNT_INTERVAL:
             self._counted_at = now
             try:
-                self._counted = self._told(**self._shards.counts())
+                self._counted = self._offset(**self._shards.counts())
             except Exception as error:  # a number that is missing ends no query
                 _LOG.warning("could not count the messages: %s", redact(str(error)))
-        return self._counted or self._told()
+        return self._counted or self._offset()
 
-    def _told(self, **counts: int) -> Offset:
+    def _offset(self, **counts: int) -> Offset:
         return offsets.made(
             self._reading.source, batch=self._batch, open=len(self._open),
             epochs=self._shards.epochs, **counts,

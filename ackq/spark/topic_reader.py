@@ -8,7 +8,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from ackq.core.client import Client
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.errors import PlaceLost
 from ackq.spark.columns import Columns
 from ackq.spark.fetching import fetched
@@ -32,7 +32,7 @@ class TopicBodies(Client):
         """Return the messages of ``count`` indexes from ``first`` on; None where one is gone."""
         return self._run(self._read(first, count))
 
-    def _read(self, first: int, count: int) -> Steps[list[bytes | None]]:
+    def _read(self, first: int, count: int) -> Operation[list[bytes | None]]:
         found: list[bytes | None] = []
         while len(found) < count:
             at = first + len(found)

@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from ackq.config import check_integer
 from ackq.core.call import call, raise_for_type
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import LATER, NAME_LIMIT
 from ackq.errors import ConfigurationError, StagingLost
 from ackq.staging.keys import Staged, StagingKeys
@@ -36,7 +36,7 @@ LATEST_BATCH = 2**53 - 1
 _FORBIDDEN = frozenset("*?[]\\{}")
 
 #: Moves a part of a committed list to where it belongs; returns whether something is left.
-Mover = Callable[[bytes], Steps[bool]]
+Mover = Callable[[bytes], Operation[bool]]
 #: A row with the time when it becomes ready, in µs since the epoch.
 Delayed = tuple[int, bytes]
 
@@ -61,7 +61,7 @@ class StagingSpec:
                 f" *?[]\\{{}}, not {self.writer!r}"
             )
 
-    def raise_for_reply(self, error: ResponseError) -> Steps[NoReturn]:
+    def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
         """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
         return raise_for_type(self.what, self.keys.types(), error)
 
@@ -86,7 +86,7 @@ def stage(
     staged: Staged,
     bodies: Sequence[bytes],
     delayed: Sequence[Delayed],
-) -> Steps[None]:
+) -> Operation[None]:
     """Add rows to those of a task; see `ackq.queue.Staging.stage`."""
     check_integer(batch, "batch", 0, LATEST_BATCH)
     _check_task(staged.task)
@@ -99,7 +99,9 @@ def stage(
         staged.delayed = yield from _add(spec, index, name, staged.delayed, chunk)
 
 
-def _add(spec: StagingSpec, index: bytes, name: bytes, before: int, chunk: list[Arg]) -> Steps[int]:
+def _add(
+    spec: StagingSpec, index: bytes, name: bytes, before: int, chunk: list[Arg]
+) -> Operation[int]:
     """Push onto a list that holds ``before`` rows, and return how many it holds then."""
     if before == 0:
         script = scripts.load("staging/stage")
@@ -116,7 +118,7 @@ def _add(spec: StagingSpec, index: bytes, name: bytes, before: int, chunk: list[
     return count
 
 
-def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) -> Steps[int]:
+def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) -> Operation[int]:
     """Make staged rows the queue's; see `ackq.queue.Staging.commit`."""
     check_integer(batch, "batch", 0, LATEST_BATCH)
     yield from finish(spec, move)
@@ -144,7 +146,7 @@ def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) 
     return int(value) if status == b"ok" else 0
 
 
-def finish(spec: StagingSpec, move: Mover) -> Steps[int]:
+def finish(spec: StagingSpec, move: Mover) -> Operation[int]:
     """Move in what is committed and not in the queue yet; return how many lists that were."""
     names: list[bytes] = yield from call(spec, committed_lists(spec.keys))
     yield from _move_all(names, move)
@@ -156,7 +158,7 @@ def committed_lists(keys: StagingKeys) -> Request:
     return Request((b"ZRANGEBYSCORE", keys.held, 0, 0, b"LIMIT", 0, MOST_LISTS), resend=True)
 
 
-def abort(spec: StagingSpec, batch: int) -> Steps[int]:
+def abort(spec: StagingSpec, batch: int) -> Operation[int]:
     """Delete what is staged and not committed; see `ackq.queue.Staging.abort`."""
     index = spec.keys.index(spec.writer, batch)
     dropped = 0
@@ -168,14 +170,14 @@ def abort(spec: StagingSpec, batch: int) -> Steps[int]:
         dropped += yield from _drop(spec, index, names)
 
 
-def discard(spec: StagingSpec, batch: int, staged: Staged) -> Steps[None]:
+def discard(spec: StagingSpec, batch: int, staged: Staged) -> Operation[None]:
     """Delete what one task staged; see `ackq.queue.Staging.discard`."""
     keys = spec.keys
     names = (keys.list(spec.writer, batch, staged), keys.delayed(spec.writer, batch, staged))
     yield from _drop(spec, keys.index(spec.writer, batch), names)
 
 
-def _drop(spec: StagingSpec, index: bytes, names: Sequence[bytes]) -> Steps[int]:
+def _drop(spec: StagingSpec, index: bytes, names: Sequence[bytes]) -> Operation[int]:
     """Delete lists of the batch of ``index``, but for those that are committed."""
     request = Request(
         (2 + len(names), spec.keys.held, index, *names),
@@ -186,24 +188,24 @@ def _drop(spec: StagingSpec, index: bytes, names: Sequence[bytes]) -> Steps[int]
     return dropped
 
 
-def committed(spec: StagingSpec) -> Steps[int | None]:
+def committed(spec: StagingSpec) -> Operation[int | None]:
     """Read the marker; see `ackq.queue.Staging.committed`."""
     request = Request((b"HGET", spec.keys.commits, spec.writer), resend=True)
     marker: bytes | None = yield from call(spec, request)
     return None if marker is None else int(marker)
 
 
-def _is_known(spec: StagingSpec, batch: int) -> Steps[bool]:
+def _is_known(spec: StagingSpec, batch: int) -> Operation[bool]:
     marker = yield from committed(spec)
     return marker is not None and marker >= batch
 
 
-def forget(spec: StagingSpec) -> Steps[None]:
+def forget(spec: StagingSpec) -> Operation[None]:
     """Delete the marker; see `ackq.queue.Staging.forget`."""
     yield from call(spec, Request((b"HDEL", spec.keys.commits, spec.writer), resend=True))
 
 
-def now() -> Steps[int]:
+def now() -> Operation[int]:
     """Read the server's time in µs."""
     seconds, microseconds = yield Request((b"TIME",), resend=True)
     return int(seconds) * 1_000_000 + int(microseconds)
@@ -224,7 +226,7 @@ def _filled(lists: _Rows) -> _Rows:
     return {name: rows for name, rows in lists.items() if rows}
 
 
-def _merged(spec: StagingSpec, *kinds: _Rows) -> Steps[_Rows]:
+def _merged(spec: StagingSpec, *kinds: _Rows) -> Operation[_Rows]:
     """Return at most `MOST_LISTS` lists with the rows of all of them."""
     merged: _Rows = {}
     for lists in kinds:
@@ -238,7 +240,7 @@ def _merged(spec: StagingSpec, *kinds: _Rows) -> Steps[_Rows]:
     return merged
 
 
-def _merge(spec: StagingSpec, name: bytes, into: bytes) -> Steps[None]:
+def _merge(spec: StagingSpec, name: bytes, into: bytes) -> Operation[None]:
     left = 1
     while left:
         request = Request(
@@ -252,7 +254,7 @@ def _merge(spec: StagingSpec, name: bytes, into: bytes) -> Steps[None]:
             )
 
 
-def _move_all(names: Iterable[bytes], move: Mover) -> Steps[None]:
+def _move_all(names: Iterable[bytes], move: Mover) -> Operation[None]:
     for name in names:
         while (yield from move(name)):
             pass

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from redis.exceptions import RedisError
 
-from ackq.core.effects import Clock, Steps
+from ackq.core.effects import Clock, Operation
 from ackq.errors import AckqError, PublishContention
 from ackq.staging.keys import StagingKeys, tells_how
 from ackq.staging.operations import Mover, committed_lists
@@ -20,7 +20,7 @@ LOOK_EVERY = 1.0
 _LOG = logging.getLogger("ackq.staging")
 
 
-class Leftovers:
+class UnfinishedCommits:
     """Committed rows of a topic or a delay queue that have not arrived, as one consumer sees them.
 
     Threads share it without a lock: a look too many costs a round trip and nothing else.
@@ -30,7 +30,7 @@ class Leftovers:
         self.keys = StagingKeys.of_topic(name)
         self._next_look = -math.inf
 
-    def move_in(self, move: Mover) -> Steps[None]:
+    def move_in(self, move: Mover) -> Operation[None]:
         """Look once a second, by one command, and move in what is found.
 
         It raises no error of Redis: the caller asked for a take, which tells of what it meets.

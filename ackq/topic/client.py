@@ -10,7 +10,7 @@ import redis
 
 from ackq.config import Confirm
 from ackq.core.client import Client, client_of
-from ackq.staging.unfinished import Leftovers
+from ackq.staging.unfinished import UnfinishedCommits
 from ackq.topic import consume, place, publish, settle
 from ackq.topic.keys import TopicKeys
 from ackq.topic.messages import Batch
@@ -73,8 +73,8 @@ class Topic(Client):
         config = TopicConfig(delivery, visibility_timeout, on_trimmed, max_age, max_messages,
                              publish_attempts, max_body_bytes)  # fmt: skip
         super().__init__(client, name)
-        self._spec = TopicSpec(name, keys, config, self._stretch)
-        self._leftovers = Leftovers(name)
+        self._spec = TopicSpec(name, keys, config, self._block_limit)
+        self._unfinished = UnfinishedCommits(name)
 
     @classmethod
     def from_url(cls, url: str | None, name: str, **settings: Any) -> Self:
@@ -216,7 +216,7 @@ class Topic(Client):
         """
         return self._run(
             consume.consume(
-                self._spec, consumer, n, timeout, visibility_timeout, commit, self._leftovers
+                self._spec, consumer, n, timeout, visibility_timeout, commit, self._unfinished
             )
         )
 

@@ -9,7 +9,7 @@ import redis.asyncio
 
 from ackq.config import Confirm
 from ackq.core.client_async import Client, client_of
-from ackq.staging.unfinished import Leftovers
+from ackq.staging.unfinished import UnfinishedCommits
 from ackq.topic import consume, place, publish, settle
 from ackq.topic.keys import TopicKeys
 from ackq.topic.messages import Batch
@@ -72,8 +72,8 @@ class AsyncTopic(Client):
         config = TopicConfig(delivery, visibility_timeout, on_trimmed, max_age, max_messages,
                              publish_attempts, max_body_bytes)  # fmt: skip
         super().__init__(client, name)
-        self._spec = TopicSpec(name, keys, config, self._stretch)
-        self._leftovers = Leftovers(name)
+        self._spec = TopicSpec(name, keys, config, self._block_limit)
+        self._unfinished = UnfinishedCommits(name)
 
     @classmethod
     def from_url(cls, url: str | None, name: str, **settings: Any) -> Self:
@@ -217,7 +217,7 @@ class AsyncTopic(Client):
         """
         return await self._run(
             consume.consume(
-                self._spec, consumer, n, timeout, visibility_timeout, commit, self._leftovers
+                self._spec, consumer, n, timeout, visibility_timeout, commit, self._unfinished
             )
         )
 

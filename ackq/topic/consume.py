@@ -13,10 +13,10 @@ from redis.exceptions import RedisError, ResponseError
 
 from ackq import scripts
 from ackq.config import check_integer, microseconds
-from ackq.core.effects import Request, Sleep, Steps
+from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.waiting import INTERRUPTED, Deadline, block
 from ackq.errors import LeaseLost, PlaceLost, UnknownOutcome
-from ackq.staging.unfinished import Leftovers
+from ackq.staging.unfinished import UnfinishedCommits
 from ackq.topic.keys import ConsumerKeys
 from ackq.topic.messages import Batch
 from ackq.topic.place import find_live, not_subscribed
@@ -40,8 +40,8 @@ def consume(
     timeout: float | None,
     visibility_timeout: float | None,
     committed: Iterable[Batch] | Batch,
-    leftovers: Leftovers,
-) -> Steps[Batch]:
+    unfinished: UnfinishedCommits,
+) -> Operation[Batch]:
     """Read on; see `ackq.topic.Topic.consume`."""
     deadline = Deadline(timeout)
     check_integer(wanted, "n", 1, 2**31)
@@ -53,7 +53,7 @@ def consume(
         here = here[:CHUNK]
     reader = _Reader(spec, consumer, min(wanted, MOST), _lease_us(spec, visibility_timeout))
     while True:
-        yield from leftovers.move_in(partial(move, spec, leftovers.keys, attempts=MOVE_ATTEMPTS))
+        yield from unfinished.move_in(partial(move, spec, unfinished.keys, attempts=MOVE_ATTEMPTS))
         found = yield from reader.read(here)
         here = []
         if found:
@@ -79,7 +79,7 @@ class _Reader:
         #: The newest index as of the last time that a wait was cut short.
         self._woken_at = -1
 
-    def read(self, done: Sequence[Batch]) -> Steps[Batch]:
+    def read(self, done: Sequence[Batch]) -> Operation[Batch]:
         """Commit what is done and read; an empty batch if there is nothing to read."""
         attempt = 0
         gap = range(0)
@@ -109,26 +109,28 @@ class _Reader:
             elif status == b"ahead":
                 raise self._lost(reply[3] + 1, reply[2], "the topic was begun anew")
 
-    def wait(self, patience: float) -> Steps[None]:
+    def wait(self, patience: float) -> Operation[None]:
         """Wait for a publish, the next end of a lease, or the end of the stretch."""
-        stretch = min(self._spec.stretch, patience)
+        block_limit = min(self._spec.block_limit, patience)
         if self._next_end >= 0:
-            stretch = min(stretch, self._next_end / 1_000_000 + random.random() * WAIT_JITTER)
+            block_limit = min(
+                block_limit, self._next_end / 1_000_000 + random.random() * WAIT_JITTER
+            )
         if self._woken_at == self._newest:
             # What it heard was of another topic of this name, deleted since: do not spin.
-            yield Sleep(stretch)
+            yield Sleep(block_limit)
             return
         # The id of the last entry is the newest index, so that no publish is missed between the
         # look and the wait.
-        command = (b"XREAD", b"COUNT", 1, b"BLOCK", max(1, round(stretch * 1000)), b"STREAMS",
+        command = (b"XREAD", b"COUNT", 1, b"BLOCK", max(1, round(block_limit * 1000)), b"STREAMS",
                    self._spec.keys.wake, b"%d-0" % self._newest)  # fmt: skip
-        woken = yield from block(self._spec, command, stretch, self._keys)
+        woken = yield from block(self._spec, command, block_limit, self._keys)
         if woken is not INTERRUPTED:
             self._woken_at = self._newest if woken else -1
 
     def _send(
         self, after: int, slack: int, gap: range, token: bytes, done: Sequence[Batch]
-    ) -> Steps[Sequence[Any]]:
+    ) -> Operation[Sequence[Any]]:
         spec, keys = self._spec, self._keys
         named = [
             spec.keys.newest, spec.keys.first, keys.place, keys.leases, keys.ranges,
@@ -160,7 +162,7 @@ class _Reader:
             return Batch(*at)
         return Batch(*at, b"%d:%d:%s" % (first, last, token), deadline / 1_000_000)
 
-    def _missing(self, start: int, stop: int, first: int) -> Steps[range]:
+    def _missing(self, start: int, stop: int, first: int) -> Operation[range]:
         """Return the indexes from ``start`` on whose messages are gone."""
         live = yield from find_live(self._spec, min(max(start, first), stop + 1), stop)
         if live > start and self._spec.config.on_trimmed == "raise":
@@ -178,7 +180,7 @@ class _Reader:
         )
 
 
-def _commit_marking(spec: TopicSpec, batches: Sequence[Batch]) -> Steps[None]:
+def _commit_marking(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[None]:
     """Commit without raising for a refused batch: it is marked, as in a fused commit."""
     with contextlib.suppress(LeaseLost):
         yield from commit(spec, batches)

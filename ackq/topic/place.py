@@ -6,7 +6,7 @@ from typing import Literal
 
 from ackq import scripts
 from ackq.core.call import call
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.errors import ConfigurationError, KeyTypeError, NotSubscribed
 from ackq.topic.spec import TopicSpec
 
@@ -16,20 +16,20 @@ Where = int | Literal["oldest", "end"]
 WINDOW = 1000
 
 
-def subscribe(spec: TopicSpec, consumer: str, start: Where) -> Steps[bool]:
+def subscribe(spec: TopicSpec, consumer: str, start: Where) -> Operation[bool]:
     """Make a consumer known; see `ackq.topic.Topic.subscribe`."""
     if (yield from position(spec, consumer)) is not None:
         return False
     return (yield from _place(spec, consumer, start, "absent"))
 
 
-def seek(spec: TopicSpec, consumer: str, to: Where) -> Steps[None]:
+def seek(spec: TopicSpec, consumer: str, to: Where) -> Operation[None]:
     """Move a consumer; see `ackq.topic.Topic.seek`."""
     if not (yield from _place(spec, consumer, to, "present")):
         raise not_subscribed(spec, consumer)
 
 
-def unsubscribe(spec: TopicSpec, consumer: str) -> Steps[bool]:
+def unsubscribe(spec: TopicSpec, consumer: str) -> Operation[bool]:
     """Forget a consumer; see `ackq.topic.Topic.unsubscribe`."""
     keys = spec.keys.consumer(consumer)
     known = yield from position(spec, consumer)
@@ -37,13 +37,13 @@ def unsubscribe(spec: TopicSpec, consumer: str) -> Steps[bool]:
     return known is not None
 
 
-def position(spec: TopicSpec, consumer: str) -> Steps[int | None]:
+def position(spec: TopicSpec, consumer: str) -> Operation[int | None]:
     """Return the last index committed; see `ackq.topic.Topic.position`."""
     _, place = yield from _look(spec, consumer)
     return place
 
 
-def lag(spec: TopicSpec, consumer: str) -> Steps[int]:
+def lag(spec: TopicSpec, consumer: str) -> Operation[int]:
     """Count what is not committed; see `ackq.topic.Topic.lag`."""
     newest, place = yield from _look(spec, consumer)
     if place is None:
@@ -51,20 +51,20 @@ def lag(spec: TopicSpec, consumer: str) -> Steps[int]:
     return max(0, newest - place)
 
 
-def newest(spec: TopicSpec) -> Steps[int]:
+def newest(spec: TopicSpec) -> Operation[int]:
     """Return the newest index; see `ackq.topic.Topic.newest`."""
     found, _ = yield from _counters(spec)
     return found
 
 
-def oldest(spec: TopicSpec) -> Steps[int | None]:
+def oldest(spec: TopicSpec) -> Operation[int | None]:
     """Return the index of the oldest message; see `ackq.topic.Topic.oldest`."""
     last, first = yield from _counters(spec)
     found = yield from find_live(spec, first, last)
     return found if found <= last else None
 
 
-def find_live(spec: TopicSpec, start: int, stop: int) -> Steps[int]:
+def find_live(spec: TopicSpec, start: int, stop: int) -> Operation[int]:
     """Return the index of the first message from ``start`` to ``stop``, else ``stop`` + 1.
 
     One round trip per 1,000 indexes.
@@ -90,7 +90,7 @@ def not_subscribed(spec: TopicSpec, consumer: str) -> NotSubscribed:
 
 def _place(
     spec: TopicSpec, consumer: str, to: Where, when: Literal["absent", "present"]
-) -> Steps[bool]:
+) -> Operation[bool]:
     keys = spec.keys.consumer(consumer)
     place: Arg
     if to == "oldest":
@@ -116,14 +116,14 @@ def _place(
     return bool(status == b"ok")
 
 
-def _look(spec: TopicSpec, consumer: str) -> Steps[tuple[int, int | None]]:
+def _look(spec: TopicSpec, consumer: str) -> Operation[tuple[int, int | None]]:
     """Return the newest index, and the consumer's place if it has one."""
     keys = spec.keys.consumer(consumer)
     found = yield Request((b"MGET", spec.keys.newest, keys.place), resend=True)
     return _index(spec, found[0]) or 0, _index(spec, found[1])
 
 
-def _counters(spec: TopicSpec) -> Steps[tuple[int, int]]:
+def _counters(spec: TopicSpec) -> Operation[tuple[int, int]]:
     """Return the newest index, and the lowest that was not trimmed by count."""
     found = yield Request((b"MGET", spec.keys.newest, spec.keys.first), resend=True)
     last, first = _index(spec, found[0]) or 0, _index(spec, found[1]) or 1

@@ -13,7 +13,7 @@ from ackq.config import Confirm, check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.chunking import CHUNK_BYTES, CHUNK_MESSAGES
 from ackq.core.confirm import check_confirmed, require_confirmable
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.core.encode import to_json
 from ackq.core.limits import MAX_DEDUP_WINDOW
 from ackq.errors import (
@@ -48,7 +48,7 @@ def publish(
     dedup: str | None,
     dedup_window: float,
     confirm: int | Confirm | None,
-) -> Steps[int]:
+) -> Operation[int]:
     """Publish one message; see `ackq.topic.Topic.publish`."""
     body = encode(message, spec.config.max_body_bytes)
     once = _Once()
@@ -62,7 +62,7 @@ def publish(
 
 def publish_many(
     spec: TopicSpec, messages: Iterable[Publishable], confirm: int | Confirm | None
-) -> Steps[list[int]]:
+) -> Operation[list[int]]:
     """Publish many messages; see `ackq.topic.Topic.publish_many`."""
     bodies = [encode(message, spec.config.max_body_bytes) for message in messages]
     indexes: list[int] = []
@@ -79,7 +79,7 @@ def publish_many(
     return indexes
 
 
-def trim(spec: TopicSpec, keep: int) -> Steps[int]:
+def trim(spec: TopicSpec, keep: int) -> Operation[int]:
     """Trim a topic by count; see `ackq.topic.Topic.trim`."""
     check_integer(keep, "keep", 0, 2**53 - 1)
     keys, guess = spec.keys, spec.publishing
@@ -129,7 +129,7 @@ def encode(message: Publishable, limit: int) -> bytes:
 
 def _publish(
     spec: TopicSpec, bodies: list[bytes], once: _Once, confirm: Confirm | None
-) -> Steps[int]:
+) -> Operation[int]:
     """Store bodies whole under the next indexes, and return the first of these."""
     yield from require_confirmable(confirm)
     guess = spec.publishing

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from ackq import scripts
 from ackq.config import microseconds
 from ackq.core.call import call
-from ackq.core.effects import Arg, Request, Steps
+from ackq.core.effects import Arg, Operation, Request
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.topic.messages import Batch
 from ackq.topic.spec import TopicSpec
@@ -16,7 +16,7 @@ from ackq.topic.spec import TopicSpec
 CHUNK = 1000
 
 
-def commit(spec: TopicSpec, batches: Sequence[Batch]) -> Steps[int]:
+def commit(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[int]:
     """Commit batches; see `ackq.topic.Topic.commit`."""
     settled = 0
     refused: list[Batch] = []
@@ -28,14 +28,14 @@ def commit(spec: TopicSpec, batches: Sequence[Batch]) -> Steps[int]:
     return settled
 
 
-def extend(spec: TopicSpec, batches: Sequence[Batch], timeout: float | None) -> Steps[int]:
+def extend(spec: TopicSpec, batches: Sequence[Batch], timeout: float | None) -> Operation[int]:
     """Extend leases; see `ackq.topic.Topic.extend`."""
     if timeout is None:
         timeout = spec.config.visibility_timeout
     return (yield from _extend(spec, "extend", batches, microseconds(timeout, "timeout")))
 
 
-def release(spec: TopicSpec, batches: Sequence[Batch]) -> Steps[int]:
+def release(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[int]:
     """Give ranges back; see `ackq.topic.Topic.release`."""
     return (yield from _extend(spec, "release", batches, 0))
 
@@ -67,7 +67,9 @@ def mark_lost(batches: Sequence[Batch], positions: Iterable[int]) -> list[Batch]
     return lost
 
 
-def _extend(spec: TopicSpec, verb: str, batches: Sequence[Batch], timeout_us: int) -> Steps[int]:
+def _extend(
+    spec: TopicSpec, verb: str, batches: Sequence[Batch], timeout_us: int
+) -> Operation[int]:
     extended = 0
     refused: list[Batch] = []
     for consumer, chunk in _chunks(spec, batches):
@@ -85,7 +87,7 @@ def _extend(spec: TopicSpec, verb: str, batches: Sequence[Batch], timeout_us: in
 
 def _send(
     spec: TopicSpec, consumer: str, name: str, head: tuple[Arg, ...], batches: Sequence[Batch]
-) -> Steps[list[int]]:
+) -> Operation[list[int]]:
     keys = spec.keys.consumer(consumer)
     receipts = (batch.receipt for batch in batches)
     request = Request(

@@ -10,7 +10,7 @@ from redis.exceptions import ResponseError
 
 from ackq.config import check_integer, microseconds
 from ackq.core.call import raise_for_type
-from ackq.core.effects import Sleep, Steps
+from ackq.core.effects import Operation, Sleep
 from ackq.core.limits import MAX_DEDUP_WINDOW
 from ackq.errors import ConfigurationError, KeyTypeError
 from ackq.topic.keys import ConsumerKeys, TopicKeys
@@ -112,7 +112,7 @@ class TopicSpec:
     keys: TopicKeys
     config: TopicConfig
     #: Seconds that one blocking command may last; under the connection's read timeout.
-    stretch: float = 1.0
+    block_limit: float = 1.0
     #: Where the next message goes.
     publishing: Guess = field(default_factory=Guess)
     #: Where each consumer reads next, by its id.
@@ -120,7 +120,7 @@ class TopicSpec:
 
     def raise_for_reply(
         self, error: ResponseError, consumer: ConsumerKeys | None = None
-    ) -> Steps[NoReturn]:
+    ) -> Operation[NoReturn]:
         """Raise what ``error`` means: `KeyTypeError` for a key that holds something else."""
         what = f"topic {self.name!r}"
         if "ACKQ_VALUE" in str(error):

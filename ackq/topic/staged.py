@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ackq import scripts
 from ackq.core.call import call
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.errors import IndexTaken, PublishContention
 from ackq.staging.keys import StagingKeys, tells_how
 from ackq.topic.publish import trim
@@ -26,7 +26,7 @@ def how(config: TopicConfig) -> str:
 
 def move(
     spec: TopicSpec, staging: StagingKeys, name: bytes, attempts: int | None = None
-) -> Steps[bool]:
+) -> Operation[bool]:
     """Publish a bounded part of a committed list; return whether something is left.
 
     The messages are kept as long as their writer said, whatever ``spec`` says. A delay queue of

@@ -136,7 +136,7 @@ class Processes:
         self._stops = self._sent = 0
         self._until = 0.0
         self._code = 0
-        self._told = ""
+        self._last_warning = ""
 
     def stop(self) -> None:
         """Stop all of them; a second call makes them leave at once."""
@@ -180,9 +180,9 @@ class Processes:
 
     def _ended(self, child: Child, code: int) -> None:
         if child.last_words:
-            if child.last_words != self._told:
+            if child.last_words != self._last_warning:
                 log.error("%s", child.last_words)
-                self._told = child.last_words
+                self._last_warning = child.last_words
             # While its files are worked on, the next try may fare better.
             if self._changed is None:
                 self._code = CANNOT
@@ -196,7 +196,7 @@ class Processes:
         """Tell the children what this process was told."""
         if self._changed is not None and self._changed.is_set() and not self._stops:
             self._changed.clear()
-            self._told = ""
+            self._last_warning = ""
             log.info("files changed: starting anew")
             for child in children:
                 child.renew()

@@ -9,7 +9,7 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import raise_for_type
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.queue.spec import QueueSpec
 
 
@@ -40,7 +40,9 @@ class RateLimit:
             check_integer(self.burst, "rate_limit.burst", 1, 1_000_000_000)
 
 
-def permit(spec: QueueSpec, limit: RateLimit, wanted: int, returned: int) -> Steps[tuple[int, int]]:
+def permit(
+    spec: QueueSpec, limit: RateLimit, wanted: int, returned: int
+) -> Operation[tuple[int, int]]:
     """Ask for leave to take ``wanted`` messages, and give back what was not taken before.
 
     Returns:

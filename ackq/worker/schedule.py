@@ -12,7 +12,7 @@ from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.core.call import raise_for_type
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.core.encode import encode
 from ackq.errors import ConfigurationError, MessageError
 from ackq.queue.spec import QueueSpec
@@ -128,7 +128,7 @@ class Answer:
 
 def tick(
     spec: QueueSpec, name: str, at: int, previous: int, missed: int, body: bytes
-) -> Steps[Answer]:
+) -> Operation[Answer]:
     """Push for the tick ``at``, unless it was done; with 0 only look. See ``tick.lua``."""
     request = Request(
         (2, spec.keys.ready, spec.keys.ticks, name, at, previous, missed, body),

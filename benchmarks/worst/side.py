@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ackq.membership.client import Members
+from ackq.membership.client import ConsumerGroup
 from ackq.membership.operations import GroupSpec
 from ackq.queue.keys import QueueKeys
 from ackq.queue.row_dead_letters import RejectedRow
-from ackq.queue.row_dead_letters_client import Rejects
+from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.worker.ratelimit import RateLimit, permit
 from ackq.worker.schedule import tick
 from benchmarks.worst.case import Act, times, worst
@@ -17,16 +17,16 @@ SHARES, SESSIONS = 1024, 1000
 GROUP = GroupSpec.of(NAME, SHARES, 10.0).keys
 
 
-def crowded(scene: Scene, score: float, count: int = SESSIONS) -> Members:
+def crowded(scene: Scene, score: float, count: int = SESSIONS) -> ConsumerGroup:
     """Return a group with many sessions, which end at ``score``."""
     scene.fill("redis.call('ZADD', KEYS[1], score, id)", (GROUP.members,), count, score=score)
-    return scene.own(Members(scene.client, NAME, SHARES, session_timeout=3600))
+    return scene.own(ConsumerGroup(scene.client, NAME, SHARES, session_timeout=3600))
 
 
 @worst("members/heartbeat", "1,000 sessions join 1,024 shares")
 def join(scene: Scene) -> Act:
     members = [crowded(scene, scene.far)]
-    members += [scene.own(Members(scene.client, NAME, SHARES)) for _ in range(10)]
+    members += [scene.own(ConsumerGroup(scene.client, NAME, SHARES)) for _ in range(10)]
     return lambda: [each.join() for each in members]
 
 
@@ -38,7 +38,7 @@ def ended(scene: Scene) -> Act:
 @worst("members/assign", "1,024 shares among 1,000 sessions")
 def assign(scene: Scene) -> Act:
     members = [crowded(scene, scene.far)]
-    members += [scene.own(Members(scene.client, NAME, SHARES)) for _ in range(10)]
+    members += [scene.own(ConsumerGroup(scene.client, NAME, SHARES)) for _ in range(10)]
     return lambda: [each.join() for each in members]
 
 
@@ -65,7 +65,7 @@ def reject_larger(scene: Scene) -> Act:
 
 
 def _reject(scene: Scene, count: int, size: int) -> Act:
-    rejects, body = scene.own(Rejects(scene.client, NAME, "writer")), b"x" * scene.size(size)
+    rejects, body = scene.own(RowDeadLetters(scene.client, NAME, "writer")), b"x" * scene.size(size)
     rows = [RejectedRow(str(n), body, "no use") for n in range(count)]
     return lambda: rejects.reject("batch", rows)
 

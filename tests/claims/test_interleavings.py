@@ -14,7 +14,7 @@ import redis
 
 from ackq import Queue
 from ackq.config import QueueConfig
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.errors import ClaimLost, Fenced, LeaseLost
 from ackq.queue import claims, inspection, settle, take
 from ackq.queue.claims import Group
@@ -84,7 +84,7 @@ class ClaimWalk(Walk):
         return after
 
 
-def beginning(group: Group) -> Steps[None]:
+def beginning(group: Group) -> Operation[None]:
     while not group.epoch:
         try:
             yield from claims.begin(group)
@@ -92,7 +92,7 @@ def beginning(group: Group) -> Steps[None]:
             continue
 
 
-def repeating(operation: Callable[[], Steps[Any]]) -> Steps[Any]:
+def repeating(operation: Callable[[], Operation[Any]]) -> Operation[Any]:
     """Do it again until it succeeds, as who must not fail does."""
     while True:
         try:
@@ -104,7 +104,7 @@ def repeating(operation: Callable[[], Steps[Any]]) -> Steps[Any]:
 def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
     """A driver of group ``name``: it replays what is open, claims, reads, acks."""
 
-    def read(actor: Actor, group: Group, claim: Claim) -> Steps[None]:
+    def read(actor: Actor, group: Group, claim: Claim) -> Operation[None]:
         bodies = yield from repeating(lambda: claims.read(group, claim.batch, 0, claim.rows))
         first = walk.contents.setdefault((name, claim.batch), bodies)
         assert bodies == first, "a claim was replayed with other messages"
@@ -142,7 +142,7 @@ def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
 
     def claiming(
         group: Group, after: int, messages: int, size: int | None, batch: int | None
-    ) -> Steps[Claim | None]:
+    ) -> Operation[Claim | None]:
         while True:
             try:
                 return (yield from claims.claim(group, after, messages, size, batch))

@@ -110,10 +110,10 @@ def test_a_claim_is_not_replayed_once_its_return_has_begun(
     push(queue, 5000)
     claims.claim(0, messages=4500)
     expire(1)
-    from ackq.queue.handed_over import give_back_some
+    from ackq.queue.handed_over import return_some
 
     spec = claims._group.spec
-    left = claims._run(give_back_some(spec, spec.keys.claim("group", 1)))
+    left = claims._run(return_some(spec, spec.keys.claim("group", 1)))
     assert left == [1000, 3500]
     successor = make_claims()
     successor.begin()

@@ -36,9 +36,9 @@ def fence_off(target: Target, name: str, queue: Any) -> None:
 def notice(queue: Any) -> None:
     """Let the consumer look for silent ones now."""
     if isinstance(queue, AsSync):
-        queue._portal.call(queue._wrapped._members.beat)
+        queue._portal.call(queue._wrapped._members.heartbeat)
     else:
-        queue._members.beat()
+        queue._members.heartbeat()
 
 
 def test_a_message_goes_to_the_partition_of_its_key_or_to_the_one_told(

@@ -11,7 +11,7 @@ import redis
 
 import ackq
 from ackq import dropin
-from ackq.dropin.hand import Hand
+from ackq.dropin.hand import InFlight
 from tests.dropin.seen import LEASE, in_flight, settled
 from tests.waiting import wait_until
 
@@ -117,9 +117,9 @@ def test_a_lease_is_renewed_long_before_it_ends(
 def test_a_message_that_comes_just_as_the_hand_is_found_empty_is_renewed(
     r: dropin.Redis, name: str, queue: ackq.Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tend, found_empty, refilled = Hand.tend, threading.Event(), threading.Event()
+    tend, found_empty, refilled = InFlight.tend, threading.Event(), threading.Event()
 
-    def tend_slowly(hand: Hand) -> bool:
+    def tend_slowly(hand: InFlight) -> bool:
         more = tend(hand)
         if not more and not found_empty.is_set():
             found_empty.set()
@@ -128,7 +128,7 @@ def test_a_message_that_comes_just_as_the_hand_is_found_empty_is_renewed(
 
     r.lpush(name, "a", "b")
     r.rpop(name)
-    monkeypatch.setattr(Hand, "tend", tend_slowly)
+    monkeypatch.setattr(InFlight, "tend", tend_slowly)
     r.rpop(name, 0)  # settles, and takes nothing
     assert found_empty.wait(30)
     assert r.rpop(name) == b"b"

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ackq.membership.client import Members
-from ackq.membership.client_async import AsyncMembers
+from ackq.membership.client import ConsumerGroup
+from ackq.membership.client_async import AsyncConsumerGroup
 from tests.facade import AsSync, Portal
 
 MakeMember = Callable[..., Any]
@@ -22,12 +22,14 @@ def make_member(
     """``make_member(shares=16, **settings)``: a member of this test's group, closed after it."""
     with contextlib.ExitStack() as stack:
 
-        def make(shares: int = 16, **settings: Any) -> Any:
+        def make(partitions: int = 16, **settings: Any) -> Any:
             client = make_client()
             if flavour == "sync":
-                member: Any = Members(client, name, shares, **settings)
+                member: Any = ConsumerGroup(client, name, partitions, **settings)
             else:
-                created = portal.call(lambda: AsyncMembers(client, name, shares, **settings))
+                created = portal.call(
+                    lambda: AsyncConsumerGroup(client, name, partitions, **settings)
+                )
                 member = AsSync(portal, created)
             stack.callback(member.close)
             return member

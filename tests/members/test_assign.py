@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ackq.membership.assign import assign
 
 members = st.sets(st.binary(min_size=1, max_size=6), min_size=1, max_size=9)
-shares = st.integers(1, 40)
+partitions = st.integers(1, 40)
 
 
 def loads(owners: dict[int, bytes], present: set[bytes]) -> list[int]:
@@ -30,7 +30,7 @@ def fewest_moves(size: int, present: set[bytes], previous: dict[int, bytes]) -> 
     return size - kept
 
 
-@given(shares, members)
+@given(partitions, members)
 def test_each_share_has_one_owner_and_the_spread_is_one_at_most(
     size: int, present: set[bytes]
 ) -> None:
@@ -42,7 +42,7 @@ def test_each_share_has_one_owner_and_the_spread_is_one_at_most(
 
 
 @settings(max_examples=300)
-@given(shares, st.lists(members, min_size=2, max_size=6))
+@given(partitions, st.lists(members, min_size=2, max_size=6))
 def test_no_more_shares_move_than_must(size: int, history: list[set[bytes]]) -> None:
     previous: dict[int, bytes] = {}
     for present in history:
@@ -55,14 +55,14 @@ def test_no_more_shares_move_than_must(size: int, history: list[set[bytes]]) -> 
         previous = owners
 
 
-@given(shares, members, st.randoms())
+@given(partitions, members, st.randoms())
 def test_everybody_computes_the_same(size: int, present: set[bytes], random: object) -> None:
     order = sorted(present)
     random.shuffle(order)  # type: ignore[attr-defined]
     assert assign(size, order, {}) == assign(size, present, {})
 
 
-@given(shares, members, st.dictionaries(st.integers(-3, 50), st.binary(max_size=3)))
+@given(partitions, members, st.dictionaries(st.integers(-3, 50), st.binary(max_size=3)))
 def test_whatever_was_written_down_before_can_be_gone_on_from(
     size: int, present: set[bytes], previous: dict[int, bytes]
 ) -> None:

@@ -21,7 +21,7 @@ class Group:
         self.client = client
         self.keys = [f"{name}:members", f"{name}:group", f"{name}:owners"]
 
-    def beat(self, now: int, session: str) -> set[bytes]:
+    def heartbeat(self, now: int, session: str) -> set[bytes]:
         """Let ``session`` join or stay at that time; return the members."""
         clock = f"{{'{now // SECOND}', '{now % SECOND}'}}"
         text = scripts.load("members/heartbeat").text.decode()
@@ -43,28 +43,28 @@ def group(embedded_client: redis.Redis, token: str) -> Group:
 
 @pytest.mark.parametrize("back", [1, 600 * SECOND, 3600 * SECOND])
 def test_a_dead_member_is_found_in_the_length_of_a_session(group: Group, back: int) -> None:
-    group.beat(NOW, "dead")
-    assert group.beat(NOW, "one") == {b"dead", b"one"}
+    group.heartbeat(NOW, "dead")
+    assert group.heartbeat(NOW, "one") == {b"dead", b"one"}
     for second in range(1, 10):
-        assert group.beat(NOW - back + second * SECOND, "one") == {b"dead", b"one"}
-    assert group.beat(NOW - back + 11 * SECOND, "one") == {b"one"}
+        assert group.heartbeat(NOW - back + second * SECOND, "one") == {b"dead", b"one"}
+    assert group.heartbeat(NOW - back + 11 * SECOND, "one") == {b"one"}
 
 
 def test_a_session_that_is_over_is_not_prolonged_by_a_step(group: Group) -> None:
-    group.beat(NOW, "dead")
-    group.beat(NOW + 9 * SECOND, "one")
-    assert group.beat(NOW - 600 * SECOND, "one") == {b"dead", b"one"}  # a second is left
-    assert group.beat(NOW - 598 * SECOND, "one") == {b"one"}
+    group.heartbeat(NOW, "dead")
+    group.heartbeat(NOW + 9 * SECOND, "one")
+    assert group.heartbeat(NOW - 600 * SECOND, "one") == {b"dead", b"one"}  # a second is left
+    assert group.heartbeat(NOW - 598 * SECOND, "one") == {b"one"}
 
 
 def test_a_step_ends_nobodys_session_early(group: Group) -> None:
-    group.beat(NOW, "one")
-    group.beat(NOW + 3 * SECOND, "other")
-    group.beat(NOW - 600 * SECOND, "one")
+    group.heartbeat(NOW, "one")
+    group.heartbeat(NOW + 3 * SECOND, "other")
+    group.heartbeat(NOW - 600 * SECOND, "one")
     assert group.ends() == {b"one": NOW - 590 * SECOND, b"other": NOW - 590 * SECOND}
 
 
 def test_a_clock_that_goes_on_changes_no_others_session(group: Group) -> None:
-    group.beat(NOW, "one")
-    group.beat(NOW + 3 * SECOND, "other")
+    group.heartbeat(NOW, "one")
+    group.heartbeat(NOW + 3 * SECOND, "other")
     assert group.ends() == {b"one": NOW + 10 * SECOND, b"other": NOW + 13 * SECOND}

@@ -39,8 +39,8 @@ def test_a_fork_in_the_midst_of_a_beat_leaves_the_child_free_to_join(
         try:
             assert process.stdout is not None
             session = process.stdout.readline()
-            beat = proxy.fail(b"EVALSHA", "swallow_reply")
-            wait_until(lambda: beat.hit, "a beat")
+            heartbeat = proxy.fail(b"EVALSHA", "swallow_reply")
+            wait_until(lambda: heartbeat.hit, "a beat")
             sessions, _ = process.communicate("\n", 30)
         finally:
             process.kill()

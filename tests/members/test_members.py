@@ -16,20 +16,20 @@ from tests.waiting import wait_until
 
 
 def shares_of(members: list[Any]) -> list[int]:
-    return sorted(share for member in members for share in member.shares)
+    return sorted(share for member in members for share in member.partitions)
 
 
 def settled(members: list[Any], size: int = 16) -> bool:
     """Say whether these members own everything among them, with a spread of one."""
-    counted = [len(member.shares) for member in members]
+    counted = [len(member.partitions) for member in members]
     return shares_of(members) == list(range(size)) and max(counted) - min(counted) <= 1
 
 
 def test_one_member_owns_everything(make_member: MakeMember) -> None:
     member = make_member()
-    assert member.shares == ()
+    assert member.partitions == ()
     assignment = member.join()
-    assert assignment.shares == member.shares == tuple(range(16))
+    assert assignment.partitions == member.partitions == tuple(range(16))
     assert (assignment.generation, assignment.members) == (1, 1)
     assert member.join() == assignment
 
@@ -43,10 +43,10 @@ def test_shares_are_shared_out_anew_when_a_member_joins_or_leaves(
         member.join()
         present.append(member)
         wait_until(lambda: settled(present), "all members to agree")
-    kept = [set(member.shares) for member in members[1:]]
+    kept = [set(member.partitions) for member in members[1:]]
     assert members[0].leave()
     wait_until(lambda: settled(members[1:]), "the others to take over")
-    assert all(had <= set(member.shares) for had, member in zip(kept, members[1:], strict=True))
+    assert all(had <= set(member.partitions) for had, member in zip(kept, members[1:], strict=True))
     assert not members[0].leave()
     members[0].join()
     wait_until(lambda: settled(members), "it to be back")
@@ -56,10 +56,10 @@ def test_a_member_that_left_joins_again_under_a_new_name(make_member: MakeMember
     member = make_member()
     left = member.join().session
     member.leave()
-    assert member.shares == ()
+    assert member.partitions == ()
     # Whatever was taken under the old name is fenced off for good.
     assert member.join().session != left
-    assert member.shares == tuple(range(16))
+    assert member.partitions == tuple(range(16))
 
 
 def test_who_joins_has_its_shares_at_once_and_the_others_lose_them_by_the_generation(
@@ -68,9 +68,9 @@ def test_who_joins_has_its_shares_at_once_and_the_others_lose_them_by_the_genera
     one, other = make_member(), make_member()
     before = one.join()
     after = other.join()
-    assert len(after.shares) == 8
+    assert len(after.partitions) == 8
     assert after.generation == before.generation + 1
-    assert one.beat().generation == after.generation
+    assert one.heartbeat().generation == after.generation
     assert settled([one, other])
 
 
@@ -83,12 +83,12 @@ def test_a_silent_member_is_fenced_off_and_joins_again_under_a_new_name(
     session = one.session.name
     # What a frozen process looks like to the others: its session ended.
     target.control.zadd(f"{name}:members", {session: 1})
-    other.beat()
-    assert other.shares == tuple(range(16))
+    other.heartbeat()
+    assert other.partitions == tuple(range(16))
     assert target.control.zscore(f"{name}:members", session) is None
-    assignment = one.beat()
+    assignment = one.heartbeat()
     assert assignment.session != session.decode()
-    other.beat()
+    other.heartbeat()
     assert settled([one, other])
 
 
@@ -98,7 +98,7 @@ def test_a_session_that_ran_out_unnoticed_goes_on(
     member = make_member()
     before = member.join()
     target.control.zadd(f"{name}:members", {member.session.name: 1})
-    assert member.beat() == before
+    assert member.heartbeat() == before
 
 
 def test_beats_keep_a_session_alive(make_member: MakeMember) -> None:
@@ -106,7 +106,7 @@ def test_beats_keep_a_session_alive(make_member: MakeMember) -> None:
     one.join()
     generation = other.join().generation
     time.sleep(1.5)  # three sessions long
-    assert one.beat().generation == other.beat().generation == generation
+    assert one.heartbeat().generation == other.heartbeat().generation == generation
 
 
 def test_a_member_that_dies_is_noticed_when_its_session_ends(
@@ -117,31 +117,31 @@ def test_a_member_that_dies_is_noticed_when_its_session_ends(
     member.join()
     target.control.zadd(f"{name}:members", {"dead": int(seconds) * 10**6 + int(micros) + 700_000})
     target.control.hincrby(f"{name}:group", "generation", 1)
-    member.beat()
-    assert len(member.shares) == 8
+    member.heartbeat()
+    assert len(member.partitions) == 8
     began = time.monotonic()
-    wait_until(lambda: len(member.shares) == 16, "its shares to come back")
+    wait_until(lambda: len(member.partitions) == 16, "its shares to come back")
     assert time.monotonic() - began < 1
 
 
 def test_members_that_disagree_on_the_number_of_shares_are_refused(
     make_member: MakeMember,
 ) -> None:
-    one = make_member(shares=16)
+    one = make_member(partitions=16)
     one.join()
-    with pytest.raises(ackq.ConfigurationError, match="shares out 16, not 8"):
-        make_member(shares=8).join()
-    assert one.beat().shares == tuple(range(16))
+    with pytest.raises(ackq.ConfigurationError, match="has 16 partitions, not 8"):
+        make_member(partitions=8).join()
+    assert one.heartbeat().partitions == tuple(range(16))
     one.leave()
-    assert make_member(shares=8).join().shares == tuple(range(8))
+    assert make_member(partitions=8).join().partitions == tuple(range(8))
 
 
 def test_more_members_than_shares(make_member: MakeMember) -> None:
-    members = [make_member(shares=2) for _ in range(4)]
+    members = [make_member(partitions=2) for _ in range(4)]
     for member in members:
         member.join()
     for member in members:
-        member.beat()
+        member.heartbeat()
     assert shares_of(members) == [0, 1]
 
 

@@ -13,20 +13,20 @@ from ackq import ConfigurationError, KeyTypeError, Queue
 from ackq.core.names import check_name
 from ackq.errors import QueueNameError
 from ackq.queue.row_dead_letters import CHUNK_ROWS, RejectedRow
-from ackq.queue.row_dead_letters_client import Rejects
+from ackq.queue.row_dead_letters_client import RowDeadLetters
 from tests.servers import Target
 
-Make = Callable[..., Rejects]
+Make = Callable[..., RowDeadLetters]
 
 
 @pytest.fixture
 def make(target: Target, name: str) -> Iterator[Make]:
     """``make(writer)``: a writer of dead letters of the test's queue."""
-    opened: list[Rejects] = []
+    opened: list[RowDeadLetters] = []
 
-    def make(writer: str = "query", **settings: Any) -> Rejects:
+    def make(writer: str = "query", **settings: Any) -> RowDeadLetters:
         client = target.make_client()
-        opened.append(Rejects(client, name, writer, **settings))
+        opened.append(RowDeadLetters(client, name, writer, **settings))
         client.close()
         return opened[-1]
 

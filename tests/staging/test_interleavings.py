@@ -17,7 +17,7 @@ import pytest
 import redis
 
 from ackq.config import QueueConfig
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.delay import staged as delay_staged
 from ackq.delay.staging_client import DelayStaging
 from ackq.errors import StagingLost
@@ -28,7 +28,7 @@ from ackq.queue.staging_client import Staging
 from ackq.staging import operations
 from ackq.staging.client import StagingBase
 from ackq.staging.keys import Staged
-from ackq.staging.unfinished import Leftovers
+from ackq.staging.unfinished import UnfinishedCommits
 from ackq.topic import staged as topic_staged
 from ackq.topic.consume import MOVE_ATTEMPTS
 from ackq.topic.publish import publish_many
@@ -130,7 +130,7 @@ def bare(text: bytes) -> bytes:
     return re.sub(rb"^(1:\d+:\d+:k-[^ ]+ |\d{16}:)", b"", text)
 
 
-def repeating(operation: Callable[[], Steps[Any]]) -> Steps[Any]:
+def repeating(operation: Callable[[], Operation[Any]]) -> Operation[Any]:
     while True:
         try:
             return (yield from operation())
@@ -142,7 +142,7 @@ def writer(walk: StagingWalk, name: str, target: StagingBase) -> Callable[[Actor
     """A driver of query ``name`` with its tasks."""
     spec, draw = target._staging, walk.random
 
-    def add(batch: int, rows: list[Row]) -> Steps[Staged]:
+    def add(batch: int, rows: list[Row]) -> Operation[Staged]:
         """Run a task until an attempt of it succeeds; the others are left behind."""
         while True:
             staged = Staged(f"{next(walk.attempts)}-a")
@@ -224,7 +224,7 @@ def other(walk: StagingWalk) -> Callable[[Actor], Life]:
                 elif draw.random() < 0.1:
                     yield from operations.finish(target._staging, target._mover())
                 elif draw.random() < 0.3 and (move := consumers_move(target)):
-                    yield from Leftovers(walk.name).move_in(move)
+                    yield from UnfinishedCommits(walk.name).move_in(move)
                 elif isinstance(target, TopicStaging):
                     yield from publish_many(target._spec, bodies, None)
                 elif isinstance(target, DelayStaging):

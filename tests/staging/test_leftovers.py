@@ -23,7 +23,7 @@ from ackq.staging import unfinished
 from ackq.staging.client import StagingBase
 from ackq.staging.keys import StagingKeys
 from ackq.staging.operations import StagingSpec
-from ackq.staging.unfinished import Leftovers
+from ackq.staging.unfinished import UnfinishedCommits
 from ackq.topic import AsyncTopic, Topic
 from ackq.topic.consume import MOVE_ATTEMPTS
 from tests.facade import AsSync, Portal
@@ -263,8 +263,8 @@ def test_a_take_within_a_second_sends_nothing_more(
         take()  # the server is checked, and learns the scripts
         take()
         monkeypatch.setattr(unfinished, "LOOK_EVERY", 3600.0)
-        delays._leftovers = Leftovers(name)
-        topic._leftovers = Leftovers(name + "t")
+        delays._unfinished = UnfinishedCommits(name)
+        topic._unfinished = UnfinishedCommits(name + "t")
         assert sorted(sent(embedded_client, name, take)) == takes + looks
         for _ in range(50):
             assert sent(embedded_client, name, take) == takes

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ackq import ConfigurationError, KeyTypeError, Queue
-from ackq.core.effects import Request, Steps
+from ackq.core.effects import Operation, Request
 from ackq.core.names import STAGED, STAGING
 from ackq.errors import StagingLost
 from ackq.queue.staging_client import Staging
@@ -49,7 +49,7 @@ class Died(Exception):
     """What stands for the end of a driver."""
 
 
-def die_after(steps: Steps[Any], requests: int) -> Steps[Any]:
+def die_after(steps: Operation[Any], requests: int) -> Operation[Any]:
     """Drive an operation that ends after so many requests, their replies never read."""
     answer = None
     while True:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from redis.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
-from ackq.core.effects import Request, Sleep, Step, Steps
+from ackq.core.effects import Effect, Operation, Request, Sleep
 from ackq.core.io.connections import ClusterRoute, SingleRoute
 from ackq.core.io.wire import pack
 from ackq.core.retries import pause_before_resend, unwrapped
@@ -22,7 +22,7 @@ class Driver:
     def __init__(self, route: SingleRoute | ClusterRoute) -> None:
         self.route = route
 
-    def run(self, steps: Steps[T]) -> T:
+    def run(self, steps: Operation[T]) -> T:
         """Drive ``steps`` to its end and return what it returns."""
         try:
             step = next(steps)
@@ -37,7 +37,7 @@ class Driver:
             result: T = stop.value
             return result
 
-    def _answer(self, step: Step) -> Any:
+    def _answer(self, step: Effect) -> Any:
         if isinstance(step, Request):
             return self._request(step)
         if isinstance(step, Sleep):

@@ -10,7 +10,7 @@ import redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
-from ackq.core.effects import Request, Sleep, Step, Steps
+from ackq.core.effects import Effect, Operation, Request, Sleep
 from ackq.core.io.connections_async import ClusterRoute, SingleRoute
 from ackq.core.io.wire import pack
 from ackq.core.retries import pause_before_resend, unwrapped
@@ -24,7 +24,7 @@ class Driver:
     def __init__(self, route: SingleRoute | ClusterRoute) -> None:
         self.route = route
 
-    async def run(self, steps: Steps[T]) -> T:
+    async def run(self, steps: Operation[T]) -> T:
         """Drive ``steps`` to its end and return what it returns."""
         try:
             step = next(steps)
@@ -39,7 +39,7 @@ class Driver:
             result: T = stop.value
             return result
 
-    async def _answer(self, step: Step) -> Any:
+    async def _answer(self, step: Effect) -> Any:
         if isinstance(step, Request):
             return await self._request(step)
         if isinstance(step, Sleep):

@@ -22,8 +22,8 @@ _NOT_COPIED = (
     "orig_socket_timeout",
     "orig_socket_connect_timeout",
 )
-#: Longest stretch of one blocking command in seconds; see `QueueSpec.stretch`.
-LONGEST_STRETCH = 1.0
+#: Longest stretch of one blocking command in seconds; see `QueueSpec.block_limit`.
+LONGEST_BLOCK = 1.0
 #: Seconds to connect, and to wait for a reply, where the client sets no limit: redis-py before
 #: version 8 sets none, and a connection that falls silent would hang its caller for ever.
 CONNECT_TIMEOUT = 5.0
@@ -84,11 +84,11 @@ def redirected(settings: Mapping[str, Any], host: str, port: int) -> dict[str, A
     return elsewhere | {"host": host or settings.get("host", "localhost"), "port": port}
 
 
-def stretch_for(socket_timeout: float | None) -> float:
+def block_limit_for(socket_timeout: float | None) -> float:
     """Return how long one blocking command may last under this read timeout."""
     if socket_timeout is None:
-        return LONGEST_STRETCH
-    return min(LONGEST_STRETCH, socket_timeout / 2)
+        return LONGEST_BLOCK
+    return min(LONGEST_BLOCK, socket_timeout / 2)
 
 
 def check_confirm_fits(confirm_timeout: float, socket_timeout: float | None) -> None:

@@ -13,7 +13,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from ackq.queue.row_dead_letters import RejectedRow
-from ackq.queue.row_dead_letters_client import Rejects
+from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.spark.options import Reading
 from ackq.spark.pipeline import sinks
 from ackq.spark.pipeline.config import PipelineConfig
@@ -61,7 +61,7 @@ class Batches:
         self._done = done
         self._query_id = ""
         self._started = Event()
-        self._rejects: dict[str, Rejects] = {}
+        self._rejects: dict[str, RowDeadLetters] = {}
         self._reading = Reading.of(config.source.all_options())
         #: Set to leave the next batch to the next run.
         self.stopping = False
@@ -85,51 +85,51 @@ class Batches:
             each.close()
         self._rejects.clear()
 
-    def __call__(self, judged: DataFrame, number: int) -> None:
+    def __call__(self, checked: DataFrame, number: int) -> None:
         """Write the micro-batch ``number``."""
         self._started.wait()
         self.number, self.busy = number, True
         try:
             if self.stopping:
                 raise Stopping
-            self._done(self._write(judged, number))
+            self._done(self._write(checked, number))
         except BaseException as error:
             self.error = error
             raise
         finally:
             self.busy = False
 
-    def _write(self, judged: DataFrame, number: int) -> Batch:
+    def _write(self, checked: DataFrame, number: int) -> Batch:
         began = time.monotonic()
         # The sink and the dead letters have to see the same rows.
-        judged = judged.persist(StorageLevel.MEMORY_AND_DISK)
+        checked = checked.persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            rows, rejected = _counts(judged)
-            reasons = self._reject(judged, number) if rejected else Counter[str]()
+            rows, rejected = _counts(checked)
+            reasons = self._reject(checked, number) if rejected else Counter[str]()
             if rows > rejected:
-                reasons += self._write_good(judged, number)
+                reasons += self._write_good(checked, number)
         finally:
-            judged.unpersist()
+            checked.unpersist()
         return Batch(number, rows, reasons.total(), reasons, time.monotonic() - began)
 
-    def _write_good(self, judged: DataFrame, number: int) -> Counter[str]:
+    def _write_good(self, checked: DataFrame, number: int) -> Counter[str]:
         """Write what was not rejected; return the reasons of the rows that fail only now."""
 
         def write(rows: DataFrame) -> None:
             sinks.write(self._config.sink, self._plan.transformed(rows), self._query_id, number)
 
         try:
-            write(judged)
+            write(checked)
         except Exception as error:
             failing = Failing(self._config, self._plan, lambda: self.ended)
             try:
-                failed = [] if self.ended else failing.find(judged)
+                failed = [] if self.ended else failing.find(checked)
             except TooManyFail:
                 raise error from None
             if not failed:
                 raise
             self._reject_failed(failed, number)
-            write(failing.without(judged, failed))
+            write(failing.without(checked, failed))
             return Counter(each.reason for each in failed)
         return Counter()
 
@@ -153,11 +153,11 @@ class Batches:
         (body,) = patiently(lambda: claims.read(batch[0], number, 1), reading.retry_timeout)
         return body
 
-    def _reject(self, judged: DataFrame, number: int) -> Counter[str]:
+    def _reject(self, checked: DataFrame, number: int) -> Counter[str]:
         reasons: Counter[str] = Counter()
         gathered: dict[str, list[RejectedRow]] = {}
         # One partition in memory at a time.
-        for origin, row, body, reason in self._plan.rejected(judged).toLocalIterator():
+        for origin, row, body, reason in self._plan.rejected(checked).toLocalIterator():
             reasons[reason] += 1
             queue = self._config.rejects or origin
             rows = gathered.setdefault(queue, [])
@@ -171,11 +171,11 @@ class Batches:
     def _write_rejects(self, queue: str, number: int, rows: list[RejectedRow]) -> None:
         if queue not in self._rejects:
             client = self._reading.connection.client()
-            self._rejects[queue] = Rejects(client, queue, self._query_id)
+            self._rejects[queue] = RowDeadLetters(client, queue, self._query_id)
         writer = self._rejects[queue]
         patiently(lambda: writer.reject(str(number), rows), self._reading.retry_timeout)
 
 
-def _counts(judged: DataFrame) -> tuple[int, int]:
-    counted = judged.agg(F.count(F.lit(1)), F.count(REASON)).collect()[0]
+def _counts(checked: DataFrame) -> tuple[int, int]:
+    counted = checked.agg(F.count(F.lit(1)), F.count(REASON)).collect()[0]
     return counted[0], counted[1]

@@ -56,7 +56,7 @@ class Failing:
         """
         self._config, self._plan, self._ended = config, plan, ended
 
-    def find(self, judged: DataFrame) -> list[Failed]:
+    def find(self, checked: DataFrame) -> list[Failed]:
         """Return the rows that fail; none where what fails is something else.
 
         Args:
@@ -65,14 +65,14 @@ class Failing:
         Raises:
             TooManyFail: more than `MOST`.
         """
-        with _silent(judged.sparkSession):
-            return self._found(judged)
+        with _silent(checked.sparkSession):
+            return self._found(checked)
 
-    def _found(self, judged: DataFrame) -> list[Failed]:
-        if self._error(judged.limit(0)) is not None or self._error(judged) is None:
+    def _found(self, checked: DataFrame) -> list[Failed]:
+        if self._error(checked.limit(0)) is not None or self._error(checked) is None:
             return []
         *heads, number = self._plan.place
-        good = judged.where(F.col(REASON).isNull())
+        good = checked.where(F.col(REASON).isNull())
         found: list[Failed] = []
         for *values, first, last in (
             good.groupBy(*heads).agg(F.min(number), F.max(number)).collect()
@@ -86,13 +86,13 @@ class Failing:
                     raise TooManyFail
         return found
 
-    def without(self, judged: DataFrame, failed: list[Failed]) -> DataFrame:
+    def without(self, checked: DataFrame, failed: list[Failed]) -> DataFrame:
         """Return the batch without the rows that failed."""
         origin, *_, number = self._plan.place
         for name in {each.place[0] for each in failed}:
             numbers = [each.place[-1] for each in failed if each.place[0] == name]
-            judged = judged.where(~((F.col(origin) == name) & F.col(number).isin(numbers)))
-        return judged
+            checked = checked.where(~((F.col(origin) == name) & F.col(number).isin(numbers)))
+        return checked
 
     def _halved(
         self, part: DataFrame, heads: tuple[Any, ...], first: int, last: int
@@ -109,18 +109,18 @@ class Failing:
         yield from self._halved(part, heads, first, middle)
         yield from self._halved(part, heads, middle + 1, last)
 
-    def _error(self, judged: DataFrame) -> Exception | None:
+    def _error(self, checked: DataFrame) -> Exception | None:
         try:
-            sinks.attempt(self._config.sink, self._plan.transformed(judged))
+            sinks.attempt(self._config.sink, self._plan.transformed(checked))
         except Exception as error:
             if self._ended():
                 raise
             return error
         return None
 
-    def _require_health(self, judged: DataFrame) -> None:
+    def _require_health(self, checked: DataFrame) -> None:
         """Raise what Spark raises if it runs nothing at all any more."""
-        judged.sparkSession.range(1).write.format("noop").mode("overwrite").save()
+        checked.sparkSession.range(1).write.format("noop").mode("overwrite").save()
 
 
 @contextmanager

@@ -81,17 +81,17 @@ class Plan:
         self._find_format(spark)
         empty = self._empty(spark)
         for column in self._config.validation.not_null:
-            with self._told("schema", "not_null"):
+            with self._naming("schema", "not_null"):
                 empty.select(column)
         for name, expression in self._config.validation.checks.items():
-            with self._told("checks", name):
+            with self._naming("checks", name):
                 if not _deterministic(empty.where(expression)):
                     problem = "depends on chance, and a row has to fare the same when replayed"
                     self._wrong("checks", name, problem)
         if self._callable is not None:
             return  # what it does may not be for no rows
-        with self._told("transform", "sql"):
-            columns = self.transformed(self.judged(empty)).columns
+        with self._naming("transform", "sql"):
+            columns = self.transformed(self.checked(empty)).columns
         known = {column.lower() for column in columns}
         for column in self._config.sink.partition_by:
             if column.lower() not in known:
@@ -103,7 +103,7 @@ class Plan:
         """The columns that name a row: its queue or topic first, its number there last."""
         return tuple(self._place)
 
-    def judged(self, batch: DataFrame) -> DataFrame:
+    def checked(self, batch: DataFrame) -> DataFrame:
         """Return the rows with the reason why each is rejected, null where it is not.
 
         To be called on the stream, not in the batch, since there the time of the clock is that of
@@ -111,18 +111,18 @@ class Plan:
         """
         # What cannot be evaluated is null, and so not true, instead of the end of the batch.
         with _setting(batch.sparkSession, "spark.sql.ansi.enabled", "false"):
-            judged = batch.withColumn(REASON, self._reason())
+            checked = batch.withColumn(REASON, self._reason())
         if self._passed_on:
-            return judged
-        return judged.withColumn(BODY, F.when(F.col(REASON).isNotNull(), F.col(BODY)))
+            return checked
+        return checked.withColumn(BODY, F.when(F.col(REASON).isNotNull(), F.col(BODY)))
 
-    def rejected(self, judged: DataFrame) -> DataFrame:
+    def rejected(self, checked: DataFrame) -> DataFrame:
         """Return the rejected rows: the queue or topic, what names the row in it, body, reason."""
         name, *places = (F.col(f"`{each}`") for each in self._place)
         row = F.concat_ws(":", name, *places)
-        return judged.where(F.col(REASON).isNotNull()).select(name, row, BODY, REASON)
+        return checked.where(F.col(REASON).isNotNull()).select(name, row, BODY, REASON)
 
-    def transformed(self, judged: DataFrame) -> DataFrame:
+    def transformed(self, checked: DataFrame) -> DataFrame:
         """Return what the rows that were not rejected become.
 
         Raises:
@@ -131,7 +131,7 @@ class Plan:
         from pyspark.sql import DataFrame as AnyDataFrame
 
         ours = {CORRUPT, BODY, REASON, *(self._place if self._parsed else ())}
-        good = judged.where(F.col(REASON).isNull())
+        good = checked.where(F.col(REASON).isNull())
         good = good.drop(*(ours - {BODY} if self._passed_on else ours))
         if self._config.transform.sql is not None:
             good.createOrReplaceTempView(VIEW)
@@ -161,7 +161,7 @@ class Plan:
 
     def _empty(self, spark: SparkSession) -> DataFrame:
         theirs = self._config.validation.ddl
-        with self._told("schema", "ddl"):
+        with self._naming("schema", "ddl"):
             names = spark.createDataFrame([], theirs).columns if theirs else []
         ours = {CORRUPT, BODY, REASON, *self._place}
         if taken := sorted({name.lower() for name in names} & ours):
@@ -183,7 +183,7 @@ class Plan:
         return F.coalesce(*reasons)
 
     @contextmanager
-    def _told(self, section: str, key: str) -> Iterator[None]:
+    def _naming(self, section: str, key: str) -> Iterator[None]:
         try:
             yield
         except PySparkException as error:

@@ -161,7 +161,7 @@ class _Run:
         reader = reader.options(**self._config.source.all_options())
         if self._plan.schema is not None:
             reader = reader.schema(self._plan.schema).option(*CORRUPT_OPTION)
-        writer = self._plan.judged(reader.load()).writeStream.foreachBatch(self._batches)
+        writer = self._plan.checked(reader.load()).writeStream.foreachBatch(self._batches)
         writer = writer.option("checkpointLocation", self._config.checkpoint)
         if once:
             writer = writer.trigger(availableNow=True)
@@ -216,10 +216,10 @@ class _Run:
     def _failure(self, error: Exception) -> PipelineFailed:
         cause, number = self._batches.error, self._batches.number
         where = "the query failed" if cause is None else f"batch {number} failed"
-        told = _told(cause or error)
-        kind = PipelineFenced if told.startswith(_FENCED) else PipelineFailed
+        reason = _one_line(cause or error)
+        kind = PipelineFenced if reason.startswith(_FENCED) else PipelineFailed
         return kind(
-            f"{self._config.name}: {where}: {told}. Nothing is lost: what it had taken is kept,"
+            f"{self._config.name}: {where}: {reason}. Nothing is lost: what it had taken is kept,"
             " and the next run begins with it",
             batch=None if cause is None else number,
         )
@@ -263,7 +263,7 @@ def _epochs(query: StreamingQuery) -> list[int]:
     return list(told.get("epochs", ()))
 
 
-def _told(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     """Return what went wrong in a line: of Spark's reports, what ackq itself said in them."""
     text = redact(str(error))
     if found := _OURS.findall(text):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackq.errors import ConfigurationError
-from ackq.spark.given import Given
+from ackq.spark.given import RawOptions
 from ackq.spark.options import Connection
 from ackq.spark.quiet import quiet_session
 from ackq.spark.report.messages import messages, overview
@@ -52,7 +52,7 @@ def report(
     if html is not None and find_spec("matplotlib") is None:
         raise ConfigurationError("the pictures need matplotlib: pip install 'ackq[report]'")
     options = {} if url is None else {"url": url}
-    seen = overview(Connection.of(Given(options, ["url"], "a report")), tuple(queues))
+    seen = overview(Connection.of(RawOptions(options, ["url"], "a report")), tuple(queues))
     with quiet_session("ackq report", {}, spark) as session:
         rows = messages(session, seen, options)
         summary = summarise(rows, seen)
