@@ -580,12 +580,12 @@ def test_consume_gives_back_what_it_holds_when_it_is_interrupted(
     assert sorted(keys_of(delay.take(9))) == ["k1", "k2"]
 
 
-def test_a_message_of_another_topic_is_refused(make_delay: MakeDelay, name: str) -> None:
+def test_a_message_of_another_queue_is_refused(make_delay: MakeDelay, name: str) -> None:
     one, other = make_delay(), make_delay(topic=name + "-other")
     one.push("k", "x")
     (message,) = one.take()
     for settle in (other.delete, other.nack, other.extend):
-        with pytest.raises(ackq.ConfigurationError, match="was taken from topic"):
+        with pytest.raises(ackq.ConfigurationError, match="was taken from delay queue"):
             settle(message)
     with pytest.raises(ackq.ConfigurationError):
         one.delete("k")

@@ -13,10 +13,9 @@ random.seed(7)
 from unittest.mock import Mock
 from ackq import Message
 from ackq.delay import DelayedMessage
-from ackq.protocol import delay_settle, delay_take, settle, take, topic_consume
-from ackq.delay.client import DelayQueue
-from ackq.queue.client import Queue
-from ackq.topic.client import Topic
+from ackq.delay import DelayQueue, settle as delay_settle, take as delay_take
+from ackq.queue import Queue, settle, take
+from ackq.topic import Topic, consume
 import redis
 
 client = redis.Redis(port=1)
@@ -31,7 +30,7 @@ operations = {
     "extend": lambda: settle.extend(queue, [held], 5),
     "delay take": lambda: delay_take.take(delay, 1, None, None, None, none),
     "delay extend": lambda: delay_settle.extend(delay, [later], 5),
-    "topic consume": lambda: topic_consume.consume(topic, "c", 1, None, None, (), none),
+    "topic consume": lambda: consume.consume(topic, "c", 1, None, None, (), none),
 }
 print(json.dumps({
     name: [str(next(begin()).args) for _ in range(4)] for name, begin in operations.items()

@@ -13,9 +13,9 @@ from tests.waiting import wait_until
 PARENT = """
 import os, signal, sys
 import redis
-from ackq.membership.client import Members
+from ackq.membership.client import ConsumerGroup
 
-member = Members(redis.Redis.from_url(sys.argv[1]), sys.argv[2], 4, session_timeout=0.9)
+member = ConsumerGroup(redis.Redis.from_url(sys.argv[1]), sys.argv[2], 4, session_timeout=0.9)
 print(member.join().session, flush=True)
 sys.stdin.readline()  # until the reply to a beat is on its way, and never comes
 if os.fork() == 0:

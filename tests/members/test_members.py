@@ -147,7 +147,7 @@ def test_more_members_than_shares(make_member: MakeMember) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"shares": 0}, {"shares": 1025}, {"shares": True}, {"session_timeout": 0},
+    [{"partitions": 0}, {"partitions": 1025}, {"partitions": True}, {"session_timeout": 0},
      {"session_timeout": 3601}, {"session_timeout": float("nan")}],
 )  # fmt: skip
 def test_a_setting_out_of_range_is_refused(
