@@ -1,4 +1,4 @@
-"""Settings of a queue, checked when it is made."""
+"""The settings of a queue, checked when they are created."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ MAX_VISIBILITY_TIMEOUT = 12 * 3600.0
 class QueueConfig:
     """How a consumer takes messages. A producer only needs ``max_body_bytes``."""
 
-    #: Seconds that a message stays with its consumer, 1e-6 to 43200. Defaults to 30 seconds.
+    #: Seconds that a lease lasts, 1e-6 to 43200. Defaults to 30 seconds.
     visibility_timeout: float = 30.0
     #: Deliveries after which a message goes to the dead letters; None: no limit. Defaults to None.
     max_receives: int | None = None
-    #: Where a message goes whose lease ended: "front", ahead of the ready list, or "back", onto
-    #: its left end as in the article, its count best effort. Defaults to "front".
+    #: Where a message goes when its lease ends: "front", ahead of the ready list, or "back", onto
+    #: the left end of the list, as in the article "Explain how redis implements ack for queue
+    #: messages" (2019). With "back", receive counts are best effort. Defaults to "front".
     requeue: Literal["front", "back"] = "front"
     #: Longest body in bytes, 1 to 536870912. Defaults to 1 MiB.
     max_body_bytes: int = 1024 * 1024
 
     def __post_init__(self) -> None:
-        """Check every range.
+        """Check that every setting is in its range.
 
         Raises:
-            ConfigurationError: names the setting, its value and its range.
+            ConfigurationError: a setting is out of range.
         """
         microseconds(self.visibility_timeout, "visibility_timeout")
         if self.max_receives is not None:
@@ -44,22 +45,22 @@ class QueueConfig:
 class Confirm:
     """How many servers must have a write before a push or an ack returns.
 
-    Redis answers with the number that did; if it is smaller, `NotConfirmed` is raised.
+    If fewer servers have it in time, the call raises `NotConfirmed`.
     """
 
     #: Replicas that must have received the write. Defaults to 0.
     replicas: int = 0
-    #: Whether it must be on disk too, on the primary and on those replicas, by WAITAOF, which
-    #: needs Redis 7.2 and an append-only file. Defaults to False.
+    #: Whether the write must be on disk, on the primary and on those replicas. This uses WAITAOF,
+    #: which needs Redis 7.2 and an append-only file. Defaults to False.
     fsync: bool = False
-    #: Seconds to wait for them. Defaults to 1 second.
+    #: Seconds to wait for confirmation. Defaults to 1 second.
     timeout: float = 1.0
 
     def __post_init__(self) -> None:
-        """Check every range.
+        """Check that every setting is in its range.
 
         Raises:
-            ConfigurationError: names the setting, its value and its range.
+            ConfigurationError: a setting is out of range.
         """
         check_integer(self.replicas, "confirm.replicas", 0, 1000)
         if not self.replicas and not self.fsync:

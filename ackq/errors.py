@@ -4,19 +4,19 @@
 
     AckqError
     ├── ConfigurationError (ValueError)   a setting is wrong; nothing was sent
-    │   ├── QueueNameError                a name that cannot be, or collides with side keys
+    │   ├── QueueNameError                an invalid name, or one that collides with side keys
     │   ├── CrossSlotError                a cluster needs a hash tag in the name
-    │   ├── EvictionPolicyError           the server may drop keys, and messages with them
-    │   ├── UnsupportedServer             the server lacks a command that was asked for
-    │   ├── LoginRefused (redis.AuthenticationError)  a password is missing, wrong or not wanted
-    │   ├── PipelineConfigError           a key of a pipeline's configuration
-    │   └── ServerNotFound                no URL was given and no redis-server is at hand
+    │   ├── EvictionPolicyError           the server may evict keys, and messages with them
+    │   ├── UnsupportedServer             the server lacks a command that is needed
+    │   ├── LoginRefused (redis.AuthenticationError)  a password is missing, wrong or not expected
+    │   ├── PipelineConfigError           an invalid key in a pipeline's configuration
+    │   └── ServerNotFound                no URL was given and no redis-server was found
     ├── MessageError (ValueError)         a message cannot be pushed; nothing was sent
     │   ├── InvalidMessage
     │   └── MessageTooLarge
-    ├── DuplicateMessage                  a message with this key is stored; it was left as it is
+    ├── DuplicateMessage                  a message with this key is stored; it was not changed
     ├── KeyTypeError                      a key of the queue holds another type; nothing changed
-    ├── RSMQError                         what RSMQ calls an error; nothing was changed
+    ├── RSMQError                         an error defined by RSMQ; nothing was changed
     │   ├── MissingParameter (ConfigurationError)      missingParameter
     │   ├── InvalidFormat (ConfigurationError)         invalidFormat
     │   ├── InvalidValue (ConfigurationError)          invalidValue
@@ -25,23 +25,23 @@
     │   ├── MessageTooLong (MessageTooLarge)           messageTooLong
     │   ├── QueueNotFound (LookupError)                queueNotFound
     │   └── QueueExists                                queueExists
-    ├── LeaseLost                         a receipt is stale: the message is no longer the caller's
-    ├── Fenced                            another query took the group of claims over
-    ├── ClaimLost                         a claim was given back, or deleted
-    ├── StagingLost                       what a task staged is gone; its batch is not committed
-    ├── PublishContention                 other producers were always first; nothing was stored
-    ├── IndexTaken                        a message lies beyond a topic's newest index
-    ├── NotSubscribed                     a topic does not know the consumer
-    ├── PlaceLost                         what a consumer reads next is gone; nothing was skipped
+    ├── LeaseLost                         a receipt is stale: the caller has lost the lease
+    ├── Fenced                            another query took over the group of claims
+    ├── ClaimLost                         a claim was returned to the queue, or deleted
+    ├── StagingLost                       rows that a task staged are gone; nothing was committed
+    ├── PublishContention                 other producers were first each time; nothing was stored
+    ├── IndexTaken                        a message exists beyond a topic's newest index
+    ├── NotSubscribed                     the consumer is not subscribed to the topic
+    ├── PlaceLost                         a consumer's next messages are gone; nothing was skipped
     ├── PushAccount                       its fields say which messages of a push_many are stored
-    │   ├── NotConfirmed                      stored, but fewer replicas than asked have it
+    │   ├── NotConfirmed                      stored, but fewer replicas confirmed it than required
     │   ├── PartlyStored                      push_many ended early, with some messages stored
-    │   └── UnknownOutcome (redis.ConnectionError)   the reply was lost: applied, or not
+    │   └── UnknownOutcome (redis.ConnectionError)   the reply was lost: applied or not
     └── PipelineFailed                    a pipeline's query ended with an error; nothing is lost
-        └── PipelineFenced                    since another one has its group of claims now
+        └── PipelineFenced                    another process took over its group of claims
 
-What Redis itself reports (``redis.exceptions.*``) passes through unchanged. All
-of these can be pickled, so they cross process boundaries.
+Errors from redis-py (``redis.exceptions.*``) pass through unchanged. All errors listed here can
+be pickled, so they can cross process boundaries.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class AckqError(Exception):
     """The base of every error that ackq raises."""
 
     def __reduce__(self) -> Any:
-        # Exceptions with fields of their own do not survive the default
-        # reduction, which calls the class with ``args`` alone.
+        # The default reduction calls the class with ``args`` alone, so it fails for exceptions
+        # with additional fields.
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
@@ -74,11 +74,11 @@ class ConfigurationError(AckqError, ValueError):
 
 
 class QueueNameError(ConfigurationError):
-    """A queue name that Redis, an ACL pattern or ackq's own side keys cannot bear."""
+    """A queue name that does not work with Redis, ACL patterns or ackq's own side keys."""
 
 
 class CrossSlotError(ConfigurationError):
-    """In a cluster the keys of one queue must share a slot: put a hash tag in the name."""
+    """The keys of a queue do not share one cluster slot: put a hash tag in its name."""
 
 
 class EvictionPolicyError(ConfigurationError):
@@ -86,18 +86,18 @@ class EvictionPolicyError(ConfigurationError):
 
 
 class UnsupportedServer(ConfigurationError):
-    """The server is too old for what was asked of it."""
+    """The server is too old for the requested operation."""
 
 
 class LoginRefused(redis.AuthenticationError, ConfigurationError):
-    """The server wants a password, or does not accept the one that it was given.
+    """The server requires a password, or rejects the one that was given.
 
-    Trying again does not help, so a worker ends with it.
+    Retrying does not help, so a worker ends with this error.
     """
 
 
 class PipelineConfigError(ConfigurationError):
-    """The configuration of a pipeline says what cannot be; ``key`` is where, as section.key."""
+    """A pipeline's configuration is invalid. ``key`` says where, as section.key."""
 
     def __init__(self, text: str, *, key: str = "") -> None:
         super().__init__(text)
@@ -117,13 +117,13 @@ class InvalidMessage(MessageError):
 
 
 class MessageTooLarge(MessageError):
-    """The encoded body is over the queue's limit."""
+    """The encoded body is longer than the queue's limit."""
 
 
 class DuplicateMessage(AckqError):
-    """A message with this key is stored already, and was left as it is.
+    """A message with this key is already stored, and was not changed.
 
-    ``keys`` are those that were refused; ``stored`` counts the others of a ``push_many``.
+    ``keys`` are the refused keys. ``stored`` counts the messages that a ``push_many`` did store.
     """
 
     def __init__(self, text: str, *, keys: tuple[str, ...] = (), stored: int = 0) -> None:
@@ -145,11 +145,11 @@ class MissingParameter(RSMQError, ConfigurationError):
 
 
 class InvalidFormat(RSMQError, ConfigurationError):
-    """RSMQ's ``invalidFormat``: a queue name or message id that cannot be one."""
+    """RSMQ's ``invalidFormat``: a queue name or message id is malformed."""
 
 
 class InvalidValue(RSMQError, ConfigurationError):
-    """RSMQ's ``invalidValue``: vt, delay or maxsize is out of range, given or as stored."""
+    """RSMQ's ``invalidValue``: vt, delay or maxsize, as passed or as stored, is out of range."""
 
 
 class NoAttributeSupplied(RSMQError, ConfigurationError):
@@ -157,30 +157,29 @@ class NoAttributeSupplied(RSMQError, ConfigurationError):
 
 
 class MessageNotString(RSMQError, InvalidMessage):
-    """RSMQ's ``messageNotString``: neither text nor bytes."""
+    """RSMQ's ``messageNotString``: the message is neither text nor bytes."""
 
 
 class MessageTooLong(RSMQError, MessageTooLarge):
-    """RSMQ's ``messageTooLong``: more UTF-16 units than the queue's maxsize."""
+    """RSMQ's ``messageTooLong``: the message has more UTF-16 units than the queue's maxsize."""
 
 
 class QueueNotFound(RSMQError, LookupError):
-    """RSMQ's ``queueNotFound``: there is no such queue: create it."""
+    """RSMQ's ``queueNotFound``: the queue does not exist. Create it first."""
 
 
 class QueueExists(RSMQError):
-    """RSMQ's ``queueExists``: it has been created before, and keeps its attributes."""
+    """RSMQ's ``queueExists``: the queue already exists, and keeps its attributes."""
 
 
 class LeaseLost(AckqError):
-    """The caller no longer holds the message, and has not settled it.
+    """The caller no longer has the lease of a message, and has not settled it.
 
-    Its lease ended and another consumer has it, it waits to be delivered again, others settled it,
-    it died, was purged, or went back to the list; or the caller gave it back with nack or release
-    and now asks for something else.
+    The lease ended, and the message is ready again, leased to another consumer, settled, dead or
+    purged. Or the caller returned it with nack or release, and now asks for something else.
 
-    The messages whose receipts were valid have been settled all the same;
-    ``messages`` names only those that were refused, and ``settled`` counts the rest.
+    Messages with valid receipts have been settled anyway. ``messages`` contains only the refused
+    ones, and ``settled`` counts the others.
     """
 
     def __init__(self, text: str, *, messages: tuple[Any, ...] = (), settled: int = 0) -> None:
@@ -198,10 +197,10 @@ class Fenced(AckqError):
 
 
 class ClaimLost(AckqError):
-    """A claim does not hold, or no longer, what was asked of it.
+    """A claim does not contain the requested messages, or no longer.
 
-    Its lease ended and its messages went back to the queue, it was released, or it was acked and
-    deleted. ``group`` and ``batch`` say which.
+    Its lease ended and its messages were returned to the queue, or it was released, or it was
+    acked and deleted. ``group`` and ``batch`` identify it.
     """
 
     def __init__(self, text: str, *, group: str = "", batch: int = 0) -> None:
@@ -211,13 +210,13 @@ class ClaimLost(AckqError):
 
 
 class StagingLost(AckqError):
-    """What a task staged is gone or not its own. Nothing of its batch was committed."""
+    """Rows that a task staged are gone, or not its own. Its batch was not committed."""
 
 
 class PublishContention(AckqError):
-    """Other producers were first each time that a publish tried. It was not stored.
+    """Other producers were first at each attempt to publish. Nothing more was stored.
 
-    ``stored`` counts the messages of a ``publish_many`` that were stored before.
+    ``stored`` counts the messages that a ``publish_many`` had stored before.
     """
 
     def __init__(self, text: str, *, stored: int = 0) -> None:
@@ -226,11 +225,11 @@ class PublishContention(AckqError):
 
 
 class IndexTaken(AckqError):
-    """A message lies beyond a topic's newest index, and would be overwritten. It was not."""
+    """A publish would have overwritten a message beyond a topic's newest index, and was refused."""
 
 
 class NotSubscribed(AckqError):
-    """A topic does not know the ``consumer``. Nothing was read."""
+    """The ``consumer`` is not subscribed to the topic. Nothing was read."""
 
     def __init__(self, text: str, *, consumer: str = "") -> None:
         super().__init__(text)
@@ -238,10 +237,10 @@ class NotSubscribed(AckqError):
 
 
 class PlaceLost(AckqError):
-    """What a consumer reads next expired, was trimmed, or its topic was begun anew.
+    """A consumer's next messages expired or were trimmed, or its topic was deleted and restarted.
 
-    ``first`` to ``last`` are the indexes that are gone, at the least; where the topic was begun
-    anew ``last`` is its newest index, and lower. The place of ``consumer`` is as it was.
+    At least the indexes ``first`` to ``last`` are gone. If the topic was restarted, ``last`` is
+    its newest index, which is lower. The position of ``consumer`` has not changed.
     """
 
     def __init__(self, text: str, *, consumer: str = "", first: int = 0, last: int = 0) -> None:
@@ -252,15 +251,15 @@ class PlaceLost(AckqError):
 
 
 class PushAccount(AckqError):
-    """What an error of ``push_many`` knows about each message that was passed.
+    """The base of errors that list which messages of a ``push_many`` are stored.
 
-    Each message is in exactly one of the three tuples, by its position among those that were
-    passed, beginning with 0. All are empty where the error is not from a ``push_many``.
+    Each message is in exactly one of the three tuples, by its position in the call, from 0. All
+    three are empty if the error is not from a ``push_many``.
     """
 
     #: Positions of the messages that are stored.
     stored_positions: tuple[int, ...] = ()
-    #: Positions of the messages that may be stored or not, because a reply was lost.
+    #: Positions of the messages that may or may not be stored, because a reply was lost.
     unknown_positions: tuple[int, ...] = ()
     #: Positions of the messages that are not stored.
     not_stored_positions: tuple[int, ...] = ()
@@ -289,8 +288,8 @@ class PushAccount(AckqError):
 class PartlyStored(PushAccount):
     """A ``push_many`` ended in an error after it had stored some of its messages.
 
-    ``__cause__`` is that error. Push those at ``not_stored_positions`` again, not all: the others
-    would be stored twice.
+    ``__cause__`` is that error. Push only the messages at ``not_stored_positions`` again: the
+    others would be stored twice.
     """
 
     @property
@@ -300,11 +299,10 @@ class PartlyStored(PushAccount):
 
 
 class NotConfirmed(PushAccount):
-    """The write is on the primary, but fewer servers than asked confirmed it in time.
+    """The write is on the primary, but fewer servers than required confirmed it in time.
 
-    ``confirmed`` is the count the server returned, ``required`` what was asked. From
-    ``push_many`` it ends the push, so later messages are not stored: see
-    ``not_stored_positions``.
+    ``confirmed`` is the count that the server returned, ``required`` the count that was asked
+    for. It ends a ``push_many``, so later messages are not stored: see ``not_stored_positions``.
     """
 
     def __init__(self, text: str, *, confirmed: int = 0, required: int = 0) -> None:
@@ -314,10 +312,10 @@ class NotConfirmed(PushAccount):
 
 
 class PipelineFailed(AckqError):
-    """The query of a pipeline ended with an error. Nothing is lost: what it had taken, but not
-    written, is kept for it, and is taken up when the pipeline runs again.
+    """The query of a pipeline ended with an error. Nothing is lost: messages that it took but
+    did not write are kept, and processed when the pipeline runs again.
 
-    ``batch`` is the micro-batch that failed; None where it failed outside of one.
+    ``batch`` is the micro-batch that failed, or None if it failed outside of one.
     """
 
     def __init__(self, text: str, *, batch: int | None = None) -> None:
@@ -326,19 +324,19 @@ class PipelineFailed(AckqError):
 
 
 class PipelineFenced(PipelineFailed):
-    """Another process took over the group of claims: one is enough, so do not start it again."""
+    """Another process took over the group of claims. Do not start this one again."""
 
 
 class UnknownOutcome(PushAccount, redis.ConnectionError):
-    """A request was sent and its reply never came: it may have been applied, or not.
+    """A request was sent and its reply was lost, so it may have been applied or not.
 
-    Raised by push and pop, which are never resent blindly: a push would be stored
-    twice, a pop would lease a second batch. A message that a lost pop leased comes
-    back by itself after its visibility timeout.
+    Push and pop raise this error because they are never resent blindly: a push would be stored
+    twice, and a pop would lease a second batch. Messages leased by a pop whose reply was lost are
+    delivered again after their visibility timeout.
 
     ``stored`` counts the messages of a ``push_many`` that are known to be stored. From
-    `Queue.push_many` and `ShardedQueue.push_many` it says of each message whether it is stored, in
-    ``stored_positions``, ``unknown_positions`` and ``not_stored_positions``.
+    `Queue.push_many` and `ShardedQueue.push_many`, ``stored_positions``, ``unknown_positions``
+    and ``not_stored_positions`` list each message.
     """
 
     def __init__(self, text: str, *, stored: int = 0) -> None:

@@ -1,10 +1,10 @@
-"""Escaping: what others wrote, made safe for a terminal, a log or a line of JSON.
+"""Make untrusted text safe for a terminal, a log or a line of JSON.
 
-A message is data from somebody else. Written raw to a terminal, its control characters can move
-the cursor, set the clipboard or retitle the window; a line feed forges a line of a log, and a
-bidirectional control makes a text read as something that it is not. Bodies, ids, reasons, and the
-names of queues and consumers pass through `printable` before they reach a terminal or a log, and
-through `json_line` before they are printed as JSON.
+Messages are untrusted data. On a terminal, control characters can move the cursor, set the
+clipboard or change the window title. A line feed can forge a log line, and bidirectional controls
+can change how a text reads. Bodies, ids, reasons, and the names of queues and consumers therefore
+pass through `printable` before they reach a terminal or a log, and through `json_line` before they
+are printed as JSON.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import orjson
 
 
 def printable(value: object) -> str:
-    """Return a value as one line of text that contains nothing but visible characters and spaces.
+    """Return a value as one line of text that contains only visible characters and spaces.
 
-    Control characters (C0, C1, DEL), line breaks, bidirectional controls, other characters that
-    have no shape of their own, and bytes that are not UTF-8 become Python escapes, such as
-    ``\\x1b`` or ``\\u202e``. None becomes ``-``.
+    Control characters (C0, C1, DEL), line breaks, bidirectional controls, other invisible
+    characters, and bytes that are not UTF-8 become Python escapes, such as ``\\x1b`` or
+    ``\\u202e``. None becomes ``-``.
     """
     if value is None:
         return "-"
@@ -32,9 +32,9 @@ def printable(value: object) -> str:
 
 
 def json_line(value: Any) -> bytes:
-    """Return a value as JSON, without a line end, that any terminal can show.
+    """Return a value as one line of JSON, without the line end, that is safe on any terminal.
 
-    What `printable` would escape is written as ``\\uXXXX``, so a parser reads the same text.
+    Characters that `printable` would escape become ``\\uXXXX``, so a parser reads the same text.
     """
     encoded = orjson.dumps(value, default=str)
     text = encoded.decode()
@@ -44,7 +44,7 @@ def json_line(value: Any) -> bytes:
 
 
 def _is_shown(each: str) -> bool:
-    # Python's isprintable() excludes all spaces but one; a no-break or ideographic space is text.
+    # isprintable() accepts only the ASCII space, but other spaces, such as no-break, are text too.
     return each.isprintable() or unicodedata.category(each) == "Zs"
 
 
@@ -52,7 +52,7 @@ def _escaped(each: str) -> str:
     return each.encode("unicode_escape").decode()
 
 
-#: DEL is the one control character that JSON, and so orjson, does not escape in ASCII.
+#: DEL is the only ASCII control character that JSON, and so orjson, does not escape.
 _NOT_PRINTABLE_ASCII = re.compile(r"[^ -~]")
 
 

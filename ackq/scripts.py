@@ -1,4 +1,4 @@
-"""The Lua scripts: where they lie, their text and their SHA1."""
+"""The Lua scripts: their folder, their text and their SHA1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PACKAGE = Path(__file__).parent
 
 @cache
 def directory() -> Path:
-    """Return the folder of the scripts: in the installed package, or beside it in a checkout."""
+    """Return the folder of the scripts: inside an installed package, beside it in a checkout."""
     installed = _PACKAGE / "lua"
     return installed if installed.is_dir() else _PACKAGE.parent / "lua"
 
@@ -28,7 +28,7 @@ class Script:
 
 @cache
 def load(name: str) -> Script:
-    """Return the script ``lua/<name>.lua``, such as "pop" or "rsmq/send", read once."""
+    """Return the script ``lua/<name>.lua``, such as "pop" or "rsmq/send". It is read once."""
     text = (directory() / f"{name}.lua").read_bytes()
     return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest().encode())
 

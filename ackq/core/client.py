@@ -1,5 +1,5 @@
 # Written by tools/blocking.py: edit client_async.py instead, then run make clients.
-"""What every blocking class of ackq has: connections of its own, and a driver to run them."""
+"""What every blocking class of ackq has: its own connections, and a driver to run operations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Client:
-    """Runs operations on the server that holds ``key``, which names what is stored there."""
+    """Runs operations on the server that has ``key``, the name of a queue or topic."""
 
     def __init__(self, client: redis.Redis | redis.RedisCluster, key: str) -> None:
         route = route_of(client, key.encode())
@@ -36,7 +36,7 @@ class Client:
         self._checked = False
 
     def close(self) -> None:
-        """Close the connections. The messages in hand keep their leases until these end."""
+        """Close the connections. Leases continue until they end."""
         self._driver.route.close()
 
     def __enter__(self) -> Self:
@@ -65,11 +65,11 @@ class Client:
 
 
 def client_of(url: str | None) -> redis.Redis:
-    """Return a client for ``url``; None starts, or finds, the embedded server.
+    """Return a client for ``url``. None: use the embedded server; start it if needed.
 
     Raises:
-        ConfigurationError: the URL cannot be read; the error does not show its password.
-        ServerNotFound: no URL, and no redis-server is at hand.
+        ConfigurationError: the URL is invalid. The error does not show its password.
+        ServerNotFound: there is no URL, and no redis-server was found.
     """
     if url is None:
         from ackq.embedded import shared_url

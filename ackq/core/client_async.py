@@ -1,4 +1,4 @@
-"""What every asyncio class of ackq has: connections of its own, and a driver to run them."""
+"""What every asyncio class of ackq has: its own connections, and a driver to run operations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class Client:
-    """Runs operations on the server that holds ``key``, which names what is stored there."""
+    """Runs operations on the server that has ``key``, the name of a queue or topic."""
 
     def __init__(self, client: redis.asyncio.Redis | redis.asyncio.RedisCluster, key: str) -> None:
         route = route_of(client, key.encode())
@@ -35,7 +35,7 @@ class Client:
         self._checked = False
 
     async def aclose(self) -> None:
-        """Close the connections. The messages in hand keep their leases until these end."""
+        """Close the connections. Leases continue until they end."""
         await self._driver.route.close()
 
     async def __aenter__(self) -> Self:
@@ -64,11 +64,11 @@ class Client:
 
 
 def client_of(url: str | None) -> redis.asyncio.Redis:
-    """Return a client for ``url``; None starts, or finds, the embedded server.
+    """Return a client for ``url``. None: use the embedded server; start it if needed.
 
     Raises:
-        ConfigurationError: the URL cannot be read; the error does not show its password.
-        ServerNotFound: no URL, and no redis-server is at hand.
+        ConfigurationError: the URL is invalid. The error does not show its password.
+        ServerNotFound: there is no URL, and no redis-server was found.
     """
     if url is None:
         from ackq.embedded import shared_url

@@ -25,12 +25,12 @@ from ackq.queue.spec import QueueSpec
 class Queue(Client):
     """A reliable queue over the Redis list ``name``.
 
-    Guarantee: at least once. A message that was accepted is in exactly one place (ready, in
-    flight, delayed or dead) until it is acked; a consumer that dies gives its messages back when
+    Guarantee: at least once. An accepted message is in exactly one place (ready, in flight,
+    delayed or dead) until it is acked. If a consumer dies, its messages are delivered again when
     their leases end.
 
     Safe to share between threads, and after a fork.
-    It opens connections of its own, with the client's settings; close it, or use it as
+    The queue opens its own connections with the client's settings. Close it, or use it as
     a context manager.
     """
 
@@ -44,22 +44,22 @@ class Queue(Client):
         requeue: Literal["front", "back"] = "front",
         max_body_bytes: int = 1024 * 1024,
     ) -> None:
-        """Prepare queue ``name``; nothing is sent before the first operation.
+        """Set up queue ``name``. Nothing is sent before the first operation.
 
         Args:
             client: any redis-py client: standalone, Sentinel's `master_for`, or cluster. Its
-                address, credentials, TLS and timeouts are used, its connections are not. Where
-                it sets no timeout, connecting and each reply may take 5 seconds, so a
-                connection that falls silent ends in an error.
+                address, credentials, TLS and timeouts are used, but not its connections. If it
+                sets no timeout, ackq allows 5 seconds to connect and 5 for each reply, so a
+                silent connection ends in an error.
             name: the list that producers push to. In a cluster it needs a hash tag: ``{jobs}``.
-            visibility_timeout: seconds that a popped message stays with its consumer, up to
-                43200. Defaults to 30.
+            visibility_timeout: seconds that a lease lasts, up to 43200. Defaults to 30.
             max_receives: deliveries after which a message goes to the dead letters. Defaults to
                 None, no limit.
-            requeue: where a message goes whose lease ended: "front", before everything that
-                waits, or "back", behind it as in the article. Defaults to "front".
-            max_body_bytes: longest body; push refuses a longer one, pop puts one that was
-                pushed by others aside into the dead letters. Defaults to 1 MiB.
+            requeue: where a message goes when its lease ends: "front", ahead of the ready
+                messages, or "back", behind them, as in the article "Explain how redis implements
+                ack for queue messages" (2019). Defaults to "front".
+            max_body_bytes: longest body. Push refuses a longer one; pop moves one that another
+                producer pushed to the dead letters. Defaults to 1 MiB.
 
         Raises:
             QueueNameError: the name cannot be used.
@@ -76,13 +76,13 @@ class Queue(Client):
         """Return queue ``name`` on the server at ``url``, with the settings of `Queue`.
 
         Args:
-            url: as in `redis.Redis.from_url`; None starts, or finds, the embedded server.
+            url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
             name: the list that producers push to.
             settings: the keyword arguments of `Queue`.
 
         Raises:
-            ConfigurationError: the URL cannot be read; the error does not show its password.
-            ServerNotFound: no URL, and no redis-server is at hand.
+            ConfigurationError: the URL is invalid. The error does not show its password.
+            ServerNotFound: there is no URL, and no redis-server was found.
         """
         return cls(client_of(url), name, **settings)
 
@@ -106,30 +106,33 @@ class Queue(Client):
         dedup_window: float = 3600.0,
         confirm: int | Confirm | None = None,
     ) -> str:
-        """Store one message, now or for later, and return its id.
+        """Store one message, ready now or later, and return its id.
 
-        Guarantee: once it returns, the message is delivered until it is acked. One round trip,
-        a plain LPUSH unless it is scheduled or deduplicated.
+        Guarantee: once this call returns, the message is delivered until it is acked. Cost: one
+        round trip; a plain LPUSH, unless the message is scheduled or deduplicated.
 
         Args:
-            message: a mapping (or dataclass), pushed as a JSON object with its ``id`` first and
-                given a random one if it has none; or bytes, pushed as they are. To pass on a
-                message, push its ``body``: `Message.json` turns integers over 64 bits to floats.
-            delay: seconds until it becomes ready.
+            message: a mapping (or dataclass) or bytes. A mapping is pushed as a JSON object with
+                its ``id`` first, a random one if it has none. Bytes are pushed unchanged. To
+                forward a message, push its ``body``: `Message.json` turns integers over 64 bits
+                into floats.
+            delay: seconds until the message becomes ready.
             at: when it becomes ready: seconds since the epoch, or a datetime with a time zone.
-            dedup: a key; a second push with the same key within the window stores nothing and
-                returns the first one's id. Such a push is sent again if its reply is lost.
+            dedup: a key. A second push with the same key within the window stores nothing and
+                returns the id of the first. If the reply is lost, such a push is sent again.
             dedup_window: seconds that the key is remembered. Defaults to 3600.
-            confirm: number of replicas that must have it, or a `Confirm`. Defaults to None.
+            confirm: number of replicas that must have the message, or a `Confirm`. Defaults to
+                None.
 
         Returns:
             The id as text; empty for bytes without a usable id.
 
         Raises:
-            InvalidMessage: not a mapping or bytes, a bad id, or a value JSON cannot hold.
-            MessageTooLarge: over ``max_body_bytes``.
+            InvalidMessage: not a mapping or bytes, a bad id, or a value that JSON cannot hold.
+            MessageTooLarge: the body is over ``max_body_bytes``.
             NotConfirmed: stored, but too few servers confirmed it in time.
-            UnknownOutcome: the reply was lost; stored or not. With ``dedup`` push it again.
+            UnknownOutcome: the reply was lost, so the message may be stored or not. With
+                ``dedup``, push it again.
         """
         self._fit(confirm)
         return self._run(push.push(self._spec, message, delay, at, dedup, dedup_window, confirm))
@@ -142,10 +145,10 @@ class Queue(Client):
         at: float | datetime | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[str]:
-        """Store many messages and return their ids; the first is delivered first.
+        """Store many messages and return their ids. The first is delivered first.
 
-        All are checked before any is sent. One round trip per 1,000 messages or 4 MiB (for
-        later: 500 messages); each such chunk is stored whole or not at all.
+        All messages are checked before any is sent. Cost: one round trip per chunk of 1,000
+        messages (500 if they are delayed) or 4 MiB. Each chunk is stored whole or not at all.
 
         Args:
             messages: as in `push`.
@@ -157,11 +160,11 @@ class Queue(Client):
             InvalidMessage: as in `push`; nothing was sent.
             MessageTooLarge: as in `push`; nothing was sent.
             NotConfirmed: as in `push`; later chunks are not stored.
-            UnknownOutcome: as in `push`; its ``stored`` counts those that surely are.
-            PartlyStored: a later chunk met an error, its ``__cause__``.
+            UnknownOutcome: as in `push`; ``stored`` counts the messages known to be stored.
+            PartlyStored: a later chunk failed; ``__cause__`` is the error.
 
-        The last three say of each message whether it is stored: ``stored_positions``,
-        ``unknown_positions``, ``not_stored_positions``.
+        The last three errors list which messages are stored, in ``stored_positions``,
+        ``unknown_positions`` and ``not_stored_positions``.
         """
         self._fit(confirm)
         return self._run(push.push_many(self._spec, messages, delay, at, confirm))
@@ -172,9 +175,9 @@ class Queue(Client):
         visibility_timeout: float | None = None,
         ack: Iterable[Message] | Message = (),
     ) -> Message | None:
-        """Take the next message under a lease, or None if there is none in time.
+        """Lease and return the next message, or None if there is none in time.
 
-        Settles ``ack`` first, in the same round trip. See `pop_many`.
+        The messages in ``ack`` are acked first, in the same round trip. See `pop_many`.
         """
         messages = self.pop_many(1, timeout, visibility_timeout, ack)
         return messages[0] if messages else None
@@ -186,74 +189,82 @@ class Queue(Client):
         visibility_timeout: float | None = None,
         ack: Iterable[Message] | Message = (),
     ) -> list[Message]:
-        """Take up to ``n`` messages under one lease each.
+        """Lease and return up to ``n`` messages.
 
-        Guarantee: each is yours alone until its lease ends, then it is delivered again, ahead
-        of what waits. Expired leases come first, then due messages, then the ready list. One
-        round trip if there is work; while there is none, one per second at most.
+        Guarantee: each message is yours alone until its lease ends. Then it is delivered again,
+        ahead of the ready messages unless ``requeue`` is "back". Messages whose leases ended are
+        delivered first, then due messages, then the ready list. Cost: one round trip if there is
+        work; at most one per second while there is none.
 
         Args:
-            n: how many at most; a call takes 1,000 or 1 MiB, and never another message along
-                with one on its last permitted receive.
-            timeout: seconds to wait for the first one; None: do not wait; ``math.inf``: for ever.
+            n: how many at most. One call takes at most 1,000 messages or 1 MiB. A message on its
+                last permitted delivery is returned alone.
+            timeout: seconds to wait for the first message. None: do not wait; ``math.inf``: wait
+                forever.
             visibility_timeout: seconds that these leases last. Defaults to the queue's.
-            ack: messages to ack in the same round trip. It never raises for one that was
-                refused: its ``lease_lost`` is set.
+            ack: messages to ack in the same round trip. A refused ack raises nothing; it sets
+                the message's ``lease_lost``.
 
         Returns:
-            0..n messages, oldest first; fewer than ``n`` does not mean that no more are ready.
+            0 to ``n`` messages, oldest first. More may be ready, even if there are fewer than
+            ``n``.
 
         Raises:
-            UnknownOutcome: the reply was lost. ``ack`` has been sent again by itself; messages
-                that were taken come back after their visibility timeout.
+            UnknownOutcome: the reply was lost. The acks have been sent again. Messages that the
+                lost call leased are delivered again after their visibility timeout.
             KeyTypeError: a key of the queue has another type; nothing was changed.
         """
         return self._run(take.pop_many(self._spec, n, timeout, visibility_timeout, ack))
 
     def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
-        """Delete messages whose work is done, and return how many there were.
+        """Delete messages whose work is done, and return how many were deleted.
 
-        A message that this consumer has settled counts 0 and is no error, so an ack may be
-        repeated, and is if its reply is lost. One round trip per 1,000.
+        Acks can be repeated: a message that this consumer has already acked counts 0 and is no
+        error. If a reply is lost, ackq repeats the ack itself. Cost: one round trip per 1,000.
 
         Args:
-            messages: what pop returned.
-            confirm: number of replicas that must have it, or a `Confirm`. Defaults to None.
+            messages: messages that pop returned.
+            confirm: number of replicas that must have the deletion, or a `Confirm`. Defaults to
+                None.
 
         Raises:
-            LeaseLost: some are no longer held by this consumer; the rest is acked.
-            NotConfirmed: applied, but too few servers confirmed it in time.
+            LeaseLost: this consumer no longer has the lease of some messages; the others are
+                acked.
+            NotConfirmed: acked, but too few servers confirmed it in time.
         """
         self._fit(confirm)
         return self._run(settle.ack(self._spec, messages, confirm))
 
     def ack_id(self, *ids: str | int) -> int:
-        """Delete messages in flight by their bare ids, as the article's ack does.
+        """Delete messages in flight by their bare ids, as the article's ack script does.
 
-        NOT FENCED: a late call deletes a message that another consumer holds now. Use `ack`.
+        NOT FENCED: a late call deletes a message that another consumer has leased. Use `ack`.
         """
         return self._run(settle.ack_id(self._spec, ids))
 
     def nack(self, *messages: Message, delay: float | None = None) -> int:
-        """Give messages back, to be delivered again, and return how many there were.
-
-        Args:
-            messages: what pop returned.
-            delay: seconds until they are ready again. Defaults to a backoff by receive count:
-                1, 2, 4, ... at most 300 seconds; with ``requeue="back"`` to none, at the back.
+        """Return messages to the queue, to be delivered again, and return how many there were.
 
         A message at ``max_receives`` goes to the dead letters.
 
+        Args:
+            messages: messages that pop returned.
+            delay: seconds until they are ready again. Defaults to a backoff by receive count:
+                1, 2, 4, ... at most 300 seconds. With ``requeue="back"`` the default is no
+                delay, and they go to the back.
+
         Raises:
-            LeaseLost: some are no longer held by this consumer; the rest is given back.
+            LeaseLost: this consumer no longer has the lease of some messages; the others are
+                returned.
         """
         return self._run(settle.nack(self._spec, messages, delay))
 
     def release(self, *messages: Message) -> int:
-        """Give messages back at once as if they had not been taken: the receive does not count.
+        """Return messages to the queue at once, without counting the delivery.
 
         Raises:
-            LeaseLost: some are no longer held by this consumer; the rest is given back.
+            LeaseLost: this consumer no longer has the lease of some messages; the others are
+                returned.
         """
         return self._run(settle.nack(self._spec, messages, 0, charge=False))
 
@@ -261,22 +272,24 @@ class Queue(Client):
         """Move messages to the dead letters at once, with the reason.
 
         Raises:
-            LeaseLost: some are no longer held by this consumer; the rest is moved.
+            LeaseLost: this consumer no longer has the lease of some messages; the others are
+                moved.
         """
         return self._run(settle.reject(self._spec, messages, reason))
 
     def extend(self, *messages: Message, timeout: float | None = None) -> int:
-        """Make leases end ``timeout`` seconds from now, and return how many do.
+        """Make leases end ``timeout`` seconds from now, and return how many were extended.
 
-        Sets each message's ``lease_expires_at``. The receipt stays as it is, so a lost reply
-        does no harm. A message that this consumer has settled counts 0 and is no error.
+        This sets each message's ``lease_expires_at``. The receipt does not change, so a lost
+        reply does no harm. A message that this consumer has settled counts 0 and is no error.
 
         Args:
-            messages: what pop returned.
+            messages: messages that pop returned.
             timeout: seconds from now, up to 43200. Defaults to the queue's visibility timeout.
 
         Raises:
-            LeaseLost: some are no longer held by this consumer; the rest is extended.
+            LeaseLost: this consumer no longer has the lease of some messages; the others are
+                extended.
         """
         return self._run(settle.extend(self._spec, messages, timeout))
 
@@ -293,29 +306,30 @@ class Queue(Client):
     def lease(
         self, timeout: float | None = math.inf, visibility_timeout: float | None = None
     ) -> AbstractContextManager[Any]:
-        """Pop for the length of a ``with`` block: ack when it ends, nack if it raises.
+        """Lease a message for a ``with`` block: ack it when the block ends, nack it on an error.
 
-        Waits for a message, unless a ``timeout`` is given: then the block gets None if there was
-        none in time. Anything that ends the block by an exception gives the message back, Ctrl-C
-        and a cancelled task too.
+        This waits for a message. With a ``timeout``, the block gets None if there was none in
+        time. Any exception that ends the block nacks the message, also Ctrl-C and the
+        cancellation of a task.
 
-        The lease is renewed in the background while the block runs, each time after a third of
-        the visibility timeout, so a block may take as long as it needs. If the lease is lost all
-        the same, because the process was frozen or cut off for too long, ``lease_lost`` of the
-        message becomes True.
+        While the block runs, the lease is renewed in the background, each time after a third of
+        the visibility timeout, so a block may take as long as it needs. If the lease is lost
+        anyway, because the process was frozen or disconnected for too long, the message's
+        ``lease_lost`` becomes True.
 
-        Cost: that of pop and ack; one round trip per renewal, the first after a third of the
-        timeout. The blocks of a queue share one thread, or each has a task. A block that
-        hangs keeps its message for as long as it hangs; on asyncio, a block that blocks the event
-        loop keeps renewals from running.
+        Cost: a pop, an ack, and one round trip per renewal. In threads, all blocks of a queue
+        share one renewing thread; on asyncio, each block has a task. A block that hangs keeps
+        its message for as long as it hangs. On asyncio, a block that blocks the event loop
+        prevents renewals.
 
         Args:
-            timeout: seconds to wait for a message, as in `pop`. Defaults to waiting for ever.
+            timeout: seconds to wait for a message, as in `pop`. Defaults to waiting forever.
             visibility_timeout: seconds of the lease, and of each renewal. Defaults to the
                 queue's.
 
         Raises:
-            LeaseLost: when the block ends, if the message is another's by now, or gone.
+            LeaseLost: at the end of the block, if another consumer has the message, or it is
+                gone.
         """
         return self._lease(timeout, visibility_timeout)
 
@@ -332,7 +346,7 @@ class Queue(Client):
             with self._renewer.renewing(message, seconds):
                 yield message
         except BaseException:
-            # What the block raised matters more than a nack that failed: the lease ends anyway.
+            # The block's error matters more than a failed nack: the lease ends anyway.
             with suppress(AckqError, redis.RedisError):
                 self.nack(message)
             raise
@@ -342,85 +356,86 @@ class Queue(Client):
         self.extend(message, timeout=timeout)
 
     def __iter__(self) -> Iterator[Message]:
-        """Pop for ever, waiting for each message; the body of the loop settles it."""
+        """Yield messages forever, waiting for each. Settle them in the body of the loop."""
         while True:
             message = self.pop(math.inf)
             if message is not None:
                 yield message
 
     def stats(self) -> QueueStats:
-        """Count the messages by where they are. One round trip, O(log n)."""
+        """Count the messages by state. Cost: one round trip, O(log n)."""
         return self._run(inspection.stats(self._spec))
 
     def claims(self) -> list[HeldClaim]:
-        """List the claims of all groups: batches that others, such as Spark, took and not acked.
+        """List the claims of all groups: batches that a reader such as Spark has not acked yet.
 
-        One round trip per 100 lists that are held.
+        Cost: one round trip per 100 claims and committed lists of staged rows.
         """
         return self._run(handed_over.claims(self._spec))
 
     def counters(self, window: float = 10.0) -> QueueCounters:
-        """Read what consumers did since somebody began to watch, and go on watching.
+        """Return what consumers did since counting began, and keep counting.
 
-        The first call begins: its counts are 0. While calls follow each other within the window,
-        pop, ack and claims count; the last call's window ends it, and nothing is left behind.
-        Unwatched queues pay nothing. Calls of several watchers share the counts. One round trip.
+        The first call starts the counters at 0. Pops, acks and claims are counted as long as each
+        call follows within the window of the last. After that, counting stops and the counters
+        are deleted. Queues that nobody watches pay nothing. All watchers share the same counters.
+        Cost: one round trip.
 
         Args:
-            window: seconds that they count on without a further call, 0.001 to 3600. Defaults to
+            window: seconds that counting continues after this call, 0.001 to 3600. Defaults to
                 10.
         """
         return self._run(inspection.counters(self._spec, window))
 
     def peek(self, n: int = 10, state: State = "ready", *, skip: int = 0) -> list[PeekedMessage]:
-        """Look at up to ``n`` messages in the order of their delivery, without taking them.
+        """Return up to ``n`` messages in the order of their delivery, without taking them.
 
         Args:
             n: how many; 0 and up.
             state: "ready" (what pop would take), "in_flight" (soonest deadline first) or
                 "delayed" (soonest due first).
-            skip: how many to pass over first. Defaults to 0.
+            skip: how many messages to skip first. Defaults to 0.
         """
         return self._run(inspection.peek(self._spec, n, state, skip))
 
     def purge(self, *, dead: bool = False) -> int:
-        """Delete every message, in flight too, and return how many. They are lost.
+        """Delete all messages for good, also those in flight, and return how many.
 
-        The markers of idempotent pushes stay until their windows end: what was pushed with a
-        marker before a purge can be pushed again only then.
+        The markers of ``dedup`` stay until their windows end. Until then, a push with the same
+        key still stores nothing.
 
         Args:
-            dead: the dead letters too. Defaults to False.
+            dead: also delete the dead letters. Defaults to False.
         """
         return self._run(inspection.purge(self._spec, dead))
 
     def pause(self) -> None:
-        """Let no consumer take anything until `resume`. Settling and pushing go on."""
+        """Stop all deliveries until `resume`. Pushing and settling still work."""
         self._run(inspection.pause(self._spec))
 
     def resume(self) -> None:
-        """End a `pause`; waiting consumers notice within half a second."""
+        """End a `pause`. Waiting consumers notice within half a second."""
         self._run(inspection.resume(self._spec))
 
     def dead_letters(
         self, n: int = 100, *, after: str | None = None, entries: Iterable[str] = ()
     ) -> list[DeadLetter]:
-        """Read up to ``n`` dead letters, oldest first. They stay.
+        """Return up to ``n`` dead letters, oldest first, without removing them.
 
         Args:
-            n: how many; one round trip per 100.
-            after: only those after this `DeadLetter.entry`, for a walk through many. Defaults to
+            n: how many. One round trip reads at most 100, or fewer if they are long.
+            after: only those after this `DeadLetter.entry`, to page through many. Defaults to
                 None, from the first.
-            entries: these instead, by `DeadLetter.entry`, as far as they are there; a round trip
-                each.
+            entries: only those with these `DeadLetter.entry` values, if they exist; one round
+                trip each.
 
         Raises:
-            ConfigurationError: ``after`` is no entry.
+            ConfigurationError: ``after`` is not an entry.
         """
         return self._run(inspection.dead_letters(self._spec, n, tuple(entries), after))
 
     def redrive(self, n: int | None = None, *, entries: Iterable[str] = ()) -> int:
-        """Make dead letters ready again, their counts at zero, and return how many.
+        """Make dead letters ready again with receive counts of zero, and return how many.
 
         Args:
             n: how many, oldest first. Defaults to all that are dead now.
@@ -429,22 +444,22 @@ class Queue(Client):
         return self._run(inspection.redrive(self._spec, n, tuple(entries)))
 
     def drop_dead_letters(self, *entries: str) -> int:
-        """Delete dead letters by `DeadLetter.entry`, and return how many. They are lost."""
+        """Delete dead letters for good by `DeadLetter.entry`, and return how many."""
         return self._run(inspection.drop_dead_letters(self._spec, entries))
 
     def drain(self) -> int:
-        """Put everything that is leased or delayed back on the list, and return how many.
+        """Put all leased and delayed messages back on the list, and return how many.
 
-        A bare RPOP can then take every message. Stop the consumers first, since running leases
-        are ended. Delayed messages become ready at once, and receive counts are forgotten.
+        A bare RPOP can then take every message. Stop the consumers first, because this ends
+        their leases. Delayed messages become ready at once, and receive counts are lost.
         """
         return self._run(inspection.drain(self._spec))
 
     def audit(self, repair: bool = False) -> AuditReport:
-        """Check every record of the queue for what does not belong, in bounded steps.
+        """Check every record of the queue for inconsistencies, in calls of bounded length.
 
         Args:
-            repair: mend what can be mended: an orphan body becomes ready, a record without a
-                body goes to the dead letters, an expiry is taken away. Nothing is dropped.
+            repair: repair what can be repaired. An orphan body becomes ready, a record without
+                a body goes to the dead letters, and an expiry is removed. Nothing is deleted.
         """
         return self._run(inspection.audit(self._spec, repair))

@@ -1,4 +1,4 @@
-"""What a consumer holds, and what an inspection shows."""
+"""Messages and claims as consumers receive them, and the results of inspections."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ackq.core.ids import text_of_key
 
 
 class Message:
-    """A message under a lease: yours until ``lease_expires_at``, then anybody's.
+    """A message under a lease: yours until ``lease_expires_at``, then delivered again.
 
     Attributes:
         body: the bytes that the producer pushed, unchanged.
         queue: name of the queue.
-        key: the lease key: the id, or a key that ackq derived where the body has no usable id
-            or a message with the same id is in flight.
-        receipt: the deadline that the pop gave, in microseconds since the epoch. It stays valid
-            when the lease is extended and goes stale when another consumer takes the message.
-        receive_count: deliveries so far, this one included; 1 the first time.
+        key: the lease key: the id, or a key derived by ackq if the body has no usable id or
+            another message with the same id is in flight.
+        receipt: the deadline that the pop assigned, in microseconds since the epoch. Extending
+            the lease does not change it. It is stale once another consumer takes the message.
+        receive_count: deliveries so far, including this one; 1 the first time.
         lease_expires_at: when the lease ends, in seconds since the epoch by the server's clock.
         lease_lost: True once a settle of this message was refused, or another consumer or an
             operator was found to have settled it.
@@ -42,18 +42,18 @@ class Message:
         self.lease_expires_at = receipt / 1_000_000
         self.lease_lost = False
         self.timed_out = False
-        # Kept by `ackq.core.fencing`: settles sent that may have been applied, and the verb of
-        # the one that was.
+        # Used by `ackq.core.fencing`: how many settles were sent that may have been applied, and
+        # the verb of the one that was applied.
         self._settles_sent = 0
         self._settled = ""
 
     @property
     def id(self) -> str:
-        """The id in the body as text; the lease key where the body has none that can be used."""
+        """The id in the body as text, or the lease key if the body has no usable id."""
         return text_of_key(self.key, self.body)
 
     def json(self) -> Any:
-        """Return the body parsed as JSON by orjson, which turns integers over 64 bits to floats.
+        """Return the body parsed as JSON by orjson, which turns integers over 64 bits into floats.
 
         Raises:
             orjson.JSONDecodeError: the body is not JSON (a ValueError).
@@ -61,7 +61,7 @@ class Message:
         return orjson.loads(self.body)
 
     def __repr__(self) -> str:
-        # Bodies may hold secrets and end up in logs: the size is enough.
+        # A body may contain secrets, and this text may be logged, so show only the size.
         return (
             f"<Message {self.id!r} of {self.queue!r}, {len(self.body)} bytes, "
             f"receive {self.receive_count}>"
@@ -70,11 +70,11 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """How many messages are where, at one instant.
+    """How many messages are in each state, at one instant.
 
-    Every message is counted once in ready, in_flight, delayed or dead. ``expired`` and ``due``
-    say how many of ``ready`` came back: from a lease that ended, and from a delay; what claims
-    gave back counts in ``ready`` alone.
+    Every message is counted once, in ready, in_flight, delayed or dead. ``expired`` and ``due``
+    are parts of ``ready``: messages whose lease ended, and messages whose delay ended. Messages
+    returned from claims count only in ``ready``.
     """
 
     ready: int
@@ -84,40 +84,40 @@ class QueueStats:
     expired: int
     due: int
     paused: bool
-    #: Seconds until the next lease ends or delayed message is due; None where there is neither.
+    #: Seconds until the next lease ends or delayed message is due; None if there is neither.
     next_event_in: float | None
-    #: Seconds until the first lease ends; negative: since it ended, and nobody took the message
-    #: again. None where nothing is leased. Claims have leases of their own: `Queue.claims`.
+    #: Seconds until the first lease ends. Negative if it ended that long ago and its message was
+    #: not taken again; None if nothing is leased. For the leases of claims, see `Queue.claims`.
     lease_ends_in: float | None = None
-    #: How many of ``in_flight`` are in claims: taken by the batch, as by Spark.
+    #: How many of ``in_flight`` are in claims, such as Spark's.
     claimed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class QueueCounters:
-    """What was done since somebody began to watch. The counts only grow.
+    """What consumers did since counting began. The counts only grow.
 
-    They begin anew, with another ``since``, when nobody asked for longer than the window: two
-    looks can be compared where ``since`` is the same, and ``at`` is how far they lie apart.
+    Counting restarts, with a new ``since``, if no call came within the window. To get a rate,
+    compare two readings with the same ``since``: ``at`` is when each was taken.
     """
 
-    #: When this was read and when the counts began, in seconds since the epoch by the server.
+    #: When this was read and when counting began, in seconds since the epoch by the server's clock.
     at: float
     since: float
-    #: Messages that were taken, by pop and by claims.
+    #: Messages taken by pop and by claims.
     taken: int
-    #: Messages that were acked, by pop, ack and by claims.
+    #: Messages acked by pop, by ack and by claims.
     acked: int
-    #: How many of ``taken`` came back from a lease that had ended.
+    #: How many of ``taken`` were delivered again because a lease had ended.
     returned: int
-    #: How many were taken by pop for how many whole seconds. Where all leases are one length and
-    #: none is extended, the first that ends is ``length - stats.lease_ends_in`` seconds old.
+    #: Messages taken by pop, by their visibility timeout in whole seconds. If all timeouts are
+    #: equal and none is extended, the oldest lease has run ``timeout - stats.lease_ends_in`` s.
     timeouts: Mapping[int, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One batch of a group: its number, and how many messages it holds."""
+    """One batch of a group: its number, and how many messages it contains."""
 
     batch: int
     rows: int
@@ -127,8 +127,9 @@ class Claim:
 class HeldClaim:
     """A claim as the queue sees it.
 
-    ``lease_ends_in`` is in seconds; negative: since it ended, and the next pop gives the messages
-    back. None while they are being given back: ``rows`` counts those that still are not.
+    ``lease_ends_in`` is in seconds, negative if the lease ended that long ago; the next pop then
+    returns the messages to the queue. It is None while they are being returned: ``rows`` counts
+    the messages that are still to be returned.
     """
 
     group: str
@@ -139,7 +140,7 @@ class HeldClaim:
 
 @dataclass(frozen=True, slots=True)
 class AuditFinding:
-    """One thing that does not belong: what, at which lease key or Redis key, and if mended."""
+    """One inconsistency: what, at which lease key or Redis key, and whether it was repaired."""
 
     problem: str
     key: str
@@ -148,12 +149,12 @@ class AuditFinding:
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """What an audit saw. ``findings`` is empty for a sound queue."""
+    """The result of an audit. ``findings`` is empty for a sound queue."""
 
     checked: int
     findings: tuple[AuditFinding, ...]
 
     @property
     def sound(self) -> bool:
-        """Whether nothing was found, or everything that was found has been repaired."""
+        """Whether nothing was found, or everything found was repaired."""
         return all(finding.repaired for finding in self.findings)
