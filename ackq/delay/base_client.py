@@ -25,12 +25,12 @@ from ackq.staging.unfinished import UnfinishedCommits
 
 _LOG = logging.getLogger("ackq.delay")
 
-#: What handles a message: it returns when the work is done, and raises if it failed.
+#: Handles a message: returns when the work is done, raises if it failed.
 Handler = Callable[[DelayedMessage], object]
 
 
 class DelayClient(Client):
-    """Pushes, takes and settles the messages of one topic."""
+    """Pushes, takes and settles the messages of one delay queue."""
 
     _spec: DelaySpec
 
@@ -55,28 +55,30 @@ class DelayClient(Client):
         partition: int | None = None,
         confirm: int | Confirm | None = None,
     ) -> None:
-        """Store one message until it is ready. One round trip, O(log n).
+        """Store one message until it is ready. Cost: one round trip, O(log n).
 
-        Guarantee: once it returns, the message is delivered, never early by the server's clock,
-        until it is deleted. Body and ready time are stored together or not at all. Of the four
-        times give one at most; none: it is ready at once.
+        Guarantee: once this call returns, the message is delivered until it is deleted, and never
+        early by the server's clock. Body and ready time are stored together or not at all. Give
+        at most one of the four times. Without one, the message is ready at once.
 
         Args:
-            key: the message's name, unique among those stored; 1 to 512 bytes.
-            body: bytes as they are, text as UTF-8, or a mapping as JSON.
+            key: the message's name, unique among the stored messages; 1 to 512 bytes.
+            body: bytes, stored unchanged; text, stored as UTF-8; or a mapping, stored as JSON.
             delay: seconds or a timedelta until it is ready, up to a hundred years.
             delay_ms: milliseconds until it is ready.
             at: when it is ready: seconds since the epoch, or a datetime with a time zone.
             at_ms: when it is ready, in milliseconds since the epoch.
-            partition: of a partitioned topic. Defaults to None: by murmur3 of the key.
-            confirm: number of replicas that must have it, or a `Confirm`. Defaults to None.
+            partition: of a partitioned queue. Defaults to None: chosen by murmur3 of the key.
+            confirm: number of replicas that must have the message, or a `Confirm`. Defaults to
+                None.
 
         Raises:
-            DuplicateMessage: the key is stored already; that message was left as it is.
-            InvalidMessage: a bad key, or a body that cannot be.
-            MessageTooLarge: over ``max_body_bytes``.
+            DuplicateMessage: the key is already stored; that message was not changed.
+            InvalidMessage: the key or the body is invalid.
+            MessageTooLarge: the body is over ``max_body_bytes``.
             NotConfirmed: stored, but too few servers confirmed it in time.
-            UnknownOutcome: the reply was lost; push again, and take `DuplicateMessage` for yes.
+            UnknownOutcome: the reply was lost. Push again: `DuplicateMessage` means that it is
+                stored.
         """
         entry = DelayEntry(key, body, delay, delay_ms, at, at_ms, partition)
         self.push_many([entry], confirm=confirm)
@@ -86,31 +88,31 @@ class DelayClient(Client):
     ) -> int:
         """Store many messages, and return how many. All are checked before any is sent.
 
-        One round trip per 500 messages or 4 MiB, whatever their partitions. A message whose
-        key exists is left out, the others are stored.
+        A message whose key already exists is skipped; the others are stored. Cost: one round trip
+        per 500 messages or 4 MiB, whatever their partitions.
 
         Args:
-            entries: what `push` takes, each with its own time.
+            entries: the messages, each with its own time, as in `push`.
             confirm: as in `push`, for each round trip.
 
         Raises:
-            DuplicateMessage: names the keys that exist; its ``stored`` counts the others.
+            DuplicateMessage: some keys already exist; ``stored`` counts the other messages.
             InvalidMessage: as in `push`; nothing was sent.
             MessageTooLarge: as in `push`; nothing was sent.
             NotConfirmed: as in `push`.
-            UnknownOutcome: as in `push`; its ``stored`` counts those that surely are.
+            UnknownOutcome: as in `push`; ``stored`` counts the messages known to be stored.
         """
         self._fit(confirm)
         return self._run(push.push_many(self._spec, entries, confirm))
 
     def cancel(self, *keys: str, partition: int | None = None, in_flight: bool = False) -> int:
-        """Delete messages by key, and return how many. One round trip per 1,000.
+        """Delete messages by key, and return how many. Cost: one round trip per 1,000.
 
         Args:
             keys: of the messages.
             partition: as in `push`.
-            in_flight: also those that a consumer holds now: it is not stopped, but if it fails,
-                the message does not come back. Defaults to False: they are left alone.
+            in_flight: also delete leased messages. Their consumers are not stopped, but if they
+                fail, the messages are not delivered again. Defaults to False.
         """
         return self._run(push.cancel(self._spec, keys, partition, in_flight))
 
@@ -124,9 +126,9 @@ class DelayClient(Client):
         at_ms: int | None = None,
         partition: int | None = None,
     ) -> bool:
-        """Give a stored message another ready time, as in `push`.
+        """Change the ready time of a stored message; the times are as in `push`.
 
-        Returns False, and changes nothing, if there is no such message or a consumer holds it.
+        Return False, and change nothing, if there is no such message or it is leased.
         """
         return self._run(push.reschedule(self._spec, key, delay, delay_ms, at, at_ms, partition))
 
@@ -136,25 +138,27 @@ class DelayClient(Client):
         timeout: float | None = None,
         visibility_timeout: float | None = None,
     ) -> list[DelayedMessage]:
-        """Take up to ``n`` messages that are ready, under one lease each. Half of `consume`.
+        """Lease and return up to ``n`` ready messages. `delete` them when the work is done.
 
-        Guarantee: each is yours alone until its lease ends, then it is ready again. One round
-        trip if something is ready; while nothing is, one per second at most. Once a second one
-        more, which goes on with what a writer committed and left: up to a second of moving rows.
+        Guarantee: each message is yours alone until its lease ends. Then it is ready again. Cost:
+        one round trip if a message is ready; at most one per second while none is. Once a second,
+        one more round trip looks for unfinished commits of staged rows, and spends up to a second
+        moving them in.
 
         Args:
-            n: how many at most; a call takes 1,000 or 1 MiB, and never another message along
-                with one on its last permitted receive.
-            timeout: seconds to wait for the first one; None: do not wait; ``math.inf``: for ever.
-                Messages of ackq's producers are noticed at once, those of others in a second.
+            n: how many at most. One call takes at most 1,000 messages or 1 MiB. A message on its
+                last permitted delivery is returned alone.
+            timeout: seconds to wait for the first message. None: do not wait; ``math.inf``: wait
+                forever. Messages pushed by ackq are noticed at once, others within a second.
             visibility_timeout: seconds that these leases last. Defaults to the queue's.
 
         Returns:
-            0..n messages, by ready time within a partition.
+            0 to ``n`` messages, ordered by ready time within a partition.
 
         Raises:
-            UnknownOutcome: the reply was lost; what was taken comes back after its timeout.
-            KeyTypeError: a key of the topic has another type; nothing was changed.
+            UnknownOutcome: the reply was lost. Messages that the lost call leased are delivered
+                again after their visibility timeout.
+            KeyTypeError: a key of the queue has another type; nothing was changed.
         """
         session = self._join()
         return self._run(
@@ -162,36 +166,40 @@ class DelayClient(Client):
         )
 
     def delete(self, *messages: DelayedMessage) -> int:
-        """Delete messages whose work is done, and return how many. The other half of `consume`.
+        """Delete messages that `take` returned and whose work is done, and return how many.
 
-        A message that this consumer has settled counts 0 and is no error, so a delete may be
-        repeated, and is if its reply is lost. One round trip per 1,000.
+        Deletes can be repeated: a message that this consumer has already deleted counts 0 and is
+        no error. If a reply is lost, ackq repeats the delete itself. Cost: one round trip per
+        1,000.
 
         Raises:
-            LeaseLost: some are no longer held by this consumer; the rest is deleted.
+            LeaseLost: this consumer no longer has the lease of some messages; the others are
+                deleted.
         """
         return self._run(settle.delete(self._spec, messages))
 
     def nack(self, *messages: DelayedMessage, delay: float | None = None) -> int:
-        """Give messages back, to be ready again later, and return how many.
-
-        Args:
-            messages: what `take` returned.
-            delay: seconds until they are ready. Defaults to a backoff by receive count: 1, 2,
-                4, ... at most 300 seconds.
+        """Return messages to the queue, to be ready again later, and return how many.
 
         A message at ``max_receives`` goes to the dead letters.
 
+        Args:
+            messages: messages that `take` returned.
+            delay: seconds until they are ready. Defaults to a backoff by receive count: 1, 2,
+                4, ... at most 300 seconds.
+
         Raises:
-            LeaseLost: some are no longer held by this consumer; the rest is given back.
+            LeaseLost: this consumer no longer has the lease of some messages; the others are
+                returned.
         """
         return self._run(settle.nack(self._spec, messages, delay))
 
     def release(self, *messages: DelayedMessage) -> int:
-        """Give messages back at once as if they had not been taken: the receive does not count.
+        """Return messages to the queue at once, without counting the delivery.
 
         Raises:
-            LeaseLost: some are no longer held by this consumer; the rest is given back.
+            LeaseLost: this consumer no longer has the lease of some messages; the others are
+                returned.
         """
         return self._run(settle.nack(self._spec, messages, 0, charge=False))
 
@@ -199,21 +207,23 @@ class DelayClient(Client):
         """Move messages to the dead letters at once, with the reason.
 
         Raises:
-            LeaseLost: some are no longer held by this consumer; the rest is moved.
+            LeaseLost: this consumer no longer has the lease of some messages; the others are
+                moved.
         """
         return self._run(settle.reject(self._spec, messages, reason))
 
     def extend(self, *messages: DelayedMessage, timeout: float | None = None) -> int:
-        """Make leases end ``timeout`` seconds from now, and return how many do.
+        """Make leases end ``timeout`` seconds from now, and return how many were extended.
 
-        Sets each message's ``lease_expires_at``; the receipt stays as it is.
+        This sets each message's ``lease_expires_at``. The receipt does not change.
 
         Args:
-            messages: what `take` returned.
+            messages: messages that `take` returned.
             timeout: seconds from now, up to 43200. Defaults to the queue's visibility timeout.
 
         Raises:
-            LeaseLost: some are no longer held by this consumer; the rest is extended.
+            LeaseLost: this consumer no longer has the lease of some messages; the others are
+                extended.
         """
         return self._run(settle.extend(self._spec, messages, timeout))
 
@@ -225,20 +235,20 @@ class DelayClient(Client):
         idle_timeout: float = math.inf,
         stop: Callable[[], bool] | None = None,
     ) -> int:
-        """Take messages and handle them one after the other; return how many succeeded.
+        """Take messages and handle them one after another; return how many succeeded.
 
-        A message is deleted only after the handler returned for it. If the handler raises, the
-        error is logged and the message comes back after a backoff, or goes to the dead letters
-        at ``max_receives``. The leases of a batch are extended while it is worked through; a
-        single call of the handler must end within half of the visibility timeout, or extend.
+        A message is deleted only after the handler has returned. If the handler raises, the error
+        is logged and the message is delivered again after a backoff, or goes to the dead letters
+        at ``max_receives``. The leases of a batch are extended between calls of the handler. Each
+        call must end within half of the visibility timeout, or extend the lease itself.
 
         Args:
             handler: called with each message.
             batch_size: messages of one take, 1 to 1000. Defaults to 100.
             idle_timeout: seconds without a message after which it returns. Defaults to
                 ``math.inf``: never.
-            stop: asked between messages, and once a second; it returns when this says True,
-                and gives back what it holds.
+            stop: called between messages, and once a second. If it returns True, consume
+                returns the remaining messages to the queue and ends.
         """
         handled = 0
         seen = time.monotonic()
@@ -271,7 +281,7 @@ class DelayClient(Client):
                 if batch.unsettled(time.monotonic()):
                     self._settle(batch)
         except BaseException:
-            # What ended the handler matters more than what cannot be settled: leases end anyway.
+            # The handler's error matters more than a failed settle: leases end anyway.
             with suppress(AckqError, redis.RedisError):
                 self._settle(batch)
             with suppress(AckqError, redis.RedisError):
@@ -299,61 +309,63 @@ class DelayClient(Client):
                 _LOG.warning("%s", error)
 
     def stats(self) -> DelayStats:
-        """Count the messages by where they are. One round trip, O(partitions log n)."""
+        """Count the messages by state. Cost: one round trip, O(partitions log n)."""
         return self._run(admin.stats(self._spec))
 
     def peek(self, n: int = 10, state: State = "ready") -> list[PeekedMessage]:
-        """Look at up to ``n`` messages, soonest first within a partition, without taking them.
+        """Return up to ``n`` messages without taking them, soonest first within a partition.
 
-        One round trip per 1,000 messages or 1 MiB that are looked at; for "delayed" that is also
-        what is leased in between.
+        Cost: one round trip per 1,000 messages or 1 MiB that are read. For "delayed", this
+        includes leased messages in between.
 
         Args:
             n: how many; 0 and up.
-            state: "ready" (``at`` is since when), "in_flight" (``at`` is when the lease ends) or
-                "delayed" (``at`` is when it will be ready).
+            state: "ready" (``at`` is when it became ready), "in_flight" (``at`` is when the
+                lease ends) or "delayed" (``at`` is when it will be ready).
         """
         return self._run(walk.peek(self._spec, n, state))
 
     def peek_page(
         self, n: int = walk.PAGE, state: State = "ready", *, place: Place = FIRST
     ) -> tuple[list[PeekedMessage], Place | None]:
-        """Look at one page of them: a step of a walk through all, however many there are.
+        """Return one page of messages without taking them, to page through any number of them.
 
-        Guarantee: what stays in that state untouched is there exactly once. It is no snapshot:
-        what is pushed, taken or settled between two pages may be missing, or be there twice. One
-        round trip, which looks at 1,000 messages or 1 MiB at most; O(of these + log² stored).
+        Guarantee: messages that stay in this state unchanged are returned exactly once. This is
+        not a snapshot: messages that are pushed, taken or settled between two pages may be missing
+        or repeated. Cost: one round trip that reads at most 1,000 messages or 1 MiB, O(read +
+        log² stored).
 
         Args:
             n: how many at most, 1 to 1000. Defaults to 1000.
             state: as in `peek`, and the same on all pages.
-            place: where to go on: what the page before returned. Defaults to the beginning.
+            place: where to continue, as returned with the previous page. Defaults to the
+                beginning.
 
         Returns:
-            0..n messages, even none before the end, and the place of the next page; None: that
-            was all.
+            0 to ``n`` messages, and the place of the next page, or None after the last page. A
+            page may be empty before the end.
 
         Raises:
-            ConfigurationError: ``place`` is none of this queue.
+            ConfigurationError: ``place`` is not a place in this queue.
         """
         return self._run(walk.page(self._spec, n, state, place))
 
     def purge(self, *, dead: bool = False) -> int:
-        """Delete every message, in flight too, and return how many. They are lost.
+        """Delete all messages for good, also those in flight, and return how many.
 
         Args:
-            dead: the dead letters too. Defaults to False.
+            dead: also delete the dead letters. Defaults to False.
         """
         return self._run(admin.purge(self._spec, dead))
 
     def dead_letters(self, n: int = 100) -> list[DeadLetter]:
-        """Read up to ``n`` dead letters, oldest first within a partition. They stay."""
+        """Return up to ``n`` dead letters, oldest first within a partition, without removal."""
         return self._run(admin.dead_letters(self._spec, n))
 
     def redrive(self, n: int | None = None) -> int:
-        """Make dead letters ready again, their counts at zero, and return how many.
+        """Make dead letters ready again with receive counts of zero, and return how many.
 
-        One whose key is stored again meanwhile stays dead.
+        A dead letter whose key has been stored again stays dead.
 
         Args:
             n: how many, oldest first. Defaults to all that are dead now.

@@ -15,13 +15,14 @@ from ackq.membership.operations import GroupSpec, Session
 
 
 class AsyncDelayQueue(DelayClient):
-    """A queue of messages that become ready at a time of their own.
+    """A queue of messages that each become ready at their own time.
 
     Guarantee: at least once, never early by the server's clock, and never two valid leases on
-    one message. It lives at ``topic:z`` and ``topic:h`` as in the article, whose producers and
-    consumers may work on it at the same time; what holds then is told in docs/delay.md.
+    one message. The keys are ``topic:z`` and ``topic:h``, as in the article "Go+Redis implements
+    delay queue operation" (SoFunction, 2025). The article's producers and consumers may share
+    them; docs/delay.md describes the guarantees then.
 
-    Any number of producers and consumers.
+    Any number of producers and consumers may use the queue.
     For the tasks of one event loop.
     """
 
@@ -34,13 +35,12 @@ class AsyncDelayQueue(DelayClient):
         max_receives: int | None = None,
         max_body_bytes: int = 1024 * 1024,
     ) -> None:
-        """Prepare; nothing is sent before the first operation.
+        """Set up the client. Nothing is sent before the first operation.
 
         Args:
             client: any redis-py client, as in `ackq.Queue`.
-            topic: name of the topic. In a cluster it needs a hash tag: ``{reminders}``.
-            visibility_timeout: seconds that a message stays with its consumer, up to 43200.
-                Defaults to 30.
+            topic: name of the queue. In a cluster it needs a hash tag: ``{reminders}``.
+            visibility_timeout: seconds that a lease lasts, up to 43200. Defaults to 30.
             max_receives: deliveries after which a message goes to the dead letters. Defaults to
                 None, no limit.
             max_body_bytes: longest body that push accepts. Defaults to 1 MiB.
@@ -55,30 +55,30 @@ class AsyncDelayQueue(DelayClient):
 
     @classmethod
     def from_url(cls, url: str | None, topic: str, **settings: Any) -> Self:
-        """Return topic ``topic`` on the server at ``url``, with the settings of the class.
+        """Return queue ``topic`` on the server at ``url``, with the settings of the class.
 
         Args:
-            url: as in `redis.Redis.from_url`; None starts, or finds, the embedded server.
-            topic: name of the topic.
+            url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
+            topic: name of the queue.
             settings: the keyword arguments of the class.
 
         Raises:
-            ConfigurationError: the URL cannot be read; the error does not show its password.
-            ServerNotFound: no URL, and no redis-server is at hand.
+            ConfigurationError: the URL is invalid. The error does not show its password.
+            ServerNotFound: there is no URL, and no redis-server was found.
         """
         return cls(client_of(url), topic, **settings)
 
 
 class AsyncPartitionedDelayQueue(DelayClient):
-    """A delay queue in numbered partitions, which its consumers share out by themselves.
+    """A delay queue in numbered partitions, which its consumers divide among themselves.
 
-    Guarantee: as `DelayQueue`; and while the consumers do not change, each partition has one
-    owner, and no consumer owns two more than another. The first `take` joins; `aclose` leaves. A
-    consumer that is silent for ``session_timeout`` is fenced off: its partitions go to others,
-    and it can delete nothing that it took before. One that joins or leaves in good order fences
-    nobody: what is in hand may be finished.
+    Guarantee: as `DelayQueue`. While the set of consumers does not change, each partition has one
+    owner, and the numbers of partitions of any two consumers differ by one at most. The first
+    `take` joins; `aclose` leaves. A consumer that is silent for ``session_timeout`` is fenced off:
+    its partitions go to other consumers, and it can no longer settle the messages that it took.
+    A consumer that joins or leaves fences nobody: leased messages may be finished.
 
-    Partition ``P`` lives at ``topic:P:z`` and ``topic:P:h`` as in the article.
+    The keys of partition ``P`` are ``topic:P:z`` and ``topic:P:h``, as in the article.
     For the tasks of one event loop, which are then one consumer.
     """
 
@@ -93,11 +93,11 @@ class AsyncPartitionedDelayQueue(DelayClient):
         max_body_bytes: int = 1024 * 1024,
         session_timeout: float = 10.0,
     ) -> None:
-        """Prepare; nothing is sent before the first operation.
+        """Set up the client. Nothing is sent before the first operation.
 
         Args:
             client: any redis-py client, as in `ackq.Queue`.
-            topic: name of the topic. In a cluster it needs a hash tag: ``{reminders}``.
+            topic: name of the queue. In a cluster it needs a hash tag: ``{reminders}``.
             partitions: how many, 1 to 1024; the same for all producers and consumers.
             visibility_timeout: as in `DelayQueue`.
             max_receives: as in `DelayQueue`.
@@ -119,31 +119,31 @@ class AsyncPartitionedDelayQueue(DelayClient):
 
     @classmethod
     def from_url(cls, url: str | None, topic: str, partitions: int, **settings: Any) -> Self:
-        """Return topic ``topic`` on the server at ``url``, with the settings of the class.
+        """Return queue ``topic`` on the server at ``url``, with the settings of the class.
 
         Args:
-            url: as in `redis.Redis.from_url`; None starts, or finds, the embedded server.
-            topic: name of the topic.
+            url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
+            topic: name of the queue.
             partitions: how many.
             settings: the keyword arguments of the class.
 
         Raises:
-            ConfigurationError: the URL cannot be read; the error does not show its password.
-            ServerNotFound: no URL, and no redis-server is at hand.
+            ConfigurationError: the URL is invalid. The error does not show its password.
+            ServerNotFound: there is no URL, and no redis-server was found.
         """
         return cls(client_of(url), topic, partitions, **settings)
 
     @property
     def assigned(self) -> tuple[int, ...]:
-        """The partitions that this consumer owns, as far as it knows; none before it joins."""
+        """The partitions in the last known assignment of this consumer; empty before it joins."""
         return self._members.partitions
 
     async def join(self) -> tuple[int, ...]:
-        """Join the consumers without taking anything, and return the partitions."""
+        """Join the consumers without taking messages, and return this consumer's partitions."""
         return (await self._members.join()).partitions
 
     async def aclose(self) -> None:
-        """Leave the consumers and close the connections. What is in hand keeps its lease."""
+        """Leave the consumers and close the connections. Leases continue until they end."""
         await self._members.aclose()
         await super().aclose()
 

@@ -1,5 +1,5 @@
 # Written by tools/blocking.py: edit client_async.py instead, then run make clients.
-"""`RSMQ`: queues that the JavaScript original and its ports share, blocking."""
+"""`RSMQ`: queues shared with the JavaScript original and its ports, blocking."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from ackq.rsmq.values import (
 class RSMQ(Client):
     """The queues of one RSMQ namespace, shared with any other RSMQ client on the same keys.
 
-    Guarantee: at least once by `receive_message` and `delete_message`: a message is hidden for
-    ``vt`` seconds once received, and visible again unless it was deleted; `pop_message` is at
-    most once. As everywhere in RSMQ a delete is not fenced: a late one deletes a message that
-    another consumer holds now. The time is the server's. One round trip an operation.
+    Guarantee: at least once with `receive_message` and `delete_message`: a received message is
+    hidden for ``vt`` seconds, then visible again unless it was deleted. `pop_message` is at most
+    once. As everywhere in RSMQ, a delete is not fenced: a late one deletes a message that another
+    consumer has received. Times are the server's. Cost: one round trip per operation.
 
     Safe to share between threads, and after a fork.
-    It opens connections of its own, with the client's settings; close it, or use it as
+    This object opens its own connections with the client's settings. Close it, or use it as
     a context manager.
     """
 
@@ -44,17 +44,17 @@ class RSMQ(Client):
         realtime: bool = False,
         max_receives: int | None = None,
     ) -> None:
-        """Prepare namespace ``ns``; nothing is sent before the first operation.
+        """Set up namespace ``ns``. Nothing is sent before the first operation.
 
         Args:
             client: any redis-py client: standalone, Sentinel's `master_for`, or cluster. Its
-                address, credentials, TLS and timeouts are used, its connections are not.
+                address, credentials, TLS and timeouts are used, but not its connections.
             ns: the namespace; in a cluster it needs a hash tag: ``{rsmq}``. Defaults to "rsmq".
-            realtime: publish a notice of each message that is sent, as the original does:
-                the number of messages, on ``{ns}:rt:{qname}``. Defaults to False.
-            max_receives: receives after which this client puts a message among the dead
-                letters instead of returning it. Others know nothing of it, and go on receiving
-                such a message. Defaults to None, no limit.
+            realtime: publish a notice for each sent message, as the original does: the number of
+                messages, on ``{ns}:rt:{qname}``. Defaults to False.
+            max_receives: receives after which this client moves a message to the dead letters
+                instead of returning it. Other clients ignore this limit and still receive such a
+                message. Defaults to None, no limit.
 
         Raises:
             QueueNameError: the namespace cannot be used.
@@ -71,13 +71,13 @@ class RSMQ(Client):
         """Return namespace ``ns`` on the server at ``url``, with the settings of `RSMQ`.
 
         Args:
-            url: as in `redis.Redis.from_url`; None starts, or finds, the embedded server.
+            url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
             ns: the namespace. Defaults to "rsmq".
             settings: the keyword arguments of `RSMQ`.
 
         Raises:
-            ConfigurationError: the URL cannot be read; the error does not show its password.
-            ServerNotFound: no URL, and no redis-server is at hand.
+            ConfigurationError: the URL is invalid. The error does not show its password.
+            ServerNotFound: there is no URL, and no redis-server was found.
         """
         return cls(client_of(url), ns, **settings)
 
@@ -93,7 +93,7 @@ class RSMQ(Client):
         delay: int = DEFAULT_DELAY,
         maxsize: int = DEFAULT_MAXSIZE,
     ) -> None:
-        """Create a queue and list it, both or neither.
+        """Create a queue and add it to the namespace's list, both or neither.
 
         Args:
             qname: 1 to 160 letters, digits, ``_`` or ``-``.
@@ -103,11 +103,11 @@ class RSMQ(Client):
                 to 65536.
 
         Raises:
-            QueueExists: it does, and keeps its attributes; if it was not listed, it is now.
+            QueueExists: it exists and keeps its attributes. If it was not listed, it is now.
             MissingParameter: ``qname`` is empty.
-            InvalidFormat: ``qname`` cannot be a name.
+            InvalidFormat: ``qname`` is not a valid name.
             InvalidValue: a number is out of range.
-            UnknownOutcome: the reply was lost; created or not.
+            UnknownOutcome: the reply was lost, so the queue may be created or not.
         """
         self._run(operations.create_queue(self._spec, qname, vt, delay, maxsize))
 
@@ -116,7 +116,7 @@ class RSMQ(Client):
         return self._run(operations.list_queues(self._spec))
 
     def delete_queue(self, qname: str) -> None:
-        """Delete a queue with all its messages, dead letters too. They are lost.
+        """Delete a queue for good, with all its messages and dead letters.
 
         Raises:
             QueueNotFound: there is none.
@@ -139,7 +139,7 @@ class RSMQ(Client):
         delay: int | None = None,
         maxsize: int | None = None,
     ) -> QueueAttributes:
-        """Change the settings that are given, and return all attributes as they are then.
+        """Change the given settings, and return all attributes after the change.
 
         Args:
             qname: the queue.
@@ -160,7 +160,7 @@ class RSMQ(Client):
 
         Args:
             qname: the queue.
-            message: text, or bytes that are stored as they are.
+            message: text, or bytes, which are stored unchanged.
             delay: seconds until it is visible, 0 to 9999999. Defaults to the queue's.
 
         Raises:
@@ -168,17 +168,17 @@ class RSMQ(Client):
             MessageNotString: another type.
             MessageTooLong: over the queue's maxsize.
             InvalidValue: ``delay`` is out of range.
-            UnknownOutcome: the reply was lost; stored or not.
+            UnknownOutcome: the reply was lost, so the message may be stored or not.
         """
         return self._run(operations.send_message(self._spec, qname, message, delay))
 
     def send_messages(
         self, qname: str, messages: Iterable[str | bytes], delay: int | None = None
     ) -> list[str]:
-        """Store many messages and return their ids; the first is received first.
+        """Store many messages and return their ids. The first is received first.
 
-        One round trip per 1,000 messages or 1 MiB, or 128 KiB of messages with other characters
-        than ASCII that are longer than 1 KiB. Each such chunk is stored whole or not at all.
+        Cost: one round trip per chunk of 1,000 messages or 1 MiB. Messages longer than 1 KiB that
+        are not pure ASCII count eightfold. Each chunk is stored whole or not at all.
 
         Args:
             qname: the queue.
@@ -190,14 +190,14 @@ class RSMQ(Client):
             MessageNotString: as in `send_message`; nothing was sent.
             MessageTooLong: as in `send_message`; a note says how many earlier ones are stored.
             InvalidValue: as in `send_message`.
-            UnknownOutcome: as in `send_message`; its ``stored`` counts those that surely are.
+            UnknownOutcome: as in `send_message`; ``stored`` counts the messages known to be stored.
         """
         return self._run(operations.send_messages(self._spec, qname, messages, delay))
 
     def receive_message(
         self, qname: str, vt: int | None = None, timeout: float | None = None
     ) -> RSMQMessage | None:
-        """Take the next visible message and hide it for ``vt``; None if there is none in time.
+        """Return the next visible message and hide it for ``vt``; None if there is none in time.
 
         See `receive_messages`.
         """
@@ -207,30 +207,32 @@ class RSMQ(Client):
     def receive_messages(
         self, qname: str, n: int, vt: int | None = None, timeout: float | None = None
     ) -> list[RSMQMessage]:
-        """Take up to ``n`` visible messages and hide each for ``vt`` seconds.
+        """Return up to ``n`` visible messages and hide each for ``vt`` seconds.
 
-        Guarantee: nobody else receives them until then; what was not deleted by then is visible
-        again. A wait is ended at once by what ackq sends, and within a second by what others do.
+        Guarantee: no other consumer receives them until then. After that, they are visible again
+        unless they were deleted. A waiting call notices messages sent by ackq at once, and those
+        sent by other clients within a second.
 
         Args:
             qname: the queue.
-            n: how many at most; a call takes 1,000 or 1 MiB, and never another message along
-                with one on its last permitted receive.
+            n: how many at most. One call takes at most 1,000 messages or 1 MiB. A message on its
+                last permitted receive is returned alone.
             vt: seconds, 0 to 9999999. Defaults to the queue's.
-            timeout: seconds to wait for the first one; None: do not wait; ``math.inf``: for ever.
+            timeout: seconds to wait for the first message. None: do not wait; ``math.inf``: wait
+                forever.
 
         Returns:
-            0..n messages, oldest first; fewer than ``n`` does not mean that no more are visible.
+            0 to ``n`` messages, oldest first. More may be visible, even if there are fewer.
 
         Raises:
             QueueNotFound: there is no such queue.
             InvalidValue: ``vt`` is out of range, or the queue's own cannot be read.
-            UnknownOutcome: the reply was lost; what was taken is visible again after ``vt``.
+            UnknownOutcome: the reply was lost. Received messages are visible again after ``vt``.
         """
         return self._run(operations.receive_messages(self._spec, qname, n, vt, timeout))
 
     def pop_message(self, qname: str, timeout: float | None = None) -> RSMQMessage | None:
-        """Take the next visible message and delete it; None if there is none in time.
+        """Return the next visible message and delete it; None if there is none in time.
 
         AT MOST ONCE: a message is lost if its consumer dies, or if the reply is lost.
 
@@ -240,7 +242,7 @@ class RSMQ(Client):
 
         Raises:
             QueueNotFound: there is no such queue.
-            UnknownOutcome: the reply was lost, and with it the message if there was one.
+            UnknownOutcome: the reply was lost, and with it the message, if there was one.
         """
         found = self._run(
             operations.receive_messages(self._spec, qname, 1, None, timeout, "remove")
@@ -250,8 +252,8 @@ class RSMQ(Client):
     def delete_message(self, qname: str, id: str) -> bool:
         """Delete a message, and return whether it was there.
 
-        NOT FENCED, as in RSMQ: it is deleted even if another consumer holds it now. The call is
-        sent again if its reply is lost, and then may return False for what it deleted itself.
+        NOT FENCED, as in RSMQ: it is deleted even if another consumer has received it. If the
+        reply is lost, the call is sent again, and may return False for a message that it deleted.
 
         Raises:
             MissingParameter: an argument is empty.
@@ -267,7 +269,7 @@ class RSMQ(Client):
         return self._run(operations.delete_messages(self._spec, qname, ids))
 
     def change_message_visibility(self, qname: str, id: str, vt: int) -> bool:
-        """Make a message visible ``vt`` seconds from now, and return whether it is there.
+        """Make a message visible ``vt`` seconds from now, and return whether it exists.
 
         Args:
             qname: the queue.
@@ -282,11 +284,11 @@ class RSMQ(Client):
         return self._run(operations.change_message_visibility(self._spec, qname, id, vt))
 
     def dead_letters(self, qname: str, n: int = 100) -> list[RSMQDeadLetter]:
-        """Read up to ``n`` dead letters of a queue, oldest first. They stay."""
+        """Return up to ``n`` dead letters of a queue, oldest first, without removing them."""
         return self._run(operations.dead_letters(self._spec, qname, n))
 
     def redrive(self, qname: str, n: int | None = None) -> int:
-        """Make dead letters visible again, their ``rc`` at zero, and return how many.
+        """Make dead letters visible again with ``rc`` at zero, and return how many.
 
         Args:
             qname: the queue.
@@ -294,6 +296,6 @@ class RSMQ(Client):
 
         Raises:
             QueueNotFound: there is no such queue.
-            UnknownOutcome: the reply was lost; up to 16 more may be visible again.
+            UnknownOutcome: the reply was lost. Up to 16 more messages may be visible again.
         """
         return self._run(operations.redrive(self._spec, qname, n))

@@ -25,13 +25,13 @@ from ackq.sharded.waiters_async import AsyncShardWaiters
 
 
 class AsyncShardedQueue:
-    """The queues ``{name:0}``, ``{name:1}``, ... as one, for who outgrows one Redis node.
+    """The queues ``{name:0}``, ``{name:1}``, ... as one, for loads that outgrow a single node.
 
-    Guarantee: each message lives on one shard, with all that `Queue` promises. While the
-    consumers do not change, each shard has one owner, and no consumer owns two more than
-    another; with more consumers than shards some wait for one. The first `pop` joins; `aclose`
-    leaves. Receipts fence every message by itself, so a change of owners loses nothing and
-    delivers nothing twice.
+    Guarantee: each message lives on one shard, with all guarantees of `Queue`. While the set of
+    consumers does not change, each shard has one owner, and the numbers of shards of any two
+    consumers differ by one at most. With more consumers than shards, some are idle until a shard
+    is free. The first `pop` joins; `aclose` leaves. A receipt fences each message, so a change of
+    owners loses no message and delivers none twice.
 
     There is no order between shards.
     For the tasks of one event loop, which are then one consumer.
@@ -49,19 +49,19 @@ class AsyncShardedQueue:
         max_body_bytes: int = 1024 * 1024,
         session_timeout: float = 10.0,
     ) -> None:
-        """Prepare; nothing is sent before the first operation.
+        """Set up the client. Nothing is sent before the first operation.
 
         Args:
-            client: any redis-py client, as in `Queue`; in a cluster the shards spread over its
-                nodes by their hash tags.
+            client: any redis-py client, as in `Queue`. In a cluster, the hash tags spread the
+                shards over the nodes.
             name: text without braces; shard 0 is the list ``{name:0}``.
             shards: how many, 1 to 1024; the same for all producers and consumers.
             visibility_timeout: as in `Queue`.
             max_receives: as in `Queue`.
             requeue: as in `Queue`.
             max_body_bytes: as in `Queue`.
-            session_timeout: seconds of silence after which others serve a consumer's shards.
-                Defaults to 10.
+            session_timeout: seconds of silence after which other consumers take over a
+                consumer's shards. Defaults to 10.
 
         Raises:
             QueueNameError: the name cannot be used.
@@ -92,29 +92,29 @@ class AsyncShardedQueue:
         """Return queue ``name`` on the server at ``url``, with the settings of the class.
 
         Args:
-            url: as in `redis.Redis.from_url`; None starts, or finds, the embedded server.
+            url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
             name: text without braces.
             shards: how many.
             settings: the keyword arguments of the class.
 
         Raises:
-            ConfigurationError: the URL cannot be read; the error does not show its password.
-            ServerNotFound: no URL, and no redis-server is at hand.
+            ConfigurationError: the URL is invalid. The error does not show its password.
+            ServerNotFound: there is no URL, and no redis-server was found.
         """
         return cls(client_of(url), name, shards, **settings)
 
     @property
     def shards(self) -> tuple[AsyncQueue, ...]:
-        """The queue of each shard, for what concerns one alone: peek, audit, drain."""
+        """The queue of each shard, for operations on a single shard: peek, audit, drain."""
         return self._queues
 
     @property
     def assigned(self) -> tuple[int, ...]:
-        """The shards that this consumer serves, as far as it knows; none before it joins."""
+        """The shards in the last known assignment of this consumer; empty before it joins."""
         return self._members.partitions
 
     async def join(self) -> tuple[int, ...]:
-        """Join the consumers without taking anything, and return the shards."""
+        """Join the consumers without taking messages, and return this consumer's shards."""
         return (await self._members.join()).partitions
 
     async def push(
@@ -132,8 +132,8 @@ class AsyncShardedQueue:
 
         Args:
             message: as in `Queue.push`.
-            key: messages of one key go to one shard, by murmur3. Defaults to None: shards take
-                turns, except with ``dedup``, which is the key then.
+            key: messages with the same key go to the same shard, by murmur3. Defaults to None:
+                shards take turns; with ``dedup``, that is the key.
             delay: as in `Queue.push`.
             at: as in `Queue.push`.
             dedup: as in `Queue.push`.
@@ -155,21 +155,21 @@ class AsyncShardedQueue:
     ) -> list[str]:
         """Store many messages and return their ids in order, as `Queue.push_many` does.
 
-        All are checked before any is sent. One round trip for each shard and 1,000 messages.
+        All are checked before any is sent. Cost: per shard, one round trip per 1,000 messages.
 
         Args:
             messages: as in `push`.
-            key: all go to the shard of this key. Defaults to None: shards take turns.
+            key: all messages go to the shard of this key. Defaults to None: shards take turns.
             delay: as in `push`, for all of them.
             at: as in `push`, for all of them.
             confirm: as in `push`.
 
         Raises:
-            PartlyStored: a shard could not be reached, or refused; others have stored their part.
+            PartlyStored: a shard could not be reached, or refused; other shards stored theirs.
             UnknownOutcome: the reply of a shard was lost.
             NotConfirmed: as in `push`; later messages are not stored.
 
-        These three say of each message whether it is stored.
+        These three errors list which messages are stored.
         """
         if key is not None:
             return await self._shard_for(key).push_many(
@@ -191,7 +191,7 @@ class AsyncShardedQueue:
         visibility_timeout: float | None = None,
         ack: Iterable[Message] | Message = (),
     ) -> Message | None:
-        """Take the next message of this consumer's shards; see `pop_many`."""
+        """Lease and return the next message from this consumer's shards; see `pop_many`."""
         messages = await self.pop_many(1, timeout, visibility_timeout, ack)
         return messages[0] if messages else None
 
@@ -202,18 +202,18 @@ class AsyncShardedQueue:
         visibility_timeout: float | None = None,
         ack: Iterable[Message] | Message = (),
     ) -> list[Message]:
-        """Take up to ``n`` messages of one of this consumer's shards, as `Queue.pop_many` does.
+        """Lease and return up to ``n`` messages from one of this consumer's shards.
 
-        Each call begins with another shard, so none waits for ever behind a busy one. One round
-        trip for each shard that is found empty on the way.
+        See `Queue.pop_many`. Each call begins with another shard, so a busy shard does not starve
+        the others. Cost: one round trip more for each shard that is found empty.
 
         Args:
             n: how many at most.
-            timeout: seconds to wait for the first one, on all its shards at once; None: do not
-                wait; ``math.inf``: for ever.
+            timeout: seconds to wait for the first message, on all shards at once. None: do not
+                wait; ``math.inf``: wait forever.
             visibility_timeout: seconds that these leases last. Defaults to the queue's.
-            ack: messages to ack, in the same round trip where it goes to their shard. It never
-                raises for one that was refused: its ``lease_lost`` is set.
+            ack: messages to ack, in the same round trip if it goes to their shard. A refused
+                ack raises nothing; it sets the message's ``lease_lost``.
         """
         patience = check_timeout(timeout)
         acked = operations.by_queue(ack)
@@ -240,11 +240,11 @@ class AsyncShardedQueue:
         return await self._settle(messages, lambda queue, each: queue.ack(*each, confirm=confirm))
 
     async def nack(self, *messages: Message, delay: float | None = None) -> int:
-        """Give messages back, to be delivered again, and return how many; see `Queue.nack`."""
+        """Return messages to the queue to be delivered again; return how many. See `Queue.nack`."""
         return await self._settle(messages, lambda queue, each: queue.nack(*each, delay=delay))
 
     async def release(self, *messages: Message) -> int:
-        """Give messages back at once, the receive not counted; see `Queue.release`."""
+        """Return messages to the queue at once, not counting the delivery; see `Queue.release`."""
         return await self._settle(messages, lambda queue, each: queue.release(*each))
 
     async def reject(self, *messages: Message, reason: str = "") -> int:
@@ -258,11 +258,11 @@ class AsyncShardedQueue:
         )
 
     async def stats(self) -> QueueStats:
-        """Count the messages of all shards. One round trip a shard, so not of one instant."""
+        """Count the messages of all shards. One round trip per shard, so not at one instant."""
         return operations.total([await queue.stats() for queue in self._queues])
 
     async def dead_letters(self, n: int = 100) -> list[DeadLetter]:
-        """Read up to ``n`` dead letters, shard by shard. They stay."""
+        """Return up to ``n`` dead letters, shard by shard, without removing them."""
         letters: list[DeadLetter] = []
         for queue in self._queues:
             letters += await queue.dead_letters(n - len(letters))
@@ -280,15 +280,15 @@ class AsyncShardedQueue:
         return redriven
 
     async def purge(self, *, dead: bool = False) -> int:
-        """Delete every message of every shard, and return how many. They are lost.
+        """Delete all messages of all shards for good, and return how many.
 
         Args:
-            dead: the dead letters too. Defaults to False.
+            dead: also delete the dead letters. Defaults to False.
         """
         return sum([await queue.purge(dead=dead) for queue in self._queues])
 
     async def pause(self) -> None:
-        """Let no consumer take anything until `resume`. Settling and pushing go on."""
+        """Stop all deliveries until `resume`. Pushing and settling still work."""
         for queue in self._queues:
             await queue.pause()
 
@@ -298,7 +298,7 @@ class AsyncShardedQueue:
             await queue.resume()
 
     async def aclose(self) -> None:
-        """Leave the consumers and close the connections. What is in hand keeps its lease."""
+        """Leave the consumers and close the connections. Leases continue until they end."""
         await self._members.aclose()
         await self._waiters.close()
         for queue in self._queues:
@@ -334,7 +334,7 @@ class AsyncShardedQueue:
             try:
                 await self.ack(*messages)
             except LeaseLost:
-                continue  # they are marked
+                continue  # the refused messages are marked
 
     async def _settle(
         self,
@@ -345,7 +345,7 @@ class AsyncShardedQueue:
         lost: list[LeaseLost] = []
         for name, each in operations.by_queue(messages).items():
             try:
-                # What is of no shard here is refused by the first one, which says so.
+                # A message of another queue is passed to shard 0, which raises the right error.
                 settled += await settle(self._by_name.get(name, self._queues[0]), each)
             except LeaseLost as error:
                 settled += error.settled

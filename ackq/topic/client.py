@@ -19,17 +19,17 @@ from ackq.topic.spec import Delivery, OnTrimmed, TopicConfig, TopicSpec
 
 
 class Topic(Client):
-    """A topic: messages in one order, which any number of consumers read, each at its own place.
+    """A topic: messages in one order, read by any number of consumers at their own positions.
 
     Guarantee: messages get the indexes 1, 2, 3, ... without a gap, and none is ever overwritten.
-    A consumer id sees each of them in that order; readers that share an id share the messages.
-    With ``delivery="at_least_once"`` a range of messages is leased to one reader, and the place
-    moves when it is committed: what a reader leaves uncommitted comes back. With
-    ``"at_most_once"`` the place moves when they are read: none is delivered twice, and what a
-    reader does not handle is not delivered again. Without retention a topic keeps everything.
+    A consumer id sees all messages in that order; readers with the same id divide them.
+    With ``delivery="at_least_once"``, a range of messages is leased to one reader, and the
+    position moves on commit: uncommitted messages are delivered again. With ``"at_most_once"``,
+    the position moves on read: no message is delivered twice, and a message that a reader fails
+    to handle is not delivered again. Without retention, a topic keeps all messages.
 
     Safe to share between threads, and after a fork.
-    It opens connections of its own, with the client's settings; close it, or use it as
+    The topic opens its own connections with the client's settings. Close it, or use it as
     a context manager.
     """
 
@@ -46,24 +46,24 @@ class Topic(Client):
         publish_attempts: int = 100,
         max_body_bytes: int = 1024 * 1024,
     ) -> None:
-        """Prepare topic ``name``; nothing is sent before the first operation.
+        """Set up topic ``name``. Nothing is sent before the first operation.
 
         Args:
             client: any redis-py client: standalone, Sentinel's `master_for`, or cluster. Its
-                address, credentials, TLS and timeouts are used, its connections are not.
+                address, credentials, TLS and timeouts are used, but not its connections.
             name: the topic. In a cluster it needs a hash tag: ``{prices}``.
             delivery: "at_least_once" or "at_most_once", see above. Defaults to "at_least_once".
-            visibility_timeout: seconds that a range stays with its reader, up to 43200. Defaults
-                to 30.
-            on_trimmed: what consume does where the next messages expired or were trimmed:
-                "raise" `PlaceLost`, or "report" them in `Batch.missing` and read on. Defaults to
+            visibility_timeout: seconds that a lease lasts, up to 43200. Defaults to 30.
+            on_trimmed: what consume does if the next messages expired or were trimmed: "raise"
+                `PlaceLost`, or "report" them in `Batch.missing` and continue. Defaults to
                 "raise".
-            max_age: seconds after which messages that are published here expire, read or not.
+            max_age: seconds after which messages published by this object expire, read or not.
                 Defaults to None, never.
-            max_messages: messages that a publish leaves; older ones are deleted, read or not.
+            max_messages: messages that a publish keeps. Older ones are deleted, read or not.
                 Defaults to None, all.
-            publish_attempts: times that a publish tries to be the next. Defaults to 100.
-            max_body_bytes: longest body that publish takes. Defaults to 1 MiB.
+            publish_attempts: attempts of a publish while other producers are first. Defaults to
+                100.
+            max_body_bytes: longest body that publish accepts. Defaults to 1 MiB.
 
         Raises:
             QueueNameError: the name cannot be used.
@@ -81,13 +81,13 @@ class Topic(Client):
         """Return topic ``name`` on the server at ``url``, with the settings of `Topic`.
 
         Args:
-            url: as in `redis.Redis.from_url`; None starts, or finds, the embedded server.
+            url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
             name: the topic.
             settings: the keyword arguments of `Topic`.
 
         Raises:
-            ConfigurationError: the URL cannot be read; the error does not show its password.
-            ServerNotFound: no URL, and no redis-server is at hand.
+            ConfigurationError: the URL is invalid. The error does not show its password.
+            ServerNotFound: there is no URL, and no redis-server was found.
         """
         return cls(client_of(url), name, **settings)
 
@@ -111,23 +111,25 @@ class Topic(Client):
     ) -> int:
         """Store one message under the next index, and return the index.
 
-        One round trip, and one more each time that another producer was first.
+        Cost: one round trip, and one more each time that another producer is first.
 
         Args:
-            message: bytes, stored as they are; or a mapping or dataclass, stored as JSON.
-            dedup: a key; a second publish with the same key within the window stores nothing and
-                returns the first one's index. Such a publish is sent again if its reply is lost.
+            message: bytes, stored unchanged; or a mapping or dataclass, stored as JSON.
+            dedup: a key. A second publish with the same key within the window stores nothing and
+                returns the index of the first. If the reply is lost, such a publish is sent again.
             dedup_window: seconds that the key is remembered. Defaults to 3600.
-            confirm: number of replicas that must have it, or a `Confirm`. Defaults to None.
+            confirm: number of replicas that must have the message, or a `Confirm`. Defaults to
+                None.
 
         Raises:
-            InvalidMessage: another type, or a value JSON cannot hold.
-            MessageTooLarge: over ``max_body_bytes``.
-            PublishContention: others were first ``publish_attempts`` times; not stored.
+            InvalidMessage: another type, or a value that JSON cannot hold.
+            MessageTooLarge: the body is over ``max_body_bytes``.
+            PublishContention: other producers were first ``publish_attempts`` times; not stored.
             IndexTaken: nextIndex was lost or set back; not stored.
             NotConfirmed: stored, but too few servers confirmed it in time.
-            UnknownOutcome: the reply was lost; stored or not. With ``dedup`` publish it again.
-            KeyTypeError: a key of the topic holds something else; nothing was changed.
+            UnknownOutcome: the reply was lost, so the message may be stored or not. With
+                ``dedup``, publish it again.
+            KeyTypeError: a key of the topic has another type; nothing was changed.
         """
         self._fit(confirm)
         return self._run(publish.publish(self._spec, message, dedup, dedup_window, confirm))
@@ -137,8 +139,8 @@ class Topic(Client):
     ) -> list[int]:
         """Store many messages in this order, and return their indexes.
 
-        All are checked before any is sent. One round trip per 1,000 messages or 4 MiB; each
-        such chunk is stored whole, under indexes that follow one another, or not at all.
+        All messages are checked before any is sent. Cost: one round trip per chunk of 1,000
+        messages or 4 MiB. Each chunk is stored whole, under consecutive indexes, or not at all.
 
         Args:
             messages: as in `publish`.
@@ -147,22 +149,22 @@ class Topic(Client):
         Raises:
             InvalidMessage: as in `publish`; nothing was sent.
             MessageTooLarge: as in `publish`; nothing was sent.
-            PublishContention: as in `publish`; its ``stored`` counts those that are stored.
+            PublishContention: as in `publish`; ``stored`` counts the stored messages.
             IndexTaken: as in `publish`.
             NotConfirmed: as in `publish`.
-            UnknownOutcome: as in `publish`; its ``stored`` counts those that surely are.
+            UnknownOutcome: as in `publish`; ``stored`` counts the messages known to be stored.
             KeyTypeError: as in `publish`.
         """
         self._fit(confirm)
         return self._run(publish.publish_many(self._spec, messages, confirm))
 
     def subscribe(self, consumer: str, start: int | Literal["oldest", "end"] = "oldest") -> bool:
-        """Give a consumer id its place, unless it has one; return whether it was new.
+        """Subscribe a consumer id, unless it is subscribed already; return whether it was new.
 
         Args:
             consumer: the id, 1 to 200 bytes of printable text.
-            start: the index that it reads first; "oldest": the oldest message that is still
-                there; "end": what is published from now on. Defaults to "oldest".
+            start: the index to read first; "oldest": the oldest message still stored; "end":
+                messages published from now on. Defaults to "oldest".
 
         Raises:
             ConfigurationError: the topic has no such index yet.
@@ -170,10 +172,10 @@ class Topic(Client):
         return self._run(place.subscribe(self._spec, consumer, start))
 
     def unsubscribe(self, consumer: str) -> bool:
-        """Forget a consumer id and its place; return whether it was known.
+        """Remove a consumer id and its position; return whether it was subscribed.
 
-        To subscribe it again replays every message that is still there. What its readers hold is
-        void.
+        Subscribing it again replays all messages still stored. The leases of its readers become
+        invalid.
         """
         return self._run(place.unsubscribe(self._spec, consumer))
 
@@ -185,34 +187,37 @@ class Topic(Client):
         visibility_timeout: float | None = None,
         commit: Iterable[Batch] | Batch = (),
     ) -> Batch:
-        """Read the next messages for a consumer id, after committing what is done.
+        """Commit finished batches, then read the next messages for a consumer id.
 
-        Guarantee: the messages follow one another, and no other reader of this id is given any
-        of them while the lease runs (at most once: ever). The range of a lease that ended comes
-        first; it may be cut in two. One round trip if there is something to read, and one more
-        where other readers of the id were first; while there is nothing, one a second. It wakes
-        at once when ackq publishes, and within a second when others do or give ranges back. Once
-        a second one round trip more, which goes on with what a writer committed and left: up to
-        a second of publishing rows.
+        Guarantee: the messages are consecutive, and no other reader of this id receives them while
+        the lease runs (with at most once: ever). A range whose lease ended is delivered first, and
+        may be split in two. A waiting call notices messages published by ackq at once; messages
+        of other producers, and released ranges, within a second.
+
+        Cost: one round trip if there are messages, and one more if other readers of the id were
+        first; one per second while there are none. Once a second, one more round trip looks for
+        unfinished commits of staged rows, and spends up to a second publishing them.
 
         Args:
-            consumer: an id that is subscribed.
-            n: how many at most; a call reads 1,000 or 1 MiB.
-            timeout: seconds to wait for the first one; None: do not wait; ``math.inf``: for ever.
+            consumer: a subscribed id.
+            n: how many at most. One call reads at most 1,000 messages or 1 MiB.
+            timeout: seconds to wait for the first message. None: do not wait; ``math.inf``: wait
+                forever.
             visibility_timeout: seconds that this lease lasts. Defaults to the topic's.
-            commit: batches to commit in the same round trip. It never raises for one that was
-                refused: its ``lease_lost`` is set.
+            commit: batches to commit in the same round trip. A refused commit raises nothing; it
+                sets the batch's ``lease_lost``.
 
         Returns:
-            0..n messages, oldest first; fewer than ``n`` does not mean that there are no more. A
-            batch is false if there is nothing to commit.
+            0 to ``n`` messages, oldest first. There may be more, even if there are fewer than
+            ``n``. A batch is false if there is nothing to commit.
 
         Raises:
-            NotSubscribed: the id has no place.
+            NotSubscribed: the id is not subscribed.
             PlaceLost: the next messages expired or were trimmed, and ``on_trimmed`` is "raise".
-            UnknownOutcome: the reply was lost. ``commit`` has been sent again by itself; messages
-                that were read come back after their visibility timeout; at most once: never.
-            KeyTypeError: a key of the topic holds something else; nothing was changed.
+            UnknownOutcome: the reply was lost. The commits have been sent again. Messages that
+                the lost call read are delivered again after their visibility timeout; with at
+                most once, never.
+            KeyTypeError: a key of the topic has another type; nothing was changed.
         """
         return self._run(
             consume.consume(
@@ -221,62 +226,64 @@ class Topic(Client):
         )
 
     def commit(self, *batches: Batch) -> int:
-        """Mark batches as done, and return how many were not before.
+        """Commit batches, and return how many were not committed before.
 
-        The place moves over them as far as everything before is committed too. May be repeated,
-        and is if its reply is lost. One round trip per 1,000.
+        The position moves past a batch once all messages before it are committed too. Commits can
+        be repeated; if a reply is lost, ackq does so itself. Cost: one round trip per 1,000.
 
         Raises:
-            LeaseLost: some are other readers' now, or the place was moved; the rest is committed.
+            LeaseLost: other readers have some of the batches, or the position was moved; the
+                other batches are committed.
         """
         return self._run(settle.commit(self._spec, batches))
 
     def release(self, *batches: Batch) -> int:
-        """Give batches back, to be read again at once, and return how many.
+        """Return batches to the topic, to be read again at once, and return how many.
 
         Raises:
-            LeaseLost: some are other readers' now; the rest is given back.
+            LeaseLost: other readers have some of the batches; the others are returned.
         """
         return self._run(settle.release(self._spec, batches))
 
     def extend(self, *batches: Batch, timeout: float | None = None) -> int:
-        """Make leases end ``timeout`` seconds from now, and return how many do.
+        """Make leases end ``timeout`` seconds from now, and return how many were extended.
 
-        Sets each batch's ``lease_expires_at``; the receipt stays, so a lost reply does no harm.
+        This sets each batch's ``lease_expires_at``. The receipt does not change, so a lost reply
+        does no harm.
 
         Args:
-            batches: what consume returned.
+            batches: batches that consume returned.
             timeout: seconds from now, up to 43200. Defaults to the topic's visibility timeout.
 
         Raises:
-            LeaseLost: some are other readers' now; the rest is extended.
+            LeaseLost: other readers have some of the batches; the others are extended.
         """
         return self._run(settle.extend(self._spec, batches, timeout))
 
     def seek(self, consumer: str, to: int | Literal["oldest", "end"]) -> None:
-        """Move a consumer id to another place. What its readers hold is void.
+        """Move a consumer id to another position. The leases of its readers become invalid.
 
         Args:
-            consumer: an id that is subscribed.
-            to: the index that is read next; "oldest": the oldest message that is still there;
-                "end": what is published from now on.
+            consumer: a subscribed id.
+            to: the index to read next; "oldest": the oldest message still stored; "end":
+                messages published from now on.
 
         Raises:
-            NotSubscribed: the id has no place.
+            NotSubscribed: the id is not subscribed.
             ConfigurationError: the topic has no such index yet.
         """
         self._run(place.seek(self._spec, consumer, to))
 
     def lag(self, consumer: str) -> int:
-        """Count the indexes that a consumer id has not committed, leased ones included.
+        """Count the indexes that a consumer id has not committed, including leased ones.
 
         Raises:
-            NotSubscribed: the id has no place.
+            NotSubscribed: the id is not subscribed.
         """
         return self._run(place.lag(self._spec, consumer))
 
     def position(self, consumer: str) -> int | None:
-        """Return the last index that a consumer id has committed; None if it is not subscribed."""
+        """Return the last index that a consumer id committed, or None if it is not subscribed."""
         return self._run(place.position(self._spec, consumer))
 
     def newest(self) -> int:
@@ -284,15 +291,15 @@ class Topic(Client):
         return self._run(place.newest(self._spec))
 
     def oldest(self) -> int | None:
-        """Return the index of the oldest message that is still there; None if none is.
+        """Return the index of the oldest message still stored, or None if there is none.
 
-        One round trip, and one more per 1,000 messages that expired.
+        Cost: one round trip, and one more per 1,000 expired messages.
         """
         return self._run(place.oldest(self._spec))
 
     def trim(self, keep: int) -> int:
-        """Delete the oldest messages until ``keep`` stay, read or not, and return how many.
+        """Delete the oldest messages, read or not, until ``keep`` remain; return how many.
 
-        One round trip per 1,000.
+        Cost: one round trip per 1,000.
         """
         return self._run(publish.trim(self._spec, keep))
