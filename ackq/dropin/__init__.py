@@ -1,11 +1,11 @@
-"""redis-py's own `lpush`, `rpop`, `brpop` and `llen`, without losing what was popped.
+"""redis-py's own `lpush`, `rpop`, `brpop` and `llen`, without losing popped messages.
 
 ::
 
     r = ackq.dropin.Redis(redis.Redis())     # was: r = redis.Redis()
     while True:
         _, raw = r.brpop("jobs")
-        work_on(raw)                         # kill -9 here, and the message comes back
+        work_on(raw)                         # kill -9 here: the message is redelivered
 """
 
 from __future__ import annotations
@@ -34,30 +34,30 @@ __all__ = ["Redis"]
 Key: TypeAlias = str | bytes | bytearray | memoryview
 Value: TypeAlias = Any
 
-#: A bare RPOP has no limit on a body but the server's own, so neither has this.
+#: A bare RPOP limits a body only by the server's own limit, so the drop-in does too.
 MAX_BODY_BYTES = 512 * 1024 * 1024
-#: Seconds that `brpop` over several keys waits on one of them before it looks at all again.
+#: Seconds that `brpop` over several keys waits on one of them before it checks all of them again.
 SEVERAL_KEYS_WAIT = 0.1
-#: A take that brought less than this, in messages and in bytes, emptied the list.
+#: A take that returned fewer messages and fewer bytes than this emptied the list.
 _TAKE_MESSAGES, _TAKE_BYTES = 1000, 1024 * 1024
 
 
 class Redis:
     """A redis-py client whose `rpop` and `brpop` do not lose messages.
 
-    Guarantee: at least once. What was popped is settled when the same thread asks for the next
-    message of that queue, in the same round trip, and its lease is renewed until then. It comes
-    back when its lease ends if before that the process is killed, or if the function that popped
-    it is ended by an exception, `SystemExit` and `KeyboardInterrupt` included. An exception that
-    this very function catches, as in a loop that logs it and goes on, is its own affair: asking
-    for the next message settles the last.
+    Guarantee: at least once. A popped message is settled when the same thread asks for the next
+    message of that queue, in the same round trip. Its lease is renewed until then. The message is
+    redelivered after its lease ends if the process is killed first, or if the function that
+    popped it ends with an exception, including `SystemExit` and `KeyboardInterrupt`. If that
+    function catches the exception itself, as in a loop that logs it and goes on, asking for the
+    next message settles the last one.
 
-    The last message is settled by `close`, by the end of a ``with`` block that does not raise,
-    and when the thread or the program ends by having returned from everything. A program that
-    ends in ``sys.exit()`` must close it; otherwise its last message is delivered once more.
+    The last message is settled by `close`, at the end of a ``with`` block that does not raise,
+    and when the thread or the program ends with every function having returned. A program that
+    ends with ``sys.exit()`` must call `close`; otherwise its last message is redelivered.
 
-    Everything else is the wrapped client's, unchanged: a pipeline's ``rpop`` and ``lpop`` are as
-    unsafe as ever. Threads may share it; a forked child holds nothing of its parent's.
+    All other methods are the wrapped client's: ``rpop`` and ``lpop`` in a pipeline still lose
+    messages. Threads may share the client. A forked child does not hold its parent's messages.
     """
 
     def __init__(
@@ -70,14 +70,14 @@ class Redis:
         """Wrap ``client``; nothing is sent before the first operation.
 
         Args:
-            client: any redis-py client. Its ``decode_responses`` holds for what is returned.
-            visibility_timeout: seconds after which the messages of a consumer that died come
-                back. It is no limit on the work, since leases are renewed. Defaults to 30.
+            client: any blocking redis-py client. Its ``decode_responses`` applies to results.
+            visibility_timeout: seconds after which the messages of a dead consumer are
+                redelivered. It does not limit the work: leases are renewed. Defaults to 30.
             max_receives: deliveries after which a message goes to the dead letters, as in
                 `ackq.Queue`. Defaults to None, no limit.
 
         Raises:
-            ConfigurationError: it is no client, or a client for asyncio.
+            ConfigurationError: ``client`` is not a redis-py client, or is one for asyncio.
         """
         route_of(client, b"")
         self._client = client
@@ -95,19 +95,19 @@ class Redis:
         return length
 
     def rpop(self, name: Key, count: int | None = None) -> Value:
-        """Settle what this thread popped from ``name`` before, and take the next.
+        """Settle what this thread popped from ``name`` before, and pop the next message.
 
         One round trip, and another one per 1,000 messages or 1 MiB.
 
         Args:
             name: the list.
-            count: how many at most. Defaults to None: one, and not as a list.
+            count: the most messages to pop. Defaults to None: one, not in a list.
 
         Returns:
             The message, or None; with ``count`` a list of 1..count messages, or None.
 
         Raises:
-            UnknownOutcome: the reply was lost; what was taken comes back. Call it again.
+            UnknownOutcome: the reply was lost; popped messages are redelivered. Call it again.
         """
         if count is None:
             values = self._take(name, 1)
@@ -125,15 +125,15 @@ class Redis:
         """Settle what this thread popped from ``keys`` before, and wait for the next message.
 
         Args:
-            keys: a list, or several in the order in which they are looked at. Several are looked
-                at every 0.1 seconds, at one round trip each.
-            timeout: seconds to wait, 0 or None for ever. Defaults to 0.
+            keys: a list's name, or several in the order in which they are checked. Several lists
+                are checked every 0.1 seconds, with one round trip each.
+            timeout: seconds to wait; 0 or None waits for ever. Defaults to 0.
 
         Returns:
-            The list's name and the message, or None if there was none in time.
+            The list's name and the message, or None if none came in time.
 
         Raises:
-            UnknownOutcome: the reply was lost; what was taken comes back. Call it again.
+            UnknownOutcome: the reply was lost; popped messages are redelivered. Call it again.
         """
         if timeout is not None and timeout < 0:
             raise ResponseError("timeout is negative")
@@ -147,14 +147,14 @@ class Redis:
         return self._pair(names[0], values) if values else None
 
     def llen(self, name: Key) -> int:
-        """Count what `rpop` would take: the list, and what came back. One round trip."""
+        """Count what `rpop` can take: the list and redelivered messages. One round trip."""
         return self._hand(_text(name)).queue.stats().ready
 
     def close(self) -> None:
-        """Settle what this thread and those that have ended popped last, and close the client.
+        """Settle the last messages of this thread and of ended threads, and close the client.
 
-        Not while an exception is on its way (in a ``finally`` or ``except`` clause): then the
-        message comes back. What other threads work on keeps its lease.
+        While an exception is being handled (in a ``finally`` or ``except`` clause), this thread's
+        message is not settled but redelivered. Messages of running threads keep their leases.
         """
         self._close(clean=sys.exception() is None)
 
@@ -178,7 +178,7 @@ class Redis:
         messages = hand.queue.pop_many(min(wanted, _TAKE_MESSAGES), timeout, ack=before)
         hand.clear()
         self._fill_up(hand.queue, messages, wanted)
-        # What cannot be decoded raises here, is not in hand, and comes back.
+        # A body that cannot be decoded raises here, before it is held, and is redelivered.
         values = [self._decode(message.body) for message in messages]
         if messages:
             self._watch(hand, messages)
@@ -188,12 +188,12 @@ class Redis:
         if not self._at_exit_too:
             atexit.register(self._at_exit)
             self._at_exit_too = True
-        # With our own frames: a Ctrl-C before the caller has the message must not settle it.
+        # Include our own frames: a Ctrl-C before the caller has the message must not settle it.
         hand.hold(messages, CallStack(sys._getframe(1)))
         self._renewal.watch(hand)
 
     def _fill_up(self, queue: Queue, messages: list[Message], wanted: int) -> None:
-        """Take more where one call was too small, as RPOP with a count is never cut short."""
+        """Take more if one call returned too few: RPOP with a count is never cut short."""
         last: Sequence[Message] = messages
         while len(messages) < wanted and (
             len(last) >= _TAKE_MESSAGES or sum(len(each.body) for each in last) >= _TAKE_BYTES
@@ -201,11 +201,11 @@ class Redis:
             try:
                 last = queue.pop_many(min(wanted - len(messages), _TAKE_MESSAGES))
             except (redis.RedisError, AckqError):
-                return  # the caller must get what was taken; the next call meets the error
+                return  # hand over the messages already taken; the next call meets the error
             messages += last
 
     def _take_from_several(self, names: list[Key], patience: float) -> tuple[Value, Value] | None:
-        # Settled before anything is taken: a message that was taken must be returned.
+        # Settle first: if this failed after a take, the taken message could not be returned.
         self._settle([_text(name) for name in names[1:]])
         until, turn = time.monotonic() + patience, 0
         while True:
@@ -228,7 +228,7 @@ class Redis:
             self._hand(name).settle()
 
     def _hand(self, name: str) -> InFlight:
-        """Return what the calling thread holds of queue ``name``."""
+        """Return the calling thread's in-flight messages of queue ``name``."""
         if self._pid != os.getpid():
             self._reset()
         hands: dict[str, InFlight] = self._local.__dict__
@@ -244,7 +244,7 @@ class Redis:
         return self._client.get_encoder().decode(value)
 
     def _reset(self) -> None:
-        """Start with nothing in hand: at first, and in a forked child."""
+        """Start with nothing in flight: at first, and in a forked child."""
         self._pid = os.getpid()
         self._local = threading.local()
         self._queues: dict[str, Queue] = {}

@@ -1,4 +1,4 @@
-"""The messages in hand: settled when the next is asked for, renewed until then."""
+"""Messages in flight: settled when the next one is asked for, renewed until then."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ackq.queue.messages import Message
 
 log = logging.getLogger("ackq.dropin")
 
-#: Seconds between two looks at whether a thread has ended, at most.
+#: Longest time, in seconds, between two checks of whether a thread has ended.
 LONGEST_TICK = 1.0
 
 
 class InFlight:
-    """What one thread holds of one queue."""
+    """The messages of one queue that one thread has in flight."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
@@ -32,15 +32,15 @@ class InFlight:
         self._renew_at = self._ends_at = 0.0
 
     def hold(self, messages: Sequence[Message], call_stack: CallStack) -> None:
-        """Take these in hand, in place of what was there."""
+        """Hold these messages in place of the previous ones."""
         self._set_times()
         self._call_stack, self.finished, self.messages = call_stack, False, messages
 
     def finish(self) -> Sequence[Message]:
-        """Return what to settle, now that the thread asks for the next message.
+        """Return the messages to settle, now that the thread asks for the next one.
 
-        Asking says that the work on the last one is done, unless the function that took it was
-        ended by an exception: then the message is left to its lease, and comes back.
+        Asking means that the work on the last message is done, unless the function that popped it
+        ended with an exception. Then the message is redelivered when its lease ends.
         """
         if self.messages and not self.finished and self._call_stack is not None:
             if self._call_stack.failed():
@@ -51,22 +51,22 @@ class InFlight:
         return self.messages
 
     def settle(self) -> None:
-        """Settle what `finish` returns, without taking anything."""
+        """Settle the messages that `finish` returns, without popping more."""
         if messages := self.finish():
             with contextlib.suppress(LeaseLost):
                 self.queue.ack(*messages)
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was settled, and say if that was refused."""
+        """Forget the settled messages, and log those whose lease was lost."""
         _tell_lost(self.queue, self.messages)
         self.messages, self._call_stack = (), None
 
     def close(self, clean: bool) -> None:
-        """Settle what is proved to be done, and let go of the rest.
+        """Settle messages proved to be done, and drop those of this thread and ended threads.
 
         Args:
-            clean: whether the caller vouches for it, if this is the caller's own hand.
+            clean: for the calling thread's own messages: whether their work is done.
         """
         call_stack, messages = self._call_stack, self.messages
         if not messages or call_stack is None:
@@ -84,12 +84,12 @@ class InFlight:
             self.clear()
 
     def close_at_exit(self) -> None:
-        """Settle if every function that had to do with it has returned; see `Taker.done`."""
+        """Settle if every function involved has returned; see `CallStack.done`."""
         if self._call_stack is not None and (self.finished or self._call_stack.done()):
             self.close(clean=True)
 
     def tend(self) -> bool:
-        """Renew the leases if it is time, and return whether there is more to look after."""
+        """Renew the leases if it is time, and return whether messages are still held."""
         call_stack, messages, now = self._call_stack, self.messages, time.monotonic()
         if not messages or call_stack is None:
             return False
@@ -113,7 +113,7 @@ class InFlight:
                 _tell_lost(self.queue, messages)
         except (redis.RedisError, AckqError, OSError) as error:
             log.warning("%s: a lease could not be renewed: %s", self.queue, redact(str(error)))
-            return  # and again at the next tick
+            return  # try again at the next tick
         self._set_times()
 
     def _set_times(self) -> None:
@@ -122,10 +122,10 @@ class InFlight:
 
 
 class LeaseRenewal:
-    """A daemon thread that tends every hand with something in it.
+    """A daemon thread that renews the leases of all messages in flight.
 
-    A daemon: a process that hangs as a whole, or is killed, stops renewing, and its messages
-    come back. It ends when there is nothing in hand, and starts again when there is.
+    A process that hangs as a whole, or is killed, stops renewing, so its messages are
+    redelivered. The thread ends when nothing is in flight, and starts again when needed.
     """
 
     def __init__(self, visibility_timeout: float) -> None:
@@ -135,7 +135,7 @@ class LeaseRenewal:
         self._thread: threading.Thread | None = None
 
     def watch(self, hand: InFlight) -> None:
-        """Look after ``hand`` for as long as there is something in it."""
+        """Renew the leases in ``hand`` for as long as it holds messages."""
         with self._lock:
             self._hands.add(hand)
             if self._thread is None:
@@ -143,7 +143,7 @@ class LeaseRenewal:
                 self._thread.start()
 
     def hands(self) -> list[InFlight]:
-        """Return the hands that are looked after now."""
+        """Return the `InFlight` objects whose leases are being renewed."""
         with self._lock:
             return list(self._hands)
 
@@ -152,7 +152,7 @@ class LeaseRenewal:
             time.sleep(self._tick)
             idle = [hand for hand in self.hands() if not hand.tend()]
             with self._lock:
-                # One that was filled meanwhile stays.
+                # Keep any that received messages in the meantime.
                 self._hands -= {hand for hand in idle if not hand.messages}
                 if not self._hands:
                     self._thread = None

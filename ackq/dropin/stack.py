@@ -1,10 +1,19 @@
-"""Whether the functions that took a message have ended, and how.
+"""Decide whether a popped message counts as done.
 
-A message may be settled without being asked for only on proof that its work is done. What the
-hooks for unhandled exceptions tell is no proof: they miss `SystemExit` out of a signal handler,
-what an executor keeps in its future, and the exception that a supervising loop catches before
-it starts the consumer again. The frames themselves tell: one that has ended stands at the
-instruction that ended it, and that is a return or it is not.
+The rule looks at the functions that were running when the message was popped:
+
+- The thread asks for the next message: done, unless one of them ended with an exception.
+- The thread or the program ends, nothing was asked for: done only if all of them have returned.
+
+Exception hooks cannot show this. They miss `SystemExit` from a signal handler, an exception kept
+in an executor's future, and one that a supervising loop catches before it restarts the consumer.
+So the call stack keeps the frames. CPython leaves ``f_lasti`` of an ended frame at its last
+instruction: a return, or else the instruction that raised.
+
+- Generators and coroutines: one suspended at a yield or await has not failed, but is not done.
+- Tracing, profiling, specialisation: no effect, since ``co_code`` is the original byte code.
+- Other interpreters: not supported. Without CPython's opcodes this module fails on import.
+  An unexpected instruction counts as an exception: the message is redelivered, never lost.
 """
 
 from __future__ import annotations
@@ -19,14 +28,14 @@ _RETURNS = frozenset(dis.opmap[name] for name in ("RETURN_VALUE", "RETURN_CONST"
                      if name in dis.opmap)  # fmt: skip
 _SUSPENDS = frozenset(dis.opmap[name] for name in ("YIELD_VALUE", "RESUME", "SEND"))
 _SUSPENDABLE = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
-#: A function that names one of these may catch Ctrl-C and return: returning proves nothing.
+#: A function that mentions one of these may catch Ctrl-C and return, so its return is no proof.
 _CATCHES_ALL = frozenset({"KeyboardInterrupt", "BaseException"})
 
 
 class CallStack:
-    """The functions that were running, in one thread, when a message was taken.
+    """The functions that were running in one thread when a message was popped.
 
-    Holds on to their frames, so to their variables, until it is dropped.
+    Keeps their frames, and so their variables, alive until it is dropped.
     """
 
     def __init__(self, frame: FrameType | None) -> None:
@@ -34,23 +43,23 @@ class CallStack:
         self._frames = _chain(frame)
 
     def failed(self) -> bool:
-        """Whether one of them was ended by an exception, whoever caught it further out."""
+        """Return whether any of them ended with an exception, even if a caller caught it."""
         return any(not _suspended(frame) and not _returned(frame) for frame in self._ended())
 
     def done(self) -> bool:
-        """Whether all of them have returned, and none may have swallowed a Ctrl-C to do so."""
+        """Return whether all have returned, and none can have returned by swallowing Ctrl-C."""
         ended = self._ended()
         return len(ended) == len(self._frames) and all(
             _returned(frame) and _CATCHES_ALL.isdisjoint(frame.f_code.co_names) for frame in ended
         )
 
     def _ended(self) -> list[FrameType]:
-        """Return those that are not on the thread's stack now: ended, or suspended."""
+        """Return the frames that are no longer on the thread's stack: ended or suspended."""
         stack: list[FrameType] = []
         if self.thread is threading.current_thread():
             stack = _chain(sys._getframe())
         elif self.thread.is_alive():
-            # An identifier is used again once its thread has ended.
+            # Only while the thread is alive: its identifier is reused after it has ended.
             stack = _chain(sys._current_frames().get(self.thread.ident or 0))
         running = set(map(id, stack))
         return [frame for frame in self._frames if id(frame) not in running]
