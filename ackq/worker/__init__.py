@@ -1,7 +1,7 @@
-"""What people run all day: a handler, and everything around it.
+"""Run a handler for every message of a queue, with retries, leases and limits taken care of.
 
-`Worker` runs handlers in threads, `AsyncWorker` in the tasks of an event loop; both are set up
-alike and decide alike.
+`Worker` runs handlers in threads, `AsyncWorker` in the tasks of an event loop. Both take the same
+settings and follow the same rules.
 """
 
 from ackq.worker.health import Health

@@ -1,4 +1,4 @@
-"""What the worker of threads and the worker of tasks have in common: settings, and how to stop."""
+"""The settings and the stopping logic that `Worker` and `AsyncWorker` share."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from ackq.worker.steps import Bell, Routine
 
 Q = TypeVar("Q")
 
-#: Seconds between two rounds of the keeper: an ack waits no longer while the server answers.
+#: Seconds between two rounds of settling: no ack waits longer while the server answers.
 TICK = 0.05
-#: Seconds that a worker which leaves still tries to settle what is done.
+#: Seconds for which a stopping worker still tries to settle finished messages.
 PARTING = 5.0
 
 
 class BaseWorker(Generic[Q]):
-    """Settings and state of a worker."""
+    """The settings and state of a worker."""
 
-    #: The class of queue that it takes from.
+    #: The class of queue that the worker takes from.
     _takes_from: type
 
     def __init__(
@@ -59,32 +59,32 @@ class BaseWorker(Generic[Q]):
         """Prepare to work; nothing is sent before `run`.
 
         Args:
-            queues: one queue; or several, of which the first that has messages always goes first;
+            queues: one queue; or several, where the first that has messages always goes first;
                 or a mapping of queues to weights, their shares while all have messages. The
-                queues' own settings hold; leases are renewed for as long as a handler runs.
-            handler: called with each `Message`, sync or async. Returning acks, raising nacks with
-                the backoff; `Retry`, `Reject` and `Release` are its other verdicts.
-            concurrency: handlers that run at a time, 1 to 10,000. Defaults to 16.
-            prefetch: messages that may wait here beyond those that run, 0 to 1000; no more than
-                a tenth of a second of work, so a slow handler has none. Defaults to 200.
-            max_receives: deliveries after which a message goes to the dead letters, in queues that
-                set no ``max_receives`` of their own; None: no limit. Defaults to 25.
-            time_limit: seconds that a handler may take. On asyncio it is cancelled, and has
-                failed; in a thread ``message.timed_out`` is set and its lease renewed no more.
-                Defaults to None, no limit.
+                queues keep their settings. Leases are renewed for as long as a handler runs.
+            handler: called with each `Message`, sync or async. Returning acks the message, raising
+                nacks it with the backoff. Raise `Retry`, `Reject` or `Release` to choose.
+            concurrency: handlers that run at the same time, 1 to 10,000. Defaults to 16.
+            prefetch: messages to hold beyond those being handled, 0 to 1000. At most a tenth of
+                a second of work is held, so a slow handler gets none. Defaults to 200.
+            max_receives: deliveries after which a message goes to the dead letters, for queues
+                without a ``max_receives`` of their own; None: no limit. Defaults to 25.
+            time_limit: seconds that a handler may take. An async handler is then cancelled, and
+                the message has failed. In a thread, ``message.timed_out`` is set and the lease
+                is no longer renewed. Defaults to None, no limit.
             grace: seconds that running handlers have to end after a stop. Defaults to 30.
             backoff: how long a failed message waits. Defaults to `Backoff`'s defaults.
-            rate_limit: how many messages all workers of a queue may take; one for each queue, or
-                by name of queue. Defaults to None.
+            rate_limit: how many messages all workers of a queue together may take: one limit for
+                each queue, or a mapping from queue names. Defaults to None.
             expiry_field: a field of the JSON body with the time, in seconds since the epoch,
-                after which the message goes to the dead letters, reason "expired". Costs a
-                parse of each body. Defaults to None.
-            hooks: told what happens; see `Hooks`.
-            health: tells others whether work is stuck; see `Health`. Defaults to None.
-            schedules: pushed when they are due, once however many workers have them.
-            log_errors: how much of a handler's error is logged: "type" for its type alone, "text"
-                for its text too, which may quote the message, or "traceback" for its traceback as
-                well. Defaults to "text".
+                after which the message goes to the dead letters as "expired". Every body is
+                then parsed. Defaults to None.
+            hooks: called for every message; see `Hooks`.
+            health: reports whether work is stuck; see `Health`. Defaults to None.
+            schedules: messages to push when due, once even if many workers have the schedule.
+            log_errors: how much of a handler's error to log: "type" for its type, "text" to add
+                its text, which may quote the message, "traceback" to add its traceback as well.
+                Defaults to "text".
 
         Raises:
             ConfigurationError: a setting is out of range.
@@ -148,12 +148,12 @@ class BaseWorker(Generic[Q]):
         self._tick = min(TICK, shortest / 6)
 
     def stop(self) -> None:
-        """Stop taking, let what runs end, and give the rest back; `run` then returns.
+        """Stop taking, let running handlers end, and release the other messages; end `run`.
 
-        A second call ends the grace at once: what still runs is given back too. May be called
-        from any thread and from a signal handler.
+        A second call ends the grace at once and releases the messages of running handlers too.
+        Safe to call from any thread and from a signal handler.
         """
-        # Only flags: a signal handler that took a lock might wait for the very code it interrupts.
+        # No locks here: a signal handler could deadlock with the code that it interrupts.
         self._stops += 1
 
     def _bell(self) -> Bell:
@@ -172,7 +172,7 @@ class BaseWorker(Generic[Q]):
         return self._state
 
     def _routines(self) -> list[Routine[None]]:
-        """Return what runs beside the handlers and the keeper."""
+        """Return the routines that run beside the handlers and the keeper."""
         state = self._state
         routines = [feed(state)]
         if not state.waits_in_take and not state.draining:
@@ -188,7 +188,7 @@ class BaseWorker(Generic[Q]):
             yield
 
     def _may_end(self, helped: bool) -> bool:
-        """Do what calls of `stop` asked for, and return whether there is nothing to wait for."""
+        """Act on calls of `stop`, and return whether nothing is left to wait for."""
         state = self._state
         if self._stops and not state.stopping:
             state.stop()
@@ -234,17 +234,17 @@ def _listed(queues: Any, kind: type) -> tuple[list[Any], list[float] | None]:
 
 
 def _limited(queue: Any, max_receives: int | None) -> Any:
-    """Return the queue, with this limit if it has none. What others do with it stays as it is."""
+    """Return the queue, or a copy with this limit if it has none. The original is unchanged."""
     if max_receives is None or queue.config.max_receives is not None:
         return queue
-    limited = copy.copy(queue)  # on the same connections
+    limited = copy.copy(queue)  # shares the connections
     config = dataclasses.replace(queue.config, max_receives=max_receives)
     limited._spec = dataclasses.replace(queue._spec, config=config)
     return limited
 
 
 def is_async(handler: Callable[[Message], Any]) -> bool:
-    """Return whether calling the handler gives a coroutine."""
+    """Return whether calling the handler returns a coroutine."""
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
         getattr(handler, "__call__", None)  # noqa: B004 - an object whose call is asynchronous
     )

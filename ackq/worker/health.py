@@ -1,4 +1,4 @@
-"""A health check for whoever restarts workers: a file, or an answer over HTTP."""
+"""A health check for a supervisor that restarts workers: a file, or an HTTP endpoint."""
 
 from __future__ import annotations
 
@@ -21,30 +21,30 @@ from ackq.worker.routines import PASSING, PATIENCE
 from ackq.worker.state import State
 from ackq.worker.steps import Call, Routine
 
-#: Paths that are answered.
+#: Paths that the HTTP endpoint serves.
 PATHS = ("/", "/healthz")
 #: Seconds that a connection to the health port may last.
 LONGEST_CONNECTION = 5.0
-#: Seconds that a take may last while the server answers as it should.
+#: Longest time, in seconds, that a take lasts while the server works normally.
 LONGEST_TAKE = 2 * PATIENCE
 
 
 class Health:
-    """Red when messages are ready, their queue is not paused, and none was taken for a set time.
+    """Report a worker as unhealthy (red) if its work is stuck for ``stalled_after`` seconds.
 
-    Idle is healthy, and so is a Redis that is away: a restart would not bring it back. A call to
-    Redis that neither returns nor fails for that time is red, and so is a worker whose own loop
-    hangs: a restart may help.
+    Work is stuck if messages are ready in a queue that is not paused and none is taken, if a call
+    to Redis neither returns nor fails, or if the worker's own loop hangs. An idle worker is
+    healthy. So is one that cannot reach Redis, since a restart would not help.
 
     Args:
         file: exists while the worker is healthy, and is touched every ``interval``. It is removed
-            when the worker hangs; if the whole process is frozen, it only grows old.
-        port: answers GET of ``/`` and ``/healthz`` with 200 or 503 and the reason as JSON; 0: any
-            free port.
-        host: the address it listens on, IPv4 or IPv6. Defaults to loopback.
-        stalled_after: seconds; longer than the longest handler where all slots may be busy with
-            such, and than the rate limit makes messages wait. Defaults to 60.
-        interval: seconds between two looks. Defaults to 1.
+            when the worker hangs. If the whole process is frozen, the file only gets older.
+        port: serves ``/`` and ``/healthz``: status 200 or 503, with the reason as JSON; 0 picks
+            a free port.
+        host: the address to listen on, IPv4 or IPv6. Defaults to loopback.
+        stalled_after: seconds. Choose more than the longest handler takes, if all slots can be
+            busy with such, and more than the rate limit makes messages wait. Defaults to 60.
+        interval: seconds between two checks. Defaults to 1.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Health:
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Where HTTP is answered while the worker runs."""
+        """The address of the HTTP endpoint while the worker runs, otherwise None."""
         if self._server is None:
             return None
         host, port = self._server.server_address[:2]
@@ -83,7 +83,7 @@ class Health:
 
     @property
     def reason(self) -> str:
-        """Why it is red; empty while it is green."""
+        """Why the worker is unhealthy; empty while it is healthy."""
         if self._reason:
             return self._reason
         silent = time.monotonic() - self._seen
@@ -92,7 +92,7 @@ class Health:
         return ""
 
     def _guard(self) -> None:
-        """Remove the file of a loop that hangs: it cannot do so itself."""
+        """Remove the file when the worker's loop hangs: the loop cannot do so itself."""
         assert self._file is not None
         hangs = False
         while not self._ended.wait(self._interval):
@@ -104,7 +104,7 @@ class Health:
                     self._file.unlink(missing_ok=True)
 
     def watch(self, state: State) -> Routine[None]:
-        """Look, at most once in an interval, and show what was seen."""
+        """Check the worker, at most once per interval, and publish the result."""
         now = state.clock()
         if now < self._next:
             return
@@ -112,8 +112,8 @@ class Health:
         self.show((yield from self._problem(state, now)))
 
     def show(self, reason: str) -> None:
-        """Show that it is red for this reason, or green for an empty one."""
-        # The text of a reason may change every second, as times do.
+        """Publish "red" with this reason, or "green" if it is empty."""
+        # Compare only red and green: the reason contains times and may change every second.
         if bool(reason) != bool(self._reason):
             log.warning("health: %s", reason or "green again")
         self._reason = reason
@@ -156,10 +156,10 @@ class Health:
         return f"none taken for {now - since:.0f} s while ready: {', '.join(waiting)}"
 
     def __enter__(self) -> Self:
-        """Listen.
+        """Start the endpoint and the guard of the file.
 
         Raises:
-            ConfigurationError: nothing can listen there.
+            ConfigurationError: the address or port cannot be used.
         """
         if self._endpoint is not None:
             host, port = self._endpoint
@@ -200,11 +200,11 @@ class _Server(ThreadingHTTPServer):
         super().__init__(endpoint, _Answer)
 
     def server_bind(self) -> None:
-        """Bind, without the look-up of a host name, which may take its time."""
+        """Bind without looking up a host name, which may be slow."""
         TCPServer.server_bind(self)
 
     def service_actions(self) -> None:
-        """End connections that have had their time, whether they were idle or slow."""
+        """End connections that are too old, whether idle or slow."""
         oldest = time.monotonic() - LONGEST_CONNECTION
         for connection, since in list(self.connections.items()):
             if since < oldest:
@@ -220,7 +220,7 @@ class _Answer(BaseHTTPRequestHandler):
         super().setup()
 
     def handle(self) -> None:
-        with contextlib.suppress(ConnectionError):  # whoever asked is gone
+        with contextlib.suppress(ConnectionError):  # the client is gone
             super().handle()
 
     def finish(self) -> None:
@@ -244,8 +244,8 @@ class _Answer(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def version_string(self) -> str:
-        """Name no version: not that of Python either."""
+        """Return a name without any version, not even Python's."""
         return "ackq"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: a probe comes every few seconds."""
+        """Log nothing: probes come every few seconds."""

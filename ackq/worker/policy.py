@@ -1,4 +1,4 @@
-"""What a worker decides, with no clock, no queue and no thread in sight."""
+"""The decisions of a worker as plain values, without clock, queue or threads."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.worker.verdicts import Reject, Release, Retry
 
-#: Seconds of work that a worker holds beyond what runs: long enough to hide a round trip, short
-#: enough that a pause, a stop or an idle worker elsewhere is not kept waiting.
+#: Seconds of work that a worker holds beyond running handlers: long enough to hide a round trip,
+#: short enough not to delay a pause, a stop or an idle worker elsewhere.
 HORIZON = 0.1
-#: Weight of the latest duration in the running mean.
+#: Weight of the latest duration in the moving average.
 RECENT = 0.1
-#: Steps of the jitter. Messages that fail together in one step are given back in one call.
+#: Steps of the jitter. Messages that fail together with the same step are nacked in one call.
 JITTER_STEPS = 8
-#: Characters of a reason that are kept.
+#: Longest reason that is kept, in characters.
 REASON_LIMIT = 1000
-#: Deliveries that a worker allows where its queue sets no limit. With the default backoff they span
-#: about an hour: longer than most outages of what a handler needs, and poison ends all the same.
+#: Deliveries that a worker allows if its queue sets no limit. With the default backoff they take
+#: about an hour: longer than most outages, and a poison message still ends.
 MAX_RECEIVES = 25
-#: The part of a lease that may pass before it is renewed.
+#: The fraction of a lease after which it is renewed.
 RENEW_AFTER = 1 / 3
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long a message waits that its handler failed on: exponential, with jitter.
+    """How long a message waits after its handler failed: exponential, with jitter.
 
-    The n-th receive is followed by ``base * factor ** (n - 1)`` seconds, at most ``limit``, of
-    which up to the share ``jitter`` is taken away at random, so that what failed together does
-    not come back together.
+    The delay after the n-th receive is ``base * factor ** (n - 1)`` seconds, at most ``limit``.
+    A random part of it, up to ``jitter``, is subtracted, so that messages that failed together
+    are not redelivered together.
     """
 
     #: Seconds after the first failure. Defaults to 1 second.
     base: float = 1.0
-    #: From one failure to the next. Defaults to 2.
+    #: Growth from one failure to the next. Defaults to 2.
     factor: float = 2.0
-    #: Seconds at most. Defaults to 300 seconds.
+    #: Longest delay. Defaults to 300 seconds.
     limit: float = 300.0
-    #: Share of the delay that chance may take away, 0 to 1. Defaults to 0.5.
+    #: Largest part of the delay to subtract at random, 0 to 1. Defaults to 0.5.
     jitter: float = 0.5
 
     def __post_init__(self) -> None:
@@ -58,14 +58,14 @@ class Backoff:
             raise ConfigurationError("backoff.factor is 1 to 100 and backoff.jitter 0 to 1")
 
     def delay(self, receive_count: int, chance: float) -> float:
-        """Return the seconds to wait; ``chance`` is drawn from 0 to 1."""
+        """Return the seconds to wait; ``chance`` is a random number from 0 to 1."""
         delay: float = min(self.limit, self.base * self.factor ** min(receive_count - 1, 60))
         step = math.floor(chance * JITTER_STEPS) / JITTER_STEPS
         return delay * (1 - self.jitter * step)
 
 
 class Settlement(NamedTuple):
-    """What becomes of a message that was not simply done."""
+    """How to settle a message that is not acked."""
 
     verb: str  #: "nack", "reject" or "release"
     argument: float | str | None = None  #: seconds of delay, or a reason
@@ -74,7 +74,7 @@ class Settlement(NamedTuple):
 def settlement_of(
     error: BaseException, receive_count: int, backoff: Backoff, chance: float
 ) -> Settlement:
-    """Return what becomes of a message whose handler raised ``error``."""
+    """Return how to settle a message whose handler raised ``error``."""
     match error:
         case Release():
             return Settlement("release")
@@ -90,14 +90,14 @@ def _storable(reason: Any) -> str:
 
 
 def _is_delay(delay: Any) -> bool:
-    # A verdict must not fail: a delay that makes no sense counts as none given.
+    # A verdict must not fail, so an invalid delay counts as no delay given.
     return isinstance(delay, int | float) and 0 <= delay < 1e9
 
 
 class Pace:
-    """How many messages to hold beyond those that run, from how long handlers take.
+    """Decide how many messages to hold beyond running handlers, by how long handlers take.
 
-    A slow handler makes its worker take one message at a time; a quick one, ``prefetch``.
+    With a slow handler, the worker holds no messages in advance; with a quick one, ``prefetch``.
     """
 
     __slots__ = ("_concurrency", "_prefetch", "seconds")
@@ -105,21 +105,21 @@ class Pace:
     def __init__(self, concurrency: int, prefetch: int) -> None:
         self._concurrency = concurrency
         self._prefetch = prefetch
-        #: Running mean of the durations; None before the first.
+        #: Moving average of the durations; None before the first.
         self.seconds: float | None = None
 
     def finished(self, seconds: float) -> None:
-        """Note how long a handler took."""
+        """Record how long a handler took."""
         mean = self.seconds
         self.seconds = seconds if mean is None else mean + (seconds - mean) * RECENT
 
     def slowed(self, seconds: float) -> None:
-        """Note that messages have waited this long in the worker: it had taken too many."""
+        """Record that messages waited this long in the worker, which had taken too many."""
         self.seconds = max(seconds, self.seconds or 0.0)
 
     @property
     def spare(self) -> int:
-        """How many messages may wait beyond those that run."""
+        """How many messages may wait beyond those being handled."""
         if self.seconds is None:
             return 0
         if self.seconds * self._prefetch <= self._concurrency * HORIZON:
@@ -128,7 +128,7 @@ class Pace:
 
 
 class Turns:
-    """Whose turn it is to be taken from: in strict order, or by weight (stride scheduling)."""
+    """Choose the queue to take from next: in strict order, or by weight (stride scheduling)."""
 
     def __init__(self, weights: Iterable[float] | None, lanes: int) -> None:
         self._weights = list(weights) if weights is not None else None
@@ -140,18 +140,18 @@ class Turns:
         return self._weights is None
 
     def order(self) -> Iterator[int]:
-        """Yield the lanes in the order in which they are to be asked now."""
+        """Yield the lanes in the order in which to try them now."""
         if self._weights is None:
             return iter(range(len(self._passes)))
         return iter(sorted(range(len(self._passes)), key=self._passes.__getitem__))
 
     def took(self, lane: int, messages: int) -> None:
-        """Note that so many messages came from a lane."""
+        """Record how many messages were taken from a lane."""
         if self._weights is not None:
             self._passes[lane] += messages / self._weights[lane]
 
     def returned(self, lane: int, active: Iterable[int]) -> None:
-        """Note that a lane has messages again: what it did not use meanwhile is forfeited."""
+        """Record that a lane has messages again. It gets no credit for the turns it missed."""
         least = min((self._passes[each] for each in active), default=self._passes[lane])
         self._passes[lane] = max(self._passes[lane], least)
 
@@ -159,7 +159,7 @@ class Turns:
 class StrictBuffer:
     """Messages that wait in the worker, those of the first queue before those of the next.
 
-    Each operation is safe to call from several threads at once, like those of a deque.
+    Like those of a deque, each operation is safe to call from several threads at once.
     """
 
     def __init__(self, names: Iterable[str]) -> None:
@@ -172,10 +172,10 @@ class StrictBuffer:
             self._by_name[message.queue].append(message)
 
     def popleft(self) -> Message:
-        """Take the next one out.
+        """Remove and return the next message.
 
         Raises:
-            IndexError: there is none.
+            IndexError: the buffer is empty.
         """
         for waiting in self._all:
             try:
@@ -192,20 +192,20 @@ class StrictBuffer:
             yield from waiting.copy()
 
     def remove(self, message: Message) -> None:
-        """Take this one out.
+        """Remove this message.
 
         Raises:
-            ValueError: it is not there.
+            ValueError: the message is not in the buffer.
         """
         self._by_name[message.queue].remove(message)
 
     def copy(self) -> list[Message]:
-        """Return what waits."""
+        """Return the waiting messages."""
         return list(self)
 
 
 def check_seconds(value: Any, name: str, *, zero: bool = False) -> None:
-    """Raise ConfigurationError unless ``value`` is a number of seconds that can be waited."""
+    """Raise ConfigurationError unless ``value`` is a valid number of seconds."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not (0 if zero else 1e-3) <= value <= 1e9:
         raise ConfigurationError(

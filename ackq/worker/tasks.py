@@ -38,30 +38,30 @@ class TaskBell:
 
 
 class AsyncWorker(BaseWorker[AsyncQueue]):
-    """Takes messages and hands them to a handler, in tasks.
+    """Take messages and pass each to a handler, in tasks.
 
-    Guarantee: at least once. A message is acked only after its handler returned; it is delivered
-    again if the process dies, and no stale ack is accepted. Acks travel with the next take, and
-    within 50 ms where there is none, so a slow handler holds back nobody's.
+    Guarantee: at least once. A message is acked only after its handler has returned. If the
+    process dies, the message is redelivered. Stale acks are rejected. Acks travel with the next
+    take, or within 50 ms if there is none, so a slow handler does not delay other handlers' acks.
 
-    A synchronous handler runs in threads. A slot's task outlives its messages, so context
-    variables that a handler sets and leaves set are seen by later ones.
+    A synchronous handler runs in threads. One task handles many messages in turn, so a context
+    variable that a handler sets and does not reset is visible to later messages.
     """
 
     _takes_from = AsyncQueue
 
     async def run(self, *, drain: bool = False) -> None:
-        """Work until `stop`, SIGTERM or SIGINT; in the main thread it handles these.
+        """Work until `stop`, SIGTERM or SIGINT. Signals are handled only in the main thread.
 
-        A Redis that is away is waited for. Handlers that still run after the grace, or after a
-        second signal, are cancelled.
+        While Redis is unreachable, the worker keeps trying. Handlers that still run after
+        ``grace`` seconds, or after a second signal, are cancelled.
 
         Args:
-            drain: stop when the queues have nothing ready. Defaults to False.
+            drain: stop when no queue has ready messages. Defaults to False.
 
         Raises:
-            ConfigurationError: the server cannot hold such a queue, or the port of the health
-                check is in use.
+            ConfigurationError: the server does not support such a queue, or the port of the
+                health check is in use.
         """
         state = self._begin(drain)
         self._parked: deque[asyncio.Future[None]] = deque()
@@ -109,7 +109,7 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
             else:
                 state.succeeded(slot)
             if slot.interrupted:
-                # More than once, if the lease was lost after the time limit had passed.
+                # It was cancelled twice if the lease was lost after the time limit had passed.
                 while slot.runner.cancelling():
                     slot.runner.uncancel()
                 slot.interrupted = ""
@@ -134,7 +134,7 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
             self._waking = False
 
     def _wake(self) -> None:
-        """Wake one slot, which wakes the next if there is more to do; all of them to stop."""
+        """Wake one slot, which wakes the next if there is more to do; if stopping, wake all."""
         if self._state.stopping:
             while self._parked:
                 _resolve(self._parked.popleft())
@@ -151,15 +151,15 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
             await state.keep_bell.wait(self._tick)
 
     async def _part(self, helpers: list[asyncio.Task[None]]) -> None:
-        """Settle what can be settled; what still runs is cancelled and given back."""
+        """Settle finished messages; cancel handlers that still run and release their messages."""
         state = self._state
         until = state.clock() + PARTING
         for slot in state.slots:
             if slot.message is not None:
                 slot.interrupted = slot.interrupted or "stop"
                 self._interrupt(slot)
-        # A take in progress is waited for, or what it brings would wait out its lease; and so is
-        # what a cancelled handler does in the end.
+        # Wait for a take in progress: its messages would otherwise be stuck until their leases
+        # end. Also wait for cancelled handlers to clean up.
         ending = {*helpers, *(slot.runner for slot in state.slots if self._cancels)}
         await asyncio.wait(ending, timeout=PARTING)
         abandon(state)
@@ -181,7 +181,7 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
         return TaskBell()
 
     def _interrupt(self, slot: Slot) -> None:
-        """Cancel an asynchronous handler; a thread reads the flags of its message."""
+        """Cancel an asynchronous handler. One in a thread can read its message's flags."""
         if self._cancels:
             slot.runner.cancel()
 

@@ -35,10 +35,10 @@ class ThreadBell:
 
 
 class Gate:
-    """Where threads without a message wait.
+    """The place where threads without a message wait.
 
-    One is woken at a time, and wakes the next if there is more to do: a burst of messages that
-    one thread can handle by itself costs one switch between threads, not one each.
+    Only one thread is woken at a time. It wakes the next if there is more to do. So a burst that
+    one thread can handle alone costs one switch between threads, not one per message.
     """
 
     def __init__(self, state: State) -> None:
@@ -48,7 +48,7 @@ class Gate:
         self.parked = 0
 
     def park(self) -> None:
-        """Wait until there may be a message, or there will be none any more."""
+        """Wait until there may be a message, or the worker stops."""
         state = self._state
         with self._changed:
             while not state.buffer and not state.stopping:
@@ -58,7 +58,7 @@ class Gate:
                 self.waking = False
 
     def wake(self) -> None:
-        """Wake one thread, unless one is waking up; all of them to stop."""
+        """Wake one thread, unless one is already waking up; if stopping, wake all."""
         with self._changed:
             if self._state.stopping:
                 self._changed.notify_all()
@@ -68,32 +68,32 @@ class Gate:
 
 
 class Worker(BaseWorker[Queue]):
-    """Takes messages and hands them to a handler, in threads.
+    """Take messages and pass each to a handler, in threads.
 
-    Guarantee: at least once. A message is acked only after its handler returned; it is delivered
-    again if the process dies, and no stale ack is accepted. Acks travel with the next take, and
-    within 50 ms where there is none, so a slow handler holds back nobody's.
+    Guarantee: at least once. A message is acked only after its handler has returned. If the
+    process dies, the message is redelivered. Stale acks are rejected. Acks travel with the next
+    take, or within 50 ms if there is none, so a slow handler does not delay other handlers' acks.
     """
 
     _takes_from = Queue
 
     def run(self, *, drain: bool = False) -> None:
-        """Work until `stop`, SIGTERM or SIGINT; called from the main thread, it handles these.
+        """Work until `stop`, SIGTERM or SIGINT. Signals are handled only in the main thread.
 
-        A Redis that is away is waited for. Handlers that still run after the grace, or after a
-        second signal, are left to end with the process.
+        While Redis is unreachable, the worker keeps trying. Handlers that still run after
+        ``grace`` seconds, or after a second signal, are abandoned and end with the process.
 
         Args:
-            drain: stop when the queues have nothing ready. Defaults to False.
+            drain: stop when no queue has ready messages. Defaults to False.
 
         Raises:
-            ConfigurationError: the server cannot hold such a queue, or the port of the health
-                check is in use.
+            ConfigurationError: the server does not support such a queue, or the port of the
+                health check is in use.
         """
         state = self._begin(drain)
         self._gate = Gate(state)
         helpers: list[threading.Thread] = []
-        # Before the first handler starts: a signal that comes at once must not kill it.
+        # Before the first handler starts, so that an early signal does not kill it.
         with stopping_on_signals(self.stop), self._healthy():
             try:
                 helpers += [self._start(routine) for routine in self._routines()]
@@ -111,7 +111,7 @@ class Worker(BaseWorker[Queue]):
         state, gate = self._state, self._gate
         buffer, clock, watched = state.buffer, state.clock, state.watched
         handler = self._handler
-        # Makes its loop when the first awaitable comes, if ever.
+        # The runner creates its event loop only when the handler first returns an awaitable.
         with contextlib.closing(asyncio.Runner()) as runner:
             while not state.stopping:
                 slot.reaching = True
@@ -148,7 +148,7 @@ class Worker(BaseWorker[Queue]):
             state.keep_bell.wait(self._tick)
 
     def _part(self, helpers: list[threading.Thread]) -> None:
-        """Settle what can be settled; what still runs is given back."""
+        """Settle finished messages; release the messages of handlers that still run."""
         state, until = self._state, time.monotonic() + PARTING
         for helper in helpers:
             helper.join(max(0.0, until - time.monotonic()))
@@ -177,7 +177,7 @@ class Worker(BaseWorker[Queue]):
         self._gate.wake()
 
     def _interrupt(self, slot: Slot) -> None:
-        """Nothing: a thread cannot be stopped, and reads the flags of its message."""
+        """Do nothing: a thread cannot be stopped. Its handler can read the message's flags."""
 
 
 def drive(routine: Routine[None]) -> None:
