@@ -1,4 +1,4 @@
-"""One worker process of ``ackq work``, started by `ackq.worker.processes`."""
+"""The entry point of a worker process of ``ackq work``. `ackq.worker.processes` starts it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ackq.worker.processes import CANNOT, LIFELINE_VARIABLE, MOST_WORDS
 
 
 def main() -> int:
-    """Work as planned; a plan that cannot work is not worth another try."""
+    """Run the plan. Exit with `CANNOT` if it cannot work, so that it is not tried again."""
     plan = Plan.loads(os.environ.pop(PLAN_VARIABLE))
     lifeline = socket.socket(fileno=int(os.environ.pop(LIFELINE_VARIABLE)))
     _end_with_parent(lifeline, plan.grace)
@@ -25,16 +25,16 @@ def main() -> int:
     try:
         plan.run()
     except ConfigurationError as error:
-        with contextlib.suppress(OSError):  # nobody is there to be told
+        with contextlib.suppress(OSError):  # the parent is gone
             lifeline.sendall(str(error).encode(errors="replace")[:MOST_WORDS])
         return CANNOT
     return 0
 
 
 def _end_with_parent(lifeline: socket.socket, grace: float) -> None:
-    """Stop when the parent is gone, however it went: its end of the socket closes.
+    """Stop when the parent has ended for any reason: its end of the socket closes.
 
-    Nobody is left then to kill a process that does not stop, so it does that itself.
+    No other process is left to kill this one if it does not stop, so it kills itself.
     """
 
     def watch() -> None:

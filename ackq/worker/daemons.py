@@ -1,4 +1,4 @@
-"""Threads for synchronous handlers under asyncio. Unlike an executor's they hold up no exit."""
+"""Threads for synchronous handlers under asyncio. Unlike an executor's, they do not delay exit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Task = tuple[Message, "asyncio.Future[Any]"]
 
 
 class Daemons:
-    """Call one function in as many threads as were needed at once."""
+    """Call one function in threads; start a thread only when all others are busy."""
 
     def __init__(self, function: Callable[[Message], Any]) -> None:
         self._function = function
@@ -51,7 +51,7 @@ class Daemons:
             try:
                 future.get_loop().call_soon_threadsafe(_resolve, future, result, error)
             except RuntimeError:
-                return  # the loop is closed: nobody waits any more
+                return  # the loop is closed: nothing waits for the result
             del task, message, future, result, error
 
 

@@ -1,4 +1,4 @@
-"""What a worker logs of a handler that failed: the error, the user's line, and what comes next."""
+"""Log a failed handler: the error, the line in the user's code, and what happens next."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ackq.queue.messages import Message
 from ackq.worker.logs import about
 from ackq.worker.policy import Settlement
 
-#: What of an error is logged: its type alone, its text too, or its traceback as well.
+#: How much of an error to log: its type, its text too, or its traceback as well.
 Detail = Literal["type", "text", "traceback"]
 #: Characters of an error's text that are logged.
 TEXT_LIMIT = 500
-#: Characters of it that are looked at for credentials.
+#: Characters of an error's text that are searched for credentials.
 _READ_LIMIT = 4000
 _ACKQ = str(Path(__file__).parents[1]) + os.sep
-#: Where code lies that is nobody's own: the standard library and what was installed.
+#: Folders of code that is not the user's: the standard library and installed packages.
 _INSTALLED = tuple({sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib")})
 
 
@@ -41,7 +41,7 @@ class Failures:
     def log(
         self, message: Message, error: BaseException, settlement: Settlement, limit: int | None
     ) -> None:
-        """Log that the handler raised ``error`` for a message that may be received ``limit`` times.
+        """Log that the handler raised ``error``. The message may be received ``limit`` times.
 
         The text of an error may quote the message, so it is escaped and cropped.
         """
@@ -56,8 +56,8 @@ class Failures:
     def _place(self, error: BaseException) -> str:
         """Return file:line of the innermost frame of the user's code.
 
-        An error that was raised before any code of the handler ran, such as one of a wrong
-        signature, has no such frame: then it is where the handler is defined.
+        An error raised before the handler's code ran, such as one for a wrong signature, has no
+        such frame. Then return where the handler is defined.
         """
         others = ""
         for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
@@ -73,10 +73,10 @@ class Failures:
 
 
 def text_of(error: BaseException) -> str:
-    """Return type and text of an error as one line, without credentials, cropped."""
+    """Return the type and text of an error as one cropped line without credentials."""
     try:
         text = printable(redact(str(error)[:_READ_LIMIT]))
-    except Exception:  # of the user's making, like the error
+    except Exception:  # the error class is the user's, and its __str__ may fail
         text = "(its text cannot be read)"
     if len(text) > TEXT_LIMIT:
         text = text[:TEXT_LIMIT] + "…"
@@ -84,7 +84,7 @@ def text_of(error: BaseException) -> str:
 
 
 def outlook(message: Message, settlement: Settlement, limit: int | None) -> str:
-    """Return what becomes of a message that failed, as in "retry 2 of 4 in 1.8 s"."""
+    """Return what happens to a failed message, as in "retry 2 of 4 in 1.8 s"."""
     if message.lease_lost:
         return "its lease was lost"
     count = message.receive_count

@@ -1,4 +1,4 @@
-"""Where metrics, tracing and error reports hook into a worker."""
+"""Hooks for metrics, tracing and error reports in a worker."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from ackq.worker.logs import log
 
 
 class Hooks:
-    """Override what is wanted. Each is called in the thread or task of the handler, but for
-    `lost_lease`, and must be quick; what it raises is logged and changes nothing.
+    """Override the methods that you need. All but `lost_lease` run in the handler's thread or
+    task, and must be quick. An exception in a hook is logged and has no other effect.
     """
 
     def before(self, message: Message) -> None:
-        """The handler is about to be called."""
+        """Run before the handler is called."""
 
     def after(self, message: Message, outcome: str, seconds: float) -> None:
-        """The handler has ended.
+        """Run after the handler has ended.
 
         Args:
-            message: what it was given.
-            outcome: "ack", "nack", "reject", "release" or "lost" (its lease was, so it is settled
-                by whoever holds it now). The settling itself follows within 50 ms.
+            message: the message that the handler received.
+            outcome: "ack", "nack", "reject", "release", or "lost" if the lease was lost: then
+                the worker does not settle the message. Otherwise it does so within 50 ms.
             seconds: how long the handler took.
         """
 
     def error(self, message: Message, error: BaseException) -> None:
-        """The handler raised something that is no verdict, or was over its time limit."""
+        """Run when the handler raised anything but a verdict, or exceeded its time limit."""
 
     def lost_lease(self, message: Message) -> None:
-        """Somebody else holds the message now, or will."""
+        """Run when the message's lease is lost: another consumer has it, or will receive it."""
 
 
 def call(hooks: Iterable[Hooks], name: str, *args: object) -> None:
-    """Call one hook of each, and log what fails: the message goes on."""
+    """Call one hook of each object. Log exceptions; they do not affect the message."""
     for each in hooks:
         try:
             getattr(each, name)(*args)

@@ -1,7 +1,7 @@
 """Structured logs of a worker: ids, sizes and errors, never a body.
 
-Each record carries its fields as attributes, for any formatter. What a message or an error brought
-along is escaped in the record's text, so that it cannot forge another line.
+Each record carries its fields as attributes, for any formatter. Text from a message or an error is
+escaped in the record's text, so that it cannot forge another line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _FIELDS = (
 
 
 def fields_of(message: Message, **more: Any) -> dict[str, Any]:
-    """Return what a record about ``message`` carries."""
+    """Return the fields of a record about ``message``."""
     return {
         "queue": message.queue,
         "message_id": message.id,
@@ -44,7 +44,7 @@ def about(
 
 
 def _value(value: Any) -> str:
-    """Return a value that ends where a reader sees it end: quoted where it holds a space."""
+    """Return a value as text, in quotes if its end would otherwise be unclear."""
     text = printable(value)
     return f'"{text}"' if not text or " " in text or '"' in text else text
 
@@ -56,29 +56,29 @@ def place_of(error: BaseException) -> str:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return what a server or connection error says, without credentials."""
+    """Return the type and text of a server or connection error, without credentials."""
     return f"{type(error).__name__}: {redact(str(error))}"
 
 
 class TextFormatter(logging.Formatter):
-    """A line a record; the lines of a traceback are escaped and indented."""
+    """One line per record. The lines of a traceback are escaped and indented."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s [%(process)d] %(message)s")
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the record as text, its traceback as this formatter writes it."""
+        """Return the record as text, with the traceback in this formatter's form."""
         own = copy.copy(record)
-        own.exc_text = None  # what another handler's formatter left there
+        own.exc_text = None  # may hold a traceback cached by another handler's formatter
         return super().format(own)
 
     def formatException(self, ei: Any) -> str:
-        """Return a traceback of which no line can be taken for a record."""
+        """Return a traceback in which no line can be mistaken for a record."""
         return "\n".join(f"  {printable(line)}" for line in super().formatException(ei).split("\n"))
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the record's own fields."""
+    """One JSON object per line: time, level, logger, message, and the record's own fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as JSON."""

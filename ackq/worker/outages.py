@@ -1,4 +1,4 @@
-"""What does not work at the moment: logged when it begins and when it is over, not in between."""
+"""Outages of a server: logged when they begin and when they end, not in between."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import redis
 
 from ackq.worker.logs import log, reason_of
 
-#: Errors of a connection: the server is away, whichever operation noticed it.
+#: Connection errors: the server is unreachable, whichever operation noticed it.
 AWAY = (redis.ConnectionError, redis.TimeoutError, OSError)
 
 
 @dataclass(slots=True)
 class Outage:
-    """A server that is away, or an operation that it refuses."""
+    """An unreachable server, or an operation that the server rejects."""
 
     since: float
     failures: int = 0
@@ -28,10 +28,10 @@ class Outages:
         self._queue = queue
         self._server = server
         self._lock = threading.Lock()
-        self._current: dict[str, Outage] = {}  #: by operation; "" while the server is away
+        self._current: dict[str, Outage] = {}  #: by operation; "" if unreachable
 
     def failed(self, doing: str, error: BaseException, now: float) -> None:
-        """Note that the server was away, or refused an operation."""
+        """Record that the server was unreachable, or rejected an operation."""
         away = isinstance(error, AWAY)
         with self._lock:
             begins = ("" if away else doing) not in self._current
@@ -45,7 +45,7 @@ class Outages:
             )  # fmt: skip
 
     def succeeded(self, doing: str, now: float) -> None:
-        """Note that the server did what was asked."""
+        """Record that the operation succeeded."""
         if not self._current:
             return
         for name, what in (("", "the server answers"), (doing, f"{doing} works")):

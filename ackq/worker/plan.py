@@ -1,4 +1,4 @@
-"""What ``ackq work`` was asked for, as a value that can be handed to a child process."""
+"""The settings of ``ackq work``, as a value that can be passed to a child process."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ from ackq.worker.schedule import Schedule
 from ackq.worker.tasks import AsyncWorker
 from ackq.worker.threads import Worker
 
-#: How a child process gets its plan: the environment of a process is nobody else's to read.
+#: The environment variable that passes the plan: other users cannot read a process's environment.
 PLAN_VARIABLE = "ACKQ_WORK_PLAN"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One worker: where its handler is, which queues, and the settings of both."""
+    """One worker: its handler, its queues, and the settings of both."""
 
     handler: str  #: module:name
-    queues: tuple[str, ...]  #: each a name; or all name=weight
+    queues: tuple[str, ...]  #: all of them NAME, or all NAME=WEIGHT
     url: str | None = None
     concurrency: int = 16
     prefetch: int = 200
     processes: int = 1
-    #: Settings of the queues. None: those of a `Queue` of that name in the handler's module.
+    #: Settings of the queues. None: as in a queue of that name in the handler's module, if any.
     lease: float | None = None
     max_receives: int | None = None  #: 0: no limit
     max_body: int | None = None
@@ -67,7 +67,7 @@ class Plan:
 
     @classmethod
     def loads(cls, text: str) -> Plan:
-        """Return the plan that `dumps` gave."""
+        """Return the plan that `dumps` wrote."""
         fields = orjson.loads(text)
         return cls(**{**fields, "queues": tuple(fields["queues"])})
 
@@ -76,7 +76,7 @@ class Plan:
         return dataclasses.replace(self, **changes)
 
     def health(self) -> Health | None:
-        """Return the health check, if one was asked for."""
+        """Return the health check, or None if none is configured."""
         if self.health_file is None and self.health_port is None:
             return None
         return Health(
@@ -85,10 +85,10 @@ class Plan:
         )  # fmt: skip
 
     def run(self) -> None:
-        """Work until the end, in threads or in tasks as the handler needs.
+        """Work until stopped: in tasks if the handler is async, otherwise in threads.
 
         Raises:
-            ConfigurationError: something that was named is not there, or a setting is wrong.
+            ConfigurationError: the handler or schedules do not exist, or a setting is invalid.
         """
         handler = found(self.handler)
         if not callable(handler):
@@ -124,7 +124,7 @@ class Plan:
             _leave()
 
     def _begins(self, opened: Sequence[Any]) -> None:
-        """Log what this process works on, once every setting was checked."""
+        """Log the server, the queues and the settings, after all settings were checked."""
         queues = []
         for text, queue in zip(self.queues, opened, strict=True):
             config = queue.config
@@ -149,7 +149,7 @@ class Plan:
         return kind.from_url(self.url, name, **settings)
 
     def _in_module(self, name: str) -> dict[str, Any]:
-        """Return the settings of the queue of that name that the handler's module has, if any."""
+        """Return the settings of the queue of that name in the handler's module, if any."""
         module = sys.modules[self.handler.partition(":")[0]]
         for value in vars(module).values():
             if isinstance(value, Queue | AsyncQueue) and value.name == name:
@@ -157,7 +157,7 @@ class Plan:
         return {}
 
     def _max_receives(self) -> int | None:
-        """Return the limit for queues that have none of their own."""
+        """Return the limit for queues that set none of their own."""
         return None if self.max_receives == 0 else MAX_RECEIVES
 
     def _settings(self) -> dict[str, Any]:
@@ -204,8 +204,8 @@ class Plan:
 def _leave() -> None:
     """End the process at once.
 
-    Its handlers were told, and what they held was given back. Python would wait, for as long as it
-    takes, for a task that accepts no cancellation and for a thread of an executor.
+    Running handlers were signalled, and their messages were released. Without this, Python would
+    wait without limit for a task that ignores cancellation or for an executor's thread.
     """
     log.info("stopped; what still ran was left")
     logging.shutdown()
@@ -218,8 +218,8 @@ def found(path: str) -> Any:
     """Return the object at ``module:name``, looking in the current folder first.
 
     Raises:
-        ConfigurationError: there is no such module or name, or the module cannot be imported;
-            the text is one line, with the place in its source.
+        ConfigurationError: the module or name does not exist, or the module cannot be imported.
+            The text is one line; for a failed import it has the file and line number.
     """
     module, _, name = path.partition(":")
     if not module or not name or module.startswith("."):
@@ -243,14 +243,14 @@ def found(path: str) -> Any:
 
 
 def _source_of(error: BaseException) -> str:
-    """Return the file and line that an import failed at."""
-    if isinstance(error, SyntaxError):  # raised by the compiler, which is not at that line
+    """Return the file and line at which an import failed."""
+    if isinstance(error, SyntaxError):  # its traceback does not contain the faulty line
         return f"{error.filename}:{error.lineno}"
     return place_of(error)
 
 
 def rate_limit(text: str | None) -> RateLimit | None:
-    """Return the limit that "100/1" stands for: count/seconds, or a count for a second."""
+    """Parse "count/seconds", as in "100/60"; a count alone is per second."""
     if text is None:
         return None
     count, _, per = text.partition("/")
@@ -261,7 +261,7 @@ def rate_limit(text: str | None) -> RateLimit | None:
 
 
 def set_up_logs(as_json: bool, verbose: bool) -> None:
-    """Send the logs to stderr."""
+    """Write the logs to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
     logging.basicConfig(handlers=[handler], level=logging.INFO)

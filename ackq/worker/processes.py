@@ -1,4 +1,4 @@
-"""Worker processes, one or more, and the one that looks after them."""
+"""Worker processes, one or more, and the parent process that supervises them."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ackq.worker.logs import log
 from ackq.worker.plan import PLAN_VARIABLE, Plan
 from ackq.worker.signals import stopping_on_signals
 
-#: Exit code of a child whose plan cannot work: it is not started again.
+#: Exit code of a child whose plan cannot work. It is not restarted.
 CANNOT = 3
-#: How a child knows its end of the socket that closes when its parent is gone. Through it a child
-#: says why its plan cannot work, so that its parent can say it once for all.
+#: Passes a child the descriptor of a socket that closes when its parent is gone. Over it, a child
+#: also reports why its plan cannot work, so that the parent can log the reason once for all.
 LIFELINE_VARIABLE = "ACKQ_WORK_LIFELINE"
-#: Seconds between two looks at the children.
+#: Seconds between two checks of the children.
 LOOK = 0.1
-#: Seconds before a child that died is replaced; doubled each time that it dies young.
+#: Seconds before a dead child is replaced; doubled each time that a child dies early.
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 10.0
-#: Bytes of what a child says, so few that it need not wait for its parent to read them.
+#: Longest reason from a child, in bytes: small enough to send before the parent reads it.
 MOST_WORDS = 4096
-#: Seconds after which a child is not young any more.
+#: Seconds after which the death of a child no longer counts as early.
 GROWN = 10.0
 
 
 class Child:
-    """One place for a process, which another takes when it dies."""
+    """A place for one process. When the process dies, another takes its place."""
 
     def __init__(self, number: int, plan: Plan, health: Path) -> None:
         self.number = number
@@ -43,20 +43,20 @@ class Child:
         self._plan = plan.replaced(health_file=str(health), health_port=None)
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: socket.socket | None = None
-        self.last_words = ""  #: why the plan of the process that ended cannot work
+        self.last_words = ""  #: why the plan cannot work, as the ended process reported it
         self.started = 0.0
-        self.renewed = False  #: whether it was told to end, to start anew
+        self.renewed = False  #: whether it is being restarted on purpose
         self.finished = False  #: whether it needs no successor
         self.due = 0.0  #: when to start the next one
         self._deaths = 0
 
     @property
     def pid(self) -> int | None:
-        """The process that runs now."""
+        """The id of the running process, or None."""
         return self._process.pid if self._process is not None else None
 
     def start(self) -> None:
-        """Start a process. It is in a group of its own: Ctrl-C is for its parent to hear."""
+        """Start a process. It is in a group of its own, so that Ctrl-C reaches only the parent."""
         self._lifeline, theirs = socket.socketpair()
         self._lifeline.setblocking(False)
         environment = {
@@ -66,7 +66,7 @@ class Child:
         }
         self.health.unlink(missing_ok=True)
         try:
-            # -P: what lies in the current folder hides no module before the handler is looked for.
+            # -P: files in the current folder cannot hide modules that are imported at the start.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "ackq.worker"],
                 env=environment, pass_fds=[theirs.fileno()], process_group=0,
@@ -78,7 +78,7 @@ class Child:
         self.renewed = self.finished = False
 
     def renew(self) -> None:
-        """End the process, so that another starts with what the files hold now."""
+        """End the process, so that another starts with the changed files."""
         self.renewed, self.finished, self.due = True, False, 0.0
         self.send(signal.SIGTERM)
 
@@ -90,7 +90,7 @@ class Child:
         with self._lifeline as lifeline:
             try:
                 self.last_words = lifeline.recv(MOST_WORDS).decode(errors="replace")
-            except BlockingIOError:  # a process that it left behind has the other end
+            except BlockingIOError:  # a grandchild still holds the other end
                 self.last_words = ""
         self._process = None
         if not self.renewed:
@@ -102,34 +102,34 @@ class Child:
         return code
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal, if there is whom to."""
+        """Send a signal, if the process runs."""
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
 
     def problem(self, stalled_after: float) -> str:
-        """Return why the process is not healthy, or nothing."""
+        """Return why the process is not healthy, or an empty string."""
         now = time.monotonic()
         if self._process is None:
             return ""
         try:
             age = time.time() - self.health.stat().st_mtime
         except FileNotFoundError:
-            # It may not have got so far yet.
+            # It may still be starting.
             young = now - self.started < stalled_after
             return "" if young else f"process {self.pid} is not healthy; its log tells why"
         return "" if age < stalled_after else f"process {self.pid} hangs"
 
 
 class Processes:
-    """Runs a plan in several processes and replaces those that die."""
+    """Run a plan in one or more processes and replace those that die."""
 
     def __init__(self, plan: Plan, changed: threading.Event | None = None) -> None:
         """Prepare; nothing starts before `run`.
 
         Args:
-            plan: what each process does, and how many there are.
-            changed: when it is set, all processes are stopped and started anew. Defaults to
-                None: they never are.
+            plan: what each process does, and the number of processes.
+            changed: when this event is set, all processes are restarted. Defaults to None:
+                never restart them.
         """
         self._plan = plan
         self._changed = changed
@@ -139,14 +139,14 @@ class Processes:
         self._last_warning = ""
 
     def stop(self) -> None:
-        """Stop all of them; a second call makes them leave at once."""
+        """Stop all processes. A second call ends their grace at once."""
         self._stops += 1
 
     def run(self) -> int:
-        """Run until a signal or `stop`, or until every process has ended by itself.
+        """Run until a signal or `stop`, or until every process has finished by itself.
 
         Returns:
-            The exit code: 0, or that of a process whose plan cannot work, which ends them all.
+            The exit code: 0, or `CANNOT` if the plan cannot work, which ends all processes.
         """
         with tempfile.TemporaryDirectory(prefix="ackq-work-") as folder:
             children = [
@@ -183,7 +183,7 @@ class Processes:
             if child.last_words != self._last_warning:
                 log.error("%s", child.last_words)
                 self._last_warning = child.last_words
-            # While its files are worked on, the next try may fare better.
+            # With --reload the files may be fixed, so the next try may succeed.
             if self._changed is None:
                 self._code = CANNOT
                 self.stop()
@@ -193,7 +193,7 @@ class Processes:
             log.warning("worker process %d ended (%d): another starts", child.number, code)
 
     def _pass_on(self, children: list[Child]) -> None:
-        """Tell the children what this process was told."""
+        """Pass file changes and stops on to the children."""
         if self._changed is not None and self._changed.is_set() and not self._stops:
             self._changed.clear()
             self._last_warning = ""

@@ -1,4 +1,4 @@
-"""A rate per queue that all of its workers share, kept by the server."""
+"""A rate limit per queue, shared by all of its workers and enforced by the server."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from ackq.queue.spec import QueueSpec
 
 @dataclass(frozen=True, slots=True)
 class RateLimit:
-    """At most ``count`` messages are taken in ``per`` seconds, by all workers together.
+    """Limit all workers of a queue together to ``count`` messages in ``per`` seconds.
 
-    In any span of t seconds no more than ``burst + t * count / per`` are. Redeliveries count.
+    In any span of t seconds, at most ``burst + t * count / per`` messages are taken. Redelivered
+    messages count.
     """
 
     #: Messages, 1 to 1e9.
     count: int
     #: Seconds, up to a day. Defaults to 1 second.
     per: float = 1.0
-    #: Messages that may be taken at once after idleness. Defaults to what a tenth of a second
-    #: allows, at least 1.
+    #: Messages that may be taken at once after an idle period. Defaults to a tenth of a second's
+    #: worth, at least 1.
     burst: int | None = None
 
     def __post_init__(self) -> None:
         """Check every range.
 
         Raises:
-            ConfigurationError: names the setting, its value and its range.
+            ConfigurationError: a setting is out of range; the text names it and its value.
         """
         check_integer(self.count, "rate_limit.count", 1, 1_000_000_000)
         microseconds(self.per, "rate_limit.per", 86_400)
@@ -43,17 +44,17 @@ class RateLimit:
 def permit(
     spec: QueueSpec, limit: RateLimit, wanted: int, returned: int
 ) -> Operation[tuple[int, int]]:
-    """Ask for leave to take ``wanted`` messages, and give back what was not taken before.
+    """Request permits for ``wanted`` messages, and return ``returned`` unused ones.
 
     Returns:
-        How many may be taken, and if none, the microseconds until one may.
+        How many messages may be taken, and if none, the microseconds until one may be.
     """
     burst = limit.burst or max(1, int(limit.count / limit.per / 10))
     request = Request(
         (1, spec.keys.rate, wanted, returned, limit.count, microseconds(limit.per, "per", 86_400),
          burst),
         script=scripts.load("worker/permit"),
-        resend=True,  # at worst less is taken than the limit allows
+        resend=True,  # at worst, fewer messages are taken than allowed
     )  # fmt: skip
     try:
         permitted, wait = yield request

@@ -1,4 +1,4 @@
-"""Notice changed source files, for development."""
+"""Detect changed source files, for development."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ackq.errors import ConfigurationError
 
 
 def watching(folder: str | os.PathLike[str]) -> threading.Event:
-    """Return an event that is set whenever a Python file under ``folder`` has changed.
+    """Return an event that is set whenever a Python file under ``folder`` changes.
 
     Raises:
         ConfigurationError: watchfiles is not installed.

@@ -1,4 +1,4 @@
-"""What a worker does beside handling: take, settle, renew, give back."""
+"""A worker's routines beside the handlers: take, settle, renew and release messages."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ackq.worker.ratelimit import permit
 from ackq.worker.state import Lane, State
 from ackq.worker.steps import Call, Routine, Wait
 
-#: Messages that one call takes at most.
+#: Most messages that one call takes.
 MOST = 1000
 #: Seconds that one take waits for a message; a stop is noticed within this time. Shorter while
-#: handlers run, since a message that one of them gives back wakes nobody who waits already.
+#: handlers run, since a message that one of them returns does not wake a waiting take.
 PATIENCE = 0.5
 PATIENCE_BUSY = 0.2
-#: Seconds between two looks of a routine that is woken when there is something to do.
+#: Longest time, in seconds, that a routine waits for its bell before it checks again.
 IDLE = 0.5
-#: Seconds that a message may wait in a worker, as measured, before others may have it.
+#: Seconds that a message may wait in a worker before it is released for others, as measured.
 STALE = 1.1
-#: Seconds after which its worker takes less: so much earlier that a take which is under way, and
-#: asks for as many as before, is over when the message is given back.
+#: Seconds of waiting after which the worker takes fewer messages. This is early enough that a
+#: take in progress, which asks for as many as before, is over when the message is released.
 CROWDED = STALE - 2 * PATIENCE_BUSY
-#: What a server or its connection may raise; everything else is a fault of this program.
+#: Errors of the server or its connection. Anything else is a bug in this program.
 PASSING = (redis.RedisError, OSError, AckqError)
 
 
 def feed(state: State) -> Routine[None]:
-    """Take messages while there is room, and settle in the same round trip what is done."""
+    """Take messages while there is room, and ack finished ones in the same round trip."""
     while not state.stopping:
-        # Said before the room is looked at, or the ring of who makes room meanwhile is missed.
+        # Set this before checking for room: otherwise a ring in between would be missed.
         state.hungry = True
         room = state.room()
         if not room:
@@ -48,7 +48,7 @@ def feed(state: State) -> Routine[None]:
 
 
 def _whose_turn(state: State) -> tuple[Lane | None, float]:
-    """Return the lane to take from, or none and for how long there will be none."""
+    """Return the lane to take from; or None, and how long to wait before trying again."""
     now = state.clock()
     pause = IDLE
     for number in state.turns.order():
@@ -62,7 +62,7 @@ def _whose_turn(state: State) -> tuple[Lane | None, float]:
 
 
 def _drained(state: State) -> bool:
-    """Stop once every lane is dry and everything is settled; else look again."""
+    """Stop once every lane is dry and everything is settled; otherwise check the lanes again."""
     if not all(lane.dry for lane in state.lanes):
         return False
     if state.settled():
@@ -80,7 +80,7 @@ def _take(state: State, lane: Lane, room: int) -> Routine[None]:
         wanted = yield from _permitted(state, lane, wanted)
         if not wanted:
             return
-    # One queue alone is waited for here; of several, each by an attendant of its own.
+    # With a single queue, wait for messages here. With several, `attend` waits for each of them.
     waits = state.waits_in_take
     messages = yield from _pop(state, lane, wanted, _patience(state) if waits else None)
     if messages is None:
@@ -105,7 +105,7 @@ def attend(state: State, lane: Lane) -> Routine[None]:
         if not messages:
             continue
         if lane.limit is not None and not (yield from _permitted(state, lane, 1)):
-            # Its turn has not come: it goes back uncounted, and is taken when it has.
+            # The rate limit does not allow it yet: release it, uncounted, to be taken later.
             lane.returned.extend((message, Settlement("release")) for message in messages)
             state.keep_bell.ring()
         else:
@@ -122,19 +122,19 @@ def _patience(state: State) -> float:
 def _pop(
     state: State, lane: Lane, wanted: int, timeout: float | None
 ) -> Routine[list[Message] | None]:
-    """Take and settle; None if the server could not be asked."""
+    """Take messages and ack finished ones. Return None if the call failed."""
     acked = lane.collect()
     lane.asked_at = state.clock()
     try:
         messages: list[Message] = yield Call(lane.queue.pop_many, (wanted, timeout, None, acked))
     except ConfigurationError as error:
-        # The queue cannot be worked on, on this server: trying again will not help.
+        # This server does not support the queue: trying again will not help.
         lane.done.extend(acked)
         state.fatal = error
         state.stop()
         return None
     except PASSING as error:
-        # The acks may have arrived or not: repeated, they do no harm.
+        # The acks may have arrived or not; repeating them does no harm.
         lane.done.extend(acked)
         lane.failed(error, state.clock(), "take")
         return None
@@ -148,7 +148,7 @@ def _pop(
 
 
 def _permitted(state: State, lane: Lane, wanted: int) -> Routine[int]:
-    """Ask the rate limit for leave to take, and give back what was not needed before."""
+    """Request permits from the rate limit, and return the unused ones."""
     assert lane.limit is not None
     queue = lane.queue
     unused, lane.unused = lane.unused, 0
@@ -167,11 +167,11 @@ def _permitted(state: State, lane: Lane, wanted: int) -> Routine[int]:
 
 
 def keep(state: State) -> Routine[None]:
-    """Do once what is due: settle, renew leases, hold to time limits, give back what waits."""
+    """Run one round: enforce time limits, release waiting messages, renew leases, settle."""
     state.enforce_time_limit(state.clock())
     _give_back(state)
     for lane in state.lanes:
-        # A worker that leaves has no time to spare a server that may be back.
+        # A stopping worker does not pause: the server may be back, and time is short.
         if state.clock() < lane.keep_after and not state.stopping:
             continue
         yield from _renew(state, lane)
@@ -219,7 +219,7 @@ def _call(lane: Lane, settlement: Settlement, messages: Sequence[Message]) -> Ca
 
 
 def _settle(state: State, lane: Lane, call: Call) -> Routine[bool]:
-    """Settle; False if the server could not be asked, so that it is to be tried again."""
+    """Settle. Return False if the call failed and must be repeated."""
     try:
         yield call
     except LeaseLost as error:
@@ -232,7 +232,7 @@ def _settle(state: State, lane: Lane, call: Call) -> Routine[bool]:
 
 
 def _give_back(state: State) -> None:
-    """Let others have what waits here for too long, or, when stopping, what waits at all."""
+    """Release messages that have waited too long; when stopping, all waiting messages."""
     now = state.clock()
     oldest = 0.0
     for message in state.buffer.copy():
@@ -243,14 +243,14 @@ def _give_back(state: State) -> None:
         try:
             state.buffer.remove(message)
         except (ValueError, IndexError):
-            continue  # a slot was quicker
+            continue  # a slot took it first
         state.by_name[message.queue].returned.append((message, Settlement("release")))
     if oldest > CROWDED and not state.stopping:
         state.pace.slowed(oldest)
 
 
 def abandon(state: State) -> None:
-    """Give back what still runs: whoever goes on with it has lost the lease."""
+    """Release the messages of running handlers, and mark their leases as lost."""
     for slot in state.slots:
         if (message := slot.message) is not None:
             lane = state.by_name[message.queue]

@@ -1,4 +1,4 @@
-"""Messages that are pushed by the clock: once a tick, however many workers have the schedule."""
+"""Scheduled messages: pushed once per tick, however many workers have the schedule."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from ackq.worker.policy import check_seconds
 from ackq.worker.routines import PASSING
 from ackq.worker.steps import Bell, Call, Routine, Wait
 
-#: Seconds between two looks at whether to stop.
+#: Longest time, in seconds, between two checks of whether to stop.
 LOOK = 0.5
-#: Missed ticks that are counted at most, of one gap.
+#: Most missed ticks that are counted for one gap.
 MOST_MISSED = 100_000
 
 Body = Mapping[str, Any] | bytes
@@ -32,17 +32,17 @@ Body = Mapping[str, Any] | bytes
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """A message for every tick of a clock.
+    """Push a message at every tick.
 
-    Ticks are instants of the server's clock that every worker derives alike. A tick that passes
-    while no worker with this schedule runs is skipped, and counted in the hash ``<queue>TICKS``
-    under ``<name>:missed``.
+    Ticks are times on the server's clock, the same for every worker. A tick that passes while no
+    worker with this schedule runs is skipped, and counted in the hash ``<queue>TICKS`` under
+    ``<name>:missed``.
     """
 
-    #: Names the schedule in the queue; workers that share it use the same name.
+    #: The name of the schedule in its queue. Workers that share the schedule use the same name.
     name: str
-    #: What to push; or called with the tick (a datetime) to make it. Without an ``id`` of its own
-    #: a mapping gets ``<name>@<tick>``.
+    #: The message to push, or a function that returns it for a tick (a datetime). A mapping
+    #: without an ``id`` gets ``<name>@<tick>``.
     message: Body | Callable[[datetime], Body]
     #: Seconds from tick to tick, counted from the epoch, from 0.001. Or give ``cron``.
     every: float | None = None
@@ -57,7 +57,7 @@ class Schedule:
         """Check every setting.
 
         Raises:
-            ConfigurationError: names the setting and its value.
+            ConfigurationError: a setting is invalid; the text names it.
         """
         if not self.name or self.name.endswith(":missed"):
             raise ConfigurationError(f"a schedule cannot be named {self.name!r}")
@@ -84,7 +84,7 @@ class Schedule:
         return round(tick.timestamp()) * 1_000_000
 
     def newest(self, due: int, now: int) -> int:
-        """Return the last tick up to ``now``, given one that is."""
+        """Return the last tick at or before ``now``, given one such tick."""
         if self.every is not None:
             period = round(self.every * 1_000_000)
             return max(due, now // period * period)
@@ -93,7 +93,7 @@ class Schedule:
         return due
 
     def between(self, first: int, last: int) -> int:
-        """Return how many ticks lie between two ticks."""
+        """Return how many ticks lie between two ticks, at most `MOST_MISSED`."""
         if self.every is not None:
             period = round(self.every * 1_000_000)
             return max(0, min(MOST_MISSED, (last - first) // period - 1))
@@ -103,10 +103,10 @@ class Schedule:
         return count
 
     def body(self, tick: int, limit: int) -> bytes:
-        """Return what to push for a tick.
+        """Return the body to push for a tick.
 
         Raises:
-            MessageError: it cannot be pushed.
+            MessageError: the message cannot be pushed.
         """
         when = datetime.fromtimestamp(tick / 1_000_000, self.tz)
         message = self.message(when) if callable(self.message) else self.message
@@ -118,7 +118,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server knows of a schedule: status, latest tick, its time, ticks missed so far."""
+    """The server's view of a schedule: status, latest tick, server time, missed ticks so far."""
 
     status: str
     latest: int
@@ -129,11 +129,11 @@ class Answer:
 def tick(
     spec: QueueSpec, name: str, at: int, previous: int, missed: int, body: bytes
 ) -> Operation[Answer]:
-    """Push for the tick ``at``, unless it was done; with 0 only look. See ``tick.lua``."""
+    """Push for the tick ``at``, unless that was done; with 0 only read. See ``tick.lua``."""
     request = Request(
         (2, spec.keys.ready, spec.keys.ticks, name, at, previous, missed, body),
         script=scripts.load("worker/tick"),
-        resend=True,  # a tick that was pushed is known
+        resend=True,  # the server remembers which tick was pushed
     )
     try:
         status, latest, now, counted = yield request
@@ -144,7 +144,7 @@ def tick(
 
 
 class Running(Protocol):
-    """What keeps time while it runs."""
+    """The part of a worker's state that `keep_time` needs."""
 
     @property
     def stopping(self) -> bool:
@@ -152,7 +152,7 @@ class Running(Protocol):
 
     @property
     def clock(self) -> Callable[[], float]:
-        """Tells seconds, from any beginning."""
+        """A monotonic clock, in seconds."""
 
 
 def keep_time(
@@ -169,7 +169,7 @@ def keep_time(
         try:
             if known is None:
                 answer = yield from _ask(queue, schedule, 0, 0, b"")
-                # Ticks before the first look were missed.
+                # Ticks before the first call are skipped.
                 due = schedule.after(max(answer.latest, answer.now))
             else:
                 due = schedule.newest(due, now)
@@ -205,7 +205,7 @@ def _body(spec: QueueSpec, schedule: Schedule, at: int) -> bytes | None:
     try:
         return schedule.body(at, spec.config.max_body_bytes)
     except Exception as error:
-        # Of the user's making; a later tick may fare better.
+        # The user's function failed; it may work for a later tick.
         kind = reason_of(error) if isinstance(error, MessageError) else type(error).__name__
         log.error("schedule %s: no message for a tick: %s", schedule.name, kind)
         return None

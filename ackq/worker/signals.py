@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: the first stops a worker, the second makes it leave, a third ends it."""
+"""SIGTERM and SIGINT: the first stops a worker, the second ends its grace, a third kills it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 @contextlib.contextmanager
 def stopping_on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call ``stop`` for the first two signals; put back what was there before at the end.
+    """Call ``stop`` for the first two signals; restore the previous handlers at the end.
 
-    Does nothing outside the main thread, where Python delivers no signals.
+    Do nothing outside the main thread: Python handles signals only there.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,4 +1,4 @@
-"""What the threads or tasks of one worker share, and how one settled message changes it."""
+"""The state that the threads or tasks of one worker share, and how a message changes it."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from ackq.worker.verdicts import Verdict
 
 #: Seconds of jitter that a lease may carry beyond the visibility timeout.
 JITTER_SECONDS = JITTER / 1_000_000
-#: Seconds before a server that failed is asked again; doubled up to `LONGEST_PAUSE`.
+#: Seconds to wait after a failed call; doubled up to `LONGEST_PAUSE`.
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 
 
 class Lane:
-    """One queue as its worker sees it."""
+    """A queue of the worker, with the worker's state for it."""
 
     def __init__(self, number: int, queue: Any, limit: RateLimit | None, bell: Bell) -> None:
         self.number = number
@@ -49,17 +49,17 @@ class Lane:
         self.max_receives: int | None = queue.config.max_receives
         self.done: deque[Message] = deque()  #: to be acked
         self.returned: deque[tuple[Message, Settlement]] = deque()
-        self.dry = False  #: whether the last take brought nothing
-        self.unused = 0  #: permits of the rate limit that were not needed
+        self.dry = False  #: whether the last take returned no messages
+        self.unused = 0  #: permits of the rate limit that were not used
         self.not_before = 0.0  #: when to take again, by the worker's clock
         self.keep_after = 0.0  #: when to settle and renew again, by the worker's clock
-        self.asked_at: float | None = None  #: since when a take has not ended
+        self.asked_at: float | None = None  #: when the current take began
         self.failures = 0
         self.outages = Outages(queue.name, queue._driver.route.address)
         self.clock = 0.0  #: the server's clock minus the worker's; never ahead
 
     def collect(self) -> list[Message]:
-        """Take out what is done, in a way that two threads may use at once."""
+        """Remove and return up to 1,000 messages to ack. Safe from several threads at once."""
         collected: list[Message] = []
         take, keep = self.done.popleft, collected.append
         try:
@@ -70,24 +70,24 @@ class Lane:
         return collected
 
     def remaining(self, message: Message, now: float) -> float:
-        """Return how long the lease lasts, or up to 66 ms more."""
+        """Return how many seconds the lease still lasts, or up to 66 ms more."""
         return message.lease_expires_at - self.clock - now
 
     def age(self, message: Message, now: float) -> float:
-        """Return how long ago the message was taken, give or take 66 ms."""
+        """Return how many seconds ago the message was taken, to within 66 ms."""
         return now + self.clock - (message.receipt / 1_000_000 - self.timeout)
 
     def failed(self, error: BaseException, now: float, doing: str) -> None:
-        """Note that the server could not be asked: try again a little later."""
+        """Record that a call failed: try again a little later."""
         pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self.failures, 10))
         self.failures += 1
         self.not_before = now + pause
-        # A lease must not end during the pause of its own renewal.
+        # No lease may end while its renewal pauses.
         self.keep_after = now + min(pause, self.timeout / 6)
         self.outages.failed(doing, error, now)
 
     def succeeded(self, now: float, doing: str) -> None:
-        """Note that the server answers."""
+        """Record that the server answers."""
         self.outages.succeeded(doing, now)
         if self.failures:
             self.failures = 0
@@ -99,16 +99,16 @@ class Slot:
     """A place in which one handler runs at a time. ``runner`` is its thread or task."""
 
     message: Message | None = None
-    #: Whether its thread may have a message in hand that is not in ``message`` yet.
+    #: Whether its thread may have taken a message that is not in ``message`` yet.
     reaching: bool = False
     started: float = 0.0
-    interrupted: str = ""  #: why the running handler was told to end
+    interrupted: str = ""  #: why the running handler was interrupted
     runner: Any = None
 
 
 @dataclass(slots=True)
 class State:
-    """The state of one worker. Every single operation on it is safe between threads."""
+    """The state of one worker. Each single operation on it is thread-safe."""
 
     lanes: Sequence[Lane]
     turns: Turns
@@ -120,12 +120,12 @@ class State:
     hooks: Sequence[Hooks]
     failures: Failures
     clock: Callable[[], float]
-    #: Rung when the feeder may have something to do; when the keeper has.
+    #: Rung when there may be work for the feeder, or for the keeper.
     feed_bell: Bell
     keep_bell: Bell
-    #: What the runtime does to a running handler besides setting flags.
+    #: Interrupts a running handler; its message's flags are set beforehand.
     interrupt: Callable[[Slot], None]
-    #: Wakes slots after messages came.
+    #: Wakes slots when messages have arrived.
     wake: Callable[[], None]
     buffer: Any = field(init=False)
     by_name: Mapping[str, Lane] = field(init=False)
@@ -133,12 +133,12 @@ class State:
     hungry: bool = False
     low: int = 0
     stopping: bool = False
-    draining: bool = False  #: stop when the queues have nothing ready
+    draining: bool = False  #: stop when no queue has ready messages
     fatal: BaseException | None = None
     watched: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Derive what follows from the rest."""
+        """Derive the remaining fields."""
         self.by_name = {lane.queue.name: lane for lane in self.lanes}
         strict = len(self.lanes) > 1 and self.turns.strict
         self.buffer = StrictBuffer(self.by_name) if strict else deque()
@@ -147,19 +147,19 @@ class State:
 
     @property
     def waits_in_take(self) -> bool:
-        """Whether the feeder waits for messages itself: one queue, none of whose turns to await."""
+        """Whether the feeder itself waits for messages: one queue, no rate limit, no drain."""
         return len(self.lanes) == 1 and self.lanes[0].limit is None and not self.draining
 
     def unsettled(self) -> bool:
-        """Return whether the server has yet to be told of something."""
+        """Return whether any message still has to be settled."""
         return any(lane.done or lane.returned for lane in self.lanes)
 
     # --- taking -------------------------------------------------------------------------
 
     def room(self) -> int:
-        """Return how many messages to take now; 0 until so many fit that it is worth a call."""
+        """Return how many messages to take now; 0 until enough fit to be worth a call."""
         spare = self.pace.spare
-        # Said before the buffer is looked at, for who makes room meanwhile.
+        # Set this before checking the buffer: another thread may be making room at this moment.
         self.low = spare // 2
         waiting = len(self.buffer)
         if waiting > self.low:
@@ -167,7 +167,7 @@ class State:
         return len(self.slots) + spare - waiting - self.busy()
 
     def made_room(self) -> None:
-        """Tell the feeder, which is hungry, that a message has left the buffer or a slot."""
+        """Ring the waiting feeder if there is room, after a message left the buffer or a slot."""
         if len(self.buffer) <= self.low:
             self.hungry = False
             self.feed_bell.ring()
@@ -177,9 +177,9 @@ class State:
         return sum(slot.reaching or slot.message is not None for slot in self.slots)
 
     def arrived(self, lane: Lane, messages: Sequence[Message]) -> None:
-        """Let the slots have what was taken."""
+        """Put taken messages into the buffer and wake the slots."""
         self.last_take = now = self.clock()
-        # The lease ends a random jitter after the timeout: suppose the longest.
+        # The lease ends a random jitter after the timeout. Assume the longest.
         taken_at = messages[-1].receipt / 1_000_000 - lane.timeout - JITTER_SECONDS
         lane.clock = taken_at - now
         self.turns.took(lane.number, len(messages))
@@ -189,7 +189,7 @@ class State:
     # --- handling -----------------------------------------------------------------------
 
     def turned_away(self, slot: Slot) -> bool:
-        """Call the first hooks; return True for a message that has outlived its time."""
+        """Reject an expired message and return True; otherwise call the ``before`` hooks."""
         message = slot.message
         assert message is not None
         if self.expiry_field is not None and self._expired(message):
@@ -200,7 +200,7 @@ class State:
         return False
 
     def succeeded(self, slot: Slot) -> None:
-        """Note that the handler returned: ack, unless the message is somebody else's now."""
+        """Record that the handler returned: ack the message, unless its lease was lost."""
         message = slot.message
         assert message is not None
         outcome = "ack"
@@ -211,7 +211,7 @@ class State:
         self._finished(slot, message, outcome)
 
     def failed(self, slot: Slot, error: BaseException) -> None:
-        """Note that the handler raised, and decide what becomes of the message."""
+        """Record that the handler raised, and decide how to settle the message."""
         message = slot.message
         assert message is not None
         settlement = settlement_of(error, message.receive_count, self.backoff, random.random())
@@ -225,7 +225,7 @@ class State:
         self._settle(slot, message, settlement)
 
     def given_up(self, slot: Slot) -> None:
-        """Note that the handler was ended so that the worker can stop."""
+        """Release the message of a cancelled handler, unless its lease was lost."""
         message = slot.message
         assert message is not None
         self._settle(slot, message, Settlement("release"))
@@ -254,7 +254,7 @@ class State:
         try:
             expires_at = orjson.loads(message.body)[self.expiry_field]
         except (ValueError, TypeError, KeyError):
-            return False  # a message that cannot be read is the handler's business
+            return False  # leave a malformed message to the handler
         if not isinstance(expires_at, int | float) or isinstance(expires_at, bool):
             return False
         return expires_at <= self.clock() + self.by_name[message.queue].clock
@@ -262,7 +262,7 @@ class State:
     # --- keeping ------------------------------------------------------------------------
 
     def due(self, lane: Lane, now: float) -> list[Message]:
-        """Return the messages whose leases are to be renewed: all that wait or run."""
+        """Return the waiting or running messages whose leases must be renewed now."""
         least = lane.timeout * (1 - RENEW_AFTER) + JITTER_SECONDS
         held = [*self.buffer.copy(), *(slot.message for slot in self.slots)]
         return [
@@ -275,7 +275,7 @@ class State:
         ]
 
     def lost(self, messages: Iterable[Message]) -> None:
-        """Tell of messages whose leases are somebody else's now."""
+        """Mark messages as having lost their leases, call hooks and interrupt handlers."""
         for message in messages:
             message.lease_lost = True
             about(logging.WARNING, "lost its lease", message)
@@ -287,7 +287,7 @@ class State:
                     self.interrupt(slot)
 
     def enforce_time_limit(self, now: float) -> None:
-        """Tell handlers that run for too long."""
+        """Interrupt handlers that exceed the time limit."""
         if self.time_limit is None:
             return
         for slot in self.slots:
@@ -299,11 +299,11 @@ class State:
                 self.interrupt(slot)
 
     def settled(self) -> bool:
-        """Return whether nothing is held and nothing waits to be settled."""
+        """Return whether no message is held and none has to be settled."""
         return not (self.buffer or self.busy() or self.unsettled())
 
     def stop(self) -> None:
-        """Take nothing more, and give back what has not begun."""
+        """Take no more messages, and wake everything so that waiting messages are released."""
         self.stopping = True
         self.feed_bell.ring()
         self.keep_bell.ring()

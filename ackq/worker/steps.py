@@ -1,6 +1,6 @@
-"""What a worker's routines may ask of their runtime, and the tool they wait with.
+"""The effects that a worker's routines yield to their runtime, and the bell they wait for.
 
-A routine is a generator, so that it is written once for threads and for tasks.
+A routine is a generator, so that the same code serves threads and tasks.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeVar
 
 
 class Bell(Protocol):
-    """Wakes the one routine that waits for it; a ring that nobody waits for is kept."""
+    """Wakes the one routine that waits for it. A ring without a waiter is kept."""
 
     def ring(self) -> None:
-        """End the present wait, or else the next one."""
+        """End the current wait, or else the next one."""
 
     def wait(self, seconds: float) -> Any:
         """Wait for a ring, at most ``seconds``; awaited on asyncio."""
@@ -22,7 +22,7 @@ class Bell(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Call a method of a queue. Answered with what it returns, or raises."""
+    """Call a method of a queue. The routine receives its result or its exception."""
 
     method: Callable[..., Any]
     args: tuple[Any, ...] = ()
@@ -31,7 +31,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait for a ring, at most ``seconds``. Answered with None."""
+    """Wait for a ring, at most ``seconds``. The routine receives None."""
 
     bell: Bell
     seconds: float

@@ -26,7 +26,7 @@ class TaskBell:
         self._event = asyncio.Event()
 
     def ring(self) -> None:
-        """End the present wait, or else the next one."""
+        """End the current wait, or else the next one."""
         self._event.set()
 
     async def wait(self, seconds: float) -> None:
@@ -187,7 +187,7 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
 
 
 async def drive(routine: Routine[None]) -> None:
-    """Answer the steps of a routine until it ends."""
+    """Run a routine to its end: carry out each call and wait that it yields."""
     try:
         step = next(routine)
         while True:

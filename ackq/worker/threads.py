@@ -25,7 +25,7 @@ class ThreadBell:
         self._event = threading.Event()
 
     def ring(self) -> None:
-        """End the present wait, or else the next one."""
+        """End the current wait, or else the next one."""
         self._event.set()
 
     def wait(self, seconds: float) -> None:
@@ -181,7 +181,7 @@ class Worker(BaseWorker[Queue]):
 
 
 def drive(routine: Routine[None]) -> None:
-    """Answer the steps of a routine until it ends."""
+    """Run a routine to its end: carry out each call and wait that it yields."""
     try:
         step = next(routine)
         while True:

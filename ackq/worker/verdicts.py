@@ -1,17 +1,17 @@
-"""What a handler may raise to say what becomes of its message. No errors: a family of their own."""
+"""Exceptions that a handler raises to choose how its message is settled. They are not errors."""
 
 from __future__ import annotations
 
 
 class Verdict(Exception):
-    """The base of the verdicts. Returning is the verdict "done"; any other exception, "failed"."""
+    """The base class. Returning normally means done; any other exception means failed."""
 
 
 class Retry(Verdict):
-    """Deliver the message again later. The receive counts, so ``max_receives`` holds.
+    """Redeliver the message later. The receive counts, so ``max_receives`` applies.
 
     Args:
-        delay: seconds until it is ready again, 0 and up. Defaults to the worker's backoff.
+        delay: seconds until it is ready again, 0 or more. Defaults to the worker's backoff.
     """
 
     def __init__(self, delay: float | None = None) -> None:
@@ -20,10 +20,10 @@ class Retry(Verdict):
 
 
 class Reject(Verdict):
-    """Put the message among the dead letters now.
+    """Move the message to the dead letters now.
 
     Args:
-        reason: kept with the dead letter.
+        reason: stored with the dead letter.
     """
 
     def __init__(self, reason: str = "rejected") -> None:
@@ -32,4 +32,4 @@ class Reject(Verdict):
 
 
 class Release(Verdict):
-    """Give the message back at once as if it had not been taken: the receive does not count."""
+    """Return the message at once, as if it had not been taken. The receive does not count."""
