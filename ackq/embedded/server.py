@@ -1,4 +1,4 @@
-"""A private redis-server, the child of one process."""
+"""A private redis-server: a child of one process."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ from ackq.embedded.files import (
 )
 from ackq.errors import AckqError
 
-#: Seconds that a private server may take to answer its first PING.
+#: Longest time, in seconds, until a private server answers its first PING.
 START_TIMEOUT = 10.0
-#: Seconds that it may take to flush its data before it is killed.
+#: Longest time, in seconds, for it to flush its data before it is killed.
 STOP_TIMEOUT = 10.0
 
 
 class Server:
-    """One private redis-server, a child of this process, with its data in ``directory``.
+    """A private redis-server, a child of this process, with its data in ``directory``.
 
-    It listens on a unix socket of its own, with ``port`` also on that port of the
-    loopback interface, and nowhere else. Writes go to an append-only log, which ``start``
-    reads again. With Redis's default, ``appendfsync everysec``, a ``kill`` can lose up to
-    about 2 s of what was answered, if an fsync was running; with ``always`` it loses nothing.
-    ``options`` are lines of redis.conf, written as they are; they override the defaults.
+    It listens only on a unix socket of its own and, with ``port``, on that port of the loopback
+    interface. Writes go to an append-only log, which `start` reads again. With Redis's default,
+    ``appendfsync everysec``, `kill` can lose up to about 2 s of confirmed writes if an fsync was
+    running; with ``always`` it loses nothing. ``options`` are lines of redis.conf, written
+    unchanged. They override the defaults.
     """
 
     def __init__(
@@ -59,12 +59,12 @@ class Server:
         self._executable = executable
         self._options = dict(options or {})
         self._process: subprocess.Popen[bytes] | None = None
-        #: The product and version of the server, once it was started.
+        #: The product and version of the server; None before the first start.
         self.release: Release | None = None
 
     @property
     def url(self) -> str:
-        """The URL of the port, or of the socket where no port was given."""
+        """The URL of the port, or of the socket if no port was given."""
         if self.port is not None:
             return f"redis://127.0.0.1:{self.port}/0"
         return self.unix_url
@@ -84,8 +84,8 @@ class Server:
         """Start the server and return when it answers.
 
         Raises:
-            ServerNotFound: There is no redis-server to start.
-            AckqError: It ended, or did not answer in time; the end of its log is in the text.
+            ServerNotFound: no redis-server was found.
+            AckqError: the server ended, or did not answer in time. The text has the end of its log.
         """
         if self._process is not None:
             raise AckqError(f"the redis-server in {self.directory} runs already")
@@ -99,7 +99,7 @@ class Server:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                process_group=0,  # Ctrl-C is for its owner, which then stops it
+                process_group=0,  # Ctrl-C reaches only the owner, which then stops it
                 umask=0o077,
             )
         try:
@@ -118,7 +118,7 @@ class Server:
     def _wait(self, logged: int) -> None:
         assert self._process is not None
         deadline = time.monotonic() + START_TIMEOUT
-        # Asked over the socket, since another's server may hold the port and answer there.
+        # Ask over the socket: another server may own the port and answer there.
         while not answers(socket_path(self.directory)):
             if self._process.poll() is not None:
                 raise failure("ended at once", self.directory, logged)
@@ -127,24 +127,24 @@ class Server:
             time.sleep(POLL)
 
     def wait(self) -> None:
-        """Return when the server has ended, which it only does when somebody ends it."""
+        """Wait until the server has ended. It does not end by itself."""
         if self._process is not None:
             self._process.wait()
 
     def stop(self) -> None:
-        """End the server as a shutdown does: the log of writes is flushed. Idempotent."""
+        """Shut the server down: its append-only log is flushed. Idempotent."""
         deadline = time.monotonic() + STOP_TIMEOUT
         while self._process is not None and time.monotonic() < deadline:
-            # Again and again: a server refuses while it writes its first log of writes.
+            # Repeat: a server refuses while it writes its first append-only log.
             self._process.terminate()
-            self._process.send_signal(signal.SIGCONT)  # a frozen process would not hear it
+            self._process.send_signal(signal.SIGCONT)  # a frozen process would not handle it
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(timeout=0.1)
                 break
         self.kill()
 
     def kill(self) -> None:
-        """End the server as a crash does. Idempotent; ``start`` starts it again."""
+        """Kill the server, as a crash would. Idempotent; `start` starts it again."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()

@@ -1,9 +1,8 @@
-"""The redis-server that everything on this account uses when no URL is given.
+"""The redis-server that all processes of this account share when no URL is given.
 
-``lock`` in its folder is held by the *server process*, through an inherited
-descriptor. The kernel frees it when the process ends, however it ends, so a stale
-socket or pid file proves nothing and blocks nothing. Whoever gets the lock may
-start a server; everybody else waits for its PONG.
+The *server process* holds the file ``lock`` in its folder, through an inherited descriptor. The
+kernel frees the lock when the process ends for any reason, so a stale socket or pid file blocks
+nothing. The process that gets the lock may start a server; the others wait for its PONG.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ from ackq.embedded.files import (
 )
 from ackq.errors import AckqError
 
-#: Seconds to wait for the server, which may first read a long log of writes.
+#: Seconds to wait for the server, which may first read a long append-only log.
 SHARED_TIMEOUT = 60.0
 
 _announced: set[Path] = set()
 
 
 def shared_url() -> str:
-    """Return the URL of the one persistent server of this account, started if need be.
+    """Return the URL of the one persistent server of this account; start it if needed.
 
-    Its data is in ``$ACKQ_HOME``, else ``$XDG_DATA_HOME/ackq``, else
-    ``~/.local/share/ackq``. Processes that ask at once get the same server. The
-    first call in a process says on stderr where the data is.
+    Its data is in ``$ACKQ_HOME``, else ``$XDG_DATA_HOME/ackq``, else ``~/.local/share/ackq``.
+    Processes that call this at the same time get the same server. The first call in a process
+    prints the data folder to stderr.
 
     Raises:
-        ServerNotFound: There is no redis-server to start.
-        AckqError: It did not start; the end of its log is in the text.
+        ServerNotFound: no redis-server was found.
+        AckqError: the server did not start. The text has the end of its log.
     """
     folder = data_folder()
     address = socket_path(folder)
@@ -69,7 +68,7 @@ def shared_url() -> str:
 
 
 def stop_shared() -> bool:
-    """Stop the shared server, and return when it is gone. False: there was none."""
+    """Stop the shared server and wait until it is gone. Return False if there was none."""
     folder = data_folder()
     deadline = time.monotonic() + SHARED_TIMEOUT
     stopped = False
@@ -77,7 +76,7 @@ def stop_shared() -> bool:
         with _lock(folder) as lock:
             if lock is not None:
                 return stopped
-        # Only while it answers is the pid its own. It may refuse at first, as Server.stop tells.
+        # The pid is only valid while the server answers. It may refuse at first: see Server.stop.
         if answers(socket_path(folder)) and (pid := _shared_pid(folder)):
             os.kill(pid, signal.SIGTERM)
             stopped = True
@@ -88,24 +87,24 @@ def stop_shared() -> bool:
 
 @contextlib.contextmanager
 def exclusive(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Keep others from running a second server on the data in ``folder``, which would ruin it.
+    """Prevent a second server on the data in ``folder``, which would corrupt it.
 
-    Other users may not read what is there.
+    Other users are denied access to the data.
 
     Raises:
-        AckqError: One runs there, or is about to; or the folder is not ours alone.
+        AckqError: a server runs or starts there, or the folder is not private to this user.
     """
     path = Path(folder).absolute()
     make_private(path)
     with _lock(path) as lock:
-        # A server may have outlived who started it.
+        # A server may have outlived the process that started it.
         if lock is None or answers(socket_path(path)):
             raise AckqError(f"a redis-server runs on {path} already")
         yield
 
 
 def data_folder() -> Path:
-    """Return the folder of this account's data, made if need be."""
+    """Return the folder of this account's data; create it if needed."""
     home = os.environ.get("ACKQ_HOME")
     data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
     folder = Path(home) if home else Path(data) / "ackq"
@@ -122,7 +121,7 @@ def _start_shared(folder: Path, lock: int) -> Binary:
     }
     binary = find_server_for(folder)
     config = write_config(folder, None, options)
-    # It detaches by itself, and keeps the lock's descriptor for as long as it lives.
+    # The server daemonizes itself, and keeps the lock's descriptor while it runs.
     done = subprocess.run(
         [str(binary.path), str(config)],
         capture_output=True,
@@ -140,7 +139,7 @@ def _start_shared(folder: Path, lock: int) -> Binary:
 @contextlib.contextmanager
 def _lock(folder: Path) -> Iterator[int | None]:
     """Yield the descriptor of the folder's lock, or None while another process holds it."""
-    import fcntl  # absent on Windows, where only a URL will do
+    import fcntl  # absent on Windows, where a URL is required
 
     descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
@@ -152,7 +151,7 @@ def _lock(folder: Path) -> Iterator[int | None]:
     try:
         yield descriptor
     finally:
-        os.close(descriptor)  # never LOCK_UN: that would free the server's lock as well
+        os.close(descriptor)  # not LOCK_UN, which would free the server's lock as well
 
 
 def _announce(folder: Path) -> None:

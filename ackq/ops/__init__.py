@@ -1,1 +1,1 @@
-"""What looks after queues: doctor, discovery, monitor, access rules, moves."""
+"""Operating queues: doctor, discovery, monitor, access rules, moves."""

@@ -1,8 +1,7 @@
 """Least-privilege rules for the users of a queue.
 
-They are read off the scripts: each names its keys in its header and calls its commands by name,
-and Redis checks both against the caller. So a rule is neither missing nor left over when a script
-changes.
+The rules are derived from the scripts. Each script names its keys in its header and calls its
+commands by name, and Redis checks both against the caller. So the rules always match the scripts.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from ackq.core.names import check_name
 from ackq.errors import ConfigurationError, QueueNameError
 from ackq.ops.acl_access import access_of, slots_of
 
-#: Where the doctor tries things out: queues of its own, whose names begin so. In one slot.
+#: The doctor tries operations on queues of its own. Their names begin with this, in one slot.
 SCRATCH = "{ackq:doctor}:"
 
 #: What would end a selector, or begin a quotation in it.
@@ -25,14 +24,14 @@ _NOT_IN_SELECTORS = re.compile("[()\"']")
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a kind of user does, and with what."""
+    """What one kind of user does, with which scripts and commands."""
 
-    #: One line for people.
+    #: A one-line description.
     purpose: str
     #: Scripts that it calls.
     scripts: tuple[str, ...] = ()
-    #: Commands that it sends itself, or that a script calls under a name that it computes, with
-    #: what follows the queue's name in the keys that they touch.
+    #: Commands that it sends itself, or that a script calls by a computed name, with the suffixes
+    #: of the keys that they use.
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -82,27 +81,26 @@ ROLES = {
 
 
 def rules(name: str, role: str, *, eval: bool = True, selectors: bool = True) -> list[str]:
-    """Return the words of ``ACL SETUSER`` that let a user be ``role`` on queue ``name``.
+    """Return the words of ``ACL SETUSER`` that give a user ``role`` on queue ``name``.
 
-    They name every key exactly; only push markers, claims and staged lists, whose names others
-    choose, need a pattern. The user has no password yet, so nobody can be it.
+    Keys are named exactly. Only push markers, claims and staged lists, whose names users choose,
+    need a pattern. The user has no password yet, so nobody can log in as it.
 
-    With selectors, which Redis 7 and Valkey have, each command is granted on the keys that it is
-    needed for, and on no other. Redis 6.2 grants commands and keys, not pairs of them: a user may
-    run each of its commands on each of its keys, so one that may count can also let the queue
-    expire.
+    With selectors, which Redis 7 and Valkey have, each command is granted only on the keys that
+    need it. Redis 6.2 grants commands and keys separately: a user may run each of its commands on
+    each of its keys. A user that may only count can then also make the queue expire.
 
     Args:
         name: of the queue. The doctor gets no key of it, only `SCRATCH`.
         role: one of `ROLES`.
-        eval: let the user send a script's text, as ackq does once after each restart of Redis;
-            without it, a loader has to load the scripts then. Defaults to True.
-        selectors: grant pairs of commands and keys; False: for Redis 6.2. Defaults to True.
+        eval: let the user send the text of scripts, as ackq does once after each restart of
+            Redis. Without it, a loader must load the scripts. Defaults to True.
+        selectors: grant pairs of commands and keys. Use False for Redis 6.2. Defaults to True.
 
     Raises:
-        ConfigurationError: there is no such role.
-        QueueNameError: the name cannot be used, or has a space, which no rule can hold, or a
-            parenthesis or quotation mark, which no selector can hold.
+        ConfigurationError: the role does not exist.
+        QueueNameError: the name is invalid, or has a space, which no rule can contain, or a
+            parenthesis or quotation mark, which no selector can contain.
     """
     check_name(name)
     if any(each.isspace() for each in name):
@@ -127,7 +125,7 @@ def rules(name: str, role: str, *, eval: bool = True, selectors: bool = True) ->
 
 
 def _access(role: Role, eval: bool) -> dict[str, frozenset[str]]:
-    """Return each command of a role with the suffixes of the keys that it needs it for."""
+    """Return each command of a role with the suffixes of the keys that need it."""
     found: defaultdict[str, set[str]] = defaultdict(set, {"ping": set(), "hello": set()})
     for command, suffixes in role.commands.items():
         found[command].update(suffixes)
@@ -135,7 +133,7 @@ def _access(role: Role, eval: bool) -> dict[str, frozenset[str]]:
         for command, named in access_of(script).items():
             found[command].update(named)
     if role.scripts:
-        # A script is called with all its keys, and an error asks for the type of each.
+        # A script is called with all its keys, and after an error the type of each is checked.
         every = {suffix for script in role.scripts for slot in slots_of(script).values()
                  for suffix in slot.suffixes}.union(*found.values())  # fmt: skip
         for command in ("evalsha", "type", *(["eval"] if eval else [])):
@@ -144,7 +142,7 @@ def _access(role: Role, eval: bool) -> dict[str, frozenset[str]]:
 
 
 def _grouped(access: Mapping[str, frozenset[str]]) -> dict[frozenset[str], list[str]]:
-    """Return the commands for each set of keys: a selector needs all keys of a command."""
+    """Return the commands for each set of keys. A selector needs all keys of a command."""
     found: defaultdict[frozenset[str], list[str]] = defaultdict(list)
     for command, suffixes in access.items():
         found[suffixes].append(command)

@@ -1,8 +1,8 @@
-"""Which script runs which command on which keys, read off its header and its calls.
+"""Find which script runs which command on which keys, from its header and its calls.
 
-A call names its key by a local that is bound to a slot of KEYS, and the header describes that
-slot. Where a call gets its key another way, such as a parameter, every key of the script with the
-type of the command counts. So the answer may contain too much, and never too little.
+A call names its key by a local variable bound to a slot of KEYS, which the header describes. If a
+call gets its key in another way, such as a parameter, every key of the script with the command's
+type counts. So the result may contain too many keys, but never too few.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ackq import scripts
 
 _SLOT = re.compile(r"^-- KEYS\[(\d+)(\.\.)?\] \{name\}(\S*)\s+([A-Z]+)", re.MULTILINE)
 _BOUND = re.compile(r"\blocal ([\w, ]+) = (.*\bKEYS\[.+\].*)$", re.MULTILINE)
-#: Names that get a value anywhere: locals, parameters, what a loop counts.
+#: Names that get a value anywhere: locals, parameters, loop variables.
 _NAMED = re.compile(r"\blocal ([\w, ]+?) =|\bfunction [\w.]*\(([\w, ]*)\)|\bfor ([\w, ]+) (?:=|in)")
 _CALL = re.compile(r"redis\.call\('([A-Z]+)'(?:, ([^)]*))?")
 _ANY = re.compile("<[^>]+>")
-#: How many of its arguments a command has for keys: all, or so many. Any other: one.
+#: How many arguments of a command are keys (None: all). Other commands have one key.
 _KEYS_OF = {"TIME": 0, "LMOVE": 2, "RENAME": 2, "EXISTS": None, "UNLINK": None, "DEL": None}
 _OF_ANY_TYPE = {"EXISTS", "UNLINK", "DEL", "RENAME", "TYPE", "PERSIST", "PEXPIRE", "PTTL"}
 _TYPES = {"Z": "ZSET", "H": "HASH", "L": "LIST", "R": "LIST", "X": "STREAM", "G": "STRING"}
@@ -29,11 +29,11 @@ _TYPES = {"Z": "ZSET", "H": "HASH", "L": "LIST", "R": "LIST", "X": "STREAM", "G"
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A slot of a script's keys: what may follow the queue's name there."""
+    """A slot of a script's keys, with the suffixes that may follow the queue's name there."""
 
     suffixes: tuple[str, ...]
     kind: str
-    #: It stands for all further keys as well.
+    #: Whether it stands for all further keys as well.
     is_last: bool
 
 
@@ -44,7 +44,7 @@ def slots_of(script: str) -> Mapping[str, Slot]:
     for number, rest, suffix, kind in _SLOT.findall(_text(script)):
         suffixes = [_ANY.sub("*", suffix)]
         if script.startswith("held/") and suffixes == ["CLAIM:*:*"]:
-            suffixes.append("STAGED:*")  # what is held is a claim, or what a writer staged
+            suffixes.append("STAGED:*")  # a claim's list, or a list that a writer staged
         found[number] = Slot(tuple(suffixes), kind, bool(rest))
     return found
 
@@ -65,7 +65,7 @@ def access_of(script: str) -> Mapping[str, frozenset[str]]:
 
 
 def _suffixes(command: str, key: str, slots: Mapping[str, Slot]) -> Iterator[str]:
-    """Yield what a key may be: the slot that it names, else each of the command's type."""
+    """Yield a key's possible suffixes: of the slot that it names, else of the command's type."""
     if index := re.fullmatch(r"KEYS\[(.+)\]", key):
         named = [slots[index[1]]] if index[1] in slots else [*filter(_is_last, slots.values())]
     else:
@@ -85,7 +85,7 @@ def _type_of(command: str) -> str:
 
 
 def _bound(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the locals that are bound to a slot of KEYS, and to nothing else anywhere."""
+    """Yield the locals that are bound only to a slot of KEYS."""
     named: defaultdict[str, int] = defaultdict(int)
     for groups in _NAMED.findall(text):
         for name in re.findall(r"\w+", " ".join(groups)):

@@ -1,4 +1,4 @@
-"""Is this server set up so that it keeps messages? What it says, judged."""
+"""Judge from a server's facts whether it is set up to keep messages."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ackq.ops.trials import TRIALS, Answer
 
 Verdict = Literal["ok", "unknown", "warning", "problem"]
 
-#: Seconds between two clocks that are worth a word.
+#: Seconds between two clocks that cause a warning.
 CLOCKS_APART = 1.0
-#: Part of maxmemory beyond which pushes may soon be refused.
+#: Fraction of maxmemory beyond which pushes may soon be rejected.
 NEARLY_FULL = 0.9
 
-#: What is lost if the process is killed, and if the power fails, by durability class.
+#: By durability class: what is lost if the process is killed, and if the power fails.
 DURABILITY = {
     "none": ("everything", "everything"),
     "snapshots": ("what came since the last snapshot", "what came since the last snapshot"),
@@ -33,7 +33,7 @@ DURABILITY = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     check: str
     verdict: Verdict
@@ -44,7 +44,7 @@ class Finding:
 class Diagnosis:
     """What `ackq.ops.doctor.Doctor` found.
 
-    ``durability`` is one of `DURABILITY`, by what this server alone would lose.
+    ``durability`` is a key of `DURABILITY`, for this server alone, without replicas.
     """
 
     findings: tuple[Finding, ...]
@@ -53,12 +53,12 @@ class Diagnosis:
 
     @property
     def sound(self) -> bool:
-        """Whether there is no problem; there may be warnings."""
+        """Whether no check found a problem; there may be warnings."""
         return all(finding.verdict != "problem" for finding in self.findings)
 
 
 def judge(facts: Facts, permissions: Mapping[str, Answer]) -> Diagnosis:
-    """Return what the facts mean."""
+    """Return the diagnosis for these facts."""
     durability = durability_of(facts)
     findings = [_clock(facts), *_permissions(facts, permissions), _durability(facts, durability)]
     if facts.info:

@@ -1,4 +1,4 @@
-"""Finds queues, and reads what a server counts."""
+"""Find queues, and read the counts of queues and servers."""
 
 from __future__ import annotations
 
@@ -18,35 +18,36 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 
-#: Keys that one SCAN looks at.
+#: Keys that one SCAN examines.
 SCANNED = 1000
-#: What the names of side keys end in, for the server to sift out.
+#: A pattern for the ends of side keys' names, so that the server can filter keys.
 _PATTERN = b"*[A-Z][A-Z][A-Z][DFPST]"
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a queue said at one look."""
+    """The counts of a queue at one time."""
 
     stats: QueueStats
-    #: What consumers did since somebody began to watch; None where it is not watched.
+    #: What consumers did since the queue is watched; None if it is not watched.
     counters: QueueCounters | None
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What a server said of itself. None: it may not be asked."""
+    """Facts that a server reports. None: this user may not ask."""
 
-    #: Its time, in seconds since the epoch.
+    #: The server's time, in seconds since the epoch.
     at: float | None
-    #: Commands that it has answered since it started.
+    #: Commands that the server has processed since it started.
     commands: int | None
 
 
 def scan(cursor: bytes) -> Operation[tuple[bytes, set[str]]]:
-    """Look at the next `SCANNED` keys; return the new cursor, and queues whose keys are there.
+    """Scan the next `SCANNED` keys; return the new cursor and the queues found.
 
-    A list that no consumer ever took from has no side keys: it is any list, and not found.
+    A list that no consumer ever took from has no side keys. It looks like any list, and is not
+    found.
     """
     request = Request((b"SCAN", cursor, b"MATCH", _PATTERN, b"COUNT", SCANNED), resend=True)
     cursor, keys = yield request
@@ -65,14 +66,14 @@ def queue_of(key: bytes) -> str | None:
 
 
 def look(name: str, window: float | None) -> Operation[Watched]:
-    """Count queue ``name``.
+    """Return the counts of queue ``name``.
 
     Args:
         name: of the queue.
-        window: let its consumers count on for so many seconds; None: as they do.
+        window: let its consumers count for this many more seconds; None: do not change that.
 
     Raises:
-        KeyTypeError: it is something else.
+        KeyTypeError: a key of that name is not a queue's.
     """
     spec = QueueSpec(name, QueueKeys.of(name), QueueConfig())
     stats = yield from inspection.stats(spec)
@@ -83,14 +84,14 @@ def _counters(spec: QueueSpec, window: float) -> Operation[QueueCounters | None]
     try:
         return (yield from inspection.counters(spec, window))
     except ResponseError as error:
-        # Who may only count, and a replica, can still be shown what is there.
+        # Users that may only count, and replicas, can still show the stats.
         if is_denial(error) or isinstance(error, ReadOnlyError):
             return None
         raise
 
 
 def ask_server() -> Operation[Server]:
-    """Ask for its time, and how much it has done."""
+    """Return the server's time and its number of processed commands."""
     at = commands = None
     with suppress(NoPermissionError):
         info: bytes = yield Request((b"INFO", b"stats"), resend=True)
@@ -103,7 +104,7 @@ def ask_server() -> Operation[Server]:
 
 
 def rate(now: float | None, before: float | None, seconds: float) -> float | None:
-    """Return by how much a count changed in a second; None where one of them is not known."""
+    """Return the change of a count per second; None if a count is unknown."""
     if now is None or before is None or seconds <= 0:
         return None
     return (now - before) / seconds

@@ -1,4 +1,4 @@
-"""`Doctor`: looks at a server before it is trusted with messages."""
+"""`Doctor`: examine a server before you trust it with messages."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from ackq.queue.spec import QueueSpec
 
 
 class Doctor(Client):
-    """Looks at one server, and tries everything on a queue of its own there."""
+    """Examine one server, and try every operation on a queue of its own there."""
 
     def __init__(self, client: redis.Redis, scratch: str | None = None) -> None:
         """Prepare; nothing is sent.
 
         Args:
             client: of the server.
-            scratch: name of a queue to try on, which nobody else may use, and of which nothing
-                is left. Defaults to a new one for each doctor, beginning with `SCRATCH`.
+            scratch: name of the queue to try operations on. No one else may use it, and all of
+                it is deleted. Defaults to a new name for each doctor, beginning with `SCRATCH`.
         """
         scratch = scratch or SCRATCH + secrets.token_hex(8)
         super().__init__(client, scratch)
@@ -35,16 +35,16 @@ class Doctor(Client):
 
     @property
     def address(self) -> str:
-        """Which server it looks at."""
+        """The address of the server that is examined."""
         return self._driver.route.address
 
     def examine(self) -> Diagnosis:
-        """Look at the server and try what the user may do. About 40 round trips.
+        """Examine the server and try what the user may do. About 40 round trips.
 
-        It works on servers that ackq refuses, and for users who may do next to nothing.
+        This also works on servers that ackq does not support, and for users with few permissions.
         """
         facts = self._with_clock(self._driver.run(read_facts()))
-        # Others are waited for, since they may be in the middle of a failover.
+        # If the server is not writable, do not try: calls would wait for a failover to end.
         tried = self._driver.run(try_out(self._spec)) if facts.writable else untried()
         return judge(facts, tried)
 

@@ -1,4 +1,4 @@
-"""What a server says of itself, as far as this user may ask."""
+"""Facts that a server reports, as far as this user may ask."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from ackq.core.effects import Operation, Request
 from ackq.core.server import is_cluster, pairs_of
 
-#: Settings that say what a crash would lose.
+#: Settings that decide what a crash would lose.
 SETTINGS = (
     "save",
     "appendfsync",
@@ -18,10 +18,10 @@ SETTINGS = (
     "min-replicas-max-lag",
 )
 
-#: Holes in the script engine, which a queue has to use, through which a user may run code of
-#: their own or act as another user; with the first versions without them, by the security fixes
-#: in the release notes of Redis (up to 8.10) and Valkey (up to 9.1).
-#: A series that is not listed was mended from its beginning if it is later, else never.
+#: Vulnerabilities in the script engine, which a queue needs, that let a user run their own code or
+#: act as another user. Each lists the first fixed versions, from the security fixes in the release
+#: notes of Redis (up to 8.10) and Valkey (up to 9.1). A series that is not listed was fixed from
+#: its beginning if it is later than those listed; otherwise it was never fixed.
 ADVISORIES: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {
     "redis": {
         "CVE-2024-31449": ((6, 2, 16), (7, 2, 6), (7, 4, 1)),
@@ -29,7 +29,7 @@ ADVISORIES: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {
         "CVE-2025-46817": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
         "CVE-2025-46818": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
         "CVE-2025-49844": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
-        # Not in 6.2, by its maintainers. 8.0 was not mended.
+        # 6.2 is not affected, according to its maintainers. 8.0 was not fixed.
         "CVE-2026-23631": ((6, 2, 0), (7, 2, 14), (7, 4, 9), (8, 2, 6), (8, 4, 3), (8, 6, 3)),
     },
     "valkey": {
@@ -45,42 +45,42 @@ ADVISORIES: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What could be read. An empty mapping: the user may not ask."""
+    """Facts that could be read. An empty mapping means that the user may not ask."""
 
     info: dict[str, str] = field(default_factory=dict)
     settings: dict[str, str] = field(default_factory=dict)
-    #: What CLUSTER INFO says; empty where it is no cluster, or this user may not ask.
+    #: CLUSTER INFO; empty if the server is not in a cluster or this user may not ask.
     cluster: dict[str, str] = field(default_factory=dict)
-    #: Name of the user; None where it may not even ask that.
+    #: Name of the user; None if the user may not ask for it.
     user: str | None = None
-    #: Seconds that the server's clock is ahead of this machine's, and how far that may be off.
+    #: Seconds by which the server's clock is ahead of this machine's, and the error of that.
     clock_ahead: float | None = None
     clock_uncertainty: float = 0.0
 
     @property
     def product(self) -> str:
-        """What kind of server it is: redis or valkey."""
+        """The product: redis or valkey."""
         return "valkey" if "valkey_version" in self.info else "redis"
 
     @property
     def mode(self) -> str:
-        """What it is part of: standalone, cluster or sentinel."""
+        """The server's mode: standalone, cluster or sentinel."""
         return self.info.get("redis_mode") or self.info.get("server_mode", "standalone")
 
     @property
     def writable(self) -> bool:
-        """Whether it takes writes: it is no replica, and is not still reading its data."""
+        """Whether the server accepts writes: it is not a replica and not still loading data."""
         return self.info.get("role") != "slave" and not self.number("loading")
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Its version; empty where it is not known."""
+        """The server's version; empty if unknown."""
         text = self.info.get(f"{self.product}_version", "")
         parts = text.split(".")[:3]
         return tuple(map(int, parts)) if all(part.isdigit() for part in parts) else ()
 
     def number(self, name: str) -> int:
-        """Return a number of INFO; 0 where there is none."""
+        """Return a number from INFO, or 0 if it is missing."""
         text = self.info.get(name, "")
         return int(text) if text.isdigit() else 0
 
@@ -97,13 +97,13 @@ def read_facts() -> Operation[Facts]:
 
 
 def read_clock() -> Operation[float | None]:
-    """Return the server's time in seconds since the epoch, if the user may ask."""
+    """Return the server's time in seconds since the epoch; None if the user may not ask."""
     time = yield from _ask((b"TIME",))
     return int(time[0]) + int(time[1]) / 1_000_000 if time else None
 
 
 def holes(product: str, version: tuple[int, ...]) -> list[str]:
-    """Return the known holes of this version."""
+    """Return the known vulnerabilities of this version."""
     return [
         name
         for name, mended in ADVISORIES[product].items()
@@ -119,7 +119,7 @@ def _has(version: tuple[int, ...], mended: tuple[tuple[int, int, int], ...]) -> 
 def _settings() -> Operation[dict[str, str]]:
     found = {}
     for name in SETTINGS:
-        # One by one: Redis 6.2 takes one name.
+        # One at a time: Redis 6.2 accepts a single name.
         reply = yield from _ask((b"CONFIG", b"GET", name))
         if reply is None:
             break
@@ -131,7 +131,7 @@ def _settings() -> Operation[dict[str, str]]:
 
 
 def _ask(command: tuple[bytes | str, ...]) -> Operation:  # type: ignore[type-arg]
-    """Return the reply, or None if the user may not ask or the service does not answer that."""
+    """Return the reply, or None if the user may not ask or the service lacks the command."""
     try:
         return (yield Request(command, resend=True))
     except NoPermissionError:

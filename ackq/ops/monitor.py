@@ -1,4 +1,4 @@
-"""`Monitor`: watches the queues of a server, or of a cluster."""
+"""`Monitor`: watch the queues of a server or of a cluster."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ackq.ops.discovery import Watched, ask_server, look, scan
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the queues and their servers counted at one time of the first server's clock.
+    """The counts of queues and servers at one time, by the first server's clock.
 
-    None where a server may not be asked.
+    A field is None if the user may not ask a server for it.
     """
 
     at: float | None
-    #: Commands that all servers have answered since they started.
+    #: Commands that all servers together have processed since they started.
     commands: int | None
     queues: dict[str, Watched]
 
 
 @dataclass(slots=True)
 class _Node:
-    """A server, and how far the search on it has come."""
+    """A server, with the progress of the search on it."""
 
     driver: Driver
     found: set[str] = field(default_factory=set)
@@ -40,9 +40,9 @@ class _Node:
 
 
 class Monitor:
-    """Finds the queues of one server, or of all primaries of its cluster, and counts them.
+    """Find the queues of one server, or of all primaries of its cluster, and read their counts.
 
-    It changes nothing but what consumers count: see `ackq.Queue.counters`.
+    This changes nothing, except that consumers count what they do: see `ackq.Queue.counters`.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class Monitor:
 
         Args:
             client: of the server, or of any node of the cluster.
-            named: the queues to watch; none: all that have side keys.
-            steps: how often one look may SCAN each server, 1,000 keys each time. Defaults to 10.
-            window: let consumers count what they do, for so many seconds from each look, 0.001 to
-                3600. Defaults to None: no counts.
+            named: the queues to watch. If empty, all queues that have side keys.
+            steps: SCAN calls per `look` on each server, of 1,000 keys each. Defaults to 10.
+            window: let consumers count what they do, for this many seconds after each `look`,
+                0.001 to 3600. Defaults to None: no counts.
         """
         self._client = client
         self._named = {name: Driver(SingleRoute(client)) for name in named}
@@ -68,21 +68,21 @@ class Monitor:
         self._nodes: list[_Node] = []
 
     def look(self) -> Sample:
-        """Count; and go on to search where the last look left off. 1 or 2 round trips a queue.
+        """Read all counts, and continue the search for queues. 1 or 2 round trips per queue.
 
         Raises:
-            KeyTypeError: a queue that was named is something else. Others are passed over.
+            KeyTypeError: a key of a named queue is not a queue's. Unnamed ones are skipped.
         """
         try:
             return self._look()
         except (redis.ConnectionError, redis.TimeoutError, OSError):
-            # The cluster may have other primaries by the next look.
+            # The cluster may have other primaries at the next call.
             self.close()
             raise
 
     def _look(self) -> Sample:
         if not self._nodes:
-            # Without following redirections: what is not there is found on another node.
+            # Do not follow redirections: a queue on another node is found there.
             self._nodes = [
                 _Node(Driver(SingleRoute(each, follow=False))) for each in nodes_of(self._client)
             ]
@@ -111,7 +111,7 @@ class Monitor:
             except (KeyTypeError, NoPermissionError, MovedError):
                 node.found.discard(name)
             except (AskError, TryAgainError):
-                continue  # its slot is on the move; a later look finds it
+                continue  # its slot is being moved; a later look finds it
         return queues
 
     def __enter__(self) -> Self:

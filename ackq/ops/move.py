@@ -11,35 +11,35 @@ from ackq.errors import AckqError, ConfigurationError, LeaseLost
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 
-#: Messages of one step.
+#: Messages in one step.
 CHUNK = 500
 
-#: Told after each step how many messages have arrived so far.
+#: Called after each step with the number of messages that have arrived so far.
 OnStep = Callable[[int], None]
 
 
 def _ignore(_: int) -> None:
-    """Tell nobody."""
+    """Do nothing."""
 
 
 def move(
     source: Queue, destination: Queue, n: int | None = None, *, on_step: OnStep = _ignore
 ) -> int:
-    """Move ready messages, those that came back too, and return how many.
+    """Move ready messages, including redelivered ones, and return how many were moved.
 
-    Guarantee: none is lost. A step takes messages under a lease, pushes them to the destination,
-    then acks them. A crash in between leaves a step's messages in both queues, to be handled
-    twice; run it again and it goes on with what is left. Bodies arrive byte for byte and in
-    order; receive counts begin anew.
+    Guarantee: no message is lost. Each step takes messages under a lease, pushes them to the
+    destination, then acks them. A crash in between leaves that step's messages in both queues, so
+    they are handled twice. Run it again to move the rest. Bodies arrive byte for byte and in
+    order. Receive counts start from zero.
 
     Args:
-        source: in use or not. What is in flight, delayed or dead stays there.
+        source: may be in use. Messages in flight, delayed or dead stay there.
         destination: another queue.
-        n: how many at most. Defaults to what is ready when it begins.
-        on_step: called after each step with how many have arrived.
+        n: the most messages to move. Defaults to the number ready at the start.
+        on_step: called after each step with the number of messages that have arrived.
 
     Raises:
-        ConfigurationError: both are the same queue.
+        ConfigurationError: source and destination are the same queue.
         UnknownOutcome: the destination's reply was lost; that step may arrive twice.
     """
     _check_apart(source, destination)
@@ -63,20 +63,20 @@ def copy(
     skip: int = 0,
     on_step: OnStep = _ignore,
 ) -> int:
-    """Copy ready messages in the order of their delivery, and return how many.
+    """Copy ready messages in delivery order, and return how many were copied.
 
-    The source stays as it is. Nothing may take from it meanwhile, or messages are passed over:
-    pause it first. O(n²) of tiny steps within the server on very long lists.
+    The source is not changed. If a consumer takes from it meanwhile, messages are skipped, so
+    pause it first. On very long lists, the server needs O(n²) tiny steps.
 
     Args:
         source: paused or idle.
         destination: another queue.
-        n: how many at most. Defaults to what is ready when it begins.
-        skip: how many to pass over: those that arrived before an error.
-        on_step: called after each step with how many have arrived, ``skip`` included.
+        n: the most messages to copy. Defaults to the number ready at the start.
+        skip: messages to skip: those that arrived before an error.
+        on_step: called after each step with the number that have arrived, including ``skip``.
 
     Raises:
-        ConfigurationError: both are the same queue.
+        ConfigurationError: source and destination are the same queue.
         UnknownOutcome: the destination's reply was lost; that step may have arrived.
     """
     _check_apart(source, destination)
@@ -96,11 +96,11 @@ def _pass_on(source: Queue, destination: Queue, messages: list[Message]) -> None
     try:
         destination.push_many([message.body for message in messages])
     except BaseException:
-        # They would come back by themselves; so others need not wait for that.
+        # They would be redelivered anyway, but only when their leases end.
         with suppress(AckqError, redis.RedisError):
             source.release(*messages)
         raise
-    # Refused where a step took longer than the lease: that message is in both queues now.
+    # Rejected if the step took longer than the lease: the message is then in both queues.
     with suppress(LeaseLost):
         source.ack(*messages)
 

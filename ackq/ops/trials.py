@@ -1,4 +1,4 @@
-"""What the current user may do, tried on a queue of its own."""
+"""Find out what the current user may do, by trying it on a scratch queue."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ackq.queue.spec import QueueSpec
 
 T = TypeVar("T")
 
-#: refused: by a server that cannot now, whoever asks.
+#: "denied": to this user. "refused": the server cannot do it now for any user.
 Answer = Literal["allowed", "denied", "refused", "not tried"]
 
-#: What is tried, by whom it is needed.
+#: The operations to try, by the kind of use that needs them.
 TRIALS = {
     "produce": ("push", "push later", "push once"),
     "consume": ("take", "wait", "ack", "nack", "release", "reject", "extend"),
@@ -35,14 +35,14 @@ _WITHIN_SCRIPTS = re.compile(
 
 
 def untried() -> dict[str, Answer]:
-    """Return the answers before anything was tried."""
+    """Return the answers for a server on which nothing was tried."""
     return {name: "not tried" for names in TRIALS.values() for name in names}
 
 
 def try_out(spec: QueueSpec) -> Operation[dict[str, Answer]]:
-    """Try every operation on queue ``spec``, which nobody else uses, and leave nothing of it.
+    """Try every operation on queue ``spec``, which no one else uses, and delete all of it.
 
-    Redis checks the commands within a script only as they run, so each is really done.
+    Redis checks commands within a script only when they run, so each operation is really done.
     """
     found = untried()
     try:
@@ -79,7 +79,7 @@ def _try_all(spec: QueueSpec, found: dict[str, Answer]) -> Operation[None]:
 def _settle_all(
     spec: QueueSpec, found: dict[str, Answer], taken: Sequence[Message]
 ) -> Operation[None]:
-    """Settle a message each way, as far as there are messages."""
+    """Settle one message in each way, as long as there are messages."""
     ways: tuple[tuple[str, Callable[[Message], Operation[int]]], ...] = (
         ("extend", lambda message: settle.extend(spec, [message], None)),
         ("ack", lambda message: settle.ack(spec, [message])),
@@ -127,12 +127,12 @@ def _try(found: dict[str, Answer], name: str, steps: Operation[T]) -> Operation[
 
 
 def is_denial(error: ResponseError) -> bool:
-    """Return whether a user was refused, by itself or from within a script."""
+    """Return whether the user lacks a permission, for a command or within a script."""
     return isinstance(error, NoPermissionError) or bool(_WITHIN_SCRIPTS.search(str(error)))
 
 
 def _clean_up(spec: QueueSpec) -> Operation[None]:
-    """Delete whatever is left, with whichever command the user may use."""
+    """Delete all remaining keys, with whichever command the user may run."""
     keys = (*spec.keys.all(), spec.keys.dedup(_MARKER), spec.keys.claims(_GROUP),
             spec.keys.claim(_GROUP, 1), spec.keys.claim(_GROUP, 2))  # fmt: skip
     for command in (b"UNLINK", b"DEL"):
