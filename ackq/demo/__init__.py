@@ -1,12 +1,12 @@
-"""A real job under real faults, and an account that is checked.
+"""Run a real job under real faults, and check that no message is lost.
 
-Producers push plain ``LPUSH``, workers pop, work and ack through ackq. One worker is killed with
-its hands full, another is frozen until its lease has ended and then wakes up and acks. In the
-end the account, read from what each process wrote down for itself, must add up.
+Producers push with a plain ``LPUSH``; workers pop, work and ack through ackq. One worker is killed
+while it holds messages. Another is frozen until its lease has ended, then wakes up and acks. At
+the end, the journals that the processes wrote must add up.
 
-``source`` is the input, ``producer`` and ``worker`` are processes of their own, ``journal`` is
-what they write, ``tally`` counts it, ``faults`` strikes, ``display`` shows it live, ``account``
-checks it, and ``stage`` runs the whole.
+``source`` has the input, ``producer`` and ``worker`` are the processes, ``journal`` is what they
+write, ``tally`` counts it, ``faults`` kills and freezes, ``display`` shows progress, ``account``
+checks the journals, and ``stage`` runs it all.
 """
 
 from ackq.demo.stage import Plan, run

@@ -1,4 +1,4 @@
-"""The account: what must hold in the end, each claim checked against the journals."""
+"""The account: the claims that must hold at the end, checked against the journals."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Check:
 
 @dataclass
 class Evidence:
-    """All that the account is made from.
+    """The data for the account.
 
-    ``digests`` comes from a serial pass over the input; ``killed_held`` are the deliveries that
-    the killed worker had in hand; ``crashes`` are processes that ended as nobody ordered.
+    ``digests`` are the results of a serial pass over the input. ``killed_held`` are the deliveries
+    that the killed worker held. ``crashes`` describes processes that ended unexpectedly.
     """
 
     input: Counter[str]
@@ -39,17 +39,17 @@ class Evidence:
 
     @property
     def processed(self) -> Counter[str]:
-        """How often each body was worked on, by whomever."""
+        """How often each body was processed, by all workers."""
         return sum((each.processed for each in self.workers.values()), Counter())
 
     @property
     def acked(self) -> Counter[str]:
-        """How many acks of each body the queue accepted."""
+        """How many acks the queue accepted for each body."""
         return sum((each.acked for each in self.workers.values()), Counter())
 
 
 def check(evidence: Evidence) -> list[Check]:
-    """Return every claim with its verdict; a demo has passed if all hold."""
+    """Check every claim. A demo has passed if all hold."""
     claims: list[Callable[[Evidence], Check]] = [
         _pushed, _processed, _digests, _acked, _earned, _came_back, _fenced, _empty, _sound,
         _ended,

@@ -1,4 +1,4 @@
-"""The demo's processes: started by it, and ended by it, each by its own process id."""
+"""The demo's processes, which the demo starts and ends by their process ids."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ import orjson
 from ackq.demo.journal import Reader
 from ackq.demo.tally import PushTally, WorkTally
 
-#: Seconds that a process may take to end when it is asked to.
+#: Longest time, in seconds, for a process to end when asked to.
 PATIENCE = 5.0
 
 
 class Child:
-    """A process of the demo, its journal, and what the journal adds up to."""
+    """A process of the demo, with its journal and the tally of it."""
 
     def __init__(
         self, name: str, module: str, orders: Mapping[str, Any], url: str, folder: Path,
@@ -42,9 +42,9 @@ class Child:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
-                # The URL may hold a password, and arguments are for everybody to see.
+                # The URL may contain a password, and all users can see arguments.
                 env={**os.environ, "ACKQ_DEMO_URL": url},
-                process_group=0,  # Ctrl-C is for the demo, which then ends its processes
+                process_group=0,  # Ctrl-C reaches only the demo, which then ends its processes
             )
 
     @property
@@ -52,15 +52,15 @@ class Child:
         return self._process.pid
 
     def read(self) -> None:
-        """Count what the process has written since the last time."""
+        """Count the events that the process has written since the last call."""
         self.tally.add(self._reader.read())
 
     def ended(self) -> bool:
-        """Whether the process is gone."""
+        """Return whether the process has ended."""
         return self._process.poll() is not None
 
     def freeze(self) -> bool:
-        """Stop the process where it is, and count what it had written. False: it has ended."""
+        """Freeze the process and count its events so far. Return False if it has ended."""
         self._process.send_signal(signal.SIGSTOP)
         while not os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WNOHANG):
             if self.ended():
@@ -70,11 +70,11 @@ class Child:
         return True
 
     def thaw(self) -> None:
-        """Let a stopped process go on."""
+        """Resume a frozen process."""
         self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
-        """End the process as a crash does."""
+        """Kill the process, as a crash would."""
         self._process.kill()
         self._process.wait()
 
@@ -84,7 +84,7 @@ class Child:
         self.thaw()
 
     def end(self) -> None:
-        """Wait until the process has ended, and kill it if that takes too long."""
+        """Wait until the process has ended; kill it if that takes too long."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(PATIENCE)
             self.state = "ended"
@@ -93,7 +93,7 @@ class Child:
         self.kill()
 
     def crash(self) -> str:
-        """Return how the process failed, or an empty string if it ended as it was told to."""
+        """Return how the process failed, or an empty string if it ended as ordered."""
         code = self._process.returncode
         if self.state == "killed":
             return (
@@ -111,7 +111,7 @@ class Worker(Child):
     tally: WorkTally
 
     def has_hands_full(self) -> bool:
-        """Whether it holds messages and acks none of them now; true only of a frozen one."""
+        """Return whether it holds messages and is not acking. Only reliable while frozen."""
         return bool(self.tally.held) and not self.tally.acking
 
 

@@ -1,4 +1,4 @@
-"""The demo on a screen: live in a terminal, a line a second anywhere else."""
+"""Show the demo: a live view in a terminal, one line per second elsewhere."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from rich.text import Text
 from ackq.demo.account import Check
 from ackq.demo.tally import counted
 
-#: Seconds between two lines where there is no terminal.
+#: Seconds between two lines without a terminal.
 LINE_EVERY = 1.0
-#: Columns that the live view fills at most: wider than this, the eye loses the line.
+#: Most columns of the live view: wider lines are hard to follow.
 WIDEST = 110
 #: Events that the live view shows.
 EVENTS_SHOWN = 6
@@ -29,7 +29,7 @@ _STATES = {"running": "green", "killed": "red", "frozen": "cyan", "ended": "dim"
 
 @dataclass(frozen=True)
 class WorkerRow:
-    """One worker, as it is now."""
+    """The current state of one worker."""
 
     name: str
     pid: int
@@ -40,7 +40,7 @@ class WorkerRow:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The demo, as it is now."""
+    """The current state of the demo."""
 
     elapsed: float
     pushed: int
@@ -54,7 +54,7 @@ class Snapshot:
 
 
 class Display(Protocol):
-    """Where a demo shows itself. A context: what it holds open ends with it."""
+    """An output for the demo. A context manager, which closes what it opened."""
 
     def __enter__(self) -> Display: ...
 
@@ -66,20 +66,20 @@ class Display(Protocol):
     ) -> None: ...
 
     def open(self, title: str, total: int, where: str) -> None:
-        """Say what is about to run."""
+        """Show what is about to run."""
 
     def update(self, snapshot: Snapshot) -> None:
-        """Show how far it is."""
+        """Show the progress."""
 
     def tell(self, elapsed: float, text: str) -> None:
-        """Show that something happened."""
+        """Show an event."""
 
     def account(self, checks: Sequence[Check]) -> None:
         """Show the account."""
 
 
 def display_on(console: Console) -> Display:
-    """Return the display that fits: live only where lines can be drawn over."""
+    """Return the display for this console: live only in a terminal."""
     return LiveDisplay(console) if console.is_terminal else PlainDisplay(console)
 
 
@@ -89,7 +89,7 @@ def make_console() -> Console:
 
 
 class PlainDisplay:
-    """Lines that a log can keep."""
+    """Plain lines, suitable for a log."""
 
     def __init__(self, console: Console) -> None:
         # Without a terminal rich would assume 80 columns, and wrap.
@@ -103,7 +103,7 @@ class PlainDisplay:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is held open."""
+        """Do nothing: nothing is open."""
 
     def open(self, title: str, total: int, where: str) -> None:
         self._total = total
@@ -132,7 +132,7 @@ class PlainDisplay:
 
 
 class LiveDisplay:
-    """A view that is drawn over while the demo runs, and stays when it has ended."""
+    """A view that is redrawn while the demo runs, and stays on screen at the end."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -1,4 +1,4 @@
-"""What goes wrong in a demo: a worker is killed, and another sleeps past its lease."""
+"""The faults of a demo: one worker is killed, another is frozen until its lease has ended."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from ackq.demo.children import Worker
 from ackq.demo.tally import Delivery, counted
 
-#: Parts of the input that are taken when the first worker is killed, and the second is frozen.
+#: Shares of the input that are taken when one worker is killed, and when another is frozen.
 KILL_AT, FREEZE_AT = 0.2, 0.45
-#: Times that a worker is frozen until one of its acks comes too late.
+#: Most times that a worker is frozen until one of its acks comes too late.
 ATTEMPTS = 5
 
 
 class Faults:
-    """Strikes when it is time, one step a call, and waits for what must follow."""
+    """Inject each fault when it is due, one step per call, and wait for its effect."""
 
     def __init__(self, workers: Sequence[Worker], total: int, tell: Callable[[str], None]) -> None:
         self._workers = workers
@@ -29,7 +29,7 @@ class Faults:
         self.done = False
 
     def step(self) -> None:
-        """Do what is due."""
+        """Do the next step, if it is due."""
         if not self.done:
             self._next()
 
@@ -58,7 +58,7 @@ class Faults:
         self._next = self._thaw
 
     def _thaw(self) -> None:
-        """Wake the sleeper while another worker has one of its messages in hand."""
+        """Resume the frozen worker while another worker holds one of its messages."""
         worker = self._frozen
         assert worker is not None
         asleep = dict(self._asleep)
@@ -81,14 +81,14 @@ class Faults:
             self._tell(f"{worker.name} acked too late: {worker.tally.refused} refused (LeaseLost)")
             self.done = True
         else:
-            # The other one was quicker, so that there was nothing left to refuse.
+            # The other worker acked first, so there was no late ack to reject.
             self._next = self._freeze
             self.done = self._attempts >= ATTEMPTS
 
     def _catch_with_hands_full(self, share: float) -> Worker | None:
         """Freeze and return a worker that holds messages, once ``share`` of all were taken.
 
-        Frozen first and looked at then: between a look and a signal it could have acked.
+        Freeze it before checking: between a check and the signal it could have acked.
         """
         running = [worker for worker in self._workers if worker.state == "running"]
         tallies = [worker.tally for worker in self._workers]

@@ -1,4 +1,4 @@
-"""What a process writes down for itself: one JSON line an event, appended, never changed."""
+"""A process's journal: one JSON line per event, appended, never changed."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ Event = dict[str, Any]
 
 
 class Journal:
-    """Appends events to a file of its own.
+    """Append events to a file of its own.
 
-    Guarantee: once `write` returns the events survive SIGKILL of the writer; there is no buffer
-    in the process. A write that was cut off leaves a line without an end, which is not read.
+    Guarantee: once `write` returns, the events survive SIGKILL of the writer, since the process
+    has no buffer. An interrupted write leaves a line without a newline, which is not read.
     """
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
 
     def write(self, events: Iterable[Event]) -> None:
-        """Append the events, in their order."""
+        """Append the events in order."""
         data = memoryview(b"".join(orjson.dumps(event) + b"\n" for event in events))
         while data:
             data = data[os.write(self._file, data) :]
 
 
 class Reader:
-    """Reads the events of a journal, as far as they are written."""
+    """Read the events of a journal, as far as they are written."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""A producer: a process that knows redis-py and nothing of ackq's queue."""
+"""A producer: a process that uses redis-py and nothing of ackq's queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STEP = 0.05
 
 
 def main() -> None:
-    """Push the lines of a file onto a list, spread over some seconds."""
+    """Push the lines of a file onto a list, spread over several seconds."""
     orders = orjson.loads(sys.argv[1])
     bodies = lines_of(Path(orders["bodies"]).read_bytes())
     journal = Journal(Path(orders["journal"]))
@@ -27,7 +27,7 @@ def main() -> None:
     parent, start = os.getppid(), time.monotonic()
     for first in range(0, len(bodies), size):
         if os.getppid() != parent:
-            return  # nobody is left who would end this process
+            return  # no process is left to end this one
         chunk = bodies[first : first + size]
         client.lpush(orders["queue"], *chunk)
         journal.write([{"event": "pushed", "bodies": [fingerprint(body) for body in chunk]}])

@@ -1,4 +1,4 @@
-"""What the demo works on: the files of the standard library, or the lines of an input."""
+"""The demo's input: the files of the standard library, or the lines of a given input."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 
 from ackq.errors import ConfigurationError
 
-#: A job: from a message's body to what came of it, in hexadecimal.
+#: A job: a function from a message's body to its result, in hexadecimal.
 Job = Callable[[bytes], str]
 
 
@@ -25,7 +25,7 @@ def standard_library() -> list[bytes]:
 
 
 def lines_of(content: bytes) -> list[bytes]:
-    """Return the lines, unchanged but for the newline: what is not JSON is a message too."""
+    """Return the lines without newlines, otherwise unchanged. They need not be JSON."""
     lines = content.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -35,17 +35,17 @@ def lines_of(content: bytes) -> list[bytes]:
 
 
 def hash_file(body: bytes) -> str:
-    """The job of the default demo: hash the file that the message names."""
+    """Hash the file that the message names: the job of the default demo."""
     return hashlib.sha256(Path(orjson.loads(body)["path"]).read_bytes()).hexdigest()
 
 
 def hash_line(body: bytes) -> str:
-    """The job of a demo with an input: hash the message itself."""
+    """Hash the message itself: the job of a demo with an input."""
     return fingerprint(body)
 
 
 def fingerprint(body: bytes) -> str:
-    """Return what stands for a body in the journals: bodies need not be text, nor have ids."""
+    """Return the hash that stands for a body in the journals: bodies need no text and no id."""
     return hashlib.sha256(body).hexdigest()
 
 

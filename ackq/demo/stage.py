@@ -1,4 +1,4 @@
-"""Runs a demo: starts everything, watches, strikes, ends everything, and asks for the account."""
+"""Run a demo: start all processes, watch, inject faults, end the processes, make the account."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from ackq.queue.messages import QueueStats
 C = TypeVar("C", bound=Child)
 T = TypeVar("T", PushTally, WorkTally)
 
-#: Seconds between two looks at the journals, and between two at the queue.
+#: Seconds between two checks of the journals, and between two of the queue.
 TICK, STATS_TICK = 0.02, 0.2
-#: Seconds without any progress after which the demo gives up.
+#: Seconds without progress after which the demo gives up.
 STALL = 30.0
-#: Seconds that a worker holds a batch, and messages that it takes at most.
+#: Longest time, in seconds, that a worker holds a batch, and the most messages in one.
 BATCH_SECONDS, BATCH_LIMIT = 0.5, 1000
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run.
+    """The settings of a demo.
 
-    ``job`` names one of `ackq.demo.source.JOBS`, ``title`` says what the messages are. Without
-    a ``url`` a private server is started. The work is spread over ``seconds``.
+    ``job`` is a key of `ackq.demo.source.JOBS`; ``title`` describes the messages. Without a
+    ``url``, a private server is started. The work is spread over ``seconds``.
     """
 
     bodies: list[bytes]
@@ -56,19 +56,19 @@ class Plan:
 
     @property
     def pause(self) -> float:
-        """Seconds that a worker spends on a message; a batch of them is well within the lease."""
+        """Seconds that a worker spends on a message. A batch takes much less than the lease."""
         return min(self.lease * 0.4, self.seconds * self.workers / len(self.bodies))
 
     @property
     def batch(self) -> int:
-        """Messages that a worker takes at once."""
+        """Messages that a worker takes per batch."""
         return min(BATCH_LIMIT, max(1, round(min(BATCH_SECONDS, self.lease / 4) / self.pause)))
 
 
 def run(plan: Plan, display: Display) -> bool:
-    """Run a demo, show its account, and return whether every check of it holds.
+    """Run a demo, show its account, and return whether every check holds.
 
-    Leaves nothing behind, however it ends: no process, no file, no key.
+    However it ends, it leaves no process, no file and no key behind.
     """
     name = f"ackq-demo-{secrets.token_hex(4)}"
     with contextlib.ExitStack() as stack:
@@ -86,7 +86,7 @@ def run(plan: Plan, display: Display) -> bool:
 
 @contextlib.contextmanager
 def _queue(url: str, name: str, plan: Plan) -> Iterator[Queue]:
-    """Yield a queue whose keys are deleted in the end."""
+    """Yield a queue whose keys are deleted at the end."""
     with Queue.from_url(url, name, visibility_timeout=plan.lease) as queue:
         try:
             yield queue
@@ -96,7 +96,7 @@ def _queue(url: str, name: str, plan: Plan) -> Iterator[Queue]:
 
 
 class Stage:
-    """The processes of one demo, and the eyes on them."""
+    """The processes of one demo, and the code that watches them."""
 
     def __init__(self, plan: Plan, display: Display, queue: Queue, url: str, folder: Path) -> None:
         self._plan, self._display, self._queue = plan, display, queue
@@ -126,7 +126,7 @@ class Stage:
                 stats = self._queue.stats()
                 self._display.update(self._snapshot(stats))
                 empty_since = (empty_since or now) if self._is_over(stats) else None
-                # A moment of grace: a late ack may still be on its way.
+                # Wait a moment: a late ack may still be under way.
                 if empty_since and (self._faults.done or now - empty_since > 1):
                     break
                 if self._stalled():
@@ -137,7 +137,7 @@ class Stage:
         self._display.update(self._snapshot(self._queue.stats()))
 
     def end(self) -> None:
-        """End every process that still runs, and read its journal to the end."""
+        """End every process that still runs, and read all journals to the end."""
         running = [child for child in self._children() if not child.ended()]
         for child in running:
             child.stop()
@@ -147,7 +147,7 @@ class Stage:
             child.read()
 
     def account(self) -> list[Check]:
-        """Read every journal anew, from the first line, and check what they say together."""
+        """Read every journal again from the first line, and check them together."""
         return check(
             Evidence(
                 input=Counter(fingerprint(body) for body in self._plan.bodies),

@@ -1,4 +1,4 @@
-"""What the journals add up to, counted as they are read."""
+"""Totals of the journals, counted while they are read."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 
 from ackq.demo.journal import Event
 
-#: One delivery of a message: its lease key, and the receipt that the pop gave.
+#: One delivery of a message: its lease key and the receipt from the pop.
 Delivery = tuple[str, int]
 
 
 @dataclass
 class PushTally:
-    """What one producer was told by Redis to be stored, by fingerprint of the body."""
+    """The messages of one producer that Redis confirmed, by fingerprint of the body."""
 
     pushed: Counter[str] = field(default_factory=Counter)
 
@@ -26,10 +26,10 @@ class PushTally:
 
 @dataclass
 class WorkTally:
-    """What one worker did, by fingerprint of the body.
+    """The work of one worker, by fingerprint of the body.
 
-    ``digests`` is what a serial pass makes of each body; the worker's results are compared as
-    they are read. ``held`` are the deliveries that it took and has not settled.
+    ``digests`` are the results of a serial pass; the worker's results are compared with them as
+    they are read. ``held`` are the deliveries that the worker took and has not settled.
     """
 
     digests: Mapping[str, str]
@@ -44,7 +44,7 @@ class WorkTally:
     unearned: list[str] = field(default_factory=list)
 
     def add(self, events: Iterable[Event]) -> None:
-        """Count more events of this worker, in the order in which it wrote them."""
+        """Count more events of this worker, in the order of its journal."""
         for event in events:
             getattr(self, f"_{event['event']}")(event, (event["key"], event["receipt"]))
 

@@ -1,4 +1,4 @@
-"""A worker: pops a batch, does the job for each message, acks each, and writes it all down."""
+"""A worker: pops batches, does the job for each message, acks it, and journals every step."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ackq.errors import LeaseLost
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 
-#: Seconds that a worker waits for a message before it looks whether it is to end.
+#: Seconds that a worker waits for a message before it checks whether to end.
 WAIT = 0.5
-#: Longest body: the input's lines are taken as they are.
+#: Longest body: the input's lines are used unchanged.
 MAX_BODY_BYTES = 512 * 1024 * 1024
 
 
 class Worker:
-    """Works on a queue until it is told to stop, or until its parent is gone."""
+    """Work on a queue until `stop` is called or the parent process has ended."""
 
     def __init__(self, queue: Queue, journal: Journal, job: Job, batch: int, pause: float) -> None:
         self._queue, self._journal, self._job = queue, journal, job
@@ -32,11 +32,11 @@ class Worker:
         self._stopping = False
 
     def stop(self, *_: object) -> None:
-        """End after the batch in hand."""
+        """End after the current batch."""
         self._stopping = True
 
     def run(self) -> None:
-        """Pop, work, ack, until the end."""
+        """Pop, work and ack until the end."""
         parent = os.getppid()
         while not self._stopping and os.getppid() == parent:
             batch = self._queue.pop_many(self._batch, timeout=WAIT)
@@ -50,7 +50,7 @@ class Worker:
             _event("took", message, count=message.receive_count) for message in batch
         )
         for place, message in enumerate(batch, 1):
-            # The job takes microseconds; the pause is what makes a demo to look at.
+            # The job takes microseconds; the pause makes the demo slow enough to watch.
             if (early := start + place * self._pause - time.monotonic()) > 0.001:
                 time.sleep(early)
             self._journal.write([_event("done", message, digest=self._job(message.body))])
@@ -66,14 +66,14 @@ class Worker:
 
 
 def _event(event: str, message: Message, **more: object) -> Event:
-    # Latin-1 keeps every byte of a key that need not be text.
+    # A key need not be text; Latin-1 preserves every byte.
     key = message.key.decode("latin-1")
     body = fingerprint(message.body)
     return {"event": event, "key": key, "receipt": message.receipt, "body": body, **more}
 
 
 def main() -> None:
-    """Work as the orders in the first argument say."""
+    """Work as ordered by the JSON in the first argument."""
     orders = orjson.loads(sys.argv[1])
     settings = {"visibility_timeout": orders["lease"], "max_body_bytes": MAX_BODY_BYTES}
     with Queue.from_url(os.environ["ACKQ_DEMO_URL"], orders["queue"], **settings) as queue:
