@@ -1,8 +1,8 @@
 """Write the blocking clients from the asyncio ones.
 
-Edit a ``client_async.py``, then run ``make clients``. `make lint` runs this file with ``--check``,
-which changes nothing and fails if a blocking client is stale. Code in which threads and tasks truly
-differ (locks, cancellation, connections) has both twins written by hand, and is not listed here.
+Edit a ``client_async.py``, then run ``make clients``. ``make lint`` runs this file with
+``--check``, which changes nothing and fails if a blocking client is stale. Where threads and tasks
+really differ (locks, cancellation, connections), both versions are written by hand and not listed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "ackq"
-#: The modules to translate. The twin of ``client_async.py`` is ``client.py`` beside it.
+#: The modules to translate. For each ``client_async.py``, a ``client.py`` is written beside it.
 SOURCES = (
     "core/client_async.py",
     "queue/client_async.py",
@@ -23,7 +23,7 @@ SOURCES = (
     "rsmq/client_async.py",
     "sharded/client_async.py",
 )
-#: Words of docstrings that differ. The sources keep each on one line.
+#: Phrases of docstrings that differ. Each must be on one line in the source.
 WORDS = {
     "every asyncio class": "every blocking class",
     ", on asyncio": ", blocking",
@@ -32,9 +32,9 @@ WORDS = {
         "Safe to share between threads, which are then one consumer, and after a fork.",
     "an async context manager": "a context manager",
 }  # fmt: skip
-#: Code that differs, as regular expressions, in this order.
+#: Code that differs: regular expressions, applied in this order.
 CODE = (
-    # An awaited call in parentheses needs none without its await.
+    # An awaited call in parentheses loses them together with its await.
     (r"\(await ((?:[^()]|\((?:[^()]|\([^()]*\))*\))+)\)(?=\.| ==|\))", r"\1"),
     (r"\b(?:async|await) ", ""),
     (r"\bAwaitable\[([^]]+)\]", r"\1"),
@@ -49,7 +49,7 @@ CODE = (
 
 
 def blocking(text: str) -> str:
-    """Return the module for threads that ``text``, a module for tasks, becomes."""
+    """Return the blocking version of ``text``, the source of an asyncio module."""
     for words, others in WORDS.items():
         text = text.replace(words, others)
     for pattern, other in CODE:
@@ -58,7 +58,7 @@ def blocking(text: str) -> str:
 
 
 def generate(source: Path) -> str:
-    """Return the text of the blocking twin, sorted and laid out as the linter wants it."""
+    """Return the text of the blocking module, sorted and formatted for the linter."""
     note = f"# Written by tools/blocking.py: edit {source.name} instead, then run make clients.\n"
     text = note + blocking(source.read_text())
     for command in (("check", "--fix", "--select=I,F401"), ("format",)):
@@ -71,12 +71,12 @@ def generate(source: Path) -> str:
 
 
 def twin_of(source: Path) -> Path:
-    """Return where the blocking twin of ``source`` is."""
+    """Return the path of the blocking version of ``source``."""
     return source.with_name(source.name.replace("_async", ""))
 
 
 def main(check: bool) -> int:
-    """Write the twins; only look, if ``check``. Return the exit code."""
+    """Write the blocking modules, or with ``check`` only compare them. Return the exit code."""
     stale = []
     for source in (PACKAGE / each for each in SOURCES):
         text, twin = generate(source), twin_of(source)

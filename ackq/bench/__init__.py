@@ -1,5 +1,5 @@
-"""Measure a queue on a server: the part of the benchmarks that ships.
+"""Measure a queue on a server: the part of the benchmarks that is in the package.
 
-``ackq bench`` runs it against a server of yours; ``python -m benchmarks``, from a checkout, builds
-on it and compares with others.
+``ackq bench`` measures your own server. ``python -m benchmarks``, from a checkout, builds on this
+package and compares ackq with other queues.
 """

@@ -1,4 +1,4 @@
-"""What figures depend on: server, versions, machine and settings. No names of hosts, no paths."""
+"""The facts that figures depend on: server, versions, machine and settings; no hosts or paths."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import redis
 
 
 def circumstances(client: redis.Redis, server: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts; ``server`` says in words which one it is."""
+    """Return the facts; ``server`` describes the server in words."""
     info: Any = client.info()
     return {
         "server": server,
@@ -32,7 +32,7 @@ def circumstances(client: redis.Redis, server: str, settings: Mapping[str, Any])
 
 
 def machine() -> dict[str, Any]:
-    """Return what is known of this machine, where the client runs."""
+    """Return facts on this machine, where the client runs."""
     return {
         "cpu": cpu_model(),
         "cores": os.cpu_count(),
@@ -42,7 +42,7 @@ def machine() -> dict[str, Any]:
 
 
 def cpu_model() -> str:
-    """Return the processor's name, as far as the system tells."""
+    """Return the processor's name, as precisely as the system reports it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -15,17 +15,17 @@ from ackq.core.names import SUFFIXES
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message
 
-#: Seconds that leases last; longer than any run.
+#: Lease time in seconds; longer than any run.
 LONG = 12 * 3600.0
-#: Names in a stream.
+#: Names for streams.
 GROUP, CONSUMER = "group", "consumer"
 
 
 class Contestant(Player):
-    """Pushes, takes and settles messages, one connection, ``batch`` at a time.
+    """Push, take and settle messages on one connection, ``batch`` at a time.
 
-    Everybody gets mappings, encodes with orjson and returns bodies as bytes. An ack may travel
-    with the next take, so one batch can be unsettled between two cycles.
+    Every contestant gets mappings, encodes with orjson and returns bodies as bytes. An ack may
+    travel with the next take, so one batch can be unsettled between two cycles.
     """
 
     def __init__(self, url: str, key: str, messages: Messages, batch: int) -> None:
@@ -36,12 +36,12 @@ class Contestant(Player):
         self.clear()
 
     def side_keys(self) -> Iterable[str]:
-        """Return the keys beside ``key`` that this contestant makes."""
+        """Return the keys that this contestant uses besides ``key``."""
         return ()
 
     @abstractmethod
     def cycle(self) -> int:
-        """Push ``batch`` messages, take ``batch`` and settle as many; return how many came."""
+        """Push, take and settle ``batch`` messages each; return how many were taken."""
 
     def clear(self) -> None:
         """Delete every key."""
@@ -54,7 +54,7 @@ class Contestant(Player):
 
 
 class BareList(Contestant):
-    """LPUSH and RPOP, with a count for a batch: the limit, and it loses what its consumer held."""
+    """LPUSH and RPOP, with a count for batches: the upper limit, but a crash loses messages."""
 
     def cycle(self) -> int:
         if self.batch == 1:
@@ -67,8 +67,8 @@ class BareList(Contestant):
 class Stream(Contestant):
     """A stream with a consumer group: XADD, pipelined for a batch; XACK, XDEL and XREADGROUP.
 
-    The acks travel with the next read in one pipeline, and what is acked is deleted: XACK alone
-    leaves every message in memory. (With XACK and XDEL in a round trip of their own it was slower.)
+    The acks travel with the next read in one pipeline. Acked messages are deleted, since XACK alone
+    leaves them in memory. (XACK and XDEL in a separate round trip were slower.)
     """
 
     def __init__(self, url: str, key: str, messages: Messages, batch: int) -> None:
@@ -107,7 +107,7 @@ class Stream(Contestant):
 
 
 class Ackq(Contestant):
-    """push, and pop with the acks of what was taken before; push_many and pop_many in batches."""
+    """push, and pop with the ack of the message before; push_many and pop_many for batches."""
 
     def __init__(self, url: str, key: str, messages: Messages, batch: int) -> None:
         super().__init__(url, key, messages, batch)
@@ -145,7 +145,7 @@ class Ackq(Contestant):
 
 
 def bodies_of(reply: Any) -> int:
-    """Count the bodies in a reply that may be nothing, one body or a list of them."""
+    """Count the bodies in a reply, which is None, one body or a list of bodies."""
     if reply is None:
         return 0
     return len(reply) if isinstance(reply, list) else 1

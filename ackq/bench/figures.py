@@ -1,4 +1,4 @@
-"""What a benchmark found, as values that JSON can carry."""
+"""The results of benchmarks, as values that can be stored as JSON."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
-#: Version of the JSON.
+#: Version of the JSON format.
 FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A median, and the least and the greatest of the values it stands for."""
+    """The median, minimum and maximum of some values."""
 
     median: float
     min: float
@@ -30,12 +30,12 @@ class Measure:
 
     Attributes:
         case: what was done, such as "by 100, 1 KB, TCP"; contestants of a case are comparable.
-        contestant: who did it, such as "ackq".
+        contestant: such as "ackq".
         figure: what was measured, such as "throughput".
         unit: of the values, such as "messages/s".
-        rounds: the values; those of two contestants at one place are of the same round.
-        at: where a line of this figure has this point, such as the number of waiters.
-        more_is_better: or less is.
+        rounds: one value per round; the same index means the same round for all contestants.
+        at: the x value of this point in a line chart, such as the number of waiters.
+        more_is_better: whether higher values are better.
     """
 
     case: str
@@ -52,7 +52,7 @@ class Measure:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What names the same measure in another run."""
+        """The key that identifies the same measure in another run."""
         return self.case, self.contestant, self.figure
 
     def as_json(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Measure:
 class Ratio:
     """Two contestants compared within each round.
 
-    Less is better where ``ceiling``, else more is; ``target`` is what is to be reached.
+    ``target`` is the ratio to reach: at most, if ``ceiling``; otherwise at least.
     """
 
     what: str
@@ -80,7 +80,7 @@ class Ratio:
         cls, what: str, above: Sequence[float], below: Sequence[float],
         target: float | None = None, ceiling: bool = False,
     ) -> Self:  # fmt: skip
-        """Divide round by round: what disturbs the machine for a while disturbs both."""
+        """Divide round by round, since a disturbance of the machine affects both contestants."""
         quotients = tuple(a / b for a, b in zip(above, below, strict=True))
         return cls(what, quotients, target, ceiling)
 
@@ -90,7 +90,7 @@ class Ratio:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the median is on the right side of the target; None: there is no target."""
+        """Whether the median reaches the target; None if there is no target."""
         if self.target is None:
             return None
         median = self.spread.median
@@ -113,13 +113,13 @@ class Ratio:
 
 @dataclass(slots=True)
 class Result:
-    """What one benchmark found, and under which circumstances.
+    """The results of one benchmark, with the circumstances.
 
     Attributes:
         benchmark: its name.
         facts: server, versions, machine and settings, with the seed; see `circumstances`.
-        measures, ratios: what was found.
-        notes: sentences that a reader of the figures must know: who is absent, what is a model.
+        measures, ratios: the figures.
+        notes: sentences that readers need, such as missing contestants and modelled figures.
     """
 
     benchmark: str
@@ -149,7 +149,7 @@ class Result:
 
 
 def to_json(results: Iterable[Result]) -> dict[str, Any]:
-    """Return results as the content of a file."""
+    """Return the results as the content of a file."""
     return {"format": FORMAT, "results": [each.as_json() for each in results]}
 
 
@@ -157,7 +157,7 @@ def from_json(content: Any) -> list[Result]:
     """Return the results in the content of a file.
 
     Raises:
-        ValueError: it is no such file.
+        ValueError: the content is not in this format.
     """
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"these are no results of ackq's benchmarks in format {FORMAT}")
@@ -165,5 +165,5 @@ def from_json(content: Any) -> list[Result]:
 
 
 def _fields(cls: type[Any], found: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what is there for readers only, such as the median."""
+    """Leave out values that are only there for readers, such as the median."""
     return {name: found[name] for name in cls.__dataclass_fields__}

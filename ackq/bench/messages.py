@@ -1,4 +1,4 @@
-"""The messages that all contestants carry."""
+"""The messages that all contestants send."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from itertools import cycle, islice
 
 import orjson
 
-#: Different ids; more than any contestant holds at once, since ids must not repeat.
+#: Number of ids: more than any contestant holds at once, so that no id repeats.
 POOL = 20_000
-#: Bytes of all bodies of a supply, beyond which messages share payloads.
+#: Most bytes of different payloads in a supply; beyond that, messages share payloads.
 MEMORY = 16 * 1024 * 1024
 
 Body = dict[str, str]
 
 
 class Messages:
-    """An endless supply of messages of ``size`` bytes as JSON, the same for the same seed."""
+    """An endless supply of JSON messages of ``size`` bytes, the same for the same seed."""
 
     def __init__(self, seed: int, size: int = 100, prefix: str = "m") -> None:
         self._supply = cycle(_pool(seed, size, prefix))

@@ -1,4 +1,4 @@
-"""Contestants take turns, and every turn is measured."""
+"""Let contestants take turns, and measure every turn."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from redis.exceptions import NoPermissionError
 from ackq.bench.figures import Measure, Ratio
 from ackq.bench.messages import Messages
 
-#: Shares of the cycles, by the names of their percentiles.
+#: Percentiles, by name, as shares of the cycles.
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 
 
 class Player(ABC):
-    """Somebody who is measured: does cycles, each with ``batch`` messages."""
+    """A contestant that is measured: it runs cycles of ``batch`` messages each."""
 
     batch = 1
 
     @abstractmethod
     def cycle(self) -> int:
-        """Do once what is measured; return how many messages came."""
+        """Run the measured operation once; return how many messages were received."""
 
     def burst(self, cycles: int) -> tuple[int, list[float]]:
-        """Run cycles; return how many messages came, and the time before, between and after."""
+        """Run cycles; return how many messages were received, and times around each cycle."""
         cycle, clock = self.cycle, time.perf_counter
         came, stamps = 0, [clock()]
         for _ in range(cycles):
@@ -41,17 +41,17 @@ class Player(ABC):
         return came, stamps
 
     def hold(self, messages: Messages, count: int) -> bool:
-        """Take ``count`` messages of another supply and never settle them; False: cannot."""
+        """Take ``count`` messages of another supply and keep them; return False if unsupported."""
         return False
 
     @abstractmethod
     def close(self) -> None:
-        """Remove what was made, and disconnect."""
+        """Delete all keys, and disconnect."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one contestant did in one round; ``cycles`` are the seconds of each cycle, sorted."""
+    """One round of one contestant; ``cycles`` are the seconds of each cycle, sorted."""
 
     messages: int
     seconds: float
@@ -60,17 +60,17 @@ class Round:
 
     @property
     def rate(self) -> float:
-        """Messages a second, as the client sees it."""
+        """Messages per second, as the client sees it."""
         return self.messages / self.seconds
 
     @property
     def client_us(self) -> float:
-        """Microseconds of waiting and work that a message costs the client."""
+        """Microseconds of waiting and work per message in the client."""
         return self.seconds / self.messages * 1e6
 
     @property
     def server_us(self) -> float:
-        """Microseconds of CPU that a message costs the server; NaN where it does not say."""
+        """Microseconds of CPU per message in the server; NaN if unknown."""
         return self.server_seconds / self.messages * 1e6
 
 
@@ -78,13 +78,13 @@ Rounds = dict[str, list[Round]]
 
 
 class ServerCpu:
-    """The CPU time that the server has used, as it says itself."""
+    """The CPU time that the server reports for itself."""
 
     def __init__(self, url: str) -> None:
         self._client: redis.Redis = redis.Redis.from_url(url)
 
     def seconds(self) -> float:
-        """Return it in seconds; NaN where the user may not ask."""
+        """Return the CPU time in seconds; NaN if the user may not ask."""
         try:
             info: Any = self._client.info("cpu")
         except NoPermissionError:
@@ -100,9 +100,10 @@ def contest(
     seed: int, rounds: int, seconds: float, size: int = 100, held: int = 0,
     prefix: str = "ackq-benchmark:",
 ) -> Rounds:  # fmt: skip
-    """Let contestants compete: each gets the URL, a key, messages of ``size`` bytes, the batch.
+    """Create contestants and measure them with messages of ``size`` bytes.
 
-    Everybody holds ``held`` messages besides. In the end everybody is closed.
+    Each maker gets the URL, a key, messages and the batch size. During the contest, each
+    contestant also holds ``held`` messages. All are closed at the end.
     """
     with ExitStack() as stack:
         cpu = ServerCpu(url)
@@ -118,7 +119,7 @@ def contest(
 
 
 def compete(players: Mapping[str, Player], cpu: ServerCpu, rounds: int, seconds: float) -> Rounds:
-    """Warm everybody up, then measure everybody for about ``seconds`` in every round."""
+    """Warm up all contestants, then measure each for about ``seconds`` in every round."""
     cycles = {name: cycles_for(player, seconds) for name, player in players.items()}
     found: Rounds = {name: [] for name in players}
     for order in rotations(list(players), rounds):
@@ -128,7 +129,7 @@ def compete(players: Mapping[str, Player], cpu: ServerCpu, rounds: int, seconds:
 
 
 def rotations(names: Sequence[str], rounds: int) -> Iterator[Sequence[str]]:
-    """Yield an order for each round: everybody is first in turn, and neighbours swap sides."""
+    """Yield an order for each round: each contestant is first in turn, and neighbours swap."""
     for index in range(rounds):
         shift = index // 2 % len(names)
         order = [*names[shift:], *names[:shift]]
@@ -136,7 +137,7 @@ def rotations(names: Sequence[str], rounds: int) -> Iterator[Sequence[str]]:
 
 
 def measure(player: Player, cycles: int, cpu: ServerCpu) -> Round:
-    """Run cycles and check that each brought its batch."""
+    """Run cycles and check that all messages were received."""
     gc.collect()
     cpu_before = cpu.seconds()
     came, stamps = player.burst(cycles)
@@ -148,7 +149,7 @@ def measure(player: Player, cycles: int, cpu: ServerCpu) -> Round:
 
 
 def cycles_for(player: Player, seconds: float) -> int:
-    """Warm up for ``seconds`` or somewhat more; return how many cycles fit into that time."""
+    """Warm up for at least ``seconds``; return how many cycles fit into that time."""
     cycles, spent = 0, 0.0
     while spent < seconds:
         more = max(1, cycles // 2)
@@ -158,7 +159,7 @@ def cycles_for(player: Player, seconds: float) -> int:
 
 
 def measures_of(case: str, rounds: Rounds) -> list[Measure]:
-    """Return throughput, percentiles of the cycle and server time of every contestant."""
+    """Return throughput, percentiles of the cycle, and server time of each contestant."""
     found = []
     for who, played in rounds.items():
         rates = tuple(each.rate for each in played)
@@ -174,9 +175,9 @@ def measures_of(case: str, rounds: Rounds) -> list[Measure]:
 
 
 def percentiles(share: float, rounds: Sequence[Sequence[float]]) -> list[float]:
-    """Return a percentile of each round; of all together where a round has too few values.
+    """Return a percentile of each round; of all rounds together if a round has too few values.
 
-    Nothing where even all together have too few for it to mean anything. Every round is sorted.
+    Return an empty list if even all rounds together have too few. Each round must be sorted.
     """
     enough = 1 / (1 - share)
     if min(map(len, rounds)) >= enough:
@@ -186,7 +187,7 @@ def percentiles(share: float, rounds: Sequence[Sequence[float]]) -> list[float]:
 
 
 def percentile(share: float, ordered: Sequence[float]) -> float:
-    """Return the least value that ``share`` of the sorted values do not exceed."""
+    """Return the least value that at least ``share`` of the sorted values do not exceed."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
@@ -202,7 +203,7 @@ def duel(
     case: str, rounds: Rounds, above: str, below: str, throughput: float | None = None,
     server_time: float | None = None,
 ) -> list[Ratio]:  # fmt: skip
-    """Compare throughput and server time of two contestants; each may have a target."""
+    """Compare the throughput and server time of two contestants; each ratio may have a target."""
     what = f"{case}: {above} / {below}" if case else f"{above} / {below}"
     pair = rounds[above], rounds[below]
     found = [ratio(f"{what}: throughput", *pair, lambda each: each.rate, throughput)]

@@ -1,4 +1,4 @@
-"""The small benchmark: push, pop and ack beside a bare list and a stream, on a server of yours."""
+"""The small benchmark: push, pop and ack beside a bare list and a stream, on your server."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def run(
     url: str, *, batch: int = 100, size: int = 100, seconds: float = 10.0, seed: int = 1,
     say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
-    """Measure one by one and by ``batch``, in about ``seconds``; return what was found.
+    """Measure one by one and by ``batch``, for about ``seconds``; return the results.
 
-    It uses keys of its own on the server at ``url``, tells ``say`` their names before, and
-    deletes them afterwards, even when it is interrupted. The server is busy meanwhile, and its
-    CPU time includes what others make it do.
+    It uses keys of its own on the server at ``url``. It passes their names to ``say`` first, and
+    deletes them at the end, even if interrupted. The server is busy meanwhile, and its CPU time
+    includes the load of other clients.
     """
     prefix = f"ackq-bench-{secrets.token_hex(6)}:"
     cases = dict.fromkeys((1, batch))

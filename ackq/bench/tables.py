@@ -8,7 +8,7 @@ from ackq.bench.figures import Measure, Ratio, Result, Spread
 
 
 def text_of(result: Result) -> str:
-    """Return what was found as text: measures by case, ratios, notes."""
+    """Return a result as text: measures by case, ratios, notes."""
     parts = [measures_table(result.measures)]
     if result.ratios:
         parts.append(ratios_table(result.ratios))
@@ -18,7 +18,7 @@ def text_of(result: Result) -> str:
 
 
 def measures_table(measures: Iterable[Measure]) -> str:
-    """Return a line for each contestant of each case, with all of its figures."""
+    """Return one block for each contestant of each case, with all of its figures."""
     lines: dict[tuple[str, str], list[str]] = {}
     for each in measures:
         lines.setdefault((each.case, each.contestant), []).append(
@@ -37,7 +37,7 @@ def measures_table(measures: Iterable[Measure]) -> str:
 
 
 def ratios_table(ratios: Iterable[Ratio]) -> str:
-    """Return a table with a row for each ratio: what, median, least to greatest, verdict."""
+    """Return a table with a row for each ratio: name, median, range, verdict."""
     rows = [
         [each.what, number(each.spread.median),
          f"{number(each.spread.min)}-{number(each.spread.max)}", each.verdict]
@@ -47,7 +47,7 @@ def ratios_table(ratios: Iterable[Ratio]) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return rows in columns: the first to the left, the others to the right."""
+    """Return rows in columns: the first left-aligned, the others right-aligned."""
     lines = [list(head), *map(list, rows)]
     widths = [max(len(line[at]) for line in lines) for at in range(len(head))]
     return "\n".join(
@@ -60,13 +60,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def shown(spread: Spread) -> str:
-    """Return a median with the least and the greatest, as many digits as are worth reading."""
+    """Return the median with its range, rounded for reading."""
     if spread.min == spread.max:
         return number(spread.median)
     return f"{number(spread.median)} ({number(spread.min)}-{number(spread.max)})"
 
 
 def number(value: float) -> str:
-    """Return three significant digits or all before the point."""
+    """Return a number rounded to about three significant digits, never losing whole digits."""
     size = abs(value)
     return f"{value:,.{0 if size >= 100 else 1 if size >= 10 else 2 if size >= 0.1 else 4}f}"
