@@ -1,19 +1,19 @@
--- ack: delete messages whose work is done, as far as the caller still holds them.
+-- ack: delete finished messages whose leases the caller still has.
 --
 -- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
--- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[6] {name}COUNTERS   HASH    what was done while somebody watches; see watch.lua
+-- KEYS[6] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] settled          groups of: receipt, size 1..4000, then size lease keys
 --
 -- Returns {settled, position, position, ...}: how many were deleted, then the positions, from
--- 1, of keys that were refused: somebody else holds them, or they wait to be delivered again.
--- Negative: the key is in neither set. Then this is the resent ack of a lost reply, or others
--- settled the message: the caller knows.
--- Atomic because a receipt must not go stale between its check and the deletion.
+-- 1, of refused keys: another consumer has the lease, or the message waits for redelivery.
+-- Negative: the key is in neither set. Either this ack was resent after a lost reply, or another
+-- consumer settled the message; only the caller knows which.
+-- Atomic because a receipt must not become invalid between its check and the deletion.
 -- Cost: O(settled log in-flight).
 local backup, context, receives, extended, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, settled = KEYS[6], 1
@@ -28,7 +28,7 @@ redis.call('ZCARD', delayed)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local has_extended = redis.call('HLEN', extended) > 0
 
--- A receipt is valid while it is the score, or while its holder extended the lease to the score.
+-- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
   if not score then
     return false
@@ -37,8 +37,8 @@ local function holds(receipt, key, score)
     and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
 end
 
--- The keys of the only group if they are all that have its receipt as their score, as after most
--- batches: a range tells so without printing and reading a score for each.
+-- Return the keys of the only group if no other key has its receipt as score, as after most
+-- batches: a range shows that without printing and reading a score for each.
 local function whole_batch(receipt, size)
   if size == 1 or #ARGV ~= settled + 1 + size
     or redis.call('ZCOUNT', backup, receipt, receipt) ~= size then

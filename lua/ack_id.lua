@@ -1,17 +1,17 @@
--- ack_id: delete messages by their bare ids, as the article's ack does. NOT FENCED: a late
--- call deletes the message even if another consumer holds it now.
+-- ack_id: delete messages by their bare ids, like the article's ack (see README.md). NOT FENCED: a
+-- late call deletes the message even if it is leased to another consumer now.
 --
 -- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
--- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 --
 -- ARGV[1] ids              1..4000 lease keys
 --
--- Returns {deleted, looked at}: messages in flight that were deleted, and ids; the other ids are
--- for the next call. What waits in DELAYED stays.
--- Atomic because lease and body go together.
--- Cost: O(ids log in-flight); Redis frees the bodies at once, so at most 8 MiB and one over.
+-- Returns {deleted, looked at}: messages in flight that were deleted, and ids looked at; pass the
+-- other ids in the next call. Messages in DELAYED stay.
+-- Atomic because a lease and its body are deleted together.
+-- Cost: O(ids log in-flight); Redis frees the bodies at once, so at most 8 MiB plus one message.
 local backup, context, receives, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 local FREED = 8388608 -- bytes of bodies one call may delete

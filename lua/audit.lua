@@ -1,20 +1,20 @@
--- audit: what can be checked of a queue in constant time: types, expiries, sizes.
+-- audit: check the types, expiries and sizes of a queue, in constant time.
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[4] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
--- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
--- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
--- KEYS[9] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[10] {name}HELDROWS  HASH    name of a held list -> messages in it
+-- KEYS[9] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[10] {name}HELDROWS  HASH    held list -> messages in it
 --
--- ARGV[1] repair           0|1     1: take away any expiry
+-- ARGV[1] repair           0|1     1: remove any expiry
 --
 -- Returns {{type, expires 0|1}, ... for each of KEYS, {leased, bodies, delayed, listed}}; the
--- type is none where there is no key, and the sizes are absent if a key has a wrong type.
+-- type of a missing key is none; the sizes are absent if a key has a wrong type.
 -- Atomic because the sizes are compared: bodies = leased + delayed.
 -- Cost: O(1).
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

@@ -1,13 +1,13 @@
--- audit_scan: one bounded step of a walk over a queue's records, for what does not belong.
+-- audit_scan: check one bounded step of a walk over a queue's records for inconsistencies.
 --
 -- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
--- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[6] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
--- KEYS[7] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[8] {name}HELDROWS   HASH    name of a held list -> messages in it
+-- KEYS[7] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[8] {name}HELDROWS   HASH    held list -> messages in it
 --
 -- ARGV[1] walked           backup|delayed|context|receives|extended|heldrows
 -- ARGV[2] cursor           of ZSCAN or HSCAN; 0 begins
@@ -18,8 +18,8 @@
 -- ready), 'leased and delayed' (the lease stays), 'deadline out of range' (ready now),
 -- 'stale count', 'stale extension' and 'stale row count' (deleted).
 -- Atomic because a record that moves between two looks would seem lost.
--- Cost: O(log in-flight) for each of about 100 entries. Of context before Redis 7.4: for each of up
--- to 1,000, or, if there are more, for about one, with its body.
+-- Cost: O(log in-flight) for each of about 100 entries. For context before Redis 7.4: for each of
+-- up to 1,000 entries; if there are more, for about one entry with its body.
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
 local held, heldrows = KEYS[7], KEYS[8]
@@ -39,7 +39,7 @@ if not walk or not tonumber(cursor) or (ARGV[3] ~= '0' and ARGV[3] ~= '1') then
   return redis.error_reply('ACKQ_ARGUMENT audit_scan: no such walk, or a bad cursor or repair')
 end
 
--- Every type is read before the first write, so that an error means: nothing was mended.
+-- Check every type before the first write, so that an error means that nothing was repaired.
 redis.call('ZCARD', backup)
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
@@ -52,7 +52,7 @@ redis.call('HLEN', heldrows)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
--- Redis 7.4 and later can scan without reading the bodies. Before, HKEYS reads none, but all keys.
+-- Redis 7.4 and later can scan without the bodies. Earlier, HKEYS reads none, but returns all keys.
 local page, stride
 if walked == 'context' and (redis.REDIS_VERSION_NUM or 0) >= 0x070400 then
   page, stride = redis.call('HSCAN', context, cursor, 'COUNT', 100, 'NOVALUES'), 1

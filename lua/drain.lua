@@ -1,19 +1,19 @@
--- drain: put messages back on the ready list, bodies only, for who moves back to a bare RPOP.
+-- drain: put messages back on the ready list as plain bodies, so that a bare RPOP can take them.
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[4] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
--- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
--- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 --
 -- ARGV[1] wanted           integer 1..1000     messages
 --
 -- Returns how many were put back: handed over, delayed or leased (even if the lease still
 -- runs, so stop the consumers first). They go to the right end, to be taken next.
--- Atomic because a message must never be on the list and leased at once, nor neither.
--- Cost: O(wanted log in-flight), at most 1 MiB of bodies and one message over.
+-- Atomic because a message must always be either on the list or leased, never both.
+-- Cost: O(wanted log in-flight), at most 1 MiB of bodies plus one message.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed = KEYS[5], KEYS[6], KEYS[7]
 local wanted = tonumber(ARGV[1])
@@ -36,11 +36,11 @@ redis.call('HLEN', receives)
 redis.call('HLEN', extended)
 local moved, bytes = 0, 0
 
--- The first write frees nothing, yet counts as one that does: a full server can be drained.
+-- The first write frees nothing but counts as freeing, so that a full server can be drained.
 redis.call('ZREMRANGEBYRANK', backup, 1, 0)
 
--- What was handed over first is at the right end of the hand-off list and is taken last, so that
--- it comes to stand nearest to the right end of the ready list.
+-- The first handed-over message is at the right end of the hand-off list. Move it last, so that it
+-- ends nearest to the right end of the ready list.
 while moved < wanted and bytes < BODY_BUDGET do
   local body = redis.call('LMOVE', handoff, ready, 'LEFT', 'RIGHT')
   if not body then

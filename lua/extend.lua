@@ -1,18 +1,18 @@
--- extend: move the end of leases to a time from now, as far as the caller still holds them.
+-- extend: make leases that the caller still has end at a given time from now.
 --
 -- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
--- KEYS[2] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[2] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[3] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 --
 -- ARGV[1] timeout          integer 1..43200000000      µs from now
--- ARGV[2] jitter           integer 0..65535            µs, drawn anew for each call
+-- ARGV[2] jitter           integer 0..65535            µs, drawn for each call
 -- ARGV[3] extended         groups of: receipt, size 1..4000, then size lease keys
 --
 -- Returns {deadline, extended, position, position, ...}: the new deadline, how many leases end
--- then (a key that is named twice is one), and the positions, from 1, of keys that were refused.
--- Negative: the key is in neither set, so the caller or others settled the message. The receipt
--- stays valid, so a lost reply does no harm.
--- Atomic because the new deadline and the note that carries the receipt belong together.
+-- then (a repeated key counts once), and the positions, from 1, of refused keys. Negative: the key
+-- is in neither set, so the caller or another consumer settled the message. The receipt stays
+-- valid, so a lost reply does no harm.
+-- Atomic because the new deadline and the record that keeps the receipt valid belong together.
 -- Cost: O(extended log in-flight).
 local backup, extended, delayed = KEYS[1], KEYS[2], KEYS[3]
 local timeout, jitter, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
@@ -31,7 +31,7 @@ local clock = redis.call('TIME')
 local deadline = clock[1] * 1000000 + clock[2] + timeout + jitter
 local deadline_text = string.format('%.0f', deadline)
 
--- A receipt is valid while it is the score, or while its holder extended the lease to the score.
+-- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
   if not score then
     return false
@@ -64,8 +64,8 @@ while at <= #ARGV do
   at = at + 2 + size
 end
 
--- The first write frees nothing, yet counts as one that does: at maxmemory a running handler
--- must be able to keep its lease.
+-- The first write frees nothing but counts as freeing: at maxmemory a running handler must be able
+-- to keep its lease.
 redis.call('ZREMRANGEBYRANK', backup, 1, 0)
 for _, entry in ipairs(renewed) do
   redis.call('ZADD', backup, 'XX', deadline_text, entry[1])

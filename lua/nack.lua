@@ -1,10 +1,10 @@
--- nack: give messages back, to be delivered again after a delay, or to the dead letters.
+-- nack: return messages for redelivery after a delay, or move them to the dead letters.
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[4] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
--- KEYS[5] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[4] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[5] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[6] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[7] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
 --
@@ -13,14 +13,15 @@
 -- ARGV[3] returned         groups of: receipt, delay µs 0..9007199254740991 or -1, size 1..4000,
 --                          then size lease keys; -1 pushes to the back of the ready list
 --
--- Messages of one delay are delivered again in the order in which they are given.
--- Returns {returned, position, position, ...}: how many were given back, then the positions,
--- from 1, of keys that somebody else holds. Negative: the key waits, or is in neither set. Then
--- this is the resent nack of a lost reply, or others settled the message: the caller knows.
--- At the end 0 and a position: the keys from there on are for the next call.
--- Atomic because a message must never be both leased and due, nor neither.
--- Cost: O(returned log in-flight): at most 100 messages and, of those that die or go to the list,
--- 1 MiB of bodies and one message over. No other body is read.
+-- Messages with the same delay are redelivered in the given order.
+-- Returns {returned, position, position, ...}: how many were returned, then the positions,
+-- from 1, of keys leased to another consumer. Negative: the key is in DELAYED or in neither set.
+-- Either this nack was resent after a lost reply, or another consumer settled the message; only the
+-- caller knows which.
+-- A final 0 and a position: pass the keys from there on in the next call.
+-- Atomic because a message must always be either leased or due, never both.
+-- Cost: O(returned log in-flight): at most 100 messages; of those that become dead letters or go to
+-- the list, at most 1 MiB of bodies plus one message. No other body is read.
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7]
 local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
@@ -45,7 +46,7 @@ local has_extended = redis.call('HLEN', extended) > 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- A receipt is valid while it is the score, or while its holder extended the lease to the score.
+-- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
   if not score then
     return false
@@ -79,12 +80,12 @@ while at <= #ARGV do
   at = at + 3 + size
 end
 
--- The first write frees, so that work can be given back to a server at maxmemory.
+-- The first write frees memory, so that messages can be returned at maxmemory.
 local most, bytes = math.min(#returned, MOST), 0
 for i, entry in ipairs(returned) do
   local key, delay = entry[1], entry[2]
   if i > MOST or bytes >= BODY_BUDGET then
-    -- The rest is for the next call, and so is what was found out about it.
+    -- Leave the rest, and the results for it, to the next call.
     while #reply > 1 and math.abs(reply[#reply]) >= entry[3] do
       reply[#reply] = nil
     end
@@ -114,12 +115,12 @@ for i, entry in ipairs(returned) do
         redis.call('LPUSH', ready, body)
         redis.call('HDEL', context, key)
       else
-        -- A microsecond apart, since what has one score is sorted by its key. Without a delay they
-        -- end at the present, so that all are due; with one they begin at its end: none is early.
+        -- A microsecond apart, since Redis sorts equal scores by key. Without a delay they end at
+        -- the present, so that all are due. With a delay they begin at its end: none is early.
         local due = (delay == 0 and now - most or now + delay - 1) + i
         redis.call('ZADD', delayed, string.format('%.0f', math.min(due, 9007199254740991)), key)
       end
-      -- A derived key is drawn anew at each delivery from the list: no count can follow it.
+      -- A message without an id gets a new derived key at each delivery from the list: no count.
       if count == 0 or (delay < 0 and string.byte(key) == 0) then
         redis.call('HDEL', receives, key)
       else

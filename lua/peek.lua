@@ -1,27 +1,27 @@
--- peek: look at messages without taking them.
+-- peek: return messages without taking them.
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[4] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
--- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[6] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[7] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
+-- KEYS[7] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[8] {name}CLAIM:<group>:<batch>  LIST  any number of held lists; may be absent
 --
 -- ARGV[1] state            ready|in_flight|delayed     ready: expired, due, handed over, listed
 -- ARGV[2] offset           integer 0..9007199254740991 messages to skip
 -- ARGV[3] wanted           integer 1..1000             messages
--- ARGV[4] front            integer 0..1000             of the held lists, how many, the first, go
---                                                      in front of the ready list, not behind it
+-- ARGV[4] front            integer 0..1000             how many of the held lists, the first ones,
+--                                                      go in front of the ready list
 --
--- Returns {place, key, body, count, at, ...}, five values a message, in the order in which they
--- would be delivered; in flight, claims come last. place: backup|delayed|list|claim; key: empty
+-- Returns {place, key, body, count, at, ...}, five values a message, in the order of
+-- delivery; in flight, claims come last. place: backup|delayed|list|claim; key: empty
 -- on a list and in a claim; count: deliveries so far; at: the score, 0 on a list. Fewer than
 -- wanted: the end, or 1 MiB of bodies.
--- Atomic because the places together are one sequence.
--- Cost: O(wanted log in-flight + offset in lists), at most 1 MiB of bodies and one message over.
--- A list tells no lengths: behind short messages up to 16 are read before theirs show.
+-- Atomic because all places together form one sequence.
+-- Cost: O(wanted log in-flight + offset in lists), at most 1 MiB of bodies plus one message.
+-- Redis reports no element lengths: behind short messages up to 16 of any length are read at once.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, delayed, held = KEYS[5], KEYS[6], KEYS[7]
 local state, offset = ARGV[1], tonumber(ARGV[2])
@@ -53,7 +53,7 @@ local function add(place, key, body, count, at)
   bytes = bytes + #body
 end
 
--- By rank, since a LIMIT walks over everything that it skips.
+-- By rank, because LIMIT walks over all members that it skips.
 local function look_in_set(zset, place, past, absent)
   local first, last = redis.call('ZCOUNT', zset, '-inf', now), redis.call('ZCARD', zset)
   if past then
@@ -83,7 +83,7 @@ local function look_in_list(list, place, count, at)
     offset = offset - size
     return
   end
-  -- In slices: a LINDEX walks the list from its end for each single body.
+  -- In slices, because LINDEX walks the list from its end for each body.
   local slice, read, seen = 1, 0, 0
   while offset < size and wanted > 0 and bytes < BODY_BUDGET do
     local last = -offset - 1
@@ -103,7 +103,7 @@ local function look_in_list(list, place, count, at)
   offset = 0
 end
 
--- The claims that are held, and what is no longer, by where it will go.
+-- Running claims, and the lists to be returned, by their target.
 local claims, before, behind = {}, {}, {}
 for i, list in ipairs(KEYS) do
   local score = i > 7 and redis.call('ZSCORE', held, list)

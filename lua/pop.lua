@@ -3,34 +3,34 @@
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[4] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
--- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
--- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
--- KEYS[9] {name}PAUSED     STRING  while it exists nothing is taken
--- KEYS[10] {name}HELD      ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[11] {name}COUNTERS  HASH    what was done while somebody watches; see watch.lua
+-- KEYS[9] {name}PAUSED     STRING  exists while the queue is paused
+-- KEYS[10] {name}HELD      ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[11] {name}COUNTERS  HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] wanted           integer 1..1000             messages
 -- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout
--- ARGV[3] jitter           integer 0..65535            µs, drawn anew for each call
+-- ARGV[3] jitter           integer 0..65535            µs, drawn for each call
 -- ARGV[4] max_receives     integer 0..1000000          0: no limit
--- ARGV[5] max_body         integer 1..536870912        bytes; longer ones die undecoded
--- ARGV[6] requeue          front|back                  where an expired message goes
+-- ARGV[5] max_body         integer 1..536870912        bytes; longer ones are dead-lettered
+-- ARGV[6] requeue          front|back                  where expired messages go
 -- ARGV[7] settled          groups of: receipt, size 1..4000, then size lease keys; may be absent
 --
 -- Returns {'ok', refused, deadline, counts, key, body, key, body, ...}, where deadline is the
 -- receipt of every message, counts are the receive counts of the first #counts messages (the
--- rest: 1), and refused the positions, from 1, of settled keys that somebody else holds now, or
--- that wait to be delivered again; negative: the key is in neither set, see ack.lua;
+-- rest: 1), and refused the positions, from 1, of settled keys that are leased to another consumer
+-- or wait for redelivery; negative: the key is in neither set, see ack.lua;
 -- {'empty', refused, wait}: wait µs until the next lease ends or message is due, or -1;
--- {'paused', refused}; {'again', refused}: the work allowed to one call is done, none taken;
--- {'held', refused, list}: the messages of that list are the queue's again: give them back
--- (held/give_back) before the next call.
+-- {'paused', refused}; {'again', refused}: this call's budget is spent, none taken;
+-- {'held', refused, list}: the messages of that list belong to the queue again: return them with
+-- held/give_back before the next call.
 -- Atomic because settling, leaving the list and gaining a lease must never be seen apart.
--- Cost: O((wanted + settled) log in-flight), at most 1 MiB of bodies and one message over.
--- A list tells no lengths: behind short messages up to 16 are read before theirs show.
+-- Cost: O((wanted + settled) log in-flight), at most 1 MiB of bodies plus one message.
+-- Redis reports no element lengths: behind short messages up to 16 of any length are read at once.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local held, counters = KEYS[10], KEYS[11]
@@ -67,7 +67,7 @@ local now_text = clock[1] .. string.sub('00000' .. clock[2], -6)
 local deadline = now + timeout + jitter
 local lease = string.format('%.0f', deadline)
 
--- Every type is read before the first write, so that an error means: nothing was done.
+-- Check every type before the first write, so that an error means that nothing was done.
 local next_body = wanted == 1 and redis.call('LINDEX', ready, '-1')
 if not next_body then
   redis.call('LLEN', ready)
@@ -84,7 +84,7 @@ if has_side then
   redis.call('XLEN', dead)
 end
 
--- A receipt is valid while it is the score, or while its holder extended the lease to the score.
+-- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
   if not score then
     return false
@@ -93,8 +93,8 @@ local function holds(receipt, key, score)
     and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
 end
 
--- The keys of the only group if they are all that have its receipt as their score, as after most
--- batches: a range tells so without printing and reading a score for each.
+-- Return the keys of the only group if no other key has its receipt as score, as after most
+-- batches: a range shows that without printing and reading a score for each.
 local function whole_batch(receipt, size)
   if size == 1 or #ARGV ~= settled + 1 + size
     or redis.call('ZCOUNT', backup, receipt, receipt) ~= size then
@@ -138,8 +138,8 @@ while settled <= #ARGV do
   settled = settled + 2 + size
 end
 
--- The first write is one that frees, if only nothing: Redis at maxmemory refuses a script whose
--- first write may allocate, and then a full queue could never drain.
+-- The first write frees memory, even if only nothing: at maxmemory Redis rejects a script whose
+-- first write may allocate, and a full queue could never drain.
 if #done > 0 then
   redis.call('HDEL', context, unpack(done))
   local acked = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)
@@ -171,13 +171,13 @@ local expired = redis.call('ZCOUNT', backup, '-inf', now_text) > 0
   and redis.call('ZRANGEBYSCORE', backup, '-inf', now_text, 'LIMIT', '0',
     math.min(wanted, RECOVERED)) or {}
 
--- The usual call wants one message, nothing came back, and the id is in front: this does what
--- all that follows would do, which costs more to set up than to run.
+-- The usual call wants one message, has none to redeliver, and finds the id in front. This short
+-- path does the same as the code below, which costs more to set up than to run.
 if next_body and not has_side and #expired == 0 and #next_body <= max_body then
   local head = #next_body <= HEAD and next_body or string.sub(next_body, 1, HEAD)
   local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
   if id and #id <= 512 and redis.call('HSETNX', context, id, next_body) == 1 then
-    -- Not RPOP, so that the rules of a consumer need not allow the bare one, which loses.
+    -- Not RPOP, so that a consumer's ACL need not allow a bare RPOP, which loses messages.
     redis.call('LTRIM', ready, '0', '-2')
     redis.call('ZADD', backup, lease, id)
     return {'ok', refused, deadline, {}, id, next_body}
@@ -209,8 +209,8 @@ local function forget(key)
   redis.call('HDEL', extended, key)
 end
 
--- A message on its last permitted receive travels alone: if it kills its consumer, nothing
--- that was taken along is charged for it.
+-- A message on its last permitted receive is delivered alone, so that no other message is charged
+-- if it kills its consumer.
 local function must_wait(count)
   return count >= last_receive and taken > 0
 end
@@ -228,27 +228,27 @@ local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
--- The count that a message on the list brought along.
+-- Return the recorded count of a message on the list.
 local function listed_count(noted, body)
   local count, of = string.match(noted or '', '^(%d+):(.+)$')
   return count and of == mark(body) and tonumber(count) or 0
 end
 
--- A lease that its holder shortened ends before its receipt: another lease may end just then, and
--- must not have the same receipt. The next call ends at another microsecond.
+-- A shortened lease ends before its receipt. A new lease may get exactly that deadline, but must
+-- not have the same receipt. The next call gets another microsecond.
 local function is_receipt(key)
   local note = has_extended and redis.call('HGET', extended, key)
   return note and string.find(note, lease .. ':', 1, true) == 1
 end
 
--- Leases anew, in place, what expired or is due. An absent count is 1 in BACKUP, 0 in DELAYED.
+-- Lease expired or due messages in place. An absent count is 1 in BACKUP, 0 in DELAYED.
 local function take_back(zset, keys, absent)
   local known = has_receives and #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
   for i = 1, #keys do
     if full then
       return
     end
-    -- One by one, since a body may have any length.
+    -- Read one by one, because a body may have any length.
     local key, body = keys[i], redis.call('HGET', context, keys[i])
     local count = 1 + (tonumber(known[i]) or absent)
     if not body then
@@ -292,8 +292,8 @@ local function take_back(zset, keys, absent)
   full = full or #keys == RECOVERED -- the rest of them comes before what waits
 end
 
--- The id of a JSON object as a lease key, or nil. ackq's own producers put it first, so the
--- usual message costs no decode.
+-- Return the id of a JSON object as a lease key, or nil. ackq's producers put it first, so the
+-- usual message needs no decoding.
 local function natural_key(body)
   local head = #body <= HEAD and body or string.sub(body, 1, HEAD)
   local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
@@ -314,7 +314,7 @@ local function natural_key(body)
   end
 end
 
--- Records the body under a key of its own, since it has no id or another has it.
+-- Record the body under a derived key, because it has no id or another message has it.
 local function derive(body)
   local key
   repeat
@@ -324,7 +324,7 @@ local function derive(body)
   return key
 end
 
--- The ids of bodies, as far as the budget goes, which a first one never exceeds; '' is for none.
+-- Return the ids of bodies within the budget, which the first body never exceeds; '': no id.
 local function keys_of(bodies)
   local keys = {}
   for i = 1, #bodies do
@@ -337,9 +337,9 @@ local function keys_of(bodies)
   return keys
 end
 
--- Takes the bodies, the first one first, until the call has enough. Returns how many it took.
--- Whether a key is free is asked without reading what is recorded under it, and only where other
--- messages are recorded.
+-- Take bodies in order until the call has enough, and return how many were taken. Check whether a
+-- key is free without reading the message recorded under it, and only if other messages are
+-- recorded.
 local crowded, claimed = redis.call('HLEN', context) > 0, {}
 local function take(bodies)
   local keys, used, before = keys_of(bodies), 0, #reply
@@ -384,8 +384,8 @@ local function take(bodies)
   return used
 end
 
--- The next bodies, the first to be taken first. How long they are shows only when they are read:
--- so 1, 2, 4, ... at a time while they are short, and one by one after one that was too large.
+-- Return the next bodies in order. Their lengths are known only after reading, so read 1, 2, 4, ...
+-- at a time while they are short, and one by one after one that was too large.
 local function read(list)
   local most = buried > 0 and 1 or math.min(GROUP, wanted - taken)
   local bodies, count, size, slice = {}, 0, 0, 1
@@ -414,8 +414,8 @@ local function take_ready(list)
   end
 end
 
--- A burial leaves room in the batch: the next message that came back fills it, not one that waits.
--- With requeue 'back' an expired one goes behind those that wait anyway.
+-- A dead letter leaves room in the batch: fill it with the next redelivered message, not with a
+-- ready one. With requeue 'back' expired messages go behind the ready ones anyway.
 local function take_all_back(zset, keys, absent)
   repeat
     local before = buried
@@ -445,9 +445,9 @@ if watched and taken + returned > 0 then
   end
 end
 if taken > 0 then
-  -- Redis keeps a small sorted set as a list and scans it at each insertion, unless its first
-  -- member is over 64 bytes long (zset-max-listpack-value): so a batch begins with one, which
-  -- can be no lease key, since a derived one has no hyphen.
+  -- Redis stores a small sorted set as a list and scans it at each insertion, unless its first
+  -- member is over 64 bytes long (zset-max-listpack-value). So start a batch with such a member.
+  -- It cannot be a lease key, because derived keys have no hyphen.
   local long = '\0' .. string.rep('-', 64)
   if taken >= LONG_BATCH and redis.call('EXISTS', backup) == 0 then
     redis.call('ZADD', backup, '0', long)
@@ -464,7 +464,7 @@ end
 if full or buried > 0 then
   return {'again', refused}
 end
--- Both lists are empty, so no message on them has a count. Some of what is noted goes at each call.
+-- Both lists are empty, so their counts are stale. Remove some of them at each call.
 local noted = has_receives and redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES') or {}
 for i = 1, #noted, 2 do
   if string.find(noted[i + 1], ':', 1, true) then

@@ -1,18 +1,18 @@
--- purge: delete every message of a queue. THE ONE COMMAND THAT LOSES MESSAGES, as it is asked to.
+-- purge: delete every message of a queue. THE MESSAGES ARE LOST.
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[4] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
--- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
--- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
 --
 -- ARGV[1] dead             0|1     1: the dead letters too
 --
 -- Returns how many messages were deleted.
--- Atomic because deleting some keys only would bring deleted work back.
+-- Atomic because deleting only some of the keys would let deleted messages reappear.
 -- Cost: O(1); UNLINK frees the memory in the background.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
@@ -20,7 +20,7 @@ local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 if ARGV[1] ~= '0' and ARGV[1] ~= '1' then
   return redis.error_reply('ACKQ_ARGUMENT purge: dead is 0 or 1')
 end
--- Every type is read first: an error means that nothing was deleted.
+-- Check every type first, so that an error means that nothing was deleted.
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('HLEN', extended)

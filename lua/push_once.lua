@@ -13,7 +13,7 @@
 -- ARGV[6] key              lease key of a scheduled message; empty: derive one
 --
 -- Returns {1, id} if the message was stored, {0, id of the first} if not.
--- Atomic, and stored before it is marked: a marker without its message would lose the message.
+-- Atomic because a marker without its message would lose the message: the message is stored first.
 -- Cost: O(1); scheduled O(log delayed).
 local ready, context, delayed, marker = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local window, id, body = tonumber(ARGV[1]), ARGV[2], ARGV[3]

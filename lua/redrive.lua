@@ -1,19 +1,18 @@
--- redrive: make dead letters ready again, oldest first, their receive counts at zero.
+-- redrive: make dead letters ready again, oldest first, and reset their receive counts.
 --
 -- KEYS[1] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[2] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
+-- KEYS[2] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[3] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[4] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
 --
 -- ARGV[1] wanted           integer 1..1000     dead letters
--- ARGV[2] after            stream id to begin after; empty: the oldest dead letter
+-- ARGV[2] after            start after this stream id; empty: at the oldest
 -- ARGV[3] entries          stream ids of the dead letters to redrive; absent: all, from after
 --
--- Returns {redriven, looked at, stream id of the last}, where an entry that is not there counts
--- as looked at; what was not looked at is for the next call. What has no body to redrive stays.
--- Atomic because a message must never be dead and ready at once, nor neither.
--- Cost: O(wanted log delayed), at most 100 dead letters, of 1 MiB of bodies and
--- one message over.
+-- Returns {redriven, looked at, stream id of the last}; a missing entry counts as looked at. Pass
+-- the entries that were not looked at in the next call. Dead letters without a body stay.
+-- Atomic because a message must always be either dead or ready, never both.
+-- Cost: O(wanted log delayed), at most 100 dead letters and 1 MiB of bodies plus one message.
 local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
 
@@ -58,7 +57,7 @@ local function redrive(entry)
       key = '\0' .. now .. string.format(':%04d', derived)
     until redis.call('HEXISTS', context, key) == 0
   end
-  -- The copy first, the original last: no line between the two leaves the message nowhere.
+  -- Write the copy first and delete the original last, so that the message always exists.
   redis.call('ZADD', delayed, now, key)
   redis.call('HSET', context, key, fields.body)
   redis.call('HDEL', receives, key)

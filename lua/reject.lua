@@ -2,8 +2,8 @@
 --
 -- KEYS[1] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
--- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[6] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
 --
@@ -11,12 +11,12 @@
 -- ARGV[2] rejected         groups of: receipt, size 1..4000, then size lease keys
 --
 -- Returns {rejected, position, position, ...}: how many were moved, then the positions, from
--- 1, of keys that were refused: somebody else holds them, or they wait to be delivered again.
--- Negative: the key is in neither set. Then this is the resent reject of a lost reply, or others
--- settled the message: the caller knows.
--- At the end 0 and a position: the keys from there on are for the next call.
--- Atomic because the dead letter is written before the lease is deleted, or neither is.
--- Cost: O(rejected log in-flight): at most 100 messages and 1 MiB of bodies, and one message over.
+-- 1, of refused keys: another consumer has the lease, or the message waits for redelivery.
+-- Negative: the key is in neither set. Either this reject was resent after a lost reply, or another
+-- consumer settled the message; only the caller knows which.
+-- A final 0 and a position: pass the keys from there on in the next call.
+-- Atomic because a message must always be either leased or dead, never both.
+-- Cost: O(rejected log in-flight): at most 100 messages and 1 MiB of bodies, plus one message.
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
 local reason, at = ARGV[1], 2
@@ -36,7 +36,7 @@ local has_extended = redis.call('HLEN', extended) > 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- A receipt is valid while it is the score, or while its holder extended the lease to the score.
+-- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
   if not score then
     return false
@@ -66,12 +66,12 @@ while at <= #ARGV do
   at = at + 2 + size
 end
 
--- The first write frees, so that poison can be put aside on a server at maxmemory.
+-- The first write frees memory, so that poison messages can be rejected at maxmemory.
 local bytes = 0
 for i, entry in ipairs(rejected) do
   local key = entry[1]
   if i > MOST or bytes >= BODY_BUDGET then
-    -- The rest is for the next call, and so is what was found out about it.
+    -- Leave the rest, and the results for it, to the next call.
     while #reply > 1 and math.abs(reply[#reply]) >= entry[2] do
       reply[#reply] = nil
     end

@@ -5,9 +5,9 @@
 --
 -- ARGV[1] clock            delay|at    whether ARGV[2] counts from now or from the epoch
 -- ARGV[2] due              integer 0..9007199254740991, µs
--- ARGV[3] messages         1..1000 pairs of lease key and body; an empty key: derive one
+-- ARGV[3] messages         1..1000 pairs of lease key and body; empty key: derive one
 --
--- Returns the number of messages stored. A key that is taken is replaced by a derived one.
+-- Returns the number of messages stored. A taken key is replaced by a derived one.
 -- Atomic because a body without a due time would never be found.
 -- Cost: O(messages log delayed).
 local context, delayed = KEYS[1], KEYS[2]
@@ -39,7 +39,7 @@ for at = 3, #ARGV, 2 do
       key = '\0' .. due_text .. string.format(':%.0f:%04d', now, derived)
     until redis.call('HEXISTS', context, key) == 0
   end
-  -- The due time first: at maxmemory it is the write that is refused, before anything is stored.
+  -- Write the due time first: at maxmemory this write is rejected before anything is stored.
   redis.call('ZADD', delayed, due_text, key)
   redis.call('HSET', context, key, ARGV[at + 1])
 end

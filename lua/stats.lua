@@ -1,21 +1,21 @@
--- stats: count the messages of a queue by where they are, at one instant.
+-- stats: count the messages of a queue by state, at one instant.
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
--- KEYS[3] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
+-- KEYS[3] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
 -- KEYS[4] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[5] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
--- KEYS[6] {name}PAUSED     STRING  while it exists nothing is taken
--- KEYS[7] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[8] {name}HELDROWS   HASH    name of a held list -> messages in it
+-- KEYS[6] {name}PAUSED     STRING  exists while the queue is paused
+-- KEYS[7] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[8] {name}HELDROWS   HASH    held list -> messages in it
 --
 -- Returns {listed, handed over, leased, expired, delayed, due, dead, paused 0|1,
 -- µs until the next lease ends (negative: since it ended), µs until the next message is due,
--- claimed, returned, later, µs until the next list is held no longer}.
--- What is until is 0 where there is none; expired counts in leased, due counts in delayed. Of the
--- messages in held lists, claimed still are; the others are the queue's: returned are ready, and
--- later is how many will be delayed.
--- Atomic because a message on its way between two counts would be seen twice, or not at all.
+-- claimed, returned, later, µs until the next held list belongs to the queue}.
+-- A time until is 0 if there is none. leased includes expired, delayed includes due. Of the
+-- messages in held lists, claimed are still leased; the others belong to the queue: returned are
+-- ready, and later will be delayed.
+-- Atomic because a message that moves between two counts would be counted twice or not at all.
 -- Cost: O(log in-flight + log delayed + held lists).
 local ready, backup, handoff, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, paused, held, heldrows = KEYS[5], KEYS[6], KEYS[7], KEYS[8]

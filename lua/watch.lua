@@ -1,14 +1,14 @@
--- watch: read what consumers did since somebody began to watch, and go on watching.
+-- watch: read the counters since watching began, and keep watching.
 --
--- KEYS[1] {name}COUNTERS   HASH    what was done while somebody watches; expires
+-- KEYS[1] {name}COUNTERS   HASH    counts, kept while a client watches; expires
 --
--- ARGV[1] window           integer 1..3600000      ms; without a further call they end then
+-- ARGV[1] window           integer 1..3600000      ms; the counters expire without another call
 --
 -- Returns {now, field, value, field, value, ...}: now in µs since the epoch, and the fields
--- since (µs since the epoch), taken, acked, returned (taken anew after their lease ended), and
--- timeout:<s> for each length of leases, in whole seconds: how many were taken for so long. They
--- only grow; after a pause longer than the window they begin anew, with another since.
--- Atomic because counters without an expiry would be kept, and counted into, for ever.
+-- since (µs since the epoch), taken, acked, returned (redelivered after their lease ended), and
+-- timeout:<s>: how many were taken with a lease of so many whole seconds. The counters only grow;
+-- after a pause longer than the window they restart, with a new since.
+-- Atomic because counters without an expiry would be kept and updated for ever.
 -- Cost: O(fields), at most 100.
 local counters = KEYS[1]
 local window = tonumber(ARGV[1])
@@ -19,7 +19,7 @@ end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
--- The first write frees nothing, yet counts as one that does: a full server can be watched.
+-- The first write frees nothing but counts as freeing, so that a full server can be watched.
 redis.call('HDEL', counters, '')
 redis.call('HSETNX', counters, 'since', string.format('%.0f', now))
 redis.call('PEXPIRE', counters, string.format('%.0f', window))

@@ -1,18 +1,18 @@
--- claims/ack: the messages of a claim are done; keep them readable for a while.
+-- claims/ack: mark the messages of a claim as done, and keep them readable for a while.
 --
--- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[2] {name}HELDROWS   HASH    name of a held list -> messages in it
--- KEYS[3] {name}COUNTERS   HASH    what was done while somebody watches
--- KEYS[4] {name}CLAIMS:<group>         HASH  what is known of the group
+-- KEYS[1] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[2] {name}HELDROWS   HASH    held list -> messages in it
+-- KEYS[3] {name}COUNTERS   HASH    counts, kept while a client watches
+-- KEYS[4] {name}CLAIMS:<group>         HASH  state of the group
 -- KEYS[5] {name}CLAIM:<group>:<batch>  LIST  the claim, its oldest message at the right end
 --
 -- ARGV[1] epoch            integer 1..9007199254740991     that claims/begin returned
--- ARGV[2] batch            integer 0..9007199254740991     up to which all is acked
+-- ARGV[2] batch            integer 0..9007199254740991     acked, with all before it
 -- ARGV[3] keep             integer 0..315360000000         ms that the list stays; 0: delete it
 --
--- Returns {'ok', rows}: 0 where it was acked before, or is being given back; {'fenced', epoch}.
--- Atomic because a claim that is no longer held must expire, and one that is held never.
--- Cost: O(log held lists), however long the claim.
+-- Returns {'ok', rows}: 0 if it was acked before or is being returned; {'fenced', epoch}.
+-- Atomic because an acked claim must expire, and a held one must not.
+-- Cost: O(log held lists), whatever the length of the claim.
 local held, heldrows, counters, group, claim = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local epoch, batch, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 

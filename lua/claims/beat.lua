@@ -1,13 +1,13 @@
 -- claims/beat: renew the leases of a group's claims.
 --
--- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[2] {name}CLAIMS:<group>  HASH  what is known of the group
+-- KEYS[1] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[2] {name}CLAIMS:<group>  HASH  state of the group
 --
 -- ARGV[1] epoch            integer 1..9007199254740991         that claims/begin returned
 -- ARGV[2] timeout          integer 1000000..315360000000000    µs from now
 -- ARGV[3] claims           at most 1000 names of lists of the group, the newest first
 --
--- Returns {'ok', renewed}; {'fenced', epoch}. A claim that is being given back is not renewed.
+-- Returns {'ok', renewed}; {'fenced', epoch}. A claim that is being returned is not renewed.
 -- Atomic because a lease must not end between the look and the renewal.
 -- Cost: O(claims log held lists).
 local held, group = KEYS[1], KEYS[2]
@@ -29,12 +29,12 @@ redis.call('ZCARD', held)
 if current ~= epoch then
   return {'fenced', current}
 end
--- The first write frees nothing, yet counts as one that does: a full server keeps the leases.
+-- The first write frees nothing but counts as freeing, so that leases are renewed at maxmemory.
 redis.call('ZREMRANGEBYRANK', held, 1, 0)
 local renewed = 0
 for i = claims, #ARGV do
   if tonumber(redis.call('ZSCORE', held, ARGV[i]) or 0) > 0 then
-    -- The oldest ends last, so that it is the last to be put back in front of the queue.
+    -- The oldest claim ends last, so that it is returned last and comes to the front of the queue.
     redis.call('ZADD', held, 'XX', string.format('%.0f', now + timeout + i - claims), ARGV[i])
     renewed = renewed + 1
   end

@@ -1,14 +1,14 @@
--- claims/begin: take a group of claims over, and fence whoever had it.
+-- claims/begin: take over a group of claims, and fence its previous driver.
 --
--- KEYS[1] {name}CLAIMS:<group>  HASH  what is known of the group
+-- KEYS[1] {name}CLAIMS:<group>  HASH  state of the group
 --
--- Returns {epoch, last, acked}: the epoch that every later call must show, the highest batch
--- that was claimed, and the highest that was acked; 0 where there is none.
--- Atomic because two processes must never get one epoch.
+-- Returns {epoch, last, acked}: the epoch that every later call must pass, the highest claimed
+-- batch, and the highest acked batch; 0 if there is none.
+-- Atomic because two processes must never get the same epoch.
 -- Cost: O(1).
 local group = KEYS[1]
 
--- A claim that its process did not finish is finished as it is. This frees, as a first write must.
+-- Close a claim that its process did not finish. This frees memory, as a first write must.
 redis.call('HDEL', group, 'claiming')
 local epoch = redis.call('HINCRBY', group, 'epoch', 1)
 local facts = redis.call('HMGET', group, 'last', 'acked')

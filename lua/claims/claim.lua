@@ -3,16 +3,16 @@
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
 -- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
--- KEYS[4] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
--- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count, of messages that came back
--- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline, of extended leases
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
+-- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
+-- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
--- KEYS[9] {name}PAUSED     STRING  while it exists nothing is taken
--- KEYS[10] {name}HELD      ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[11] {name}COUNTERS  HASH    what was done while somebody watches
--- KEYS[12] {name}HELDROWS  HASH    name of a held list -> messages in it
--- KEYS[13] {name}CLAIMS:<group>         HASH  what is known of the group
+-- KEYS[9] {name}PAUSED     STRING  exists while the queue is paused
+-- KEYS[10] {name}HELD      ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[11] {name}COUNTERS  HASH    counts, kept while a client watches
+-- KEYS[12] {name}HELDROWS  HASH    held list -> messages in it
+-- KEYS[13] {name}CLAIMS:<group>         HASH  state of the group
 -- KEYS[14] {name}CLAIM:<group>:<batch>  LIST  the claim, its oldest message at the right end
 --
 -- ARGV[1] epoch            integer 1..9007199254740991         that claims/begin returned
@@ -22,12 +22,12 @@
 -- ARGV[5] timeout          integer 1000000..315360000000000    µs, lease of the claim
 --
 -- Returns {'ok', rows, more 0|1}: rows of the claim so far; call again with the same arguments
--- while there is more. A call whose reply was lost may be sent again. {'empty'}: nothing is
--- there, or takes are paused. {'held', list}: give that list back first (held/give_back), then
--- call again. {'taken', batch}: the batch was used before; take a higher one. {'fenced', epoch}.
--- Atomic because a message must never be ready and claimed at once, nor neither.
--- Cost: O(messages), at most 1,000, of which 500 that came back of each kind, and 1 MiB of bodies
--- and one message over; O(1) where the claim takes the whole list.
+-- while there are more. The call may be resent after a lost reply. {'empty'}: no message is
+-- available, or the queue is paused. {'held', list}: return that list first (held/give_back), then
+-- call again. {'taken', batch}: the batch was used before; use a higher one. {'fenced', epoch}.
+-- Atomic because a message must always be either ready or claimed, never both.
+-- Cost: O(messages), at most 1,000, of them at most 500 expired and 500 due, and 1 MiB of bodies
+-- plus one message; O(1) if the claim takes the whole list.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local paused, held, counters, heldrows = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
@@ -53,7 +53,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
 
--- Every type is read before the first write, so that an error means: nothing was done.
+-- Check every type before the first write, so that an error means that nothing was done.
 local listed, handed = redis.call('LLEN', ready), redis.call('LLEN', handoff)
 redis.call('ZCARD', backup)
 redis.call('HLEN', context)
@@ -106,7 +106,7 @@ local function spend(body)
   bytes = bytes + #body
 end
 
--- What came back lies in CONTEXT under its key: only the body goes into the claim.
+-- Redelivered messages are in CONTEXT by key; only the body goes into the claim.
 local function take_back(zset)
   local asked = math.min(math.max(room - taken, 0), RECOVERED)
   local keys = redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', '0', asked)
@@ -142,8 +142,8 @@ local function take_ready(list)
   end
 end
 
--- The first write frees, if only nothing: Redis at maxmemory refuses a script whose first write
--- may allocate, and then a full queue could never drain.
+-- The first write frees memory, even if only nothing: at maxmemory Redis rejects a script whose
+-- first write may allocate, and a full queue could never drain.
 redis.call('ZREMRANGEBYRANK', backup, 1, 0)
 take_back(backup)
 if not full() then

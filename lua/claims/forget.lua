@@ -1,14 +1,14 @@
--- claims/forget: delete a claim that was acked and is still kept.
+-- claims/forget: delete an acked claim that is still kept.
 --
--- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[2] {name}CLAIMS:<group>         HASH  what is known of the group
+-- KEYS[1] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[2] {name}CLAIMS:<group>         HASH  state of the group
 -- KEYS[3] {name}CLAIM:<group>:<batch>  LIST  the claim, its oldest message at the right end
 --
 -- ARGV[1] epoch            integer 1..9007199254740991     that claims/begin returned
 -- ARGV[2] batch            integer 1..9007199254740991     the one of KEYS[3]
 --
--- Returns {'ok', rows}: 0 where there is no such list, or it is still held; {'fenced', epoch}.
--- Atomic because a claim that is held must not be deleted.
+-- Returns {'ok', rows}: 0 if there is no such list or it is still held; {'fenced', epoch}.
+-- Atomic because a held claim must not be deleted.
 -- Cost: O(log held lists); UNLINK frees the memory in the background.
 local held, group, claim = KEYS[1], KEYS[2], KEYS[3]
 local epoch, batch = tonumber(ARGV[1]), tonumber(ARGV[2])

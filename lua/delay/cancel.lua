@@ -1,20 +1,20 @@
--- delay/cancel: delete messages by key, whoever pushed them.
+-- delay/cancel: delete messages by key, from any producer.
 --
--- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic.
+-- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue.
 -- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[2] {topic}:h         HASH    message key -> body
 -- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
--- KEYS[5] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
 -- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
 --
--- ARGV[1] in_flight         0|1     1: also those that a consumer holds now
+-- ARGV[1] in_flight         0|1     1: leased messages too
 -- ARGV[2] cancelled         1..1000 pairs of: position of the partition from 1, key
 --
--- Returns {deleted, looked at}, the rest is for the next call. THEY ARE LOST, as is asked for.
+-- Returns {deleted, looked at}, pass the rest in the next call. THE MESSAGES ARE LOST.
 -- Atomic because a message must not be leased between the look at its lease and the deletion.
--- Cost: O(cancelled log stored); Redis frees the bodies at once, so at most 8 MiB and one over.
+-- Cost: O(cancelled log stored); Redis frees the bodies at once, so at most 8 MiB plus one message.
 local STRIDE = 7
 local FREED = 8388608 -- bytes of bodies one call may delete
 

@@ -1,25 +1,25 @@
--- delay/delete: delete messages that were handled, as far as the caller still holds them.
+-- delay/delete: delete finished messages whose leases the caller still has.
 --
 -- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {topic}:group     HASH    generation, assigned, shares
--- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic:
+-- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue:
 -- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[4] {topic}:h         HASH    message key -> body
 -- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
--- KEYS[7] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[7] {topic}:receives  HASH    message key -> receive count of redelivered messages
 -- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
 -- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
 --
--- ARGV[1] session           who took them; empty: nobody shares out partitions here
+-- ARGV[1] session           of the consumer; empty: partitions are not assigned
 -- ARGV[2] deleted           groups of: position of the partition from 1, receipt, size 1..4000,
 --                           then size message keys
 --
 -- Returns {deleted, position, position, ...}: how many were deleted, then the positions, from
--- 1, of keys that were refused: the session was fenced off, somebody else holds the message, or
--- it waits to be taken again. Negative: the key is gone. Then this is the resent delete of a lost
--- reply, or others settled the message: the caller knows.
--- Atomic because neither fence nor receipt must go stale between its check and the deletion.
+-- 1, of refused keys: the session was fenced, another consumer has the lease, or the message waits
+-- for redelivery. Negative: the key is gone. Either this delete was resent after a lost reply, or
+-- another consumer settled the message; only the caller knows which.
+-- Atomic because session and receipt must not become invalid between check and deletion.
 -- Cost: O(deleted log stored).
 local members, session, at = KEYS[1], ARGV[1], 2
 
@@ -34,9 +34,9 @@ if not session or #KEYS % STRIDE ~= 2 then
 end
 local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
 
--- A receipt is valid while it is the lease, or while its holder extended it to the lease; and
--- only while the ready time says the same: otherwise others touched the message, and it may be
--- a new one under the same key.
+-- A receipt is valid while it equals the lease, or while it is recorded for an extension to it. The
+-- ready time must equal the lease too: otherwise another client touched the message, and it may be
+-- a new one with the same key.
 local function holds(first, receipt, key, lease, score)
   if fenced or not lease or math.floor(score * 1000000 + 0.5) ~= tonumber(lease) then
     return false

@@ -1,26 +1,26 @@
--- delay/extend: move the end of leases to a time from now, as far as the caller holds them.
+-- delay/extend: make leases that the caller still has end at a given time from now.
 --
 -- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {topic}:group     HASH    generation, assigned, shares
--- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic:
+-- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue:
 -- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[4] {topic}:h         HASH    message key -> body
 -- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
--- KEYS[7] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[7] {topic}:receives  HASH    message key -> receive count of redelivered messages
 -- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
 -- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
 --
--- ARGV[1] session           who took them; empty: nobody shares out partitions here
+-- ARGV[1] session           of the consumer; empty: partitions are not assigned
 -- ARGV[2] timeout           integer 1..43200000000      µs from now
--- ARGV[3] jitter            integer 0..65535            µs, drawn anew for each call
+-- ARGV[3] jitter            integer 0..65535            µs, drawn for each call
 -- ARGV[4] extended          groups of: position of the partition from 1, receipt, size 1..4000,
 --                           then size message keys
 --
 -- Returns {deadline, extended, position, position, ...}: the new deadline, how many leases end
--- then, and the positions, from 1, of keys that were refused. Negative: the key is gone, so the
--- caller or others settled the message. The receipt stays valid, so a lost reply does no harm.
--- Atomic because the new deadline and the note that carries the receipt belong together.
+-- then, and the positions, from 1, of refused keys. Negative: the key is gone, so the caller or
+-- another consumer settled the message. The receipt stays valid, so a lost reply does no harm.
+-- Atomic because the new deadline and the record that keeps the receipt valid belong together.
 -- Cost: O(extended log stored).
 local members, session = KEYS[1], ARGV[1]
 local timeout, jitter, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
@@ -41,9 +41,9 @@ local deadline = clock[1] * 1000000 + clock[2] + timeout + jitter
 local ends = string.format('%.0f', deadline)
 local ready = string.format('%.6f', deadline / 1000000)
 
--- A receipt is valid while it is the lease, or while its holder extended it to the lease; and
--- only while the ready time says the same: otherwise others touched the message, and it may be
--- a new one under the same key.
+-- A receipt is valid while it equals the lease, or while it is recorded for an extension to it. The
+-- ready time must equal the lease too: otherwise another client touched the message, and it may be
+-- a new one with the same key.
 local function holds(first, receipt, key, lease, score)
   if fenced or not lease or math.floor(score * 1000000 + 0.5) ~= tonumber(lease) then
     return false
@@ -76,8 +76,8 @@ while at <= #ARGV do
   at = at + 3 + size
 end
 
--- The first write frees nothing, yet counts as one that does: at maxmemory a running handler
--- must be able to keep its lease.
+-- The first write frees nothing but counts as freeing: at maxmemory a running handler must be able
+-- to keep its lease.
 redis.call('ZREMRANGEBYRANK', KEYS[3], 1, 0)
 for _, each in ipairs(done) do
   local first, key = each[1], each[2]

@@ -1,30 +1,30 @@
--- delay/nack: give messages back, to be ready again after a delay, or to the dead letters.
+-- delay/nack: return messages for redelivery after a delay, or move them to the dead letters.
 --
 -- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {topic}:group     HASH    generation, assigned, shares
--- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic:
+-- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue:
 -- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[4] {topic}:h         HASH    message key -> body
 -- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
--- KEYS[7] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[7] {topic}:receives  HASH    message key -> receive count of redelivered messages
 -- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
 -- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
 --
--- ARGV[1] session           who took them; empty: nobody shares out partitions here
+-- ARGV[1] session           of the consumer; empty: partitions are not assigned
 -- ARGV[2] charge            0|1     0: this delivery does not count (a release)
 -- ARGV[3] max_receives      integer 0..1000000  0: no limit
 -- ARGV[4] returned          groups of: position of the partition from 1, receipt, delay µs
 --                           0..3153600000000000, size 1..4000, then size message keys
 --
--- Returns {returned, position, position, ...}: how many were given back, then the positions,
--- from 1, of keys that were refused: the session was fenced off, or somebody else holds the
--- message. Negative: the key waits already, or is gone. Then this is the resent nack of a lost
--- reply, or others settled the message: the caller knows.
--- At the end 0 and a position: the keys from there on are for the next call.
--- Atomic because a message must never be both leased and ready, nor neither.
--- Cost: O(returned log stored): at most 100 messages and, of those that die, 1 MiB of bodies and
--- one message over. No other body is read.
+-- Returns {returned, position, position, ...}: how many were returned, then the positions,
+-- from 1, of refused keys: the session was fenced, or another consumer has the lease. Negative: the
+-- key waits already, or is gone. Either this nack was resent after a lost reply, or another
+-- consumer settled the message; only the caller knows which.
+-- A final 0 and a position: pass the keys from there on in the next call.
+-- Atomic because a message must always be either leased or ready, never both.
+-- Cost: O(returned log stored): at most 100 messages; of those that become dead letters, at most
+-- 1 MiB of bodies plus one message. No other body is read.
 local members, session = KEYS[1], ARGV[1]
 local charge, max_receives, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
 
@@ -37,7 +37,7 @@ local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
 
--- When the next message is ready, in s; a consumer that waits for it is woken for an earlier one.
+-- When the next message is ready, in s. A message with an earlier time wakes a waiting consumer.
 local function nearest(zset)
   return tonumber(redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2] or math.huge)
 end
@@ -50,9 +50,9 @@ local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- A receipt is valid while it is the lease, or while its holder extended it to the lease; and
--- only while the ready time says the same: otherwise others touched the message, and it may be
--- a new one under the same key.
+-- A receipt is valid while it equals the lease, or while it is recorded for an extension to it. The
+-- ready time must equal the lease too: otherwise another client touched the message, and it may be
+-- a new one with the same key.
 local function holds(first, receipt, key, lease, score)
   if fenced or not lease or math.floor(score * 1000000 + 0.5) ~= tonumber(lease) then
     return false
@@ -90,12 +90,12 @@ while at <= #ARGV do
   at = at + 4 + size
 end
 
--- The first write frees, so that work can be given back to a server at maxmemory.
+-- The first write frees memory, so that messages can be returned at maxmemory.
 local before, bytes = {}, 0
 for i, each in ipairs(done) do
   local first, key, delay = each[1], each[2], each[3]
   if i > MOST or bytes >= BODY_BUDGET then
-    -- The rest is for the next call, and so is what was found out about it.
+    -- Leave the rest, and the results for it, to the next call.
     while #reply > 1 and math.abs(reply[#reply]) >= each[4] do
       reply[#reply] = nil
     end

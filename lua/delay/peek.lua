@@ -1,25 +1,25 @@
--- delay/peek: look at messages of one partition without taking them, a page at a time.
+-- delay/peek: return messages of one partition without taking them, a page at a time.
 --
 -- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[2] {topic}:h         HASH    message key -> body
 -- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
--- KEYS[5] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
 -- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
 --
 -- ARGV[1] state             ready|in_flight|delayed
--- ARGV[2] score             number, inf too     of the member to go on after; empty: begin
--- ARGV[3] member            that member's key; without a score of no meaning
+-- ARGV[2] score             number or inf     continue after this member; empty: start
+-- ARGV[3] member            that member's key; ignored without a score
 -- ARGV[4] wanted            integer 1..1000     messages
 --
 -- Returns {score, member, key, body, count, score, ...}, four values a message, soonest first.
--- The first two name the member looked at last, for the next call; an empty score: the end.
--- count: deliveries so far. score: in flight, that of the lease, in µs, else the ready time in s.
--- Fewer than wanted, or none, may come before the end: what is leased is not delayed though its
--- ready time is to come, and a call looks at 1,000 members or 1 MiB.
--- Atomic because a message on its way between two places would be seen in neither.
--- Cost: O(members looked at + log² stored), at most 1 MiB of keys and bodies and one message over.
+-- The first two name the last member looked at, for the next call; an empty score: the end.
+-- count: deliveries so far. score: in flight the deadline of the lease in µs, else the ready time
+-- in s. A call may return fewer than wanted, or none, before the end: it looks at 1,000 members or
+-- 1 MiB, and skips leased messages when listing delayed ones.
+-- Atomic because a message that moves between two places would be missed in both.
+-- Cost: O(members looked at + log² stored), at most 1 MiB of keys and bodies plus one message.
 local z, h, leases, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[5]
 local state, score, member, wanted = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 
@@ -46,7 +46,7 @@ if state == 'in_flight' then
   set, now_text = leases, string.format('%.0f', now)
 end
 
--- Redis orders equal scores by bytes; Lua's < goes by locale.
+-- Redis orders equal scores by bytes; Lua's < uses the locale.
 local function comes_after(one, other)
   for i = 1, math.min(#one, #other) do
     local left, right = string.byte(one, i), string.byte(other, i)
@@ -57,8 +57,8 @@ local function comes_after(one, other)
   return #one > #other
 end
 
--- The rank of the first member after the last one seen, be that still where it was or not: so
--- a walk misses nothing when what it has seen is taken.
+-- Return the rank of the first member after the last one seen, even if that one is gone: so a
+-- walk misses no message when messages that it has seen are taken.
 local function next_rank()
   if tonumber(redis.call('ZSCORE', set, member)) == from then
     return redis.call('ZRANK', set, member) + 1
@@ -102,9 +102,9 @@ while rank <= last and not full() do
     end
     local until_, count, body = tonumber(ends[i]), tonumber(counts[i]), nil
     if state ~= 'delayed' or not until_ or until_ <= now then
-      -- One by one: others may have stored bodies of any length.
+      -- Read one by one, because other clients may have stored bodies of any length.
       body = redis.call('HGET', h, key)
-      -- A lease without a body is one whose message others deleted.
+      -- A lease without a body: another client deleted the message.
       if not body and state ~= 'in_flight' then
         body = ''
       end

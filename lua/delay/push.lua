@@ -1,19 +1,19 @@
--- delay/push: store messages until they are ready; a key that exists is not overwritten.
+-- delay/push: store messages until they are ready; an existing key is not overwritten.
 --
--- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic.
+-- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue.
 -- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[2] {topic}:h         HASH    message key -> body
 -- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
--- KEYS[5] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
 -- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
 --
 -- ARGV[1] messages          1..1000 groups of: position of the partition from 1, delay|at (from
 --                           now, or since the epoch), µs 0..8589934591000000, key, body
 --
--- Returns the positions, from 1, of messages whose key exists already: these are not stored.
--- Atomic because a body without a ready time would never be found, nor the other way round.
+-- Returns the positions, from 1, of messages that were not stored because their key exists.
+-- Atomic because a body without a ready time, or the reverse, would never be found.
 -- Cost: O(messages log stored).
 local STRIDE = 7
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
@@ -54,18 +54,18 @@ for at = 1, #ARGV, 5 do
   if ARGV[at + 1] == 'delay' then
     due = math.min(now + due, LATEST)
   end
-  -- The ready time first: at maxmemory it is the write that is refused, with nothing stored.
+  -- Write the ready time first: at maxmemory it is rejected before anything is stored.
   if redis.call('ZADD', KEYS[first], 'NX', string.format('%.6f', due / 1000000), key) == 0 then
     duplicates[#duplicates + 1] = (at + 4) / 5
   else
     stored[first][key] = true
     if redis.call('HSETNX', KEYS[first + 1], key, ARGV[at + 4]) == 0 then
-      -- A body that somebody left without a ready time: it was accepted once, so it is due now.
+      -- A body without a ready time was left by another client. It was accepted, so it is due now.
       redis.call('ZADD', KEYS[first], string.format('%.6f', now / 1000000), key)
       duplicates[#duplicates + 1] = (at + 4) / 5
     end
     if has_side[first] then
-      -- Left by a message of this key that others deleted; this is a new one.
+      -- Left by an earlier message with this key that another client deleted.
       redis.call('ZREM', KEYS[first + 2], key)
       redis.call('HDEL', KEYS[first + 3], key)
       redis.call('HDEL', KEYS[first + 4], key)
@@ -73,7 +73,7 @@ for at = 1, #ARGV, 5 do
   end
 end
 
--- One consumer is woken where the next message is now one of these.
+-- Wake one consumer if one of these messages is now the next.
 for first, keys in pairs(stored) do
   local nearest = redis.call('ZRANGE', KEYS[first], 0, 0)[1]
   if keys[nearest] and redis.call('LLEN', KEYS[first + 6]) == 0 then

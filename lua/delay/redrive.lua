@@ -1,21 +1,20 @@
--- delay/redrive: make dead letters ready again, oldest first, their receive counts at zero.
+-- delay/redrive: make dead letters ready again, oldest first, and reset their receive counts.
 --
 -- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[2] {topic}:h         HASH    message key -> body
 -- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
--- KEYS[5] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
 -- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
 --
 -- ARGV[1] wanted            integer 1..1000     dead letters
--- ARGV[2] after             stream id to begin after; empty: the oldest dead letter
+-- ARGV[2] after             start after this stream id; empty: at the oldest
 --
--- Returns {redriven, looked at, stream id of the last}. What has no body stays, and so does
--- what has the key of a stored message.
--- Atomic because a message must never be dead and ready at once, nor neither.
--- Cost: O(wanted log stored), at most 100 dead letters, of 1 MiB of bodies and one
--- message over.
+-- Returns {redriven, looked at, stream id of the last}. Dead letters without a body stay, and so do
+-- those with the key of a stored message.
+-- Atomic because a message must always be either dead or ready, never both.
+-- Cost: O(wanted log stored), at most 100 dead letters and 1 MiB of bodies plus one message.
 local ready, bodies, leases, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, dead, wake = KEYS[5], KEYS[6], KEYS[7]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
@@ -52,7 +51,7 @@ local function redrive(entry)
     or redis.call('ZSCORE', ready, key) or redis.call('HEXISTS', bodies, key) == 1 then
     return
   end
-  -- The copy first, the original last: no line between the two leaves the message nowhere.
+  -- Write the copy first and delete the original last, so that the message always exists.
   redis.call('ZADD', ready, now, key)
   redis.call('HSET', bodies, key, fields.body)
   redis.call('ZREM', leases, key)

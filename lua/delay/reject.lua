@@ -1,28 +1,28 @@
--- delay/reject: move messages to the dead letters, as far as the caller still holds them.
+-- delay/reject: move messages whose leases the caller still has to the dead letters.
 --
 -- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {topic}:group     HASH    generation, assigned, shares
--- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic:
+-- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue:
 -- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[4] {topic}:h         HASH    message key -> body
 -- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
--- KEYS[7] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[7] {topic}:receives  HASH    message key -> receive count of redelivered messages
 -- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
 -- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
 --
--- ARGV[1] session           who took them; empty: nobody shares out partitions here
+-- ARGV[1] session           of the consumer; empty: partitions are not assigned
 -- ARGV[2] reason            text of at most 1024 bytes
 -- ARGV[3] rejected          groups of: position of the partition from 1, receipt, size 1..4000,
 --                           then size message keys
 --
--- Returns {rejected, position, position, ...}: how many died, then the positions, from 1, of
--- keys that were refused: the session was fenced off, somebody else holds the message, or it
--- waits to be taken again. Negative: the key is gone. Then this is the resent reject of a lost
--- reply, or others settled the message: the caller knows.
--- At the end 0 and a position: the keys from there on are for the next call.
--- Atomic because a message must never be both dead and stored, nor neither.
--- Cost: O(rejected log stored): at most 100 messages and 1 MiB of bodies, and one message over.
+-- Returns {rejected, position, position, ...}: how many were rejected, then the positions, from 1,
+-- of refused keys: the session was fenced, another consumer has the lease, or the message waits for
+-- redelivery. Negative: the key is gone. Either this reject was resent after a lost reply, or
+-- another consumer settled the message; only the caller knows which.
+-- A final 0 and a position: pass the keys from there on in the next call.
+-- Atomic because a message must always be either dead or stored, never both.
+-- Cost: O(rejected log stored): at most 100 messages and 1 MiB of bodies, plus one message.
 local members, session, reason, at = KEYS[1], ARGV[1], ARGV[2], 3
 
 local STRIDE = 7
@@ -40,9 +40,9 @@ local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
 local clock = redis.call('TIME')
 local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
 
--- A receipt is valid while it is the lease, or while its holder extended it to the lease; and
--- only while the ready time says the same: otherwise others touched the message, and it may be
--- a new one under the same key.
+-- A receipt is valid while it equals the lease, or while it is recorded for an extension to it. The
+-- ready time must equal the lease too: otherwise another client touched the message, and it may be
+-- a new one with the same key.
 local function holds(first, receipt, key, lease, score)
   if fenced or not lease or math.floor(score * 1000000 + 0.5) ~= tonumber(lease) then
     return false
@@ -78,12 +78,12 @@ while at <= #ARGV do
   at = at + 3 + size
 end
 
--- The first write frees, so that a server at maxmemory can be rid of poison.
+-- The first write frees memory, so that poison messages can be rejected at maxmemory.
 local bytes = 0
 for i, each in ipairs(done) do
   local first, key = each[1], each[2]
   if i > MOST or bytes >= BODY_BUDGET then
-    -- The rest is for the next call, and so is what was found out about it.
+    -- Leave the rest, and the results for it, to the next call.
     while #reply > 1 and math.abs(reply[#reply]) >= each[3] do
       reply[#reply] = nil
     end

@@ -3,8 +3,8 @@
 -- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[2] {topic}:h         HASH    message key -> body
 -- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
--- KEYS[5] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
 -- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
 --
@@ -12,7 +12,7 @@
 -- ARGV[2] clock             delay|at    whether ARGV[3] counts from now or from the epoch
 -- ARGV[3] due               integer 0..8589934591000000, µs
 --
--- Returns 1, or 0: there is no such message, or a consumer holds it now.
+-- Returns 1, or 0 if there is no such message or it is leased.
 -- Atomic because a message must not be leased between the look at its lease and the change.
 -- Cost: O(log stored).
 local ready, leases, wake = KEYS[1], KEYS[3], KEYS[7]
@@ -24,7 +24,7 @@ local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
 
--- When the next message is ready, in s; a consumer that waits for it is woken for an earlier one.
+-- When the next message is ready, in s. A message with an earlier time wakes a waiting consumer.
 local function nearest(zset)
   return tonumber(redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2] or math.huge)
 end
@@ -44,8 +44,8 @@ if (lease and tonumber(lease) > now) or not redis.call('ZSCORE', ready, key) the
   return 0
 end
 local before = nearest(ready)
--- A lease that ended stays on record, and so counts; but its receipt is void from now on, since
--- the ready time is no longer the lease's.
+-- An ended lease stays recorded, so it counts as a delivery. Its receipt becomes invalid, because
+-- the ready time no longer equals the lease.
 redis.call('ZADD', ready, 'XX', string.format('%.6f', due / 1000000), key)
 if nearest(ready) < before and redis.call('LLEN', wake) == 0 then
   redis.call('LPUSH', wake, '1')

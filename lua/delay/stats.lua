@@ -1,18 +1,18 @@
--- delay/stats: count messages by where they are, at one instant.
+-- delay/stats: count messages by state, at one instant.
 --
--- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic.
+-- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue.
 -- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[2] {topic}:h         HASH    message key -> body
 -- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
--- KEYS[5] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
 -- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
 --
 -- Returns {stored, due, held, dead, wait}: those in {topic}:z, those of them that are ready,
 -- those under a running lease, the dead letters, and the µs until the next one is ready or its
 -- lease ends, 0 if one is ready now, -1 if there is none.
--- Atomic because a message on its way between two counts would be seen twice, or not at all.
+-- Atomic because a message that moves between two counts would be counted twice or not at all.
 -- Cost: O(partitions log stored).
 local STRIDE = 7
 

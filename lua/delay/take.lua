@@ -2,30 +2,30 @@
 --
 -- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {topic}:group     HASH    generation, assigned, shares
--- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned topic:
+-- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue:
 -- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[4] {topic}:h         HASH    message key -> body
 -- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
--- KEYS[7] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[7] {topic}:receives  HASH    message key -> receive count of redelivered messages
 -- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
 -- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
 --
--- ARGV[1] session           who takes; empty: nobody shares out partitions here
+-- ARGV[1] session           of the consumer; empty: partitions are not assigned
 -- ARGV[2] generation        integer 0..9007199254740991   of the session's assignment
 -- ARGV[3] wanted            integer 1..1000               messages
 -- ARGV[4] timeout           integer 1..43200000000        µs, visibility timeout
--- ARGV[5] jitter            integer 0..65535              µs, drawn anew for each call
+-- ARGV[5] jitter            integer 0..65535              µs, drawn for each call
 -- ARGV[6] max_receives      integer 0..1000000            0: no limit
 --
 -- Returns {'ok', deadline, position, key, body, ready time, count, position, key, ...}, where
 -- deadline is the receipt of every message and position that of its partition, from 1;
 -- {'empty', wait}: wait µs until the next message is ready or lease ends, or -1;
--- {'stale'}: the partitions were shared out anew; {'again'}: the work allowed to one call is
--- done, none taken.
--- Atomic because a message must never be ready for two, and a fence must hold until the lease.
--- A lease moves the ready time to its deadline, so that whoever knows no leases waits too.
--- Cost: O(partitions + wanted log stored), at most 1 MiB of bodies and one message over.
+-- {'stale'}: the partitions were reassigned; {'again'}: this call's budget is spent,
+-- none taken.
+-- Atomic because a message must never be leased twice, and the session check must hold until the
+-- lease. A lease moves the ready time to its deadline, so that clients without leases wait too.
+-- Cost: O(partitions + wanted log stored), at most 1 MiB of bodies plus one message.
 local members, group = KEYS[1], KEYS[2]
 local session, generation = ARGV[1], tonumber(ARGV[2])
 local wanted, timeout, jitter = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -62,7 +62,7 @@ local function in_seconds(microseconds)
 end
 local now_text, deadline_text = in_seconds(now), in_seconds(deadline)
 
--- Everything is found, and every type read, before the first write: an error means that
+-- Find all messages and check every type before the first write, so that an error means that
 -- nothing was done.
 local due, found = {}, 0
 for first = 3, #KEYS, STRIDE do
@@ -84,8 +84,8 @@ for first = 3, #KEYS, STRIDE do
   end
 end
 
--- Leases whose message others deleted. Only where nothing is due: a lease that ended and still
--- has its message makes that message due. Returns how many it looked at.
+-- Remove leases whose messages other clients deleted, and return how many were looked at. Only if
+-- no message is due: an ended lease that still has its message makes that message due.
 local function sweep(first)
   local keys = redis.call('ZRANGEBYSCORE', KEYS[first + 2], '-inf', string.format('%.0f', now),
     'LIMIT', 0, SWEEP)
@@ -114,7 +114,7 @@ if found == 0 then
       wait = wait < 0 and left or math.min(wait, left)
     end
   end
-  -- It begins anywhere, so that every partition has its turn.
+  -- Start at another partition each time, so that every partition has its turn.
   local partitions, swept = (#KEYS - 2) / STRIDE, 0
   for i = 1, partitions do
     if swept < SWEPT then
@@ -124,8 +124,8 @@ if found == 0 then
   return {'empty', wait}
 end
 
--- The first write is one that frees, if only nothing: Redis at maxmemory refuses a script whose
--- first write may allocate, and then a full topic could never drain.
+-- The first write frees memory, even if only nothing: at maxmemory Redis rejects a script whose
+-- first write may allocate, and a full delay queue could never drain.
 redis.call('ZREMRANGEBYRANK', KEYS[3], 1, 0)
 
 local reply = {'ok', deadline}
@@ -150,14 +150,14 @@ local function bury(first, key, body, reason, count)
   full = full or buried >= BURIAL_BUDGET
 end
 
--- A lease that its holder shortened ends before its receipt: another lease may end just then, and
--- must not have the same receipt. The next call ends at another microsecond.
+-- A shortened lease ends before its receipt. A new lease may get exactly that deadline, but must
+-- not have the same receipt. The next call gets another microsecond.
 local function is_receipt(extended, key)
   local note = redis.call('HGET', extended, key)
   return note and string.find(note, lease .. ':', 1, true) == 1
 end
 
--- Takes from one partition what was listed; returns whether some of it had to stay.
+-- Take the listed messages of one partition, and return whether some of them had to stay.
 local function serve(first, listed, has_leases, has_extended, has_receives)
   local ready, leases, recounted, last = {}, {}, {}, #listed
   local position = (first - 3) / STRIDE + 1
@@ -178,9 +178,9 @@ local function serve(first, listed, has_leases, has_extended, has_receives)
       local is_held = until_ and until_ > now
       local body = not is_held and redis.call('HGET', KEYS[first + 1], key)
       if is_held then
-        -- Somebody who knows no leases gave it another ready time. It waits for the end of the
-        -- lease, and one µs more: whether it is still the same message, nobody can tell, so
-        -- the holder may not delete it.
+        -- A client without leases changed the ready time. Wait for the end of the lease, and one µs
+        -- more: this may be a different message by now, so the lease holder must not be able to
+        -- delete it.
         redis.call('ZADD', KEYS[first], 'XX', in_seconds(until_ + 1), key)
       elseif not body then
         bury(first, key, '', 'body missing', count - 1)
@@ -190,8 +190,8 @@ local function serve(first, listed, has_leases, has_extended, has_receives)
         full = true
         break
       elseif max_receives > 0 and count >= max_receives and taken > 0 then
-        -- On its last permitted receive it travels alone: if it kills its consumer, nothing
-        -- that was taken along is charged for it.
+        -- On its last permitted receive it is delivered alone, so that no other message is charged
+        -- if it kills its consumer.
         full = true
         break
       else
@@ -229,7 +229,7 @@ end
 for _, each in ipairs(due) do
   if not full then
     local more = serve(unpack(each))
-    -- One arrival wakes one consumer; whoever leaves something wakes the next.
+    -- One arrival wakes one consumer; a consumer that leaves messages wakes the next.
     if more and redis.call('LLEN', KEYS[each[1] + 6]) == 0 then
       redis.call('LPUSH', KEYS[each[1] + 6], '1')
     end

@@ -1,13 +1,13 @@
 -- held/audit: check one list that is held outside the queue.
 --
--- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[2] {name}HELDROWS   HASH    name of a held list -> messages in it
+-- KEYS[1] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[2] {name}HELDROWS   HASH    held list -> messages in it
 -- KEYS[3] {name}CLAIM:<group>:<batch>  LIST  the list, or one of STAGED:
 --
 -- ARGV[1] repair           0|1
 --
--- Returns problems, with their repairs: 'held list missing' and 'held key is no list' (held no
--- more; the key stays as it is), 'the key expires' (the expiry is taken away), 'wrong row count'.
+-- Returns problems, with their repairs: 'held list missing' and 'held key is no list' (no longer
+-- held; the key is unchanged), 'the key expires' (the expiry is removed), 'wrong row count'.
 -- Atomic because list and count are changed together.
 -- Cost: O(log held lists).
 local held, heldrows, list = KEYS[1], KEYS[2], KEYS[3]

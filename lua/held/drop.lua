@@ -1,11 +1,11 @@
--- held/drop: delete the messages of a held list. THEY ARE LOST, as a purge is asked to.
+-- held/drop: delete the messages of a held list. THEY ARE LOST.
 --
--- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[2] {name}HELDROWS   HASH    name of a held list -> messages in it
+-- KEYS[1] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[2] {name}HELDROWS   HASH    held list -> messages in it
 -- KEYS[3] {name}CLAIM:<group>:<batch>  LIST  the list, or one of STAGED:
 --
--- Returns how many messages were deleted. What is not held, and what is no list, stays.
--- Atomic because a list that is not held any more may be somebody else's.
+-- Returns how many messages were deleted. A key that is not held or is no list stays.
+-- Atomic because a list that is no longer held may belong to another program.
 -- Cost: O(log held lists); UNLINK frees the memory in the background.
 local held, heldrows, list = KEYS[1], KEYS[2], KEYS[3]
 

@@ -1,22 +1,22 @@
--- held/give_back: put messages of a list that is no longer held into the queue, step by step.
+-- held/give_back: move messages of a list that is no longer held into the queue, step by step.
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
--- KEYS[2] {name}HANDOFF    LIST    front of the ready list: what a blocked consumer was handed
+-- KEYS[2] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
 -- KEYS[3] {name}CONTEXT    HASH    lease key -> the message as it was pushed
 -- KEYS[4] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[5] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[6] {name}HELDROWS   HASH    name of a held list -> messages in it
--- KEYS[7] {name}CLAIM:<group>:<batch>  LIST  the list, or one of STAGED:; what is taken first is
---                                            at its right end
+-- KEYS[5] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[6] {name}HELDROWS   HASH    held list -> messages in it
+-- KEYS[7] {name}CLAIM:<group>:<batch>  LIST  the list, or one of STAGED:; its right end is
+--                                            delivered first
 --
--- ARGV[1] mode             front|back|delayed  where it goes: before everything that is ready,
---                          behind it, or among the delayed, from <due time µs>:<message>
+-- ARGV[1] mode             front|back|delayed  target: before all ready messages, behind them, or
+--                          DELAYED, for messages of the form <due time µs>:<message>
 --
--- Returns {moved, left}: call again while some are left. A list whose lease still runs, or that
--- is not held, stays as it is: {0, 0}.
--- Atomic because a message must never be held and ready at once, nor neither.
+-- Returns {moved, left}: call again while messages are left. A list whose lease still runs, or that
+-- is not held, is unchanged: {0, 0}.
+-- Atomic because a message must always be either held or ready, never both.
 -- Cost: O(moved), O(moved log delayed) for delayed: at most 1,000 messages and 1 MiB of bodies,
--- or 500 delayed and half as much, and one message over.
+-- or 500 delayed messages and half a MiB, plus one message.
 local ready, handoff, context, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local held, heldrows, list = KEYS[5], KEYS[6], KEYS[7]
 local mode = ARGV[1]
@@ -41,22 +41,22 @@ local score = tonumber(redis.call('ZSCORE', held, list) or 'inf')
 if score > now then
   return {0, 0}
 end
--- A key of another type is somebody else's: it is left alone, and no longer waited for.
+-- A key of another type belongs to another program: leave it alone and stop tracking it.
 if redis.call('TYPE', list).ok ~= 'list' then
   redis.call('ZREM', held, list)
   redis.call('HDEL', heldrows, list)
   return {0, 0}
 end
 
--- The first write frees nothing, yet counts as one that does: a full server takes work back.
+-- The first write frees nothing but counts as freeing, so that it is allowed at maxmemory.
 redis.call('ZREMRANGEBYRANK', held, 1, 0)
--- Whoever had the list must see at once that it is going.
+-- The claim's driver must see at once that the list is being returned.
 redis.call('ZADD', held, 'XX', '0', list)
 redis.call('PERSIST', list)
 
 local moved, bytes, derived = 0, 0, 0
 
--- The id is read as by pop, and from ackq's own messages only: anything else gets a derived key.
+-- Read the id as pop does, but only from ackq's own messages; others get a derived key.
 local function store_later(text)
   local due, first = string.match(text, '^(%d+):()')
   due = math.min(tonumber(due or now), 9007199254740991)
@@ -75,11 +75,11 @@ local function store_later(text)
   redis.call('HSET', context, key, body)
 end
 
--- Moves one message, and returns it.
+-- Move one message, and return it.
 local move = {}
 
--- Between two steps a waiting consumer moves what is next on the ready list to the left end of the
--- hand-off list. So older messages go to the right end of the latter, which no consumer moves.
+-- Between two steps a waiting consumer moves the next ready message to the left end of the hand-off
+-- list. So move older messages to its right end, which no consumer moves.
 function move.front()
   if moved < woken then
     return redis.call('LMOVE', list, ready, 'LEFT', 'RIGHT')

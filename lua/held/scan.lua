@@ -1,14 +1,14 @@
--- held/scan: one bounded step of a walk over the lists that are held outside the queue.
+-- held/scan: return one bounded step of a walk over the lists held outside the queue.
 --
--- KEYS[1] {name}HELD       ZSET    name of a list -> µs from which its messages are the queue's
--- KEYS[2] {name}HELDROWS   HASH    name of a held list -> messages in it
+-- KEYS[1] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[2] {name}HELDROWS   HASH    held list -> messages in it
 --
 -- ARGV[1] cursor           of ZSCAN; 0 begins
 --
 -- Returns {next cursor, now, list, score, rows, list, score, rows, ...}; the cursor 0 ends. now
--- and score are µs since the epoch; the score 0: the list is on its way into the queue. A list
--- may be told twice.
--- Atomic because rows and score belong together.
+-- and score are µs since the epoch; score 0: the list is on its way into the queue. A list
+-- may be returned twice.
+-- Atomic because the rows and the score belong together.
 -- Cost: O(1) for each of about 100 lists.
 local held, heldrows = KEYS[1], KEYS[2]
 local cursor = ARGV[1]

@@ -1,4 +1,4 @@
--- members/assign: write down who owns which share, once for each generation.
+-- members/assign: record the owner of each partition, once for each generation.
 --
 -- KEYS[1] {group}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {group}:group     HASH    generation, assigned, shares
@@ -7,8 +7,8 @@
 -- ARGV[1] generation        integer 1..9007199254740991   that the assignment was computed for
 -- ARGV[2] owned             1..1024 pairs of share and session
 --
--- Returns 1, or 0: the membership changed since, or another member was first.
--- Atomic because an assignment for one generation must not be mixed with another's.
+-- Returns 1, or 0 if the membership changed since or another member was first.
+-- Atomic because assignments of two generations must not be mixed.
 -- Cost: O(shares).
 local group, owners = KEYS[2], KEYS[3]
 local generation = tonumber(ARGV[1])

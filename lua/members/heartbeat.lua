@@ -1,4 +1,4 @@
--- members/heartbeat: join a group, or stay in it, and notice who joined, left or fell silent.
+-- members/heartbeat: join a consumer group or stay in it, and detect changes of its members.
 --
 -- KEYS[1] {group}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {group}:group     HASH    generation: counts changes of the membership; assigned: the
@@ -7,15 +7,15 @@
 -- KEYS[3] {group}:owners    HASH    share -> session
 --
 -- ARGV[1] session           text, drawn by the member
--- ARGV[2] timeout           integer 1..3600000000   µs, how long the session lasts without a beat
--- ARGV[3] shares            integer 1..1024         what is shared out
--- ARGV[4] joins             0|1     1: join; 0: a session that is not there was fenced off
+-- ARGV[2] timeout           integer 1..3600000000   µs that the session lasts without a heartbeat
+-- ARGV[3] shares            integer 1..1024         number of partitions
+-- ARGV[4] joins             0|1     1: join; 0: a missing session was fenced
 -- ARGV[5] known             integer 0..9007199254740991   generation that the member knows
 --
 -- Returns {'ok', generation, assigned, wait}: wait µs until the next other session ends, or -1;
 -- followed, unless known = assigned = generation, by {session, ...}, {share, session, ...};
--- {'fenced'}: the session ended, and others may have its shares; {'shares', n}: the group
--- shares out n.
+-- {'fenced'}: the session ended, and others may have its shares (its partitions); {'shares', n}:
+-- the group has n.
 -- Atomic because a session must not be renewed and ended at once.
 -- Cost: O(shares + log members).
 local members, group, owners = KEYS[1], KEYS[2], KEYS[3]
@@ -36,8 +36,8 @@ redis.call('HLEN', owners)
 local common = tonumber(redis.call('HGET', group, 'shares') or shares)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
--- How far the clock was set back since the last heartbeat: all sessions end earlier by as much, or
--- the shares of a member that is dead would go unserved for the step.
+-- How far the clock was set back since the last heartbeat. End all sessions earlier by as
+-- much, or the partitions of a dead member would go unserved for the step.
 local step = math.max(0, tonumber(redis.call('HGET', group, 'clock') or 0) - now)
 local over = string.format('%.0f', now + step)
 local mine = redis.call('ZSCORE', members, session)
@@ -50,8 +50,8 @@ if common ~= shares and others > 0 then
   return {'shares', common}
 end
 
--- The first write frees, if only nothing: at maxmemory a member must be able to stay. One's own
--- session that ran out unnoticed goes on; nobody has its shares.
+-- The first write frees memory, even if only nothing: at maxmemory a member must be able to stay. A
+-- caller's own session that ran out unnoticed continues; no other member has its partitions.
 redis.call('ZREMRANGEBYRANK', members, 1, 0)
 local changed = not mine
 for _, ended in ipairs(redis.call('ZRANGEBYSCORE', members, '-inf', over, 'LIMIT', 0, 1000)) do

@@ -1,4 +1,4 @@
--- members/leave: end a session, so that others take over its shares at once.
+-- members/leave: end a session, so that others take over its partitions at once.
 --
 -- KEYS[1] {group}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {group}:group     HASH    generation, assigned, shares
@@ -6,8 +6,8 @@
 --
 -- ARGV[1] session           text, as in members/heartbeat
 --
--- Returns 1, or 0: there is no such session (any more).
--- Atomic because the fence must fall together with the session.
+-- Returns 1, or 0 if there is no such session.
+-- Atomic because the session must be fenced at the moment when it ends.
 -- Cost: O(log members).
 redis.call('HLEN', KEYS[2])
 if redis.call('ZREM', KEYS[1], ARGV[1]) == 0 then

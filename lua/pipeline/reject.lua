@@ -1,18 +1,18 @@
--- reject: append rows of a batch to the dead letters, each row of a batch once.
+-- reject: append rows of a batch to the dead letters, each row once.
 --
 -- KEYS[1] {name}DEAD                 STREAM  key, body, reason, count, time of dead letters
 -- KEYS[2] {name}REJECTED:<writer>    HASH    batch, and a field for each row of it that is dead
 --
--- ARGV[1] batch            text, 1..64 bytes           a new one forgets the rows of the former
+-- ARGV[1] batch            text, 1..64 bytes           a new batch forgets the previous one's rows
 -- ARGV[2] window           integer 1..315360000000     ms that the rows are remembered
 -- ARGV[3] rows             groups of four, 1..1000: row (text that names it within the batch),
 --                          key (of the dead letter; may be empty), body, reason
 --
--- Returns how many were appended; the others were before.
--- Atomic because a row that is dead but not marked would die twice when the batch is replayed,
--- and one that is marked but not dead would be lost.
--- Cost: O(rows). The first write frees: what is rejected gives its claim back afterwards, so it
--- has to be possible on a server at maxmemory.
+-- Returns how many were appended; the others had been appended before.
+-- Atomic because a dead letter without its mark would be written twice when the batch is replayed,
+-- and a mark without its dead letter would lose the row.
+-- Cost: O(rows). The first write frees memory, so that rows can be rejected at maxmemory: the claim
+-- is settled afterwards.
 local dead, rejected = KEYS[1], KEYS[2]
 local batch, window, base = ARGV[1], tonumber(ARGV[2]), 3
 

@@ -8,8 +8,8 @@
 -- ARGV[3] delay            integer 0..9999999          s, before a message can be received
 -- ARGV[4] maxsize          integer 1024..65536 or -1   UTF-16 units of a message; -1: no limit
 --
--- Returns 'ok', or 'exists'; a queue that exists keeps its attributes, and is listed if it was not.
--- Atomic because a queue that is not in the set is one that nobody finds.
+-- Returns 'ok' or 'exists'. An existing queue keeps its attributes, and is listed if it was not.
+-- Atomic because no client finds a queue that is not in the set.
 -- Cost: O(1).
 local hash, queues = KEYS[1], KEYS[2]
 local name, vt, delay, maxsize = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])

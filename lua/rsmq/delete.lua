@@ -1,13 +1,13 @@
--- delete: delete messages by id, whoever holds them.
+-- delete: delete messages by id, whichever consumer received them.
 --
 -- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
 -- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
 --
 -- ARGV[1] ids              1..1000 message ids of 32 letters, digits and colons
 --
--- Returns {deleted, looked at}; the other ids are for the next call.
+-- Returns {deleted, looked at}; pass the other ids in the next call.
 -- Atomic because a body without an id would never be found.
--- Cost: O(ids log messages); Redis frees the bodies at once, so at most 8 MiB and one over.
+-- Cost: O(ids log messages); Redis frees the bodies at once, so at most 8 MiB plus one message.
 local zset, hash = KEYS[1], KEYS[2]
 
 local FREED = 8388608 -- bytes of bodies one call may delete

@@ -10,8 +10,8 @@
 -- ARGV[1] name             string  of the queue
 --
 -- Returns 'ok', or 'missing' if there was neither a hash nor a zset.
--- Atomic because half a queue is an error to everybody who uses it.
--- Cost: O(1); the memory is freed by another thread.
+-- Atomic because half a queue is an error to all its clients.
+-- Cost: O(1); UNLINK frees the memory in the background.
 local zset, hash, wake, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, queues, name = KEYS[5], KEYS[6], ARGV[1]
 

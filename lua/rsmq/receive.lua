@@ -1,4 +1,4 @@
--- receive: take the messages that are visible, and hide them for a while or remove them.
+-- receive: return visible messages, and hide them for a while or delete them.
 --
 -- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
 -- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
@@ -13,10 +13,10 @@
 -- ARGV[5] max_receives     integer 0..1000000          0: no limit
 --
 -- Returns {'ok', id, body, rc, fr, id, body, rc, fr, ...}; {'empty', next}: next ms until a message
--- is visible, or -1; {'again'}: the work allowed to one call is done, none taken; {'missing'} if
+-- is visible, or -1; {'again'}: this call's budget is spent, none taken; {'missing'} if
 -- there is no queue; {'unreadable', attribute, value}.
--- Atomic because a message that was read but not yet hidden would be read by two.
--- Cost: O(wanted log messages), at most 1 MiB of bodies and one message over.
+-- Atomic because two consumers could read a message before it is hidden.
+-- Cost: O(wanted log messages), at most 1 MiB of bodies plus one message.
 local zset, hash, wake, waiters, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local mode, wanted, vt = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local wait, max_receives = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -61,7 +61,7 @@ local ids = redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', 0, want
 if #ids == 0 then
   local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
   if wait > 0 then
-    -- Nothing is visible, so every token is stale. A deletion, so a full server permits both.
+    -- No message is visible, so every token is stale. Deleting first lets a full server allow both.
     redis.call('DEL', wake)
     redis.call('SET', waiters, '', 'PX', wait + SLACK)
   end
@@ -70,8 +70,8 @@ end
 if max_receives > 0 then
   redis.call('XLEN', dead)
 end
--- The first write is a no-op that may free: a full server refuses a script whose first write may
--- allocate, and then it could never drain.
+-- The first write is a no-op that may free memory: a full server rejects a script whose first write
+-- may allocate, and a full queue could never drain.
 redis.call('ZREMRANGEBYRANK', zset, 1, 0)
 
 local reply = {'ok'}
@@ -112,8 +112,8 @@ end
 
 local function handle(id, body, rc, fr)
   if not body then
-    -- Its sender writes in two steps and is between them, or it is lost; or the id is none of
-    -- RSMQ's. Neither is shown or dropped.
+    -- The sender is between its two writes, the body is lost, or this is no RSMQ id. Neither
+    -- return nor delete it.
     hide(id, aside_text)
     return
   end
@@ -125,8 +125,8 @@ local function handle(id, body, rc, fr)
     buried = buried + 1
     full = buried >= BURIAL_BUDGET
   elseif max_receives > 0 and received + 1 == max_receives and taken > 0 then
-    -- A message on its last permitted receive travels alone: if it kills its consumer, nothing
-    -- that was taken along is charged for it.
+    -- A message on its last permitted receive is delivered alone, so that no other message is
+    -- charged if it kills its consumer.
     full = true
     return
   else
@@ -139,8 +139,8 @@ end
 
 local at = 1
 while at <= #ids and not full do
-  -- One by one, since a body may have any length. What is no id of RSMQ's could be the name of an
-  -- attribute, and is not read at all.
+  -- Read one by one, because a body may have any length. An id that is not RSMQ's could be the
+  -- name of an attribute, so do not read it.
   local id = ids[at]
   local values = #id == 32 and string.match(id, '^[%w:]+$')
     and redis.call('HMGET', hash, id, id .. ':rc', id .. ':fr') or {}

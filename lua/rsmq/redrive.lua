@@ -1,4 +1,4 @@
--- redrive: make dead letters visible again, their receives at zero.
+-- redrive: make dead letters visible again, and reset their receive counts.
 --
 -- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
 -- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
@@ -9,9 +9,9 @@
 -- ARGV[1] wanted           integer 1..16               dead letters, oldest first
 --
 -- Returns the number made visible, or 'missing' if there is no queue. Fewer than wanted: the end,
--- or the work of one call is done.
--- Atomic because a message must be in one place, dead or alive.
--- Cost: O(wanted log messages), at most 1 MiB of bodies and one message over.
+-- or this call's budget is spent.
+-- Atomic because a message must always be either dead or in the queue, never both.
+-- Cost: O(wanted log messages), at most 1 MiB of bodies plus one message.
 local zset, hash, wake, waiters, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wanted = tonumber(ARGV[1])
 
@@ -34,7 +34,7 @@ if awaited then
 end
 local redriven, bytes = 0, 0
 while redriven < wanted and bytes < BODY_BUDGET do
-  -- One by one, since a body may have any length.
+  -- Read one by one, because a body may have any length.
   local first = redis.call('XRANGE', dead, '-', '+', 'COUNT', 1)[1]
   if not first then
     break

@@ -1,11 +1,11 @@
--- send: store messages, and wake who waits for them.
+-- send: store messages, and wake waiting consumers.
 --
 -- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
 -- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
 -- KEYS[3] {ns}:{q}:Q.wake     LIST    a token for each waiting consumer to wake; ackq's own
 -- KEYS[4] {ns}:{q}:Q.waiters  STRING  exists while a consumer may be waiting; ackq's own
 --
--- ARGV[1] random           20 letters and digits       drawn anew for each call, ends the ids
+-- ARGV[1] random           20 letters and digits       drawn for each call, ends the ids
 -- ARGV[2] delay            integer 0..9999999          s; empty: the queue's own
 -- ARGV[3] channel          string                      of realtime notices; empty: none
 -- ARGV[4] bodies           1..1000 messages
@@ -13,7 +13,7 @@
 -- Returns {'ok', id, id, ...}; {'missing'} if there is no queue; {'long', position, limit}
 -- if a body is over the queue's maxsize; {'unreadable', attribute, value}. Unless ok, nothing was
 -- stored.
--- Atomic because an id without a body is a message that nobody can read.
+-- Atomic because no consumer can read an id without a body.
 -- Cost: O(bodies log messages).
 local zset, hash, wake, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local random, delay, channel = ARGV[1], ARGV[2], ARGV[3]
@@ -86,8 +86,8 @@ if awaited then
   redis.call('LLEN', wake)
 end
 if channel ~= '' then
-  -- Before the writes, so that a user who may not publish is told so and nothing was done; nobody
-  -- can read the notice before the script has ended. One for each message, as if sent singly.
+  -- Publish before the writes, so that a user without permission gets an error and nothing is done.
+  -- No client can read the notice before the script ends. One for each message, as if sent singly.
   local messages = redis.call('ZCARD', zset)
   for at = 1, count do
     redis.call('PUBLISH', channel, string.format('%.0f', messages + at))

@@ -1,4 +1,4 @@
--- visibility: make a message visible a given time from now, whoever holds it.
+-- visibility: make a message visible at a given time from now, whichever consumer received it.
 --
 -- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
 -- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages

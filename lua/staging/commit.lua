@@ -1,20 +1,20 @@
--- staging/commit: make the staged rows of a batch the queue's, once.
+-- staging/commit: hand the staged rows of a batch to the queue, once.
 --
 -- KEYS[1] {name}COMMITS    HASH    writer -> the last batch that it committed
--- KEYS[2] {name}HELD       ZSET    name of a list -> µs from which its rows are the queue's
--- KEYS[3] {name}HELDROWS   HASH    name of that list -> rows in it
+-- KEYS[2] {name}HELD       ZSET    held list -> µs from which its rows belong to the queue
+-- KEYS[3] {name}HELDROWS   HASH    held list -> rows in it
 -- KEYS[4..] {name}STAGED:<writer>:<batch>:<task>  LIST  rows of a task, 0..1000 lists
 --
 -- ARGV[1] writer           text
 -- ARGV[2] batch            integer 0..9007199254740991
--- ARGV[3] rows             integer 1..9007199254740991 for each list: what its task staged
+-- ARGV[3] rows             integer 1..9007199254740991 for each list: rows that its task staged
 --
--- Returns {'ok', rows}: the lists no longer expire, and whoever pops next moves them on;
+-- Returns {'ok', rows}: the lists no longer expire, and the next consumers move their rows;
 -- {'known', batch}: this batch, or a later one, is committed already, nothing was done;
--- {'lost', position}: this list, from 1, has not the rows that its task staged, nothing was done.
+-- {'lost', position}: this list, from 1, lacks rows that its task staged, nothing was done.
 -- Atomic because the marker and the rows must never be seen apart: a batch is replayed after a
--- crash before this call and dropped after one behind it.
--- Cost: O(lists), whatever is in them.
+-- crash before this call, and dropped after a crash behind it.
+-- Cost: O(lists), whatever their lengths.
 local commits, held, heldrows = KEYS[1], KEYS[2], KEYS[3]
 local writer, batch = ARGV[1], tonumber(ARGV[2])
 local rows = 3
@@ -35,7 +35,7 @@ for i = rows, #ARGV do
   end
 end
 
--- Every type is read before the first write, so that an error means: nothing was done.
+-- Check every type before the first write, so that an error means that nothing was done.
 redis.call('ZCARD', held)
 redis.call('HLEN', heldrows)
 local marker = tonumber(redis.call('HGET', commits, writer) or -1)
@@ -51,8 +51,8 @@ for i = 1, count do
   total = total + staged
 end
 
--- The first write frees nothing, yet counts as one that does: what a full server has accepted
--- can be committed.
+-- The first write frees nothing but counts as freeing, so that rows accepted by a full server can
+-- be committed.
 redis.call('ZREMRANGEBYRANK', held, 1, 0)
 for i = 1, count do
   local list = KEYS[HEAD + i]

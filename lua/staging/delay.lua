@@ -3,14 +3,14 @@
 -- KEYS[1] {topic}:held      ZSET  name of a committed list -> 0
 -- KEYS[2] {topic}:heldrows  HASH  name of that list -> rows in it
 -- KEYS[3] {topic}:staged:<writer>:<batch>:<task>:partitions=<count>:  LIST  rows, the first at
---                           the right end; count 0: the topic is not partitioned. Each row:
+--                           the right end; count 0: not partitioned. Each row:
 --                           <partition, from 1>:<due, µs>:<length of the key>:<key><body>
 -- then groups of seven, one group for each partition; {topic} is {topic}:P in these.
 -- KEYS[4] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[5] {topic}:h         HASH    message key -> body
 -- KEYS[6] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[7] {topic}:extended  HASH    message key -> receipt:deadline, of extended leases
--- KEYS[8] {topic}:receives  HASH    message key -> receive count, of messages that came back
+-- KEYS[7] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[8] {topic}:receives  HASH    message key -> receive count of redelivered messages
 -- KEYS[9] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
 -- KEYS[10] {topic}:wake     LIST    at most one token, for one waiting consumer
 --
@@ -18,8 +18,8 @@
 --
 -- Returns {moved, left, refused}: call again while rows are left. A row whose key is stored with
 -- the same body is that message; with another body, the row is refused: it becomes a dead letter.
--- Atomic because a row must leave the list as it is stored: a crash stores none twice.
--- Cost: O(rows log stored): at most wanted and 1 MiB, and one row over.
+-- Atomic because a row must leave the list when it is stored, so that a crash stores none twice.
+-- Cost: O(rows log stored): at most wanted rows and 1 MiB, plus one row.
 local held, heldrows, list = KEYS[1], KEYS[2], KEYS[3]
 local wanted = tonumber(ARGV[1])
 local HEAD, STRIDE = 3, 7
@@ -37,7 +37,7 @@ redis.call('HLEN', heldrows)
 if not redis.call('ZSCORE', held, list) then
   return {0, 0, 0}
 end
--- A key of another type is somebody else's: it is left alone, and no longer waited for.
+-- A key of another type belongs to another program: leave it alone and stop tracking it.
 local left = redis.call('TYPE', list).ok == 'list' and redis.call('LLEN', list) or 0
 local most = math.min(wanted, left)
 
@@ -54,7 +54,7 @@ while #rows < most and bytes < BODY_BUDGET do
     key = string.sub(rest, 1, length), body = string.sub(rest, length + 1),
   }
   bytes = bytes + #text
-  -- Every type is read before the first write, so that an error means: nothing was done.
+  -- Check every type before the first write, so that an error means that nothing was done.
   if has_side[first] == nil then
     redis.call('ZCARD', KEYS[first])
     redis.call('HLEN', KEYS[first + 1])
@@ -67,13 +67,13 @@ while #rows < most and bytes < BODY_BUDGET do
   end
 end
 
--- Whether the body that is stored under the row's key is another one; a longer one is not read.
+-- Return whether the stored body under the row's key differs; a longer body is not read.
 local function differs(row)
   return redis.call('HSTRLEN', KEYS[row.first + 1], row.key) ~= #row.body
     or redis.call('HGET', KEYS[row.first + 1], row.key) ~= row.body
 end
 
--- Returns whether the message that is stored under the key is another one.
+-- Return whether the message stored under the key is a different one.
 local function is_other(row)
   local first, key = row.first, row.key
   local due = string.format('%.6f', row.due / 1000000)
@@ -81,12 +81,12 @@ local function is_other(row)
     return differs(row)
   end
   if redis.call('HSETNX', KEYS[first + 1], key, row.body) == 0 then
-    -- A body that somebody left without a ready time: it was accepted once, so it is due now.
+    -- A body without a ready time was left by another client. It was accepted, so it is due now.
     redis.call('ZADD', KEYS[first], string.format('%.6f', now / 1000000), key)
     return differs(row)
   end
   if has_side[first] then
-    -- Left by a message of this key that others deleted; this is a new one.
+    -- Left by an earlier message with this key that another client deleted.
     redis.call('ZREM', KEYS[first + 2], key)
     redis.call('HDEL', KEYS[first + 3], key)
     redis.call('HDEL', KEYS[first + 4], key)
@@ -116,7 +116,7 @@ else
   redis.call('HDEL', heldrows, list)
 end
 
--- One consumer is woken where the next message is now one of these.
+-- Wake one consumer if one of these messages is now the next.
 for first, stored in pairs(keys) do
   local nearest = redis.call('ZRANGE', KEYS[first], 0, 0)[1]
   if stored[nearest] and redis.call('LLEN', KEYS[first + 6]) == 0 then

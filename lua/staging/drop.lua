@@ -1,4 +1,4 @@
--- staging/drop: delete staged lists of a batch that are not committed.
+-- staging/drop: delete uncommitted staged lists of a batch.
 --
 -- KEYS[1] {name}HELD                            ZSET  name of a committed list -> 0
 -- KEYS[2] {name}STAGING:<writer>:<batch>        SET   names of the lists of the batch

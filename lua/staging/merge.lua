@@ -6,8 +6,8 @@
 -- ARGV[1] wanted           integer 1..2000     rows
 --
 -- Returns how many rows are left to move; -1: the second list does not exist, nothing was done.
--- Atomic because a row must never be in both lists, nor in neither.
--- Cost: O(wanted), at most 1 MiB of rows and one over.
+-- Atomic because a row must always be in exactly one of the lists.
+-- Cost: O(wanted), at most 1 MiB of rows plus one row.
 local from, to = KEYS[1], KEYS[2]
 local wanted = tonumber(ARGV[1])
 local BODY_BUDGET = 1048576 -- bytes
@@ -20,7 +20,7 @@ local left = redis.call('LLEN', from)
 if redis.call('LLEN', to) == 0 then
   return -1 -- and it would be made anew, without its time to live
 end
--- The first write frees nothing, yet counts as one that does.
+-- The first write frees nothing but counts as freeing, so that it is allowed at maxmemory.
 redis.call('LTRIM', from, 0, -1)
 local moved, bytes = 0, 0
 while moved < math.min(wanted, left) and bytes < BODY_BUDGET do

@@ -1,4 +1,4 @@
--- staging/stage: begin the list in which one task of a writer keeps its rows until the commit.
+-- staging/stage: create the list in which a writer's task keeps its rows until the commit.
 --
 -- KEYS[1] {name}STAGED:<writer>:<batch>:<task>  LIST  the task's rows, the first at the right end
 -- KEYS[2] {name}STAGING:<writer>:<batch>        SET   names of the lists of the batch
@@ -22,7 +22,7 @@ redis.call('SCARD', index)
 if redis.call('EXISTS', list) == 1 then
   return 0
 end
--- The rows first: at maxmemory it is the write that is refused, before anything is stored.
+-- Write the rows first: at maxmemory this write is rejected before anything is stored.
 local count = redis.call('LPUSH', list, unpack(ARGV, rows))
 redis.call('PEXPIRE', list, ARGV[1])
 redis.call('SADD', index, list)

@@ -1,10 +1,10 @@
 -- staging/topic: publish committed rows under the next indexes of a topic, step by step.
 --
 -- KEYS[1] {name}:nextIndex   STRING  the newest index; absent: 0
--- KEYS[2] {name}:firstIndex  STRING  lower indexes were trimmed by count; absent: 1
--- KEYS[3] {name}:wake        STREAM  a few entries, the last one's id is the newest index
+-- KEYS[2] {name}:firstIndex  STRING  indexes below it were trimmed by count; absent: 1
+-- KEYS[3] {name}:wake        STREAM  a few entries; the last id is the newest index
 -- KEYS[4] {name}:held        ZSET    name of a committed list -> 0
--- KEYS[5] {name}:heldrows    HASH    name of that list -> rows in it
+-- KEYS[5] {name}:heldrows    HASH    held list -> rows in it
 -- KEYS[6] {name}:staged:<writer>:<batch>:<task>:keep=<ms>,<messages>:  LIST  rows, the first at
 --                            the right end; kept so long, 0: for ever
 -- KEYS[7..] {name}:messages:<index>  STRING  1..1512 new messages, upwards from guess + 1
@@ -13,10 +13,11 @@
 -- ARGV[2] max_age  integer 0..315360000000   ms until the messages expire; 0: never
 --
 -- Returns {'ok', newest, left}: call again while rows are left; {'moved', newest}: the keys do
--- not cover what comes next, nothing was done; {'taken'}: a message is beyond the newest index,
--- and nothing is overwritten. A list that is not committed stays as it is: {'ok', newest, 0}.
--- Atomic because a row must leave the list as it is published: a crash publishes none twice.
--- Cost: O(rows): at most 1,000 and 1 MiB, and one row over.
+-- not cover the next index, nothing was done; {'taken'}: a message exists beyond the newest index
+-- and is not overwritten. An uncommitted list is unchanged: {'ok', newest, 0}.
+-- Atomic because a row must leave the list when it is published, so that a crash publishes none
+-- twice.
+-- Cost: O(rows): at most 1,000 rows and 1 MiB, plus one row.
 local next_index, first_index, wake = KEYS[1], KEYS[2], KEYS[3]
 local held, heldrows, list = KEYS[4], KEYS[5], KEYS[6]
 local guess, max_age = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -47,7 +48,7 @@ end
 if newest < guess or newest - guess >= #KEYS - HEAD then
   return {'moved', newest}
 end
--- A key of another type is somebody else's: it is left alone, and no longer waited for.
+-- A key of another type belongs to another program: leave it alone and stop tracking it.
 local left = redis.call('TYPE', list).ok == 'list' and redis.call('LLEN', list) or 0
 local at = HEAD + newest - guess -- the key before the first message's
 local most = math.min(MOST, left, #KEYS - at)
@@ -65,7 +66,7 @@ if count > 0 and redis.call('EXISTS', unpack(messages)) > 0 then
   return {'taken'}
 end
 
--- The messages first: at maxmemory it is the write that is refused, before anything is done.
+-- Write the messages first: at maxmemory this write is rejected before anything is stored.
 if max_age == 0 and count > 0 then
   redis.call('MSET', unpack(entries))
 end
@@ -76,7 +77,7 @@ if count > 0 then
   newest = newest + count
   local newest_text = string.format('%.0f', newest)
   redis.call('SET', next_index, newest_text)
-  -- An id that is not above the last one is refused; then the topic was begun anew.
+  -- Redis rejects an id that is not above the last one; then the topic was restarted.
   local id = newest_text .. '-0'
   if type(redis.pcall('XADD', wake, 'MAXLEN', '~', 1, id, 'n', '')) == 'table' then
     redis.call('DEL', wake)

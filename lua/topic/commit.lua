@@ -1,15 +1,15 @@
--- topic/commit: commit ranges of messages whose work is done, and move the place.
+-- topic/commit: commit ranges of finished messages, and move the consumer's position.
 --
--- KEYS[1] {name}:consumers:<id>  STRING  the consumer's place: the last index committed
+-- KEYS[1] {name}:consumers:<id>  STRING  the consumer's position: the last index committed
 -- KEYS[2] {name}:leases:<id>     ZSET    start:end:token -> deadline, µs since the epoch
 -- KEYS[3] {name}:ranges:<id>     ZSET    start:end:token -> start; not in leases: committed
 --
 -- ARGV[1] committed  1..1000 of start:end:token
 --
 -- Returns {committed, position, position, ...}: how many ranges were committed now, then the
--- positions, from 1, of those that were refused: they are somebody else's, or the place was set
--- back. One that was committed before is neither counted nor refused.
--- Atomic because the place must never pass a range that is not committed.
+-- positions, from 1, of refused ranges: they went to another reader, or the position was set back.
+-- A range that was committed before is neither counted nor refused.
+-- Atomic because the position must never pass an uncommitted range.
 -- Cost: O(committed log ranges).
 local consumer, leases, ranges = KEYS[1], KEYS[2], KEYS[3]
 local LAST = 9007199254740991 -- the greatest index that a Lua number holds exactly
@@ -27,7 +27,7 @@ for i = 1, #ARGV do
   end
 end
 
--- Every type is read before the first write, so that an error means: nothing was done.
+-- Check every type before the first write, so that an error means that nothing was done.
 local stored = redis.call('GET', consumer)
 local place = tonumber(stored or 0)
 redis.call('ZCARD', leases)
@@ -43,8 +43,8 @@ local function lowest()
   end
 end
 
--- The ranges must join on to the place. If they do not, somebody who knows only the place has
--- set it back, or deleted it: then all of them are void.
+-- The ranges must start right after the position. If they do not, a client that uses only the
+-- position has set it back or deleted it: then all ranges are void.
 local _, first_start = lowest()
 if first_start and (not stored or first_start > place + 1) then
   redis.call('UNLINK', leases, ranges)

@@ -1,30 +1,30 @@
--- topic/consume: commit what is done, then read on at a consumer's place.
+-- topic/consume: commit finished ranges, then read on at a consumer's position.
 --
 -- KEYS[1] {name}:nextIndex        STRING  the newest index; absent: 0
--- KEYS[2] {name}:firstIndex       STRING  lower indexes were trimmed by count; absent: 1
--- KEYS[3] {name}:consumers:<id>   STRING  the consumer's place: the last index committed
+-- KEYS[2] {name}:firstIndex       STRING  indexes below it were trimmed by count; absent: 1
+-- KEYS[3] {name}:consumers:<id>   STRING  the consumer's position: the last index committed
 -- KEYS[4] {name}:leases:<id>      ZSET    start:end:token -> deadline, µs since the epoch
 -- KEYS[5] {name}:ranges:<id>      ZSET    start:end:token -> start; not in leases: committed
--- KEYS[6..] {name}:messages:<index>  STRING  messages, upwards from guess + 1; may be absent
+-- KEYS[6..] {name}:messages:<index>  STRING  messages, from guess + 1 upwards; may be absent
 --
 -- ARGV[1] guess      integer 0..2^53-1        the index before the first key of a message
 -- ARGV[2] wanted     integer 1..1000          messages
 -- ARGV[3] timeout    integer 0..43200000000   µs, visibility timeout; 0: committed by the read
--- ARGV[4] token      16 hexadecimal digits    drawn anew for each call: part of the receipt
+-- ARGV[4] token      16 hexadecimal digits    drawn for each call: part of the receipt
 -- ARGV[5] skipped    integer 0..2^53-1        from this index to guess nothing is left; 0: none
 -- ARGV[6] committed  0..1000 of start:end:token
 --
--- Returns {'ok', refused, newest, start, end, deadline, body, body, ...}: indexes start to end
--- are the caller's, the bodies are those of the last of them;
--- {'moved', refused, newest, start}: the keys do not cover start, which comes next;
--- {'missing', refused, newest, start, stop, first}: start is gone, as is all below first; what
--- may be skipped ends at stop; {'empty', refused, newest, wait}: wait µs until a lease ends, or
--- -1; {'ahead', refused, newest, place}: the place is beyond the topic; {'unsubscribed',
--- refused}; {'again', refused}: the work allowed to one call is done. refused are the
--- positions, from 1, of committed ranges that are somebody else's now. But for 'ok', nothing
--- was read; the commits are done in any case.
--- Atomic because choosing a range, reading it and moving the place must never be seen apart.
--- Cost: O((wanted + committed) log ranges), at most 1 MiB of bodies and one message over.
+-- Returns {'ok', refused, newest, start, end, deadline, body, body, ...}: the caller has indexes
+-- start to end; the bodies belong to the last of them;
+-- {'moved', refused, newest, start}: the keys do not cover start, the next index;
+-- {'missing', refused, newest, start, stop, first}: start is gone, and all below first; the range
+-- to skip ends at stop; {'empty', refused, newest, wait}: wait µs until a lease ends, or -1;
+-- {'ahead', refused, newest, place}: the position is beyond the topic; {'unsubscribed',
+-- refused}; {'again', refused}: this call's budget is spent. refused lists, from 1, the
+-- committed ranges that went to another reader. Except for 'ok', nothing was read; the commits are
+-- done in any case.
+-- Atomic because choosing a range, reading it and moving the position must never be seen apart.
+-- Cost: O((wanted + committed) log ranges), at most 1 MiB of bodies plus one message.
 local next_index, first_index, consumer, leases, ranges =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local guess, wanted, timeout = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
@@ -60,7 +60,7 @@ end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- Every type is read before the first write, so that an error means: nothing was done.
+-- Check every type before the first write, so that an error means that nothing was done.
 local newest = tonumber(redis.call('GET', next_index) or 0)
 local first = tonumber(redis.call('GET', first_index) or 1)
 local stored = redis.call('GET', consumer)
@@ -74,8 +74,8 @@ if first > newest + 1 then
   first = 1 -- somebody began the topic anew
 end
 
--- The first write is one that frees, if only nothing: Redis at maxmemory refuses a script whose
--- first write may allocate, and then nobody could read a full server. It reads the last type.
+-- The first write frees memory, even if only nothing: at maxmemory Redis rejects a script whose
+-- first write may allocate, and no consumer could read a full topic. It also checks the last type.
 redis.call('ZREMRANGEBYRANK', leases, 1, 0)
 
 local function lowest()
@@ -85,8 +85,8 @@ local function lowest()
   end
 end
 
--- The ranges must join on to the place. If they do not, somebody who knows only the place has
--- set it back, or deleted it: then all of them are void.
+-- The ranges must start right after the position. If they do not, a client that uses only the
+-- position has set it back or deleted it: then all ranges are void.
 local member, start, stop
 if has_ranges then
   member, start, stop = lowest()
@@ -96,7 +96,7 @@ if has_ranges then
   end
 end
 
--- Returns the positions of ranges that are neither leased by their receipt nor committed.
+-- Return the positions of ranges that are neither leased under their receipt nor committed.
 local function settle()
   local refused = {}
   for i = HEAD + 1, #ARGV do
@@ -111,8 +111,8 @@ local function settle()
   return refused
 end
 
--- Moves the place over committed ranges, as far as they join on to it. Returns false if the
--- work of one call is done before that.
+-- Move the position over committed ranges without a gap. Return false if this call's budget is
+-- spent before that.
 local function advance()
   local before, steps = place, 0
   while member and steps < STEPS and start <= place + 1 do
@@ -143,7 +143,7 @@ if place > newest then
   return {'ahead', refused, newest, place}
 end
 
--- What comes next: the lowest range whose lease ended, else what nobody was given yet.
+-- Return the next range: the lowest one whose lease ended, else the first undelivered messages.
 local function next_range()
   if not member then
     return place + 1, newest
@@ -178,11 +178,11 @@ if (skipped > 0 and skipped ~= begin) or from <= guess or from > guess + 1 + #KE
   return {'moved', refused, newest, begin}
 end
 
--- Reads up to the first message that is gone: a range has no holes but at its start.
+-- Read up to the first missing message: a range has gaps only at its start.
 local function read()
   local bodies, bytes = {}, 0
   local limit = math.min(stop, guess + #KEYS - HEAD, from + wanted - 1)
-  -- One by one, since a body may have any length.
+  -- Read one by one, because a body may have any length.
   for at = from, limit do
     local body = bytes < BODY_BUDGET and redis.call('GET', KEYS[HEAD + at - guess])
     if not body then
@@ -204,8 +204,8 @@ local function member_of(low, high, mark)
   return string.format('%.0f:%.0f:', low, high) .. mark
 end
 
--- Of a range whose lease ended, what is not taken now stays as it is, but for its name: the
--- receipt of who held it is void.
+-- Keep the rest of an expired range under a new name, so that the previous reader's receipt is
+-- void.
 if old then
   local deadline = redis.call('ZSCORE', leases, old)
   redis.call('ZREM', leases, old)

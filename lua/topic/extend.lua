@@ -1,14 +1,14 @@
 -- topic/extend: make leases of ranges end later, or at once.
 --
--- KEYS[1] {name}:consumers:<id>  STRING  the consumer's place: the last index committed
+-- KEYS[1] {name}:consumers:<id>  STRING  the consumer's position: the last index committed
 -- KEYS[2] {name}:leases:<id>     ZSET    start:end:token -> deadline, µs since the epoch
 -- KEYS[3] {name}:ranges:<id>     ZSET    start:end:token -> start; not in leases: committed
 --
--- ARGV[1] timeout  integer 0..43200000000  µs from now; 0: the range is free for the next reader
+-- ARGV[1] timeout  integer 0..43200000000  µs from now; 0: the next reader may have the range
 -- ARGV[2] held     1..1000 of start:end:token
 --
 -- Returns {deadline, extended, position, position, ...}: how many leases now end then, and the
--- positions, from 1, of ranges that are somebody else's. A committed one is neither.
+-- positions, from 1, of ranges that went to another reader. Committed ranges are in neither.
 -- Atomic because a lease must not be lost between its check and its extension.
 -- Cost: O(held log leases).
 local consumer, leases, ranges = KEYS[1], KEYS[2], KEYS[3]
@@ -35,7 +35,7 @@ if not place then
   return redis.error_reply('ACKQ_VALUE topic/extend: the place is no index')
 end
 
--- A lease may be given back on a full server too: the first write frees, if only nothing.
+-- The first write frees memory, even if only nothing, so that a full server allows a release.
 redis.call('ZREMRANGEBYRANK', leases, 1, 0)
 local reply = {deadline, 0}
 for i = HEAD + 1, #ARGV do

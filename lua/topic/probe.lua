@@ -1,11 +1,11 @@
--- topic/probe: find the first of some messages that is still there.
+-- topic/probe: find the first of several messages that still exists.
 --
 -- KEYS[1..] {name}:messages:<index>  STRING  messages in the order of their indexes
 --
 -- Takes no arguments.
 --
--- Returns the position, from 1, of the first that exists; 0 if none does.
--- Atomic because it is one look; it writes nothing.
+-- Returns the position, from 1, of the first existing one; 0 if there is none.
+-- Atomic because the messages are checked at one instant; nothing is written.
 -- Cost: O(keys), at most 1000.
 if #KEYS > 1000 then
   return redis.error_reply('ACKQ_ARGUMENT topic/probe: at most 1000 keys')

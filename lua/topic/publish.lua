@@ -1,8 +1,8 @@
--- topic/publish: store messages under the next indexes, whole or not at all.
+-- topic/publish: store messages under the next indexes, all or none.
 --
 -- KEYS[1] {name}:nextIndex       STRING  the newest index; absent: 0
--- KEYS[2] {name}:firstIndex      STRING  lower indexes were trimmed by count; absent: 1
--- KEYS[3] {name}:wake            STREAM  a few entries, the last one's id is the newest index
+-- KEYS[2] {name}:firstIndex      STRING  indexes below it were trimmed by count; absent: 1
+-- KEYS[3] {name}:wake            STREAM  a few entries; the last id is the newest index
 -- KEYS[4] {name}:dedup:<marker>  STRING  index of an idempotent publish; else an empty marker
 -- KEYS[5..4+trims] {name}:messages:<index>  STRING  old messages, upwards from oldest
 -- KEYS[5+trims..]  {name}:messages:<index>  STRING  new messages, upwards from guess + 1
@@ -16,11 +16,11 @@
 -- ARGV[7] bodies   1..1000 of them           one key each, and any number of keys to spare
 --
 -- Returns {'ok', index, oldest}: the first message has this index, the next ones follow;
--- {'known', index}: the marker says that it is stored already; {'moved', newest, oldest}: the
--- keys do not cover what comes next, nothing was written; {'taken'}: a message is beyond the
--- newest index, and nothing is overwritten.
--- Atomic because two producers must never get one index, and no index may stay without message.
--- Cost: O(bodies + trims); Redis frees what is trimmed at once, so at most 8 MiB and one over.
+-- {'known', index}: by the marker, it is stored already; {'moved', newest, oldest}: the keys do
+-- not cover the next indexes, nothing was written; {'taken'}: a message exists beyond the newest
+-- index and is not overwritten.
+-- Atomic because two producers must never get the same index, and every index needs a message.
+-- Cost: O(bodies + trims); Redis frees trimmed messages at once, so at most 8 MiB plus one message.
 local next_index, first_index, wake, marker = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local guess, max_age, keep = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local trims, oldest, window = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -40,7 +40,7 @@ if outside(guess, 0, LAST) or outside(max_age, 0, 315360000000) or outside(keep,
     .. ' topic/publish.lua')
 end
 
--- Every type is read before the first write, so that an error means: nothing was done.
+-- Check every type before the first write, so that an error means that nothing was done.
 local counters = {redis.call('GET', next_index), redis.call('GET', first_index)}
 redis.call('XLEN', wake)
 local known = window > 0 and redis.call('GET', marker)
@@ -92,7 +92,7 @@ if keep > 0 and oldest <= first then
     local stop, freed = first - 1, 0
     while stop < last and freed < FREED do
       stop = stop + 1
-      -- What is no message has no length, and goes like the rest.
+      -- A value that is no string has no length; it is deleted like the rest.
       freed = freed + (tonumber(redis.pcall('STRLEN', KEYS[5 + stop - oldest])) or 0)
     end
     last = stop
@@ -102,7 +102,7 @@ if keep > 0 and oldest <= first then
   end
 end
 
--- An id that is not above the last one is refused; then the topic was begun anew.
+-- Redis rejects an id that is not above the last one; then the topic was restarted.
 local id = newest_text .. '-0'
 if type(redis.pcall('XADD', wake, 'MAXLEN', '~', 1, id, 'n', '')) == 'table' then
   redis.call('DEL', wake)

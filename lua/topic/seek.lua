@@ -1,16 +1,16 @@
--- topic/seek: give a consumer its place, and void what its sharers hold.
+-- topic/seek: set a consumer's position, and void the leases of its readers.
 --
 -- KEYS[1] {name}:nextIndex       STRING  the newest index; absent: 0
--- KEYS[2] {name}:consumers:<id>  STRING  the consumer's place: the last index committed
+-- KEYS[2] {name}:consumers:<id>  STRING  the consumer's position: the last index committed
 -- KEYS[3] {name}:leases:<id>     ZSET    start:end:token -> deadline, µs since the epoch
 -- KEYS[4] {name}:ranges:<id>     ZSET    start:end:token -> start; not in leases: committed
 --
--- ARGV[1] place  integer 0..2^53-1, or end  the index before what is read next
+-- ARGV[1] place  integer 0..2^53-1, or end  the index before the next one to read
 -- ARGV[2] when   absent|present             the consumer must not be subscribed yet, or must be
 --
--- Returns {'ok', place}; {'no'}: the consumer is not as `when` says; {'beyond', newest}: the
--- place is after the newest index. Nothing was changed by the latter two.
--- Atomic because leases of the old place must not be committed at the new one.
+-- Returns {'ok', place}; {'no'}: `when` does not apply to the consumer; {'beyond', newest}: the
+-- position is after the newest index. The latter two change nothing.
+-- Atomic because leases of the old position must not be committed at the new one.
 -- Cost: O(1); UNLINK frees the memory in the background.
 local next_index, consumer, leases, ranges = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local place, when = ARGV[1], ARGV[2]
@@ -26,7 +26,7 @@ if (place ~= 'end' and outside(tonumber(place), 0, LAST))
     .. ' topic/seek.lua')
 end
 
--- Every type is read before the first write, so that an error means: nothing was done.
+-- Check every type before the first write, so that an error means that nothing was done.
 local newest = tonumber(redis.call('GET', next_index) or 0)
 local stored = redis.call('GET', consumer)
 redis.call('ZCARD', leases)

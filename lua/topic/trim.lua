@@ -1,15 +1,15 @@
--- topic/trim: delete the oldest messages, so that no more than some stay.
+-- topic/trim: delete the oldest messages until keep are left.
 --
 -- KEYS[1] {name}:nextIndex   STRING  the newest index; absent: 0
--- KEYS[2] {name}:firstIndex  STRING  lower indexes were trimmed by count; absent: 1
+-- KEYS[2] {name}:firstIndex  STRING  indexes below it were trimmed by count; absent: 1
 -- KEYS[3..] {name}:messages:<index>  STRING  messages, upwards from oldest; may be absent
 --
 -- ARGV[1] keep    integer 0..2^53-1  messages that stay
 -- ARGV[2] oldest  integer 1..2^53-1  index of the first message that was passed
 --
--- Returns {newest, first, deleted}: there is more to do while first <= newest - keep.
--- Atomic because firstIndex must never be above a message that is there.
--- Cost: O(keys), at most 1000; Redis frees the messages at once, so at most 8 MiB and one over.
+-- Returns {newest, first, deleted}: call again while first <= newest - keep.
+-- Atomic because firstIndex must never be above an existing message.
+-- Cost: O(keys), at most 1000; Redis frees the messages at once, so at most 8 MiB plus one message.
 local next_index, first_index = KEYS[1], KEYS[2]
 local keep, oldest = tonumber(ARGV[1]), tonumber(ARGV[2])
 local HEAD = 2 -- keys before the messages
@@ -25,7 +25,7 @@ if outside(keep, 0, LAST) or outside(oldest, 1, LAST) or #KEYS > HEAD + 1000 the
     .. ' topic/trim.lua')
 end
 
--- Every type is read before the first write, so that an error means: nothing was done.
+-- Check every type before the first write, so that an error means that nothing was done.
 local newest = tonumber(redis.call('GET', next_index) or 0)
 local first = tonumber(redis.call('GET', first_index) or 1)
 if outside(newest, 0, LAST) or outside(first, 1, LAST) then
@@ -41,7 +41,7 @@ if oldest <= first and last >= first then
   local stop, freed = first - 1, 0
   while stop < last and freed < FREED do
     stop = stop + 1
-    -- What is no message has no length, and goes like the rest.
+    -- A value that is no string has no length; it is deleted like the rest.
     freed = freed + (tonumber(redis.pcall('STRLEN', KEYS[HEAD + 1 + stop - oldest])) or 0)
   end
   last = stop

@@ -1,15 +1,15 @@
--- permit: how many messages may be taken now under a rate that all workers of a queue share.
+-- permit: return how many messages may be taken now under the workers' shared rate limit.
 --
--- KEYS[1] {name}RATELIMIT  STRING  when the allowance is whole again, µs since the epoch; expires
+-- KEYS[1] {name}RATELIMIT  STRING  when the allowance is full again, µs since the epoch; expires
 --
 -- ARGV[1] wanted           integer 0..1000             messages
 -- ARGV[2] returned         integer 0..1000             messages permitted before and not taken
 -- ARGV[3] count            integer 1..1000000000       messages
 -- ARGV[4] period           integer 1..86400000000      µs in which so many may be taken
--- ARGV[5] burst            integer 1..1000000000       messages that may follow at once on idleness
+-- ARGV[5] burst            integer 1..1000000000       messages allowed at once after idleness
 --
 -- Returns {permitted, wait}: wait µs until one more is permitted, 0 if any was.
--- Atomic because two workers must not be given the same allowance.
+-- Atomic because two workers must not get the same allowance.
 -- Cost: O(1). In any span of t µs no more than burst + t * count / period are permitted.
 local key = KEYS[1]
 local wanted, returned = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -28,7 +28,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local each = period / count
 local limit = now + burst * each
--- Never beyond the limit, or a clock that was set back would hold everybody up for the step.
+-- Never beyond the limit, or a clock that was set back would stop all workers for the step.
 local whole = math.min(limit, math.max(now, tonumber(redis.call('GET', key) or now)))
 whole = math.max(now, whole - returned * each)
 

@@ -1,4 +1,4 @@
--- tick: push the message of a schedule's tick, once however many schedulers run.
+-- tick: push the message of a schedule's tick once, whatever the number of schedulers.
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left
 -- KEYS[2] {name}TICKS      HASH    schedule -> latest tick, µs; schedule:missed -> how many
@@ -9,10 +9,10 @@
 -- ARGV[4] missed           integer 0..1000000000        ticks between the two, skipped and counted
 -- ARGV[5] body             bytes
 --
--- Returns {status, latest, now, missed}: 'pushed'; 'early' if the tick lies ahead; 'known' if it
--- was pushed before, or another than ``previous`` was the latest, or only a look was asked for;
--- then the latest tick (0: none yet), the server's time in µs, and how many were missed in all.
--- Atomic because the push and the note that it happened must not be seen apart.
+-- Returns {status, latest, now, missed}: 'pushed'; 'early' if the tick is in the future; 'known' if
+-- it was pushed before, or ``previous`` was not the latest tick, or ``tick`` is 0;
+-- then the latest tick (0: none yet), the server's time in µs, and the total number missed.
+-- Atomic because the push and its record must never be seen apart.
 -- Cost: O(1).
 local ready, ticks = KEYS[1], KEYS[2]
 local schedule, tick, previous = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
