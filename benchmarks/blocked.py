@@ -1,7 +1,7 @@
-"""How long does a script block the server at worst, whatever is in it?
+"""How long does a script block the server in the worst case?
 
-Every script of ackq meets the worst shapes that its inputs allow, one after the other, each on a
-server of its own: `benchmarks.worst` is the table of them. SLOWLOG has the time of every call.
+Every script of ackq runs against the worst shapes that its inputs allow, each on a server of its
+own. `benchmarks.worst` is the table of these cases. SLOWLOG has the time of every call.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ PICTURES = tuple(
 
 
 def options(options: Options) -> None:
-    """Add what can be told."""
+    """Add the options."""
     options.size("rounds", 3, quick=1, smoke=1, help="of each case")
     options.size("share", 1.0, quick=0.1, smoke=0.0001, help="of the messages of deep queues")
     options.size("bodies", 1.0, quick=1.0, smoke=0.0001, help="of the bytes of long bodies")
@@ -70,7 +70,7 @@ def options(options: Options) -> None:
 
 
 def run(settings: Settings) -> Result:
-    """Measure every case in turn, and all of them again in the next round."""
+    """Measure every case in turn, and all cases again in the next round."""
     cases = [each for each in CASES if not settings.scripts or each.script in settings.scripts]
     with target(settings.url) as server:
         result = Result("blocked", facts(server, settings))
@@ -94,7 +94,7 @@ def run(settings: Settings) -> Result:
 
 
 def measure(case: Case, settings: Settings, pings: Pings) -> dict[str, float]:
-    """Bring a server into the state of the case, do what is slow there, and read the SLOWLOG."""
+    """Bring a server into the state of the case, run the slow operation, and read SLOWLOG."""
     sha = scripts.load(case.script).sha
     with (
         target(settings.url) as server,
@@ -123,15 +123,16 @@ def measure(case: Case, settings: Settings, pings: Pings) -> dict[str, float]:
 
 
 def clear(client: redis.Redis) -> None:
-    """Delete what a case left on a server that is not ours."""
+    """Delete the data of a case on a server that is not ours."""
     for key in client.scan_iter(f"{NAME}*", count=1000):
         client.unlink(key)
 
 
 class Memory:
-    """What a server takes from the kernel beyond what it had, at the highest point.
+    """The peak growth of a server's memory, as the kernel sees it.
 
-    Its own figures leave out what a script holds. Only Linux tells this, of a server that we own.
+    The server's own figures omit memory that a script uses. This works only on Linux, for a server
+    that we own.
     """
 
     def __init__(self, client: redis.Redis) -> None:
@@ -143,7 +144,7 @@ class Memory:
             self._before = self._highest()
 
     def grown(self) -> float | None:
-        """Return the MiB so far; None where they cannot be known."""
+        """Return the growth so far in MiB; None if unknown."""
         if self._before is None:
             return None
         return (self._highest() - self._before) / 1024

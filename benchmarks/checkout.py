@@ -1,4 +1,4 @@
-"""Which code is measured, where it is a git checkout: the version alone stands for months of it."""
+"""Identify the measured code in a git checkout. A version alone covers months of changes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ ROOT = Path(__file__).parents[1]
 
 
 def commit(root: Path = ROOT) -> str | None:
-    """Return the commit's short hash, with a + if files differ from it; None if there is none.
+    """Return the commit's short hash, with a + if files differ from it; None without a commit.
 
-    Files that git does not know are no difference: results are written beside the code.
+    Untracked files do not count: results are written beside the code.
     """
-    # A checkout of its own, not a copy within another project's.
+    # Only its own checkout counts, not a copy inside another project's.
     if not (root / ".git").exists():
         return None
-    # No lock: somebody may be committing.
+    # Take no lock: a commit may be in progress.
     command = ["git", "--no-optional-locks", "status", "--porcelain=v2", "--branch",
                "--untracked-files=no"]  # fmt: skip
     try:

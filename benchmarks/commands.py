@@ -20,7 +20,7 @@ from benchmarks.registry import BENCHMARKS, benchmark
 
 
 def run(name: str, arguments: Sequence[str]) -> None:
-    """Run one benchmark as its arguments say; print, write and report."""
+    """Run one benchmark with its arguments; print, write and report the results."""
     module = benchmark(name)
     options = Options(name, module.PURPOSE)
     module.options(options)
@@ -33,7 +33,7 @@ def run(name: str, arguments: Sequence[str]) -> None:
 
 
 def run_all(arguments: Sequence[str]) -> None:
-    """Run every benchmark, each in a process of its own; one that fails stops no other."""
+    """Run every benchmark in a process of its own. If one fails, the others still run."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks all", description="Run every benchmark, one after the other."
     )
@@ -76,7 +76,7 @@ def compare(arguments: Sequence[str]) -> None:
 
 
 def report(arguments: Sequence[str]) -> None:
-    """Draw and describe results that were written before."""
+    """Draw and describe results from files."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks report", description="Report on results that --json wrote."
     )
@@ -88,7 +88,7 @@ def report(arguments: Sequence[str]) -> None:
 
 
 def read_results(path: Path) -> list[Result]:
-    """Return what is in a file; end with a sentence if it holds no results."""
+    """Return the results in a file; exit with a message if it has none."""
     try:
         return from_json(json.loads(path.read_bytes()))
     except (OSError, ValueError) as error:
@@ -96,7 +96,7 @@ def read_results(path: Path) -> list[Result]:
 
 
 def _require_pictures() -> None:
-    """End now, not after hours, if pictures cannot be drawn."""
+    """Exit now, not after hours of measuring, if pictures cannot be drawn."""
     if not find_spec("matplotlib"):
         sys.exit("a report has pictures, which need matplotlib: pip install --group bench")
 

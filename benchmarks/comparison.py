@@ -1,4 +1,4 @@
-"""Two runs beside each other."""
+"""Compare two runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONFIDENCE = 0.95
 
 
 def comparison_of(old: Sequence[Result], new: Sequence[Result]) -> str:
-    """Return new divided by old for everything that both runs have, as text."""
+    """Return new divided by old, as text, for everything in both runs."""
     before = {each.benchmark: each for each in old}
     parts = [
         part
@@ -31,10 +31,10 @@ def comparison_of(old: Sequence[Result], new: Sequence[Result]) -> str:
 
 
 def quotient(old: Sequence[float], new: Sequence[float]) -> tuple[float, float, float]:
-    """Return the quotient of the medians, and the interval that chance alone would leave it in.
+    """Return the quotient of the medians, with the interval that chance alone would allow.
 
-    The interval is found by drawing the rounds again; it knows nothing of what differs between
-    two runs beside the code, such as another hour on a shared machine.
+    The interval comes from resampling the rounds. It does not cover other differences between two
+    runs, such as the time of day on a shared machine.
     """
     draw = random.Random(1)
     drawn = sorted(
@@ -47,7 +47,7 @@ def quotient(old: Sequence[float], new: Sequence[float]) -> tuple[float, float, 
 
 
 def verdict(low: float, high: float, rounds: int, more_is_better: bool) -> str:
-    """Say whether a quotient is better, worse or within the noise."""
+    """Return whether a quotient is better, worse or within the noise."""
     if rounds < 2:
         return "one round: no spread"
     if low <= 1 <= high:

@@ -1,7 +1,7 @@
 """Push, pop and ack: ackq beside a bare list, LMOVE and LREM, the article's scripts and Streams.
 
-All contestants of a case run in one process, in turns, on one server, one connection each; ratios
-are taken within a round.
+All contestants of a case take turns in one process, on one server, with one connection each.
+Ratios are taken within a round. For the article, see `benchmarks.contestants.article`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ PICTURES = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A batch of so many messages, of so many bytes, over TCP or a unix socket."""
+    """A batch size and a message size, over TCP or a unix socket."""
 
     batch: int
     size: int
@@ -83,7 +83,7 @@ class Case:
 
 
 def options(options: Options) -> None:
-    """Add what can be chosen."""
+    """Add the options."""
     options.size("rounds", 10, quick=4, smoke=2, help="in which everybody has a turn")
     options.size("seconds", 0.4, quick=0.15, smoke=0.005, help="of each turn")
     options.size("batches", (1, 10, 100, 1000), quick=(1, 100, 1000), smoke=(1, 20),
@@ -115,7 +115,7 @@ def run(settings: Settings) -> Result:
 
 
 def cases(server: Target, settings: Settings) -> Iterator[Case]:
-    """Yield every case; a unix socket only with the smallest body, where it tells most."""
+    """Yield every case; a unix socket only with the smallest body, where it matters most."""
     for size in settings.sizes:
         for batch in settings.batches:
             if batch * size <= LARGEST:
@@ -126,7 +126,7 @@ def cases(server: Target, settings: Settings) -> Iterator[Case]:
 
 
 def ratios_of(case: Case, rounds: Rounds) -> list[Ratio]:
-    """Compare who is to be compared, if both were there."""
+    """Compare the chosen pairs of contestants, if both took part."""
     found = []
     for above, below in PAIRS:
         if above not in rounds or below not in rounds:

@@ -1,8 +1,9 @@
-"""The delay queue beside the article's scripts: push, take, delete; and how late messages come.
+"""The delay queue beside an article's scripts: push, take, delete; and how late messages come.
 
-All contestants run in one process, in turns, on one server, with messages that wait for later in
-the same topic; ratios are taken within a round. The article's consumer sends two commands for each
-message; since nothing hinders it from pipelining them, a contestant does that too.
+The article is "Go+Redis implements delay queue operation" (SoFunction, 2025-03-01). All contestants
+take turns in one process, on one server, with delayed messages in the same delay queue. Ratios are
+taken within a round. The article's consumer sends two commands per message; another contestant
+pipelines them.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PICTURES = (
     Picture("server", "CPU of the server", "server time"),
     Picture("late", "From its ready time to the waiting consumer", "late", log=True),
 )
-#: Messages of one batch.
+#: Messages in one batch.
 BATCH = 100
 #: Seconds until the messages that only lie there are ready; longer than any run.
 LATER = 1_000_000
@@ -62,7 +63,7 @@ return 1
 
 
 class _Delayed(Contestant):
-    """A topic in which ``stored`` messages wait for later."""
+    """A delay queue with ``stored`` messages that are not due during the run."""
 
     stored = 0
 
@@ -79,7 +80,7 @@ class _Delayed(Contestant):
 
 
 class Ackq(_Delayed):
-    """push, take under leases, delete."""
+    """push, take with leases, delete."""
 
     def __init__(self, url: str, key: str, messages: Messages, batch: int) -> None:
         super().__init__(url, key, messages, batch)
@@ -104,7 +105,7 @@ class Ackq(_Delayed):
 
 
 class Article(_Delayed):
-    """The article's push; its consumer: list, then for each message read the body and delete."""
+    """The article's push and consumer: list due ids, then read and delete each message."""
 
     def __init__(self, url: str, key: str, messages: Messages, batch: int) -> None:
         super().__init__(url, key, messages, batch)
@@ -128,7 +129,7 @@ class Article(_Delayed):
 
 
 class PipelinedArticle(Article):
-    """The same commands, as many of them in one round trip as can be."""
+    """The same commands, pipelined into as few round trips as possible."""
 
     def cycle(self) -> int:
         keys = [self.z, self.h]
@@ -157,7 +158,7 @@ CASES: dict[str, tuple[int, dict[str, type[_Delayed]]]] = {
 
 
 def options(options: Options) -> None:
-    """Add what can be chosen."""
+    """Add the options."""
     options.size("rounds", 12, quick=4, smoke=2, help="in which everybody has a turn")
     options.size("seconds", 0.5, quick=0.15, smoke=0.02, help="of each turn")
     options.size("stored", 10_000, quick=10_000, smoke=1000, help="messages that wait for later")
@@ -165,7 +166,7 @@ def options(options: Options) -> None:
 
 
 def run(settings: Settings) -> Result:
-    """Measure every contestant one by one and in batches, and how late messages come."""
+    """Measure every contestant one by one and in batches, and how late messages arrive."""
     _Delayed.stored = settings.stored
     with target(settings.url) as server:
         result = Result("delay", facts(server, settings))
@@ -182,7 +183,7 @@ def run(settings: Settings) -> Result:
 
 
 def lateness(url: str, samples: int) -> list[Measure]:
-    """Measure by how many ms after its ready time a waiting consumer has a message.
+    """Measure how many ms after its due time a waiting consumer receives a message.
 
     Both clocks are this machine's.
     """

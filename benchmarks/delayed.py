@@ -1,4 +1,4 @@
-"""A TCP proxy that adds delay, in a process of its own: a network for who has none."""
+"""A TCP proxy that adds delay, in a process of its own: it simulates a network."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ CHUNK = 65_536
 def delayed(url: str, milliseconds: float) -> Iterator[str]:
     """Yield the URL of a proxy for the server at ``url``.
 
-    A round trip through it takes ``milliseconds`` longer, half of that each way, and what the
-    proxy itself takes: about a tenth of a millisecond. Nothing waits for what was sent before
-    it, as on a real network.
+    A round trip through it takes ``milliseconds`` longer, half of that each way, plus about a tenth
+    of a millisecond for the proxy itself. As on a real network, data does not wait for earlier
+    data to be delivered.
     """
     address = urlsplit(url)
     host, port = address.hostname or "127.0.0.1", address.port or 6379
@@ -49,7 +49,7 @@ def _accept(listener: socket.socket, host: str, port: int, delay: float) -> None
         for source, sink in ((near, far), (far, near)):
             source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             pending: queue.SimpleQueue[tuple[float, bytes]] = queue.SimpleQueue()
-            # Not asyncio: its timers are as coarse as a millisecond.
+            # No asyncio: its timers have a resolution of only a millisecond.
             threading.Thread(target=_read, args=(source, pending, delay), daemon=True).start()
             threading.Thread(target=_write, args=(sink, pending), daemon=True).start()
 

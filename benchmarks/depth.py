@@ -1,7 +1,7 @@
 """Does a deep queue cost more, and how long does recovery block the server?
 
-First pop and ack on queues of several depths, in turns. Then every lease of many expires at once,
-and pops bring them back; SLOWLOG tells how long the longest script ran.
+First, pop and ack run on queues of several depths, in turns. Then many leases expire at once and
+pops redeliver the messages. SLOWLOG shows how long the longest script ran.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FIGURES = {
 
 
 def options(options: Options) -> None:
-    """Add what can be told."""
+    """Add the options."""
     options.size(
         "ready",
         (1000, 10_000, 100_000, 1_000_000, 5_000_000),
@@ -75,7 +75,7 @@ def options(options: Options) -> None:
 
 
 class Depth(NamedTuple):
-    """How many messages are ready and in flight."""
+    """A number of ready messages and of messages in flight."""
 
     ready: int
     held: int
@@ -100,7 +100,7 @@ class Pile:
         self.push(depth.ready)
 
     def push(self, count: int) -> None:
-        """Push ``count`` messages whose ids were never used before."""
+        """Push ``count`` messages with new ids."""
         for first in range(0, count, CHUNK):
             bodies = self._draw.many(min(CHUNK, count - first))
             self.queue.push_many(
@@ -109,10 +109,10 @@ class Pile:
             self._pushed += len(bodies)
 
     def expire(self) -> None:
-        """End every lease: halve its deadline; and forget the receive counts."""
+        """End every lease by halving its deadline, and delete the receive counts."""
         self.client.zunionstore(self.keys.backup, {self.keys.backup.decode(): 0.5})
         self.client.unlink(self.keys.receives)
-        # A thread of the server frees them, and would share the memory with what is measured.
+        # A server thread frees the memory in the background, which would disturb the measurement.
         while self.client.info("memory")["lazyfree_pending_objects"]:
             time.sleep(0.01)
 
@@ -123,7 +123,7 @@ class Pile:
 
 
 def pop_and_ack(pile: Pile, bursts: int, cpu: ServerCpu) -> Round:
-    """Pop with the ack of the message before, ``bursts`` x `BURST` times; refill in between."""
+    """Pop with the ack of the previous message, ``bursts`` x `BURST` times; refill in between."""
     seconds = server_seconds = 0.0
     taken: Message | tuple[()] = ()
     for _ in range(bursts):
@@ -139,7 +139,7 @@ def pop_and_ack(pile: Pile, bursts: int, cpu: ServerCpu) -> Round:
 
 
 def depths_of(settings: Settings) -> dict[tuple[str, int], Depth]:
-    """Return the depths by what grows and how far; the deepest queue has most of both."""
+    """Return the depths by what grows and how far. The deepest queue has the most of both."""
     least = min(settings.ready)
     shallow = Depth(least, min(settings.held, key=lambda held: abs(held - least)))
     found = {(GROWING[0], ready): Depth(ready, shallow.held) for ready in settings.ready}
@@ -168,7 +168,7 @@ def compare_depths(url: str, depths: set[Depth], settings: Settings) -> Rounds:
 
 
 def recover(pile: Pile, held: int, size: int, url: str) -> dict[str, float]:
-    """Take back every expired lease, ``size`` a call, and say how fast and how smoothly."""
+    """Redeliver every expired lease, ``size`` per call; return how fast and how smoothly."""
     pile.expire()
     pile.client.slowlog_reset()
     came = 0
@@ -189,7 +189,7 @@ def recover(pile: Pile, held: int, size: int, url: str) -> dict[str, float]:
 
 
 def measure_recovery(url: str, settings: Settings) -> dict[int, list[dict[str, float]]]:
-    """Recover everything, several times with each size of call, in turns."""
+    """Measure the full recovery several times with each call size, in turns."""
     held = settings.expired
     progress(f"recovering {held:,} expired leases")
     pile = Pile(url, "ackq-benchmark:expired", Depth(0, held), settings.seed)
@@ -212,7 +212,7 @@ def run(settings: Settings) -> Result:
         depths = depths_of(settings)
         rounds = compare_depths(server.url, set(depths.values()), settings)
         _report_depths(result, depths, rounds)
-    # A server of its own, if it may be: millions that were deleted leave holes in its memory.
+    # Prefer a new server: millions of deleted messages leave its memory fragmented.
     with target(settings.url) as server:
         _report_recovery(result, settings.expired, measure_recovery(server.url, settings))
     result.notes.append(

@@ -1,4 +1,8 @@
-"""The scripts of the article that ackq starts from, corrected only so far that they run."""
+"""The pop and ack scripts of "Explain how redis implements ack for queue messages" (2019-10-9).
+
+ackq's queue starts from this article. Its keys and logic are kept; only the errors that stop the
+scripts from running are corrected.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +52,7 @@ FAILED_AFTER = 30_000
 
 
 class Article(Contestant):
-    """The acks travel with the next pops in one pipeline; the time is the client's."""
+    """The acks travel with the next pops in one pipeline. The client's clock is used."""
 
     def __init__(self, url: str, key: str, messages: Messages, batch: int) -> None:
         super().__init__(url, key, messages, batch)

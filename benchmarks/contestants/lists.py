@@ -1,4 +1,4 @@
-"""Lists without ackq: bare on asyncio, and with a list of what is in hand."""
+"""Lists without ackq: a bare list on asyncio, and a list with a processing list."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class AsyncBareList(AsyncContestant):
 
 
 class ProcessingList(Contestant):
-    """LMOVE to a second list and LREM from there: survives a crash if somebody moves them back.
+    """LMOVE to a second list and LREM from there: survives a crash if messages are moved back.
 
-    The LREMs travel with the next LMOVEs in one pipeline; they come in the order in which each
-    finds its body at once, at the left end.
+    The LREMs travel with the next LMOVEs in one pipeline. Their order lets each find its body at
+    once, at the left end.
     """
 
     def __init__(self, url: str, key: str, messages: Messages, batch: int) -> None:

@@ -16,7 +16,7 @@ from ackq.core.names import SUFFIXES
 
 
 class AsyncContestant(Contestant):
-    """Runs its cycles one after the other in a loop of its own."""
+    """A contestant that runs its cycles one after the other in its own event loop."""
 
     def __init__(self, url: str, key: str, messages: Messages, batch: int) -> None:
         super().__init__(url, key, messages, batch)
@@ -25,7 +25,7 @@ class AsyncContestant(Contestant):
 
     @abstractmethod
     async def acycle(self) -> int:
-        """Do what `cycle` does."""
+        """Run one cycle, as `cycle` does."""
 
     def cycle(self) -> int:
         return self._runner.run(self.acycle())
@@ -52,7 +52,7 @@ class AsyncContestant(Contestant):
 
 
 class AsyncAckq(AsyncContestant):
-    """What `ackq.bench.contestants.Ackq` does, with `ackq.AsyncQueue`."""
+    """The same as `ackq.bench.contestants.Ackq`, with `ackq.AsyncQueue`."""
 
     def __init__(self, url: str, key: str, messages: Messages, batch: int) -> None:
         super().__init__(url, key, messages, batch)
@@ -80,7 +80,7 @@ class AsyncAckq(AsyncContestant):
         await self.queue.push_many(self.messages.many(self.batch))
         taken = await self.queue.pop_many(self.batch, ack=self._taken)
         while 0 < (missing := self.batch - len(taken)) < self.batch:
-            more = await self.queue.pop_many(missing)  # one call moves 8 MiB
+            more = await self.queue.pop_many(missing)  # one call moves 1 MiB
             if not more:
                 break
             taken += more
