@@ -70,7 +70,7 @@ def compare(arguments: Sequence[str]) -> None:
     parser.add_argument("old", type=Path, metavar="OLD", help="a file that --json wrote")
     parser.add_argument("new", type=Path, metavar="NEW", help="another")
     settings = parser.parse_args(arguments)
-    # As other tools end whose reader, such as head, has seen enough.
+    # End quietly, like other tools, if the reader (such as head) closes the pipe.
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     print(comparison_of(read_results(settings.old), read_results(settings.new)))
 

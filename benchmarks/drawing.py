@@ -38,7 +38,7 @@ SHARES = {0.5: "50 %", 0.9: "90 %", 0.99: "99 %", 0.999: "99.9 %", 0.9999: "99.9
 
 
 def draw(result: Result, picture: Picture, path: Path) -> bool:
-    """Draw a picture of a result as PNG; False: it has nothing that belongs in there."""
+    """Draw a picture of a result as PNG. Return False if the result has no data for it."""
     measures = _chosen(result.measures, picture)
     if not measures:
         return False
@@ -56,14 +56,14 @@ def draw(result: Result, picture: Picture, path: Path) -> bool:
 
 
 def draw_targets(ratios: Sequence[Ratio], path: Path) -> bool:
-    """Draw how far each ratio that has a target is from it; False: none has one."""
+    """Draw how far each ratio is from its target. Return False if no ratio has a target."""
     aimed = [each for each in ratios if each.target]
     if not aimed:
         return False
     with _figure(path, 9.0, 1.3 + 0.36 * len(aimed)) as axes:
         for at, each in enumerate(aimed):
             assert each.target
-            # Drawn so that the right side of the line is the good one for floors and ceilings.
+            # To the right of the line is better, both for floors and for ceilings.
             good = sorted(
                 each.target / value if each.ceiling else value / each.target
                 for value in (each.spread.median, each.spread.min, each.spread.max)
@@ -111,7 +111,7 @@ def _figure(path: Path, width: float, height: float) -> Iterator[Any]:
 
 
 def _chosen(measures: Iterable[Measure], picture: Picture) -> list[Measure]:
-    """Return what the picture shows, in its order of contestants."""
+    """Return the measures that the picture shows, in its order of contestants."""
     order = {who: at for at, who in enumerate(picture.contestants)}
     found = [
         each
@@ -205,7 +205,7 @@ def _lines(
 
 
 def _spreads(picture: Picture, measures: Sequence[Measure]) -> dict[tuple[str, str], Spread]:
-    """Return what bars show, by case and contestant."""
+    """Return the values of the bars, by case and contestant."""
     if not picture.relative_to:
         return {(each.case, each.contestant): each.spread for each in measures}
     bases = {each.case: each for each in measures if each.contestant == picture.relative_to}
@@ -224,7 +224,7 @@ def _columns(labels: Sequence[str]) -> int:
 
 
 def _several_cases(measures: Iterable[Measure]) -> bool:
-    """Whether one contestant would have two points at one place without the case."""
+    """Return whether a contestant has lines of several cases, which labels must tell apart."""
     seen = [(each.contestant, each.at) for each in measures]
     return len(set(seen)) < len(seen)
 
@@ -238,7 +238,7 @@ def _plain(axis: Any) -> None:
 
 
 def _short(value: float) -> str:
-    """Return a number as short as it can be read."""
+    """Return a number in a short readable form."""
     for size, letter in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             return f"{value / size:.3g}{letter}"

@@ -1,11 +1,11 @@
-"""What a benchmark is, and what it can be told.
+"""The interface and the options of a benchmark.
 
-A benchmark is a module that has what `Benchmark` names, and a line in `benchmarks.registry`:
+A benchmark is a module with the members of `Benchmark`, and a line in `benchmarks.registry`:
 
-    PURPOSE = "Push, pop and ack."            # what --help says
+    PURPOSE = "Push, pop and ack."            # shown by --help
     PICTURES = (Picture(...), ...)            # how the report draws its measures
 
-    def options(options: Options) -> None:    # what it can be told
+    def options(options: Options) -> None:    # its own options
         options.size("rounds", 12, quick=4, smoke=2, help="of each contestant")
 
     def run(settings: Settings) -> Result:    # measure; progress goes to stderr
@@ -14,7 +14,7 @@ A benchmark is a module that has what `Benchmark` names, and a line in `benchmar
             ...
         return result
 
-Besides, all have ``--url``, ``--seed``, ``--quick``, ``--smoke``, ``--json`` and ``--out``.
+All benchmarks also have ``--url``, ``--seed``, ``--quick``, ``--smoke``, ``--json`` and ``--out``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from benchmarks.picture import Picture
 from benchmarks.servers import Target
 
 Settings = argparse.Namespace
-#: What is no circumstance of the figures, or names a place.
+#: Options that do not affect the figures, or that name a place.
 PLACES = {"url", "json", "out"}
 Size = float | tuple[float, ...]
 
@@ -53,7 +53,7 @@ class Options(argparse.ArgumentParser):
     def size(
         self, name: str, full: Size, *, quick: Size, smoke: Size, help: str, metavar: str = "N"
     ) -> None:
-        """Add a number, or several: rounds, seconds, messages. What the user gives outranks."""
+        """Add a number, or several: rounds, seconds, messages. A user's value overrides it."""
         several = isinstance(full, tuple)
         self._sizes[name.replace("-", "_")] = {"full": full, "quick": quick, "smoke": smoke}
         self.add_argument(
@@ -63,7 +63,7 @@ class Options(argparse.ArgumentParser):
         )  # fmt: skip
 
     def settings(self, arguments: Sequence[str]) -> Settings:
-        """Return what was asked for, with every size filled in."""
+        """Return the settings, with every size filled in."""
         found = self.parse_args(arguments)
         for name, sizes in self._sizes.items():
             if getattr(found, name) is None:
@@ -72,20 +72,20 @@ class Options(argparse.ArgumentParser):
 
 
 class Benchmark(Protocol):
-    """What the module of a benchmark has."""
+    """The members of a benchmark's module."""
 
     PURPOSE: str
     PICTURES: Sequence[Picture]
 
     def options(self, options: Options, /) -> None:
-        """Add what this benchmark can be told."""
+        """Add the options of this benchmark."""
 
     def run(self, settings: Settings, /) -> Result:
         """Measure."""
 
 
 def add_pace(parser: argparse.ArgumentParser) -> None:
-    """Add how much time a run may take."""
+    """Add the options for the length of a run."""
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--quick", dest="pace", action="store_const", const="quick", default="full",
                       help="fewer rounds and smaller sizes")  # fmt: skip
@@ -94,7 +94,7 @@ def add_pace(parser: argparse.ArgumentParser) -> None:
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add where results go."""
+    """Add the options for the output."""
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results there too")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="write results, pictures and a page into DIR"
@@ -113,7 +113,7 @@ def facts(server: Target, settings: Settings) -> dict[str, Any]:
 
 
 def progress(text: str) -> None:
-    """Say how far a run is."""
+    """Report the progress of a run."""
     print(text, file=sys.stderr, flush=True)
 
 

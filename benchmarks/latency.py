@@ -1,10 +1,10 @@
 """How long does a message take at a set rate?
 
-The producer pushes at moments that were set before, whatever happened to the message before, and
-the time counts from that moment to the message in the consumer's hand: who falls behind is charged
-for it (without that, a stall hides all the messages that would have been pushed meanwhile). One
-producer and one consumer, each a process with a connection, so that the rate is also a latency of
-the queue: first each pair shows how many messages a second it can carry, and then gets a share.
+The producer pushes on a fixed schedule, whatever happened to the previous message. The time counts
+from the scheduled moment until the consumer has the message, so a queue that falls behind pays for
+it. (Otherwise a stall would hide all messages that should have been pushed meanwhile.) Producer and
+consumer are one process each, with one connection. First, each pair's maximum rate is measured;
+then it is loaded with shares of that rate.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PROBE = 100
 
 
 def options(options: Options) -> None:
-    """Add what can be told."""
+    """Add the options."""
     options.size(
         "shares", (0.1, 0.5, 0.8), quick=(0.1, 0.5, 0.8), smoke=(0.5,), help="of the maximum"
     )
@@ -68,7 +68,7 @@ def options(options: Options) -> None:
 
 
 class Side(ABC):
-    """One end of a queue: pushes, or takes and settles, one message a call."""
+    """One end of a queue: pushes, or takes and settles, one message per call."""
 
     def __init__(self, url: str) -> None:
         self.client: redis.Redis = redis.Redis.from_url(url)
@@ -80,14 +80,14 @@ class Side(ABC):
 
     @abstractmethod
     def take(self) -> bytes | None:
-        """Settle what was taken before, and wait for the next."""
+        """Settle the previous message, and wait for the next."""
 
     def close(self) -> None:
         self.client.close()
 
 
 class BareList(Side):
-    """LPUSH and BRPOP, which lose what the consumer held."""
+    """LPUSH and BRPOP: a crash of the consumer loses its message."""
 
     def push(self, body: bytes) -> None:
         self.client.lpush(KEY, body)
@@ -117,7 +117,7 @@ class Stream(Side):
 
 
 class Ackq(Side):
-    """push, and pop with the ack of the message before."""
+    """push, and pop with the ack of the previous message."""
 
     def __init__(self, url: str) -> None:
         super().__init__(url)
@@ -141,7 +141,7 @@ SIDES: dict[str, type[Side]] = {"ackq": Ackq, "LPUSH and BRPOP": BareList, "stre
 
 
 class Load(NamedTuple):
-    """What is pushed by whom: how many messages, and how many a second; 0: as fast as can be."""
+    """A number of messages and a rate per second; 0 means as fast as possible."""
 
     name: str
     messages: int
@@ -149,7 +149,7 @@ class Load(NamedTuple):
 
 
 def produce(pipe: Connection, url: str, seed: int) -> None:
-    """Push load after load, each message at its moment or as soon after it as can be."""
+    """Push load after load, each message at its scheduled time or as soon as possible after."""
     payload = "".join(random.Random(seed).choices("abcdefgh", k=SIZE - 65))
     for load in loads(pipe):
         with closing(SIDES[load.name](url)) as side:
@@ -165,7 +165,7 @@ def produce(pipe: Connection, url: str, seed: int) -> None:
 
 
 def consume(pipe: Connection, url: str) -> None:
-    """Take load after load; send how long each message took, and the time from first to last."""
+    """Take load after load; send each message's latency, and the time from first to last."""
     for load in loads(pipe):
         with closing(SIDES[load.name](url)) as side:
             pipe.send("ready")
@@ -182,14 +182,14 @@ def consume(pipe: Connection, url: str) -> None:
 
 
 def loads(pipe: Connection) -> Iterator[Load]:
-    """Yield what is sent until the pipe is closed."""
+    """Yield loads from the pipe until it is closed."""
     with suppress(EOFError):
         while True:
             yield pipe.recv()
 
 
 class Pair:
-    """A producer and a consumer, and the way between them."""
+    """A producer and a consumer of one queue."""
 
     def __init__(self, url: str, direct_url: str, seed: int, stack: ExitStack) -> None:
         self._client: redis.Redis = redis.Redis.from_url(direct_url)
@@ -198,7 +198,7 @@ class Pair:
         self._consumer = stack.enter_context(beside(consume, url))
 
     def carry(self, load: Load) -> tuple[list[float], float]:
-        """Return the latencies in seconds, sorted, and the messages that came a second."""
+        """Return the sorted latencies in seconds, and the messages received per second."""
         self._client.unlink(*QueueKeys.of(KEY).all())
         if load.name == "streams":
             self._client.xgroup_create(KEY, GROUP, id="0", mkstream=True)
@@ -212,13 +212,13 @@ class Pair:
         return sorted(delays), load.messages / seconds
 
     def maximum(self, name: str, seconds: float) -> float:
-        """Return how many messages a second come if they are pushed as fast as can be."""
+        """Return the messages received per second if they are pushed as fast as possible."""
         _, rate = self.carry(Load(name, PROBE))
         return self.carry(Load(name, max(PROBE, round(rate * seconds))))[1]
 
 
 def run(settings: Settings) -> Result:
-    """Measure every delay: what each can carry, then every share of that, in turns."""
+    """For every delay, measure each pair's maximum rate, then shares of it, in turns."""
     with target(settings.url) as server:
         result = Result("latency", facts(server, settings))
         for delay in settings.delays:

@@ -1,8 +1,8 @@
 """How much of the server's memory does a message take, ready and in flight?
 
-The difference of the server's ``used_memory``, which counts what the allocator really gives,
-without the buffers of clients. Hash tables double: a queue just above a power of two pays twice
-the table of one just below. So each round has another number of messages, spread over one doubling.
+Measured is the growth of the server's ``used_memory``, as the allocator reports it, without the
+buffers of clients. Hash tables double: just above a power of two, the table is twice as large as
+just below. So each round has another number of messages, spread over one doubling.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ PICTURES = (
     Picture("sizes", "Memory of a message in flight, id of 20, by its size", "memory", log=True,
             cases=[f"in flight, {size} B, id of 20" for size in (100, 300, 1000)]),
 )  # fmt: skip
-#: Every key begins so.
+#: The prefix of every key.
 KEY = "ackq-benchmark:memory"
 #: Messages of one call.
 CHUNK = 1000
-#: A peer gets this share of the messages: it takes them one by one.
+#: A peer gets this share of the messages, since it takes them one by one.
 PEER_SHARE = 4
 #: What is to be reached in flight, of a stream's pending entry with its message.
 CEILING = 1.5
 
 
 def options(options: Options) -> None:
-    """Add what can be told."""
+    """Add the options."""
     options.size("messages", 65_536, quick=16_384, smoke=1024, help="at least, in a round")
     options.size("rounds", 4, quick=2, smoke=1, help="spread over one doubling of the messages")
     options.size("ids", (8, 20, 36), quick=(8, 20, 36), smoke=(20,), help="length of the ids")
@@ -61,7 +61,7 @@ def options(options: Options) -> None:
 
 
 class Holder(ABC):
-    """Somebody who holds messages."""
+    """A contestant that holds messages."""
 
     def __init__(self, url: str, id_size: int, size: int) -> None:
         self.client: redis.Redis = redis.Redis.from_url(url, socket_timeout=600)
@@ -73,10 +73,10 @@ class Holder(ABC):
 
     @abstractmethod
     def take(self, count: int) -> None:
-        """Take them all and settle none."""
+        """Take all messages and settle none."""
 
     def parts(self) -> dict[str, bytes]:
-        """Return the keys whose share is to be told, by what they are."""
+        """Return the keys to report separately, by what they contain."""
         return {}
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class Stream(Holder):
 
 
 class BareList(Holder):
-    """A list; what was taken from it is held by nobody."""
+    """A list; messages taken from it are no longer on the server."""
 
     def fill(self, count: int) -> None:
         for chunk in chunks(bodies(count, self.id_size, self.size)):
@@ -135,7 +135,7 @@ class BareList(Holder):
 
 
 class Peer(Holder):
-    """A peer in a process and an environment of its own."""
+    """A peer in its own process and environment."""
 
     def __init__(self, name: str, url: str, id_size: int, size: int) -> None:
         super().__init__(url, id_size, size)
@@ -157,7 +157,7 @@ Make = Callable[[str, int, int], Holder]
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Messages of one shape."""
+    """Messages of one size, with ids of one size."""
 
     id_size: int
     size: int
@@ -192,7 +192,7 @@ def chunks(messages: Iterator[bytes]) -> Iterator[list[bytes]]:
 
 
 def used_memory(client: redis.Redis) -> int:
-    """Return the bytes that the server uses but for the buffers of its clients."""
+    """Return the bytes that the server uses, without the buffers of its clients."""
     while True:
         info: Any = client.info("memory")
         if not info.get("lazyfree_pending_objects"):
@@ -207,10 +207,10 @@ def clear(client: redis.Redis) -> None:
 
 
 def hold(make: Make, url: str, case: Case, count: int) -> dict[str, float]:
-    """Return the bytes of a message in each state, and of its parts in flight."""
+    """Return the bytes per message in each state, and those of its parts in flight."""
     holder = make(url, case.id_size, case.size)
     try:
-        # Once before, so that scripts are loaded and whatever is made once is there.
+        # Run once before measuring, so that scripts are loaded and one-time data exists.
         holder.fill(10)
         holder.take(10)
         clear(holder.client)
@@ -251,7 +251,7 @@ def run(settings: Settings) -> Result:
 
 
 def _peers(result: Result) -> dict[str, Make]:
-    """Return who can be had, their versions noted, with a note for each who is absent."""
+    """Return the available peers and record their versions, with a note for each missing one."""
     makes: dict[str, Make] = {}
     for name, peer in PEERS.items():
         try:

@@ -16,11 +16,11 @@ from ackq import embedded
 from benchmarks.servers import OPTIONS, free_port
 
 SLOTS = 16_384
-#: A node listens there too, above its own port.
+#: A node also listens on its own port plus this.
 BUS = 10_000
-#: Seconds until all nodes know each other.
+#: Longest time, in seconds, until all nodes know each other.
 PATIENCE = 30.0
-#: What makes a node.
+#: Settings of a node.
 CLUSTER: dict[str, str | list[str]] = {**OPTIONS, "cluster-enabled": "yes"}
 
 

@@ -1,4 +1,4 @@
-"""The report: one page of HTML that carries its pictures, and the pictures beside it."""
+"""The report: one HTML page with embedded pictures, and the pictures as separate files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a picture shows, as a value: how it is drawn is `benchmarks.drawing`'s business."""
+"""The content of a picture, as a value. `benchmarks.drawing` draws it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ class Picture:
 
     Attributes:
         name: of its file, without the benchmark's name and ``.png``.
-        title: what is seen.
-        figure: which figure of the measures is drawn.
+        title: of the picture.
+        figure: the figure of the measures to draw.
         kind: "bars": a group for each case, a bar for each contestant, a whisker from the least
             round to the greatest. "lines": a line for each contestant over ``Measure.at``, and
             a band; measures of several cases are lines of their own.
-        cases: which cases, by how they begin; none: every case that has the figure.
-        contestants: which, in this order; none: everybody.
+        cases: prefixes of the cases to show; if empty, every case that has the figure.
+        contestants: the contestants to show, in this order; if empty, all.
         relative_to: draw multiples of this contestant's figure in the same round and case.
         x: what ``Measure.at`` counts, for lines.
         scale: of the x axis of lines; "percentile": ``at`` is a share such as 0.99.
         log: whether the y axis is logarithmic.
-        caption: what to know when reading it.
+        caption: what readers need to know.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Work in processes of its own, so that it takes no time from who is measured."""
+"""Run work in its own process, so that it takes no time from the measured process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Concatenate, ParamSpec
 
 Args = ParamSpec("Args")
-#: Seconds that a process may take to end once its pipe is closed.
+#: Longest time, in seconds, for a process to end after its pipe is closed.
 PATIENCE = 10.0
 
 
@@ -19,8 +19,8 @@ def beside(
 ) -> Iterator[Connection]:
     """Run ``work(pipe, ...)`` in a new process; yield this end of its pipe.
 
-    ``recv`` raises EOFError when the process has ended. At the end it is waited for, and
-    terminated if it goes on.
+    ``recv`` raises EOFError when the process has ended. On exit, wait for the process, and
+    terminate it if it continues.
     """
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()

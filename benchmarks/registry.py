@@ -1,4 +1,4 @@
-"""Which benchmarks there are."""
+"""The list of benchmarks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import cast
 
 from benchmarks.frame import Benchmark
 
-#: Name of each benchmark, and the module that has it.
+#: The name of each benchmark, and its module.
 BENCHMARKS = {
     "cycle": "benchmarks.cycle",
     "depth": "benchmarks.depth",
@@ -25,5 +25,5 @@ BENCHMARKS = {
 
 
 def benchmark(name: str) -> Benchmark:
-    """Return a benchmark; its module, and what that needs, is imported only now."""
+    """Return a benchmark. Only now is its module imported."""
     return cast(Benchmark, import_module(BENCHMARKS[name]))

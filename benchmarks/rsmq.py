@@ -101,7 +101,7 @@ CASES: dict[str, tuple[int, dict[str, type[Contestant]], float]] = {
 
 
 def options(options: Options) -> None:
-    """Add what can be chosen."""
+    """Add the options."""
     options.size("rounds", 12, quick=4, smoke=2, help="in which everybody has a turn")
     options.size("seconds", 0.6, quick=0.15, smoke=0.02, help="of each turn")
     options.size("waits", 20, quick=5, smoke=1, help="for each sender")

@@ -1,8 +1,8 @@
 """A sharded queue on 1, 2 and 3 nodes of a cluster, beside one queue on one server.
 
-Producers and consumers are processes. All nodes and all processes share this machine, so what is
-shown is that nothing is lost or delivered twice, what a message costs, and how evenly the nodes
-share the work; how much more several machines would carry is a model, and is called one.
+Producers and consumers are processes. All nodes and processes share this machine. So the figures
+show that nothing is lost or delivered twice, what a message costs, and how evenly the nodes share
+the work. The throughput of several machines is a model, and is marked as such.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ GETTING_READY, GETTING_DONE = 30.0, 120.0
 
 
 def options(options: Options) -> None:
-    """Add what can be told."""
+    """Add the options."""
     options.size("nodes", (1, 2, 3), quick=(1, 2, 3), smoke=(2,), help="of the clusters")
     options.size("shards", 12, quick=12, smoke=4, help="of the queue")
     options.size("producers", 3, quick=3, smoke=1, help="processes")
@@ -69,13 +69,13 @@ def options(options: Options) -> None:
 
 
 class Place(NamedTuple):
-    """Where a queue is: the URLs of its servers, and how many shards; 0: one queue."""
+    """The location of a queue: its servers' URLs and its number of shards (0: not sharded)."""
 
     urls: tuple[str, ...]
     shards: int
 
     def open(self) -> Queue | ShardedQueue:
-        """Return the queue, with connections of its own."""
+        """Return the queue, with its own connections."""
         if not self.shards:
             return Queue(redis.Redis.from_url(self.urls[0]), NAME, visibility_timeout=LONG)
         client = RedisCluster.from_url(self.urls[0])
@@ -83,7 +83,7 @@ class Place(NamedTuple):
 
 
 def produce(pipe: Connection, place: Place, number: int, seed: int) -> None:
-    """Push as many messages as told, in batches as told, again and again."""
+    """Push the ordered number of messages in batches, for each order."""
     draw, pushed = Messages(seed), 0
     with place.open() as queue:
         for count, batch in told(pipe):
@@ -97,7 +97,7 @@ def produce(pipe: Connection, place: Place, number: int, seed: int) -> None:
 
 
 class Haul(NamedTuple):
-    """What a consumer took until it was told to rest: ids, when the last one came, its shards."""
+    """The messages that a consumer took in one round: ids, the time of the last, its shards."""
 
     ids: list[str]
     last: float
@@ -105,7 +105,7 @@ class Haul(NamedTuple):
 
 
 def consume(pipe: Connection, place: Place) -> None:
-    """Take and ack from one word to the next, and send what came; again and again."""
+    """Take and ack messages until the next order, then send the haul; repeat."""
     with place.open() as queue:
         for _, batch in told(pipe):
             taken: list[Message] = []
@@ -123,7 +123,7 @@ def consume(pipe: Connection, place: Place) -> None:
 
 
 def told(pipe: Connection) -> Iterator[tuple[int, int]]:
-    """Yield what is sent until the pipe is closed: how many messages, and by how many."""
+    """Yield orders from the pipe until it is closed: number of messages, and batch size."""
     with suppress(EOFError):
         while True:
             yield pipe.recv()
@@ -131,7 +131,7 @@ def told(pipe: Connection) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one contestant did in one round; the CPU is of each node."""
+    """One round of one contestant, with the CPU time of each node."""
 
     messages: int
     seconds: float
@@ -147,12 +147,12 @@ class Round:
 
     @property
     def busiest(self) -> float:
-        """The busiest node's share of the CPU of all."""
+        """The busiest node's share of the CPU time of all nodes."""
         return max(self.cpu_seconds) / sum(self.cpu_seconds)
 
     @property
     def modelled_rate(self) -> float:
-        """Messages a second at which the busiest node would use one processor in full."""
+        """Messages per second at which the busiest node would fully use one processor."""
         return self.messages / max(self.cpu_seconds)
 
 
@@ -166,7 +166,7 @@ FIGURES: dict[str, tuple[str, Callable[[Round], float], bool]] = {
 
 
 class Crew:
-    """Producers and consumers of one queue, processes that rest between rounds."""
+    """The producers and consumers of one queue: processes that pause between rounds."""
 
     def __init__(self, place: Place, settings: Settings, stack: ExitStack) -> None:
         self._queue = place.open()
@@ -188,7 +188,7 @@ class Crew:
                 raise TimeoutError(f"not every shard had an owner within {GETTING_READY:g} s")
 
     def work(self, messages: int, batch: int) -> Round:
-        """Carry ``messages``, and check that each came once."""
+        """Send ``messages``, and check that each was received once."""
         before = [cpu.seconds() for cpu in self._cpus]
         start = time.monotonic()
         hauls = self._carry(messages, batch)
@@ -200,7 +200,7 @@ class Crew:
         return Round(messages, seconds, [b - a for a, b in zip(before, after, strict=True)])
 
     def _settled(self, shards: int) -> bool:
-        """Whether every shard is served, by one consumer. Warms everybody up, too."""
+        """Return whether every shard has exactly one consumer. This also warms up the crew."""
         owned = [shard for haul in self._carry(100, 10) for shard in haul.shards]
         return sorted(owned) == list(range(shards))
 
@@ -229,7 +229,7 @@ class Crew:
 
 @contextmanager
 def crews(server: Target, settings: Settings) -> Iterator[dict[str, Crew]]:
-    """Yield everybody, ready to work: one queue on ``server``, sharded ones on clusters."""
+    """Yield all crews, ready to work: one queue on ``server``, sharded ones on clusters."""
     with ExitStack() as stack:
         found = {ONE: Crew(Place((server.url,), 0), settings, stack)}
         for nodes in settings.nodes:
@@ -241,7 +241,7 @@ def crews(server: Target, settings: Settings) -> Iterator[dict[str, Crew]]:
 
 
 def run(settings: Settings) -> Result:
-    """Let all of them work, in turns."""
+    """Measure all crews, in turns."""
     with target(settings.url) as server:
         result = Result("scaleout", facts(server, settings))
         with crews(server, settings) as workers:

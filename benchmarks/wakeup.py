@@ -1,8 +1,8 @@
 """Many waiters on one empty queue: how soon a push is delivered, and what waiting costs.
 
-The waiters are asyncio tasks of one process, a connection each: ackq's in ``AsyncQueue.pop``, the
-others in BRPOP. The producer is another process, so that neither delays the other; a message
-carries the time of its push, on the clock that all processes of a machine share.
+The waiters are asyncio tasks in one process, with one connection each: ackq's in
+``AsyncQueue.pop``, the others in BRPOP. The producer is another process, so that neither delays the
+other. A message carries the time of its push, by the clock that all processes share.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SENT = ("evalsha", "blmove", "brpop")
 
 
 def options(options: Options) -> None:
-    """Add what can be told."""
+    """Add the options."""
     options.size("waiters", (1, 10, 200), quick=(1, 10, 200), smoke=(1, 10), help="at once")
     options.size("pushes", 600, quick=300, smoke=5, help="in a round")
     options.size("rounds", 8, quick=3, smoke=1, help="of each contestant")
@@ -64,7 +64,7 @@ def options(options: Options) -> None:
 
 
 class Waiters(ABC):
-    """Tasks that wait for messages, and note when each came."""
+    """Tasks that wait for messages, and record when each arrives."""
 
     def __init__(self, url: str, count: int) -> None:
         self.client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(
@@ -79,7 +79,7 @@ class Waiters(ABC):
         self._tasks = [asyncio.create_task(self._work()) for _ in range(self._count)]
 
     async def wait_for(self, pushes: int) -> None:
-        """Return when ``pushes`` messages came, or raise what a waiter raised."""
+        """Wait until ``pushes`` messages have arrived, or raise a waiter's exception."""
         while len(self.delays) < pushes:
             failed = [task for task in self._tasks if task.done()]
             if failed:
@@ -101,14 +101,14 @@ class Waiters(ABC):
 
     @abstractmethod
     async def take(self) -> bytes | None:
-        """Settle what this task took before and wait for the next message."""
+        """Settle this task's previous message and wait for the next."""
 
     async def close(self) -> None:
         await self.client.aclose()
 
 
 class AckqWaiters(Waiters):
-    """`AsyncQueue.pop` with the ack of the message before."""
+    """`AsyncQueue.pop` with the ack of the previous message."""
 
     def __init__(self, url: str, count: int) -> None:
         super().__init__(url, count)
@@ -129,7 +129,7 @@ class AckqWaiters(Waiters):
 
 
 class BareWaiters(Waiters):
-    """BRPOP, which loses what its consumer held."""
+    """BRPOP: a crash of the consumer loses its message."""
 
     async def take(self) -> bytes | None:
         reply: Any = self.client.brpop([KEY], timeout=PATIENCE)
@@ -141,7 +141,7 @@ KINDS: dict[str, type[Waiters]] = {"ackq": AckqWaiters, "BRPOP": BareWaiters}
 
 
 class Server:
-    """What the server counts."""
+    """The server's counts."""
 
     def __init__(self, url: str) -> None:
         self._client: redis.Redis = redis.Redis.from_url(url)
@@ -169,7 +169,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one contestant did in one round."""
+    """One round of one contestant."""
 
     delays: Sequence[float]
     idle_rate: float
@@ -177,7 +177,7 @@ class Round:
 
 
 def push(pipe: Connection, url: str, pushes: int, seed: int) -> None:
-    """Push single messages at random moments, once told to."""
+    """Push single messages at random moments, for each order."""
     draw = random.Random(seed)
     with redis.Redis.from_url(url) as client:
         client.ping()

@@ -1,8 +1,8 @@
-"""A worker process: ackq's beside those that people use.
+"""A worker process: ackq's beside other popular ones.
 
-Each contestant is a process of its own, which fills its queue before its worker starts. Measured
-is the time from the first call of the handler to the last. All take their turn in every round, on
-one server, which is emptied in between.
+Each contestant is a process that fills its queue before its worker starts. The time from the first
+call of the handler to the last is measured. All contestants take turns in every round, on one
+server, which is emptied in between.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PATIENCE = 300
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What the handler does, how often, and how many at a time."""
+    """The handler's work, the number of messages, and the concurrency."""
 
     name: str
     messages: int
@@ -51,7 +51,7 @@ Rates = dict[str, list[float]]
 
 
 def options(options: Options) -> None:
-    """Add what can be chosen."""
+    """Add the options."""
     options.size("rounds", 3, quick=1, smoke=1, help="in which everybody has a turn")
     options.size("messages", 20_000, quick=5000, smoke=300, help="for the handler that does"
                  " nothing")  # fmt: skip
@@ -65,7 +65,7 @@ def options(options: Options) -> None:
 
 
 def run(settings: Settings) -> Result:
-    """Measure everybody in both tasks, and compare with the best peer of each round."""
+    """Measure all contestants in both tasks, and compare ackq with the best peer of each round."""
     if settings.url:
         sys.exit("the server is emptied between the runs: it must be one of this run's own")
     if settings.peers is None:
@@ -84,7 +84,7 @@ def run(settings: Settings) -> Result:
 
 
 def contestants(wanted: Sequence[str]) -> tuple[Commands, list[str]]:
-    """Return the command of each contestant, and a note for each who is absent."""
+    """Return the command of each contestant, and a note for each missing one."""
     commands = {name: [sys.executable, str(HERE / file)] for name, file in OWN.items()}
     notes = []
     for peer in PEERS:
@@ -97,7 +97,7 @@ def contestants(wanted: Sequence[str]) -> tuple[Commands, list[str]]:
 
 
 def tasks_of(settings: Settings) -> list[Task]:
-    """Return what is measured."""
+    """Return the tasks to measure."""
     return [
         Task("no-op", settings.messages, 0.0, settings.concurrency, 5.0),
         Task("1 ms sleep", settings.sleeping, 0.001, settings.concurrency, 1.0),
@@ -105,13 +105,13 @@ def tasks_of(settings: Settings) -> list[Task]:
 
 
 def able(commands: Commands, task: Task) -> Commands:
-    """Leave out who handles one message at a time where handlers wait."""
+    """Leave out contestants that handle one message at a time, for tasks whose handlers wait."""
     single = {peer.name for peer in PEERS if peer.single} if task.sleep else set()
     return {name: command for name, command in commands.items() if name not in single}
 
 
 def rates_of(commands: Commands, task: Task, rounds: int, url: str, notes: list[str]) -> Rates:
-    """Measure everybody in every round; who fails once is left out, with a note."""
+    """Measure all contestants in every round; leave out any that fails, with a note."""
     rates: Rates = {name: [] for name in commands}
     for order in rotations(list(commands), rounds):
         for name in order:
@@ -131,7 +131,7 @@ def measure(command: Sequence[str], task: Task, url: str) -> float:
     """Run one contestant once and return its messages a second.
 
     Raises:
-        RuntimeError: it did not handle every message; its last words are in the text.
+        RuntimeError: it did not handle every message. The text has the end of its output.
     """
     with redis.Redis.from_url(url) as client:
         client.flushall()

@@ -19,7 +19,7 @@ PATIENCE = 600
 
 
 class Absent(Exception):
-    """The peer cannot be had on this machine; the text says why."""
+    """The peer is not available on this machine; the text has the reason."""
 
 
 @dataclass(frozen=True, slots=True)

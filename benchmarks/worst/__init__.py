@@ -1,4 +1,4 @@
-"""The worst that the inputs of each script allow: a table of cases for each product."""
+"""The worst cases that the inputs of each script allow: a table for each product."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case is: a script, a shape in words, and a function that brings a server into it."""
+"""A case: a script, a description of a bad state, and a function that creates that state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CASES: list[Case] = []
 
 
 def worst(script: str, shape: str) -> Callable[[Prepare], Prepare]:
-    """Register a function that prepares a `Scene`, and returns what to measure."""
+    """Register a function that prepares a `Scene` and returns the operation to measure."""
 
     def register(prepare: Prepare) -> Prepare:
         CASES.append(Case(script, shape, prepare))
@@ -38,7 +38,7 @@ def worst(script: str, shape: str) -> Callable[[Prepare], Prepare]:
 
 
 def times(calls: int, act: Act) -> Act:
-    """Return what does ``act`` so many times."""
+    """Return a function that calls ``act`` this many times."""
 
     def repeated() -> None:
         for _ in range(calls):

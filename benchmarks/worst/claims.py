@@ -1,4 +1,4 @@
-"""Claims, and the lists that are held outside the queue."""
+"""Claims, and the lists that hold messages outside the queue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OPEN = 1000
 
 
 def begun(scene: Scene) -> Claims:
-    """Return a group whose driver this is."""
+    """Return claims that have begun, so that they are their group's driver."""
     claims = scene.own(Claims(scene.client, NAME, "group"))
     claims.begin()
     return claims

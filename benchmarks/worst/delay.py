@@ -19,12 +19,12 @@ def of(scene: Scene, **settings: object) -> DelayQueue:
 
 
 def partitioned(scene: Scene) -> PartitionedDelayQueue:
-    """Return one with as many partitions as there may be."""
+    """Return a delay queue with the most partitions allowed."""
     return scene.own(PartitionedDelayQueue(scene.client, NAME, PARTITIONS))
 
 
 def stored(scene: Scene, count: int, size: int = 100, score: float = 1, step: float = 0) -> None:
-    """Store messages; by default all are ready, since one time."""
+    """Store messages; by default all are due, since the same time."""
     scene.fill(LEASED, (Z, H), count, size, score, step)
 
 
@@ -36,7 +36,7 @@ def spread(scene: Scene, count: int) -> None:
 
 
 def taken(scene: Scene, count: int, size: int = 100, receives: int = 0) -> list[DelayedMessage]:
-    """Lease messages for long, and return them as their consumer has them."""
+    """Lease messages for a long time, and return them as their consumer has them."""
     line = f"""redis.call('ZADD', KEYS[1], string.format('%.6f', score / 1000000), id)
       redis.call('HSET', KEYS[2], id, body) redis.call('ZADD', KEYS[3], score, id)
       if {receives} > 0 then redis.call('HSET', KEYS[4], id, {receives}) end"""

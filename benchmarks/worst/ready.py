@@ -1,4 +1,4 @@
-"""The list queue: what producers and operators do."""
+"""The list queue: the operations of producers and operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server, and the means to bring it into a bad state quickly."""
+"""A server, with helpers that bring it into a bad state quickly."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ class Scene:
         self._stack.close()
 
     def many(self, count: int) -> int:
-        """Return how many messages there are where a full run has ``count``."""
+        """Scale ``count``, the number of messages in a full run, to this run."""
         return max(min(count, 20), round(count * self.share))
 
     def size(self, full: int) -> int:
-        """Return the bytes of a body that has ``full`` in a full run."""
+        """Scale ``full``, a body's bytes in a full run, to this run."""
         return max(100, round(full * self.bodies))
 
     def own(self, client: Owned) -> Owned:
@@ -101,11 +101,11 @@ class Scene:
         self.fill(LISTED, (self.keys.ready,), count, size)
 
     def leased(self, count: int, size: int = 100, score: float = 1, step: float = 0) -> None:
-        """Lease messages; by default all have expired, and have one score."""
+        """Lease messages; by default all leases have ended and have the same score."""
         self.fill(LEASED, (self.keys.backup, self.keys.context), count, size, score, step)
 
     def held(self, count: int, size: int = 100) -> list[Message]:
-        """Lease messages for long, and return them as their consumer has them.
+        """Lease messages for a long time, and return them as their consumer has them.
 
         They share one body as long as theirs: its length decides how many one call settles.
         """
@@ -114,7 +114,7 @@ class Scene:
         return [Message(NAME, b"m%07d" % n, body, self.far, 1) for n in range(1, count + 1)]
 
     def delayed(self, count: int, size: int = 100, score: float = 1, step: float = 0) -> None:
-        """Delay messages; by default all are due, at one time."""
+        """Delay messages; by default all are due at the same time."""
         self.fill(LEASED, (self.keys.delayed, self.keys.context), count, size, score, step)
 
     def dead(self, count: int, size: int = 100) -> None:
@@ -122,6 +122,6 @@ class Scene:
         self.fill(DEAD, (self.keys.dead,), count, size)
 
     def counted(self, count: int, receives: int) -> None:
-        """Note the receive count of each of the first messages."""
+        """Set the receive count of each of the first messages."""
         line = f"redis.call('HSET', KEYS[1], id, {receives})"
         self.fill(line, (self.keys.receives,), count)

@@ -1,4 +1,4 @@
-"""The list queue: what a consumer does with what it holds."""
+"""The list queue: settling and extending leased messages."""
 
 from __future__ import annotations
 

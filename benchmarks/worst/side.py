@@ -1,4 +1,4 @@
-"""What stands beside the queues: groups of consumers, workers, pipelines."""
+"""Scripts besides the queues: consumer groups, workers, pipelines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ackq.worker.schedule import tick
 from benchmarks.worst.case import Act, times, worst
 from benchmarks.worst.scene import KIB, LARGE, MIB, NAME, Scene
 
-#: The most shares that a group has, and how many sessions are in it.
+#: The most partitions of a group, and the number of its sessions.
 SHARES, SESSIONS = 1024, 1000
 GROUP = GroupSpec.of(NAME, SHARES, 10.0).keys
 

@@ -18,7 +18,7 @@ def staged(
     scene: Scene, staging: StagingBase, rows: int, size: int = 100, tasks: int = 1,
     line: str = LISTED,
 ) -> list[Staged]:  # fmt: skip
-    """Stage rows as tasks would, ``rows`` by each, without sending them."""
+    """Stage rows as tasks would, ``rows`` by each task, without sending them."""
     keys = staging._staging.keys
     index = keys.index("writer", 1)
     found = []

@@ -11,7 +11,7 @@ CALLS = 100
 
 
 def popping(queue: Queue, calls: int = CALLS) -> Act:
-    """Return what pops by a thousand; nothing is acked."""
+    """Return a function that pops, by default a thousand messages at a time, and acks none."""
     return times(calls, lambda: queue.pop_many(1000))
 
 

@@ -1,6 +1,6 @@
 """Celery: no results, events, rates or acks; the solo pool for handlers that do not wait.
 
-Without the emulation of acks it takes several times as many, and loses what a crash finds in it.
+Without the emulation of acks it takes several times as many messages, and a crash loses them.
 """
 
 import counting

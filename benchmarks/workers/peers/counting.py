@@ -1,4 +1,4 @@
-"""What they share: arguments, and a handler that counts. Runs in the environments of the peers."""
+"""Shared code of the peers: arguments and a counting handler. Runs in the peers' environments."""
 
 from __future__ import annotations
 
