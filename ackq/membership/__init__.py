@@ -1,1 +1,1 @@
-"""Consumer groups: heartbeats, and who serves which partition."""
+"""Consumer groups: heartbeats, and which member serves which partition."""

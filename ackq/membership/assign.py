@@ -1,4 +1,4 @@
-"""Who owns which share: rendezvous weights, capped so that nobody has two more than another."""
+"""Assign partitions by rendezvous hashing, in numbers that differ by one at most."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import mmh3
 
 
 def weight(share: int, member: bytes) -> int:
-    """Return how strongly ``member`` draws ``share``; the same for everybody who computes it."""
+    """Return the weight of partition ``share`` for ``member``; every process computes the same."""
     return mmh3.hash(b"%d:%b" % (share, member), 0, signed=False)
 
 
 def assign(
     partitions: int, members: Iterable[bytes], previous: Mapping[int, bytes]
 ) -> dict[int, bytes]:
-    """Return the owner of every share.
+    """Return the owner of every partition.
 
-    Guarantee: each share has exactly one owner; the largest and the smallest number of shares
-    that a member owns differ by one at most; no fewer shares could change their owner. What
-    moves is chosen by weight: a member that has too many gives up those that it draws least,
-    and a share without an owner goes to whom it is drawn to most, of those with room.
+    Guarantee: each partition has exactly one owner. The largest and smallest number of partitions
+    of a member differ by one at most. As few partitions as possible change owners. Weights decide
+    which: a member with too many gives up those with its lowest weights, and a partition without
+    an owner goes to the member with the highest weight that has room.
 
     Args:
-        shares: how many; they are numbered from 0.
-        members: who is there now, at least one; the order does not matter.
-        previous: who owned what; members that are gone may be among them.
+        partitions: how many; they are numbered from 0.
+        members: the present members, at least one, in any order.
+        previous: the previous owners; they may include members that are gone.
     """
     present = sorted(set(members))
     kept: dict[bytes, list[int]] = {member: [] for member in present}
@@ -52,7 +52,7 @@ def assign(
 
 
 def _quotas(partitions: int, kept: Mapping[bytes, list[int]]) -> dict[bytes, int]:
-    """Return how many shares each member gets: the larger numbers go to who has most already."""
+    """Return how many partitions each member gets; those that keep most get the larger numbers."""
     floor, larger = divmod(partitions, len(kept))
     by_load = sorted(kept, key=lambda member: (-len(kept[member]), member))
     return {member: floor + (rank < larger) for rank, member in enumerate(by_load)}

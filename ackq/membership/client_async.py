@@ -1,4 +1,4 @@
-"""`AsyncConsumerGroup`: processes that share out numbered pieces of work, on asyncio."""
+"""`AsyncConsumerGroup`: processes that divide numbered partitions among themselves, on asyncio."""
 
 from __future__ import annotations
 
@@ -17,16 +17,15 @@ _LOG = logging.getLogger("ackq.members")
 
 
 class AsyncConsumerGroup(Client):
-    """One member of the group ``group``, which shares out the numbers 0 to ``partitions`` - 1.
+    """One member of the group ``group``, which divides the partitions 0 to ``partitions`` - 1.
 
-    Guarantee: while the membership does not change, each share has exactly one owner, and the
-    numbers of shares of two members differ by one at most. When a member joins, leaves or falls
-    silent for ``session_timeout``, the shares are shared out anew, and no more of them move
-    than must; all notice within a second. A member that was thought silent joins again under a
-    new session name.
+    Guarantee: while the membership does not change, each partition has exactly one owner, and the
+    numbers of partitions of any two members differ by one at most. When a member joins, leaves or
+    is silent for ``session_timeout``, partitions are reassigned; as few as possible move, and all
+    members notice within a second. A member that was taken for dead rejoins with a new session.
 
-    Beats are sent by a task of its own from `join` to `aclose`: a handler that blocks the event
-    loop for longer than the session loses it. For the tasks of one event loop.
+    A task sends heartbeats from `join` to `aclose`. A handler that blocks the event loop for
+    longer than ``session_timeout`` loses the session. For the tasks of one event loop.
     """
 
     def __init__(
@@ -37,14 +36,14 @@ class AsyncConsumerGroup(Client):
         *,
         session_timeout: float = 10.0,
     ) -> None:
-        """Prepare; nothing is sent before `join`.
+        """Set up the member. Nothing is sent before `join`.
 
         Args:
             client: as in `ackq.Queue`.
             group: its keys are ``group:members``, ``group:group`` and ``group:owners``. In a
                 cluster it needs a hash tag.
-            shares: how many there are, 1 to 1024; the same for all members.
-            session_timeout: seconds of silence after which others take over, up to 3600.
+            partitions: how many there are, 1 to 1024; the same for all members.
+            session_timeout: seconds of silence after which other members take over, up to 3600.
                 Defaults to 10.
 
         Raises:
@@ -60,7 +59,7 @@ class AsyncConsumerGroup(Client):
 
     @property
     def session(self) -> Session:
-        """This member's session; a fence for those who check it."""
+        """This member's session. Its name works as a fencing token."""
         if self._pid != os.getpid():
             self._lock = asyncio.Lock()
             self._renew()
@@ -68,20 +67,20 @@ class AsyncConsumerGroup(Client):
 
     @property
     def partitions(self) -> tuple[int, ...]:
-        """The shares of the last known assignment; empty before `join`."""
+        """The partitions in the last known assignment; empty before `join`."""
         return self.session.owns()
 
     async def join(self) -> Assignment:
-        """Join, unless this is done, and return what this member owns. One round trip or three.
+        """Join, unless already joined, and return the assignment. Cost: one or three round trips.
 
         Raises:
-            ConfigurationError: the group shares out another number.
+            ConfigurationError: the group has another number of partitions.
         """
         known = self.session.assignment
         return known if known is not None and self._task is not None else await self.heartbeat()
 
     async def heartbeat(self) -> Assignment:
-        """Show that this member lives, and return what it owns now."""
+        """Send a heartbeat, and return the current assignment."""
         session = self.session
         async with self._lock:
             assignment = await self._run(operations.heartbeat(self._spec, session))
@@ -92,7 +91,7 @@ class AsyncConsumerGroup(Client):
         return assignment
 
     async def leave(self) -> bool:
-        """End the session, so that others take over at once; return whether it still ran."""
+        """End the session, so that other members take over at once; return whether it was alive."""
         session = self.session
         task, self._task = self._task, None
         if task is not None:
@@ -121,6 +120,6 @@ class AsyncConsumerGroup(Client):
                 async with self._lock:
                     await self._run(operations.heartbeat(self._spec, session))
             except (AckqError, redis.RedisError, OSError) as error:
-                # The next beat may come in time; if not, this member joins anew.
+                # The next heartbeat may come in time. If not, this member rejoins.
                 _LOG.warning("group %r: a beat failed: %s", self._key, error)
                 session.next_heartbeat = self._spec.heartbeat_interval

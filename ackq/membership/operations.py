@@ -1,4 +1,4 @@
-"""Membership: join, stay, leave, and the shares that one's session owns."""
+"""Join and leave a consumer group, send heartbeats, and compute the assignment."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from ackq.membership.assign import assign
 MOST_PARTITIONS = 1024
 #: Longest session in seconds.
 MAX_SESSION = 3600.0
-#: Beats in the length of a session, so that two may be lost.
+#: Heartbeats per session timeout, so that two may be lost.
 HEARTBEATS = 3
-#: Longest time between two beats in seconds, so that all notice soon who joined or left.
+#: Longest interval between heartbeats in seconds, so that members notice changes soon.
 LONGEST_HEARTBEAT = 1.0
 
 
@@ -51,7 +51,7 @@ class GroupKeys:
 
 @dataclass(frozen=True, slots=True)
 class GroupSpec:
-    """One group: what is shared out, and how long a session lasts without a beat."""
+    """One group: its partitions, and how long a session lasts without a heartbeat."""
 
     name: str
     keys: GroupKeys
@@ -60,7 +60,7 @@ class GroupSpec:
 
     @classmethod
     def of(cls, name: str, partitions: int, session_timeout: float) -> GroupSpec:
-        """Return the group, its settings checked.
+        """Return the group after checking its settings.
 
         Raises:
             ConfigurationError: a setting is out of range.
@@ -71,7 +71,7 @@ class GroupSpec:
 
     @property
     def heartbeat_interval(self) -> float:
-        """Seconds between two beats, unless another session ends before."""
+        """Seconds between two heartbeats, unless another session ends sooner."""
         return min(LONGEST_HEARTBEAT, self.session_us / HEARTBEATS / 1_000_000)
 
 
@@ -87,35 +87,35 @@ class Assignment:
 
 @dataclass(slots=True)
 class Session:
-    """A member's place in its group; it lives as long as beats come in time.
+    """A member's session in its group. It lasts as long as heartbeats come in time.
 
-    The fence of a session is its name: whoever was declared silent joins again under a new one.
+    Its name is the fencing token: a member whose session ended rejoins with a new name.
     """
 
     base: str = field(default_factory=lambda: secrets.token_hex(8))
     incarnation: int = 1
     joined: bool = False
     assignment: Assignment | None = None
-    #: Seconds until the next beat: the interval, or less if another session ends before.
+    #: Seconds until the next heartbeat: the interval, or less if another session ends sooner.
     next_heartbeat: float = 0.0
 
     @property
     def name(self) -> bytes:
-        """What the group knows this session by."""
+        """The name of this session in the group."""
         return f"{self.base}:{self.incarnation}".encode()
 
     def owns(self) -> tuple[int, ...]:
-        """Return the shares of the last known assignment."""
+        """Return the partitions in the last known assignment."""
         return self.assignment.partitions if self.assignment else ()
 
 
 def heartbeat(spec: GroupSpec, session: Session) -> Operation[Assignment]:
-    """Join or stay, and take part in sharing out; return what this session owns.
+    """Join or stay in the group, and return the assignment of this session.
 
-    Whoever notices that the membership changed computes the assignment; the first one counts.
+    Any member that notices a change of membership computes the assignment; the first one wins.
     """
     while True:
-        # Other threads may beat too: what this beat is about is read once.
+        # Other threads may send heartbeats too, so read the state once.
         incarnation, joined, name = session.incarnation, session.joined, session.name
         known = session.assignment
         reply = yield from _call(
@@ -124,7 +124,7 @@ def heartbeat(spec: GroupSpec, session: Session) -> Operation[Assignment]:
         )  # fmt: skip
         status = reply[0]
         if status == b"fenced":
-            # Another thread may have seen it too; both come to the same new name.
+            # Another thread may notice this too; both choose the same new name.
             session.incarnation, session.joined = incarnation + 1, False
             session.assignment = None
             continue
@@ -153,7 +153,7 @@ def heartbeat(spec: GroupSpec, session: Session) -> Operation[Assignment]:
 
 
 def leave(spec: GroupSpec, session: Session) -> Operation[bool]:
-    """End the session at once; return whether it still ran."""
+    """End the session at once; return whether it was alive."""
     if not session.joined:
         return False
     left: int = yield from _call(spec, "leave", session.name)
@@ -168,7 +168,7 @@ def _owners(flat: list[bytes]) -> dict[int, bytes]:
 
 def _call(spec: GroupSpec, script: str, *args: Arg) -> Operation[Any]:
     keys = spec.keys.all()
-    # A beat renews once more, an assignment counts once, and who left has left.
+    # All three may be repeated: only the first assignment counts, and leaving twice is harmless.
     request = Request(
         (len(keys), *keys, *args), script=scripts.load(f"members/{script}"), resend=True
     )

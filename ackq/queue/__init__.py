@@ -1,4 +1,4 @@
-"""The list queue, its claims (messages by the batch) and staged writes (rows with a commit)."""
+"""The list queue, its claims (batches of messages) and staged writes (rows with a commit)."""
 
 from ackq.queue.claims_client import Claims
 from ackq.queue.client import Queue

@@ -1,4 +1,4 @@
-"""Claims: messages taken by the batch, each batch one list under one lease, fenced by an epoch."""
+"""Claims: batches of messages, each one list under one lease, fenced by an epoch."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from ackq.queue import handed_over
 from ackq.queue.messages import Claim
 from ackq.queue.spec import QueueSpec
 
-#: Longest lease of a claim, and longest time that an acked one is kept, in seconds: ten years.
+#: Longest lease of a claim, and longest time to keep an acked claim, in seconds: ten years.
 LONGEST = 315_360_000.0
-#: The highest number that Redis, Lua and Python hold alike.
+#: The highest integer that is exact in Redis, Lua and Python.
 MOST = 2**53 - 1
-#: Names that one call passes at most.
+#: Most names that one call passes.
 CHUNK = 1000
-#: Acked claims that one `forget` looks for at most; older ones expire by themselves.
+#: Most acked claims that one `forget` looks for; older ones expire by themselves.
 FORGOTTEN = 1000
 
 
 @dataclass
 class Group:
-    """One group as its driver sees it. ``epoch`` is 0 until `begin`, and after `release`;
-    ``claiming`` is the batch of a claim that was begun and not returned."""
+    """One group as its driver sees it. ``epoch`` is 0 before `begin` and after `release`.
+    ``claiming`` is the batch of a claim that was begun and not yet returned to the caller."""
 
     spec: QueueSpec
     name: str
@@ -50,7 +50,7 @@ class Group:
 
     @property
     def key(self) -> bytes:
-        """The key of what is known of the group."""
+        """The key of the group's record."""
         return self.spec.keys.claims(self.name)
 
 
@@ -62,10 +62,10 @@ def begin(group: Group) -> Operation[int]:
 
 
 def open_claims(group: Group) -> Operation[list[Claim]]:
-    """List what is claimed and not acked; see `ackq.queue.Claims.open`."""
+    """List the open claims; see `ackq.queue.Claims.open`."""
     found = [Claim(batch, each.rows) for batch, each in (yield from _open(group))]
     if group.epoch:
-        # Looked at afterwards: what another driver is claiming comes after its epoch.
+        # Check the epoch last: another driver raises it before it claims.
         (epoch,) = yield from _facts(group, b"epoch")
         if epoch != group.epoch:
             raise _fenced(group, epoch)
@@ -118,7 +118,7 @@ def ack(group: Group, up_to: int, keep: float) -> Operation[int]:
     keys = group.spec.keys
     batches = [batch for batch, _ in (yield from _open(group)) if batch <= up_to]
     rows = 0
-    # Where nothing is open any more, what was acked is written down all the same.
+    # Even if no claim is open, one call records ``up_to`` as acked.
     for batch in batches or [up_to]:
         called = (keys.held, keys.heldrows, keys.counters, group.key, keys.claim(group.name, batch))
         reply = yield from _call(group, "ack", called, group.epoch, up_to, milliseconds)
@@ -149,7 +149,7 @@ def beat(group: Group) -> Operation[None]:
 
 
 def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
-    """List what can be read; see `ackq.queue.Claims.look`."""
+    """List the readable claims; see `ackq.queue.Claims.look`."""
     check_integer(first, "first", 0, MOST)
     check_integer(last, "last", 0, MOST)
     known = {each.name: each for each in (yield from handed_over.lists(group.spec))[1]}
@@ -188,12 +188,12 @@ def read(group: Group, batch: int, start: int, count: int) -> Operation[list[byt
 
 
 def release(group: Group) -> Operation[int]:
-    """Give everything back; see `ackq.queue.Claims.release`."""
+    """Return all open claims to the queue; see `ackq.queue.Claims.release`."""
     called = (group.spec.keys.held, group.key)
-    # The fence first: what is listed after it is all there will be.
+    # Fence first: after that, no claims are added to the list.
     yield from _call(group, "release", called, group.epoch)
     _, found = yield from handed_over.lists(group.spec)
-    # The newest first: each is put in front of what was put there before.
+    # Newest first: each goes in front of the one returned before it.
     own = sorted(
         ((named[1], each.name) for each in found
          if (named := handed_over.claim_of(group.spec, each.name)) and named[0] == group.name),
@@ -205,13 +205,13 @@ def release(group: Group) -> Operation[int]:
     rows = 0
     for name in names:
         rows += yield from handed_over.give_back(group.spec, name)
-    # Only now: what fails before is repeated by whoever had the group, not by an operator.
+    # Only now, so that a repeat after an error still uses this driver's epoch.
     group.epoch = group.claiming = 0
     return rows
 
 
 def end_holds(spec: QueueSpec) -> Operation[int]:
-    """Give back what is held for any group, and finish what is on its way; return how many."""
+    """Return the claims of all groups, and finish unfinished moves; return how many messages."""
     rows = 0
     _, found = yield from handed_over.lists(spec)
     groups = {named[0] for each in found if (named := handed_over.claim_of(spec, each.name))}
@@ -224,7 +224,7 @@ def end_holds(spec: QueueSpec) -> Operation[int]:
 
 
 def _open(group: Group) -> Operation[list[tuple[int, handed_over.Held]]]:
-    """Return the claims of the group that are not being given back, the oldest first."""
+    """Return the group's claims that are not being returned to the queue, oldest first."""
     _, found = yield from handed_over.lists(group.spec)
     own = []
     for each in found:
@@ -235,7 +235,7 @@ def _open(group: Group) -> Operation[list[tuple[int, handed_over.Held]]]:
 
 
 def _next(group: Group, after: int) -> Operation[int]:
-    """Return the number of the next claim: of the one that this process began, if it did."""
+    """Return the number of the next claim: the unfinished one of this process, if any."""
     if group.claiming > after:
         return group.claiming
     return max(after, *(yield from _facts(group, b"last", b"acked"))) + 1
@@ -256,7 +256,7 @@ def _step(group: Group, batch: int, messages: int, size: int | None) -> Operatio
 
 
 def _call(group: Group, name: str, keys: Sequence[bytes], *args: Arg) -> Operation[Any]:
-    # All may be sent again: fenced by the epoch, they say what shall be, not what to add.
+    # All of these may be sent again: they are fenced by the epoch and idempotent.
     request = Request((len(keys), *keys, *args), script=scripts.load(f"claims/{name}"), resend=True)
     reply = yield from call(group.spec, request)
     if reply[0] == b"fenced":

@@ -1,4 +1,4 @@
-"""`Claims`: a queue's messages by the batch, for engines that replay batches, such as Spark."""
+"""`Claims`: a queue's messages in batches, for engines that replay batches, such as Spark."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from ackq.queue.spec import QueueSpec
 
 
 class Claims(Client):
-    """A group of claims on the list queue ``name``: each a batch of messages under one lease.
+    """A group of claims on the list queue ``name``: batches of messages, one lease each.
 
     Guarantee: at least once, and exact replay. A claim holds the same messages in the same order
-    until it is acked, whoever dies meanwhile. If nobody renews its lease its messages go back, in
-    front of the queue and in their order, when the next consumer of any kind takes something.
+    until it is acked, whichever process dies. If its lease is not renewed, its messages return to
+    the front of the queue, in their order, when the next consumer of any kind takes messages.
 
-    A group has one driver at a time: the last that called `begin`. Whatever else an earlier one
-    would change raises `Fenced`. Every operation may be repeated, and is if its reply is lost.
-    Each step within Redis is bounded: 1,000 messages or 1 MiB, or one rename.
+    A group has one driver at a time: the last one that called `begin`. Changes by an earlier
+    driver raise `Fenced`. All operations can be repeated; if a reply is lost, ackq does so itself.
+    Each call in Redis is bounded: 1,000 messages or 1 MiB, or one rename.
 
-    Safe to share between threads, and after a fork. It opens connections of its own, with the
-    client's settings; close it, or use it as a context manager.
+    Safe to share between threads, and after a fork. It opens its own connections with the
+    client's settings. Close it, or use it as a context manager.
     """
 
     def __init__(
@@ -37,14 +37,14 @@ class Claims(Client):
         *,
         timeout: float = 604_800.0,
     ) -> None:
-        """Prepare group ``group`` of queue ``name``; nothing is sent before the first operation.
+        """Set up group ``group`` of queue ``name``. Nothing is sent before the first operation.
 
         Args:
             client: any redis-py client: standalone, Sentinel's `master_for`, or cluster. Its
-                address, credentials, TLS and timeouts are used, its connections are not.
+                address, credentials, TLS and timeouts are used, but not its connections.
             name: the list that producers push to. In a cluster it needs a hash tag: ``{jobs}``.
-            group: names the batches, 1 to 200 bytes of text without spaces, braces, ``*?[]\\``.
-            timeout: seconds that a claim stays after the last `beat`, from 1. Defaults to
+            group: name of the group, 1 to 200 bytes of text without spaces, braces, ``*?[]\\``.
+            timeout: seconds that a claim lasts after the last `beat`, from 1. Defaults to
                 604,800, a week.
 
         Raises:
@@ -60,14 +60,14 @@ class Claims(Client):
         """Return group ``group`` of queue ``name`` on the server at ``url``.
 
         Args:
-            url: as in `redis.Redis.from_url`; None starts, or finds, the embedded server.
+            url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
             name: the list that producers push to.
-            group: names the batches.
+            group: name of the group.
             settings: the keyword arguments of `Claims`.
 
         Raises:
-            ConfigurationError: the URL cannot be read; the error does not show its password.
-            ServerNotFound: no URL, and no redis-server is at hand.
+            ConfigurationError: the URL is invalid. The error does not show its password.
+            ServerNotFound: there is no URL, and no redis-server was found.
         """
         return cls(client_of(url), name, group, **settings)
 
@@ -83,63 +83,63 @@ class Claims(Client):
 
     @property
     def epoch(self) -> int:
-        """What `begin` returned; 0 before it, and after `release`."""
+        """The epoch that `begin` returned; 0 before `begin` and after `release`."""
         return self._group.epoch
 
     def begin(self) -> int:
-        """Take the group over, and return its epoch. A driver calls it first, once.
+        """Take over the group, and return its epoch. A driver calls this once, first.
 
-        Whoever had the group before is fenced. Its open claims stay as they are; call `beat` next,
-        since their leases may end soon. One round trip.
+        The previous driver is fenced. Its open claims do not change. Call `beat` next, since
+        their leases may end soon. Cost: one round trip.
         """
         return self._run(claims.begin(self._group))
 
     def adopt(self, epoch: int) -> None:
-        """Act under an ``epoch`` that `begin` returned in another process of the same driver.
+        """Use an ``epoch`` that `begin` returned in another process of the same driver.
 
-        Nothing is sent; whatever is changed afterwards raises `Fenced` if it is not the group's.
+        Nothing is sent. Later changes raise `Fenced` if this is not the group's epoch.
         """
         self._group.epoch = epoch
 
     def open(self) -> list[Claim]:
-        """List the claims that are neither acked nor given back, oldest first.
+        """List the claims that are neither acked nor returned to the queue, oldest first.
 
-        One that its process did not finish is among them, as far as it came. One round trip per
-        100 lists that are held for any group, and one more.
+        A claim that its process did not finish is included, with the messages claimed so far.
+        Cost: one round trip, and one per 100 claims and committed lists of any group.
 
         Raises:
-            Fenced: another process took the group over, and may be claiming.
+            Fenced: another process took over the group, and may be claiming.
         """
         return self._run(claims.open_claims(self._group))
 
     def last(self) -> int:
-        """Return the highest batch that the group claimed or acked; 0 before the first."""
+        """Return the highest batch number that the group claimed or acked; 0 before the first."""
         return self._run(claims.last(self._group))
 
     def claim(
         self, after: int, *, messages: int, size: int | None = None, batch: int | None = None
     ) -> Claim | None:
-        """Claim the next messages as a batch, or return None if there are none, or it is paused.
+        """Claim the next messages as a batch; None if the queue is empty or paused.
 
-        Expired leases come first, then due messages, then the lists. Receive counts are
-        forgotten. If it raises, call it again with the same arguments: it goes on with the claim
-        that it began, until `begin` is called again or a later ``after`` is given. Two round
-        trips for 1,000 messages, or for a whole queue that is no longer than ``messages``; one
-        more per 1,000 messages or 1 MiB, or 500 that came back.
+        Messages whose leases ended come first, then due messages, then the lists. Receive counts
+        are lost. If this raises, call it again with the same arguments: it continues the claim,
+        until `begin` is called again or a later ``after`` is given. Cost: two round trips for
+        1,000 messages, or for a whole queue of at most ``messages``; one more per 1,000 messages
+        or 1 MiB, or per 500 redelivered messages.
 
         Args:
-            after: the last batch that is planned; the claim's number is higher, and higher than
-                any that the group used.
+            after: the last planned batch. The claim's number is higher, and higher than any that
+                the group has used.
             messages: how many at most.
-            size: bytes of bodies after which it takes no more; one message may be over. Defaults
-                to None, any.
-            batch: the claim's number, if not the next one, so that several queues can use the same.
-                Then a claim of 0 rows is returned where there are no messages; it leaves nothing
-                behind.
+            size: bytes of bodies after which no more messages are taken; the last message may
+                exceed it. Defaults to None, no limit.
+            batch: the claim's number, if not the next one, so that several queues can use the
+                same number. Then, if there are no messages, a claim of 0 rows is returned, which
+                stores nothing.
 
         Raises:
-            Fenced: another process took the group over; nothing more was claimed.
-            ConfigurationError: no `begin`, or ``batch`` was used before.
+            Fenced: another process took over the group; nothing more was claimed.
+            ConfigurationError: `begin` was not called, or ``batch`` was used before.
             KeyTypeError: a key of the queue has another type; nothing was changed.
         """
         return self._run(claims.claim(self._group, after, messages, size, batch))
@@ -147,66 +147,66 @@ class Claims(Client):
     def ack(self, up_to: int, *, keep: float = 600.0) -> int:
         """Ack all open claims up to batch ``up_to``, and return how many messages they had.
 
-        A claim that was acked before counts 0, and so does one that is being given back: its
-        messages are, or will be, delivered again. One round trip, and one per claim.
+        A claim that was acked before counts 0. So does a claim that is being returned to the
+        queue: its messages are delivered again. Cost: one round trip, and one per claim.
 
         Args:
-            up_to: the last batch that is done.
-            keep: seconds that what was acked can still be read; 0: it is deleted. Defaults to 600.
+            up_to: the last finished batch.
+            keep: seconds that acked messages can still be read; 0: delete them. Defaults to 600.
 
         Raises:
-            Fenced: another process took the group over.
-            ConfigurationError: no `begin`.
+            Fenced: another process took over the group.
+            ConfigurationError: `begin` was not called.
         """
         return self._run(claims.ack(self._group, up_to, keep))
 
     def forget(self, up_to: int) -> None:
         """Delete the acked claims up to batch ``up_to`` that are still kept.
 
-        One round trip, and one per batch since the last `forget`, 1,000 at most: older ones expire
-        by themselves. What is not acked stays.
+        Claims that are not acked stay. Cost: one round trip, and one per batch since the last
+        `forget`, at most 1,000; older ones expire by themselves.
 
         Raises:
-            Fenced: another process took the group over.
-            ConfigurationError: no `begin`.
+            Fenced: another process took over the group.
+            ConfigurationError: `begin` was not called.
         """
         self._run(claims.forget(self._group, up_to))
 
     def beat(self) -> None:
-        """Renew the leases of all open claims, for ``timeout`` from now. Two round trips.
+        """Renew the leases of all open claims to ``timeout`` from now. Cost: two round trips.
 
         Raises:
-            Fenced: another process took the group over.
-            ConfigurationError: no `begin`.
+            Fenced: another process took over the group.
+            ConfigurationError: `begin` was not called.
         """
         self._run(claims.beat(self._group))
 
     def look(self, first: int, last: int) -> list[Claim]:
-        """List the claims from batch ``first`` to ``last`` that can be read: open or kept.
+        """List the readable claims, open or kept, from batch ``first`` to ``last``.
 
-        One that is being given back is not among them, nor one of 0 rows. One round trip, and one
-        per batch that is not open.
+        Claims that are being returned to the queue, and claims of 0 rows, are not included. Cost:
+        one round trip, and one per batch that is not open.
         """
         return self._run(claims.look(self._group, first, last))
 
     def read(self, batch: int, start: int, count: int) -> list[bytes]:
         """Read messages ``start`` to ``start + count - 1`` of a claim, oldest first, from 0.
 
-        Needs no `begin`: any process of the query may read. One round trip.
+        Any process of the query may read, without `begin`. Cost: one round trip.
 
         Raises:
-            ClaimLost: they are not all there: the claim was given back, or acked and deleted.
+            ClaimLost: some are gone: the claim was returned, or acked and deleted.
         """
         return self._run(claims.read(self._group, batch, start, count))
 
     def release(self) -> int:
-        """Give all open claims back at once, fence the group, and return how many messages.
+        """Return all open claims to the queue, fence the group, and return how many messages.
 
-        They go in front of the queue, in their order. Without `begin` it releases whatever the
-        group has, as an operator does; after it, it needs the epoch. If it is cut off the rest
-        goes back when the next consumer takes something.
+        The messages go to the front of the queue, in their order. After `begin`, this needs the
+        epoch. Without `begin`, it releases all claims of the group, for operators. If it is
+        interrupted, the rest is returned when the next consumer takes messages.
 
         Raises:
-            Fenced: another process took the group over.
+            Fenced: another process took over the group.
         """
         return self._run(claims.release(self._group))

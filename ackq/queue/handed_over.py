@@ -1,4 +1,4 @@
-"""Lists that are held outside a queue: claims, and what a batch wrote on its way in."""
+"""Lists outside the queue that belong to it: claims, and committed rows on their way in."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ackq.queue.spec import QueueSpec
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One list. At ``score``, in µs since the epoch, its messages become the queue's; 0: they
-    are on their way."""
+    """One list. At ``score``, in µs since the epoch, its messages return to the queue; 0: they
+    are being moved now."""
 
     name: bytes
     score: int
@@ -25,7 +25,7 @@ class Held:
 
 
 def lists(spec: QueueSpec) -> Operation[tuple[int, list[Held]]]:
-    """Return the server's time in µs, and all lists, the first to become the queue's first."""
+    """Return the server's time in µs, and all lists, those due to return first."""
     found: dict[bytes, Held] = {}
     cursor: Arg = b"0"
     while True:
@@ -54,7 +54,7 @@ def claims(spec: QueueSpec) -> Operation[list[HeldClaim]]:
 
 
 def claim_of(spec: QueueSpec, name: bytes) -> tuple[str, int] | None:
-    """Return the group and the batch of a claim by the name of its list; None: it is none."""
+    """Return the group and batch from the name of a claim's list; None if it is not a claim's."""
     prefix = spec.keys.ready + CLAIM.encode()
     group, _, batch = name.removeprefix(prefix).rpartition(b":")
     if not name.startswith(prefix) or not group or not batch.isdigit():
@@ -63,16 +63,16 @@ def claim_of(spec: QueueSpec, name: bytes) -> tuple[str, int] | None:
 
 
 def mode_of(spec: QueueSpec, name: bytes) -> str:
-    """Return how a list goes into the queue: "front", "back" or "delayed"."""
+    """Return where in the queue a list's messages go: "front", "back" or "delayed"."""
     if not name.startswith(spec.keys.ready + STAGED.encode()):
         return "front"
     return "delayed" if name.endswith(LATER.encode()) else "back"
 
 
 def give_back(spec: QueueSpec, name: bytes) -> Operation[int]:
-    """Put the messages of a list whose time has come into the queue; return how many.
+    """Move the messages of a list whose lease has ended into the queue; return how many.
 
-    Others may do the same meanwhile. A list whose time has not come stays as it is.
+    Other clients may do the same at the same time. A list whose lease has not ended is unchanged.
     """
     moved = 0
     while True:
@@ -83,19 +83,19 @@ def give_back(spec: QueueSpec, name: bytes) -> Operation[int]:
 
 
 def return_some(spec: QueueSpec, name: bytes) -> Operation[Sequence[int]]:
-    """Put some of its messages into the queue; return how many, and how many are left."""
+    """Move some of a list's messages into the queue; return how many, and how many are left."""
     keys = spec.keys
     request = Request(
         (7, keys.ready, keys.handoff, keys.context, keys.delayed, keys.held, keys.heldrows, name,
          mode_of(spec, name)),
         script=scripts.load("held/give_back"),
-        resend=True,  # a second application moves what is next
+        resend=True,  # a second application moves the next messages
     )  # fmt: skip
     reply: Sequence[int] = yield from call(spec, request)
     return reply
 
 
 def into_queue(spec: QueueSpec, name: bytes) -> Operation[bool]:
-    """Move a bounded part of a list into its list queue: the `Mover` of one."""
+    """Move a bounded part of a list into its list queue; this is the list queue's `Mover`."""
     _, left = yield from handed_over.return_some(spec, name)
     return left > 0

@@ -1,4 +1,4 @@
-"""Look at a queue and look after it: stats, peek, purge, dead letters, audit, pause, drain."""
+"""Inspect and maintain a queue: stats, peek, purge, dead letters, audit, pause, drain."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ackq.queue.claims import end_holds
 from ackq.queue.messages import AuditFinding, AuditReport, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 
-#: Messages that one call looks at or moves at most.
+#: Most messages that one call reads or moves.
 CHUNK = 1000
-#: Dead letters that one call reads at most; their bodies come along.
+#: Most dead letters that one call reads, with their bodies.
 DEAD_CHUNK = 100
-#: Held lists of each kind that a peek looks into at most.
+#: Most claims and committed lists, of each kind, that a peek reads.
 PEEKED = 1000
-#: Longest time that counters outlive their last reader, in seconds.
+#: Longest time that counters are kept after their last reading, in seconds.
 LONGEST_WATCH = 3600.0
 
 _ENTRY = re.compile(r"\d+-\d+")
@@ -60,7 +60,7 @@ def stats(spec: QueueSpec) -> Operation[QueueStats]:
 
 
 def counters(spec: QueueSpec, window: float) -> Operation[QueueCounters]:
-    """Read what was counted; see `ackq.Queue.counters`."""
+    """Read the counters; see `ackq.Queue.counters`."""
     milliseconds = max(1, microseconds(window, "window", LONGEST_WATCH) // 1000)
     now, *pairs = yield from _call(spec, "watch", (spec.keys.counters,), milliseconds)
     counted = dict(zip(pairs[::2], map(int, pairs[1::2]), strict=True))
@@ -88,7 +88,7 @@ def peek(
     check_integer(skip, "skip", 0, 2**52)
     keys = spec.keys
     names = [each.name for each in (yield from handed_over.lists(spec))[1]]
-    # Each is put in front of what was put there before.
+    # Each list goes in front of those returned before it.
     front = [name for name in names if handed_over.mode_of(spec, name) == "front"][-PEEKED:][::-1]
     back = [name for name in names if handed_over.mode_of(spec, name) == "back"][:PEEKED]
     seen: list[PeekedMessage] = []
@@ -112,7 +112,7 @@ def purge(spec: QueueSpec, dead: bool) -> Operation[int]:
     """Delete everything; see `ackq.Queue.purge`."""
     keys = spec.keys
     deleted = 0
-    # First what is held: a list that is being given back meanwhile ends in what goes last.
+    # Purge these lists first: if one is returned meanwhile, the last call deletes its messages.
     for each in (yield from handed_over.lists(spec))[1]:
         deleted += yield from _call(spec, "held/drop", (keys.held, keys.heldrows, each.name))
     rest: int = yield from _call(spec, "purge", keys.all()[:8], int(dead))
@@ -120,17 +120,17 @@ def purge(spec: QueueSpec, dead: bool) -> Operation[int]:
 
 
 def pause(spec: QueueSpec) -> Operation[None]:
-    """Stop taking; see `ackq.Queue.pause`."""
+    """Stop deliveries; see `ackq.Queue.pause`."""
     yield Request((b"SET", spec.keys.paused, b"1"), resend=True)
 
 
 def resume(spec: QueueSpec) -> Operation[None]:
-    """Take again; see `ackq.Queue.resume`."""
+    """Resume deliveries; see `ackq.Queue.resume`."""
     yield Request((b"DEL", spec.keys.paused), resend=True)
 
 
 def drain(spec: QueueSpec) -> Operation[int]:
-    """Put everything back on the list; see `ackq.Queue.drain`."""
+    """Put all messages back on the list; see `ackq.Queue.drain`."""
     moved = yield from end_holds(spec)
     while step := (yield from _call(spec, "drain", spec.keys.all()[:7], CHUNK)):
         moved += step
@@ -184,7 +184,7 @@ def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Oper
             at += seen  # one call stops at 1 MiB of bodies
         return redriven
     if wanted is None:
-        # What dies again meanwhile is appended; stopping at today's length ends the loop.
+        # Messages that die again meanwhile are appended, so stop at the present length.
         wanted = (yield from stats(spec)).dead
     check_integer(wanted, "redrive", 0, 2**53)
     after: Arg = ""
@@ -226,8 +226,8 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
         return AuditReport(checked, tuple(findings))
     leased, bodies, delayed, listed = rows[-1]
     walks = ["backup", "delayed", "extended", "heldrows"]
-    # With requeue="back" a count outlives a visit to the list: only where the list is empty can
-    # it be told that a count belongs to nothing.
+    # With requeue="back", counts are kept for messages on the list. Only if the list is empty is
+    # it certain that a count belongs to no message.
     if not listed:
         walks.append("receives")
     for walk in walks:
@@ -241,8 +241,8 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
         )
         name = each.name.decode(errors="replace")
         findings += [AuditFinding(problem.decode(), name, repair) for problem in problems]
-    # A walk over CONTEXT brings the bodies along, so only where the sizes do not add up, or
-    # where a missing body may hide an orphan.
+    # Scanning CONTEXT reads all bodies, so do it only if the sizes do not add up, or if a missing
+    # body may hide an orphan.
     if bodies != leased + delayed or any(each.problem == "body missing" for each in findings):
         seen, found_here = yield from _walk(spec, "context", repair)
         checked += seen
@@ -264,7 +264,7 @@ def _walk(spec: QueueSpec, walk: str, repair: bool) -> Operation[tuple[int, list
         checked += seen
         for at in range(0, len(problems), 2):
             problem, key = problems[at].decode(), problems[at + 1].decode(errors="replace")
-            # A scan may show an entry twice.
+            # A scan may return an entry twice.
             found[problem, key] = AuditFinding(problem, key, repair)
         if cursor == b"0":
             return checked, list(found.values())
@@ -284,7 +284,7 @@ def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
 
 
 def _call(spec: QueueSpec, script: str, keys: Sequence[bytes], *args: Arg) -> Operation[Any]:
-    # Purge, drain and redrive would act on more than was asked if they were applied twice.
+    # Applied twice, purge, drain and redrive could affect more messages than requested.
     resend = script in ("stats", "peek", "audit", "audit_scan", "watch", "held/audit")
     request = Request((len(keys), *keys, *args), script=scripts.load(script), resend=resend)
     return (yield from call(spec, request))

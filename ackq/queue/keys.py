@@ -17,7 +17,7 @@ from ackq.core.names import (
 
 @dataclass(frozen=True, slots=True)
 class QueueKeys:
-    """Every key of one queue. All but ``ready`` exist only while they hold something."""
+    """Every key of one queue. All but ``ready`` exist only while they are needed."""
 
     ready: bytes
     backup: bytes
@@ -48,7 +48,7 @@ class QueueKeys:
         return self.ready + (DEDUP + marker).encode()
 
     def claims(self, group: str) -> bytes:
-        """Return the key of what is known of a group of claims."""
+        """Return the key of the record of a group of claims."""
         return self.ready + (CLAIMS + group).encode()
 
     def claim(self, group: str, batch: int) -> bytes:
@@ -72,7 +72,7 @@ class QueueKeys:
         return found | {self.held: "zset", self.heldrows: "hash"}
 
     def all(self) -> tuple[bytes, ...]:
-        """Return the keys in the order of the article, then of `SUFFIXES`."""
+        """Return the keys: ``ready`` first, then the others in the order of `SUFFIXES`."""
         return (
             self.ready,
             self.backup,

@@ -1,4 +1,4 @@
-"""Push: now, later, once, many."""
+"""Push one or many messages, ready now or later, optionally deduplicated."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ def push_many(
 def account(
     error: Exception, stored: Sequence[int], sending: Sequence[int], rest: Sequence[int]
 ) -> Exception:
-    """Return what to raise where ``error`` ended a push of many.
+    """Return the error to raise after ``error`` ended a push of many messages.
 
     Args:
-        error: what the call that stores ``sending`` met.
+        error: raised by the call that stores ``sending``.
         stored: positions of the messages that earlier calls stored.
         sending: positions of the messages of this call.
         rest: positions of the messages that have not been sent.
@@ -107,7 +107,7 @@ def account(
         error.stored = len(stored)
         return error.account(stored, sending, rest)
     if not stored:
-        return error  # as that of a push of one: nothing is stored
+        return error  # nothing is stored, as in a push of one message
     early = PartlyStored(f"the push ended early: {redact(str(error)) or type(error).__name__}")
     early.__cause__ = error
     return early.account(stored, (), [*sending, *rest])
@@ -137,7 +137,7 @@ def _store(
 
 
 def _confirmed(spec: QueueSpec, request: Request) -> Operation[Any]:
-    """Send the request; if it asks for confirmation, check the count that came back."""
+    """Send the request. If it asks for confirmation, check the count in the reply."""
     yield from require_confirmable(request.confirm)
     reply = yield from call(spec, request)
     if request.confirm is None:
@@ -148,7 +148,7 @@ def _confirmed(spec: QueueSpec, request: Request) -> Operation[Any]:
 
 
 def _due(delay: float | None, at: float | datetime | None) -> tuple[str, int]:
-    """Return what a push script calls ``when`` and ``due``."""
+    """Return the arguments ``when`` and ``due`` of a push script."""
     if delay is not None and at is not None:
         raise ConfigurationError("give delay or at, not both")
     if delay is not None:

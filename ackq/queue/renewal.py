@@ -16,18 +16,18 @@ from ackq.queue.messages import Message
 
 log = logging.getLogger("ackq.queue")
 
-#: Most seconds between two looks: so soon after the last block the thread ends.
+#: Longest sleep of the thread in seconds: it ends within this time after the last block.
 LONGEST_LOOK = 5.0
 
 
 class _Held:
-    """A message whose block runs."""
+    """A message whose block is running."""
 
     def __init__(self, message: Message, timeout: float) -> None:
         self.message = message
         self.timeout = timeout
         self.due = time.monotonic() + timeout / 3
-        #: Held while its lease is being renewed.
+        #: Locked while the lease is being renewed.
         self.lock = threading.Lock()
         self.pid = os.getpid()
 
@@ -35,9 +35,9 @@ class _Held:
 class Renewer:
     """A daemon thread that renews leases, each after a third of its timeout.
 
-    It starts with the first block and ends a few seconds after the last one, so a block that is
-    shorter than a third of its lease costs no request. A daemon: a process that hangs as a whole,
-    or is killed, stops renewing, and its messages are delivered again.
+    It starts with the first block and ends a few seconds after the last one. A block shorter than
+    a third of its lease costs no request. If the process hangs as a whole or is killed, renewals
+    stop, and its messages are delivered again.
     """
 
     def __init__(self, extend: Callable[[Message, float], object]) -> None:
@@ -45,7 +45,7 @@ class Renewer:
         self._begin()
 
     def _begin(self) -> None:
-        """Start with nothing to renew: at first, and in a forked child, which has no thread."""
+        """Reset the state, at first and in a forked child, which has no thread."""
         self._pid = os.getpid()
         self._wake = threading.Condition()
         self._held: set[_Held] = set()
@@ -54,7 +54,7 @@ class Renewer:
 
     @contextmanager
     def renewing(self, message: Message, timeout: float) -> Iterator[None]:
-        """Renew the lease of a message, to ``timeout`` seconds each time, while the block runs."""
+        """Renew a message's lease for ``timeout`` seconds at a time while the block runs."""
         held = _Held(message, timeout)
         self._add(held)
         try:
@@ -75,11 +75,11 @@ class Renewer:
 
     def _remove(self, held: _Held) -> None:
         if held.pid != os.getpid():
-            return  # a forked child leaves the block; its parent's thread renews
+            return  # a forked child left the block; the parent's thread renews
         with self._wake:
             self._held.discard(held)
         with held.lock:
-            pass  # a renewal that is under way ends before the message is settled
+            pass  # wait for a renewal in progress before the message is settled
 
     def _run(self) -> None:
         while True:

@@ -25,9 +25,9 @@ class AsyncRenewer:
 
     @asynccontextmanager
     async def renewing(self, message: Message, timeout: float) -> AsyncIterator[None]:
-        """Renew the lease of a message, to ``timeout`` seconds each time, while the block runs.
+        """Renew a message's lease for ``timeout`` seconds at a time while the block runs.
 
-        The first time after a third of the timeout, so a shorter block costs no request.
+        The first renewal is after a third of the timeout, so a shorter block costs no request.
         """
         ended = asyncio.Event()
         renewal = _renew(self._extend, message, timeout, ended)
@@ -36,7 +36,7 @@ class AsyncRenewer:
             yield
         finally:
             ended.set()
-            await task  # a renewal that is under way ends before the message is settled
+            await task  # wait for a renewal in progress before the message is settled
 
 
 async def _renew(extend: Extend, message: Message, timeout: float, ended: asyncio.Event) -> None:

@@ -1,4 +1,4 @@
-"""Rows of a batch that go to a queue's dead letters, once however often the batch is replayed."""
+"""Append rows of a batch to a queue's dead letters, once even if the batch is replayed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ackq.core.ids import usable_id
 from ackq.core.names import REJECTED
 from ackq.queue.spec import QueueSpec
 
-#: Rows, and bytes of bodies, that one call appends at most: Redis serves nobody else meanwhile.
+#: Most rows, and bytes of bodies, in one call: Redis serves no other client meanwhile.
 CHUNK_ROWS = 500
 CHUNK_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedRow:
-    """One row: what names it within its batch, the message as it was pushed, and the reason."""
+    """One row: its name within the batch, the message as it was pushed, and the reason."""
 
     row: str
     body: bytes
@@ -31,14 +31,14 @@ class RejectedRow:
 def reject_rows(
     spec: QueueSpec, writer: str, batch: str, rows: Iterable[RejectedRow], window_ms: int
 ) -> Operation[int]:
-    """Append rows to the dead letters; see `ackq.queue.row_dead_letters_client.Rejects.reject`."""
+    """Append rows to the dead letters; see `RowDeadLetters.reject`."""
     keys = (spec.keys.dead, spec.keys.ready + f"{REJECTED}{writer}".encode())
     appended = 0
     for chunk in _chunks(rows):
         args: list[Arg] = [batch, window_ms]
         for each in chunk:
             args += (each.row, usable_id(each.body) or "", each.body, each.reason)
-        # Each row is appended once, so a call whose reply was lost may be sent again.
+        # The script appends each row once, so a call whose reply was lost may be sent again.
         request = Request(
             (len(keys), *keys, *args), script=scripts.load("pipeline/reject"), resend=True
         )

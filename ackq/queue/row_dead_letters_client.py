@@ -1,4 +1,4 @@
-"""`RowDeadLetters`: writes rows of a batch to the dead letters of a queue, once."""
+"""`RowDeadLetters`: appends rows of batches to a queue's dead letters, each once."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ LONGEST_WINDOW = 315_360_000.0
 class RowDeadLetters(Client):
     """Appends to the dead letters of queue ``name`` for one writer, batch after batch.
 
-    Guarantee: a row of the batch in hand is appended once, however often and in whatever parts
-    the batch is written again, for as long as ``window``; after that, at least once.
+    Guarantee: within ``window``, each row of the current batch is appended once, however often
+    and in whatever parts the batch is rewritten. After that, at least once.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class RowDeadLetters(Client):
         *,
         window: float = 30 * 86400.0,
     ) -> None:
-        """Prepare; nothing is sent.
+        """Set up the client. Nothing is sent.
 
         Args:
             client: any redis-py client, as in `ackq.Queue`.
-            name: the queue whose dead letters they become; it need not exist.
-            writer: who writes, such as the id of a query; its batches come one after another.
+            name: the queue to whose dead letters the rows are added; it need not exist.
+            writer: identifies the writer, such as a query id. It writes one batch at a time.
             window: seconds that the rows of the last batch are remembered. Defaults to 30 days.
 
         Raises:
@@ -50,10 +50,10 @@ class RowDeadLetters(Client):
         self._writer = writer
 
     def reject(self, batch: str, rows: Iterable[RejectedRow]) -> int:
-        """Append those ``rows`` of ``batch`` that are not dead yet, and return how many.
+        """Append the ``rows`` of ``batch`` that were not appended yet, and return how many.
 
-        A round trip per 500 rows or 1 MiB of bodies. A batch of another name than the last
-        one's makes the rows of that one forgotten.
+        A batch with a new name discards the record of the previous batch. Cost: one round trip
+        per 500 rows or 1 MiB of bodies.
 
         Raises:
             KeyTypeError: a key has another type; nothing was changed.

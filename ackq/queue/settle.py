@@ -1,4 +1,4 @@
-"""Settle: ack, nack, release, reject, extend. Fenced by the receipt, except ack_id."""
+"""Ack, nack, release, reject and extend. All but ack_id are fenced by the receipt."""
 
 from __future__ import annotations
 
@@ -104,9 +104,9 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
 
 
 def group(messages: Sequence[Message]) -> tuple[list[Arg], list[Message]]:
-    """Return script arguments, one group a receipt, and the messages in the order of their keys.
+    """Return script arguments grouped by receipt, and the messages in the same order.
 
-    Messages that were taken together share a receipt, so it is passed once for all of them.
+    Messages from one pop share a receipt, so it is passed once for all of them.
     """
     if messages:
         receipt = messages[0].receipt
@@ -125,7 +125,7 @@ def group(messages: Sequence[Message]) -> tuple[list[Arg], list[Message]]:
 
 
 def runs(messages: Sequence[Message], delay_of: Callable[[Message], int]) -> list[Arg]:
-    """Return script arguments, one group a run of one receipt and delay: the order is kept."""
+    """Return script arguments, one group per run of equal receipt and delay, in order."""
     args: list[Arg] = []
     for head, run in groupby(messages, lambda message: (message.receipt, delay_of(message))):
         keys = [message.key for message in run]
@@ -168,7 +168,7 @@ def _settle(
 
 
 def check_own(spec: QueueSpec, messages: Iterable[Message]) -> None:
-    """Refuse what is not a message of this queue: its receipt would match nothing here."""
+    """Raise an error for a message of another queue: its receipt would match nothing here."""
     for message in messages:
         check_message(message)
         if message.queue != spec.name:
@@ -179,7 +179,7 @@ def check_own(spec: QueueSpec, messages: Iterable[Message]) -> None:
 
 
 def check_message(message: Any) -> None:
-    """Refuse what is no message, such as a reason that was passed without its name."""
+    """Raise an error unless this is a message, not, say, a reason passed without its keyword."""
     if not isinstance(message, Message):
         raise ConfigurationError(
             f"settle takes messages that pop returned, not {type(message).__name__}: pass them one"

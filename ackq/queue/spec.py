@@ -1,4 +1,4 @@
-"""A queue as the protocol sees it: keys, settings, and what its connections allow."""
+"""A queue as operations see it: keys, settings, and the limits of its connections."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class QueueSpec:
     name: str
     keys: QueueKeys
     config: QueueConfig
-    #: Seconds that one blocking command may last; under the connection's read timeout. A message
-    #: handed to a frozen connection is found by another consumer within this time.
+    #: Longest blocking command in seconds, below the connection's read timeout. A message handed
+    #: to a frozen connection is found by another consumer within this time.
     block_limit: float = 1.0
-    #: An entry for each wait for a push that goes on: ends of a deque are safe among threads.
+    #: One entry per consumer that waits for a push. Appending and popping are thread-safe.
     waiting: deque[None] = field(default_factory=deque, init=False, repr=False, compare=False)
 
     @cached_property
@@ -35,13 +35,13 @@ class QueueSpec:
 
     @cached_property
     def pop_keys(self) -> tuple[Arg, ...]:
-        """How every call of the pop script begins."""
+        """The first arguments of every call of the pop script."""
         keys = self.keys.all()[:11]
         return (len(keys), *keys)
 
     @cached_property
     def pop_settings(self) -> tuple[Arg, ...]:
-        """What every call of the pop script says of the queue's settings."""
+        """The queue's settings as arguments of the pop script."""
         config = self.config
         return (config.max_receives or 0, config.max_body_bytes, config.requeue)
 

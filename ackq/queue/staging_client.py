@@ -20,12 +20,13 @@ class Staging(StagingBase):
     """Rows for the list queue ``name``, staged and committed under the name of a ``writer``."""
 
     def __init__(self, client: redis.Redis | redis.RedisCluster, name: str, writer: str) -> None:
-        """Prepare; nothing is sent before the first operation.
+        """Set up the client. Nothing is sent before the first operation.
 
         Args:
             client: any redis-py client, as in `ackq.Queue`.
-            name: of the queue. In a cluster it needs a hash tag: ``{jobs}``.
-            writer: whose batches are numbered, 1 to 200 bytes; the same after a restart.
+            name: name of the queue. In a cluster it needs a hash tag: ``{jobs}``.
+            writer: name of the writer that numbers the batches, 1 to 200 bytes. It must be the
+                same after a restart.
 
         Raises:
             QueueNameError: the queue's name cannot be used.
@@ -37,11 +38,11 @@ class Staging(StagingBase):
 
     @classmethod
     def from_url(cls, url: str | None, name: str, writer: str) -> Self:
-        """Return the same on the server at ``url``; None: the embedded one.
+        """Return a `Staging` on the server at ``url``; None: the embedded server.
 
         Raises:
-            ConfigurationError: the URL cannot be read; the error does not show its password.
-            ServerNotFound: no URL, and no redis-server is at hand.
+            ConfigurationError: the URL is invalid. The error does not show its password.
+            ServerNotFound: there is no URL, and no redis-server was found.
         """
         return cls(client_of(url), name, writer)
 

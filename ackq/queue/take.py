@@ -1,4 +1,4 @@
-"""Take: pop, at once or waiting, with the acks of what was done before."""
+"""Pop messages, at once or after waiting, and ack finished ones in the same call."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ackq.queue.messages import Message
 from ackq.queue.settle import ack, check_own, group
 from ackq.queue.spec import QueueSpec
 
-#: Messages that one call takes at most.
+#: Most messages that one call takes.
 MOST = 1000
-#: Seconds between two ticks of an idle Redis, by its default: only then does it end waits.
+#: Seconds between ticks of an idle Redis, by its default. Blocking commands end on a tick.
 TICK = 0.1
-#: Waits on one queue object that are enough for what may be pushed within a tick.
+#: So many waiting consumers of one queue object are enough for the pushes within a tick.
 PLENTY = 10
 
 
@@ -83,8 +83,8 @@ def _take(
         fencing.note_failed("ack", order, request, error)
         yield from spec.raise_for_reply(error)
     except UnknownOutcome:
-        # The acks are fenced, so they can be sent again by themselves; what the lost call may
-        # have leased comes back after its timeout. If they fail too, that is the lesser news.
+        # The acks are fenced, so they can be sent again alone. Messages that the lost call leased
+        # are delivered again after their timeout. If the acks fail too, report the lost pop.
         with contextlib.suppress(RedisError):
             yield from _ack_marking(spec, settled)
         raise
@@ -93,7 +93,7 @@ def _take(
 
 
 def _ack_marking(spec: QueueSpec, messages: Sequence[Message]) -> Operation[None]:
-    """Ack without raising for a refused message: it is marked, as in a fused ack."""
+    """Ack without raising for refused messages: only mark them, as a pop with acks does."""
     with contextlib.suppress(LeaseLost):
         yield from ack(spec, messages)
 
@@ -110,24 +110,24 @@ def _messages(spec: QueueSpec, reply: Sequence[Any]) -> list[Message]:
 
 
 def _wait(spec: QueueSpec, reply: Sequence[Any], patience: float) -> Operation[None]:
-    """Wait for a push, the next deadline or due time, or the end of the stretch."""
+    """Wait for a push, the next deadline or due time, or the block limit."""
     if reply[0] == b"paused":
         yield Sleep(min(patience, PAUSED_POLL))
         return
-    # Waiters that started together must not look again together.
+    # Spread the retries of waiters that started together.
     whole = spec.block_limit * random.uniform(0.75, 1)
     block_limit = min(whole, patience)
     if reply[2] >= 0:
         block_limit = min(block_limit, reply[2] / 1_000_000 + random.random() * WAIT_JITTER)
     in_vain = yield from _block(spec, block_limit)
     if in_vain and block_limit == whole and len(spec.waiting) >= PLENTY:
-        # All whose waits ended in one tick would look at once, and a message that comes just then
-        # would be served behind them. Enough others wait on for it, so they take turns.
+        # Waits that end on the same tick would all retry at once, and delay a message pushed just
+        # then. Enough other consumers are still waiting for it, so spread the retries.
         yield Sleep(min(random.random() * TICK, patience - block_limit))
 
 
 def _block(spec: QueueSpec, block_limit: float) -> Operation[bool]:
-    """Wait for a push; return whether the time passed without one."""
+    """Wait for a push; return True if the time passed without one."""
     keys = spec.keys
     command = (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT", seconds_of(block_limit))
     spec.waiting.append(None)
