@@ -11,7 +11,7 @@ from ackq.staging.operations import Mover, StagingSpec
 
 
 class DelayStaging(StagingBase):
-    """Rows for a delay queue; made by `row`, and all of them are ``bodies``, none ``delayed``."""
+    """Rows for a delay queue. Make them with `row`; pass them as ``bodies``, not ``delayed``."""
 
     def __init__(
         self,
@@ -21,13 +21,13 @@ class DelayStaging(StagingBase):
         *,
         partitions: int | None = None,
     ) -> None:
-        """Prepare; nothing is sent before the first operation.
+        """Set up the client. Nothing is sent before the first operation.
 
         Args:
             client: as in `Staging`.
-            topic: of the delay queue. In a cluster it needs a hash tag.
+            topic: name of the delay queue. In a cluster it needs a hash tag.
             writer: as in `Staging`.
-            partitions: of a partitioned delay queue, 1 to 1024. Defaults to None: it has none.
+            partitions: how many, 1 to 1024. Defaults to None: the queue is not partitioned.
 
         Raises:
             QueueNameError: the topic's name cannot be used.
@@ -39,15 +39,15 @@ class DelayStaging(StagingBase):
         super().__init__(client, topic)
 
     def row(self, key: str, due: int, body: bytes) -> bytes:
-        """Return a message as it is staged.
+        """Return a message as a row to stage.
 
         Args:
-            key: of the message, 1 to 512 bytes.
+            key: the message's key, 1 to 512 bytes.
             due: when it is ready, in microseconds since the epoch.
-            body: as it will be delivered.
+            body: the body to deliver.
 
         Raises:
-            InvalidMessage: the key cannot be one.
+            InvalidMessage: the key is invalid.
             ConfigurationError: ``due`` is out of range.
         """
         return delay_staged.row(self._spec, key, due, body)

@@ -1,4 +1,4 @@
-"""A queue over several shards: their names, which one a message goes to, and how to wait."""
+"""A queue over several shards: their names, the shard of a message, and waiting."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from ackq.queue.push import account as account_of_one
 from ackq.queue.settle import check_message
 from ackq.queue.spec import QueueSpec
 
-#: Longest wait on a shard in seconds; a consumer looks at its shards anew so often.
+#: Longest wait on a shard in seconds, after which a consumer checks its assignment again.
 STRETCH = 1.0
 
 
 class Dealt(NamedTuple):
-    """What goes to one shard: bodies, and the positions of these messages among all."""
+    """The messages for one shard: their bodies, and their positions in the call."""
 
     positions: list[int]
     bodies: list[bytes]
 
 
 def shard_names(name: str, shards: int) -> tuple[str, ...]:
-    """Return the queues' names: ``{jobs:0}``, ``{jobs:1}``, ..., each a hash tag of its own.
+    """Return the queues' names: ``{jobs:0}``, ``{jobs:1}``, ..., each its own hash tag.
 
     Raises:
         ConfigurationError: ``shards`` is out of range.
-        QueueNameError: the name has braces of its own.
+        QueueNameError: the name contains braces.
     """
     check_integer(shards, "shards", 1, MOST_PARTITIONS)
     if not isinstance(name, str) or not name or "{" in name or "}" in name:
@@ -50,7 +50,7 @@ def shard_of(key: str, shards: int) -> int:
     """Return the shard of ``key``: murmur3, x86 32-bit, seed 0, unsigned, by remainder.
 
     Raises:
-        ConfigurationError: it is no text.
+        ConfigurationError: the key is not text.
     """
     if not isinstance(key, str):
         raise ConfigurationError(f"key and dedup are text, not {key!r}")
@@ -60,10 +60,10 @@ def shard_of(key: str, shards: int) -> int:
 def spread(
     messages: Iterable[Mapping[str, Any] | bytes], shards: int, first: int, limit: int
 ) -> tuple[dict[int, Dealt], list[str]]:
-    """Deal bodies out in turn, beginning with shard ``first``; return them and all the ids.
+    """Distribute bodies in turn, beginning with shard ``first``; return them and all ids.
 
     Raises:
-        InvalidMessage: one cannot be; nothing was sent.
+        InvalidMessage: a message is invalid; nothing was sent.
         MessageTooLarge: one is longer than ``limit`` bytes; nothing was sent.
     """
     dealt: dict[int, Dealt] = {}
@@ -78,9 +78,9 @@ def spread(
 
 
 def account(error: Exception, dealt: Mapping[int, Dealt], shard: int) -> Exception:
-    """Return what to raise where ``error`` ended a push over shards, in their order, at ``shard``.
+    """Return the error to raise after ``error`` ended a push over shards, in order, at ``shard``.
 
-    Its positions are those of the messages as they were passed.
+    Its positions are those of the messages in the call.
     """
     turn = list(dealt).index(shard)
     parts = [each.positions for each in dealt.values()]
@@ -99,10 +99,10 @@ def account(error: Exception, dealt: Mapping[int, Dealt], shard: int) -> Excepti
 
 
 def by_queue(messages: Iterable[Message] | Message) -> dict[str, list[Message]]:
-    """Return messages by the queue that they were taken from.
+    """Group messages by the queue that they were taken from.
 
     Raises:
-        ConfigurationError: one is no message.
+        ConfigurationError: an argument is not a message.
     """
     found: dict[str, list[Message]] = {}
     for message in (messages,) if isinstance(messages, Message) else messages:
@@ -112,7 +112,7 @@ def by_queue(messages: Iterable[Message] | Message) -> dict[str, list[Message]]:
 
 
 def raise_lost(errors: Sequence[LeaseLost], settled: int) -> None:
-    """Raise one error for those of several shards; ``settled`` counts what was."""
+    """Raise one error for several shards; ``settled`` counts the settled messages."""
     if errors:
         raise LeaseLost(
             "; ".join(map(str, errors)),
@@ -138,11 +138,11 @@ def total(counts: Sequence[QueueStats]) -> QueueStats:
 
 
 def wait(spec: QueueSpec, patience: float) -> Operation[None]:
-    """Wait until the shard may have something to take, and take nothing.
+    """Wait until the shard may have a message, without taking one.
 
-    A message that arrives is moved onto the hand-off list, which is the front of the queue: it is
-    lost to nobody, whoever waits on. Only where both lists are empty and takes are not paused, or
-    the backlog would be moved one by one.
+    A message that arrives is moved to the hand-off list, the front of the queue, where any
+    consumer can take it. This waits only if both lists are empty and the queue is not paused;
+    otherwise it would move the backlog there one by one.
     """
     counts = yield from inspection.stats(spec)
     if counts.paused:

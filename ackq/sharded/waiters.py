@@ -11,12 +11,12 @@ from concurrent.futures import wait as wait_for
 from ackq.queue.client import Queue
 from ackq.sharded import operations
 
-#: Seconds between two looks of a consumer that serves no shard.
+#: Seconds between two checks of a consumer that serves no shard.
 IDLE_POLL = 0.1
 
 
 class ShardWaiters:
-    """Waits that outlast the call which began them: what they find waits at a queue's front."""
+    """Waits that may outlast their call: a message that they find stays at its queue's front."""
 
     def __init__(self, queues: Sequence[Queue]) -> None:
         self._queues = queues
@@ -28,7 +28,7 @@ class ShardWaiters:
         self._waiting: dict[int, Future[None]] = {}
 
     def wait(self, shards: Sequence[int], patience: float) -> None:
-        """Return when one of ``shards`` may have something to take, or after ``patience``."""
+        """Return when one of ``shards`` may have a message, or after ``patience`` seconds."""
         if not shards:
             time.sleep(min(patience, IDLE_POLL))
             return
@@ -49,7 +49,7 @@ class ShardWaiters:
             future.result()
 
     def close(self) -> None:
-        """End when the waits that still run have ended, within a second."""
+        """Wait until all running waits have ended, within a second."""
         if self._pid == os.getpid():
             self._threads.shutdown(cancel_futures=True)
 

@@ -8,19 +8,19 @@ from collections.abc import Sequence
 from ackq.queue.client_async import AsyncQueue
 from ackq.sharded import operations
 
-#: Seconds between two looks of a consumer that serves no shard.
+#: Seconds between two checks of a consumer that serves no shard.
 IDLE_POLL = 0.1
 
 
 class AsyncShardWaiters:
-    """Waits that outlast the call which began them: what they find waits at a queue's front."""
+    """Waits that may outlast their call: a message that they find stays at its queue's front."""
 
     def __init__(self, queues: Sequence[AsyncQueue]) -> None:
         self._queues = queues
         self._waiting: dict[int, asyncio.Task[None]] = {}
 
     async def wait(self, shards: Sequence[int], patience: float) -> None:
-        """Return when one of ``shards`` may have something to take, or after ``patience``."""
+        """Return when one of ``shards`` may have a message, or after ``patience`` seconds."""
         if not shards:
             await asyncio.sleep(min(patience, IDLE_POLL))
             return
@@ -36,7 +36,7 @@ class AsyncShardWaiters:
             task.result()
 
     async def close(self) -> None:
-        """End the waits that still run."""
+        """Cancel all running waits."""
         tasks = [task for task in self._waiting.values() if not task.done()]
         for task in tasks:
             task.cancel()

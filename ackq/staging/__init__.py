@@ -1,1 +1,1 @@
-"""Rows that become visible with a commit, whatever product they are for."""
+"""Rows that become visible with a commit, for any product."""

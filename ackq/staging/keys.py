@@ -1,4 +1,4 @@
-"""The names of what is staged."""
+"""The keys of staged rows."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ackq.core.names import LATER, STAGED, STAGING
 
 @dataclass(slots=True)
 class Staged:
-    """What an attempt of a task has staged so far under one name; the commit takes it.
+    """What one attempt of a task has staged so far. Pass it to the commit.
 
-    ``task`` is a name that no other attempt has, so that what a retried or a speculative one
-    staged is told apart: 1 to 200 bytes of printable text without any of ``:*?[]\\{}``.
+    ``task`` is a name unique to the attempt, so that the rows of retried and speculative attempts
+    stay separate: 1 to 200 bytes of printable text without any of ``:*?[]\\{}``.
     """
 
     task: str
@@ -22,42 +22,43 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class StagingKeys:
-    """The keys of what is staged, in the slot of the queue that it is for."""
+    """The keys of staged rows, in the slot of the queue that they are for."""
 
     commits: bytes
     held: bytes
     heldrows: bytes
     _staged: bytes = field(repr=False)
     _staging: bytes = field(repr=False)
-    #: Ends the name of a list, so that whoever meets it moves its rows as their writer would.
+    #: Suffix of a list's name, so that any process can move its rows as their writer would.
     _how: bytes = field(default=b"", repr=False)
 
     @classmethod
     def of_queue(cls, name: str) -> StagingKeys:
-        """Return the keys beside a list queue; ``name`` was checked."""
+        """Return the keys for a list queue; ``name`` was checked."""
         parts = ("COMMITS", "HELD", "HELDROWS", STAGED, STAGING)
         return cls(*((name + part).encode() for part in parts))
 
     @classmethod
     def of_topic(cls, name: str, how: str = "") -> StagingKeys:
-        """Return the keys beside a topic, or beside a delay queue; ``name`` was checked.
+        """Return the keys for a topic or a delay queue; ``name`` was checked.
 
-        ``how`` rows are moved, `staging_topic.how` or `staging_delay.how`, is for writers.
+        Writers pass ``how`` rows are moved, from `ackq.topic.staged.how` or
+        `ackq.delay.staged.how`.
         """
         parts = ("commits", "held", "heldrows", "staged:", "staging:")
         keys = cls(*(f"{name}:{part}".encode() for part in parts))
         return replace(keys, _how=f":{how}:".encode()) if how else keys
 
     def list(self, writer: str, batch: int, staged: Staged) -> bytes:
-        """Return the list of a task's rows."""
+        """Return the key of the list of a task's rows."""
         return self._staged + f"{writer}:{batch}:{staged.task}".encode() + self._how
 
     def delayed(self, writer: str, batch: int, staged: Staged) -> bytes:
-        """Return the list of a task's rows that become ready later."""
+        """Return the key of the list of a task's delayed rows."""
         return self.list(writer, batch, staged) + LATER.encode()
 
     def index(self, writer: str, batch: int) -> bytes:
-        """Return the set of the names of a batch's lists."""
+        """Return the key of the set with the names of a batch's lists."""
         return self._staging + f"{writer}:{batch}".encode()
 
     def types(self) -> dict[bytes, str]:

@@ -1,4 +1,4 @@
-"""Rows that become a queue's with a commit: staged by tasks, made visible by the driver."""
+"""Stage rows in tasks, and commit them from the driver."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from ackq.core.names import LATER, NAME_LIMIT
 from ackq.errors import ConfigurationError, StagingLost
 from ackq.staging.keys import Staged, StagingKeys
 
-#: Rows, and bytes of them, that one call stages at most: Redis serves nobody else meanwhile.
+#: Most rows, and bytes of rows, in one call: Redis serves no other client meanwhile.
 CHUNK_ROWS = 2000
 CHUNK_BYTES = 1024 * 1024
-#: Rows that begin a list. Only this call is a script, where 2,000 arguments cost 7 ms.
+#: Rows in the first call for a list. Only this call is a script, and 2,000 arguments cost 7 ms.
 FIRST_ROWS = 16
-#: Milliseconds that rows wait for their commit: a day.
+#: Milliseconds until uncommitted rows expire: a day.
 LIFETIME_MS = 86_400_000
-#: Lists that one commit names at most; those of more tasks are merged before.
+#: Most lists in one commit; lists of more tasks are merged first.
 MOST_LISTS = 1000
-#: Rows that one call merges at most.
+#: Most rows that one call merges.
 MERGED_ROWS = 2000
-#: Lists that one call drops at most. Redis frees a list in the background only if it has more than
+#: Most lists that one call drops. Redis frees a list in the background only if it has more than
 #: 64 nodes, and to free a row of 0.9 MiB at once takes up to 0.1 ms.
 DROPPED_LISTS = 50
-#: The greatest number that a script reads exactly.
+#: The greatest integer that is exact in a script.
 LATEST_BATCH = 2**53 - 1
 
 _FORBIDDEN = frozenset("*?[]\\{}")
 
-#: Moves a part of a committed list to where it belongs; returns whether something is left.
+#: Moves a part of a committed list into its queue or topic; returns whether rows are left.
 Mover = Callable[[bytes], Operation[bool]]
 #: A row with the time when it becomes ready, in µs since the epoch.
 Delayed = tuple[int, bytes]
@@ -43,17 +43,17 @@ Delayed = tuple[int, bytes]
 
 @dataclass(frozen=True, slots=True)
 class StagingSpec:
-    """What one writer stages for one queue, topic or delay queue."""
+    """One writer's staging for one queue, topic or delay queue."""
 
-    what: str  #: as errors call it, such as "queue 'jobs'"
+    what: str  #: its name in errors, such as "queue 'jobs'"
     keys: StagingKeys
     writer: str
 
     def __post_init__(self) -> None:
-        """Check the writer's name, which becomes a part of keys.
+        """Check the writer's name, which becomes part of keys.
 
         Raises:
-            ConfigurationError: it cannot be one.
+            ConfigurationError: the name is invalid.
         """
         if not _can_be_in_a_key(self.writer, _FORBIDDEN):
             raise ConfigurationError(
@@ -62,7 +62,7 @@ class StagingSpec:
             )
 
     def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
-        """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
+        """Raise `KeyTypeError` if a key has another type, else ``error`` itself."""
         return raise_for_type(self.what, self.keys.types(), error)
 
 
@@ -72,7 +72,7 @@ def _can_be_in_a_key(name: str, forbidden: frozenset[str]) -> bool:
 
 
 def _check_task(task: str) -> None:
-    # With a colon, or as the end of a list for later, it could be what another name stands for.
+    # With a colon, or as the suffix of delayed lists, it could collide with another list's name.
     if not _can_be_in_a_key(task, _FORBIDDEN | {":"}) or task == LATER[1:]:
         raise ConfigurationError(
             f"a task's name is 1 to {NAME_LIMIT} bytes of printable text without any of"
@@ -87,7 +87,7 @@ def stage(
     bodies: Sequence[bytes],
     delayed: Sequence[Delayed],
 ) -> Operation[None]:
-    """Add rows to those of a task; see `ackq.queue.Staging.stage`."""
+    """Stage rows of a task; see `ackq.queue.Staging.stage`."""
     check_integer(batch, "batch", 0, LATEST_BATCH)
     _check_task(staged.task)
     index = spec.keys.index(spec.writer, batch)
@@ -102,7 +102,7 @@ def stage(
 def _add(
     spec: StagingSpec, index: bytes, name: bytes, before: int, chunk: list[Arg]
 ) -> Operation[int]:
-    """Push onto a list that holds ``before`` rows, and return how many it holds then."""
+    """Push onto a list with ``before`` rows, and return how many it has then."""
     if before == 0:
         script = scripts.load("staging/stage")
         request = Request((2, name, index, LIFETIME_MS, *chunk), script=script)
@@ -119,19 +119,19 @@ def _add(
 
 
 def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) -> Operation[int]:
-    """Make staged rows the queue's; see `ackq.queue.Staging.commit`."""
+    """Commit staged rows; see `ackq.queue.Staging.commit`."""
     check_integer(batch, "batch", 0, LATEST_BATCH)
     yield from finish(spec, move)
     kinds = _lists(spec, batch, tasks)
     if sum(map(len, kinds)) > MOST_LISTS and (yield from _is_known(spec, batch)):
-        kinds = {}, {}  # merged and committed before: there is nothing left to merge
+        kinds = {}, {}  # already merged and committed
     lists = yield from _merged(spec, *kinds)
     keys, names = spec.keys, list(lists)
     request = Request(
         (3 + len(names), keys.commits, keys.held, keys.heldrows, *names,
          spec.writer, batch, *lists.values()),
         script=scripts.load("staging/commit"),
-        resend=True,  # the marker makes a second application harmless
+        resend=True,  # the marker makes a repeat harmless
     )  # fmt: skip
     status, value = yield from call(spec, request)
     if status == b"lost":
@@ -140,26 +140,26 @@ def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) 
             f" staged: it was aborted, or batch {batch} took longer than a day. Nothing of the"
             " batch was committed: run it again"
         )
-    # After "known" they may be committed all the same, where the first reply was lost.
+    # After "known", this batch may be the committed one, if its first reply was lost.
     yield from _move_all(names, move)
     yield from abort(spec, batch)
     return int(value) if status == b"ok" else 0
 
 
 def finish(spec: StagingSpec, move: Mover) -> Operation[int]:
-    """Move in what is committed and not in the queue yet; return how many lists that were."""
+    """Move in all committed rows that have not arrived; return how many lists there were."""
     names: list[bytes] = yield from call(spec, committed_lists(spec.keys))
     yield from _move_all(names, move)
     return len(names)
 
 
 def committed_lists(keys: StagingKeys) -> Request:
-    """Ask for the names of lists that are committed and not in the queue yet."""
+    """Return the request for the names of committed lists that have not arrived."""
     return Request((b"ZRANGEBYSCORE", keys.held, 0, 0, b"LIMIT", 0, MOST_LISTS), resend=True)
 
 
 def abort(spec: StagingSpec, batch: int) -> Operation[int]:
-    """Delete what is staged and not committed; see `ackq.queue.Staging.abort`."""
+    """Delete uncommitted rows; see `ackq.queue.Staging.abort`."""
     index = spec.keys.index(spec.writer, batch)
     dropped = 0
     while True:
@@ -171,14 +171,14 @@ def abort(spec: StagingSpec, batch: int) -> Operation[int]:
 
 
 def discard(spec: StagingSpec, batch: int, staged: Staged) -> Operation[None]:
-    """Delete what one task staged; see `ackq.queue.Staging.discard`."""
+    """Delete the rows of one task; see `ackq.queue.Staging.discard`."""
     keys = spec.keys
     names = (keys.list(spec.writer, batch, staged), keys.delayed(spec.writer, batch, staged))
     yield from _drop(spec, keys.index(spec.writer, batch), names)
 
 
 def _drop(spec: StagingSpec, index: bytes, names: Sequence[bytes]) -> Operation[int]:
-    """Delete lists of the batch of ``index``, but for those that are committed."""
+    """Delete those lists of a batch's ``index`` that are not committed."""
     request = Request(
         (2 + len(names), spec.keys.held, index, *names),
         script=scripts.load("staging/drop"),
@@ -215,7 +215,7 @@ _Rows = dict[bytes, int]
 
 
 def _lists(spec: StagingSpec, batch: int, tasks: Iterable[Staged]) -> tuple[_Rows, _Rows]:
-    """Return the lists of tasks that staged anything, with their rows: ready, and delayed."""
+    """Return the non-empty lists of the tasks with their row counts: ready, and delayed."""
     keys, tasks = spec.keys, list(tasks)
     ready = {keys.list(spec.writer, batch, each): each.rows for each in tasks}
     delayed = {keys.delayed(spec.writer, batch, each): each.delayed for each in tasks}
@@ -227,11 +227,11 @@ def _filled(lists: _Rows) -> _Rows:
 
 
 def _merged(spec: StagingSpec, *kinds: _Rows) -> Operation[_Rows]:
-    """Return at most `MOST_LISTS` lists with the rows of all of them."""
+    """Merge lists until there are at most `MOST_LISTS`, and return them."""
     merged: _Rows = {}
     for lists in kinds:
         names = list(lists)
-        size = -(-len(names) * len(kinds) // MOST_LISTS) or 1  # of a group, rounded up
+        size = -(-len(names) * len(kinds) // MOST_LISTS) or 1  # lists per group, rounded up
         for first in range(0, len(names), size):
             into, *others = names[first : first + size]
             for name in others:

@@ -1,4 +1,4 @@
-"""What a consumer does about a commit whose driver died on the way: it goes on with it."""
+"""Consumers finish commits whose driver died before all rows had arrived."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ackq.errors import AckqError, PublishContention
 from ackq.staging.keys import StagingKeys, tells_how
 from ackq.staging.operations import Mover, committed_lists
 
-#: Seconds between two looks, and how long a consumer moves rows before it takes again.
+#: Seconds between two checks, and longest time to move rows before the next take.
 LOOK_EVERY = 1.0
 
 _LOG = logging.getLogger("ackq.staging")
 
 
 class UnfinishedCommits:
-    """Committed rows of a topic or a delay queue that have not arrived, as one consumer sees them.
+    """Finishes unfinished commits of a topic or delay queue, for one consumer.
 
-    Threads share it without a lock: a look too many costs a round trip and nothing else.
+    Threads share it without a lock: an unnecessary check only costs a round trip.
     """
 
     def __init__(self, name: str) -> None:
@@ -31,18 +31,18 @@ class UnfinishedCommits:
         self._next_look = -math.inf
 
     def move_in(self, move: Mover) -> Operation[None]:
-        """Look once a second, by one command, and move in what is found.
+        """Check for unfinished commits once a second, with one command, and move in their rows.
 
-        It raises no error of Redis: the caller asked for a take, which tells of what it meets.
-        Whatever cannot be moved waits. After a second of moving, the next call goes on.
+        Errors are logged, not raised: the take that follows reports its own. Rows that cannot be
+        moved stay where they are. After a second of moving, the next call continues.
         """
         now = yield Clock()
         if now < self._next_look:
             return
-        # Whoever stops moving then is due for the next look, which goes on.
+        # The next check is due when this one stops moving, and continues with the rest.
         until = self._next_look = now + LOOK_EVERY
         names: Sequence[bytes] = ()
-        # Who may not look, or finds somebody else's key there, has nothing to move.
+        # Without permission to read the key, or if it has another type, there is nothing to move.
         with suppress(RedisError, OSError):
             names = yield committed_lists(self.keys)
         try:
@@ -53,7 +53,7 @@ class UnfinishedCommits:
                     if (yield Clock()) >= until:
                         return
         except PublishContention:
-            pass  # others are at it
+            pass  # other consumers are moving them
         except (AckqError, RedisError, OSError) as error:
-            # Those behind wait too: rows must not overtake each other.
+            # Stop here, so that later rows do not overtake these.
             _LOG.warning("committed rows of %s wait: %s", self.keys.held.decode(), error)

@@ -1,4 +1,4 @@
-"""Topics that can be replayed: one order of messages, read by many, each at its own place."""
+"""Topics: messages in one order, which consumers read, and replay, at their own positions."""
 
 from ackq.topic.client import Topic
 from ackq.topic.client_async import AsyncTopic

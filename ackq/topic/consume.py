@@ -1,4 +1,4 @@
-"""Consume from a topic, at once or waiting, with the commits of what was done before."""
+"""Consume from a topic, at once or after waiting, and commit finished batches in the same call."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ackq.topic.settle import CHUNK, commit, leased, mark_lost
 from ackq.topic.spec import Guess, TopicSpec, pause
 from ackq.topic.staged import move
 
-#: Messages that one call reads at most.
+#: Most messages that one call reads.
 MOST = 1000
 #: Seconds of jitter on a wait, so that one deadline does not wake every waiter at once.
 WAIT_JITTER = 0.05
-#: Times that a consumer tries to publish committed rows before it leaves it to who is quicker.
+#: Attempts to publish committed rows before a consumer leaves them to quicker producers.
 MOVE_ATTEMPTS = 3
 
 
@@ -42,7 +42,7 @@ def consume(
     committed: Iterable[Batch] | Batch,
     unfinished: UnfinishedCommits,
 ) -> Operation[Batch]:
-    """Read on; see `ackq.topic.Topic.consume`."""
+    """Read the next batch; see `ackq.topic.Topic.consume`."""
     deadline = Deadline(timeout)
     check_integer(wanted, "n", 1, 2**31)
     done = leased(spec, committed)
@@ -65,7 +65,7 @@ def consume(
 
 
 class _Reader:
-    """One consume: what it wants, and what it has learnt."""
+    """The state of one call of consume."""
 
     def __init__(self, spec: TopicSpec, consumer: str, wanted: int, lease_us: int) -> None:
         self._spec = spec
@@ -74,13 +74,13 @@ class _Reader:
         self._wanted = wanted
         self._lease_us = lease_us
         self._guess = spec.reading.setdefault(consumer, Guess())
-        #: Newest index and µs until a lease ends, as of the last reply.
+        #: The newest index, and µs until the next lease ends, from the last reply.
         self._newest, self._next_end = 0, -1
-        #: The newest index as of the last time that a wait was cut short.
+        #: The newest index when a wait last ended early.
         self._woken_at = -1
 
     def read(self, done: Sequence[Batch]) -> Operation[Batch]:
-        """Commit what is done and read; an empty batch if there is nothing to read."""
+        """Commit finished batches and read; return an empty batch if there is nothing to read."""
         attempt = 0
         gap = range(0)
         while True:
@@ -110,18 +110,18 @@ class _Reader:
                 raise self._lost(reply[3] + 1, reply[2], "the topic was begun anew")
 
     def wait(self, patience: float) -> Operation[None]:
-        """Wait for a publish, the next end of a lease, or the end of the stretch."""
+        """Wait for a publish, the end of the next lease, or the block limit."""
         block_limit = min(self._spec.block_limit, patience)
         if self._next_end >= 0:
             block_limit = min(
                 block_limit, self._next_end / 1_000_000 + random.random() * WAIT_JITTER
             )
         if self._woken_at == self._newest:
-            # What it heard was of another topic of this name, deleted since: do not spin.
+            # The wake-up came from a deleted topic of the same name: do not spin.
             yield Sleep(block_limit)
             return
-        # The id of the last entry is the newest index, so that no publish is missed between the
-        # look and the wait.
+        # The id of the last entry is the newest index, so no publish between the read and the
+        # wait is missed.
         command = (b"XREAD", b"COUNT", 1, b"BLOCK", max(1, round(block_limit * 1000)), b"STREAMS",
                    self._spec.keys.wake, b"%d-0" % self._newest)  # fmt: skip
         woken = yield from block(self._spec, command, block_limit, self._keys)
@@ -146,9 +146,9 @@ class _Reader:
         except ResponseError as error:
             yield from spec.raise_for_reply(error, keys)
         except UnknownOutcome:
-            # The commits are fenced, so they can be sent again by themselves; a range that the
-            # lost call may have leased comes back after its timeout. If the commits fail too, the
-            # caller still learns that the outcome of the read is unknown.
+            # The commits are fenced, so they can be sent again alone. A range that the lost call
+            # leased is delivered again after its timeout. If the commits fail too, the caller
+            # still learns that the outcome of the read is unknown.
             with contextlib.suppress(RedisError):
                 yield from _commit_marking(spec, done)
             raise
@@ -163,7 +163,7 @@ class _Reader:
         return Batch(*at, b"%d:%d:%s" % (first, last, token), deadline / 1_000_000)
 
     def _missing(self, start: int, stop: int, first: int) -> Operation[range]:
-        """Return the indexes from ``start`` on whose messages are gone."""
+        """Return the indexes, from ``start``, whose messages are gone."""
         live = yield from find_live(self._spec, min(max(start, first), stop + 1), stop)
         if live > start and self._spec.config.on_trimmed == "raise":
             raise self._lost(start, live - 1, "they expired or were trimmed")
@@ -181,7 +181,7 @@ class _Reader:
 
 
 def _commit_marking(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[None]:
-    """Commit without raising for a refused batch: it is marked, as in a fused commit."""
+    """Commit without raising for refused batches: only mark them, as consume does."""
     with contextlib.suppress(LeaseLost):
         yield from commit(spec, batches)
 

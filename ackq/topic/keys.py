@@ -1,4 +1,5 @@
-"""The names of a topic's keys. The first three kinds are the article's."""
+"""The names of a topic's keys. The first three kinds are those of the article "Building a
+Message Queue in Redis"."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ SEGMENTS = (
 
 @dataclass(frozen=True, slots=True)
 class ConsumerKeys:
-    """The keys of one consumer id. All but ``place`` exist only while something is leased."""
+    """The keys of one consumer id. All but ``place`` exist only while a range is leased."""
 
     place: bytes
     leases: bytes
@@ -53,8 +54,8 @@ class TopicKeys:
         """Return the keys of topic ``name``.
 
         Raises:
-            QueueNameError: the name cannot be used: as for a queue, and it must not have one of
-                `SEGMENTS` after a colon, which would make its keys another topic's.
+            QueueNameError: the name is not valid for a queue, or has one of `SEGMENTS` after a
+                colon, so its keys would be another topic's.
         """
         check_name(name)
         for segment in name.split(":")[1:]:
@@ -68,7 +69,7 @@ class TopicKeys:
                    raw + b":messages:")  # fmt: skip
 
     def messages(self, after: int, count: int) -> list[bytes]:
-        """Return the keys of ``count`` messages, the first one ``after`` this index."""
+        """Return the keys of the ``count`` messages that follow index ``after``."""
         prefix = self._messages
         return [prefix + b"%d" % index for index in range(after + 1, after + 1 + count)]
 

@@ -1,4 +1,4 @@
-"""What a topic's reader is given."""
+"""The messages and batches that a topic's readers receive."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class TopicMessage:
     body: bytes
 
     def json(self) -> Any:
-        """Return the body parsed as JSON by orjson, which turns integers over 64 bits to floats.
+        """Return the body parsed as JSON by orjson, which turns integers over 64 bits into floats.
 
         Raises:
             orjson.JSONDecodeError: the body is not JSON (a ValueError).
@@ -25,26 +25,26 @@ class TopicMessage:
         return orjson.loads(self.body)
 
     def __repr__(self) -> str:
-        # Bodies may hold secrets and end up in logs: the size is enough.
+        # A body may contain secrets, and this text may be logged, so show only the size.
         return f"<TopicMessage {self.index}, {len(self.body)} bytes>"
 
 
 class Batch(Sequence[TopicMessage]):
-    """The messages of one range of indexes, in order; with its commit the range is done.
+    """The messages of one range of indexes, in order. Commit it when its work is done.
 
-    It is true if there is something to commit, which may be a range whose messages are all
-    gone, and false if nothing was there to read.
+    A batch is true if there is a range to commit, even one whose messages are all gone, and false
+    if there was nothing to read.
 
     Attributes:
         topic: name of the topic.
-        consumer: the consumer id that it was read under.
+        consumer: the consumer id that read it.
         first: lowest index of the range; 0 in an empty batch.
         last: highest index of the range; 0 in an empty batch.
-        missing: the indexes at the start of the range whose messages had expired or been
-            trimmed before they were read; only with ``on_trimmed="report"``.
-        receipt: names the lease; empty if the read has committed the range already.
-        lease_expires_at: when the lease ends, in seconds since the epoch by the server's clock;
-            until then the range is yours alone. None without a lease.
+        missing: the indexes at the start of the range whose messages expired or were trimmed
+            before they were read; only with ``on_trimmed="report"``.
+        receipt: identifies the lease; empty if the read has already committed the range.
+        lease_expires_at: when the lease ends, in seconds since the epoch by the server's clock.
+            Until then the range is yours alone. None without a lease.
         lease_lost: True once a commit, release or extension of this batch was refused.
     """
 

@@ -1,4 +1,4 @@
-"""A consumer's place in a topic: subscribe, unsubscribe, seek, lag, and what is still there."""
+"""A consumer's position in a topic: subscribe, unsubscribe, seek and lag; newest and oldest."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ackq.topic.spec import TopicSpec
 
 Where = int | Literal["oldest", "end"]
 
-#: Messages that one look for the oldest covers.
+#: Indexes that one search for the oldest message covers.
 WINDOW = 1000
 
 
 def subscribe(spec: TopicSpec, consumer: str, start: Where) -> Operation[bool]:
-    """Make a consumer known; see `ackq.topic.Topic.subscribe`."""
+    """Subscribe a consumer; see `ackq.topic.Topic.subscribe`."""
     if (yield from position(spec, consumer)) is not None:
         return False
     return (yield from _place(spec, consumer, start, "absent"))
@@ -30,7 +30,7 @@ def seek(spec: TopicSpec, consumer: str, to: Where) -> Operation[None]:
 
 
 def unsubscribe(spec: TopicSpec, consumer: str) -> Operation[bool]:
-    """Forget a consumer; see `ackq.topic.Topic.unsubscribe`."""
+    """Unsubscribe a consumer; see `ackq.topic.Topic.unsubscribe`."""
     keys = spec.keys.consumer(consumer)
     known = yield from position(spec, consumer)
     yield Request((b"DEL", keys.place, keys.leases, keys.ranges), resend=True)
@@ -44,7 +44,7 @@ def position(spec: TopicSpec, consumer: str) -> Operation[int | None]:
 
 
 def lag(spec: TopicSpec, consumer: str) -> Operation[int]:
-    """Count what is not committed; see `ackq.topic.Topic.lag`."""
+    """Count the uncommitted indexes; see `ackq.topic.Topic.lag`."""
     newest, place = yield from _look(spec, consumer)
     if place is None:
         raise not_subscribed(spec, consumer)
@@ -65,7 +65,7 @@ def oldest(spec: TopicSpec) -> Operation[int | None]:
 
 
 def find_live(spec: TopicSpec, start: int, stop: int) -> Operation[int]:
-    """Return the index of the first message from ``start`` to ``stop``, else ``stop`` + 1.
+    """Return the index of the first message from ``start`` to ``stop``, or ``stop`` + 1.
 
     One round trip per 1,000 indexes.
     """
@@ -81,7 +81,7 @@ def find_live(spec: TopicSpec, start: int, stop: int) -> Operation[int]:
 
 
 def not_subscribed(spec: TopicSpec, consumer: str) -> NotSubscribed:
-    """Return the error for a consumer that has no place."""
+    """Return the error for a consumer that is not subscribed."""
     return NotSubscribed(
         f"topic {spec.name!r}: consumer {consumer!r} is not subscribed; call subscribe first",
         consumer=consumer,
@@ -117,14 +117,14 @@ def _place(
 
 
 def _look(spec: TopicSpec, consumer: str) -> Operation[tuple[int, int | None]]:
-    """Return the newest index, and the consumer's place if it has one."""
+    """Return the newest index, and the consumer's position if it is subscribed."""
     keys = spec.keys.consumer(consumer)
     found = yield Request((b"MGET", spec.keys.newest, keys.place), resend=True)
     return _index(spec, found[0]) or 0, _index(spec, found[1])
 
 
 def _counters(spec: TopicSpec) -> Operation[tuple[int, int]]:
-    """Return the newest index, and the lowest that was not trimmed by count."""
+    """Return the newest index, and the lowest index not trimmed by count."""
     found = yield Request((b"MGET", spec.keys.newest, spec.keys.first), resend=True)
     last, first = _index(spec, found[0]) or 0, _index(spec, found[1]) or 1
     return last, first if first <= last + 1 else 1

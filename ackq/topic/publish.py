@@ -28,15 +28,15 @@ from ackq.topic.spec import TopicSpec, pause
 
 Publishable = Mapping[str, Any] | bytes
 
-#: Attempts that follow one another at once, before there is a pause between them.
+#: Attempts without a pause between them.
 AT_ONCE = 2
-#: Old messages that one publish trims beyond as many as it brings.
+#: Old messages that one publish trims, in addition to as many as it stores.
 CATCH_UP = 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Once:
-    """What makes a publish idempotent: the marker's name and the milliseconds it lives."""
+    """The marker of an idempotent publish: its name and lifetime in milliseconds."""
 
     marker: str = ""
     window_ms: int = 0
@@ -99,10 +99,10 @@ def trim(spec: TopicSpec, keep: int) -> Operation[int]:
 
 
 def encode(message: Publishable, limit: int) -> bytes:
-    """Return the bytes that are stored: bytes as they are, a mapping or dataclass as JSON.
+    """Return the bytes to store: bytes unchanged, a mapping or dataclass as JSON.
 
     Raises:
-        InvalidMessage: another type, or a value JSON cannot hold.
+        InvalidMessage: another type, or a value that JSON cannot hold.
         MessageTooLarge: longer than ``limit`` bytes.
     """
     if isinstance(message, bytes | bytearray | memoryview):
@@ -130,7 +130,7 @@ def encode(message: Publishable, limit: int) -> bytes:
 def _publish(
     spec: TopicSpec, bodies: list[bytes], once: _Once, confirm: Confirm | None
 ) -> Operation[int]:
-    """Store bodies whole under the next indexes, and return the first of these."""
+    """Store all bodies under the next indexes, and return the first index."""
     yield from require_confirmable(confirm)
     guess = spec.publishing
     for attempt in range(spec.config.publish_attempts):
@@ -175,7 +175,7 @@ def _request(
     keep = config.max_messages or 0
     trims = 0
     if keep:
-        # Others trim between two calls of this one as much as they publish, which slack follows.
+        # Between two calls, other producers trim as much as they publish; slack follows that.
         window = 2 * (count + slack) + CATCH_UP
         trims = max(0, min(window, after + slack + count - keep - first + 1))
     named = [
@@ -186,7 +186,7 @@ def _request(
     return Request(
         (len(named), *named, *settings, *bodies),
         script=scripts.load("topic/publish"),
-        resend=once.window_ms > 0,  # the marker makes a second application harmless
+        resend=once.window_ms > 0,  # the marker makes a repeat harmless
     )
 
 

@@ -12,7 +12,7 @@ from ackq.errors import ConfigurationError, LeaseLost
 from ackq.topic.messages import Batch
 from ackq.topic.spec import TopicSpec
 
-#: Ranges that one call settles at most.
+#: Most ranges that one call settles.
 CHUNK = 1000
 
 
@@ -36,15 +36,15 @@ def extend(spec: TopicSpec, batches: Sequence[Batch], timeout: float | None) -> 
 
 
 def release(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[int]:
-    """Give ranges back; see `ackq.topic.Topic.release`."""
+    """Return ranges to the topic; see `ackq.topic.Topic.release`."""
     return (yield from _extend(spec, "release", batches, 0))
 
 
 def leased(spec: TopicSpec, batches: Iterable[Batch] | Batch) -> list[Batch]:
-    """Return those that hold a lease; the others have nothing to settle.
+    """Return the batches that have a lease; the others have nothing to settle.
 
     Raises:
-        ConfigurationError: something else, or a batch of another topic.
+        ConfigurationError: an argument is not a batch of this topic.
     """
     found = [batches] if isinstance(batches, Batch) else list(batches)
     for batch in found:
@@ -60,7 +60,7 @@ def leased(spec: TopicSpec, batches: Iterable[Batch] | Batch) -> list[Batch]:
 
 
 def mark_lost(batches: Sequence[Batch], positions: Iterable[int]) -> list[Batch]:
-    """Mark and return the batches at the refused positions, which count from 1."""
+    """Mark and return the batches at the refused positions, counted from 1."""
     lost = [batches[position - 1] for position in positions]
     for batch in lost:
         batch.lease_lost = True

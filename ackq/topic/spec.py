@@ -1,4 +1,4 @@
-"""A topic as the protocol sees it: keys, settings, and where it is believed to be."""
+"""A topic as operations see it: keys, settings, and guesses of its current indexes."""
 
 from __future__ import annotations
 
@@ -18,36 +18,36 @@ from ackq.topic.keys import ConsumerKeys, TopicKeys
 Delivery = Literal["at_least_once", "at_most_once"]
 OnTrimmed = Literal["raise", "report"]
 
-#: Keys to spare that one call declares at most.
+#: Most spare keys that one call declares.
 MOST_SLACK = 512
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """How messages are kept and read."""
+    """The settings of a topic."""
 
-    #: "at_least_once": a range is leased and the place moves when it is committed.
-    #: "at_most_once": the place moves when the range is read. Defaults to "at_least_once".
+    #: "at_least_once": a range is leased, and the position moves on commit.
+    #: "at_most_once": the position moves on read. Defaults to "at_least_once".
     delivery: Delivery = "at_least_once"
-    #: Seconds that a range stays with its reader, 1e-6 to 43200. Defaults to 30 seconds.
+    #: Seconds that a lease lasts, 1e-6 to 43200. Defaults to 30 seconds.
     visibility_timeout: float = 30.0
-    #: What consume does where the next messages expired or were trimmed: "raise" `PlaceLost`,
-    #: or "report" them in `Batch.missing` and read on. Defaults to "raise".
+    #: What consume does if the next messages expired or were trimmed: "raise" `PlaceLost`, or
+    #: "report" them in `Batch.missing` and continue. Defaults to "raise".
     on_trimmed: OnTrimmed = "raise"
     #: Seconds after which a message expires, 0.001 to ten years; None: never. Defaults to None.
     max_age: float | None = None
-    #: Messages that a publish leaves, older ones are trimmed; None: all. Defaults to None.
+    #: Messages that a publish keeps; older ones are trimmed. None: all. Defaults to None.
     max_messages: int | None = None
-    #: Times that a publish tries to be the next, 1 to 10000. Defaults to 100.
+    #: Attempts of a publish while other producers are first, 1 to 10000. Defaults to 100.
     publish_attempts: int = 100
-    #: Longest body in bytes that publish takes, 1 to 536870912. Defaults to 1 MiB.
+    #: Longest body in bytes that publish accepts, 1 to 536870912. Defaults to 1 MiB.
     max_body_bytes: int = 1024 * 1024
 
     def __post_init__(self) -> None:
-        """Check every range.
+        """Check that every setting is in its range.
 
         Raises:
-            ConfigurationError: names the setting, its value and its range.
+            ConfigurationError: a setting is out of range.
         """
         if self.delivery not in ("at_least_once", "at_most_once"):
             raise ConfigurationError(
@@ -65,42 +65,42 @@ class TopicConfig:
 
     @property
     def max_age_ms(self) -> int:
-        """The age in milliseconds as publish passes it; 0: no expiry."""
+        """The maximum age in milliseconds, as scripts take it; 0: no expiry."""
         return 0 if self.max_age is None else max(1, round(self.max_age * 1000))
 
 
 @dataclass(slots=True)
 class Guess:
-    """The index before the keys that the next call declares, and how many it declares to spare.
+    """Which keys the next call declares: those after an index, and how many spare ones.
 
-    Threads share it without a lock: a wrong guess costs a round trip and nothing else.
+    Threads share it without a lock: a wrong guess only costs a round trip.
     """
 
     after: int = 0
     slack: int = 0
     known: bool = False
-    first: int = 1  #: lower indexes were trimmed by count; kept for publishing alone
+    first: int = 1  #: lower indexes were trimmed by count; used only for publishing
 
     def hit(self, offset: int, after: int) -> None:
-        """Learn that a call skipped ``offset`` keys, and that the next one begins ``after``."""
+        """Record that a call skipped ``offset`` keys, and that the next begins after ``after``."""
         declared_too_many = self.slack - self.slack // 8 - 1
         self.slack = min(MOST_SLACK, max(0, declared_too_many, 2 * offset))
         self.after, self.known = after, True
 
     def missed(self, after: int) -> None:
-        """Learn where it is: while it moves from call to call, declare more."""
+        """Record the real index. If it moves from call to call, declare more spare keys."""
         distance = after - self.after
         if self.known and 0 < distance <= MOST_SLACK:
             self.slack = min(MOST_SLACK, 2 * max(self.slack, distance))
         self.after, self.known = after, True
 
 
-#: Seconds of pause between two attempts at most.
+#: Longest pause in seconds between two attempts.
 LONGEST_PAUSE = 0.05
 
 
 def pause(attempt: int) -> Sleep:
-    """Return a pause drawn at random, so that those who collided do not collide again."""
+    """Return a random pause, so that producers that collided do not collide again."""
     return Sleep(random.uniform(0, min(LONGEST_PAUSE, 0.0005 * 2 ** min(attempt, 10))))
 
 
@@ -111,17 +111,17 @@ class TopicSpec:
     name: str
     keys: TopicKeys
     config: TopicConfig
-    #: Seconds that one blocking command may last; under the connection's read timeout.
+    #: Longest blocking command in seconds, below the connection's read timeout.
     block_limit: float = 1.0
-    #: Where the next message goes.
+    #: The guess of where the next message goes.
     publishing: Guess = field(default_factory=Guess)
-    #: Where each consumer reads next, by its id.
+    #: The guess of where each consumer reads next, by its id.
     reading: dict[str, Guess] = field(default_factory=dict)
 
     def raise_for_reply(
         self, error: ResponseError, consumer: ConsumerKeys | None = None
     ) -> Operation[NoReturn]:
-        """Raise what ``error`` means: `KeyTypeError` for a key that holds something else."""
+        """Raise `KeyTypeError` if a key has another type, else ``error`` itself."""
         what = f"topic {self.name!r}"
         if "ACKQ_VALUE" in str(error):
             raise KeyTypeError(

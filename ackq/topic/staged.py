@@ -1,4 +1,4 @@
-"""Publish committed rows in a topic."""
+"""Publish committed rows to a topic."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from ackq.staging.keys import StagingKeys, tells_how
 from ackq.topic.publish import trim
 from ackq.topic.spec import TopicConfig, TopicSpec, pause
 
-#: Rows that one call publishes at most.
+#: Most rows that one call publishes.
 CHUNK_ROWS = 1000
-#: How the name of a list ends: with the retention, in ms and in messages, 0 for none.
+#: Suffix of a list's name: the retention in ms and in messages, 0 for none.
 _HOW = re.compile(rb":keep=(\d+),(\d+):\Z")
 
 
 def how(config: TopicConfig) -> str:
-    """Return what the names of staged lists tell: how long their rows are kept."""
+    """Return the suffix of staged lists' names, which gives the retention of their rows."""
     return f"keep={config.max_age_ms},{config.max_messages or 0}"
 
 
 def move(
     spec: TopicSpec, staging: StagingKeys, name: bytes, attempts: int | None = None
 ) -> Operation[bool]:
-    """Publish a bounded part of a committed list; return whether something is left.
+    """Publish a bounded part of a committed list; return whether rows are left.
 
-    The messages are kept as long as their writer said, whatever ``spec`` says. A delay queue of
-    the same name has its lists at the same place: those are left alone.
+    The retention is the writer's, not that of ``spec``. A delay queue of the same name has its
+    lists under the same keys: those are left alone.
 
     Args:
-        spec: of the topic.
-        staging: its keys.
-        name: of the list.
+        spec: the topic.
+        staging: its staging keys.
+        name: the list.
         attempts: as `TopicConfig.publish_attempts`, which is the default.
 
     Raises:
-        PublishContention: other producers were always first; the rows stay committed.
-        IndexTaken: a message lies beyond the newest index; the rows stay committed.
+        PublishContention: other producers were first each time; the rows stay committed.
+        IndexTaken: a message exists beyond the newest index; the rows stay committed.
     """
     if tells_how(name):
         if not (found := _HOW.search(name)):
@@ -57,7 +57,7 @@ def move(
         request = Request(
             (len(named), *named, after, spec.config.max_age_ms),
             script=scripts.load("staging/topic"),
-            resend=True,  # a row that was published has left the list
+            resend=True,  # a published row is no longer in the list
         )
         status, *rest = yield from call(spec, request)
         if status == b"ok":

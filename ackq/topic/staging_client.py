@@ -15,7 +15,7 @@ from ackq.topic.spec import TopicConfig, TopicSpec
 
 
 class TopicStaging(StagingBase):
-    """Rows for the topic ``name``, which get their indexes after the commit, chunk by chunk."""
+    """Rows for the topic ``name``. They get their indexes after the commit, chunk by chunk."""
 
     def __init__(
         self,
@@ -24,11 +24,11 @@ class TopicStaging(StagingBase):
         writer: str,
         **settings: Any,
     ) -> None:
-        """Prepare; nothing is sent before the first operation.
+        """Set up the client. Nothing is sent before the first operation.
 
         Args:
             client: as in `Staging`.
-            name: of the topic. In a cluster it needs a hash tag.
+            name: name of the topic. In a cluster it needs a hash tag.
             writer: as in `Staging`.
             settings: ``max_age`` and ``max_messages`` as in `ackq.topic.Topic`.
 
