@@ -25,7 +25,7 @@ Each starts a redis-server of its own on the loopback interface; see benchmarks/
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Do what the first argument names."""
+    """Run the command that the first argument names."""
     name, *rest = arguments or ["--help"]
     if name in ("-h", "--help"):
         print(USAGE)

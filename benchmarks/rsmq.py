@@ -1,7 +1,7 @@
 """Send, receive and delete: ackq's RSMQ beside PyRSMQ, and how long a waiting consumer waits.
 
-All contestants run in one process, in turns, on one server; ratios are taken within a round.
-PyRSMQ has no batches: its batch contestant sends, receives and deletes 100 messages singly.
+All contestants take turns in one process, on one server. Ratios are taken within a round. PyRSMQ
+has no batches: its batch contestant sends, receives and deletes 100 messages one by one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PICTURES = (
     Picture("server", "CPU of the server", "server time"),
     Picture("wait", "From a send to the end of a waiting receive", "until received"),
 )
-#: Messages of one batch.
+#: Messages in one batch.
 BATCH = 100
 NS = "ackq-benchmark"
 #: Seconds; longer than any run.

@@ -1,7 +1,7 @@
 """Spark beside loops in plain Python: write a queue, read it; and how long each blocks Redis.
 
-In every round the loop of `push_many` fills a queue for that of `pop_many`, and Spark's sink one
-for Spark's source. All use one server; ratios are taken within a round.
+In every round, a loop of `push_many` fills a queue for a loop of `pop_many`, and Spark's sink fills
+one for Spark's source. All use one server. Ratios are taken within a round.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def options(options: Options) -> None:
 
 
 class Loop:
-    """A process that pushes, or pops and acks, by a thousand."""
+    """A process that pushes, or pops and acks, a thousand messages per call."""
 
     def __init__(self, url: str, seed: int) -> None:
         self.queue = Queue.from_url(url, LOOP_QUEUE, visibility_timeout=LONG)
@@ -70,7 +70,7 @@ class Loop:
         self._chunks = [[orjson.dumps(each) for each in supply.many(CHUNK)] for _ in range(20)]
 
     def push(self, count: int) -> int:
-        """Push ``count`` messages that are encoded already, as Spark's are."""
+        """Push ``count`` messages that are already encoded, as Spark's are."""
         pushed = 0
         while pushed < count:
             chunk = self._chunks[pushed // CHUNK % len(self._chunks)][: count - pushed]
@@ -102,7 +102,7 @@ class Found(NamedTuple):
 
 
 def run(settings: Settings) -> Result:
-    """Measure loops and Spark in turns; the loops alone where Spark is missing."""
+    """Measure loops and Spark in turns; only the loops if Spark is missing."""
     with target(settings.url) as server:
         result = Result("spark", facts(server, settings))
         found = Found({}, {}, {}, [])
@@ -183,7 +183,7 @@ def _measure(url: str, settings: Settings, meter: _Meter, loop: Loop, found: Fou
 
 
 def _warm_up(spark: Queries, settings: Settings, loop: Loop) -> None:
-    """Let the JVM compile what the rounds use: what runs for days is what is of interest."""
+    """Let the JVM compile the code first, since real queries run for days."""
     count = max(CHUNK, settings.messages // 5)
     loop.pop(loop.push(count))
     for _ in range(2):
@@ -223,7 +223,7 @@ def _read(spark: Queries, meter: _Meter, batch: int, who: str, found: Found) -> 
     found.blocks.setdefault(who, []).append(meter.blocks())
     parts = {"": reads[0].batches, READING: reads[0].reading, WHOLE: reads[0].whole}
     for part, seconds in parts.items():
-        # The server's time is known of the whole alone.
+        # The server's time is known only for the whole run.
         server = whole.server_seconds if part == WHOLE else math.nan
         found.reading.setdefault(who + part, []).append(Round(whole.messages, seconds, server))
 

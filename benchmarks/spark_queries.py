@@ -1,4 +1,4 @@
-"""What Spark does in its benchmark: write a queue, read it, and wait for messages."""
+"""Spark's part of the benchmark: write a queue, read it, and wait for messages."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SETTINGS = {
     "spark.driver.memory": "2g",
     "spark.sql.shuffle.partitions": "2",
 }
-#: Seconds that one query may take.
+#: Longest time, in seconds, for one query.
 PATIENCE = 300
 #: How long the last message of a burst may take to arrive.
 ARRIVAL = 60.0
@@ -83,7 +83,7 @@ class Queries:
         )
 
     def latencies(self, queue: str, count: int, gap: float, seed: int) -> list[float]:
-        """Push ``count`` messages about ``gap`` seconds apart; return how long each was under way.
+        """Push ``count`` messages about ``gap`` seconds apart; return the latency of each.
 
         In milliseconds, from before its LPUSH to the row in foreachBatch.
         """
@@ -133,7 +133,7 @@ class Queries:
 
 
 def absent() -> str | None:
-    """Say what is missing to run Spark; None: nothing."""
+    """Return what is missing to run Spark, or None."""
     for module in ("pyspark", "pyarrow"):
         if not find_spec(module):
             return f"{module} is missing: pip install 'ackq[spark]'"

@@ -27,7 +27,7 @@ PICTURES = (
     Picture("server", "CPU of the server", "server time"),
     Picture("memory", "Memory of a stored message", "memory"),
 )
-#: Messages of one batch.
+#: Messages in one batch.
 BATCH = 100
 #: Messages that stay: exactly with ackq, about so many with Streams, which is faster for them.
 KEEP = 10_000

@@ -11,7 +11,7 @@ CALLS = 100
 
 
 def popping(queue: Queue, calls: int = CALLS) -> Act:
-    """Return a function that pops, by default a thousand messages at a time, and acks none."""
+    """Return a function that pops ``calls`` times, a thousand messages each, and acks none."""
     return times(calls, lambda: queue.pop_many(1000))
 
 

@@ -38,7 +38,7 @@ def ranges(scene: Scene, count: int, score: float, leased: bool = True) -> list[
 
 
 def reading(scene: Scene, calls: int, **settings: Any) -> Act:
-    """Return a function that reads a thousand messages at a time and commits none."""
+    """Return a function that reads ``calls`` times, a thousand messages each, and commits none."""
     topic = of(scene, **settings)
     return times(calls, lambda: topic.consume(READER, 1000))
 

@@ -1,1 +1,1 @@
-"""The one-line switch: redis-py's own calls, on a real server, with consumers that really die."""
+"""The one-line switch: redis-py's own calls on a real server, with consumers that are killed."""

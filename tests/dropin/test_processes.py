@@ -1,4 +1,4 @@
-"""How a whole program ends."""
+"""What happens to the last message when a whole program ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a consumer ends inside a program."""
+"""What happens to the last message when a consumer ends inside a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server in a container, where a Docker engine answers."""
+"""A server in a container, if a Docker engine answers."""
 
 from __future__ import annotations
 

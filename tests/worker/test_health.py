@@ -1,4 +1,4 @@
-"""A health check that is red when work is stuck, and only then."""
+"""The health check is red if work is stuck, and only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In which order others get what a worker gives back."""
+"""The order in which other consumers get released messages."""
 
 from __future__ import annotations
 

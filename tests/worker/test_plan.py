@@ -1,4 +1,4 @@
-"""What ``ackq work`` was asked for reaches the worker."""
+"""The settings of ``ackq work`` reach the worker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker decides, without any queue."""
+"""The decisions of a worker, without a queue."""
 
 from __future__ import annotations
 

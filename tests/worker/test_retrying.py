@@ -1,4 +1,4 @@
-"""What could not be settled, since the server did not answer, is settled later."""
+"""Messages that could not be settled during an outage are settled later."""
 
 from __future__ import annotations
 

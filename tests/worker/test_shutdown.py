@@ -1,4 +1,4 @@
-"""How a worker ends, and what it outlives."""
+"""How a worker stops, and which failures it survives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker tells: hooks and logs."""
+"""A worker's hooks and logs."""
 
 from __future__ import annotations
 
