@@ -1,1 +1,1 @@
-"""What several products share. It knows none of them."""
+"""Code that several products share. It imports none of them."""

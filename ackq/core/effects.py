@@ -1,4 +1,4 @@
-"""What an operation may ask of its driver."""
+"""The effects that an operation may request from its driver."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Arg = bytes | str | int | float
 class Request:
     """One command, or one script call, to the server that holds the queue.
 
-    The driver answers with the reply; with ``confirm`` set, with a pair of the reply and the
-    reply, or the error, of the WAIT or WAITAOF that follows it on the same connection.
+    The driver answers with the reply. With ``confirm``, it answers with a pair: the reply, and
+    the reply or error of the WAIT or WAITAOF that follows on the same connection.
 
     Attributes:
-        args: the command, or for a script what follows its SHA.
+        args: the command, or the arguments after a script's SHA.
         script: the script to call, if it is a call.
-        resend: whether a lost reply may be answered by sending it again: only where a second
-            application does no harm.
+        resend: whether to send it again after a lost reply. Set only if applying it twice does no
+            harm.
         confirm: the replicas or disks to wait for.
-        by_text: send the script's text, not its SHA: the server does not know it (any more).
-        reply_lost: whether it was sent and the reply was lost: it may have been applied before.
+        by_text: send the script's text, not its SHA, because the server does not know it.
+        reply_lost: whether an earlier reply was lost, so it may already have been applied.
     """
 
     args: tuple[Arg, ...]
@@ -37,7 +37,7 @@ class Request:
     reply_lost: bool = False
 
     def command(self) -> tuple[Arg, ...]:
-        """Return the command as it goes over the wire."""
+        """Return the command as it is sent."""
         if self.script is None:
             return self.args
         if self.by_text:

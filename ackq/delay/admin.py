@@ -1,4 +1,4 @@
-"""Look at a delay queue and after its dead letters."""
+"""Inspect a delay queue, and maintain its dead letters."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ackq.core.inspected import DeadLetter
 from ackq.core.page_size import next_size
 from ackq.delay.messages import DelayKeys, DelaySpec, DelayStats, decode_key
 
-#: Dead letters that one call redrives at most.
+#: Most dead letters that one call redrives.
 CHUNK = 1000
-#: Dead letters that one call reads at most; their bodies come along.
+#: Most dead letters that one call reads, with their bodies.
 DEAD_CHUNK = 100
 
 
@@ -34,7 +34,7 @@ def stats(spec: DelaySpec) -> Operation[DelayStats]:
 
 
 def purge(spec: DelaySpec, dead: bool) -> Operation[int]:
-    """Delete everything; see `ackq.delay.DelayQueue.purge`."""
+    """Delete all messages; see `ackq.delay.DelayQueue.purge`."""
     keys = [key for partition in spec.partitions for key in partition.all()]
     request = Request((len(keys), *keys, int(dead)), script=scripts.load("delay/purge"))
     deleted: int = yield from call(spec, request)
@@ -66,7 +66,7 @@ def redrive(spec: DelaySpec, wanted: int | None) -> Operation[int]:
         check_integer(wanted, "redrive", 0, 2**53)
     redriven = 0
     for keys in spec.partitions:
-        # What dies again meanwhile is appended; stopping at today's length ends the loop.
+        # Messages that die again meanwhile are appended, so stop at the present length.
         size: int = yield from call(spec, Request((b"XLEN", keys.dead), resend=True))
         left = size if wanted is None else min(size, wanted - redriven)
         redriven += yield from _redrive(spec, keys, size, left)
@@ -102,7 +102,7 @@ def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
 
 
 def _whole(text: bytes) -> int:
-    """Return a count or a time; 0 for what is none, since others may write anything."""
+    """Return a count or a time, or 0 if another client wrote something else."""
     try:
         number = int(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a consumer does with one batch: which messages to settle, and when."""
+"""The bookkeeping of one batch: which messages to settle, and when."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from ackq.delay.messages import DelayedMessage
 
-#: Seconds of handling after which what is done is settled, so that a crash repeats little.
+#: Seconds of handling before handled messages are settled, so that a crash repeats few.
 SETTLE_AFTER = 0.1
-#: Longest wait of one take in seconds, so that a consumer notices that it is to stop.
+#: Longest wait of one take in seconds, so that a consumer notices ``stop``.
 LONGEST_TAKE = 1.0
 
 
@@ -16,9 +16,9 @@ class Batch:
     """The messages of one take. Times are seconds by a monotonic clock.
 
     Args:
-        messages: in the order in which they are handled.
+        messages: the messages, in handling order.
         lease: seconds that their leases last.
-        now: when the take began, so that a lease is never thought longer than it is.
+        now: when the take began, so that a lease is never overestimated.
     """
 
     def __init__(self, messages: Sequence[DelayedMessage], lease: float, now: float) -> None:
@@ -29,7 +29,7 @@ class Batch:
         self.failed: list[DelayedMessage] = []
 
     def __iter__(self) -> Iterator[DelayedMessage]:
-        """Yield what is to be handled next; a message that was lost meanwhile is left out."""
+        """Yield the messages to handle, skipping those whose leases were lost."""
         while self._waiting:
             if not self._waiting[-1].lease_lost:
                 yield self._waiting[-1]
@@ -37,23 +37,23 @@ class Batch:
 
     @property
     def waiting(self) -> tuple[DelayedMessage, ...]:
-        """What is held and not handled yet, the one in hand included."""
+        """The leased messages that are not handled yet, including the current one."""
         return tuple(each for each in reversed(self._waiting) if not each.lease_lost)
 
     def tired(self, now: float) -> bool:
-        """Return whether half of the leases has passed, so that they must be extended."""
+        """Return whether half of the lease time has passed, so that leases must be extended."""
         return now - self._leased_at >= self._lease / 2
 
     def extended(self, now: float) -> None:
-        """Note that the leases begin anew."""
+        """Record that the leases were extended."""
         self._leased_at = now
 
     def unsettled(self, now: float) -> bool:
-        """Return whether it is time to settle what is done."""
+        """Return whether it is time to settle the handled messages."""
         return now - self._settled_at >= SETTLE_AFTER
 
     def settle(self, now: float) -> tuple[Sequence[DelayedMessage], Sequence[DelayedMessage]]:
-        """Return what to delete and what to give back, and forget it."""
+        """Return the messages to delete and to nack, and clear both lists."""
         done, failed, self.done, self.failed = self.done, self.failed, [], []
         self._settled_at = now
         return done, failed

@@ -1,4 +1,4 @@
-"""A delay queue as the protocol sees it: keys, messages, ready times."""
+"""A delay queue as operations see it: keys, messages, ready times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ackq.core.encode import to_json
 from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
 from ackq.membership.operations import GroupKeys, GroupSpec
 
-#: Up to here, in µs (the year 2242), a ready time in seconds tells microseconds apart.
+#: Latest ready time in µs, the year 2242: beyond it, seconds as a float lose microseconds.
 LATEST = 8_589_934_591_000_000
 #: Longest delay in µs: a hundred years.
 LONGEST_DELAY = 3_153_600_000_000_000
@@ -30,7 +30,8 @@ _KINDS = ("zset", "hash", "zset", "hash", "hash", "stream", "list")
 
 @dataclass(frozen=True, slots=True)
 class DelayKeys:
-    """The keys of one topic, or of one partition. ``z`` and ``h`` are the article's."""
+    """The keys of one queue or partition. ``z`` and ``h`` are those of the article
+    "Go+Redis implements delay queue operation"."""
 
     z: bytes
     h: bytes
@@ -42,34 +43,34 @@ class DelayKeys:
 
     @classmethod
     def of(cls, topic: str) -> DelayKeys:
-        """Return the keys of a topic; ``topic`` was checked."""
+        """Return the keys of a queue; ``topic`` was checked."""
         parts = ("z", "h", "leases", "extended", "receives", "dead", "wake")
         return cls(*(f"{topic}:{part}".encode() for part in parts))
 
     def all(self) -> tuple[bytes, ...]:
-        """Return the keys in the order in which the scripts take them."""
+        """Return the keys in the order of the scripts' parameters."""
         return (self.z, self.h, self.leases, self.extended, self.receives, self.dead, self.wake)
 
 
 @dataclass(frozen=True, slots=True)
 class DelaySpec:
-    """One topic: a single partition without a number, or numbered ones that a group shares."""
+    """One queue: a single partition without a number, or numbered ones that a group divides."""
 
     topic: str
     config: QueueConfig
     partitions: tuple[DelayKeys, ...]
-    #: Passed to the scripts that check a fence; without a ``group`` they do not exist.
+    #: The group's keys, which scripts use for fencing; without a ``group`` they do not exist.
     fence: GroupKeys
     group: GroupSpec | None = None
-    #: Seconds that one blocking command may last; see `QueueSpec.block_limit`.
+    #: Longest blocking command in seconds; see `QueueSpec.block_limit`.
     block_limit: float = 1.0
 
     @classmethod
     def plain(cls, topic: str, config: QueueConfig, block_limit: float) -> DelaySpec:
-        """Return a topic that is not partitioned.
+        """Return a queue without partitions.
 
         Raises:
-            QueueNameError: the topic's name cannot be used.
+            QueueNameError: the queue's name cannot be used.
         """
         fence = GroupKeys.of(topic)
         return cls(topic, config, (DelayKeys.of(topic),), fence, None, block_limit)
@@ -78,16 +79,16 @@ class DelaySpec:
     def partitioned(
         cls, topic: str, config: QueueConfig, group: GroupSpec, block_limit: float
     ) -> DelaySpec:
-        """Return a topic of as many partitions as ``group`` shares out."""
+        """Return a queue with the partitions of ``group``."""
         partitions = tuple(DelayKeys.of(f"{topic}:{number}") for number in range(group.partitions))
         return cls(topic, config, partitions, group.keys, group, block_limit)
 
     def number(self, index: int) -> int | None:
-        """Return the partition's number as users see it: None if the topic has no partitions."""
+        """Return the partition's number as users see it: None if the queue has no partitions."""
         return index if self.group else None
 
     def place(self, key: bytes, partition: int | None) -> int:
-        """Return the index of the partition that holds ``key``, unless it is told.
+        """Return the index of ``partition``, or of the partition of ``key`` if it is None.
 
         Raises:
             ConfigurationError: there is no such partition.
@@ -98,7 +99,7 @@ class DelaySpec:
         return partition
 
     def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
-        """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
+        """Raise `KeyTypeError` if a key has another type, else ``error`` itself."""
         expected = dict(zip(self.fence.all(), ("zset", "hash", "hash"), strict=True))
         for keys in self.partitions:
             expected |= dict(zip(keys.all(), _KINDS, strict=True))
@@ -106,21 +107,21 @@ class DelaySpec:
 
 
 class DelayedMessage:
-    """A message under a lease: yours until ``lease_expires_at``, then anybody's.
+    """A message under a lease: yours until ``lease_expires_at``, then delivered again.
 
     Attributes:
-        topic: name of the topic.
-        partition: number of the partition; None in a topic without partitions.
+        topic: name of the queue.
+        partition: number of the partition; None in a queue without partitions.
         key: the message's key, unique among those stored.
         body: the bytes that the producer pushed, unchanged.
-        ready_time: since when it has been ready, in seconds since the epoch; of a message that
-            came back, since it came back.
-        receipt: the deadline that the take gave, in microseconds since the epoch.
-        receive_count: deliveries so far, this one included; 1 the first time.
+        ready_time: when it became ready, in seconds since the epoch. For a redelivered message,
+            when it became ready again.
+        receipt: the deadline that the take assigned, in microseconds since the epoch.
+        receive_count: deliveries so far, including this one; 1 the first time.
         lease_expires_at: when the lease ends, in seconds since the epoch by the server's clock.
         lease_lost: True once a settle of this message was refused, or another consumer or an
             operator was found to have settled it.
-        session: the consumer's session in its group; empty in a topic without partitions.
+        session: the consumer's session in its group; empty in a queue without partitions.
     """
 
     __slots__ = ("_settled", "_settles_sent", "body", "key", "lease_expires_at", "lease_lost",
@@ -149,8 +150,8 @@ class DelayedMessage:
         self.lease_expires_at = receipt / 1_000_000
         self.lease_lost = False
         self.session = session
-        # Kept by `ackq.core.fencing`: settles sent that may have been applied, and the verb of
-        # the one that was.
+        # Used by `ackq.core.fencing`: how many settles were sent that may have been applied, and
+        # the verb of the one that was applied.
         self._settles_sent = 0
         self._settled = ""
 
@@ -163,7 +164,7 @@ class DelayedMessage:
         return orjson.loads(self.body)
 
     def __repr__(self) -> str:
-        # Bodies may hold secrets and end up in logs: the size is enough.
+        # A body may contain secrets, and this text may be logged, so show only the size.
         where = "" if self.partition is None else f" partition {self.partition}"
         return (
             f"<DelayedMessage {self.key!r} of {self.topic!r}{where}, {len(self.body)} bytes, "
@@ -173,7 +174,7 @@ class DelayedMessage:
 
 @dataclass(frozen=True, slots=True)
 class DelayStats:
-    """How many messages are where, at one instant. Each is counted once.
+    """How many messages are in each state, at one instant. Each is counted once.
 
     ``next_event_in`` is the time in seconds until the next message is ready or lease ends; 0 if
     one is ready, None if nothing is stored.
@@ -191,11 +192,11 @@ Body = bytes | str | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DelayEntry:
-    """A message to push. Of the four times give one at most; none: ready at once."""
+    """A message to push. Give at most one of the four times; without one, it is ready at once."""
 
-    #: Unique among the stored messages of the topic, or of its partition; 1 to 512 bytes.
+    #: Unique among the stored messages of the queue, or of its partition; 1 to 512 bytes.
     key: str
-    #: Bytes as they are, text as UTF-8, or a mapping as JSON.
+    #: Bytes, stored unchanged; text, stored as UTF-8; or a mapping, stored as JSON.
     body: Body
     #: Until it is ready: seconds, or a timedelta; up to a hundred years.
     delay: float | timedelta | None = None
@@ -205,7 +206,7 @@ class DelayEntry:
     at: float | datetime | None = None
     #: When it is ready, in milliseconds since the epoch.
     at_ms: int | None = None
-    #: Number of the partition. Defaults to None: by murmur3 of the key.
+    #: Number of the partition. Defaults to None: chosen by murmur3 of the key.
     partition: int | None = None
 
 
@@ -215,7 +216,7 @@ def partition_of(key: bytes, partitions: int) -> int:
 
 
 def encode_key(key: str) -> bytes:
-    """Return a message key as Redis stores it; `decode_key` gives the same text back.
+    """Return a message key as Redis stores it; `decode_key` reverses this.
 
     Raises:
         InvalidMessage: not text of 1 to 512 bytes.
@@ -227,10 +228,10 @@ def encode_key(key: str) -> bytes:
 
 
 def raw_key(key: str) -> bytes:
-    """Return any key as Redis stores it, such as one that others made too long.
+    """Return any key as Redis stores it, even one that other clients made too long.
 
     Raises:
-        InvalidMessage: it is not text, or no bytes decode to it.
+        InvalidMessage: the key is not text, or no bytes decode to it.
     """
     try:
         if isinstance(key, str):
@@ -241,7 +242,7 @@ def raw_key(key: str) -> bytes:
 
 
 def decode_key(raw: bytes) -> str:
-    """Return a message key as text, whatever bytes others made it of."""
+    """Return a message key as text, whatever bytes other clients used."""
     return raw.decode(errors="surrogateescape")
 
 
@@ -279,7 +280,7 @@ def due(
     at: float | datetime | None,
     at_ms: int | None,
 ) -> tuple[str, int]:
-    """Return what the scripts call the clock and the due time; rounded up, so never early.
+    """Return the scripts' clock and due-time arguments, rounded up so that it is never early.
 
     Raises:
         ConfigurationError: more than one is given, or one is out of range.

@@ -1,4 +1,4 @@
-"""Push into a delay queue; cancel and reschedule by key."""
+"""Push to a delay queue; cancel and reschedule by key."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def cancel(
         args: list[Arg] = [int(in_flight)]
         for place, raw in chunk:
             args += (places.index(place) + 1, raw)
-        # Not resent: the count of a second application would be 0.
+        # Not resent: a repeat would return 0.
         request = Request((len(passed), *passed, *args), script=scripts.load("delay/cancel"))
         count, looked = yield from call(spec, request)
         cancelled += count
@@ -98,7 +98,7 @@ def reschedule(
     at_ms: int | None,
     partition: int | None,
 ) -> Operation[bool]:
-    """Move by key; see `ackq.delay.DelayQueue.reschedule`."""
+    """Change a ready time by key; see `ackq.delay.DelayQueue.reschedule`."""
     raw = raw_key(key)
     keys = spec.partitions[spec.place(raw, partition)].all()
     request = Request(

@@ -1,4 +1,4 @@
-"""Settle messages of a delay queue: delete, nack, release, reject, extend. Fenced."""
+"""Delete, nack, release, reject and extend messages of a delay queue, all fenced."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def _name_of(message: DelayedMessage) -> str:
 def _chunks(
     messages: Sequence[DelayedMessage],
 ) -> Iterable[tuple[bytes, Sequence[DelayedMessage]]]:
-    """Yield messages of one session at a time: a session that was fenced off fails by itself."""
+    """Yield the messages of one session at a time, so that a fenced session fails alone."""
     sessions: dict[bytes, list[DelayedMessage]] = {}
     for message in messages:
         sessions.setdefault(message.session, []).append(message)
@@ -118,7 +118,7 @@ def _group(
     messages: Iterable[DelayedMessage],
     delay_of: Callable[[DelayedMessage], int] | None,
 ) -> tuple[list[bytes], list[Arg], list[DelayedMessage]]:
-    """Return keys, arguments in groups of one partition and receipt, messages in that order."""
+    """Return keys, arguments grouped by partition and receipt, and messages in that order."""
     groups: dict[tuple[int, ...], list[DelayedMessage]] = {}
     for message in messages:
         head: tuple[int, ...] = (message.partition or 0, message.receipt)

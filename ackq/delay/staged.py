@@ -12,9 +12,9 @@ from ackq.delay.messages import LATEST, DelaySpec, encode_key
 from ackq.membership.operations import GroupSpec
 from ackq.staging.keys import StagingKeys, tells_how
 
-#: Rows that one call stores at most: each costs several commands.
+#: Most rows that one call stores: each costs several commands.
 CHUNK_ROWS = 500
-#: How the name of a list ends: with the number of partitions, 0 for none.
+#: Suffix of a list's name: the number of partitions, 0 for none.
 _HOW = re.compile(rb":partitions=(\d+):\Z")
 
 
@@ -23,7 +23,7 @@ def spec_of(topic: str, partitions: int | None) -> DelaySpec:
 
     Raises:
         QueueNameError: the topic's name cannot be used.
-        ConfigurationError: there cannot be so many partitions.
+        ConfigurationError: the number of partitions is out of range.
     """
     if partitions is None:
         return DelaySpec.plain(topic, QueueConfig(), 1.0)
@@ -31,22 +31,22 @@ def spec_of(topic: str, partitions: int | None) -> DelaySpec:
 
 
 def how(spec: DelaySpec) -> str:
-    """Return what the names of staged lists tell: which partitions their rows are for."""
+    """Return the suffix of staged lists' names, which gives the number of partitions."""
     return f"partitions={_count(spec)}"
 
 
 def row(spec: DelaySpec, key: str, due: int, body: bytes) -> bytes:
-    """Return a message as it is staged; see `ackq.delay.DelayStaging.row`."""
+    """Return a message as a row to stage; see `ackq.delay.DelayStaging.row`."""
     raw = encode_key(key)
     check_integer(due, "due", 0, LATEST)
     return b"%d:%d:%d:%b%b" % (spec.place(raw, None) + 1, due, len(raw), raw, body)
 
 
 def move(spec: DelaySpec, staging: StagingKeys, name: bytes) -> Operation[bool]:
-    """Store a bounded part of a committed list; return whether something is left.
+    """Store a bounded part of a committed list; return whether rows are left.
 
-    The rows go to the partitions that their writer named, whatever partitions ``spec`` has. A
-    topic of the same name has its lists at the same place: those are left alone.
+    The rows go to the writer's partitions, not those of ``spec``. A topic of the same name has
+    its lists under the same keys: those are left alone.
     """
     if tells_how(name):
         if not (found := _HOW.search(name)):
@@ -57,7 +57,7 @@ def move(spec: DelaySpec, staging: StagingKeys, name: bytes) -> Operation[bool]:
     request = Request(
         (3 + len(keys), staging.held, staging.heldrows, name, *keys, CHUNK_ROWS),
         script=scripts.load("staging/delay"),
-        resend=True,  # a row that was stored has left the list
+        resend=True,  # a stored row is no longer in the list
     )
     _, left, _ = yield from call(spec, request)
     return bool(left)

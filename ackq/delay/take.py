@@ -1,4 +1,4 @@
-"""Take from a delay queue, at once or waiting until something is ready."""
+"""Take from a delay queue, at once or after waiting for a ready message."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ackq.delay.staged import move
 from ackq.membership.operations import Assignment, Session, heartbeat
 from ackq.staging.unfinished import UnfinishedCommits
 
-#: Messages that one call takes at most.
+#: Most messages that one call takes.
 MOST = 1000
-#: Seconds by which Redis may end a blocking command too late: its timer ticks ten times a second.
+#: Most seconds by which Redis ends a blocking command late: its timer ticks every 0.1 s.
 TICK = 0.1
-#: Seconds between two looks when a message will be ready within a tick.
+#: Seconds between two checks when a message will be ready within a tick.
 SOON_POLL = 0.02
 #: Seconds of jitter on a wait, so that one ready time does not wake every consumer at once.
 WAIT_JITTER = 0.002
-#: Seconds between two looks of a consumer that owns no partition.
+#: Seconds between two checks of a consumer that owns no partition.
 IDLE_POLL = 0.1
 
 
@@ -47,7 +47,7 @@ def take(
     )
     while True:
         yield from unfinished.move_in(partial(move, spec, unfinished.keys))
-        # Another thread may adopt a new assignment meanwhile: this call stands by one.
+        # Another thread may change the assignment meanwhile, so read it once for this call.
         assignment = session.assignment if session else None
         places = _places(spec, assignment)
         wait = -1
@@ -69,7 +69,7 @@ def take(
 
 
 def _places(spec: DelaySpec, assignment: Assignment | None) -> Sequence[int]:
-    """Return the partitions to look at, beginning with another one each time."""
+    """Return the partitions to check, beginning with a different one each time."""
     if spec.group is None:
         return (0,)
     owned = assignment.partitions if assignment else ()
@@ -116,7 +116,7 @@ def _messages(
 
 
 def _wait(spec: DelaySpec, places: Sequence[int], wait: int, patience: float) -> Operation[None]:
-    """Wait for an earlier arrival, the next ready time, or the end of the stretch."""
+    """Wait for an earlier message, the next ready time, or the block limit."""
     if not places:
         yield Sleep(min(patience, IDLE_POLL))
         return

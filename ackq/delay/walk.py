@@ -1,4 +1,4 @@
-"""Look at the messages of a delay queue without taking them."""
+"""Read the messages of a delay queue without taking them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ackq.core.inspected import PeekedMessage, State
 from ackq.delay.messages import DelaySpec, decode_key, raw_key
 from ackq.errors import ConfigurationError, InvalidMessage
 
-#: Messages that one call looks at at most.
+#: Most messages that one call reads.
 PAGE = 1000
 
-#: Where a page begins: after the member of this score and key, in the partition of this index.
-#: Not a rank, which shifts when what lies before it is taken. No score: where the partition begins.
+#: Where a page begins: after the member with this score and key, in the partition of this index.
+#: A rank would shift when earlier messages are taken. No score: at the start of the partition.
 Place = tuple[int, float | None, str]
 FIRST: Place = (0, None, "")
 
@@ -24,7 +24,7 @@ FIRST: Place = (0, None, "")
 def page(
     spec: DelaySpec, wanted: int, state: State, place: Place
 ) -> Operation[tuple[list[PeekedMessage], Place | None]]:
-    """Look at one page; see `ackq.delay.DelayQueue.peek_page`."""
+    """Read one page; see `ackq.delay.DelayQueue.peek_page`."""
     if state not in ("ready", "in_flight", "delayed"):
         raise ConfigurationError(f"state is 'ready', 'in_flight' or 'delayed', not {state!r}")
     check_integer(wanted, "n", 1, PAGE)
@@ -47,7 +47,7 @@ def page(
 
 
 def peek(spec: DelaySpec, wanted: int, state: State) -> Operation[list[PeekedMessage]]:
-    """Look at the first ones; see `ackq.delay.DelayQueue.peek`."""
+    """Read the first messages; see `ackq.delay.DelayQueue.peek`."""
     check_integer(wanted, "peek", 0, 2**53)
     seen: list[PeekedMessage] = []
     place: Place | None = FIRST
@@ -61,7 +61,7 @@ def _checked(spec: DelaySpec, place: Place) -> tuple[int, str, bytes]:
     """Return the index of a place, and its score and key as the script takes them.
 
     Raises:
-        ConfigurationError: it is no place of this queue.
+        ConfigurationError: it is not a place in this queue.
     """
     if not isinstance(place, tuple) or len(place) != 3:
         raise ConfigurationError(

@@ -46,5 +46,5 @@ class QueueSpec:
         return (config.max_receives or 0, config.max_body_bytes, config.requeue)
 
     def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
-        """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
+        """Raise `KeyTypeError` if a key has another type, else ``error`` itself."""
         return raise_for_type(f"queue {self.name!r}", self.keys.types(), error)

@@ -36,11 +36,11 @@ from ackq.rsmq.values import (
     encoded,
 )
 
-#: Messages that one call receives or deletes at most.
+#: Most messages that one call receives or deletes.
 MOST = 1000
-#: Dead letters that one call redrives at most.
+#: Most dead letters that one call redrives.
 REDRIVEN = 16
-#: Dead letters that one call reads at most.
+#: Most dead letters that one call reads.
 DEAD_CHUNK = 100
 #: Bytes of bodies that one call sends. It also publishes a notice for each message.
 CHUNK_BYTES = 1024 * 1024
@@ -48,7 +48,7 @@ CHUNK_BYTES = 1024 * 1024
 COUNTED_WEIGHT = 8
 #: The least limit of a queue: shorter bodies are never counted.
 LEAST_MAXSIZE = 1024
-#: Longest wait between two looks in seconds, so that what others sent is found within a second.
+#: Longest wait in seconds, so that messages of other clients are found within a second.
 LONGEST_WAIT = 0.9
 
 Mode = Literal["hide", "remove"]
@@ -190,7 +190,7 @@ def delete_messages(spec: RSMQSpec, qname: str, ids: Iterable[str]) -> Operation
 
 
 def change_message_visibility(spec: RSMQSpec, qname: str, id: str, vt: int) -> Operation[bool]:
-    """Move the end of a timeout; see `ackq.rsmq.RSMQ.change_message_visibility`."""
+    """Change when a message becomes visible; see `ackq.rsmq.RSMQ.change_message_visibility`."""
     keys = spec.keys(qname)
     request = Request(
         (4, keys.zset, keys.hash, keys.wake, keys.waiters, check_id(id), check_seconds(vt, "vt")),
@@ -270,7 +270,7 @@ def _store(
 
 
 def _wait(spec: RSMQSpec, qname: str, block_limit: float, next_in: int) -> Operation[None]:
-    """Wait for a token of ackq's own senders, the next visible message, or the next look."""
+    """Wait for a token from ackq's senders, the next visible message, or the block limit."""
     if next_in >= 0:
         block_limit = min(block_limit, next_in / 1000 + random.random() * WAIT_JITTER)
     command = (b"BLPOP", spec.keys(qname).wake, seconds_of(block_limit))

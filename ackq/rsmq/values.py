@@ -1,4 +1,4 @@
-"""RSMQ's names, limits and values: keys, messages, attributes, and what may be sent."""
+"""RSMQ's names, limits and values: keys, messages, attributes, and checks of messages."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from ackq.errors import (
     QueueNameError,
 )
 
-#: Seconds that a received message is hidden, unless the queue says otherwise.
+#: Seconds that a received message is hidden, unless the queue has another setting.
 DEFAULT_VT = 30
-#: Seconds before a sent message can be received, unless the queue says otherwise.
+#: Seconds before a sent message is visible, unless the queue has another setting.
 DEFAULT_DELAY = 0
-#: Longest message in UTF-16 units, unless the queue says otherwise.
+#: Longest message in UTF-16 units, unless the queue has another setting.
 DEFAULT_MAXSIZE = 65_536
-#: Most seconds of a vt or a delay: 115 days.
+#: Longest vt or delay in seconds: 115 days.
 LONGEST = 9_999_999
-#: Bounds of a queue's maxsize, which may also be `UNLIMITED`.
+#: Range of a queue's maxsize, which may also be `UNLIMITED`.
 MAXSIZES = (1024, 65_536)
 UNLIMITED = -1
 
 _QNAME = re.compile(r"[a-zA-Z0-9_-]{1,160}")
 _ID = re.compile(r"[a-zA-Z0-9:]{32}")
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
-#: Epoch seconds beyond this, the year 5138, are taken for milliseconds, as some ports write them.
+#: Times above this (the year 5138, in seconds) are read as ms, which some ports write.
 _LATEST_SECONDS = 10**11
 
 
 @dataclass(slots=True)
 class RSMQMessage:
-    """A message, under the names that RSMQ gives its parts.
+    """A message, with RSMQ's names for its parts.
 
     Attributes:
-        id: what `delete_message` and `change_message_visibility` take.
+        id: the id for `delete_message` and `change_message_visibility`.
         body: the bytes that were sent.
-        rc: receive count, this one included.
+        rc: receive count, including this one.
         fr: when it was first received, in ms since the epoch by the server's clock.
     """
 
@@ -57,19 +57,19 @@ class RSMQMessage:
 
     @property
     def message(self) -> str:
-        """The body as text; bytes that are no UTF-8 are replaced, as in the original."""
+        """The body as text; invalid UTF-8 is replaced, as in the original."""
         return self.body.decode(errors="replace")
 
     @property
     def sent(self) -> float | None:
-        """When it was sent, in ms since the epoch; None if the id does not say."""
+        """When it was sent, in ms since the epoch; None if the id does not contain it."""
         try:
             return int(self.id[:10], 36) / 1000
         except ValueError:
             return None
 
     def __repr__(self) -> str:
-        # Bodies may hold secrets and end up in logs: the size is enough.
+        # A body may contain secrets, and this text may be logged, so show only the size.
         return f"<RSMQMessage {self.id!r}, {len(self.body)} bytes, rc {self.rc}>"
 
 
@@ -77,7 +77,7 @@ class RSMQMessage:
 class QueueAttributes:
     """The settings and counts of a queue at one instant.
 
-    A setting that another implementation stored and that cannot be read is None.
+    A setting is None if another implementation stored an unreadable value.
     """
 
     #: Seconds that a received message is hidden; PyRSMQ may store a fraction.
@@ -90,18 +90,18 @@ class QueueAttributes:
     totalrecv: int
     #: Messages sent so far.
     totalsent: int
-    #: When the queue was created, in seconds since the epoch, also where a port wrote ms.
+    #: When the queue was created, in seconds since the epoch, even if a port wrote ms.
     created: int | None
     #: When its attributes were last set, in the same way.
     modified: int | None
     #: Messages in the queue.
     msgs: int
-    #: Of these, how many are not visible now: received, or delayed.
+    #: How many of these are not visible now: received, or delayed.
     hiddenmsgs: int
 
     @classmethod
     def of(cls, reply: Sequence[Any]) -> QueueAttributes:
-        """Return what the attributes script replied."""
+        """Return the attributes in the script's reply."""
         vt, delay, maxsize, totalrecv, totalsent, created, modified, msgs, hidden = reply
         return cls(
             _number(vt),
@@ -118,7 +118,7 @@ class QueueAttributes:
 
 @dataclass(frozen=True, slots=True)
 class RSMQDeadLetter:
-    """A message that was received too often, and is received no more unless it is redriven.
+    """A message that was received too often. It is not received again unless it is redriven.
 
     ``died_at`` is in ms since the epoch by the server's clock, as ``fr`` is.
     """
@@ -131,7 +131,7 @@ class RSMQDeadLetter:
 
     @classmethod
     def of(cls, fields: Sequence[bytes]) -> RSMQDeadLetter:
-        """Return what the fields of a stream entry say."""
+        """Return the dead letter in the fields of a stream entry."""
         found = dict(zip(fields[::2], fields[1::2], strict=True))
         return cls(
             found[b"id"].decode(),
@@ -146,7 +146,7 @@ class RSMQDeadLetter:
 class RSMQKeys:
     """The keys of one queue: RSMQ's two, and ackq's own, which exist only while needed.
 
-    No queue name holds a full stop, so ackq's own cannot be another queue's.
+    Queue names cannot contain a full stop, so ackq's keys never belong to another queue.
     """
 
     zset: bytes
@@ -162,12 +162,12 @@ class RSMQKeys:
 
 @dataclass(frozen=True, slots=True)
 class RSMQSpec:
-    """One namespace, and how this client uses it."""
+    """One namespace, and this client's settings for it."""
 
     ns: str
     realtime: bool = False
     max_receives: int = 0
-    #: Seconds that one blocking command may last; under the connection's read timeout.
+    #: Longest blocking command in seconds, below the connection's read timeout.
     block_limit: float = 1.0
 
     @property
@@ -187,7 +187,7 @@ class RSMQSpec:
         return _keys(self.ns, qname)
 
     def raise_for_reply(self, error: ResponseError, qname: str) -> Operation[NoReturn]:
-        """Raise what ``error`` means: `KeyTypeError` for a key of another type, else itself."""
+        """Raise `KeyTypeError` if a key has another type, else ``error`` itself."""
         expected = {**self.keys(qname).types(), self.queues: "set"}
         return raise_for_type(f"RSMQ queue {qname!r}", expected, error)
 

@@ -1,4 +1,4 @@
-"""Run the protocol's operations over blocking connections."""
+"""Run operations over blocking connections."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 
 class Driver:
-    """Answers the steps of an operation. Safe to share between threads."""
+    """Answers the effects of an operation. Safe to share between threads."""
 
     def __init__(self, route: SingleRoute | ClusterRoute) -> None:
         self.route = route
 
     def run(self, steps: Operation[T]) -> T:
-        """Drive ``steps`` to its end and return what it returns."""
+        """Run an operation to its end and return its result."""
         try:
             step = next(steps)
             while True:
@@ -61,7 +61,7 @@ class Driver:
                     connections.release(connection)
                     raise
                 except BaseException:
-                    # Half a request may be written, or half a reply unread.
+                    # Part of a request may be sent, or part of a reply unread.
                     connection.disconnect()
                     raise
                 connections.release(connection)
@@ -90,7 +90,7 @@ def _exchange(connection: AbstractConnection, request: Request) -> Any:
                 connection.read_response(disable_decoding=True, disconnect_on_error=True)
             )
         except ResponseError as error:
-            # Both replies are read whatever they are, or the next request would get the second.
+            # Read both replies in any case, or the next request would get the second one.
             replies.append(error)
     if isinstance(replies[0], ResponseError):
         raise replies[0]

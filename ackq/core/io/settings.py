@@ -1,4 +1,4 @@
-"""What sync and async connections share: settings to copy, and names that hold no secret."""
+"""Shared by blocking and asyncio connections: settings to copy, addresses without secrets."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NOT_COPIED = (
     "orig_socket_timeout",
     "orig_socket_connect_timeout",
 )
-#: Longest stretch of one blocking command in seconds; see `QueueSpec.block_limit`.
+#: Longest blocking command in seconds; see `QueueSpec.block_limit`.
 LONGEST_BLOCK = 1.0
 #: Seconds to connect, and to wait for a reply, where the client sets no limit: redis-py before
-#: version 8 sets none, and a connection that falls silent would hang its caller for ever.
+#: version 8 sets none, and a silent connection would hang its caller forever.
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 5.0
 #: Seconds without a reply after which a connection is pinged before its next use.

@@ -8,7 +8,7 @@ import hiredis
 
 from ackq.core.effects import Arg
 
-# redis-py packs in Python on asyncio; hiredis does the same in C, for both faces alike. Its
+# redis-py packs in Python on asyncio; hiredis does the same in C, so both clients use it. Its
 # type stub describes a tuple of one element.
 _pack: Any = hiredis.pack_command
 
