@@ -1,8 +1,8 @@
 """The command ``ackq``.
 
-A new command is a module here with a click command of the same name, and a line in `COMMANDS`.
-`connection` has what commands share. A module is imported when its command runs, or is listed by
-name in ``--help`` with the line from `COMMANDS`, so that starting up stays quick.
+To add a command, add a module with a click command of the same name, and a line in `COMMANDS`.
+Shared options and output are in `connection`. A module is imported only when its command runs;
+``ackq --help`` lists commands from `COMMANDS`. This keeps start-up fast.
 """
 
 from __future__ import annotations
@@ -23,67 +23,67 @@ import redis
 from ackq.errors import AckqError, PipelineFenced, redact
 from ackq.escaping import printable
 
-#: Name of each command, and what ``ackq --help`` says of it.
+#: Name of each command, with its line in ``ackq --help``.
 COMMANDS = {
-    "demo": "See it work: real jobs, a killed worker, a checked account.",
+    "demo": "Watch ackq survive a killed worker, and check the result.",
     "push": "Push JSON objects.",
     "pop": "Take messages, each under a lease.",
-    "ack": "Settle messages that pop took.",
-    "nack": "Give messages back that pop took.",
-    "extend": "Keep messages for longer that pop took.",
-    "work": "Hand messages to a function of yours, all day.",
-    "stats": "Count the messages by where they are.",
-    "top": "Watch all queues.",
-    "peek": "Look at messages without taking them.",
-    "dead": "Read dead letters, redrive or drop them.",
-    "claims": "List or release what queries took by the batch.",
-    "pause": "Let no consumer take anything.",
-    "resume": "Let consumers take again.",
+    "ack": "Acknowledge messages taken with pop.",
+    "nack": "Return messages taken with pop.",
+    "extend": "Extend the leases of messages taken with pop.",
+    "work": "Run workers that call your function for each message.",
+    "stats": "Count the messages of a queue by state.",
+    "top": "Watch all queues live.",
+    "peek": "Show messages without taking them.",
+    "dead": "List, redrive or drop dead letters.",
+    "claims": "List or release the claims of queries.",
+    "pause": "Pause a queue: no consumer takes messages.",
+    "resume": "Resume a paused queue.",
     "move": "Move or copy messages to another queue or server.",
-    "drain": "Put everything back on the list, for a bare RPOP.",
+    "drain": "Put all messages back on the list, for a bare RPOP.",
     "audit": "Check every record of a queue.",
     "purge": "Delete every message of a queue.",
-    "rsmq": "Queues shared with RSMQ and its ports.",
-    "topic": "Topics that can be replayed.",
-    "delay": "Delay queues.",
-    "pipeline": "Queue or topic through Spark: check, transform, write.",
-    "sharded": "List queues over several nodes.",
-    "serve": "Run a Redis of your own, for development.",
-    "doctor": "Look at a Redis before you trust it with messages.",
-    "acl": "Print least-privilege rules for the users of a queue.",
-    "bench": "Measure ackq, a bare list and a stream on a Redis.",
+    "rsmq": "Work with queues shared with RSMQ and its ports.",
+    "topic": "Work with topics that can be replayed.",
+    "delay": "Work with delay queues.",
+    "pipeline": "Process a queue or topic with Spark: check, transform, write.",
+    "sharded": "Work with queues sharded over several nodes.",
+    "serve": "Run a Redis server for development.",
+    "doctor": "Check whether a Redis is safe to use as a queue.",
+    "acl": "Print least-privilege ACL rules for the users of a queue.",
+    "bench": "Compare ackq with a bare list and a stream on a Redis.",
     "scripts": "Show the Lua scripts, or load them into a server.",
-    "completion": "Print what makes a shell complete ackq's commands.",
+    "completion": "Print the shell completion script.",
 }
 
-#: Exit codes. They are part of the interface: scripts branch on them.
+#: Exit codes. They are part of the public interface: shell scripts branch on them.
 NOTHING, USAGE, FAILED, UNREACHABLE, FENCED, INTERRUPTED, UNREAD = 1, 2, 3, 4, 5, 130, 141
 
-#: Columns that help takes of a wide terminal.
+#: Maximum width of help texts, in columns.
 WIDTH = 96
 
 EPILOG = """\b
 Exit codes:
   0    done
-  1    nothing there, not sound (audit, doctor), or a check failed (demo)
+  1    nothing found, or a problem found (audit, doctor, demo)
   2    wrong usage
-  3    ackq, Redis or this machine refused
+  3    ackq, Redis or the operating system reported an error
   4    Redis cannot be reached
   5    another process took over (pipeline)
   130  interrupted
-  141  whoever read its output went away, as in ackq ... | head
+  141  the reader of the output closed it, as in ackq ... | head
 
-Without --url and ACKQ_REDIS_URL a Redis of your own is started once, and found again by every
-later command; its data is in ACKQ_HOME, or ~/.local/share/ackq."""
+Without --url and ACKQ_REDIS_URL, ackq starts a private Redis once; later commands use the same
+one. Its data is in ACKQ_HOME, or ~/.local/share/ackq."""
 
 
 class Group(click.Group):
-    """A group that suggests the command that a misspelt name may stand for."""
+    """A group that suggests commands with similar names for a misspelt one."""
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that the arguments begin with."""
+        """Return the command named by the first argument."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -95,7 +95,7 @@ class Group(click.Group):
 
 
 class Commands(Group):
-    """The group that imports a command when it is called for."""
+    """The top-level group. It imports a command only when the command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
@@ -114,7 +114,7 @@ class Commands(Group):
         self, info_name: str | None, args: list[str], parent: click.Context | None = None,
         **extra: Any,
     ) -> click.Context:  # fmt: skip
-        """Read the arguments, and print what --help and --version ask for."""
+        """Parse the arguments, and handle --help and --version."""
         _prepare_streams()
         with _report_errors():
             return super().make_context(info_name, args, parent, **extra)
@@ -125,13 +125,13 @@ class Commands(Group):
             return super().invoke(ctx)
 
 
-#: What Redis replies then; within a script it adds the place.
+#: Redis's reply when it cannot write to its disk. From a script, the reply adds the line.
 _MISCONF = re.compile(r"MISCONF (?P<why>.*?)\.?( script: \w+, on .*)?$")
 
 
 @contextmanager
 def _report_errors() -> Iterator[None]:
-    """Make of an error one line on stderr, without passwords, and an exit code."""
+    """Turn an error into one line on stderr, without passwords, and an exit code."""
     try:
         yield
     except KeyboardInterrupt:
@@ -139,7 +139,7 @@ def _report_errors() -> Iterator[None]:
     except BrokenPipeError:
         _end_unread()
     except SystemExit as end:
-        # So rich ends a program whose output nobody reads.
+        # rich exits this way if the reader of the output is gone.
         if isinstance(end.__context__, BrokenPipeError):
             _end_unread()
         raise
@@ -165,21 +165,21 @@ def _fail(error: Exception, code: int) -> NoReturn:
 
 
 def _end_unread() -> NoReturn:
-    """End as SIGPIPE, which Python ignores, ends others: silently, and a shell sees 128 + 13."""
+    """Exit silently with 128 + 13, as if by SIGPIPE, which Python ignores."""
     _drop_unwritten()
     raise click.exceptions.Exit(UNREAD) from None
 
 
 def _prepare_streams() -> None:
-    """Give a closed stream its place, and let an encoding escape what it cannot express.
+    """Replace closed standard streams, and escape characters that the encoding cannot express.
 
-    Python has None for a stream that the shell closed, and its number would be that of the next
-    file or socket to be opened.
+    If the shell closed a stream, Python sets it to None, and the next file or socket to be opened
+    would get its file descriptor.
     """
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115
     if sys.stdout is None:
-        # Opened for reading: to write is an error, as it is to a closed one.
+        # Opened for reading, so that writing fails, as it does on a closed stream.
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
@@ -189,7 +189,7 @@ def _prepare_streams() -> None:
 
 
 def _drop_unwritten() -> None:
-    """Forget what could not be written: at its end Python would try again, and fail loudly."""
+    """Discard unwritten output. Otherwise Python writes it at exit, and prints an error."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

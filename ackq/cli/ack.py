@@ -12,11 +12,11 @@ from ackq.cli.settled import messages_of, settled_argument
 @on_queue
 @settled_argument
 def ack(queue: str, url: str | None, settled: tuple[str, ...]) -> None:
-    """Settle messages by KEY and RECEIPT as `ackq pop --json` printed them.
+    """Acknowledge messages by the KEY and RECEIPT that `ackq pop --json` printed.
 
-    Prints how many there were. One that is not in flight under its RECEIPT is refused (exit code
-    3), and the others are settled all the same: another consumer holds it, or it was settled
-    before, by this command or by others, or it died, was purged, or went back to the list.
+    Prints the number of messages acknowledged. If a message is no longer in flight under its
+    RECEIPT, the exit code is 3; the others are acknowledged anyway. It may have been redelivered,
+    already settled, dead-lettered, purged or drained.
     """
     messages = messages_of(queue, settled)
     with open_queue(url, queue) as opened:

@@ -10,7 +10,7 @@ import click
 from ackq.cli.connection import examples, json_option, print_json, queue_argument
 from ackq.ops.acl import ROLES, rules
 
-#: What --redis-6 costs.
+#: The warning that --redis-6 prints.
 WEAKER = ("without selectors, each user may run each of its commands on each of its keys: one that"
           " may only count can also let the queue expire")  # fmt: skip
 
@@ -29,27 +29,27 @@ def _described() -> str:
 @click.argument("roles", nargs=-1, type=click.Choice(list(ROLES)), metavar="[ROLE]...")
 @click.option("--user", metavar="NAME", help="Name of the user.  [QUEUE-ROLE]")
 @click.option("--no-eval", is_flag=True,
-              help="Do not allow EVAL. Load the scripts after each start of Redis: ackq scripts"
-              " load.")  # fmt: skip
+              help="Do not allow EVAL. Run ackq scripts load after each start of Redis."
+              )  # fmt: skip
 @click.option("--redis-6", "redis_6", is_flag=True,
-              help="For Redis 6.2, which has no selectors. These rules are weaker: a user may run"
+              help="Rules for Redis 6.2, which has no selectors. They are weaker: a user may run"
               " each of its commands on each of its keys.")  # fmt: skip
 @json_option
 def acl(
     queue: str, roles: tuple[str, ...], user: str | None, no_eval: bool, redis_6: bool,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """Print ACL rules that let users do to QUEUE what their role needs, and little else.
+    """Print ACL rules that grant each user of QUEUE little more than its role needs.
 
-    Prints a line for redis-cli for each ROLE, or for all of them. Each command is allowed on the
-    keys that the role needs it for, and on no other. This takes selectors, which Redis 7 and
-    Valkey have; --redis-6 does without.
+    Prints one redis-cli line for each ROLE, or for all roles. Each command is allowed only on the
+    keys for which the role needs it. This requires selectors (Redis 7 or Valkey); --redis-6 prints
+    rules without them.
 
-    What a role needs can still do harm: a consumer can throw away messages instead of working on
-    them, since taking one removes it from the list.
+    A role can still do harm: a consumer can discard messages, since taking a message removes it
+    from the list.
 
-    Nobody can log in before you set a password: ACL SETUSER NAME '>secret'. For a database other
-    than 0 add +select.
+    The users cannot log in until you set a password: ACL SETUSER NAME '>secret'. For a database
+    other than 0, add +select.
     """
     if user and len(roles) != 1:
         raise click.UsageError("--user needs one ROLE")
@@ -65,7 +65,7 @@ def acl(
 
 
 def _quoted(word: str) -> str:
-    """Return a word as redis-cli reads it."""
+    """Return a word, quoted for redis-cli if necessary."""
     if word.isprintable() and not any(each in word for each in " \"'\\"):
         return word
     return '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'

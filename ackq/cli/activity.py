@@ -1,4 +1,4 @@
-"""What a queue is doing: where its messages are, and how fast they move."""
+"""Compute the activity of a queue: counts by state, and rates."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ackq.ops.discovery import Watched, rate
 from ackq.queue.messages import QueueCounters, QueueStats
 
 _SHARD = re.compile(r"\{([^{}]+):(\d+)\}")
-#: By how much a lease may seem longer than its timeout, in seconds: timeouts are counted in whole
-#: ones, and each lease has a little jitter.
+#: Seconds by which a lease may appear longer than its timeout: timeouts are counted in whole
+#: seconds, and each lease has a little jitter.
 _ROUNDED = 1.1
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """One row of what is shown. None: not known."""
+    """One row of the display. None means unknown."""
 
     ready: int
     in_flight: int
@@ -28,18 +28,18 @@ class Activity:
     taken_per_second: float | None
     acked_per_second: float | None
     returned_per_second: float | None
-    #: How many seconds ago the lease that ends first was taken or last renewed.
+    #: Seconds since the lease that ends first was taken or last renewed.
     oldest_lease_age: float | None
-    #: For how many seconds a lease has been over without anybody taking the message again.
+    #: Seconds since the first lease ended, if its message has not been taken again.
     overdue: float | None
 
 
 def activity(now: Watched, before: Watched | None) -> Activity:
-    """Return what a queue is doing, by two looks at it.
+    """Return the activity of a queue between two samples.
 
-    What was pushed is derived, since producers say nothing: what there is more now, and what was
-    acked meanwhile. Where dead letters were dropped meanwhile, or messages purged, it may come
-    out too small, and below 0 it is not known.
+    Producers do not count pushes, so the number is derived: the growth of the queue plus the acked
+    messages. If messages were purged or dead letters dropped in between, the result may be too
+    small; a negative result is reported as unknown.
     """
     stats, counters = now.stats, now.counters
     left = stats.lease_ends_in
@@ -60,7 +60,7 @@ def activity(now: Watched, before: Watched | None) -> Activity:
 
 
 def _comparable(now: QueueCounters | None, before: Watched | None) -> QueueCounters | None:
-    """Return the earlier counts, if they were counted on without a gap."""
+    """Return the earlier counters, if counting has not been interrupted since."""
     last = before.counters if before else None
     return last if now and last and now.since == last.since else None
 
@@ -70,11 +70,11 @@ def _held(stats: QueueStats) -> int:
 
 
 def _age(left: float | None, timeouts: Mapping[int, int]) -> float | None:
-    """Return how old the lease is that ends first, if only one timeout is in use.
+    """Return the age of the lease that ends first, if only one timeout is in use.
 
-    A renewed lease is as old as its last renewal. When it was taken follows from its receipt, but
-    only with its own timeout, which nobody notes; and which of all renewed leases was taken first
-    would cost a walk over them.
+    The age of a renewed lease counts from its last renewal. The receipt gives the time it was
+    taken only together with its timeout, which is not stored. Finding the renewed lease that was
+    taken first would require a scan of all of them.
     """
     if left is None or left < 0 or len(timeouts) != 1:
         return None
@@ -83,7 +83,7 @@ def _age(left: float | None, timeouts: Mapping[int, int]) -> float | None:
 
 
 def rows(queues: Mapping[str, Activity]) -> dict[str, Activity]:
-    """Return a row for each queue, and one for all shards of a sharded queue together."""
+    """Return one row for each queue; the shards of a sharded queue share a row."""
     shards: dict[str, list[str]] = {}
     for name in queues:
         if found := _SHARD.fullmatch(name):
@@ -97,7 +97,7 @@ def rows(queues: Mapping[str, Activity]) -> dict[str, Activity]:
 
 
 def _sum(parts: Iterable[Activity]) -> Activity:
-    """Return the whole of several shards: sums, and the greatest of what is an age."""
+    """Combine several shards: add up the counts, and take the maximum of the ages."""
     all_parts = list(parts)
     whole: dict[str, int | float | bool | None] = {}
     for each in fields(Activity):

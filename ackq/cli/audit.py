@@ -13,11 +13,11 @@ from ackq.escaping import printable
 
 @click.command(epilog=examples("ackq audit jobs", "ackq audit jobs --repair"))
 @on_queue
-@click.option("--repair", is_flag=True, help="Mend what can be mended. Nothing is dropped.")
+@click.option("--repair", is_flag=True, help="Repair what can be repaired. Deletes no message.")
 @json_option
 @click.pass_context
 def audit(ctx: click.Context, queue: str, url: str | None, repair: bool, as_json: bool) -> None:
-    """Check every record of QUEUE for what does not belong. Exit code 1 if it is not sound."""
+    """Check every record of QUEUE for inconsistencies. Exit code 1 if any remain."""
     with open_queue(url, queue) as opened:
         report = opened.audit(repair)
     if as_json:

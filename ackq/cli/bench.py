@@ -9,7 +9,7 @@ import click
 
 from ackq.cli.connection import examples, json_option, print_json, url_option
 
-#: Bytes of one batch: one call of pop moves no more.
+#: Maximum bytes of a batch: the limit of one pop.
 MOST_BYTES = 8 * 1024 * 1024
 
 
@@ -18,25 +18,25 @@ MOST_BYTES = 8 * 1024 * 1024
 )
 @url_option
 @click.option(
-    "-n", "--batch", type=click.IntRange(1, 1000), default=100, help="Messages of a batch.  [100]"
+    "-n", "--batch", type=click.IntRange(1, 1000), default=100, help="Messages per batch.  [100]"
 )
 @click.option(
-    "--size", type=click.IntRange(64, 1024 * 1024), default=100, help="Bytes of a body.  [100]"
+    "--size", type=click.IntRange(64, 1024 * 1024), default=100, help="Bytes per body.  [100]"
 )
 @click.option(
-    "--seconds", type=click.FloatRange(0.1, 3600), default=10.0, help="How long, about.  [10]"
+    "--seconds", type=click.FloatRange(0.1, 3600), default=10.0, help="Approximate duration.  [10]"
 )
 @json_option
 def bench(url: str | None, batch: int, size: int, seconds: float, as_json: bool) -> None:
-    """Measure push, pop and ack on a Redis: ackq, a bare list and a stream in turns.
+    """Measure push, pop and ack on a Redis: ackq, a bare list and a stream in turn.
 
-    One by one and by --batch, one connection: messages a second, the time of a cycle, and the
-    server's CPU for each message, as medians of the rounds with the least and the greatest. The
-    ratios are the most reliable: what disturbs one round disturbs all who play in it.
+    Runs one message at a time and by --batch, on one connection. Prints messages per second, cycle
+    time and server CPU per message: the median, minimum and maximum over all rounds. The ratios
+    are the most reliable figures: a disturbance affects all three in the same round.
 
-    It uses keys of its own and deletes them; the server is busy meanwhile, so a production server
-    will notice. The server's CPU includes what others make it do. Without --url the Redis of your
-    own is measured, which writes everything to disk.
+    It uses its own keys and deletes them. It keeps the server busy, so avoid production servers.
+    Server CPU includes the load of other clients. Without --url it measures ackq's private Redis,
+    which writes everything to disk.
     """
     from ackq.bench.small import run
     from ackq.bench.tables import text_of
@@ -64,5 +64,5 @@ def _say(text: str) -> None:
 
 
 def _interrupt(*_: Any) -> None:
-    """End as Ctrl-C does: with every key that was made."""
+    """Handle SIGTERM like Ctrl-C, so that all created keys are deleted."""
     raise KeyboardInterrupt

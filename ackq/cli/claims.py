@@ -21,16 +21,16 @@ from ackq.cli.connection import (
 )
 from ackq.queue.messages import HeldClaim
 
-group_option = click.option("--group", help="Of this group alone.  [all groups]")
+group_option = click.option("--group", help="Only the claims of this group.  [all groups]")
 
 
 @click.group(cls=Group)
 def claims() -> None:
-    """List and release what queries, such as Spark's, took from a queue by the batch.
+    """List or release the claims of queries, such as Spark queries, on a queue.
 
-    A claim is a batch that a query has taken and not finished; its group is the query's groupId.
-    A dead query keeps its claims until their leases end, a week unless it was told otherwise, so
-    that it can be started again and replay them exactly.
+    A claim is a batch that a query has taken and not finished; its group is the query's groupId. A
+    query that dies keeps its claims until their leases end (a week by default), so that it can
+    replay them exactly when you restart it.
     """
 
 
@@ -41,7 +41,7 @@ def claims() -> None:
 @group_option
 @json_option
 def list_(queue: str, url: str | None, group: str | None, as_json: bool) -> None:
-    """List the claims on QUEUE: group, batch, messages, end of the lease."""
+    """List the claims on QUEUE: group, batch, messages and end of the lease."""
     found = _claims(queue, url, group)
     if as_json:
         for each in found:
@@ -58,10 +58,10 @@ def list_(queue: str, url: str | None, group: str | None, as_json: bool) -> None
 @group_option
 @yes_option
 def release(queue: str, url: str | None, group: str | None, yes: bool) -> None:
-    """Give claims on QUEUE back at once, in front of what is ready. It asks first.
+    """Return claimed messages to the front of QUEUE. Asks for confirmation.
 
-    For queries that are dead and will not be started again. One that still runs is stopped with an
-    error, and what it was working on is delivered again. Prints how many messages were given back.
+    Use it for queries that are dead and will not be restarted. A query that still runs stops with
+    an error, and its messages are redelivered. Prints the number of messages returned.
     """
     from ackq.queue.claims_client import Claims
 

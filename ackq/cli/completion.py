@@ -12,10 +12,10 @@ from ackq.cli.connection import examples
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print what makes SHELL complete ackq's commands and options.
+    """Print the completion script for SHELL.
 
-    In ~/.bashrc: eval "$(ackq completion bash)". In ~/.zshrc the same with zsh. For fish:
-    ackq completion fish > ~/.config/fish/completions/ackq.fish
+    In ~/.bashrc: eval "$(ackq completion bash)". In ~/.zshrc: the same with zsh. For fish: ackq
+    completion fish > ~/.config/fish/completions/ackq.fish
     """
     made = get_completion_class(shell)
     assert made is not None

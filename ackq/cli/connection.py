@@ -1,4 +1,4 @@
-"""What the commands share: options, the queue, and how things are shown."""
+"""Shared by the commands: options, opening the queue, and output."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from ackq.queue.client import Queue
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Longest body in bytes: a command line is no place to bury what others pushed.
+#: Longest body in bytes. High, so that the command line dead-letters no message for its size.
 MAX_BODY_BYTES = 512 * 1024 * 1024
 #: Characters of a body that a table shows.
 SHOWN = 200
 
 queue_argument = click.argument("queue")
-#: Where a context keeps the URL that --url-file names.
+#: Key of the context's meta that holds the URL read from --url-file.
 _URL_FROM_FILE = "ackq.url"
 number_option = click.option(
-    "-n", "--number", type=click.IntRange(1), default=1, help="How many at most.  [1]"
+    "-n", "--number", type=click.IntRange(1), default=1, help="Maximum number of messages.  [1]"
 )
-#: What ``--wait`` says of itself.
-WAIT_HELP = "Wait for the first one; inf: for ever.  [do not wait]"
-yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+#: Help text of ``--wait``.
+WAIT_HELP = "Wait this long for the first message; inf: forever.  [do not wait]"
+yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def url_option(command: F) -> F:
-    """Give a command its --url, and --url-file, which gives the same value."""
+    """Add the options --url and --url-file, which set the same parameter."""
     url = click.option(
         "--url",
         envvar="ACKQ_REDIS_URL",
         callback=_url,
-        help="Redis, such as redis://host:6379/0, rediss://..., unix:///path."
+        help="URL of Redis: redis://host:6379/0, rediss://..., unix:///path."
         "  [env: ACKQ_REDIS_URL]",
     )
     url_file = click.option(
@@ -49,7 +49,7 @@ def url_option(command: F) -> F:
         expose_value=False,
         callback=_read_url,
         metavar="FILE",
-        help="Read it from FILE (-: stdin): a password in --url shows in ps.",
+        help="Read the URL from FILE (-: stdin), since ps shows a password in --url.",
     )
     return url(url_file(command))
 
@@ -77,30 +77,30 @@ def _url(ctx: click.Context, parameter: click.Parameter, url: str | None) -> str
 
 
 def on_queue(command: F) -> F:
-    """Give a command its QUEUE and its --url."""
+    """Add the argument QUEUE and the URL options."""
     return queue_argument(url_option(command))
 
 
 def examples(*commands: str) -> str:
-    """Return the end of a command's help: commands that run as they are.
+    """Return the Examples section of a command's help.
 
-    A test runs them one after the other, on a queue ``jobs`` that has a little of everything.
+    A test runs the examples in order, on a queue ``jobs`` with messages in every state.
     """
     return "\n".join(["\b", "Examples:", *(f"  {each}" for each in commands)])
 
 
 def open_queue(url: str | None, name: str, **settings: Any) -> Queue:
-    """Return the queue, on the embedded server without a URL. Use it as a context manager."""
+    """Return the queue as a context manager. Without a URL, use the embedded server."""
     return Queue.from_url(url, name, max_body_bytes=MAX_BODY_BYTES, **settings)
 
 
 def ask(question: str, yes: bool) -> None:
-    """Go on only if the user agrees, or agreed before with --yes.
+    """Return if the user confirms the question, or passed --yes.
 
     Raises:
-        click.UsageError: nobody is there to be asked.
-        click.Abort: the answer was no.
-        KeyboardInterrupt: there was none.
+        click.UsageError: stdin is not a terminal.
+        click.Abort: the user answered no.
+        KeyboardInterrupt: the user gave no answer.
     """
     if yes:
         return
@@ -115,7 +115,7 @@ def ask(question: str, yes: bool) -> None:
 
 
 def seconds(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
-    """Check an option that is a number of seconds."""
+    """Validate an option in seconds."""
     if value is not None and (math.isnan(value) or value < 0):
         raise click.BadParameter("must be 0 or more seconds")
     return value
@@ -127,17 +127,17 @@ def print_json(value: Any) -> None:
 
 
 def print_body(body: bytes | str) -> None:
-    """Print what a message carries on a line: escaped to a terminal, byte for byte elsewhere."""
+    """Print a body on one line: escaped in a terminal, byte for byte elsewhere."""
     click.echo(printable(body) if sys.stdout.isatty() else body)
 
 
 def body_fields(body: bytes) -> dict[str, str]:
-    """Return a body for JSON: as text, or in base64 where it is none."""
+    """Return a body for JSON output: as text, or as Base64 if it is not UTF-8."""
     return _text_field("body", body)
 
 
 def key_fields(key: str) -> dict[str, str]:
-    """Return the key of a delayed message for JSON: as `body_fields` does a body."""
+    """Return the key of a delayed message for JSON output, like `body_fields`."""
     return _text_field("key", key.encode(errors="surrogateescape"))
 
 
@@ -151,17 +151,17 @@ def _text_field(name: str, value: bytes) -> dict[str, str]:
 
 
 def key_to_text(key: bytes) -> str:
-    """Return a lease key as an argument for a command line: percent-encoded where need be."""
+    """Return a lease key as a command-line argument, percent-encoded where necessary."""
     return quote_from_bytes(key, safe="/:@+=,~ ")
 
 
 def key_from_text(text: str) -> bytes:
-    """Return the lease key that `key_to_text` was given."""
+    """Return the lease key that `key_to_text` encoded."""
     return unquote_to_bytes(text)
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table in a terminal, and tab-separated lines without a heading elsewhere."""
+    """Print a table in a terminal, or tab-separated lines without a header elsewhere."""
     if not sys.stdout.isatty():
         for row in rows:
             click.echo("\t".join(printable(each) for each in row))
@@ -201,12 +201,12 @@ def _shown(value: object) -> str:
     return f"{value:,}" if isinstance(value, int | float) else printable(value)
 
 
-#: How verdicts look.
+#: Style of each verdict.
 STYLES = {"ok": "green", "unknown": "dim", "warning": "yellow", "problem": "bold red"}
 
 
 def print_findings(rows: Iterable[tuple[str, str, str]]) -> None:
-    """Print verdicts, each with what was looked at and a text, wrapped in a terminal."""
+    """Print rows of verdict, check and text, wrapped in a terminal."""
     if not sys.stdout.isatty():
         print_table((), rows)
         return
@@ -221,9 +221,9 @@ def print_findings(rows: Iterable[tuple[str, str, str]]) -> None:
 
 
 def local_time(at: float | None) -> str | None:
-    """Return a time since the epoch as the reader's clock shows it, with its zone in a file.
+    """Return a time since the epoch as local time; outside a terminal, with the zone.
 
-    What no calendar holds, since others may write any number, stays a number.
+    A number outside the calendar's range, which other programs may write, is returned as it is.
     """
     if at is None:
         return None
@@ -239,7 +239,7 @@ def local_time(at: float | None) -> str | None:
 
 
 def short_time(at: float | None) -> str | None:
-    """Return a time for a table: in a terminal as short as it can be understood today."""
+    """Return a time for a table; in a terminal, without the parts that match today."""
     if at is None or not sys.stdout.isatty():
         return local_time(at)
     from datetime import datetime
@@ -254,7 +254,7 @@ def short_time(at: float | None) -> str | None:
 
 
 def span(seconds: float) -> str:
-    """Return a length of time in a word or two, for a terminal."""
+    """Return a short duration, such as ``5 min``, for a terminal."""
     whole = round(seconds)
     if whole < 100:
         return f"{whole} s"

@@ -1,4 +1,4 @@
-"""``ackq dead``: a group, since each of its commands is of no use without the others."""
+"""``ackq dead``: list, show, redrive and drop dead letters."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ackq.core.inspected import DeadLetter
 from ackq.escaping import printable
 from ackq.queue.client import Queue
 
-#: Dead letters that `drop --all` deletes at a time.
+#: Dead letters that `drop --all` deletes per call.
 CHUNK = 100
 
-#: What `list` names dead letters by.
+#: Form of the entries that `list` prints.
 ENTRY = re.compile(r"[0-9]+-[0-9]+")
 
 
 def _entries(
     ctx: click.Context, parameter: click.Parameter, entries: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """Check arguments that name dead letters."""
+    """Validate the entries of dead letters."""
     for each in entries:
         if not ENTRY.fullmatch(each):
             raise click.BadParameter(f"{each!r} is no entry, such as 17-0")
@@ -43,18 +43,18 @@ def _entries(
 
 
 number_option = click.option(
-    "-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]"
+    "-n", "--number", type=click.IntRange(0), default=10, help="Number of dead letters.  [10]"
 )
 entries_argument = click.argument("entries", nargs=-1, metavar="[ENTRY]...", callback=_entries)
-all_option = click.option("--all", "everything", is_flag=True, help="All that are dead now.")
+all_option = click.option("--all", "everything", is_flag=True, help="All current dead letters.")
 
 
 @click.group(cls=Group)
 def dead() -> None:
-    """Read the dead letters of a queue, redrive them or drop them.
+    """List, show, redrive or drop the dead letters of a queue.
 
-    A message is dead when it was delivered as often as the consumers allow, when it is too large
-    for them, or when one of them rejected it. It stays until it is redriven or dropped.
+    A message becomes a dead letter when it reaches the consumers' limit of deliveries, is too
+    large for them, or is rejected by one. It is kept until you redrive or drop it.
     """
 
 
@@ -65,7 +65,7 @@ def dead() -> None:
 def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
     """List the dead letters of QUEUE, oldest first.
 
-    A narrow terminal leaves out the bodies; ackq dead show prints them.
+    In a narrow terminal the bodies are left out; ackq dead show prints them.
     """
     with open_queue(url, queue) as opened:
         letters = opened.dead_letters(number)
@@ -107,15 +107,15 @@ def show(
 )  # fmt: skip
 @on_queue
 @entries_argument
-@click.option("-n", "--number", type=click.IntRange(0), help="So many, the oldest first.")
+@click.option("-n", "--number", type=click.IntRange(0), help="Number to redrive, oldest first.")
 @all_option
 def redrive(
     queue: str, url: str | None, entries: tuple[str, ...], number: int | None, everything: bool
 ) -> None:
     """Make dead letters of QUEUE ready again.
 
-    Their receive counts begin at zero. Prints how many. A letter without a body stays where it
-    is.
+    Receive counts start again at zero. Prints the number redriven. A dead letter without a body is
+    not redriven.
     """
     if bool(entries) + (number is not None) + everything != 1:
         raise click.UsageError("give ENTRIES, --number or --all")
@@ -133,9 +133,9 @@ def redrive(
 def drop(
     queue: str, url: str | None, entries: tuple[str, ...], everything: bool, yes: bool
 ) -> None:
-    """Delete dead letters of QUEUE. They are lost. With --all it asks first.
+    """Delete dead letters of QUEUE permanently. --all asks for confirmation.
 
-    Prints how many.
+    Prints the number deleted.
     """
     if bool(entries) + everything != 1:
         raise click.UsageError("give ENTRIES or --all")
@@ -153,7 +153,7 @@ def _columns(letter: DeadLetter) -> tuple[object, ...]:
 
 
 def _drop_oldest(queue: Queue, count: int) -> int:
-    """Drop ``count`` dead letters, and none that died after they were counted."""
+    """Drop the ``count`` oldest dead letters, so none that were added after counting."""
     dropped = 0
     while dropped < count:
         letters = queue.dead_letters(min(CHUNK, count - dropped))

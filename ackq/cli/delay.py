@@ -37,13 +37,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group(cls=Group)
 def delay() -> None:
-    """Delay queues: messages that become ready at a time of their own."""
+    """Work with delay queues: each message becomes ready at its own time."""
 
 
 def _on_queue(command: F) -> F:
     partitions = click.option(
         "--partitions", type=click.IntRange(1, 1024), metavar="N",
-        help="Number of its partitions, as its producers set it.  [not partitioned]",
+        help="Number of partitions, the same for all clients.  [not partitioned]",
     )  # fmt: skip
     return click.argument("topic", metavar="QUEUE")(url_option(partitions(command)))
 
@@ -63,11 +63,11 @@ def _open(
 @click.argument("key")
 @click.argument("body")
 @click.option("--delay", "wait", type=float, callback=seconds, default=0.0, metavar="SECONDS",
-              help="When it is ready.  [at once]")  # fmt: skip
+              help="Time until it is ready.  [0]")  # fmt: skip
 def push(
     topic: str, url: str | None, partitions: int | None, key: str, body: str, wait: float
 ) -> None:
-    """Store BODY under KEY in QUEUE until it is ready. A KEY that is stored is refused."""
+    """Store BODY under KEY in QUEUE until it is ready. Fails if KEY is already stored."""
     with _open(url, topic, partitions) as opened:
         opened.push(key, body, delay=wait)
 
@@ -77,15 +77,15 @@ def push(
 @number_option
 @click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
 @click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
-              help="How long they are yours; then they come back.  [30]")  # fmt: skip
-@click.option("--delete", is_flag=True, help="Delete each once it is printed.")
+              help="Time until they are delivered again.  [30]")  # fmt: skip
+@click.option("--delete", is_flag=True, help="Delete the messages after printing them.")
 @json_option
 @click.pass_context
 def take(
     ctx: click.Context, topic: str, url: str | None, partitions: int | None, number: int,
     wait: float | None, lease: float, delete: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Take messages of QUEUE that are ready, and print them. Exit code 1 if there is none."""
+    """Take ready messages of QUEUE and print them. Exit code 1 if there are none."""
     with _open(url, topic, partitions, visibility_timeout=lease) as opened:
         found = opened.take(number, wait)
         for each in found:
@@ -107,7 +107,7 @@ def take(
 def cancel(topic: str, url: str | None, partitions: int | None, keys: tuple[str, ...]) -> None:
     """Delete messages of QUEUE by KEY.
 
-    What a consumer holds stays. Prints how many.
+    Messages in flight are not deleted. Prints the number deleted.
     """
     with _open(url, topic, partitions) as opened:
         click.echo(opened.cancel(*keys))
@@ -117,14 +117,14 @@ def cancel(topic: str, url: str | None, partitions: int | None, keys: tuple[str,
 @_on_queue
 @click.argument("key")
 @click.option("--delay", "wait", type=float, callback=seconds, required=True, metavar="SECONDS",
-              help="When it is ready, from now.")  # fmt: skip
+              help="Time from now until it is ready.")  # fmt: skip
 @click.pass_context
 def reschedule(
     ctx: click.Context, topic: str, url: str | None, partitions: int | None, key: str, wait: float
 ) -> None:
-    """Give the message of QUEUE under KEY another time.
+    """Change the ready time of the message stored under KEY in QUEUE.
 
-    Exit code 1, and nothing is changed, if there is none or a consumer holds it.
+    Exit code 1, without a change, if there is no such message or it is in flight.
     """
     with _open(url, topic, partitions) as opened:
         if not opened.reschedule(key, delay=wait):
@@ -135,7 +135,7 @@ def reschedule(
 @_on_queue
 @json_option
 def stats(topic: str, url: str | None, partitions: int | None, as_json: bool) -> None:
-    """Count the messages of QUEUE by where they are."""
+    """Count the messages of QUEUE by state."""
     with _open(url, topic, partitions) as opened:
         found = asdict(opened.stats())
     if as_json:
@@ -146,16 +146,17 @@ def stats(topic: str, url: str | None, partitions: int | None, as_json: bool) ->
 
 @delay.command(epilog=examples("ackq delay peek reminders --state delayed -n 3"))
 @_on_queue
-@click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
+@click.option("-n", "--number", type=click.IntRange(0), default=10,
+              help="Number of messages.  [10]")  # fmt: skip
 @click.option("--state", type=click.Choice(["ready", "in_flight", "delayed"]), default="ready",
-              help="Which ones.  [ready]")  # fmt: skip
+              help="State of the messages.  [ready]")  # fmt: skip
 @json_option
 def peek(
     topic: str, url: str | None, partitions: int | None, number: int, state: State, as_json: bool
 ) -> None:
-    """Look at messages of QUEUE without taking them.
+    """Show messages of QUEUE without taking them.
 
-    Soonest first within a partition.
+    Within a partition, the earliest comes first.
     """
     with _open(url, topic, partitions) as opened:
         found = opened.peek(number, state)
@@ -172,7 +173,8 @@ def peek(
 
 @delay.command(epilog=examples("ackq delay dead reminders"))
 @_on_queue
-@click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
+@click.option("-n", "--number", type=click.IntRange(0), default=10,
+              help="Number of dead letters.  [10]")  # fmt: skip
 @json_option
 def dead(topic: str, url: str | None, partitions: int | None, number: int, as_json: bool) -> None:
     """List the dead letters of QUEUE, oldest first within a partition."""
@@ -196,11 +198,11 @@ def dead(topic: str, url: str | None, partitions: int | None, number: int, as_js
 @delay.command(epilog=examples("ackq delay redrive reminders -n 100"))
 @_on_queue
 @click.option("-n", "--number", type=click.IntRange(0),
-              help="So many, the oldest first.  [all that are dead now]")  # fmt: skip
+              help="Number to redrive, oldest first.  [all]")  # fmt: skip
 def redrive(topic: str, url: str | None, partitions: int | None, number: int | None) -> None:
     """Make dead letters of QUEUE ready again.
 
-    One whose key is stored again stays dead. Prints how many.
+    A dead letter stays if a new message has its key. Prints the number redriven.
     """
     with _open(url, topic, partitions) as opened:
         click.echo(opened.redrive(number))
@@ -208,12 +210,12 @@ def redrive(topic: str, url: str | None, partitions: int | None, number: int | N
 
 @delay.command(epilog=examples("ackq delay purge reminders --yes"))
 @_on_queue
-@click.option("--dead", is_flag=True, help="The dead letters too.")
+@click.option("--dead", is_flag=True, help="Delete the dead letters, too.")
 @yes_option
 def purge(topic: str, url: str | None, partitions: int | None, dead: bool, yes: bool) -> None:
-    """Delete every message of QUEUE, in flight too. They are lost. It asks first.
+    """Delete every message of QUEUE permanently, in flight too. Asks for confirmation.
 
-    Prints how many there were.
+    Prints the number deleted.
     """
     with _open(url, topic, partitions) as opened:
         ask_to_purge(topic, opened.stats, dead, yes)

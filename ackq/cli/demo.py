@@ -20,28 +20,31 @@ from ackq.cli.connection import examples, url_option
     type=click.File("rb"),
     help="Hash each line of FILE (NDJSON, or anything); - is stdin.",
 )
-@click.option("--workers", type=click.IntRange(3, 64), default=4, help="Worker processes.  [4]")
-@click.option("--producers", type=click.IntRange(1, 64), default=3, help="Producers.  [3]")
+@click.option(
+    "--workers", type=click.IntRange(3, 64), default=4, help="Number of worker processes.  [4]"
+)
+@click.option(
+    "--producers", type=click.IntRange(1, 64), default=3, help="Number of producers.  [3]"
+)
 @click.option(
     "--seconds",
     type=click.FloatRange(0.1, 86400),
     default=13.0,
-    help="Over how long the work is spread; faults come on top.  [13]",
+    help="Duration of the work, without the faults.  [13]",
 )
 @click.pass_context
 def demo(
     ctx: click.Context, url: str | None, source: BinaryIO | None, workers: int, producers: int,
     seconds: float,
 ) -> None:  # fmt: skip
-    """See it work, in about 20 seconds.
+    """Watch ackq survive a killed and a frozen worker, in about 20 seconds.
 
     Producers push every file of Python's standard library (or every line of --input) with a bare
-    LPUSH; workers hash them. One worker is killed with its hands full, another is frozen until
-    its lease has ended and then acks too late. In the end an account is checked: nothing lost,
-    everything acked exactly once, every digest right. Exit code 1 if anything is off.
+    LPUSH; workers hash them. One worker is killed with messages in flight. Another is frozen until
+    its lease has ended, then acks too late. Finally the demo checks that no message was lost, each
+    was acked exactly once, and every digest is right. Exit code 1 if a check fails.
 
-    Without --url it starts a private Redis and removes it; with one it uses a queue of its own
-    there and deletes it.
+    Without --url it starts a temporary Redis; with --url it uses its own queue and deletes it.
     """
     from ackq.demo import Plan, run
     from ackq.demo.display import display_on, make_console
@@ -61,5 +64,5 @@ def demo(
 
 
 def _interrupt(*_: Any) -> None:
-    """End as Ctrl-C does: with everything that was started."""
+    """Handle a signal like Ctrl-C, so that everything that was started ends."""
     raise KeyboardInterrupt

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, url: str | None, as_json: bool) -> None:
-    """Look at a Redis before you trust it with messages. Exit code 1 if there is a problem.
+    """Check whether a Redis is safe to use as a queue. Exit code 1 if there is a problem.
 
-    It reads the version, persistence, eviction, replicas and clock, tries what the current user
-    may do on a queue of its own that it removes, and says what a crash would lose. Of a cluster
-    it looks at every primary.
+    Checks version, persistence, eviction, replicas and clock, and reports what a crash would lose.
+    Tests the permissions of the current user on a temporary queue. In a cluster, checks every
+    primary.
     """
     from ackq.core.client import client_of
     from ackq.core.io.nodes import nodes_of

@@ -11,13 +11,13 @@ from ackq.cli.connection import ask, examples, on_queue, open_queue, yes_option
 @on_queue
 @yes_option
 def drain(queue: str, url: str | None, yes: bool) -> None:
-    """Put everything that is in flight or delayed back on the list QUEUE. It asks first.
+    """Put in-flight and delayed messages back on the list QUEUE. Asks for confirmation.
 
-    A bare RPOP can then take every message. Stop the consumers first: their leases end, and what
-    they are working on is delivered again. Delayed messages become ready at once, and receive
-    counts are forgotten. Dead letters stay where they are; `ackq dead redrive` them before.
+    A bare RPOP can then take every message. Stop the consumers first: drain ends their leases, and
+    the messages they are working on are redelivered. Delayed messages become ready at once, and
+    receive counts are lost. Dead letters are not moved; `ackq dead redrive` them first.
 
-    Prints how many messages were put back.
+    Prints the number of messages put back.
     """
     with open_queue(url, queue) as opened:
         if not yes:

@@ -12,12 +12,12 @@ from ackq.cli.settled import messages_of, settled_argument
 @on_queue
 @settled_argument
 @click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
-              help="How long they are yours from now.  [30]")  # fmt: skip
+              help="New length of the leases, from now.  [30]")  # fmt: skip
 def extend(queue: str, url: str | None, settled: tuple[str, ...], lease: float) -> None:
-    """Keep messages for longer, by KEY and RECEIPT as `ackq pop --json` printed them.
+    """Extend leases by the KEY and RECEIPT that `ackq pop --json` printed.
 
-    Prints how many there were; the receipts stay as they are. One that is not in flight under its
-    RECEIPT is refused (exit code 3), and the others are extended all the same.
+    Prints the number of leases extended. The receipts stay valid. If a message is no longer in
+    flight under its RECEIPT, the exit code is 3; the others are extended anyway.
     """
     messages = messages_of(queue, settled)
     with open_queue(url, queue) as opened:

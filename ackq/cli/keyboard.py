@@ -1,4 +1,4 @@
-"""The key that ends a live view."""
+"""Read the key that ends a live view."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-#: ``pressed(seconds)``: wait so long, and return whether q was pressed meanwhile.
+#: ``pressed(seconds)``: wait that long, and return whether q was pressed.
 Pressed = Callable[[float], bool]
 
 
 @contextmanager
 def keys() -> Iterator[Pressed]:
-    """Read single keys from the terminal while the block runs; without one, only time passes."""
+    """Read single keys from the terminal while the block runs. Without a terminal, only wait."""
     try:
         import termios
         import tty
@@ -40,11 +40,11 @@ def _asleep(seconds: float) -> bool:
 
 
 def _in_background() -> bool:
-    """Whether a job of a shell may not touch the terminal, and would be stopped."""
+    """Return whether this is a background job, which the shell stops if it reads the terminal."""
     try:
         return os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp()
     except OSError:
-        return False  # it controls no job
+        return False  # no job control
 
 
 def _pressed(number: int, seconds: float) -> bool:

@@ -1,32 +1,32 @@
-"""How wide the columns of a table are in a terminal of a given width."""
+"""Compute the column widths of a table for a terminal of a given width."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-#: Columns whose texts may be cropped or wrapped; the others are shown whole, since half a number
-#: or half an entry is worse than none.
+#: Columns that may be cropped or wrapped. The others are never cut, since half a number or half
+#: an entry is worse than none.
 NAMES = ("id", "key", "queue", "shard", "reason")
-#: Columns of a name or reason, and the part of a wide terminal, before there is room to spare.
+#: Usual maximum width of a name or reason, and its share of a wide terminal.
 USUAL, SHARE = 40, 0.4
-#: Fewest columns of each.
+#: Minimum width of a name or reason.
 FEWEST = 12
-#: Fewest columns of a body that say anything.
+#: Minimum useful width of a body.
 BODY = 20
-#: Columns between two columns.
+#: Width of the gap between two columns.
 GAP = 2
 
 
 def widths(columns: Sequence[str], natural: Sequence[int], room: int) -> Mapping[str, int]:
-    """Return the width of each column that is shown, so that a row fits into the room.
+    """Return the width of each shown column, so that a row fits into the terminal.
 
-    A body gets what the others leave. Where that is too little, names shrink; and where a reason
-    says more than a few letters of a body do, the body is left out.
+    The body gets the remaining width. If that is too little, names shrink. If it is still too
+    little and there is a reason column, the body is left out.
 
     Args:
-        columns: their names.
-        natural: the width of each one's widest cell.
-        room: columns of the terminal.
+        columns: the column names.
+        natural: the width of the widest cell of each column.
+        room: the width of the terminal.
     """
     whole = dict(zip(columns, natural, strict=True))
     usual = max(USUAL, int(room * SHARE))
@@ -51,7 +51,7 @@ def _left(found: Mapping[str, int], room: int) -> int:
 
 
 def _shrink(found: dict[str, int], left: int, wanted: int) -> None:
-    """Take columns from the widest names until so many are left, or all are at their fewest."""
+    """Shrink the widest names until ``wanted`` columns are left, or all are at their minimum."""
     while left < wanted:
         name = max((name for name in NAMES if found.get(name, 0) > FEWEST), key=found.__getitem__,
                    default="")  # fmt: skip

@@ -14,25 +14,27 @@ from ackq.cli.progress import progress
 @on_queue
 @click.argument("destination")
 @click.option("--to", "to_url", envvar="ACKQ_TO_REDIS_URL", metavar="URL",
-              help="The Redis of DESTINATION.  [env: ACKQ_TO_REDIS_URL; that of QUEUE]"
+              help="URL of DESTINATION's Redis.  [env: ACKQ_TO_REDIS_URL; that of QUEUE]"
               )  # fmt: skip
-@click.option("-n", "--number", type=click.IntRange(0), help="How many at most.  [all ready now]")
-@click.option("--copy", "copying", is_flag=True, help="Leave them in QUEUE, which must be idle.")
+@click.option("-n", "--number", type=click.IntRange(0), help="Maximum number.  [all ready now]")
+@click.option(
+    "--copy", "copying", is_flag=True, help="Leave the messages in QUEUE, which must be idle."
+)
 @click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
-              help="With --copy: pass over what arrived before an error.  [0]")  # fmt: skip
+              help="With --copy: skip the first N, copied before an error.  [0]")  # fmt: skip
 @click.option("--lease", type=float, callback=seconds, default=60.0, metavar="SECONDS",
-              help="After a crash, what was under way comes back in this time.  [60]"
+              help="Time until messages are redelivered after a crash.  [60]"
               )  # fmt: skip
 def move(
     queue: str, url: str | None, destination: str, to_url: str | None, number: int | None,
     copying: bool, skip: int, lease: float,
 ) -> None:  # fmt: skip
-    """Move what is ready in QUEUE to queue DESTINATION, here or on another server.
+    """Move ready messages from QUEUE to DESTINATION, here or on another server.
 
-    Messages are taken under a lease, pushed to DESTINATION, then acked, 500 at a time. A crash in
-    between may leave a step's messages in both queues, and loses none: run it again to go on.
-    Bodies stay as they are, receive counts begin anew. Prints how many arrived; what is in
-    flight, delayed or dead is neither moved nor copied, and counted on stderr.
+    Messages are taken under a lease, pushed to DESTINATION, then acked, 500 at a time. A crash
+    loses none, but may leave up to 500 in both queues; run the command again to go on. Bodies do
+    not change; receive counts start again. Prints the number that arrived. In-flight, delayed and
+    dead messages are not moved or copied; their counts are printed on stderr.
     """
     from ackq.ops import move as mover
 
@@ -60,5 +62,5 @@ def move(
 
 
 def again(copying: bool) -> str:
-    """Return how to go on after an error."""
+    """Return the advice to print after an error."""
     return "go on with --skip {count}" if copying else "run it again to go on"

@@ -18,17 +18,17 @@ from ackq.cli.settled import messages_of, settled_argument
 @on_queue
 @settled_argument
 @click.option("--delay", type=float, callback=seconds, metavar="SECONDS",
-              help="When they may be delivered again.  [1]")  # fmt: skip
-@click.option("--release", is_flag=True, help="At once, as if they had not been taken.")
-@click.option("--dead", metavar="REASON", help="Not again: to the dead letters, with a REASON.")
+              help="Time until they may be redelivered.  [1]")  # fmt: skip
+@click.option("--release", is_flag=True, help="Return them at once; the delivery does not count.")
+@click.option("--dead", metavar="REASON", help="Move them to the dead letters, with a REASON.")
 def nack(
     queue: str, url: str | None, settled: tuple[str, ...], delay: float | None, release: bool,
     dead: str | None,
 ) -> None:  # fmt: skip
-    """Give messages back by KEY and RECEIPT as `ackq pop --json` printed them.
+    """Return messages by the KEY and RECEIPT that `ackq pop --json` printed.
 
-    Prints how many there were. One that is not in flight under its RECEIPT is refused (exit code
-    3), and the others are given back all the same.
+    Prints the number of messages returned. If a message is no longer in flight under its RECEIPT,
+    the exit code is 3; the others are returned anyway.
     """
     if (delay is not None) + release + (dead is not None) > 1:
         raise click.UsageError("give one of --delay, --release and --dead")

@@ -19,16 +19,17 @@ from ackq.core.inspected import State
 
 @click.command(epilog=examples("ackq peek jobs -n 3", "ackq peek jobs --state in_flight --json"))
 @on_queue
-@click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
+@click.option("-n", "--number", type=click.IntRange(0), default=10,
+              help="Number of messages.  [10]")  # fmt: skip
 @click.option(
     "--state",
     type=click.Choice(["ready", "in_flight", "delayed"]),
     default="ready",
-    help="Which ones.  [ready]",
+    help="State of the messages.  [ready]",
 )
 @json_option
 def peek(queue: str, url: str | None, number: int, state: State, as_json: bool) -> None:
-    """Look at messages of QUEUE in the order of their delivery, without taking them."""
+    """Show messages of QUEUE in delivery order, without taking them."""
     with open_queue(url, queue) as opened:
         messages = opened.peek(number, state)
     if as_json:

@@ -1,4 +1,4 @@
-"""``ackq pipeline``: a queue or a topic through Spark."""
+"""``ackq pipeline``: process a queue or a topic with Spark."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ config_argument = click.argument("config", type=click.Path(dir_okay=False))
 
 @click.group(cls=Group)
 def pipeline() -> None:
-    """Queue or topic through Spark: check, transform, write. Needs the extra spark.
+    """Process a queue or topic with Spark: check, transform, write.
 
-    What a CONFIG may say is in docs/pipeline.md.
+    Requires the extra ackq[spark]. CONFIG is described in docs/pipeline.md.
     """
 
 
@@ -31,19 +31,19 @@ def pipeline() -> None:
 @config_argument
 @url_option
 @click.option("--once", is_flag=True,
-              help="Do what is there now, then end; for schedulers.")  # fmt: skip
+              help="Process the messages that are ready now, then exit.")  # fmt: skip
 @json_option
 @click.pass_context
 def run(ctx: click.Context, config: str, url: str | None, once: bool, as_json: bool) -> None:
     """Run the pipeline of CONFIG until SIGTERM or Ctrl-C.
 
-    The micro-batch in hand is finished first; a second signal ends it at once. Either way nothing
-    is lost, and it goes on where it was when it is run again. In a terminal the progress is shown
-    live, elsewhere a line for each batch, with --json a line of JSON for each.
+    It finishes the current micro-batch first; a second signal aborts it. In both cases no message
+    is lost, and the next run continues from there. Progress is shown live in a terminal, otherwise
+    as a line for each batch (JSON with --json).
 
-    Exit code 0 when it was stopped or is done (--once), 3 when CONFIG is wrong or the query
-    failed, 4 when Redis cannot be reached, 5 when another process took its group of claims over,
-    130 when it was ended at once.
+    Exit codes: 0 if stopped or done (--once), 3 if CONFIG is wrong or the query failed, 4 if Redis
+    cannot be reached, 5 if another process took over its group of claims, 130 if aborted by a
+    second signal.
     """
     made = _made(config)
     from ackq.spark.pipeline.display import display
@@ -60,14 +60,14 @@ def run(ctx: click.Context, config: str, url: str | None, once: bool, as_json: b
 @pipeline.command(epilog=examples("ackq pipeline check cars.toml"))
 @config_argument
 @click.option("--spark", is_flag=True,
-              help="Start Spark and let it find the format and read the schema, checks and SQL."
+              help="Start Spark to check the sink's format, the schema, the checks and the SQL."
               )  # fmt: skip
 def check(config: str, spark: bool) -> None:
-    """Check CONFIG without running it, and print nothing if it is right.
+    """Check CONFIG without running it. Prints nothing if it is valid.
 
-    Without --spark in a moment: keys, values, names, options, and whether the function of a
-    transform is there. Only Spark knows whether the sink's format is there, which may need a
-    package. Exit code 3 if something is wrong: one line says which key, and what to do.
+    Without --spark the check is fast. It covers keys, values, names, options, and whether the
+    transform's function exists. Only Spark can tell whether the sink's format is available; it may
+    need a package. If something is wrong, prints one line with the key and a fix; exit code 3.
     """
     made = _made(config)
     if spark:
@@ -79,18 +79,18 @@ def check(config: str, spark: bool) -> None:
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @url_option
 @click.option("--html", type=click.Path(dir_okay=False), metavar="FILE",
-              help="A page with pictures; needs the extra report.")  # fmt: skip
+              help="Write a page with charts; needs the extra ackq[report].")  # fmt: skip
 @click.option("--parquet", metavar="FOLDER",
-              help="Files with a row a message; each report adds to the folder.")  # fmt: skip
+              help="Add files with one row per message to FOLDER.")  # fmt: skip
 @json_option
 def report(
     queues: tuple[str, ...], url: str | None, html: str | None, parquet: str | None, as_json: bool
 ) -> None:
-    """Report what is dead and in flight in QUEUES, or in all there are.
+    """Report the dead and in-flight messages of QUEUES, or of all queues.
 
-    By reason, age and queue over time. It takes nothing, changes nothing, and shows no body.
-    Exit code 2 if none of --html, --parquet and --json is given, 3 if something is missing or
-    refused, 4 when Redis cannot be reached.
+    By reason, age, queue and time. Takes and changes no messages, and shows no bodies. Exit
+    codes: 2 if none of --html, --parquet and --json is given, 3 if an extra is missing or an error
+    occurs, 4 if Redis cannot be reached.
     """
     if html is None and parquet is None and not as_json:
         raise click.UsageError("give --html, --parquet or --json")
@@ -119,14 +119,14 @@ def _made(config: str) -> Pipeline:
 
 
 def _refuse_without_spark() -> None:
-    # PySpark's remarks on the versions of what it finds are for who installs it.
+    # PySpark's version warnings concern whoever installs it, not users of the command.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     if find_spec("pyspark") is None or find_spec("pyarrow") is None:
         raise ConfigurationError("Spark is missing: pip install 'ackq[spark]'")
 
 
 def _point_at(url: str | None) -> None:
-    """Put the URL where Spark's processes find it; without one, that of the embedded server."""
+    """Set ACKQ_REDIS_URL for Spark's processes. Without a URL, use the embedded server's."""
     if url is None:
         from ackq.embedded import shared_url
 

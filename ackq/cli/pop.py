@@ -33,22 +33,22 @@ from ackq.queue.messages import Message
 @number_option
 @click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
 @click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
-              help="How long they are yours; then they come back.  [30]")  # fmt: skip
-@click.option("--ack", is_flag=True, help="Settle each once it is printed.")
+              help="Time until they are redelivered unless settled.  [30]")  # fmt: skip
+@click.option("--ack", is_flag=True, help="Acknowledge the messages after printing them.")
 @json_option
 @click.pass_context
 def pop(
     ctx: click.Context, queue: str, url: str | None, number: int, wait: float | None,
     lease: float, ack: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Take messages from QUEUE and print their bodies, a line each.
+    """Take messages from QUEUE and print their bodies, one per line.
 
-    With --json also the key and the receipt that `ackq ack` settles them by. What is not settled
-    comes back when its lease ends. With --ack a message is settled after it was written: it may
-    be printed twice if this command dies in between, and is never lost.
+    --json also prints the key and the receipt, which `ackq ack` needs. A message that is not
+    settled is redelivered when its lease ends. With --ack, messages are acknowledged after they
+    are written: if the command dies in between, they are printed again, but never lost.
 
-    A pipe or a file gets each body byte for byte. In a terminal, control characters are shown as
-    escapes such as \\x1b, as every command shows what messages carry.
+    In a terminal, control characters are shown as escapes such as \\x1b, here and in all commands.
+    Pipes and files get the exact bytes.
     """
     left = number
     with open_queue(url, queue, visibility_timeout=lease) as opened:
@@ -63,7 +63,7 @@ def pop(
 
 
 def print_messages(messages: list[Message], as_json: bool, named: bool = False) -> None:
-    """Print messages a line each; as JSON with what settles them, ``named`` with their queue."""
+    """Print one message per line. JSON includes key and receipt, and if ``named`` the queue."""
     for message in messages:
         if as_json:
             print_json({
@@ -77,6 +77,6 @@ def print_messages(messages: list[Message], as_json: bool, named: bool = False) 
 
 
 def settle(queue: Queue, messages: list[Message]) -> None:
-    """Settle what was printed, and only once it has really left this process."""
+    """Flush stdout, then acknowledge the printed messages."""
     sys.stdout.flush()
     queue.ack(*messages)

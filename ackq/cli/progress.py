@@ -1,4 +1,4 @@
-"""A bar on stderr for what takes long, and a word on how far it came when it fails."""
+"""Show a progress bar on stderr, and report how far an operation came if it fails."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from typing import Any, NoReturn
 
 import click
 
-#: ``on_step(count, done)``: so many have gone through, and ``done`` of the total (else the count).
+#: ``on_step(count, done)``: report the count so far, and the part ``done`` of the total (defaults
+#: to the count).
 OnStep = Callable[..., None]
 
 
 @contextmanager
 def progress(verb: str, total: int | None, advice: str, reached: int = 0) -> Iterator[OnStep]:
-    """Yield what is to be told how far it is; show it as a bar if stderr is a terminal.
+    """Yield a callback for progress; show a bar if stderr is a terminal.
 
-    If the block fails on its way, or is ended by Ctrl-C or SIGTERM, it is said how far it came.
+    If the block fails, or Ctrl-C or SIGTERM ends it, the count so far is printed.
 
     Args:
         verb: what is counted, such as "moved".
-        total: of what is done in the end; None: not known.
-        advice: how to go on from there, with the count for ``{count}``.
+        total: the expected total; None if unknown.
+        advice: how to go on after an error; ``{count}`` is replaced by the count.
         reached: the count before the first step. Defaults to 0.
     """
     try:
@@ -47,7 +48,7 @@ def progress(verb: str, total: int | None, advice: str, reached: int = 0) -> Ite
 
 @contextmanager
 def _interrupted_by_sigterm() -> Iterator[None]:
-    """Let SIGTERM do what Ctrl-C does."""
+    """Handle SIGTERM like Ctrl-C while the block runs."""
 
     def interrupt(*_: Any) -> NoReturn:
         raise KeyboardInterrupt

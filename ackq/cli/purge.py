@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 
 @click.command(epilog=examples("ackq purge jobs --yes"))
 @on_queue
-@click.option("--dead", is_flag=True, help="The dead letters too.")
+@click.option("--dead", is_flag=True, help="Delete the dead letters, too.")
 @yes_option
 def purge(queue: str, url: str | None, dead: bool, yes: bool) -> None:
-    """Delete every message of QUEUE, in flight too. They are lost. It asks first.
+    """Delete every message of QUEUE permanently, in flight too. Asks for confirmation.
 
-    Prints how many there were. What was pushed once with a marker stays marked until its window
-    ends.
+    Prints the number deleted. The markers of push-once stay until their windows end.
     """
     with open_queue(url, queue) as opened:
         ask_to_purge(queue, opened.stats, dead, yes)
@@ -32,7 +31,7 @@ def purge(queue: str, url: str | None, dead: bool, yes: bool) -> None:
 def ask_to_purge(
     name: str, stats: Callable[[], QueueStats | DelayStats], dead: bool, yes: bool
 ) -> None:
-    """Ask whether the messages that there are now may be deleted, unless --yes said so."""
+    """Show the current counts and ask for confirmation, unless --yes was given."""
     if yes:
         return
     now = stats()

@@ -18,7 +18,7 @@ from ackq.core.ids import key_of_id
 from ackq.errors import AckqError
 from ackq.escaping import printable
 
-#: Lines, and bytes of them, that are checked and pushed in one call: all of them or none.
+#: Maximum lines and bytes that are checked and pushed in one call, all or none of them.
 CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024
 
 
@@ -32,26 +32,26 @@ CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024
 @on_queue
 @click.argument("json", nargs=-1)
 @click.option("--file", type=click.File("rb"), help="Read NDJSON lines from FILE; - is stdin.")
-@click.option("--raw", is_flag=True, help="Push arguments or lines as they are, JSON or not.")
+@click.option("--raw", is_flag=True, help="Push arguments or lines unchanged, JSON or not.")
 @click.option("--delay", type=float, callback=seconds, metavar="SECONDS",
-              help="When they become ready.  [at once]")  # fmt: skip
+              help="Time until they become ready.  [0]")  # fmt: skip
 @click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
-              help="Pass over the first N lines: those that went in before an error.  [0]"
+              help="Skip the first N lines, which were pushed before an error.  [0]"
               )  # fmt: skip
-@click.option("--ids", is_flag=True, help="Print the ids of lines, not how many there were.")
+@click.option("--ids", is_flag=True, help="With lines: print the ids instead of the number.")
 def push(
     queue: str, url: str | None, json: tuple[str, ...], file: BinaryIO | None, raw: bool,
     delay: float | None, skip: int, ids: bool,
 ) -> None:  # fmt: skip
-    """Push JSON objects onto QUEUE: the arguments, else the lines of --file or stdin.
+    """Push JSON objects onto QUEUE: the arguments, or the lines of --file or stdin.
 
-    An object keeps every byte that it has; one without an id is given one. The ids of arguments
-    are printed, an empty line for none (--raw); of lines, how many were pushed, unless --ids asks
-    for the ids. Blank lines are passed over.
+    Objects are not re-encoded; one without an id gets a new id. For arguments, prints the ids (an
+    empty line for a --raw message without one); for lines, prints the number pushed, or with --ids
+    the ids. Blank lines are skipped.
 
-    Lines are pushed by 1,000, all of them or none: after an error, Ctrl-C or SIGTERM it says how
-    many went in, for --skip. If the reply was lost, the next 1,000 may be in as well, and come
-    twice.
+    Lines are pushed 1,000 at a time, all or none. After an error, Ctrl-C or SIGTERM, the number
+    pushed is printed; pass it to --skip to go on. If the reply was lost, the next 1,000 may already
+    be in the queue; going on then pushes them twice.
     """
     if json and (file or skip or ids):
         raise click.UsageError("give either JSON arguments or lines, with --file, --skip, --ids")
@@ -80,7 +80,7 @@ def _print(ids: Iterable[str]) -> None:
 
 
 def _size(source: BinaryIO) -> int | None:
-    """Return how many bytes there are to read; None for a pipe."""
+    """Return the size of a regular file in bytes, or None for a pipe."""
     try:
         found = os.fstat(source.fileno())
     except (OSError, ValueError):
@@ -89,7 +89,7 @@ def _size(source: BinaryIO) -> int | None:
 
 
 def _chunks(lines: Iterable[bytes], skip: int, raw: bool) -> Iterator[tuple[list[bytes], int, int]]:
-    """Yield bodies, the number of the last line that they reach to, and bytes read so far."""
+    """Yield bodies, the number of their last line, and the bytes read so far."""
     chunk: list[bytes] = []
     size = read = number = 0
     for line in lines:
@@ -107,15 +107,15 @@ def _chunks(lines: Iterable[bytes], skip: int, raw: bool) -> Iterator[tuple[list
 
 
 def arguments(json: Iterable[str]) -> Iterator[bytes]:
-    """Yield arguments byte for byte as the shell gave them."""
+    """Yield the arguments as the exact bytes that the shell passed."""
     return (each.encode(errors="surrogateescape") for each in json)
 
 
 def objects(json: Iterable[str]) -> list[bytes]:
-    """Return arguments as messages.
+    """Return arguments as bodies with ids.
 
     Raises:
-        NotPushed: one is none.
+        NotPushed: an argument is not a valid message.
     """
     return [_object(body, number) for number, body in enumerate(arguments(json), 1)]
 
@@ -128,16 +128,16 @@ def _object(body: bytes, number: int) -> bytes:
 
 
 class NotPushed(AckqError):
-    """A line is no message. The chunk that it is in was not pushed."""
+    """A line is not a valid message. Its chunk was not pushed."""
 
 
 def with_id(body: bytes) -> bytes:
-    """Return the JSON object with an id, its own or a new one in front; else byte for byte.
+    """Return the JSON object unchanged if it has an id, else with a new id in front.
 
-    It is not encoded anew, which would change numbers of more than 64 bits.
+    The object is not re-encoded, since that would change numbers of more than 64 bits.
 
     Raises:
-        ValueError: not a JSON object, or its id can be no key.
+        ValueError: the body is not a JSON object, or its id cannot be a key.
     """
     parsed = orjson.loads(body)
     if not isinstance(parsed, dict):

@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the program: ``python -m ackq.cli.reference`` in a checkout."""
+"""Generate docs/cli.md: run ``python -m ackq.cli.reference`` in a checkout."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ackq.cli import COMMANDS, WIDTH, main
 
 HEAD = """# The command line
 
-Written by `python -m ackq.cli.reference` from what `--help` says; edit the commands, not this.
+Generated from the commands' help by `python -m ackq.cli.reference`; edit the commands, not this.
 """
 
 
 def reference() -> str:
-    """Return the page: what every command says of itself."""
+    """Return the page with the help of every command."""
     parts = [HEAD]
     for names, command in commands():
         title = "#" * min(2 + len(names), 4) + " " + " ".join(("ackq", *names))
@@ -26,7 +26,7 @@ def reference() -> str:
 
 
 def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    """Yield every command with its names, a group before what is in it."""
+    """Yield every command with its names, a group before its commands."""
     yield (), main
     with click.Context(main, info_name="ackq") as ctx:
         for name in COMMANDS:
@@ -38,7 +38,7 @@ def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
 
 
 def help_of(names: tuple[str, ...], command: click.Command, width: int = WIDTH) -> str:
-    """Return the help of a command as a terminal shows it, a wide one unless told otherwise."""
+    """Return the help of a command as shown in a terminal of the given width."""
     ctx = click.Context(
         command, info_name=" ".join(("ackq", *names)), max_content_width=WIDTH,
         terminal_width=width, help_option_names=["-h", "--help"],

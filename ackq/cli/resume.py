@@ -10,6 +10,6 @@ from ackq.cli.connection import examples, on_queue, open_queue
 @click.command(epilog=examples("ackq resume jobs"))
 @on_queue
 def resume(queue: str, url: str | None) -> None:
-    """Let consumers take from QUEUE again; they notice within half a second."""
+    """Resume QUEUE after a pause. Consumers notice within half a second."""
     with open_queue(url, queue) as opened:
         opened.resume()

@@ -36,7 +36,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @click.group(cls=Group)
 def rsmq() -> None:
-    """Queues shared with RSMQ, PyRSMQ and other ports, on the same keys."""
+    """Work with queues shared with RSMQ, PyRSMQ and other ports, on the same keys."""
 
 
 def _on_namespace(command: F) -> F:
@@ -54,11 +54,11 @@ def _open(url: str | None, ns: str) -> RSMQ:
 @click.argument("qname")
 @_on_namespace
 @click.option("--vt", type=int, default=30, metavar="SECONDS",
-              help="How long a received message is hidden.  [30]")  # fmt: skip
+              help="Time for which a received message is hidden.  [30]")  # fmt: skip
 @click.option("--delay", type=int, default=0, metavar="SECONDS",
-              help="Before a sent message can be received.  [0]")  # fmt: skip
+              help="Time before a sent message can be received.  [0]")  # fmt: skip
 @click.option("--maxsize", type=int, default=65536, metavar="N",
-              help="Longest message in UTF-16 units, or -1.  [65536]")  # fmt: skip
+              help="Maximum message length in UTF-16 units; -1: no limit.  [65536]")  # fmt: skip
 def create(qname: str, url: str | None, ns: str, vt: int, delay: int, maxsize: int) -> None:
     """Create queue QNAME."""
     with _open(url, ns) as opened:
@@ -83,7 +83,9 @@ def list_(url: str | None, ns: str, as_json: bool) -> None:
 @click.argument("qname")
 @click.argument("messages", nargs=-1, required=True, metavar="MESSAGE...")
 @_on_namespace
-@click.option("--delay", type=int, metavar="SECONDS", help="[the queue's]")
+@click.option(
+    "--delay", type=int, metavar="SECONDS", help="Time before they can be received.  [the queue's]"
+)
 def send(
     qname: str, messages: tuple[str, ...], url: str | None, ns: str, delay: int | None
 ) -> None:
@@ -98,18 +100,18 @@ def send(
 @click.argument("qname")
 @_on_namespace
 @number_option
-@click.option("--vt", type=int, metavar="SECONDS", help="How long they are hidden.  [the queue's]")
+@click.option("--vt", type=int, metavar="SECONDS", help="Time they are hidden.  [the queue's]")
 @click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
-@click.option("--delete", is_flag=True, help="Delete each once it is printed.")
+@click.option("--delete", is_flag=True, help="Delete the messages after printing them.")
 @json_option
 @click.pass_context
 def receive(
     ctx: click.Context, qname: str, url: str | None, ns: str, number: int, vt: int | None,
     wait: float | None, delete: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Receive messages from QNAME and print them. Exit code 1 if there is none.
+    """Receive messages from QNAME and print them. Exit code 1 if there are none.
 
-    What is not deleted can be received again after its time.
+    A message that is not deleted can be received again after its visibility timeout.
     """
     with _open(url, ns) as opened:
         found = opened.receive_messages(qname, number, vt, wait)
@@ -132,7 +134,7 @@ def receive(
 def delete(qname: str, ids: tuple[str, ...], url: str | None, ns: str) -> None:
     """Delete messages of QNAME by ID.
 
-    Also those that others hold. Prints how many.
+    This includes messages that other consumers have received. Prints the number deleted.
     """
     with _open(url, ns) as opened:
         click.echo(opened.delete_messages(qname, ids))
@@ -146,7 +148,7 @@ def delete(qname: str, ids: tuple[str, ...], url: str | None, ns: str) -> None:
 def visibility(qname: str, id: str, vt: int, url: str | None, ns: str) -> None:
     """Make message ID of QNAME visible SECONDS from now.
 
-    Prints 1, or 0 if it is not there.
+    Prints 1, or 0 if there is no such message.
     """
     with _open(url, ns) as opened:
         click.echo(int(opened.change_message_visibility(qname, id, vt)))
@@ -155,14 +157,16 @@ def visibility(qname: str, id: str, vt: int, url: str | None, ns: str) -> None:
 @rsmq.command("set", epilog=examples("ackq rsmq set orders --vt 60"))
 @click.argument("qname")
 @_on_namespace
-@click.option("--vt", type=int, metavar="SECONDS", help="How long a received message is hidden.")
+@click.option("--vt", type=int, metavar="SECONDS",
+              help="Time for which a received message is hidden.")  # fmt: skip
 @click.option("--delay", type=int, metavar="SECONDS",
-              help="Before a sent message can be received.")  # fmt: skip
-@click.option("--maxsize", type=int, metavar="N", help="Longest message in UTF-16 units, or -1.")
+              help="Time before a sent message can be received.")  # fmt: skip
+@click.option("--maxsize", type=int, metavar="N",
+              help="Maximum message length in UTF-16 units; -1: no limit.")  # fmt: skip
 def set_(
     qname: str, url: str | None, ns: str, vt: int | None, delay: int | None, maxsize: int | None
 ) -> None:
-    """Change settings of QNAME: those that are given."""
+    """Change the given settings of QNAME."""
     with _open(url, ns) as opened:
         opened.set_queue_attributes(qname, vt, delay, maxsize)
 
@@ -170,12 +174,13 @@ def set_(
 @rsmq.command(epilog=examples("ackq rsmq dead orders"))
 @click.argument("qname")
 @_on_namespace
-@click.option("-n", "--number", type=click.IntRange(0), default=10, help="How many.  [10]")
+@click.option("-n", "--number", type=click.IntRange(0), default=10,
+              help="Number of dead letters.  [10]")  # fmt: skip
 @json_option
 def dead(qname: str, url: str | None, ns: str, number: int, as_json: bool) -> None:
     """List the dead letters of QNAME, oldest first.
 
-    They were received too often.
+    Messages that were received too often are moved there.
     """
     with _open(url, ns) as opened:
         letters = opened.dead_letters(qname, number)
@@ -194,9 +199,9 @@ def dead(qname: str, url: str | None, ns: str, number: int, as_json: bool) -> No
 @click.argument("qname")
 @_on_namespace
 @click.option("-n", "--number", type=click.IntRange(0),
-              help="So many, the oldest first.  [all that are dead now]")  # fmt: skip
+              help="Number to redrive, oldest first.  [all]")  # fmt: skip
 def redrive(qname: str, url: str | None, ns: str, number: int | None) -> None:
-    """Make dead letters of QNAME visible again. Prints how many."""
+    """Make dead letters of QNAME visible again. Prints the number redriven."""
     with _open(url, ns) as opened:
         click.echo(opened.redrive(qname, number))
 
@@ -221,7 +226,7 @@ def stats(qname: str, url: str | None, ns: str, as_json: bool) -> None:
 @_on_namespace
 @yes_option
 def drop(qname: str, url: str | None, ns: str, yes: bool) -> None:
-    """Delete queue QNAME and its messages. They are lost. It asks first."""
+    """Delete queue QNAME and its messages permanently. Asks for confirmation."""
     with _open(url, ns) as opened:
         if not yes:
             count = opened.get_queue_attributes(qname).msgs

@@ -1,4 +1,4 @@
-"""``ackq scripts``: a group of two, one line each."""
+"""``ackq scripts``: show the Lua scripts, or load them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ackq.cli.connection import examples, json_option, print_json, print_table, 
 def scripts() -> None:
     """Show the Lua scripts, or load them into a server.
 
-    They are what ackq runs in Redis, for a client of your own in another language, and for users
-    who may not send scripts (ackq acl --no-eval).
+    ackq runs these scripts in Redis. Use them for a client in another language, or load them for
+    users without permission to send scripts (ackq acl --no-eval).
     """
 
 
@@ -24,7 +24,7 @@ def scripts() -> None:
 def show(names: tuple[str, ...], as_json: bool) -> None:
     """Print scripts by NAME.
 
-    Without one it lists the names with their SHA1.
+    Without a NAME, lists all names with their SHA1.
     """
     known = stored.names()
     for name in names:
@@ -44,10 +44,10 @@ def show(names: tuple[str, ...], as_json: bool) -> None:
 @scripts.command(epilog=examples("ackq scripts load"))
 @url_option
 def load(url: str | None) -> None:
-    """Load all scripts into a server.
+    """Load all scripts into a server, or into every node of a cluster.
 
-    It forgets them when it is restarted. Of a cluster into every node. Prints their names with
-    their SHA1. A user needs no more than +script|load for it, and +cluster|slots in a cluster.
+    Repeat this after each restart: the server then has no scripts. Prints names and SHA1. The user
+    needs only +script|load, and in a cluster +cluster|slots.
     """
     from ackq.core.client import client_of
     from ackq.core.io.nodes import nodes_of

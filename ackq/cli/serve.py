@@ -23,24 +23,26 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=examples("ackq serve --port 6380", "ackq serve --stop"))
-@click.option("--port", type=click.IntRange(1, 65535), default=6379, help="Where.  [6379]")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=6379, help="Port to listen on.  [6379]"
+)
 @click.option("--dir", "directory", type=click.Path(file_okay=False), metavar="DIR",
-              help="Where its data is.  [serve, in ACKQ_HOME or ~/.local/share/ackq]"
+              help="Folder of its data.  [serve, in ACKQ_HOME or ~/.local/share/ackq]"
               )  # fmt: skip
 @click.option("--stop", is_flag=True,
-              help="Stop the Redis that commands without a --url started, and run none."
+              help="Stop the private Redis that commands without --url use, and exit."
               )  # fmt: skip
 @click.pass_context
 def serve(ctx: click.Context, port: int, directory: str | None, stop: bool) -> None:
-    """Run a Redis of your own until Ctrl-C, for development.
+    """Run a Redis server for development, until Ctrl-C.
 
-    It listens on the loopback interface alone, with a password that stays the same, in the URL that
-    it prints. CONFIG SET, MODULE, DEBUG, ACL and REPLICAOF are disabled, so that nobody with the
-    password can write files as you. Of the Redis servers of this machine it runs the newest that
-    can read the data.
+    It listens on the loopback interface only and prints its URL, with a password that stays the
+    same. CONFIG SET, MODULE, DEBUG, ACL and REPLICAOF are disabled, so that anyone who has the
+    password still cannot write files as you. It runs the newest installed Redis that can read the
+    data.
 
-    It keeps its data, in files that you alone can read. If the server is killed or the power fails,
-    up to about 2 seconds of what it answered can be lost.
+    The data is kept in files that only you can read. If the server is killed or the power fails,
+    the last 2 seconds or so of confirmed writes can be lost.
     """
     from ackq import embedded
 
@@ -66,7 +68,7 @@ def serve(ctx: click.Context, port: int, directory: str | None, stop: bool) -> N
 
 
 def _password_in(folder: Path) -> str:
-    """Return the password of the server of ``folder``, drawn when it first starts."""
+    """Return the password of the server in ``folder``; create it at the first start."""
     path = folder / "password"
     with suppress(FileNotFoundError):
         if password := path.read_text(encoding="utf-8").strip():
@@ -78,7 +80,7 @@ def _password_in(folder: Path) -> str:
 
 
 def _user(password: str) -> str:
-    """Return the rules of the only user: what writes files or runs other code is left out."""
+    """Return the ACL rules of the only user, without commands that write files or load code."""
     digest = hashlib.sha256(password.encode()).hexdigest()
     return (f"default on #{digest} ~* &* +@all -config +config|get -acl +acl|whoami -module -debug"
             " -replicaof -slaveof")  # fmt: skip
@@ -92,9 +94,9 @@ def _warn_of_holes(release: Release | None) -> None:
 
 
 def _check_free(port: int) -> None:
-    """Say in a line why nothing can listen there: the server would write it into its log."""
+    """Raise AckqError if the port cannot be used; the server would only log the reason."""
     with socket.socket() as trial:
-        # As the server does: what closed its connections a moment ago is in nobody's way.
+        # The server sets this, too, so recently closed connections do not block the port.
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             trial.bind(("127.0.0.1", port))
@@ -103,5 +105,5 @@ def _check_free(port: int) -> None:
 
 
 def _end(*_: Any) -> None:
-    """End as Ctrl-C does: with the server."""
+    """Handle a signal like Ctrl-C, so that the server is stopped."""
     raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""What settling commands take: KEY and RECEIPT of each message, as pop printed them."""
+"""The arguments of ack, nack and extend: the KEY and RECEIPT of each message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ settled_argument = click.argument(
 
 
 def messages_of(queue: str, settled: tuple[str, ...]) -> list[Message]:
-    """Return the messages that pairs of KEY and RECEIPT name."""
+    """Return the messages for pairs of KEY and RECEIPT."""
     if len(settled) % 2:
         raise click.UsageError("each KEY needs a RECEIPT")
     return [

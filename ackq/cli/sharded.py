@@ -1,4 +1,4 @@
-"""``ackq sharded``: list queues over several nodes."""
+"""``ackq sharded``: queues sharded over several nodes."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ COLUMNS = ("shard", "ready", "in flight", "delayed", "dead", "paused")
 
 @click.group(cls=Group)
 def sharded() -> None:
-    """List queues over several nodes: the queues {NAME:0}, {NAME:1}, ... as one.
+    """Work with sharded queues: {NAME:0}, {NAME:1}, ... as one queue.
 
-    What is not here is done to one shard, as in ackq dead list '{jobs:0}'.
+    Use the other commands on a single shard, as in ackq dead list '{jobs:0}'.
     """
 
 
 def _on_shards(command: F) -> F:
     option = click.option("--shards", type=click.IntRange(1, 1024), required=True, metavar="N",
-                          help="How many, as its producers and consumers have it.")  # fmt: skip
+                          help="Number of shards, the same for all clients.")  # fmt: skip
     return click.argument("name")(url_option(option(command)))
 
 
@@ -55,9 +55,9 @@ def _open(url: str | None, name: str, shards: int, **settings: Any) -> ShardedQu
 )
 @_on_shards
 @click.argument("json", nargs=-1, required=True)
-@click.option("--key", help="Messages of one key go to one shard.  [they take turns]")
+@click.option("--key", help="Messages with one key go to one shard.  [shards in turn]")
 @click.option("--delay", type=float, callback=seconds, metavar="SECONDS",
-              help="When they become ready.  [at once]")  # fmt: skip
+              help="Time until they become ready.  [0]")  # fmt: skip
 def push(
     name: str, url: str | None, shards: int, json: tuple[str, ...], key: str | None,
     delay: float | None,
@@ -75,18 +75,18 @@ def push(
 @_on_shards
 @number_option
 @click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
-              help="How long they are yours; then they come back.  [30]")  # fmt: skip
-@click.option("--ack", is_flag=True, help="Settle each once it is printed.")
+              help="Time until they are redelivered unless settled.  [30]")  # fmt: skip
+@click.option("--ack", is_flag=True, help="Acknowledge the messages after printing them.")
 @json_option
 @click.pass_context
 def pop(
     ctx: click.Context, name: str, url: str | None, shards: int, number: int, lease: float,
     ack: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Take messages from sharded queue NAME, shard by shard. Exit code 1 if there is none.
+    """Take messages from sharded queue NAME, shard by shard. Exit code 1 if there are none.
 
-    It does not join the consumers, so no shard changes its owner. With --json also the queue, the
-    key and the receipt that `ackq ack` settles them by.
+    It does not join the consumer group, so no shard changes its owner. --json also prints the
+    shard (as queue), the key and the receipt, which `ackq ack` needs.
     """
     left = number
     with _open(url, name, shards, visibility_timeout=lease) as opened:
@@ -103,10 +103,10 @@ def pop(
 @sharded.command(epilog=examples("ackq sharded peek orders --shards 2 -n 3"))
 @_on_shards
 @click.option("-n", "--number", type=click.IntRange(0), default=10,
-              help="How many of each shard.  [10]")  # fmt: skip
+              help="Number of messages per shard.  [10]")  # fmt: skip
 @json_option
 def peek(name: str, url: str | None, shards: int, number: int, as_json: bool) -> None:
-    """Look at what each shard of NAME delivers next, without taking it."""
+    """Show the next messages of each shard of NAME, without taking them."""
     with _open(url, name, shards) as opened:
         found = [(queue.name, each) for queue in opened.shards for each in queue.peek(number)]
     if as_json:
@@ -124,7 +124,7 @@ def peek(name: str, url: str | None, shards: int, number: int, as_json: bool) ->
 @_on_shards
 @json_option
 def stats(name: str, url: str | None, shards: int, as_json: bool) -> None:
-    """Count the messages of NAME, on each shard and together."""
+    """Count the messages of NAME by state, per shard and in total."""
     from ackq.sharded.operations import total
 
     with _open(url, name, shards) as opened:
@@ -144,7 +144,7 @@ def stats(name: str, url: str | None, shards: int, as_json: bool) -> None:
 @sharded.command(epilog=examples("ackq sharded pause orders --shards 2"))
 @_on_shards
 def pause(name: str, url: str | None, shards: int) -> None:
-    """Let no consumer take anything from NAME, until `resume`."""
+    """Pause NAME: no consumer takes messages until `resume`."""
     with _open(url, name, shards) as opened:
         opened.pause()
 
@@ -152,6 +152,6 @@ def pause(name: str, url: str | None, shards: int) -> None:
 @sharded.command(epilog=examples("ackq sharded resume orders --shards 2"))
 @_on_shards
 def resume(name: str, url: str | None, shards: int) -> None:
-    """End a pause: let consumers take from NAME again."""
+    """Resume NAME after a pause."""
     with _open(url, name, shards) as opened:
         opened.resume()

@@ -14,10 +14,10 @@ from ackq.cli.connection import examples, json_option, on_queue, open_queue, pri
 @on_queue
 @json_option
 def stats(queue: str, url: str | None, as_json: bool) -> None:
-    """Count the messages of QUEUE by where they are.
+    """Count the messages of QUEUE by state.
 
-    Each is counted once in ready, in_flight, delayed or dead; expired and due are the part of
-    ready that came back, claimed the part of in_flight that queries hold by the batch.
+    Each message is counted once, as ready, in_flight, delayed or dead. expired (lease ended) and
+    due (delay over) are parts of ready; claimed, the messages in claims, is part of in_flight.
     """
     with open_queue(url, queue) as opened:
         counts = asdict(opened.stats())
@@ -28,7 +28,7 @@ def stats(queue: str, url: str | None, as_json: bool) -> None:
 
 
 def shown(value: float | None) -> str | float | None:
-    """Return a count, a flag or a number of seconds for a table."""
+    """Format a count, a flag or a number of seconds for a table."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from ackq.cli.activity import Activity
     from ackq.ops.monitor import Monitor, Sample
 
-#: As tables in files and pipes name them; a terminal has them in two lines.
+#: Column headings for pipes and files; in a terminal they are split into two lines.
 COLUMNS = ("queue", "ready", "in flight", "delayed", "dead", "pushed/s", "taken/s", "acked/s",
            "returned/s", "oldest lease", "")  # fmt: skip
-#: SCANs of one look, 1,000 keys each: few while more looks follow, many if it is the only one.
+#: SCANs per sample, 1,000 keys each: few for a live view, many for a single sample.
 LIVE_STEPS, ONCE_STEPS = 10, 1000
-#: What is left out first where a terminal is too narrow.
+#: Columns in the order in which they are left out of a narrow terminal.
 DROPPED = ("returned/s", "delayed", "dead", "pushed/s", "acked/s", "taken/s")
-#: Fewest columns of a name.
+#: Minimum width of a name.
 NAME = 12
-#: From how many columns on there are wide gaps.
+#: Width of the terminal from which on gaps are wide.
 WIDE = 120
-#: Lines of the screen that are no row.
+#: Lines of the screen that are not rows.
 FRAME = 5
-#: Seconds that consumers count on after a look that no other follows.
+#: Seconds for which consumers go on counting after the last sample.
 GRACE = 5.0
 
 
@@ -47,26 +47,26 @@ GRACE = 5.0
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @url_option
 @click.option("--every", type=click.FloatRange(0.1, 1800), metavar="SECONDS",
-              help="Time between two looks.  [1]")  # fmt: skip
-@click.option("--once", is_flag=True, help="Look once, or with --every twice, so far apart."
-              " So it does when it is not in a terminal.")  # fmt: skip
+              help="Time between two samples.  [1]")  # fmt: skip
+@click.option("--once", is_flag=True, help="Print one sample and exit; with --every, take two, for"
+              " rates. The default outside a terminal.")  # fmt: skip
 @json_option
 def top(
     queues: tuple[str, ...], url: str | None, every: float | None, once: bool, as_json: bool
 ) -> None:
-    """Watch QUEUES, or all that are found, until you press q or Ctrl-C.
+    """Watch QUEUES, or all queues found, until you press q or Ctrl-C.
 
-    Queues are found by the keys that consumers make beside them, on all nodes of a cluster; name
-    a list that nobody took from yet. The shards of a sharded queue are one row.
+    Queues are found, on all nodes of a cluster, by the keys that consumers create; a list that no
+    consumer has used yet must be named. The shards of a sharded queue share a row.
 
-    Consumers count what they take, ack and take back from leases that ended, as long as somebody
-    watches. What was pushed is derived from that and from what there is. A pushed message
-    carries no time, so nothing is said of the age of what waits.
+    While top runs, consumers count taken and acked messages and ended leases. Pushes are derived
+    from these counts and the queue's size. A pushed message carries no time, so the age of ready
+    messages is unknown.
 
-    The oldest lease is the time since the lease that ends first was taken or last renewed. A
-    worker renews its leases, so it is not how long a job has run. It is the timeout less what is
-    left, and so not known before a message is taken while somebody watches, nor where several
-    timeouts are in use. A lease that is over, with its message still there, is so much late.
+    "oldest lease" is the time since the lease that ends first was taken or last renewed, not how
+    long a job has run: workers renew their leases. It is the timeout minus the time left, so it is
+    unknown until a message is taken while top runs, or if several timeouts are in use. "late" is
+    the time since a lease ended whose message has not been redelivered.
     """
     from ackq.core.client import client_of
     from ackq.ops.monitor import Monitor
@@ -97,7 +97,7 @@ def top(
 
 
 def _print(seen: Sample, before: Sample | None) -> None:
-    """Print one look: short for eyes, whole for the programs that read a pipe or a file."""
+    """Print one sample: shortened in a terminal, in full to a pipe or a file."""
     from ackq.cli.activity import rows
 
     if not sys.stdout.isatty():
@@ -112,7 +112,7 @@ def _print(seen: Sample, before: Sample | None) -> None:
 
 @contextmanager
 def _searching(queues: tuple[str, ...]) -> Iterator[None]:
-    """Say what a user can do who may look at queues and not search for them."""
+    """Add advice to the error for users who may read queues but not search for them."""
     try:
         yield
     except redis.exceptions.NoPermissionError as error:
@@ -142,7 +142,7 @@ def _watch(monitor: Monitor, every: float) -> None:
 
 @contextmanager
 def _screen(console: Console) -> Iterator[Callable[[Table], None]]:
-    """Yield what shows a table: in place of the last one, or below it where that cannot be."""
+    """Yield a function that shows a table in place of the last one, or below it if it must."""
     from rich.live import Live
 
     if console.is_dumb_terminal or not console.is_terminal:
@@ -204,7 +204,7 @@ def _table(
 
 
 def _columns(cells: Sequence[Mapping[str, str]], width: int) -> list[str]:
-    """Return the columns that there is room for, so that no number is cut."""
+    """Return the columns that fit, so that no number is cut."""
     columns = [column for column in COLUMNS if column]
     gap = 1 if width < WIDE else 2
 
@@ -224,7 +224,7 @@ def _heading(column: str) -> str:
 
 
 def _largest(found: dict[str, Activity], most: int) -> dict[str, Activity]:
-    """Return as many rows as there is room for."""
+    """Return the largest queues, at most ``most``."""
     if len(found) <= most:
         return found
 

@@ -30,7 +30,7 @@ Place = int | Literal["oldest", "end"]
 
 
 def _place(_: click.Context, __: click.Parameter, value: str) -> Place:
-    """Check an argument that is an index, oldest or end."""
+    """Parse an index, ``oldest`` or ``end``."""
     if value in ("oldest", "end"):
         return "oldest" if value == "oldest" else "end"
     if value.isascii() and value.isdigit():
@@ -40,7 +40,7 @@ def _place(_: click.Context, __: click.Parameter, value: str) -> Place:
 
 @click.group(cls=Group)
 def topic() -> None:
-    """Topics: one order of messages, read by many, each at its own place."""
+    """Work with topics: ordered messages that each consumer reads at its own position."""
 
 
 def _open(url: str | None, name: str, **settings: Any) -> Topic:
@@ -66,10 +66,10 @@ def publish(name: str, messages: tuple[str, ...], url: str | None) -> None:
 @click.argument("consumer")
 @url_option
 @click.option("--from", "start", callback=_place, default="oldest", metavar="INDEX|oldest|end",
-              help="Where it begins.  [oldest]")  # fmt: skip
+              help="First position.  [oldest]")  # fmt: skip
 @click.pass_context
 def subscribe(ctx: click.Context, name: str, consumer: str, url: str | None, start: Place) -> None:
-    """Give CONSUMER a place in topic NAME. Exit code 1 if it has one, which stays."""
+    """Subscribe CONSUMER to topic NAME. Exit code 1, without a change, if it already is."""
     with _open(url, name) as opened:
         if not opened.subscribe(consumer, start):
             ctx.exit(NOTHING)
@@ -82,9 +82,9 @@ def subscribe(ctx: click.Context, name: str, consumer: str, url: str | None, sta
 @yes_option
 @click.pass_context
 def unsubscribe(ctx: click.Context, name: str, consumer: str, url: str | None, yes: bool) -> None:
-    """Forget CONSUMER and its place in topic NAME. It asks first.
+    """Delete CONSUMER's position in topic NAME. Asks for confirmation.
 
-    The messages stay. Exit code 1 if it has none.
+    Messages are kept. Exit code 1 if CONSUMER is not subscribed.
     """
     with _open(url, name) as opened:
         ask(f"Forget how far {consumer} has read {name}?", yes)
@@ -106,8 +106,8 @@ def consume(
 ) -> None:  # fmt: skip
     """Print the next messages of topic NAME for CONSUMER.
 
-    Then its place moves over them: it may print some twice if it dies in between, and skips
-    none. Exit code 1 if there is none.
+    The position is committed after printing: if the command dies in between, messages are printed
+    again, but none is skipped. Exit code 1 if there are none.
     """
     with _open(url, name) as opened:
         batch = opened.consume(consumer, number, wait)
@@ -129,9 +129,9 @@ def consume(
 @click.argument("to", callback=_place, metavar="INDEX|oldest|end")
 @url_option
 def seek(name: str, consumer: str, to: Place, url: str | None) -> None:
-    """Move CONSUMER to another place in topic NAME.
+    """Move CONSUMER to another position in topic NAME.
 
-    To read again, or to skip.
+    Use it to read messages again, or to skip them.
     """
     with _open(url, name) as opened:
         opened.seek(consumer, to)
@@ -143,9 +143,9 @@ def seek(name: str, consumer: str, to: Place, url: str | None) -> None:
 @url_option
 @json_option
 def stats(name: str, consumers: tuple[str, ...], url: str | None, as_json: bool) -> None:
-    """Show where topic NAME and its CONSUMERS are.
+    """Show the oldest and newest index of topic NAME, and the lag of CONSUMERS.
 
-    Its oldest and newest index, and how far each consumer is behind.
+    The lag is the number of messages a consumer is behind.
     """
     with _open(url, name) as opened:
         ends = {"oldest": opened.oldest(), "newest": opened.newest()}
@@ -160,12 +160,13 @@ def stats(name: str, consumers: tuple[str, ...], url: str | None, as_json: bool)
 @topic.command(epilog=examples("ackq topic trim events --keep 1000 --yes"))
 @click.argument("name")
 @url_option
-@click.option("--keep", type=click.IntRange(0), required=True, metavar="N", help="How many.")
+@click.option("--keep", type=click.IntRange(0), required=True, metavar="N",
+              help="Number of messages to keep.")  # fmt: skip
 @yes_option
 def trim(name: str, url: str | None, keep: int, yes: bool) -> None:
-    """Delete the oldest messages of topic NAME, read or not. They are lost. It asks first.
+    """Delete the oldest messages of topic NAME, read or not. Asks for confirmation.
 
-    Prints how many.
+    They are lost. Prints the number deleted.
     """
     with _open(url, name) as opened:
         ask(f"Delete all but the newest {keep:,} messages of {name}?", yes)
