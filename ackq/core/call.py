@@ -12,14 +12,14 @@ from ackq.errors import KeyTypeError
 
 
 class Spec(Protocol):
-    """What an operation works on: it knows what an error reply about its keys means."""
+    """The queue or topic of an operation. It translates error replies about its keys."""
 
     def raise_for_reply(self, error: ResponseError, *context: Any) -> Operation[NoReturn]:
-        """Raise what ``error`` means."""
+        """Raise the error that the reply ``error`` stands for."""
 
 
 def call(spec: Spec, request: Request, *context: Any) -> Operation[Any]:
-    """Send ``request`` and return the reply; raise what an error reply means to ``spec``.
+    """Send ``request`` and return the reply; let ``spec`` translate an error reply.
 
     Raises:
         KeyTypeError: a key holds another type; nothing was changed.
@@ -33,7 +33,7 @@ def call(spec: Spec, request: Request, *context: Any) -> Operation[Any]:
 def raise_for_type(
     what: str, expected: Mapping[bytes, str], error: ResponseError
 ) -> Operation[NoReturn]:
-    """Find which key has the wrong type, and say so.
+    """Raise an error that names the key of the wrong type.
 
     Args:
         what: names the queue in the error.

@@ -1,11 +1,11 @@
-"""How much one call carries."""
+"""How much one call sends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
-#: Messages, and bytes of bodies, that one call stores at most: Redis serves nobody else meanwhile.
+#: Most messages, and bytes of bodies, in one call: Redis serves no other client meanwhile.
 CHUNK_MESSAGES = 1000
 
 
@@ -13,7 +13,7 @@ CHUNK_BYTES = 4 * 1024 * 1024
 
 
 def end_of_chunk(bodies: list[bytes], start: int, most: int) -> int:
-    """Return where the call ends that begins with the message at ``start``."""
+    """Return the end of the chunk that begins with the message at ``start``."""
     end = min(start + most, len(bodies))
     if sum(map(len, bodies[start:end])) <= CHUNK_BYTES:
         return end
@@ -34,16 +34,16 @@ class HasBody(Protocol):
 S = TypeVar("S", bound=HasBody)
 
 
-#: Messages that one call settles at most.
+#: Most messages that one call settles.
 SETTLE_CHUNK = 1000
 
 
-#: Bytes of their bodies, and one message over; freeing a mebibyte takes up to 0.2 ms.
+#: Bytes of their bodies; the last message may exceed it. Freeing 1 MiB takes up to 0.2 ms.
 SETTLE_BYTES = 8 * 1024 * 1024
 
 
 def chunks(messages: Sequence[S]) -> Iterable[Sequence[S]]:
-    """Yield the messages of one call at a time: Redis frees their bodies before it goes on."""
+    """Yield the messages in chunks, since Redis frees a call's bodies before it continues."""
     first = size = 0
     for place, message in enumerate(messages):
         if place - first == SETTLE_CHUNK or (size and size + len(message.body) > SETTLE_BYTES):

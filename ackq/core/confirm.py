@@ -15,10 +15,10 @@ from ackq.errors import (
 
 
 def require_confirmable(confirm: Confirm | None) -> Operation[None]:
-    """Refuse, before anything is written, a confirmation that the server cannot give.
+    """Raise an error, before any write, if the server cannot give this confirmation.
 
     Raises:
-        UnsupportedServer: fsync was asked of a server without WAITAOF.
+        UnsupportedServer: fsync is required, and the server has no WAITAOF.
     """
     if confirm is None or not confirm.fsync:
         return
@@ -34,7 +34,7 @@ def require_confirmable(confirm: Confirm | None) -> Operation[None]:
 
 
 def check_confirmed(confirm: Confirm, reply: Any) -> None:
-    """Raise `NotConfirmed` unless the reply to WAIT or WAITAOF reaches what was asked."""
+    """Raise `NotConfirmed` if the reply to WAIT or WAITAOF is below the required count."""
     if isinstance(reply, ResponseError):
         raise NotConfirmed(
             f"applied on the primary, which cannot confirm it: {reply}", required=confirm.replicas

@@ -1,4 +1,4 @@
-"""From what a producer passes to the bytes that go onto the list."""
+"""Encode a producer's messages as the bytes that are pushed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _SAFE = frozenset({str, int, bool, type(None)})
 
 
 def encode(message: Mapping[str, Any] | bytes, limit: int) -> Encoded:
-    """Return ``message`` as bytes, the id first so that the pop script need not decode it.
+    """Return ``message`` as bytes, its id first, so that the pop script need not decode it.
 
-    A mapping (or a dataclass) becomes a JSON object; without an ``id`` it is given a random one
-    of 16 characters. Bytes pass unchanged, whatever they hold.
+    A mapping (or a dataclass) becomes a JSON object. If it has no ``id``, it gets a random one of
+    16 characters. Bytes are unchanged, whatever they contain.
 
     Raises:
-        InvalidMessage: another type, an id that can be no key, or a value JSON cannot hold.
+        InvalidMessage: another type, an unusable id, or a value that JSON cannot hold.
         MessageTooLarge: longer than ``limit`` bytes.
     """
     if type(message) is dict:
@@ -85,9 +85,8 @@ def _encode_mapping(message: Mapping[str, Any]) -> Encoded:
 def to_json(value: Any) -> bytes:
     """Return ``value`` as JSON.
 
-    orjson writes NaN and infinity as null, so a consumer would get another message than was
-    pushed. Only a body that contains ``null`` is searched for them, so the others cost no more
-    than the search for that word.
+    orjson writes NaN and infinity as null, which would change the message. To detect this, only
+    values whose JSON contains ``null`` are searched, so others cost only the search for that word.
 
     Raises:
         orjson.JSONEncodeError: a TypeError: a value that JSON cannot hold; names it by its path.
@@ -108,7 +107,7 @@ def _non_finite(value: Any) -> tuple[str, float] | None:
     if isinstance(value, enum.Enum):
         return _non_finite(value.value)
     for name, inner in _members(value):
-        # Most values are text, integers or None: they are not worth a call.
+        # Most values are text, integers or None, which need no call.
         if type(inner) not in _SAFE and (found := _non_finite(inner)) is not None:
             return _step(name) + found[0], found[1]
     return None

@@ -1,8 +1,8 @@
-"""What a holder knows of its own settles, and what the reply to one of them means.
+"""Interpret the replies to settles, using what the lease holder knows about its own settles.
 
-The scripts keep nothing about a message that is gone: the same reply says that this holder settled
-it and that another did. The difference is known to the holder alone, so its message keeps two
-notes: how many settles were sent that may have been applied, and the one that surely was.
+The scripts keep no record of a message that is gone, so their reply does not show whether this
+holder settled it or another client did. Each message therefore records how many settles were sent
+that may have been applied, and which one certainly was.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ class Leased(Protocol):
 
 M = TypeVar("M", bound=Leased)
 
-#: Settles after which the message is delivered again, to anybody.
+#: Settles after which the message is delivered again.
 GIVES_BACK = ("nack", "release")
-#: What is sent as often as its holder likes: it settles nothing.
+#: May be sent any number of times: it settles nothing.
 EXTEND = "extend"
-#: What an error reply, or a server that was not reached, is raised as.
+#: Errors raised for an error reply, or if the server was not reached.
 APPLIED_NOTHING = (RedisError, AckqError, OSError)
 
 
 def admit(verb: str, messages: Iterable[M]) -> tuple[list[M], list[M]]:
-    """Return the messages to send, and those that are refused here; these are marked.
+    """Return the messages to send, and those refused here, which are marked.
 
-    What this holder has settled is not sent again: for a while another delivery may bear the same
-    receipt. It is refused if it was given back and now something else is asked for.
+    A message that this holder has settled is not sent again, since another delivery may have the
+    same receipt for a while. It is refused if it was returned and the verb is a different one.
     """
     sent: list[M] = []
     refused: list[M] = []
@@ -55,7 +55,7 @@ def admit(verb: str, messages: Iterable[M]) -> tuple[list[M], list[M]]:
 
 
 def note_sent(verb: str, messages: Iterable[M]) -> None:
-    """Note, before it is sent, that a settle may be applied from now on."""
+    """Record, before sending, that a settle may be applied."""
     if verb != EXTEND:
         for message in messages:
             message._settles_sent += 1
@@ -71,14 +71,14 @@ def note_failed(verb: str, messages: Iterable[M], request: Request, error: Excep
 def note_reply(
     verb: str, messages: Sequence[M], positions: Collection[int], request: Request, left: int = 0
 ) -> list[M]:
-    """Note what the reply to a settle says; mark and return the messages that were refused.
+    """Record the reply to a settle; mark and return the refused messages.
 
     Args:
-        verb: what was asked for.
+        verb: the requested operation.
         messages: in the order of their keys in the request.
-        positions: from 1, of the messages that this holder does not hold. Negative: the message is
-            gone, and refused unless an earlier settle of this holder may have been applied.
-        request: as it was sent; it says whether it was sent twice.
+        positions: from 1, of messages not leased by this holder. Negative: the message is gone,
+            and refused unless an earlier settle of this holder may have been applied.
+        request: the request as sent; it records whether it was sent twice.
         left: how many of the last messages the script left for another call.
     """
     if left:
@@ -123,12 +123,12 @@ def raise_if_refused(
 
     Args:
         where: names the queue.
-        verb: what was asked for.
+        verb: the requested operation.
         refused: by the server.
         given_back: refused by `admit`.
         settled: how many were not refused.
         name_of: returns what the error calls a message.
-        cause: what makes a holder lose its message.
+        cause: why a holder loses its lease.
     """
     if not refused and not given_back:
         return
@@ -156,7 +156,7 @@ def _named(messages: Sequence[M], name_of: Callable[[M], str]) -> str:
     return names + (f" and {len(messages) - 5} more" if len(messages) > 5 else "")
 
 
-#: Bits of jitter in microseconds: what keeps two leases from ending at one instant.
+#: Bits of jitter in microseconds, so that no two leases end at the same instant.
 JITTER_BITS = 16
 
 
@@ -165,18 +165,18 @@ JITTER = 1 << JITTER_BITS
 
 
 def draw_jitter() -> int:
-    """Return what is added to a lease, in microseconds: 0 to 65,535.
+    """Return the jitter to add to a lease, in microseconds: 0 to 65,535.
 
-    It is part of the receipt, so it must not follow from a seed that two processes share.
+    It is part of the receipt, so it must not depend on a seed that processes may share.
     """
     return secrets.randbits(JITTER_BITS)
 
 
 def split(reply: list[int], order: Sequence[M]) -> tuple[list[int], Sequence[M]]:
-    """Return what a reply says of the messages it is about, and those left for the next call.
+    """Split a reply into its positions and the messages left for the next call.
 
-    A script that moves bodies stops when it has moved enough of them for one call. Then its reply
-    ends with 0 and the position of the first message that is left.
+    A script that moves bodies stops once it has moved enough for one call. Its reply then ends
+    with 0 and the position of the first remaining message.
     """
     if len(reply) > 2 and reply[-2] == 0:
         return reply[:-2], order[reply[-1] - 1 :]

@@ -8,9 +8,9 @@ import orjson
 
 
 def text_of_key(key: bytes, body: bytes) -> str:
-    """Return what a user would call the message: the id in its body, else its key.
+    """Return the message's name for users: the id in its body, else its key.
 
-    A derived key begins with NUL; its message may still carry an id of its own.
+    A derived key begins with NUL; its message may still have an id.
     """
     if key[:1] not in (b"", b"\0"):
         return key.decode(errors="replace")
@@ -18,11 +18,11 @@ def text_of_key(key: bytes, body: bytes) -> str:
 
 
 def usable_id(body: bytes) -> str | None:
-    """Return the id of a JSON object as its lease key, or None where it can be no key.
+    """Return the id of a JSON object as its lease key, or None if it is unusable.
 
-    It can if it is a non-empty string of at most 512 bytes that does not begin with NUL, or an
-    integer below 2**53 in size, be it written as 1, 1.0 or 1e0. `natural_key` in ``pop.lua`` is
-    the authority.
+    Usable ids are non-empty strings of at most 512 bytes that do not begin with NUL, and integers
+    of absolute value below 2**53, written as 1, 1.0 or 1e0. `natural_key` in ``pop.lua`` is the
+    authority.
     """
     try:
         parsed = orjson.loads(body)
@@ -32,8 +32,8 @@ def usable_id(body: bytes) -> str | None:
 
 
 def key_of_id(value: Any) -> str | None:
-    """Return the lease key of an id, or None where it can be no key; see `usable_id`."""
-    # The usual id needs no encoding to be measured.
+    """Return the lease key of an id, or None if it is unusable; see `usable_id`."""
+    # The length of an ASCII id is known without encoding it.
     if type(value) is str and value.isascii() and 0 < len(value) <= 512 and value[0] != "\0":
         return value
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**53:

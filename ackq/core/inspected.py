@@ -1,4 +1,4 @@
-"""What an inspection of any queue shows."""
+"""The results of inspecting any queue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class PeekedMessage:
     """A message as `peek` saw it, without a lease.
 
     ``at`` is when its lease ends (in flight) or it becomes due (delayed), in seconds since the
-    epoch by the server's clock, and None on the ready list, which carries no times.
+    epoch by the server's clock. None on the ready list, which has no times.
     """
 
     id: str
@@ -24,8 +24,8 @@ class PeekedMessage:
 class DeadLetter:
     """A message that will not be delivered again unless it is redriven.
 
-    ``entry`` is its place in the dead-letter stream; ``reason`` is "max receives", "too large",
-    "body missing" or what `reject` was given; ``died_at`` is in seconds since the epoch.
+    ``entry`` is its id in the dead-letter stream; ``reason`` is "max receives", "too large",
+    "body missing" or the reason passed to `reject`; ``died_at`` is in seconds since the epoch.
     """
 
     entry: str

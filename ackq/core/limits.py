@@ -1,4 +1,4 @@
-"""The longest times that scripts take."""
+"""The longest times that scripts accept."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from __future__ import annotations
 LATEST = 2**53 - 1
 
 
-#: Longest time that a push marker lives, in seconds: ten years.
+#: Longest lifetime of a push marker, in seconds: ten years.
 MAX_DEDUP_WINDOW = 315_360_000.0

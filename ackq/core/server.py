@@ -1,4 +1,4 @@
-"""Is this server fit to hold a queue? Asked once, before the first operation."""
+"""Check, once and before the first operation, that a server is suitable for a queue."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ OLDEST = (6, 2)
 
 
 def check_server(name: str) -> Operation[None]:
-    """Refuse a server, or a name on that server, that could lose messages.
+    """Raise an error if this server, or this name on it, could lose messages.
 
-    A user that may not read INFO is let through: it cannot be known then.
+    If the user may not read INFO, the check is skipped.
 
     Raises:
         UnsupportedServer: older than Redis 6.2.
         EvictionPolicyError: its maxmemory-policy may drop the queue's keys.
-        CrossSlotError: a cluster, and the name has no hash tag.
+        CrossSlotError: the server is in a cluster, and the name has no hash tag.
     """
     try:
         text: bytes = yield Request((b"INFO",), resend=True)
@@ -49,7 +49,7 @@ def check_server(name: str) -> Operation[None]:
 def is_cluster(info: Mapping[str, str]) -> bool:
     """Return whether INFO is that of a node of a cluster.
 
-    Not by the mode, which Redis calls ``redis_mode`` and Valkey ``server_mode``.
+    The mode is not used: Redis names the field ``redis_mode``, Valkey ``server_mode``.
     """
     return info.get("cluster_enabled") == "1"
 

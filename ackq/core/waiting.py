@@ -1,4 +1,4 @@
-"""Wait for work: until when, by which command, and apart from other waiters."""
+"""Wait for work: deadlines, blocking commands, and jitter between waiters."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ackq.core.call import Spec, call
 from ackq.core.effects import Arg, Clock, Operation, Request, Sleep
 from ackq.errors import ConfigurationError
 
-#: Seconds between two looks at a paused queue.
+#: Seconds between two checks of a paused queue.
 PAUSED_POLL = 0.5
 #: Seconds of jitter on a wait, so that one deadline does not wake every waiter at once.
 WAIT_JITTER = 0.05
-#: Shortest timeout of BLMOVE and BLPOP in seconds: Redis 6.2 reads a millisecond as "for ever".
+#: Shortest timeout of BLMOVE and BLPOP in seconds: Redis 6.2 reads a millisecond as "forever".
 SHORTEST_BLOCK = 0.01
-#: What `block` returns if the wait ended before its time and without a message.
+#: Returned by `block` if the wait ended early without a message.
 INTERRUPTED = object()
 
 
@@ -24,7 +24,7 @@ def check_timeout(timeout: float | None) -> float:
     """Return the seconds to wait: 0 for None, which does not wait.
 
     Raises:
-        ConfigurationError: neither None nor seconds from 0.
+        ConfigurationError: it is neither None nor seconds from 0.
     """
     if timeout is None:
         return 0.0
@@ -36,19 +36,19 @@ def check_timeout(timeout: float | None) -> float:
 
 
 class Deadline:
-    """When a call that waits for work gives up. Its time runs from the first look at it."""
+    """When a call that waits for work gives up. Its time starts at the first use of `left`."""
 
     def __init__(self, timeout: float | None) -> None:
         """Check ``timeout``: seconds from 0, ``math.inf``, or None, which does not wait.
 
         Raises:
-            ConfigurationError: it is something else.
+            ConfigurationError: it is anything else.
         """
         self.timeout = check_timeout(timeout)
         self._end: float | None = None
 
     def left(self) -> Operation[float]:
-        """Return the seconds that are left; 0: give up."""
+        """Return the remaining seconds; 0 means give up."""
         if not self.timeout:
             return 0.0
         now: float = yield Clock()
@@ -63,11 +63,11 @@ def seconds_of(block: float) -> float:
 
 
 def block(spec: Spec, command: tuple[Arg, ...], seconds: float, *context: Any) -> Operation[Any]:
-    """Send a command that waits up to ``seconds``, and return its reply; None: in vain.
+    """Send a command that waits up to ``seconds``, and return its reply, or None after that time.
 
-    A full server refuses a command that may allocate, such as BLMOVE: then let the time pass, since
-    the scripts, which free, go on. A failover or a resharding ends waits with an error: then look
-    again at once. Both return `INTERRUPTED`.
+    A server out of memory rejects commands that may allocate, such as BLMOVE. Then this sleeps
+    instead: scripts that free memory still run. A failover or resharding ends waits with an error;
+    then this returns at once, to check again. Both return `INTERRUPTED`.
     """
     try:
         return (yield from call(spec, Request(command, resend=True), *context))
