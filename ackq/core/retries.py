@@ -1,4 +1,4 @@
-"""Which errors pass by themselves, and when a request is sent again."""
+"""Which errors are temporary, and when a request is sent again."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from redis.exceptions import (
 from ackq.core.effects import Request
 from ackq.errors import LoginRefused, UnknownOutcome, redact
 
-#: Error replies that pass by themselves, such as during a failover, where READONLY comes from
-#: the former primary. An error reply means that nothing was applied.
+#: Temporary error replies, such as those of a failover, where the former primary replies
+#: READONLY. An error reply means that nothing was applied.
 PASSING = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
 
 
@@ -45,11 +45,11 @@ _WRAPPED = re.compile(
 )
 
 
-#: Times that one request is sent at most.
+#: Most times that one request is sent.
 ATTEMPTS = 6
 
 
-#: Redirections that one request follows at most, as in other cluster clients.
+#: Most redirections that one request follows, as in other cluster clients.
 REDIRECTIONS = 16
 
 
@@ -58,9 +58,9 @@ FIRST_PAUSE = 0.05
 
 
 def unwrapped(error: Exception) -> Exception:
-    """Return what a command inside a script met, as if it had been sent by itself.
+    """Return the error of a command inside a script as if it had been sent alone.
 
-    Redis 6.2 reports it as text within an error of the script; later servers pass it on.
+    Redis 6.2 reports it as text within a script error; later servers pass it on.
     """
     if type(error) is not ResponseError or not (found := _WRAPPED.search(str(error))):
         return error
@@ -74,15 +74,15 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
 
     Args:
         error: why the attempt failed.
-        request: what was attempted; it is changed to carry the script's text on NOSCRIPT, and to
-            say that a reply to it was lost.
+        request: the request. On NOSCRIPT it is changed to send the script's text; after a lost
+            reply, that is recorded in it.
         sent: whether any of it may have reached the server.
         attempt: 0 for the first.
 
     Raises:
         UnknownOutcome: it may have been applied, and applying it twice would do harm.
-        LoginRefused: the server wants another password, or one at all.
-        Exception: ``error`` itself, where sending again would not help.
+        LoginRefused: the server rejects the password, or requires one.
+        Exception: ``error`` itself, if sending again would not help.
     """
     if isinstance(error, AuthenticationError):
         raise LoginRefused(_about_login(str(error))) from error

@@ -1,4 +1,4 @@
-"""ackq's own connections to the server that holds a queue, made like the given client's."""
+"""ackq's own connections to the server of a queue, made like the given client's."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ from ackq.core.retries import ELSEWHERE
 class Connections:
     """Idle connections to one address, for any number of threads and after a fork.
 
-    A leaner pool than redis-py's: no lock (a deque's ends are atomic), no limit (a caller that
-    blocks needs a connection of its own), and the same check for a dead peer before each use.
+    Simpler than redis-py's pool: no lock (a deque's ends are atomic) and no limit (a blocking
+    caller needs its own connection). It checks for a dead peer before each use, as redis-py does.
     """
 
     def __init__(self, make: Callable[[], AbstractConnection]) -> None:
@@ -49,7 +49,7 @@ class Connections:
 
     @classmethod
     def like(cls, client: redis.Redis) -> Connections:
-        """Return connections with the settings of ``client``, and bounds where it has none."""
+        """Return connections with the settings of ``client``, and timeouts if it has none."""
         pool = client.connection_pool
         if isinstance(pool, SentinelConnectionPool):
             pool = _bounded_sentinel(pool)
@@ -60,7 +60,7 @@ class Connections:
         return connections
 
     def acquire(self) -> AbstractConnection:
-        """Return a connected connection that nobody else uses and that has nothing to read."""
+        """Return an open connection, not in use elsewhere, with no unread data."""
         if self._pid != os.getpid():
             self._idle, self._pid = deque(), os.getpid()
         connection = self._pop()
@@ -84,11 +84,11 @@ class Connections:
             return None
 
     def release(self, connection: AbstractConnection) -> None:
-        """Give a connection back; a disconnected one connects again at its next use."""
+        """Return a connection to the pool; a disconnected one reconnects at its next use."""
         self._idle.append(connection)
 
     def close(self) -> None:
-        """Disconnect what is idle."""
+        """Disconnect all idle connections."""
         while self._idle:
             self._idle.pop().disconnect()
         for sentinel in self._sentinels:
@@ -102,7 +102,7 @@ def _connect(connection: AbstractConnection) -> None:
     try:
         connection.connect()
     except (redis.ConnectionError, redis.TimeoutError) as error:
-        # redis-py's frames, and what it caught, say no more than the error itself.
+        # redis-py's frames and causes add nothing to the error itself.
         hinted = with_hint(error, isinstance(connection, SSLConnection))
         raise hinted.with_traceback(None) from None
     connection.health_check_interval = interval
@@ -110,7 +110,7 @@ def _connect(connection: AbstractConnection) -> None:
 
 
 def _answers(connection: AbstractConnection) -> bool:
-    """Return whether a connection that has been idle for long still reaches the server."""
+    """Return whether a connection that was idle for long still reaches the server."""
     if time.monotonic() < connection.next_health_check:
         return True
     connection.send_command("PING", check_health=False)
@@ -121,7 +121,7 @@ def _answers(connection: AbstractConnection) -> bool:
 
 
 def _bounded_sentinel(pool: SentinelConnectionPool) -> SentinelConnectionPool:
-    """Return a pool that asks the same sentinels for the primary, and waits for none for ever."""
+    """Return a pool that asks the same sentinels for the primary, with timeouts."""
     manager = copy.copy(pool.sentinel_manager)
     manager.sentinels = [_asked_once(each) for each in manager.sentinels]
     settings = dict(pool.connection_kwargs)
@@ -137,7 +137,7 @@ def _bounded_sentinel(pool: SentinelConnectionPool) -> SentinelConnectionPool:
 
 
 def _asked_once(sentinel: redis.Redis) -> redis.Redis:
-    """Return a client of a sentinel that does not try again: the connection does, at another."""
+    """Return a sentinel client without retries: the connection tries another sentinel."""
     pool = sentinel.connection_pool
     settings = bounded(pool.connection_kwargs)
     settings.pop("retry", None)
@@ -147,11 +147,11 @@ def _asked_once(sentinel: redis.Redis) -> redis.Redis:
 
 
 class SingleRoute:
-    """The way to a standalone server, or to the primary that Sentinel names.
+    """The route to a standalone server, or to the primary that Sentinel names.
 
-    If the server is a node of a cluster, it leads to the node that has the key: by the
-    redirections of this one, which is asked again when that one is gone. A client of the cluster
-    knows all nodes, so it does without this one, too.
+    If the server is a node of a cluster, its redirections lead to the node that has the key. If
+    that node is gone, the first one is asked again. A cluster client knows all nodes, so it does
+    not depend on this one.
     """
 
     def __init__(self, client: redis.Redis, follow: bool = True) -> None:
@@ -164,7 +164,7 @@ class SingleRoute:
         self.socket_timeout = self._home.socket_timeout
 
     def note(self, error: Exception) -> None:
-        """Take from ``error`` where the key may be now."""
+        """Learn from ``error`` where the key may be now."""
         if isinstance(error, MovedError):
             self._current = self._of(error)
         elif isinstance(error, ELSEWHERE):
@@ -182,7 +182,7 @@ class SingleRoute:
         return self._current
 
     def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
-        """Announce a visit that a slot in migration asked for."""
+        """Send ASKING if ``error`` redirected to a slot that is being moved."""
         announce(connection, error)
 
     def close(self) -> None:
@@ -205,10 +205,10 @@ class SingleRoute:
 
 
 class ClusterRoute:
-    """The way to the node that owns the queue's slot, through redirections.
+    """The route to the node that owns the queue's slot, through redirections.
 
-    After an error the nodes are asked for the owner over connections of ours, since the client's
-    own may have no bound of time.
+    After an error, the nodes are asked for the owner over ackq's own connections, since the
+    client's may have no timeout.
     """
 
     def __init__(self, client: RedisCluster, key: bytes) -> None:
@@ -223,9 +223,9 @@ class ClusterRoute:
         self.socket_timeout: float = settings["socket_timeout"]
 
     def note(self, error: Exception) -> None:
-        """Take from ``error`` where the key may be now."""
+        """Learn from ``error`` where the key may be now."""
         if isinstance(error, ELSEWHERE):
-            # The owner may be another now, or gone: ask the others.
+            # The owner may have changed or be gone: ask the others.
             self._stale = True
 
     def connections(self, error: Exception | None) -> Connections:
@@ -242,7 +242,7 @@ class ClusterRoute:
         return self._at(*self._owner)
 
     def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
-        """Announce a visit that a slot in migration asked for."""
+        """Send ASKING if ``error`` redirected to a slot that is being moved."""
         announce(connection, error)
 
     def close(self) -> None:
@@ -251,7 +251,7 @@ class ClusterRoute:
             connections.close()
 
     def _at(self, host: str, port: int) -> Connections:
-        """Return the connections to a node, which the client need not have met."""
+        """Return the connections to a node, even one that the client does not know."""
         name = host, port
         if name not in self._nodes:
             pool = self._client.get_redis_connection(self._client.get_nodes()[0]).connection_pool
@@ -260,7 +260,7 @@ class ClusterRoute:
         return self._nodes[name]
 
     def _find_owner(self) -> tuple[str, int]:
-        """Ask one node after another which one owns the slot; the owner so far comes last."""
+        """Ask one node after another which one owns the slot; ask the previous owner last."""
         nodes = self._client.get_nodes()
         candidates = dict.fromkeys([*self._known, *((node.host, node.port) for node in nodes)])
         answered = False
@@ -298,14 +298,14 @@ def _ask_for_slots(connections: Connections) -> Any:
 
 
 def announce(connection: AbstractConnection, error: Exception | None) -> None:
-    """Say ASKING where ``error`` sends a request to a slot that is being moved."""
+    """Send ASKING if ``error`` redirects to a slot that is being moved."""
     if isinstance(error, AskError) and not isinstance(error, MovedError):
         connection.send_packed_command(connection.pack_command("ASKING"))
         connection.read_response()
 
 
 def route_of(client: Any, key: bytes) -> SingleRoute | ClusterRoute:
-    """Return the way to ``key`` through connections made like the client's.
+    """Return the route to ``key``, with connections like the client's.
 
     Raises:
         ConfigurationError: it is not a blocking client of redis-py.
