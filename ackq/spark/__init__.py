@@ -1,4 +1,4 @@
-"""ackq on Apache Spark: the format ``ackq``, a session that finds it, and a pipeline.
+"""ackq for Apache Spark: the format ``ackq``, a session that finds it, and pipelines.
 
 ``import ackq`` does not import Spark; this package needs the extra ``spark``.
 """
@@ -16,7 +16,7 @@ __all__ = ["Pipeline", "session"]
 
 
 def __getattr__(name: str) -> Any:
-    # The pipeline imports Spark, and `session` tells better than an ImportError what is missing.
+    # The pipeline imports Spark. If Spark is missing, `session` raises a clearer error.
     if name != "Pipeline":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from ackq.spark.pipeline import Pipeline

@@ -1,4 +1,4 @@
-"""The columns of a source: those it has by itself, and those that a user may ask for."""
+"""The columns of a source: the default ones, and those that a user can request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ackq.errors import ConfigurationError
 from ackq.spark.options import CORRUPT_COLUMN, Parsing, Reading
 
 _TEXT, _NUMBER = StringType(), LongType()
-#: What is made of the body itself.
+#: Columns that contain the body.
 _OF_BODY: dict[str, DataType] = {"id": _TEXT, "value": _TEXT}
 _BODY: dict[str, DataType] = {"body": BinaryType()}
 _OF_QUEUE: dict[str, DataType] = {"queue": _TEXT, "batch": _NUMBER, "position": _NUMBER}
@@ -54,16 +54,16 @@ class Columns:
     """Where each column of a schema comes from."""
 
     schema: StructType
-    #: Column -> what of the message it shows: "id", "queue", ...
+    #: Column -> the part of the message that it contains: "id", "queue", ...
     facts: dict[str, str]
-    #: The columns that are read from the JSON, in the order of the schema.
+    #: The columns parsed from JSON, in the order of the schema.
     parsed: tuple[StructField, ...]
-    #: The column that holds a body which does not fit.
+    #: The column for bodies that do not fit.
     corrupt: str | None
 
 
 def facts_of(reading: Reading) -> dict[str, DataType]:
-    """Return what can be told of each message besides its content, and its body."""
+    """Return the metadata columns and the body columns."""
     if reading.place.kind == "topic":
         told = _OF_TOPIC
     elif reading.state is not None:
@@ -74,7 +74,7 @@ def facts_of(reading: Reading) -> dict[str, DataType]:
 
 
 def default_schema(reading: Reading) -> StructType:
-    """Return the columns where the user names none: bodies as text, and where they come from."""
+    """Return the default columns: bodies as text, and where they come from."""
     schema = StructType()
     for name, kind in facts_of(reading).items():
         if name not in _BODY:
@@ -85,10 +85,10 @@ def default_schema(reading: Reading) -> StructType:
 
 
 def columns_of(reading: Reading, schema: StructType) -> Columns:
-    """Return where the columns of ``schema`` come from.
+    """Return where each column of ``schema`` comes from.
 
     Raises:
-        ConfigurationError: a column is of a type, or of a name, that cannot be filled.
+        ConfigurationError: the type or name of a column is not supported.
     """
     facts = facts_of(reading)
     if schema == default_schema(reading):

@@ -1,4 +1,4 @@
-"""How a range is cut: into Spark's partitions, and these into calls to Redis."""
+"""Split a range into Spark partitions, and these into calls to Redis."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Body = TypeVar("Body", bound=bytes | None)
 
 #: Messages of any call at most.
 MOST = 10_000
-#: Rows that are worth a partition of their own, where nobody says how many there should be.
+#: Minimum rows for an additional partition, unless the number of partitions is set.
 WORTH = 10_000
 
 
 def sliced(rows: int, reading: Reading, parts: int = 1) -> Iterator[tuple[int, int]]:
-    """Cut ``rows`` into partitions of nearly equal length: yield where each starts, and its rows.
+    """Yield start and length of partitions of nearly equal length.
 
     Args:
-        rows: how many there are.
-        reading: says how many partitions at least, and how long they are at most.
-        parts: how many such ranges share the least number of partitions.
+        rows: the total number of rows.
+        reading: has the minimum number of partitions and their maximum length.
+        parts: the number of ranges that share the minimum number of partitions.
     """
     wanted = reading.min_partitions or min(os.cpu_count() or 1, -(-rows // WORTH))
     slices = min(rows, max(-(-wanted // parts), -(-rows // reading.max_records)))

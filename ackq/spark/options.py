@@ -1,4 +1,4 @@
-"""Which queue or topic is meant, where its Redis is, and how it is read."""
+"""Options of a source: the queue or topic, its Redis, and how to read it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from ackq.membership.operations import MOST_PARTITIONS
 from ackq.sharded.operations import shard_names
 from ackq.spark.given import RawOptions, refused
 
-#: What a stream reads by default, at most, in one batch.
+#: Default maximum number of messages in one batch.
 MAX_MESSAGES = 100_000
-#: Rows of one Spark partition by default, at most.
+#: Default maximum number of rows in one Spark partition.
 MAX_RECORDS = 500_000
-#: The column of bodies that do not fit, as in Spark's JSON reader.
+#: The column for bodies that do not fit, as in Spark's JSON reader.
 CORRUPT_COLUMN = "_corrupt_record"
-#: How long a query that died keeps its claims, in milliseconds: as long as Kafka keeps offsets.
+#: Milliseconds for which a dead query keeps its claims: as long as Kafka keeps offsets.
 CLAIM_TIMEOUT_MS = 7 * 86_400_000
-#: How long a callback tries again while Redis is away, in milliseconds.
+#: Milliseconds for which a callback retries while Redis is unreachable.
 RETRY_TIMEOUT_MS = 300_000
-#: The variable that holds the URL where no option does: the place for a password.
+#: The environment variable with the URL, unless an option sets it. The place for a password.
 URL_VARIABLE = "ACKQ_REDIS_URL"
 
-#: What is read or written, and where: for sources and sinks alike.
+#: Options of sources and sinks that name the target and its Redis.
 PLACE = ("url", "passwordFile", "cluster", "path", "queue", "topic", "delayQueue", "shards")
 PARSING = ("includeMetadata", "mode", "columnNameOfCorruptRecord", "timeZone")
 _LOOK = ("state", "partitions", "fetchSize", "retryTimeoutMs")
@@ -49,7 +49,7 @@ STATES: tuple[State, ...] = ("ready", "in_flight", "delayed", "dead")
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """Where Redis is. It holds no secret, so that it may travel to the executors."""
+    """How to connect to Redis. Contains no secrets, so it can be sent to executors."""
 
     url: str | None
     password_file: str | None = None
@@ -60,7 +60,7 @@ class Connection:
         """Read the options ``url``, ``passwordFile`` and ``cluster``.
 
         Raises:
-            ConfigurationError: the URL holds a password, which would travel in plans and tasks.
+            ConfigurationError: the URL contains a password, which would appear in plans and tasks.
         """
         url = given.text("url")
         if url is not None and _holds_secret(url):
@@ -75,12 +75,12 @@ class Connection:
         """Return a client of this process, made once.
 
         Raises:
-            ConfigurationError: no URL, here on this machine, or one that cannot be read.
+            ConfigurationError: this machine has no URL, or it is not valid.
         """
         return _client(self)
 
     def address(self) -> str:
-        """Return the URL with the password that belongs to it. For `client` alone."""
+        """Return the URL with its password. Only for `client`."""
         url = self.url or os.environ.get(URL_VARIABLE)
         if not url:
             raise ConfigurationError(
@@ -97,7 +97,7 @@ def _client(connection: Connection) -> redis.Redis | redis.RedisCluster:
         return client_of(url)
     check_url(url)
     try:
-        # It connects at once, so its bounds come with the URL, whose options win.
+        # It connects at once, so the limits are added to the URL, whose own options win.
         return redis.RedisCluster.from_url(url, **bounded({}))
     except ValueError as error:
         raise bad_url(url, error) from None
@@ -127,11 +127,11 @@ def _with_password(url: str, path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What is read or written."""
+    """The queue, topic or delay queue to read or write."""
 
     kind: Kind
     name: str
-    #: The lists of a queue: itself, or one per shard.
+    #: The lists of a queue: the queue itself, or one per shard.
     lists: tuple[str, ...]
 
     @classmethod
@@ -139,7 +139,7 @@ class Place:
         """Read the options ``queue`` (or the path), ``topic``, ``delayQueue`` and ``shards``.
 
         Raises:
-            ConfigurationError: none of them, or more than one.
+            ConfigurationError: none of the targets is set, or more than one.
         """
         kinds: dict[str, Kind] = {
             "queue": "queue", "path": "queue", "topic": "topic", "delayQueue": "delayQueue",
@@ -162,19 +162,19 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Parsing:
-    """From a body to a row."""
+    """How bodies are parsed into rows."""
 
-    #: Fill the columns ``_id``, ``_body``, ``_queue``, ... that come from the message itself.
+    #: Fill the metadata columns ``_id``, ``_body``, ``_queue``, ...
     metadata: bool = False
-    #: Spark's DROPMALFORMED is not among them: it would lose messages without a trace.
+    #: Spark's DROPMALFORMED is not supported: it loses messages silently.
     mode: Literal["PERMISSIVE", "FAILFAST"] = "PERMISSIVE"
     corrupt_column: str = CORRUPT_COLUMN
-    #: The zone of timestamps that name none.
+    #: The zone of timestamps without one.
     time_zone: str = "UTC"
 
     @classmethod
     def of(cls, given: RawOptions) -> Parsing:
-        """Read the options of parsing."""
+        """Read the options for parsing."""
         return cls(
             given.flag("includeMetadata", False),
             cast(
@@ -205,23 +205,23 @@ class Reading:
     place: Place
     parsing: Parsing
     group: str
-    #: Messages of one batch at most.
+    #: Maximum messages in a batch.
     max_messages: int
-    #: Bytes of bodies in one batch at most, the last message included; None: no limit.
+    #: Maximum bytes of bodies in a batch, the last message included; None: no limit.
     max_bytes: int | None
-    #: Partitions of a batch at least; None: as many as this machine has processors, unless they
-    #: would be small.
+    #: Minimum partitions of a batch; None: the number of processors of this machine, or fewer if
+    #: they would be small.
     min_partitions: int | None
     max_records: int
     fail_on_data_loss: bool
-    #: Seconds that claims outlive the query.
+    #: Seconds for which claims outlive the query.
     claim_timeout: float
     ack_mode: Literal["eager", "commit"]
-    #: Seconds between two looks at an empty queue.
+    #: Seconds between two polls of an empty queue.
     poll_interval: float
-    #: Messages of one read from Redis; None: as many as make about a mebibyte.
+    #: Messages per read from Redis; None: about a mebibyte of them.
     fetch_size: int | None
-    #: Seconds that a callback tries again.
+    #: Seconds for which a callback retries.
     retry_timeout: float
     #: Where a topic begins and, in a look, ends: an index, "earliest" or "latest".
     starting: int | Literal["earliest", "latest"]
@@ -233,7 +233,7 @@ class Reading:
 
     @property
     def source(self) -> str:
-        """What is read, and for whom, in words that a checkpoint keeps."""
+        """The name of the source and its group, as stored in a checkpoint."""
         named = f"{self.place.kind} {self.place.name!r}"
         return f"{named}, group {self.group!r}" if self.place.kind == "queue" else named
 
@@ -242,7 +242,7 @@ class Reading:
         """Check every option of a source.
 
         Raises:
-            ConfigurationError: names the option, what it may be and what it was.
+            ConfigurationError: an option is invalid; the error names it and its allowed values.
         """
         given = RawOptions(options, dict.fromkeys((*PLACE, *PARSING, *_LOOK, *_STREAM)), "a source")
         place = Place.of(given)
@@ -293,7 +293,7 @@ def _edge(given: RawOptions, name: str, default: str) -> int | Literal["earliest
     raise refused(name, "'latest', an index, or for the start 'earliest'", value)
 
 
-#: Options that have a meaning for some kinds only, and why.
+#: Options that apply only to some kinds of source, and why.
 _FITTING: dict[str, tuple[tuple[Kind, ...], str]] = {
     **dict.fromkeys(
         ("startingOffsets", "endingOffsets"),
@@ -308,7 +308,7 @@ _FITTING: dict[str, tuple[tuple[Kind, ...], str]] = {
 }
 
 
-#: Options of a stream alone, and of spark.read alone.
+#: Options only for streams, and only for spark.read.
 _STREAMING = (
     "groupId", "maxMessagesPerTrigger", "maxOffsetsPerTrigger", "maxBytesPerTrigger",
     "claimTimeoutMs", "ackMode", "pollIntervalMs",
@@ -317,10 +317,10 @@ _LOOKING = ("state", "partitions", "endingOffsets")
 
 
 def check_use(options: Mapping[str, str], *, stream: bool) -> None:
-    """Refuse what has no meaning for a stream, or for `spark.read`.
+    """Reject options that do not apply to a stream, or to `spark.read`.
 
     Raises:
-        ConfigurationError: names the option, and what it is for.
+        ConfigurationError: an option does not apply; the error says what it is for.
     """
     names = {name.lower(): name for name in (_LOOKING if stream else _STREAMING)}
     for given in options:
@@ -330,7 +330,7 @@ def check_use(options: Mapping[str, str], *, stream: bool) -> None:
 
 
 def _check_fit(given: RawOptions, place: Place) -> None:
-    """Refuse what has no meaning for what is read."""
+    """Reject options that do not apply to this kind of source."""
     for name, (fitting, reason) in _FITTING.items():
         if name in given and place.kind not in fitting:
             raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""From rows to messages."""
+"""Convert rows to messages."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
 from ackq.spark.sink_options import Writing
 from ackq.spark.to_json import FLOATING, Convert, converter
 
-#: What streams from a queue and from a topic show: such rows are passed on as they came.
+#: The columns of streams from a queue and from a topic. Such rows are passed on unchanged.
 _FROM_SOURCES = (
     frozenset(("id", "value", "queue", "batch", "position")),
     frozenset(("id", "value", "topic", "offset")),
 )
-#: The column in which they show the very bytes, if they are asked to.
+#: The optional column with the exact bytes of the body.
 _BYTES = "_body"
 
 _TEXT = (spark.StringType, spark.CharType, spark.VarcharType, spark.BinaryType)
@@ -32,25 +32,25 @@ _TEXT = (spark.StringType, spark.CharType, spark.VarcharType, spark.BinaryType)
 
 @dataclass(slots=True)
 class Messages:
-    """What some rows say, in their order."""
+    """The messages of some rows, in order."""
 
     bodies: list[bytes]
-    #: The ids as keys; None where there is none. Empty where nobody asks for them.
+    #: The ids as keys; None for a row without one. Empty if ids are not needed.
     keys: Sequence[str | None] = ()
-    #: Places of bodies that are JSON objects to which an id must be added.
+    #: Positions of the JSON objects to which an id must be added.
     unnamed: list[int] = field(default_factory=list)
-    #: When they become ready, in µs since the epoch; None: at once. Empty: all at once.
+    #: Ready times in µs since the epoch; None: at once. Empty: all messages at once.
     dues: list[int | None] = field(default_factory=list)
 
 
 class Outgoing:
-    """Makes messages of the rows of one schema."""
+    """Converts rows of one schema to messages."""
 
     def __init__(self, schema: spark.StructType, writing: Writing) -> None:
         """Check that the columns can be sent.
 
         Raises:
-            ConfigurationError: names the column, its type and what to do.
+            ConfigurationError: a column cannot be sent; the error names it, its type and a fix.
         """
         types = {each.name: each.dataType for each in schema.fields}
         if len(types) < len(schema.fields):
@@ -86,13 +86,13 @@ class Outgoing:
         """Return the messages of a batch.
 
         Args:
-            batch: some rows.
-            where: names a row of the batch, for errors.
+            batch: the rows.
+            where: returns the name of a row, for errors.
             now: the server's time in µs, from which delays count.
 
         Raises:
-            InvalidMessage: names a row that cannot be a message.
-            MessageTooLarge: names a row that is too long.
+            InvalidMessage: a row cannot become a message; the error names the row.
+            MessageTooLarge: a message is too long; the error names the row.
         """
         ids = None
         if self._id is not None:
@@ -205,13 +205,13 @@ def _listed(column: pa.Array, name: str, where: Callable[[int], str]) -> list[An
 
 
 def with_id(body: bytes, made: str) -> bytes:
-    """Return a JSON object with an id in front; it has none."""
+    """Return a JSON object that has no id with an id in front."""
     rest = body[1:] if body == b"{}" else b"," + body[1:]
     return b'{"id":' + orjson.dumps(made) + rest
 
 
 def _named(body: bytes, given: Any, number: int, where: Callable[[int], str]) -> bytes:
-    """Return a body with the id that its row gives, unless it has one."""
+    """Return a body with the id of its row, unless the body has one."""
     if usable_id(body) is not None:
         return body
     try:
@@ -228,7 +228,7 @@ def _named(body: bytes, given: Any, number: int, where: Callable[[int], str]) ->
 
 
 def _all_usable(column: pa.Array) -> bool:
-    """Return whether all ids can be keys, at a glance; False: look at each."""
+    """Return whether a quick check shows that all ids can be keys; if not, check each."""
     if column.null_count == len(column):
         return True
     if pa.types.is_integer(column.type):
@@ -261,7 +261,7 @@ def _due(delay: Any, now: int, number: int, column: str, where: Callable[[int], 
 
 
 def _value_column(types: dict[str, spark.DataType], writing: Writing) -> str | None:
-    """Return the column that holds whole messages; None: a message is made of all columns."""
+    """Return the column of whole messages; None if messages consist of all columns."""
     if writing.value_column is not None:
         return _checked(types, "valueColumn", writing.value_column, _TEXT)
     steering = {writing.id_column, writing.delay_column, writing.at_column}

@@ -1,4 +1,4 @@
-"""A look at a queue: what is ready, in flight, delayed or dead, without taking any of it."""
+"""Read ready, in-flight, delayed or dead messages of a queue without taking them."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from ackq.spark.rows import Rows, text
 
 Q = TypeVar("Q", Queue, DelayQueue)
 
-#: Messages that one call brings at most.
+#: Maximum messages per call.
 SLICE = 500
-#: What Spark says a timestamp holds, and Python can: the years 1 to 9999, in µs since the epoch.
+#: Range of timestamps in Spark and Python: the years 1 to 9999, in µs since the epoch.
 EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 @dataclass(frozen=True)
 class Listed(InputPartition):
-    """A queue, shard or partition, and how many messages are looked at: those of the plan."""
+    """A queue, shard or partition, and the number of messages to read, fixed by the plan."""
 
     queue: str
     rows: int
 
 
 class _PeekReader(DataSourceReader, Generic[Q]):
-    """Shows one list after the other, oldest first.
+    """Reads one list after another, oldest message first.
 
-    It takes nothing, so Spark may run it as often as it likes. It is no snapshot: what is pushed,
-    taken or settled while it runs may be missing or be there twice.
+    It takes no messages, so Spark may run it any number of times. The result is not a snapshot:
+    messages that are pushed, taken or settled in the meantime may be missing or appear twice.
     """
 
     def __init__(self, reading: Reading, schema: StructType) -> None:
@@ -72,7 +72,7 @@ class _PeekReader(DataSourceReader, Generic[Q]):
 
     @abstractmethod
     def _open(self, name: str) -> Q:
-        """Return the queue, shard or partition of that name."""
+        """Return the queue, shard or partition with this name."""
 
     @abstractmethod
     def _alive(self, queue: Q, state: LiveState, rows: int) -> Iterator[Sequence[PeekedMessage]]:
@@ -114,7 +114,7 @@ class _PeekReader(DataSourceReader, Generic[Q]):
 
 
 class QueuePeekReader(_PeekReader[Queue]):
-    """A look at a queue, or at every shard of one."""
+    """Reads a queue, or every shard of one, without taking messages."""
 
     def _open(self, name: str) -> Queue:
         return Queue(self._reading.connection.client(), name)
@@ -146,10 +146,10 @@ class QueuePeekReader(_PeekReader[Queue]):
 
 
 class DelayPeekReader(_PeekReader[DelayQueue]):
-    """A look at a delay queue, or at every partition of one, soonest first."""
+    """Reads a delay queue, or every partition of one, earliest first, without taking messages."""
 
     def _names(self) -> Sequence[str]:
-        # A partition lies where the queue of its name would.
+        # A partition is stored like a queue with its name.
         name, partitions = self._reading.place.name, self._reading.partitions
         return [f"{name}:{at}" for at in range(partitions)] if partitions else [name]
 
@@ -171,13 +171,13 @@ class DelayPeekReader(_PeekReader[DelayQueue]):
         self, queue: str, position: int, seen: Sequence[PeekedMessage | DeadLetter]
     ) -> dict[str, Any]:
         columns = super()._columns_of(queue, position, seen)
-        # Others may have made a key of any bytes.
+        # Other clients may have used any bytes as a key.
         keys = [each.id.encode(errors="surrogateescape") for each in seen]
         return {**columns, "id": text(pa.array(keys, pa.binary()), keys)}
 
 
 def _timestamp(at: float | None) -> int | None:
-    """Return a time in µs; None for what is none, since others may write any number."""
+    """Return a time in µs; None if it is out of range, since other clients write any number."""
     if at is None or not EARLIEST <= at * 1_000_000 <= LATEST:
         return None
     return round(at * 1_000_000)

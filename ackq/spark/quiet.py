@@ -1,4 +1,4 @@
-"""A session for a command: it says nothing by itself, and leaves Ctrl-C to the command."""
+"""A session for commands: it prints nothing and does not handle Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ackq.spark.launch import session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Settings of the session, where the user says no other.
+#: Default settings of the session.
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -27,7 +27,7 @@ SETTINGS = {
 def quiet_session(
     name: str, settings: Mapping[str, str], given: SparkSession | None
 ) -> Iterator[SparkSession]:
-    """Yield the session that was given, else one of its own, which ends with the block."""
+    """Yield the given session, or a new one that ends with the block."""
     if given is not None:
         yield given
         return
@@ -42,7 +42,7 @@ def quiet_session(
 
 @contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Undo that a Spark context takes Ctrl-C for itself, to cancel its jobs."""
+    """Restore the handler of Ctrl-C, which a Spark context replaces to cancel its jobs."""
     before = signal.getsignal(signal.SIGINT)
     yield
     if threading.current_thread() is threading.main_thread():

@@ -1,4 +1,4 @@
-"""Try again while Redis is away: an exception in a callback would end the query."""
+"""Retry while Redis is unreachable, since an exception in a callback ends the query."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ackq.errors import redact
 T = TypeVar("T")
 _LOG = logging.getLogger("ackq.spark")
 
-#: What may pass by itself: a restart, a failover, a network that is down.
+#: Errors that may be temporary: a restart, a failover, a network failure.
 _AWAY = (redis.ConnectionError, redis.TimeoutError, OSError, OutOfMemoryError, *PASSING)
-#: These are connection errors too, and waiting does not help.
+#: Connection errors that a retry cannot fix.
 _FINAL = (AuthenticationError, AuthorizationError)
-#: Seconds before the second attempt, and between later ones at most.
+#: Seconds before the second attempt, and the maximum between later ones.
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 
 def may_pass(error: Exception) -> bool:
-    """Return whether to try again helps."""
+    """Return whether a retry may help."""
     return isinstance(error, _AWAY) and not isinstance(error, _FINAL)
 
 

@@ -1,4 +1,4 @@
-"""From bodies to Arrow: a batch at a time where every body fits, else one by one."""
+"""Convert bodies to Arrow: a whole batch if every body fits, otherwise one by one."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ackq.spark.columns import Columns
 from ackq.spark.options import Parsing
 from ackq.spark.values import MISFITS, Convert, converter, fitting, parse
 
-#: The id where ackq's own producers put it; an escape is left to the parser.
+#: The id at the position where ackq's producers write it. Escapes are left to the parser.
 _FIRST_ID = r'^\{"id":"(?P<id>[^"\\\x00-\x1f]+)"'
 _LONGEST_ID = 512
-#: A number that the quick parser would round, or take for infinite, outside of quotes.
+#: A number outside of quotes that the fast parser would round, or read as infinite.
 _LONG_NUMBER = r"[:,\[\s]-?(\d{19}|[\d.]+[eE]\+?\d{3})"
 
 
@@ -41,13 +41,13 @@ class Rows:
     def batch(
         self, bodies: Sequence[bytes], facts: Mapping[str, Any], where: str
     ) -> pa.RecordBatch:
-        """Return the rows of ``bodies``: no body whatever makes it fail in mode PERMISSIVE.
+        """Return the rows of ``bodies``. In mode PERMISSIVE no body raises an error.
 
         Args:
-            bodies: one a row.
-            facts: what else is known: an array of as many, or one value for all. An ``id`` among
-                them goes before the one in the body.
-            where: names the place of the first body, for an error.
+            bodies: one per row.
+            facts: the metadata: an array with a value per row, or one value for all rows. An
+                ``id`` in it overrides the id in the body.
+            where: describes the position of the first body, for errors.
 
         Raises:
             InvalidMessage: a body does not fit and the mode is FAILFAST.
@@ -94,7 +94,7 @@ class Rows:
     def _parse(
         self, bodies: Sequence[bytes], raw: pa.Array
     ) -> tuple[dict[str, pa.Array], list[int]]:
-        """Return the columns that are read from JSON, and the positions of what did not fit."""
+        """Return the columns parsed from JSON, and the positions of bodies that did not fit."""
         arrays = self._by_batch.read(bodies, raw)
         if arrays is not None:
             return arrays, []
@@ -117,7 +117,7 @@ class Rows:
         return found
 
     def _parse_one(self, body: bytes, exact: bool, values: dict[str, list[Any]]) -> bool:
-        """Append one row; what does not fit becomes null, as in Spark's reader."""
+        """Append one row; values that do not fit become null, as in Spark's reader."""
         try:
             found, whole = parse(body, exact), True
         except MISFITS:
@@ -132,12 +132,12 @@ class Rows:
 
 
 class _ByBatch:
-    """Lets Arrow parse a whole batch, in C++, where it agrees with Spark's reader."""
+    """Parses a whole batch with Arrow, in C++, if Arrow agrees with Spark's reader on it."""
 
     def __init__(self, fields: Sequence[pa.Field], zone: str) -> None:
         self._fields = fields
         self._able = all(_arrow_agrees(field.type, zone) for field in fields)
-        # Arrow reads days as numbers, which Spark does not; text it converts as Spark does.
+        # Arrow accepts numbers as dates, unlike Spark; but it converts text as Spark does.
         schema = pa.schema(
             [pa.field(f.name, pa.string()) if pa.types.is_date(f.type) else f for f in fields]
         )
@@ -146,7 +146,7 @@ class _ByBatch:
         )
 
     def read(self, bodies: Sequence[bytes], raw: pa.Array) -> dict[str, pa.Array] | None:
-        """Return the columns, or None where a body needs a closer look."""
+        """Return the columns, or None if a body needs the slower parser."""
         if not self._able or not self._fields or not bodies:
             return None
         # A line that begins and ends so, and there are as many objects as lines: then each line
@@ -155,9 +155,7 @@ class _ByBatch:
             return None
         lines = b"\n".join(bodies)
         try:
-            raw.cast(
-                pa.string()
-            )  # Arrow does not look at the text of fields that are not asked for
+            raw.cast(pa.string())  # Arrow does not check the text of fields outside the schema
             table = pyarrow.json.read_json(
                 pa.BufferReader(lines),
                 read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
@@ -174,7 +172,7 @@ class _ByBatch:
 
 
 def _column(values: list[Any], kind: pa.DataType, malformed: set[int]) -> pa.Array:
-    """Return a column, null where Arrow refuses a value: those rows are ``malformed`` as well."""
+    """Return a column; values that Arrow rejects become null, and their rows ``malformed``."""
     try:
         return pa.array(values, kind)
     except MISFITS:
@@ -186,7 +184,7 @@ def _column(values: list[Any], kind: pa.DataType, malformed: set[int]) -> pa.Arr
 
 
 def text(raw: pa.Array, bodies: Sequence[bytes]) -> pa.Array:
-    """Return bodies as text, with U+FFFD for what is no UTF-8."""
+    """Return bodies as text, with U+FFFD for invalid UTF-8."""
     try:
         return raw.cast(pa.string())
     except pa.ArrowInvalid:
@@ -194,7 +192,7 @@ def text(raw: pa.Array, bodies: Sequence[bytes]) -> pa.Array:
 
 
 def ids(raw: pa.Array, bodies: Sequence[bytes]) -> pa.Array:
-    """Return the ids in the bodies, null where there is none that can be one."""
+    """Return the ids in the bodies, null for a body without a usable id."""
     try:
         found = pc.struct_field(pc.extract_regex(raw.cast(pa.string()), _FIRST_ID), 0)
     except pa.ArrowInvalid:
@@ -225,7 +223,7 @@ def _corrupt(bodies: Sequence[bytes], malformed: Sequence[int]) -> pa.Array:
 
 
 def _arrow_agrees(kind: pa.DataType, zone: str, nested: bool = False) -> bool:
-    """Return whether Arrow reads what Spark reads, or refuses what it does not."""
+    """Return whether Arrow and Spark accept the same values of a type."""
     deeper = partial(_arrow_agrees, zone=zone, nested=True)
     if pa.types.is_struct(kind):
         return all(deeper(kind.field(at).type) for at in range(kind.num_fields))

@@ -1,4 +1,4 @@
-"""The claims of a query on all lists of its queue, under the same numbers."""
+"""The claims of a query on all lists of its queue, with the same batch numbers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ackq.spark.retry import patiently
 
 T = TypeVar("T")
 
-#: What stands for no limit.
+#: The number that means no limit.
 ANY = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one list contributes to a batch."""
+    """The part of a batch that comes from one list."""
 
     queue: str
     rows: int
@@ -30,14 +30,14 @@ class Part:
 
 @lru_cache(maxsize=256)
 def claims_of(connection: Connection, queue: str, group: str, timeout: float) -> Claims:
-    """Return the claims on one list; a process that is used again keeps its connections."""
+    """Return the claims on one list. Cached, so a reused process keeps its connections."""
     return Claims(connection.client(), queue, group, timeout=timeout)
 
 
 class Shards:
-    """One query's claims. Every call is repeated while Redis is away.
+    """The claims of one query. Calls are retried while Redis is unreachable.
 
-    Raises `Fenced` wherever another query took the group over.
+    All methods raise `Fenced` if another query took over the group.
     """
 
     def __init__(self, reading: Reading) -> None:
@@ -51,7 +51,7 @@ class Shards:
         self._last = 0
 
     def begin(self) -> None:
-        """Take the group over, and renew its leases, which may be about to end."""
+        """Take over the group, and renew its leases, which may be about to end."""
         for each in self._claims:
             self._try(each.begin)
         self._try(self.beat)
@@ -59,27 +59,27 @@ class Shards:
 
     @property
     def epochs(self) -> list[int]:
-        """Under which the lists are held, for `adopt`."""
+        """The epochs under which the lists are claimed, for `adopt`."""
         return [each.epoch for each in self._claims]
 
     def adopt(self, epochs: Sequence[int]) -> None:
-        """Go on where another process of the query has begun."""
+        """Continue with the epochs of another process of the same query."""
         for each, epoch in zip(self._claims, epochs, strict=True):
             each.adopt(epoch)
 
     def beat(self) -> None:
-        """Renew the leases, as many as can be; not repeated."""
+        """Renew as many of the leases as possible, without retries."""
         failed: Exception | None = None
         for each in self._claims:
             try:
                 each.beat()
-            except Exception as error:  # the others have no other heart
+            except Exception as error:  # go on: the other leases must still be renewed
                 failed = failed or error
         if failed is not None:
             raise failed
 
     def open(self) -> list[Claim]:
-        """Return what is claimed and not acked, oldest first, summed up over the lists."""
+        """Return the unacked claims, oldest first, added up over the lists."""
         rows: dict[int, int] = {}
         for each in self._claims:
             for claim in self._try(each.open):
@@ -87,7 +87,7 @@ class Shards:
         return [Claim(batch, rows[batch]) for batch in sorted(rows)]
 
     def claim(self, after: int, messages: int) -> Claim | None:
-        """Claim the next batch, of each list its share; None if there is nothing."""
+        """Claim the next batch, with a share of each list; None if no message is ready."""
         size = self._reading.max_bytes
         batch = max(after, self._last) + 1
         rows = 0
@@ -102,19 +102,19 @@ class Shards:
         return Claim(batch, rows)
 
     def ack(self, up_to: int, keep: float) -> int:
-        """Ack what is done; return how many messages were still claimed."""
+        """Ack the finished batches; return the number of messages that were still claimed."""
         return sum(
             self._try(lambda each=each: each.ack(up_to, keep=keep))  # type: ignore[misc]
             for each in self._claims
         )
 
     def forget(self, up_to: int) -> None:
-        """Delete what was kept after its ack."""
+        """Delete the messages that were kept after their ack."""
         for each in self._claims:
             self._try(lambda each=each: each.forget(up_to))  # type: ignore[misc]
 
     def look(self, batch: int) -> list[Part]:
-        """Return where the messages of a batch are, as far as they can be read."""
+        """Return the locations of the readable messages of a batch."""
         parts = []
         for each in self._claims:
             for claim in self._try(lambda each=each: each.look(batch, batch)):  # type: ignore[misc]
@@ -122,11 +122,11 @@ class Shards:
         return parts
 
     def ready(self) -> int:
-        """Count what could be claimed now."""
+        """Return the number of messages that can be claimed now."""
         return self._try(lambda: sum(each.stats().ready for each in self._queues))
 
     def counts(self) -> dict[str, int]:
-        """Count the messages by where they are; not repeated."""
+        """Count the messages by state, without retries."""
         counts = total([each.stats() for each in self._queues])
         return {
             "ready": counts.ready,
@@ -137,7 +137,7 @@ class Shards:
         }
 
     def _in_turn(self, batch: int) -> list[Claims]:
-        """Return the lists, each batch another one first, so that none waits behind another."""
+        """Return the lists, starting with a different one for each batch, so that none starves."""
         first = batch % len(self._claims)
         return self._claims[first:] + self._claims[:first]
 

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What one task staged: on each shard, under the name of whom."""
+    """The rows that one task staged, by shard and by writer."""
 
     writer: str
     staged: dict[int, list[Staged]]
 
 
 class _Sink:
-    """What batch and stream writers have in common. Pickled into every task: no secrets here."""
+    """Base of the batch and stream writers. Pickled into every task, so it has no secrets."""
 
     def __init__(
         self, options: Mapping[str, str], schema: StructType, overwrite: bool, *, stream: bool
@@ -53,7 +53,7 @@ class _Sink:
             )
         self._writing = Writing.of(options, stream=stream)
         self._schema = schema
-        Outgoing(schema, self._writing)  # refuses a column here, and not in a task
+        Outgoing(schema, self._writing)  # rejects invalid columns here, not in a task
 
     def _write(
         self, batches: Iterator[pa.RecordBatch], writer: str, batch: int, partition: int
@@ -70,7 +70,7 @@ class _Sink:
             return Written(writer, task.staged)
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
-        """Commit what all tasks staged, shard by shard."""
+        """Commit the staged rows of all tasks, shard by shard."""
         written = [each for each in messages if isinstance(each, Written)]
         if len(written) < len(messages):
             raise StagingLost("a task did not tell what it staged. Nothing was committed")
@@ -91,7 +91,7 @@ class _Sink:
                 yield shard, staging
 
     def _patiently(self, call: Callable[[], object]) -> None:
-        # All that a driver does may be repeated.
+        # All operations of a driver can be repeated safely.
         patiently(call, self._writing.retry_timeout)
 
 
@@ -103,7 +103,7 @@ class BatchWriter(_Sink, DataSourceArrowWriter):
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        """Check everything; nothing is sent."""
+        """Check all options and columns. Nothing is sent."""
         super().__init__(options, schema, overwrite, stream=False)
         self._writer, self._batch = self._writing.transaction or (uuid.uuid4().hex, 0)
 
@@ -115,12 +115,12 @@ class BatchWriter(_Sink, DataSourceArrowWriter):
         """Make the rows of all tasks visible."""
         self._commit(messages, self._batch)
         if self._writing.transaction is None:
-            # Nobody writes under this name again, so its marker would only be in the way.
+            # This name is never used again, so its marker is useless.
             for _, staging in self._stagings([Written(self._writer, {})]):
                 self._patiently(staging.forget)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Delete what tasks staged."""
+        """Delete the staged rows."""
         self._abort([Written(self._writer, {})], self._batch)
 
 
@@ -128,7 +128,7 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
     """``writeStream.format("ackq")``: exactly once per query and batch, over restarts."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        """Check everything; nothing is sent."""
+        """Check all options and columns. Nothing is sent."""
         super().__init__(options, schema, overwrite, stream=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
@@ -145,9 +145,9 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
         self._commit(messages, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Delete what tasks staged."""
-        # Where no task came to its end nobody tells the query's id; what they staged is deleted
-        # by the batch's next run, or expires.
+        """Delete the staged rows."""
+        # If no task succeeded, the id of the query is unknown. The staged rows are then deleted by
+        # the next run of the batch, or expire.
         self._abort(messages, batchId)
 
 

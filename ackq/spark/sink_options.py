@@ -1,4 +1,4 @@
-"""What is written, where to, and how."""
+"""Options of a sink: what to write, where to, and how."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ _SINK = (
     "writeMode", "txnAppId", "txnVersion", "valueColumn", "idColumn", "delayColumn", "atColumn",
     "partitions", "maxBodyBytes", "retentionMs", "retentionMessages", "retryTimeoutMs",
 )  # fmt: skip
-#: What Spark itself reads, and passes on.
+#: Options that Spark itself reads and passes on.
 _SPARKS = ("checkpointLocation",)
-#: The longest body in bytes that may be allowed: what Redis itself takes.
+#: Upper bound of maxBodyBytes: the limit of Redis.
 _LONGEST_BODY = 512 * 1024 * 1024
 WriteMode = Literal["transactional", "direct"]
 
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a sink writes. Pickled into every task: no secrets here."""
+    """The options of a sink. Pickled into every task, so it has no secrets."""
 
     connection: Connection
     place: Place
-    #: Of the delay queue; None: it has none.
+    #: Number of partitions of the delay queue; None: it is not partitioned.
     partitions: int | None
     mode: WriteMode
     #: The application and the version that make a batch write idempotent.
     transaction: tuple[str, int] | None
     value_column: str | None
     id_column: str | None
-    #: Seconds from the moment that the task begins.
+    #: The column with delays in seconds from the start of the task.
     delay_column: str | None
-    #: The instant.
+    #: The column with timestamps.
     at_column: str | None
     max_body_bytes: int
-    #: Of the topic, seconds and messages; None: for ever, and all.
+    #: Retention of the topic in seconds and in messages; None: forever, and all.
     max_age: float | None
     max_messages: int | None
-    #: Seconds that a commit tries again while Redis is away.
+    #: Seconds for which a commit is retried while Redis is unreachable.
     retry_timeout: float
 
     @classmethod
@@ -51,7 +51,7 @@ class Writing:
         """Check every option of a sink.
 
         Raises:
-            ConfigurationError: names the option, what it may be and what it was.
+            ConfigurationError: an option is invalid; the error names it and its allowed values.
         """
         given = RawOptions(options, dict.fromkeys((*PLACE, *_SINK, *_SPARKS)), "a sink")
         place = Place.of(given)
@@ -88,7 +88,7 @@ def _transaction(given: RawOptions) -> tuple[str, int] | None:
 
 
 def _check_fit(given: RawOptions, place: Place, mode: WriteMode, stream: bool) -> None:
-    """Refuse what has no meaning for what is written."""
+    """Reject options that do not apply to this kind of target."""
     kinds = {
         "partitions": ("delayQueue",),
         "retentionMs": ("topic",),

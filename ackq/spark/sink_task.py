@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def staging_of(writing: Writing, shard: int, writer: str) -> StagingBase:
-    """Return where rows for one shard are staged."""
+    """Return the staging client for one shard."""
     client, place = writing.connection.client(), writing.place
     if place.kind == "topic":
         return TopicStaging(
@@ -39,10 +39,10 @@ def staging_of(writing: Writing, shard: int, writer: str) -> StagingBase:
 
 
 class Task:
-    """Stages the rows of one attempt, each on its shard, under names that no other attempt has.
+    """Stages the rows of one attempt, each on its shard, under names unique to the attempt.
 
-    A message without an id is given one that is the same if the task runs again on the same
-    rows: writer, batch, partition, and on a sharded queue shard, then its number.
+    A message without an id gets one that is the same if the task runs again on the same rows:
+    writer, batch, partition, the shard if there is one, and a number.
     """
 
     def __init__(self, writing: Writing, writer: str, batch: int, partition: int) -> None:
@@ -53,25 +53,25 @@ class Task:
         self._rows = 0
         self._made: dict[int, int] = {}
         self._made_by = f"{writer}:{batch}:{partition}"
-        # In direct mode a task commits for itself, so it is a writer by itself.
+        # In direct mode each task commits its own rows, so each is a separate writer.
         self._writer = writer if writing.mode == "transactional" else uuid.uuid4().hex
         self._attempt = f"{partition:05d}-{secrets.token_hex(8)}"
         self._lists = itertools.count()
         self._stagings: dict[int, StagingBase] = {}
         self._queues: dict[int, Queue] = {}
-        #: What was staged so far, by shard.
+        #: The rows staged so far, by shard.
         self.staged: dict[int, list[Staged]] = {}
-        #: The server's time when the task began, in µs: delays count from here.
+        #: The server's time at the start of the task, in µs. Delays count from here.
         self._now = patiently(self._on(0).now, writing.retry_timeout)
 
     def add(self, rows: pa.RecordBatch, outgoing: Outgoing) -> None:
-        """Stage some rows, or in direct mode push them.
+        """Stage some rows, or push them in direct mode.
 
         Raises:
-            InvalidMessage: names a row that cannot be a message.
-            MessageTooLarge: names a row that is too long.
-            UnknownOutcome: in direct mode, replies were lost for all of ``retryTimeoutMs``; the
-                task must be run anew.
+            InvalidMessage: a row cannot become a message; the error names the row.
+            MessageTooLarge: a message is too long; the error names the row.
+            UnknownOutcome: in direct mode, replies were lost during all of ``retryTimeoutMs``; the
+                task must run again.
         """
         messages = outgoing.encode(rows, self._where, self._now)
         shards = len(self._writing.place.lists)
@@ -80,7 +80,7 @@ class Task:
         self._rows += rows.num_rows
 
     def finish(self) -> None:
-        """In direct mode, let delayed rows become the queue's."""
+        """In direct mode, commit the delayed rows."""
         if self._writing.mode == "direct":
             for shard, staged in self.staged.items():
                 commit = functools.partial(self._on(shard).commit, self._batch, staged)
@@ -88,7 +88,7 @@ class Task:
                 self._on(shard).forget()
 
     def discard(self) -> None:
-        """Delete what was staged, if Redis can be reached: else it expires."""
+        """Delete the staged rows. If Redis cannot be reached, they expire."""
         for shard, lists in self.staged.items():
             with contextlib.suppress(Exception):
                 for staged in lists:
@@ -116,8 +116,8 @@ class Task:
             self.staged.setdefault(shard, []).append(staged)
 
     def _stage(self, shard: int, bodies: list[bytes], delayed: list[Delayed]) -> Staged:
-        # A list of its own each time: after a lost reply nobody knows what the former holds, so
-        # it is left to be dropped.
+        # Use a new list for each attempt: after a lost reply, the contents of the old list are
+        # unknown, so it is left to be deleted.
         staged = Staged(f"{self._attempt}-{next(self._lists):04d}")
         self._on(shard).stage(self._batch, staged, bodies, delayed)
         return staged
@@ -137,17 +137,17 @@ class Task:
             try:
                 queue.push_many(left)
             except UnknownOutcome as error:
-                left = left[error.stored :]  # what is stored for sure is not pushed again
+                left = left[error.stored :]  # do not push confirmed messages again
                 raise
             except PartlyStored as error:
                 left = left[error.stored :]
-                # Whether to try again depends on what ended the push.
+                # The cause of the failure decides whether to retry.
                 raise error.__cause__ or error from None
 
         patiently(push, self._writing.retry_timeout)
 
     def _name(self, shard: int, messages: Messages) -> None:
-        """Give ids to messages that have none."""
+        """Add ids to messages without one."""
         sharded = len(self._writing.place.lists) > 1
         prefix = f"{self._made_by}:{shard}" if sharded else self._made_by
         first = self._made.get(shard, 0)
@@ -179,9 +179,9 @@ class Task:
 
 
 def _by_shard(messages: Messages, shards: int) -> dict[int, Messages]:
-    """Deal messages out: by the id, and without one by what they say.
+    """Assign messages to shards by id, or by content if there is no id.
 
-    So a batch that is written anew puts each message where it was, whatever its place then.
+    So a replayed batch puts each message on the same shard, whatever its position.
     """
     dealt: dict[int, Messages] = {}
     unnamed = set(messages.unnamed)
@@ -197,7 +197,7 @@ def _by_shard(messages: Messages, shards: int) -> dict[int, Messages]:
 
 
 def _split(messages: Messages) -> tuple[list[bytes], list[Delayed]]:
-    """Return the messages that are ready at once, and those that become ready later."""
+    """Split messages into those that are ready at once and those that become ready later."""
     bodies: list[bytes] = []
     delayed: list[Delayed] = []
     for body, due in zip(messages.bodies, messages.dues, strict=True):

@@ -1,4 +1,4 @@
-"""The data source ``ackq`` as Spark sees it: what it reads and writes, and with which columns."""
+"""The data source ``ackq`` that Spark loads: its schema, readers and writers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     )
     from pyspark.sql.types import StructType
 
-# Spark makes this object in processes that only plan, so everything else is imported where it is
-# used, and nothing is opened before Spark asks for data.
+# Spark also creates this object in processes that only plan queries. So imports happen where they
+# are needed, and no connection is opened before Spark asks for data.
 
 
 class AckqDataSource(DataSource):
@@ -30,14 +30,14 @@ class AckqDataSource(DataSource):
         return "ackq"
 
     def schema(self) -> StructType:
-        """Return the columns where the user gave none."""
+        """Return the default columns, used if the user sets no schema."""
         from ackq.spark.columns import default_schema
         from ackq.spark.options import Reading
 
         return default_schema(Reading.of(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return what looks at a queue, or reads a range of a topic, without taking anything."""
+        """Return a reader of a queue or of a range of a topic that takes no messages."""
         from ackq.spark.options import Kind, Reading, check_use
         from ackq.spark.peek import DelayPeekReader, QueuePeekReader
         from ackq.spark.topic_source import TopicRange
@@ -52,7 +52,7 @@ class AckqDataSource(DataSource):
         return readers[reading.place.kind](reading, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return what consumes a queue, or follows a topic."""
+        """Return a reader that consumes a queue or follows a topic."""
         from ackq.spark.options import Reading, check_use
         from ackq.spark.stream import QueueStream
         from ackq.spark.topic_source import TopicStream
@@ -70,13 +70,13 @@ class AckqDataSource(DataSource):
         return QueueStream(reading, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        """Return what writes a table."""
+        """Return the writer of a batch query."""
         from ackq.spark.sink import BatchWriter
 
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        """Return what writes a batch of a stream."""
+        """Return the writer of a stream."""
         from ackq.spark.sink import StreamWriter
 
         return StreamWriter(self.options, schema, overwrite)

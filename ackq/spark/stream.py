@@ -1,4 +1,4 @@
-"""The queue as a stream: claims that Spark's checkpoint names."""
+"""Read a queue as a stream of claims, whose numbers are in Spark's checkpoint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ackq.spark.shards import ANY, Part, Shards, claims_of
 
 _LOG = logging.getLogger("ackq.spark")
 
-#: Seconds that what was acked early can still be read, should the commit log be lost.
+#: Seconds for which eagerly acked messages stay readable, in case the commit log is lost.
 KEEP = 600.0
 #: Seconds between two counts for the progress of the query.
 COUNT_INTERVAL = 1.0
@@ -34,7 +34,7 @@ COUNT_INTERVAL = 1.0
 
 @dataclass(frozen=True)
 class Slice(InputPartition):
-    """Messages ``start`` to ``start + rows - 1`` of what one list contributes to a batch."""
+    """Messages ``start`` to ``start + rows - 1`` of one list's part of a batch."""
 
     queue: str
     batch: int
@@ -45,8 +45,8 @@ class Slice(InputPartition):
 class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a queue, or all shards of one.
 
-    Guarantee: at least once. A batch of Spark is one claim, so that whatever is killed, the batch
-    has the same rows in the same order under the same number when it is run again.
+    Guarantee: at least once. Each Spark batch is one claim. So after any crash, the replayed batch
+    has the same rows in the same order under the same number.
     """
 
     def __init__(self, reading: Reading, schema: StructType) -> None:
@@ -55,23 +55,23 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._driver: _Driver | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # The driver's side stays with the driver.
+        # The driver's state is not sent to executors.
         return {**self.__dict__, "_driver": None}
 
     def initialOffset(self) -> Offset:
-        """Return where a new query begins: the same whenever it is asked."""
+        """Return the initial offset of a new query, always the same."""
         return offsets.made(self._reading.source, batch=0, rows=0)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return what ``maxMessagesPerTrigger`` says."""
+        """Return the limit from ``maxMessagesPerTrigger``."""
         return ReadMaxRows(self._reading.max_messages)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note how much there is: the query takes no more than that."""
+        """Record the number of ready messages; the query takes no more than that."""
         self._begun().stop_after_what_is_ready()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
-        """Return the batch after ``start``: one that is claimed already, or a new one."""
+        """Return the batch after ``start``: an existing claim, or a new one."""
         after, _ = offsets.read(start, self._reading.source, "batch", "rows")
         messages = limit.max_rows if isinstance(limit, ReadMaxRows) else ANY
         claim = self._begun().next(after, messages)
@@ -80,7 +80,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets.made(self._reading.source, batch=claim.batch, rows=claim.rows)
 
     def reportLatestOffset(self) -> Offset | None:
-        """Return what is there, for the progress of the query."""
+        """Return the counts for the progress of the query."""
         return self._begun().report()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -97,12 +97,12 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def commit(self, end: Offset) -> None:
-        """Delete what is done: the engine never asks for it again."""
+        """Ack the finished batches, which Spark never reads again."""
         batch, _ = offsets.read(end, self._reading.source, "batch", "rows")
         self._begun().done(batch)
 
     def stop(self) -> None:
-        """Beat no more. The claims stay, for the query when it is started again."""
+        """Stop the heartbeat. The claims stay for the next start of the query."""
         if self._driver is not None:
             self._driver.heartbeat.stop()
 
@@ -136,7 +136,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             _LOG.warning("failOnDataLoss is false, so the query goes on: %s", error)
 
     def _begun(self) -> _Driver:
-        """Return the driver's side, which takes the group over when it is first needed."""
+        """Return the driver's state; the first call takes over the group."""
         if self._driver is None:
             self._driver = _Driver(self._reading)
         self._driver.heartbeat.check()
@@ -144,7 +144,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class _Driver:
-    """The one process of a query that claims and acks."""
+    """The state of the driver, the only process of a query that claims and acks."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -155,7 +155,7 @@ class _Driver:
         #: Claimed and not acked; offered until Spark plans what follows. Nobody else adds any.
         self._open = {claim.batch: claim for claim in self._shards.open()}
         self._acked = 0
-        #: What AvailableNow may still claim; None: no such trigger.
+        #: Messages that AvailableNow may still claim; None: another trigger.
         self._budget: int | None = None
         self._empty_at = -reading.poll_interval
         self._batch = 0
@@ -166,10 +166,10 @@ class _Driver:
         self._budget = self._shards.ready()
 
     def next(self, after: int, messages: int) -> Claim | None:
-        """Return the claim after batch ``after``, which is done."""
+        """Return the claim after the finished batch ``after``."""
         self._batch = after
         if self._eager and after > self._acked:
-            # Spark asks for what follows only when its commit log has what was before.
+            # Spark asks for the next batch only when its commit log has the previous one.
             self._ack(after, KEEP)
         if offered := [batch for batch in self._open if batch > after]:
             return self._open[min(offered)]
@@ -185,7 +185,7 @@ class _Driver:
         return claim
 
     def _claim(self, after: int, messages: int) -> Claim | None:
-        """Claim, but look no more often than ``pollIntervalMs`` at a queue that was empty."""
+        """Claim, but poll an empty queue at most once per ``pollIntervalMs``."""
         pause = self._empty_at + self._reading.poll_interval - time.monotonic()
         if pause > 0:
             time.sleep(pause)
@@ -195,10 +195,10 @@ class _Driver:
         return claim
 
     def planned(self, claim: Claim) -> list[Part]:
-        """Return where the messages of a batch are.
+        """Return the locations of the messages of a batch.
 
         Raises:
-            ClaimLost: they are not all there, and ``failOnDataLoss`` is set.
+            ClaimLost: some messages are gone, and ``failOnDataLoss`` is set.
         """
         parts = self._shards.look(claim.batch)
         found = sum(part.rows for part in parts)
@@ -241,7 +241,7 @@ class _Driver:
             self._counted_at = now
             try:
                 self._counted = self._offset(**self._shards.counts())
-            except Exception as error:  # a number that is missing ends no query
+            except Exception as error:  # a missing count must not end the query
                 _LOG.warning("could not count the messages: %s", redact(str(error)))
         return self._counted or self._offset()
 

@@ -1,4 +1,4 @@
-"""From the values of a column to values that JSON has, as Spark's ``to_json`` makes them."""
+"""Convert values of a column to JSON values, like Spark's ``to_json``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyspark.sql import types as spark
 
 from ackq.errors import ConfigurationError
 
-#: Numbers that JSON may not have.
+#: Number types that may contain values without a JSON form.
 FLOATING = (spark.FloatType, spark.DoubleType)
 _AS_THEY_ARE = (
     spark.StringType, spark.CharType, spark.VarcharType, spark.BooleanType, spark.IntegralType,
@@ -23,10 +23,10 @@ Convert = Callable[[Any], Any]
 
 
 def converter(name: str, kind: spark.DataType) -> Convert | None:
-    """Return what makes JSON of a column's values, as Spark's to_json; None: orjson does it.
+    """Return a converter of a column's values, like Spark's to_json; None if orjson suffices.
 
     Raises:
-        ConfigurationError: the type has no form in JSON.
+        ConfigurationError: the type has no JSON form.
     """
     if isinstance(kind, _AS_THEY_ARE) or type(kind).__name__ == "TimeType":
         return None
@@ -64,7 +64,7 @@ def _optional(convert: Convert | None) -> Convert | None:
 
 
 def _number(value: float) -> float | str:
-    # As Spark writes what JSON has no number for.
+    # The text that Spark writes for numbers that JSON cannot express.
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

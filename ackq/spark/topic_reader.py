@@ -1,4 +1,4 @@
-"""Reads a topic by its indexes, without a consumer's place."""
+"""Read a topic by index, without a consumer's position."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ackq.spark.rows import Rows
 from ackq.topic import Topic
 from ackq.topic.keys import TopicKeys
 
-#: Messages of one MGET at most: each is a key of its own.
+#: Maximum messages per MGET; each message has its own key.
 MOST_KEYS = 1000
 
 
@@ -29,7 +29,7 @@ class TopicBodies(Client):
         self._keys = TopicKeys.of(name)
 
     def read(self, first: int, count: int) -> list[bytes | None]:
-        """Return the messages of ``count`` indexes from ``first`` on; None where one is gone."""
+        """Return the messages of ``count`` indexes from ``first`` on; None for a missing one."""
         return self._run(self._read(first, count))
 
     def _read(self, first: int, count: int) -> Operation[list[bytes | None]]:
@@ -43,13 +43,13 @@ class TopicBodies(Client):
 
 @lru_cache(maxsize=64)
 def bodies_of(connection: Connection, name: str) -> TopicBodies:
-    """Return the reader of a topic; a process that is used again keeps its connections."""
+    """Return the reader of a topic. Cached, so a reused process keeps its connections."""
     return TopicBodies(connection, name)
 
 
 @lru_cache(maxsize=64)
 def topic_of(connection: Connection, name: str) -> Topic:
-    """Return the topic, for its newest and its oldest index."""
+    """Return the topic, for its newest and oldest index."""
     return Topic(connection.client(), name)
 
 
@@ -59,7 +59,7 @@ def read_range(
     """Yield the rows of ``count`` indexes from ``first`` on.
 
     Raises:
-        PlaceLost: some are gone, and ``failOnDataLoss`` is set.
+        PlaceLost: some messages are gone, and ``failOnDataLoss`` is set.
     """
     name = reading.place.name
     stored = bodies_of(reading.connection, name)

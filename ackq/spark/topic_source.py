@@ -1,4 +1,4 @@
-"""The topic as a source: its indexes are the offsets, so any range can be read again."""
+"""Read a topic as a source. Its indexes are the offsets, so any range can be read again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ackq.spark.topic_reader import read_range, topic_of
 T = TypeVar("T")
 _LOG = logging.getLogger("ackq.spark")
 
-#: The index of an offset that means: where ``startingOffsets`` says.
+#: The index that stands for the start set by ``startingOffsets``.
 UNRESOLVED = -1
 
 
@@ -38,7 +38,7 @@ class Indexes(InputPartition):
 
 
 class _TopicSource:
-    """What a stream and a look have in common."""
+    """Base of the stream reader and the batch reader."""
 
     def __init__(self, reading: Reading, schema: StructType) -> None:
         self._reading = reading
@@ -53,7 +53,7 @@ class _TopicSource:
         return self._try(topic_of(self._reading.connection, self._reading.place.name).newest)
 
     def _first(self) -> int:
-        """Return the index that ``startingOffsets`` means now."""
+        """Return the current index for ``startingOffsets``."""
         starting = self._reading.starting
         if isinstance(starting, int):
             return starting
@@ -72,22 +72,22 @@ class _TopicSource:
 
 
 class TopicRange(_TopicSource, DataSourceReader):
-    """Reads from ``startingOffsets`` to ``endingOffsets``, which are as of the plan."""
+    """Reads from ``startingOffsets`` to ``endingOffsets``, resolved when the query is planned."""
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the range in slices."""
         newest = self._newest()
         ending = self._reading.ending
         last = min(ending, newest) if isinstance(ending, int) else newest
-        # Spark plans one partition of its own where there is none.
+        # If there is no partition, Spark adds one itself.
         return self._ranges(self._first(), last) or [Indexes(1, 0)]
 
 
 class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows a topic.
 
-    Guarantee: each index once per checkpoint. An offset names its whole batch, first index and
-    last, so that it is the same batch whenever it is run again.
+    Guarantee: each index once per checkpoint. An offset contains the first and last index of its
+    batch, so a replay reads the same batch.
     """
 
     def __init__(self, reading: Reading, schema: StructType) -> None:
@@ -96,15 +96,15 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
         self._looked_at = float("-inf")
 
     def initialOffset(self) -> Offset:
-        """Return where a new query begins: resolved, and pinned, by its first batch."""
+        """Return the initial offset of a new query; its first batch resolves and fixes it."""
         return offsets.made(self._reading.source, first=UNRESOLVED, index=UNRESOLVED)
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """Return what ``maxMessagesPerTrigger`` says."""
+        """Return the limit from ``maxMessagesPerTrigger``."""
         return ReadMaxRows(self._reading.max_messages)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Note the newest index: the query reads no further."""
+        """Record the newest index; the query reads no further."""
         self._target = self._newest()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
@@ -120,8 +120,8 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
         if last >= first:
             return offsets.made(self._reading.source, first=first, index=last)
         if before == UNRESOLVED and self._reading.starting == "latest":
-            # An empty batch, so that what is published from now on is not passed over if the
-            # query dies before its first batch.
+            # Return an empty batch, so that messages published from now on are not skipped if
+            # the query dies before its first batch.
             return offsets.made(self._reading.source, first=first, index=first - 1)
         return start
 
@@ -130,13 +130,13 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
         return offsets.made(self._reading.source, index=self._newest())
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
-        """Return the batch that ``end`` names, in slices."""
+        """Return the slices of the batch in offset ``end``."""
         if start == end:
             return []
         return self._ranges(*offsets.read(end, self._reading.source, "first", "index"))
 
     def _look(self) -> int:
-        """Return the newest index, but look no more often than ``pollIntervalMs``."""
+        """Return the newest index, read at most once per ``pollIntervalMs``."""
         pause = self._looked_at + self._reading.poll_interval - time.monotonic()
         if pause > 0:
             time.sleep(pause)

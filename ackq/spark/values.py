@@ -1,4 +1,4 @@
-"""From a parsed JSON value to a value of a column, one by one, as Spark's JSON reader does it."""
+"""Convert parsed JSON values to column values one by one, like Spark's JSON reader."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from pyspark.sql.types import (
 
 Convert = Callable[[Any], Any]
 
-#: What is raised on values that do not fit, by the converters, by both parsers and by Arrow.
+#: Errors that converters, both parsers and Arrow raise for values that do not fit.
 MISFITS = (ValueError, TypeError, ArithmeticError, RecursionError)
 
 _BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
@@ -52,18 +52,18 @@ def parse(body: bytes, exact: bool) -> dict[str, Any]:
     """Return the object in ``body``.
 
     Args:
-        body: what was pushed.
+        body: the body of a message.
         exact: keep every digit of numbers.
 
     Raises:
-        MISFITS: it is no JSON object, or nested too deep.
+        MISFITS: the body is not a JSON object, or is nested too deeply.
     """
     parsed = None
     if not exact:
         try:
             parsed = orjson.loads(body)
         except ValueError:
-            exact = True  # what orjson refuses, such as NaN, Spark's reader may take
+            exact = True  # Spark's reader accepts some values that orjson rejects, such as NaN
     if parsed is None and exact:
         parsed = json.loads(body.decode(), parse_float=_Fraction, parse_constant=_Fraction)
     if not isinstance(parsed, dict):
@@ -83,7 +83,7 @@ class _Fraction(float):
 
 
 class Partial(ValueError):
-    """A value fits in part: ``rest`` has null where it does not."""
+    """A value fits only in part. In ``rest``, the parts that do not fit are null."""
 
     def __init__(self, rest: Any) -> None:
         super().__init__("fits in part")
@@ -91,7 +91,7 @@ class Partial(ValueError):
 
 
 def fitting(convert: Convert, value: Any) -> tuple[Any, bool]:
-    """Return what ``convert`` makes of as much of ``value`` as fits, and whether that is all."""
+    """Return the part of ``value`` that ``convert`` accepts, and whether all of it fits."""
     if value is None:
         return None, True
     try:
@@ -103,7 +103,7 @@ def fitting(convert: Convert, value: Any) -> tuple[Any, bool]:
 
 
 def converter(kind: DataType, zone: str) -> Convert:
-    """Return what makes values of ``kind``; on others it raises one of MISFITS, or Partial."""
+    """Return a converter to ``kind``. It raises one of MISFITS, or Partial."""
     if isinstance(kind, ArrayType):
         return partial(_array, converter(kind.elementType, zone))
     if isinstance(kind, MapType):
@@ -146,9 +146,9 @@ def _struct(fields: dict[str, Convert], value: Any) -> dict[str, Any]:
 
 
 def _members(convert: Convert, values: Iterable[Any]) -> tuple[list[Any], bool]:
-    """Return what fits of each, and whether that is all; one that does not fit at all raises.
+    """Return the fitting part of each element, and whether all of them fit completely.
 
-    So it takes the whole array, or map, with it, as in Spark.
+    An element that does not fit at all raises, so the whole array or map is lost, as in Spark.
     """
     made, whole = [], True
     for value in values:
@@ -199,18 +199,18 @@ _wide_context = _wide()
 
 def _string(value: Any) -> str:
     if isinstance(value, str):
-        value.encode()  # a lone surrogate is no text
+        value.encode()  # reject lone surrogates
         return value
     try:
         return orjson.dumps(value, default=_number).decode()
-    except TypeError:  # orjson writes neither integers of more than 64 bits nor deep nesting
+    except TypeError:  # orjson cannot write integers of more than 64 bits, or deep nesting
         return _string(
             json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         )
 
 
 def _number(value: float) -> float | str:
-    """Return what JSON can say of a number, as Spark says it."""
+    """Return a number in the JSON form that Spark uses."""
     return float(value) if math.isfinite(value) else json.dumps(value)
 
 

@@ -1,4 +1,4 @@
-"""A pipeline on Spark: from a queue or a topic through validation and a transform to a sink."""
+"""Spark pipelines: read a queue or topic, validate, transform, and write to a sink."""
 
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.progress import Progress

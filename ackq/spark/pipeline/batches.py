@@ -1,4 +1,4 @@
-"""Runs each micro-batch: what is rejected to the dead letters, then the rest to the sink."""
+"""Run each micro-batch: write rejected rows to the dead letters, then the rest to the sink."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from ackq.spark.topic_reader import bodies_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-#: Rows of one queue that are collected before they are written to its dead letters.
+#: Rows that are written to the dead letters of a queue in one call.
 _GATHERED = 500
 
 
 class Stopping(Exception):
-    """Raised at the start of a batch when the pipeline is to stop: it is left to the next run."""
+    """The pipeline is stopping, so the batch is left to the next run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +39,20 @@ class Batch:
     """One micro-batch that was written."""
 
     number: int
-    #: Messages that were read, and how many of them were rejected.
+    #: Number of messages read, and number of those rejected.
     rows: int
     rejected: int
     #: Rejected messages by reason.
     reasons: Counter[str] = field(default_factory=Counter)
-    #: How long it took, in seconds.
+    #: Duration in seconds.
     seconds: float = 0.0
 
 
 class Batches:
-    """What Spark calls with each micro-batch; it may call with the same one again.
+    """The callback for each micro-batch. Spark may call it again with the same batch.
 
-    The rejects go first. So if the sink has a batch, its rejects are dead letters, and whatever
-    a replay finds, no row is in neither.
+    Rejected rows are written first. So if the sink has a batch, its rejected rows are already dead
+    letters, and after a replay every row is in at least one of them.
     """
 
     def __init__(self, config: PipelineConfig, plan: Plan, done: Callable[[Batch], None]) -> None:
@@ -63,19 +63,19 @@ class Batches:
         self._started = Event()
         self._rejects: dict[str, RowDeadLetters] = {}
         self._reading = Reading.of(config.source.all_options())
-        #: Set to leave the next batch to the next run.
+        #: Set this to leave the next batch to the next run.
         self.stopping = False
-        #: Set when the batch in hand is ended from outside, before it is.
+        #: Set this before the current batch is aborted from outside.
         self.ended = False
-        #: The batch in hand, or else the last one; -1 before the first.
+        #: The current batch, or the last one; -1 before the first.
         self.number = -1
-        #: Whether a batch is in hand.
+        #: Whether a batch is running.
         self.busy = False
-        #: What ended the last batch.
+        #: The error that ended the last batch.
         self.error: BaseException | None = None
 
     def start(self, query_id: str) -> None:
-        """Let batches run, now that the query has an id."""
+        """Allow batches to run, now that the id of the query is known."""
         self._query_id = query_id
         self._started.set()
 
@@ -101,7 +101,7 @@ class Batches:
 
     def _write(self, checked: DataFrame, number: int) -> Batch:
         began = time.monotonic()
-        # The sink and the dead letters have to see the same rows.
+        # The sink and the dead letters must see the same rows.
         checked = checked.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows, rejected = _counts(checked)
@@ -113,7 +113,7 @@ class Batches:
         return Batch(number, rows, reasons.total(), reasons, time.monotonic() - began)
 
     def _write_good(self, checked: DataFrame, number: int) -> Counter[str]:
-        """Write what was not rejected; return the reasons of the rows that fail only now."""
+        """Write the rows that were not rejected; return the reasons of rows that fail now."""
 
         def write(rows: DataFrame) -> None:
             sinks.write(self._config.sink, self._plan.transformed(rows), self._query_id, number)
@@ -142,7 +142,7 @@ class Batches:
             self._write_rejects(queue, number, rows)
 
     def _body(self, failed: Failed) -> bytes:
-        """Return the message as it came: batches do not carry the bodies of all rows along."""
+        """Return the original body, which batches do not keep for every row."""
         reading = self._reading
         origin, *batch, number = failed.place
         if reading.place.kind == "topic":
@@ -156,7 +156,7 @@ class Batches:
     def _reject(self, checked: DataFrame, number: int) -> Counter[str]:
         reasons: Counter[str] = Counter()
         gathered: dict[str, list[RejectedRow]] = {}
-        # One partition in memory at a time.
+        # Keep one partition in memory at a time.
         for origin, row, body, reason in self._plan.rejected(checked).toLocalIterator():
             reasons[reason] += 1
             queue = self._config.rejects or origin

@@ -1,4 +1,4 @@
-"""What a pipeline's file says, checked before Spark is started."""
+"""The configuration of a pipeline, checked before Spark is started."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ackq.spark.options import Reading
 from ackq.spark.pipeline.section import Section
 from ackq.spark.sink_options import Writing
 
-#: Formats that are files in folders: a pipeline writes each batch into a folder of its own.
+#: File formats: a pipeline writes each batch into its own folder.
 FILE_FORMATS = ("parquet", "orc", "json", "csv", "avro", "xml")
-#: What the format "ackq" reads from and writes to, and the option that names it.
+#: Sources and targets of the format "ackq", with the option for each target.
 SOURCES = ("queue", "topic")
 SINKS = {"queue": "queue", "topic": "topic", "delay_queue": "delayQueue"}
-#: Options of the source and the sink that a pipeline sets itself, and where to say it instead.
+#: Options of source and sink that a pipeline sets itself, and what to use instead.
 SET_BY_US = {
     "queue": "the key queue of this section",
     "topic": "the key topic of this section",
@@ -34,7 +34,7 @@ SET_BY_US = {
     "txnappid": "nothing: it is the id of the query",
     "txnversion": "nothing: it is the number of the batch",
 }
-#: Seconds between micro-batches where each makes files, so that they do not get too small.
+#: Seconds between micro-batches that write files, so that the files do not get too small.
 FILES_EVERY = 10.0
 
 Transformed = Callable[[Any], Any]
@@ -42,25 +42,25 @@ Transformed = Callable[[Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where messages come from."""
+    """The source of the messages."""
 
     #: "queue" or "topic".
     kind: str
     name: str
-    #: Whose claims they are, of a queue. Defaults to the pipeline's name.
+    #: For a queue, the group of the claims. Defaults to the pipeline's name.
     group: str | None
     #: Options of the format "ackq", such as ``maxMessagesPerTrigger``. Defaults to none.
     options: Mapping[str, str] = field(default_factory=dict)
 
     def all_options(self) -> dict[str, str]:
-        """Return the options of the format, with those that keys of their own set."""
+        """Return the options of the format, including those set by other keys."""
         given = {**self.options, self.kind: self.name, "includeMetadata": "true"}
         return given if self.group is None else {**given, "groupId": self.group}
 
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What a message has to be."""
+    """The conditions that a valid message meets."""
 
     #: The columns as DDL, such as ``title STRING, year INT``. None: messages are not parsed.
     ddl: str | None = None
@@ -72,23 +72,23 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class Transform:
-    """What happens to the messages of a batch that are valid; at most one of the two."""
+    """How valid messages are transformed. At most one of the two is set."""
 
     #: A query over the view ``messages``.
     sql: str | None = None
-    #: A function from DataFrame to DataFrame, or where it is: ``module:function``.
+    #: A function from DataFrame to DataFrame, or its location: ``module:function``.
     callable: Transformed | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Sink:
-    """Where rows go."""
+    """The sink of the rows."""
 
-    #: How they are written: "files", "ackq" or "other".
+    #: How rows are written: "files", "ackq" or "other".
     kind: Literal["files", "ackq", "other"]
     #: Spark's name of the format.
     format: str
-    #: The folder of files; what another format takes as its path; else None.
+    #: The folder of files, the path for another format, or None.
     path: str | None = None
     #: For "ackq": the option that names the target, and the target.
     target: tuple[str, str] | None = None
@@ -104,18 +104,18 @@ class Sink:
 
 @dataclass(frozen=True, slots=True)
 class PipelineConfig:
-    """A pipeline. Make one with `read` or `of`, which check it."""
+    """The configuration of a pipeline. Create it with `read` or `of`, which check it."""
 
-    #: What errors call it: the file, or "the configuration".
+    #: Name of the configuration in errors: the file, or "the configuration".
     where: str
     name: str
-    #: The folder of Spark's checkpoint: one for each pipeline, kept for as long as it lives.
+    #: The folder of Spark's checkpoint, one for each pipeline. Keep it as long as the pipeline.
     checkpoint: str
     source: Source
     validation: Validation
     transform: Transform
     sink: Sink
-    #: The queue whose dead letters the rejected rows become; None: that which each came from.
+    #: The queue for the dead letters of rejected rows; None: the queue of each row.
     rejects: str | None
     #: Seconds from one micro-batch to the next; 0: as soon as there is something. Defaults to 10
     #: where the sink is files, else to 0.
@@ -125,11 +125,11 @@ class PipelineConfig:
 
     @classmethod
     def read(cls, path: str | Path) -> Self:
-        """Return what the TOML file at ``path`` says; paths in it are relative to its folder.
+        """Read the TOML file at ``path``. Paths in it are relative to its folder.
 
         Raises:
-            PipelineConfigError: it cannot be read, or says something that cannot be; names the
-                file, the section and the key, and what to do.
+            PipelineConfigError: the file cannot be read, or is not valid. The error names the
+                file, the section, the key and a fix.
         """
         file = Path(path)
         try:
@@ -149,13 +149,13 @@ class PipelineConfig:
         base: Path | None = None,
         name: str | None = None,
     ) -> Self:
-        """Return what ``values``, laid out as a file is, say.
+        """Return the configuration in ``values``, a mapping structured like a file.
 
         Args:
             values: the sections and keys; a callable may be the function itself.
-            where: what errors call it.
-            base: the folder that relative paths begin at. Defaults to the current one.
-            name: of the pipeline, where ``values`` have none.
+            where: the name of the configuration in errors.
+            base: the folder to which paths are relative. Defaults to the current one.
+            name: the name of the pipeline, if ``values`` has none.
 
         Raises:
             PipelineConfigError: as in `read`.
