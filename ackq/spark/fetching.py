@@ -12,7 +12,7 @@ from ackq.spark.retry import patiently
 
 Body = TypeVar("Body", bound=bytes | None)
 
-#: Messages of any call at most.
+#: Maximum messages per call.
 MOST = 10_000
 #: Minimum rows for an additional partition, unless the number of partitions is set.
 WORTH = 10_000
@@ -38,16 +38,16 @@ def sliced(rows: int, reading: Reading, parts: int = 1) -> Iterator[tuple[int, i
 def fetched(
     reading: Reading, start: int, rows: int, fetch: Callable[[int, int], Sequence[Body]]
 ) -> Iterator[tuple[int, Sequence[Body]]]:
-    """Read ``rows`` messages from ``start`` on; yield where each call's begin, and what it brought.
+    """Read ``rows`` messages from ``start`` on; yield the position and messages of each call.
 
-    A call is repeated while Redis is away.
+    Calls are retried while Redis is unreachable.
 
     Args:
-        reading: sets how many messages a call brings. If it does not, calls bring 1, 2, 4, …
-            messages, as many as make a mebibyte.
-        start: the first.
-        rows: how many.
-        fetch: ``fetch(start, count)`` reads so many.
+        reading: has the number of messages per call. If it is not set, calls read 1, 2, 4, …
+            messages, up to about a mebibyte.
+        start: the position of the first message.
+        rows: the number of messages.
+        fetch: ``fetch(start, count)`` reads ``count`` messages.
     """
     at, stop = start, start + rows
     size = reading.fetch_size or 1

@@ -223,7 +223,7 @@ def _corrupt(bodies: Sequence[bytes], malformed: Sequence[int]) -> pa.Array:
 
 
 def _arrow_agrees(kind: pa.DataType, zone: str, nested: bool = False) -> bool:
-    """Return whether Arrow and Spark accept the same values of a type."""
+    """Return whether Arrow reads each value of a type as Spark does, or rejects it."""
     deeper = partial(_arrow_agrees, zone=zone, nested=True)
     if pa.types.is_struct(kind):
         return all(deeper(kind.field(at).type) for at in range(kind.num_fields))

@@ -97,7 +97,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ]
 
     def commit(self, end: Offset) -> None:
-        """Ack the finished batches, which Spark never reads again."""
+        """Finish all batches up to ``end``, which Spark never reads again."""
         batch, _ = offsets.read(end, self._reading.source, "batch", "rows")
         self._begun().done(batch)
 
