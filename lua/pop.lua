@@ -421,7 +421,9 @@ local function take_all_back(zset, keys, absent)
     local before = buried
     take_back(zset, keys, absent)
     local again = buried > before and not full and (requeue == 'front' or zset == delayed)
-    keys = again and redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', '0',
+    -- The messages taken so far keep their old scores in BACKUP until the end: pass over them.
+    local first = zset == backup and taken or 0
+    keys = again and redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', first,
       math.min(wanted - taken, RECOVERED))
   until not again
 end

@@ -465,6 +465,13 @@ POP = (
     ),
     Mutant(
         "pop",
+        "a burial delivers again what was taken before it",
+        "zset == backup and taken or 0",
+        "0",
+        "test_pop.test_a_burial_delivers_nothing_twice",
+    ),
+    Mutant(
+        "pop",
         "a burial lets what waits pass what is due",
         "(requeue == 'front' or zset == delayed)",
         "requeue == 'front'",

@@ -535,6 +535,14 @@ def test_what_came_back_fills_the_room_that_a_burial_leaves(space: Space) -> Non
     assert space.pop(2, max_receives=3).keys == [b"b", b"c"]
 
 
+def test_a_burial_delivers_nothing_twice(space: Space) -> None:
+    """The messages taken before it keep their old scores until the end of the call."""
+    for number, key in enumerate(("a", "dead", "b", "dead too", "c")):
+        space.lease(key, deadline=PAST + number, count=3 if key.startswith("dead") else None)
+    assert space.pop(10, max_receives=3).keys == [b"a", b"b", b"c"]
+    assert [letter[0] for letter in space.dead] == [b"dead", b"dead too"]
+
+
 def test_what_is_due_fills_the_room_that_a_burial_leaves(space: Space) -> None:
     for number, key in enumerate(("dead", "a", "b")):
         space.delay(key, due=PAST + number, count=3 if key == "dead" else None)
