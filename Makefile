@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Many tests wait, so there may be more than processors; each costs servers of its own.
-WORKERS ?= 4
+WORKERS ?= 5
 
 # Tests of one group share a process, since a Spark session is too large for several.
 PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup

@@ -41,7 +41,7 @@ def claims() -> None:
 @group_option
 @json_option
 def list_(queue: str, url: str | None, group: str | None, as_json: bool) -> None:
-    """List the claims on QUEUE: group, batch, messages and end of the lease."""
+    """List the claims on QUEUE, with their messages and leases."""
     found = _claims(queue, url, group)
     if as_json:
         for each in found:

@@ -143,9 +143,9 @@ def seek(name: str, consumer: str, to: Place, url: str | None) -> None:
 @url_option
 @json_option
 def stats(name: str, consumers: tuple[str, ...], url: str | None, as_json: bool) -> None:
-    """Show the oldest and newest index of topic NAME, and the lag of CONSUMERS.
+    """Show the first and last index of topic NAME.
 
-    The lag is the number of messages a consumer is behind.
+    For each of CONSUMERS, also show its lag: how many messages it is behind.
     """
     with _open(url, name) as opened:
         ends = {"oldest": opened.oldest(), "newest": opened.newest()}
