@@ -42,7 +42,8 @@ test-campaign: .venv/installed
 
 test-lowest: .venv/lowest/installed
 	ACKQ_TEST_SERVERS=embedded .venv/lowest/bin/pytest -n $(WORKERS) --dist loadgroup \
-	    -m "not campaign and not spark" $(LOWEST)
+	    -m "not campaign and not spark" $(LOWEST) \
+	    --deselect "tests/cli/test_reference.py::test_an_example_runs[ackq pipeline check cars.toml]"
 
 clients: .venv/linters
 	$(BIN)/python tools/blocking.py
