@@ -36,7 +36,7 @@ LIMIT = 5.0
 #: Microseconds from which a call counts. SLOWLOG has what scripts call as well: with less, to write
 #: all of that down would take longer than the scripts. A smoke run sees that each is called at all.
 SLOW_US = {"full": 50, "quick": 50, "smoke": 0}
-#: What is told of the calls of a script in one case, and its unit.
+#: The figures reported for the calls of a script in one case, and their units.
 FIGURES = {"median script": "ms", "longest script": "ms", "longest ping": "ms", "slow calls": ""}
 MEMORY = "memory, peak over the start"
 #: Each picture has the scripts of one product.

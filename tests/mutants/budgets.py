@@ -12,7 +12,7 @@ SMALL = (
     "elseif walked == 'context' and cursor == '0' and redis.call('HLEN', context) <= WHOLE then\n"
 )
 DELETES_ANY = "any number of bytes is deleted in one call"
-TOLD_EARLY = "what is left to the next call is told as refused now"
+REFUSED_EARLY = "messages left for the next call are reported as refused"
 
 MUTANTS = (
     Mutant(
@@ -52,7 +52,7 @@ MUTANTS = (
     ),
     Mutant(
         "delay/reject",
-        TOLD_EARLY,
+        REFUSED_EARLY,
         "    while #reply > 1 and math.abs(reply[#reply]) >= each[3] do",
         "    while false do",
         "test_budgets.test_a_reject_of_a_delay_queue_moves_a_mebibyte",

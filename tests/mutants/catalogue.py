@@ -585,7 +585,7 @@ SETTLING = (
     ),
     Mutant(
         "nack",
-        "what is left to the next call is told as refused now",
+        "messages left for the next call are reported as refused",
         "    while #reply > 1 and math.abs(reply[#reply]) >= entry[3] do",
         "    while false do",
         "test_nack.test_what_is_refused_behind_the_end_of_a_call_is_for_the_next_call",
@@ -626,7 +626,7 @@ SETTLING = (
     ),
     Mutant(
         "reject",
-        "what is left to the next call is told as refused now",
+        "messages left for the next call are reported as refused",
         "    while #reply > 1 and math.abs(reply[#reply]) >= entry[2] do",
         "    while false do",
         "test_reject.test_one_call_rejects_a_mebibyte_and_says_where_it_stopped",

@@ -236,7 +236,7 @@ class _Run:
             newest.rows if newest is not None and is_untold else 0,
             at_once=bool(done) or state == "stopped",
         )
-        for batch in done:  # first of all: the new state may be the last that is told
+        for batch in done:  # first of all: no line may follow the new state
             if progress.state != "stopping":
                 progress.state = "working"
             progress.add(batch)
