@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from ackq.errors import ConfigurationError
 
 #: Longest visibility timeout in seconds, as in SQS.
 MAX_VISIBILITY_TIMEOUT = 12 * 3600.0
+
+#: The end of its list from which a queue is popped.
+PopFrom = Literal["right", "left"]
+
+#: What a queue stores about the error of a failed delivery; each includes the one before.
+RecordErrors = Literal["none", "type", "text", "traceback"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +32,12 @@ class QueueConfig:
     requeue: Literal["front", "back"] = "front"
     #: Longest body in bytes, 1 to 536870912. Defaults to 1 MiB.
     max_body_bytes: int = 1024 * 1024
+    #: The end of the list that consumers pop: "right" if producers use LPUSH, "left" if they use
+    #: RPUSH. The same for all clients of the queue. Defaults to "right".
+    pop_from: PopFrom = "right"
+    #: What to store about the error of a failed delivery: "none", "type" (with the line of code and
+    #: the time), "text" (also the error's text) or "traceback". Defaults to "text".
+    record_errors: RecordErrors = "text"
 
     def __post_init__(self) -> None:
         """Check that every setting is in its range.
@@ -39,6 +51,11 @@ class QueueConfig:
         if self.requeue not in ("front", "back"):
             raise ConfigurationError(f"requeue is 'front' or 'back', not {self.requeue!r}")
         check_integer(self.max_body_bytes, "max_body_bytes", 1, 512 * 1024 * 1024)
+        check_pop_from(self.pop_from)
+        if self.record_errors not in get_args(RecordErrors):
+            raise ConfigurationError(
+                f"record_errors is one of {get_args(RecordErrors)}, not {self.record_errors!r}"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +93,12 @@ class Confirm:
         if confirm is None or isinstance(confirm, Confirm):
             return confirm
         return cls(replicas=confirm)
+
+
+def check_pop_from(end: PopFrom) -> None:
+    """Raise ConfigurationError unless ``end`` is an end of a list."""
+    if end not in ("right", "left"):
+        raise ConfigurationError(f"pop_from is 'right' or 'left', not {end!r}")
 
 
 def check_integer(value: int, name: str, low: int, high: int) -> None:

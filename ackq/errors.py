@@ -3,42 +3,45 @@
 ::
 
     AckqError
-    ├── ConfigurationError (ValueError)   a setting is wrong; nothing was sent
-    │   ├── QueueNameError                an invalid name, or one that collides with side keys
-    │   ├── CrossSlotError                a cluster needs a hash tag in the name
-    │   ├── EvictionPolicyError           the server may evict keys, and messages with them
-    │   ├── UnsupportedServer             the server lacks a command that is needed
-    │   ├── LoginRefused (redis.AuthenticationError)  a password is missing, wrong or not expected
-    │   ├── PipelineConfigError           an invalid key in a pipeline's configuration
-    │   └── ServerNotFound                no URL was given and no redis-server was found
-    ├── MessageError (ValueError)         a message cannot be pushed; nothing was sent
-    │   ├── InvalidMessage
-    │   └── MessageTooLarge
-    ├── DuplicateMessage                  a message with this key is stored; it was not changed
-    ├── KeyTypeError                      a key of the queue holds another type; nothing changed
-    ├── RSMQError                         an error defined by RSMQ; nothing was changed
-    │   ├── MissingParameter (ConfigurationError)      missingParameter
-    │   ├── InvalidFormat (ConfigurationError)         invalidFormat
-    │   ├── InvalidValue (ConfigurationError)          invalidValue
-    │   ├── NoAttributeSupplied (ConfigurationError)   noAttributeSupplied
-    │   ├── MessageNotString (InvalidMessage)          messageNotString
-    │   ├── MessageTooLong (MessageTooLarge)           messageTooLong
-    │   ├── QueueNotFound (LookupError)                queueNotFound
-    │   └── QueueExists                                queueExists
-    ├── LeaseLost                         a receipt is stale: the caller has lost the lease
-    ├── Fenced                            another query took over the group of claims
-    ├── ClaimLost                         a claim was returned to the queue, or deleted
-    ├── StagingLost                       rows that a task staged are gone; nothing was committed
-    ├── PublishContention                 other producers were first each time; nothing was stored
-    ├── IndexTaken                        a message exists beyond a topic's newest index
-    ├── NotSubscribed                     the consumer is not subscribed to the topic
-    ├── PlaceLost                         a consumer's next messages are gone; nothing was skipped
-    ├── PushAccount                       its fields say which messages of a push_many are stored
-    │   ├── NotConfirmed                      stored, but fewer replicas confirmed it than required
-    │   ├── PartlyStored                      push_many ended early, with some messages stored
-    │   └── UnknownOutcome (redis.ConnectionError)   the reply was lost: applied or not
-    └── PipelineFailed                    a pipeline's query ended with an error; nothing is lost
-        └── PipelineFenced                    another process took over its group of claims
+    ├── ConfigurationError (ValueError)  a setting is wrong; nothing was sent
+    │   ├── QueueNameError               a name that is invalid or collides with side keys
+    │   ├── CrossSlotError               a cluster needs a hash tag in the name
+    │   ├── PopFromMismatch              the queue is popped from the other end of its list
+    │   ├── EvictionPolicyError          the server may evict keys, and messages with them
+    │   ├── UnsupportedServer            the server lacks a command that is needed
+    │   ├── LoginRefused                 a password is missing, wrong or not expected;
+    │   │                                also a redis.AuthenticationError
+    │   ├── PipelineConfigError          an invalid key in a pipeline's configuration
+    │   └── ServerNotFound               no URL was given and no redis-server was found
+    ├── MessageError (ValueError)        a message cannot be pushed; nothing was sent
+    │   ├── InvalidMessage               neither bytes nor a JSON object with a usable id
+    │   └── MessageTooLarge              its body is over the limit
+    ├── DuplicateMessage                 a message with this key is stored; it was not changed
+    ├── KeyTypeError                     a key has another type; also redis.ResponseError
+    ├── RSMQError                        an error defined by RSMQ; nothing was changed
+    │   ├── MissingParameter             missingParameter; also a ConfigurationError
+    │   ├── InvalidFormat                invalidFormat; also a ConfigurationError
+    │   ├── InvalidValue                 invalidValue; also a ConfigurationError
+    │   ├── NoAttributeSupplied          noAttributeSupplied; also a ConfigurationError
+    │   ├── MessageNotString             messageNotString; also an InvalidMessage
+    │   ├── MessageTooLong               messageTooLong; also a MessageTooLarge
+    │   ├── QueueNotFound                queueNotFound; also a LookupError
+    │   └── QueueExists                  queueExists
+    ├── LeaseLost                        the lease has ended; the settle was refused
+    ├── Fenced                           another query took over the group of claims
+    ├── ClaimLost                        a claim was returned to the queue, or deleted
+    ├── StagingLost                      staged rows are gone; nothing was committed
+    ├── PublishContention                other producers were always first; nothing was stored
+    ├── IndexTaken                       a message exists beyond a topic's newest index
+    ├── NotSubscribed                    the consumer is not subscribed to the topic
+    ├── PlaceLost                        a consumer's next messages are gone; none was skipped
+    ├── PushAccount                      lists which messages of a push_many are stored
+    │   ├── NotConfirmed                 stored, but confirmed by too few replicas
+    │   ├── PartlyStored                 push_many ended early, with some messages stored
+    │   └── UnknownOutcome               the reply was lost, and the request may have been
+    │                                    applied; also a redis.ConnectionError
+    └── PipelineFailed                   a pipeline ended with an error; nothing is lost
+        └── PipelineFenced               another process took over its group of claims
 
 Errors from redis-py (``redis.exceptions.*``) pass through unchanged. All errors listed here can
 be pickled, so they can cross process boundaries.
@@ -79,6 +82,17 @@ class QueueNameError(ConfigurationError):
 
 class CrossSlotError(ConfigurationError):
     """The keys of a queue do not share one cluster slot: put a hash tag in its name."""
+
+
+class PopFromMismatch(ConfigurationError):
+    """The queue is popped from the other end of its list. Nothing was changed.
+
+    ``recorded`` is that end: "left" or "right".
+    """
+
+    def __init__(self, text: str, *, recorded: str = "") -> None:
+        super().__init__(text)
+        self.recorded = recorded
 
 
 class EvictionPolicyError(ConfigurationError):
@@ -132,8 +146,11 @@ class DuplicateMessage(AckqError):
         self.stored = stored
 
 
-class KeyTypeError(AckqError):
-    """A key of the queue holds a value of another type. Nothing was changed."""
+class KeyTypeError(AckqError, redis.ResponseError):
+    """A key of the queue holds a value of another type. Nothing was changed.
+
+    It is also what redis-py raises for ``WRONGTYPE``, so existing handlers catch it.
+    """
 
 
 class RSMQError(AckqError):

@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+#: The format of the stored data, see docs/compatibility.md. It grows when a release begins to store
+#: something that releases with the number before cannot read.
+FORMAT = 1
+
 _PACKAGE = Path(__file__).parent
 
 

@@ -33,8 +33,8 @@ PURPOSE = "How long each script blocks the server at worst."
 OURS, IDLE = "ackq", "idle loop"
 #: Milliseconds that the longest call may take beyond the longest idle loop.
 LIMIT = 5.0
-#: Microseconds from which a call counts. SLOWLOG has what scripts call as well: with less, to write
-#: all of that down would take longer than the scripts. A smoke run sees that each is called at all.
+#: Shortest call to record, in microseconds. SLOWLOG also records the commands that a script calls:
+#: with a lower limit, recording them would take longer than the scripts. A smoke run records all.
 SLOW_US = {"full": 50, "quick": 50, "smoke": 0}
 #: The figures reported for the calls of a script in one case, and their units.
 FIGURES = {"median script": "ms", "longest script": "ms", "longest ping": "ms", "slow calls": ""}

@@ -39,7 +39,7 @@ def run_all(arguments: Sequence[str]) -> None:
     )
     add_pace(parser)
     add_output(parser)
-    parser.add_argument("--seed", type=int, default=1, help="of what is drawn; default: 1")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random data; default: 1")
     parser.add_argument("--only", nargs="+", choices=BENCHMARKS, default=list(BENCHMARKS))
     settings = parser.parse_args(arguments)
     if settings.out:

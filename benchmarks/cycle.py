@@ -31,14 +31,14 @@ CONTESTANTS: dict[str, type[Contestant]] = {
 }
 #: Bytes of a batch, beyond which there is no case: it would measure the copying of memory.
 LARGEST = 16 * 1024 * 1024
-#: What is to be reached with 100 bytes over TCP: by batch, against whom, throughput (a floor) and
-#: server time (a ceiling).
+#: Targets with bodies of 100 bytes over TCP: batch size, peer, least throughput and most server
+#: time, both as multiples of the peer's.
 TARGETS: dict[int, tuple[str, float, float | None]] = {
     1: ("bare list", 0.9, 1.3),
     100: ("streams", 1.6, 1.0),
     1000: ("bare list", 0.22, None),
 }
-#: Who is compared with whom.
+#: The pairs of contestants to compare.
 PAIRS = (
     ("ackq", "bare list"),
     ("ackq", "LMOVE and LREM"),
@@ -84,15 +84,15 @@ class Case:
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size("rounds", 10, quick=4, smoke=2, help="in which everybody has a turn")
+    options.size("rounds", 10, quick=4, smoke=2, help="with one turn for each contestant")
     options.size("seconds", 0.4, quick=0.15, smoke=0.005, help="of each turn")
     options.size("batches", (1, 10, 100, 1000), quick=(1, 100, 1000), smoke=(1, 20),
                  help="messages")  # fmt: skip
     options.size("sizes", (100, 1024, 10240, 102400), quick=(100, 10240), smoke=(100,),
                  help="bytes of a body")  # fmt: skip
     options.size("in-flight", 1000, quick=1000, smoke=50,
-                 help="messages that others hold meanwhile, in batches: a sorted set of under"
-                 " 128 members is stored otherwise")  # fmt: skip
+                 help="messages that other consumers hold meanwhile, in batches: Redis stores"
+                 " a sorted set of under 128 members differently")  # fmt: skip
     options.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=[*CONTESTANTS])
 
 

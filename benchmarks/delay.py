@@ -33,7 +33,7 @@ PICTURES = (
 )
 #: Messages in one batch.
 BATCH = 100
-#: Seconds until the messages that only lie there are ready; longer than any run.
+#: Delay of the stored messages in seconds; longer than any run.
 LATER = 1_000_000
 #: Seconds that the article's consumer sleeps when it found nothing.
 ARTICLE_SLEEP = 1.0
@@ -147,7 +147,7 @@ class PipelinedArticle(Article):
         return sum(body is not None for body in bodies)
 
 
-#: Who plays, and against whom ackq is compared.
+#: The contestants, and the one that ackq is compared with.
 CASES: dict[str, tuple[int, dict[str, type[_Delayed]]]] = {
     "one by one": (1, {"ackq": Ackq, "article": Article}),
     f"by {BATCH}": (
@@ -159,9 +159,11 @@ CASES: dict[str, tuple[int, dict[str, type[_Delayed]]]] = {
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size("rounds", 12, quick=4, smoke=2, help="in which everybody has a turn")
+    options.size("rounds", 12, quick=4, smoke=2, help="with one turn for each contestant")
     options.size("seconds", 0.5, quick=0.15, smoke=0.02, help="of each turn")
-    options.size("stored", 10_000, quick=10_000, smoke=1000, help="messages that wait for later")
+    options.size(
+        "stored", 10_000, quick=10_000, smoke=1000, help="delayed messages that stay stored"
+    )
     options.size("samples", 12, quick=4, smoke=1, help="of lateness")
 
 

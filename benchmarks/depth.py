@@ -42,7 +42,7 @@ CHUNK = 1000
 BURST = 250
 #: Messages that one pop_many asks for in recovery.
 SIZES = (1000, 100)
-#: What is told of a recovery, and its unit.
+#: The figures of a recovery, and their units.
 FIGURES = {
     "recovered": "messages/s",
     "median script": "ms",
@@ -242,14 +242,16 @@ def _report_depths(result: Result, depths: dict[tuple[str, int], Depth], rounds:
 
 def _report_recovery(result: Result, held: int, found: dict[int, list[dict[str, float]]]) -> None:
     for size, runs in found.items():
-        case, who = f"{held:,} expired", f"ackq, pop_many({size})"
+        case, contestant = f"{held:,} expired", f"ackq, pop_many({size})"
         for figure, unit in FIGURES.items():
             values = tuple(run[figure] for run in runs)
             result.measures.append(
-                Measure(case, who, figure, unit, values, more_is_better=figure == "recovered")
+                Measure(
+                    case, contestant, figure, unit, values, more_is_better=figure == "recovered"
+                )
             )
         longest = tuple(run["longest script"] for run in runs)
-        result.ratios.append(Ratio(f"{case}: {who}: longest script, ms", longest, 5, True))
+        result.ratios.append(Ratio(f"{case}: {contestant}: longest script, ms", longest, 5, True))
     rates = tuple(run["recovered"] for run in found[SIZES[0]])
     what = f"{held:,} expired: pop_many({SIZES[0]}): recovered, messages/s"
     result.ratios.append(Ratio(what, rates, 150_000))

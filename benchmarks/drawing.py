@@ -97,8 +97,8 @@ def colours_of(result: Result) -> dict[str, str]:
     """Return a colour for each contestant: blues for ackq's, others for others."""
     own, others = iter(OWN * 9), iter(OTHERS * 9)
     return {
-        who: next(own if "ackq" in who else others)
-        for who in dict.fromkeys(each.contestant for each in result.measures)
+        contestant: next(own if "ackq" in contestant else others)
+        for contestant in dict.fromkeys(each.contestant for each in result.measures)
     }
 
 
@@ -112,7 +112,7 @@ def _figure(path: Path, width: float, height: float) -> Iterator[Any]:
 
 def _chosen(measures: Iterable[Measure], picture: Picture) -> list[Measure]:
     """Return the measures that the picture shows, in its order of contestants."""
-    order = {who: at for at, who in enumerate(picture.contestants)}
+    order = {contestant: at for at, contestant in enumerate(picture.contestants)}
     found = [
         each
         for each in measures
@@ -130,32 +130,36 @@ def _bars(
     spreads = _spreads(picture, measures)
     cases = list(dict.fromkeys(case for case, _ in spreads))
     cases.sort(key=lambda case: [each.case for each in measures].index(case))
-    players = list(dict.fromkeys(who for _, who in spreads))
-    present = {case: [who for who in players if (case, who) in spreads] for case in cases}
+    contestants = list(dict.fromkeys(contestant for _, contestant in spreads))
+    present = {
+        case: [contestant for contestant in contestants if (case, contestant) in spreads]
+        for case in cases
+    }
     most = max(map(len, present.values()))
     width = 0.84 / most
     crowded = most * len(cases) > 16
-    for who in players:
-        there = [
-            (at + (present[case].index(who) - (len(present[case]) - 1) / 2) * width,
-             spreads[case, who])
-            for at, case in enumerate(cases) if who in present[case]
+    for contestant in contestants:
+        colour = colours[contestant]
+        spots = [
+            (at + (present[case].index(contestant) - (len(present[case]) - 1) / 2) * width,
+             spreads[case, contestant])
+            for at, case in enumerate(cases) if contestant in present[case]
         ]  # fmt: skip
-        medians = [spread.median for _, spread in there]
+        medians = [spread.median for _, spread in spots]
         reach = [
-            [spread.median - spread.min for _, spread in there],
-            [spread.max - spread.median for _, spread in there],
+            [spread.median - spread.min for _, spread in spots],
+            [spread.max - spread.median for _, spread in spots],
         ]
-        places = [place for place, _ in there]
+        xs = [x for x, _ in spots]
         whiskers = {"elinewidth": 0.9, "ecolor": "#333333"}
         if picture.log:  # where a bar would begin is arbitrary
-            axes.errorbar(places, medians, reach, fmt="o", markersize=8, color=colours[who],
-                          label=who, **whiskers)  # fmt: skip
+            axes.errorbar(xs, medians, reach, fmt="o", markersize=8, color=colour,
+                          label=contestant, **whiskers)  # fmt: skip
         else:
-            axes.bar(places, medians, width * 0.94, label=who, color=colours[who], yerr=reach,
+            axes.bar(xs, medians, width * 0.94, label=contestant, color=colour, yerr=reach,
                      error_kw=whiskers)  # fmt: skip
-        for place, spread in there:
-            axes.annotate(_short(spread.median), (place, spread.max), (0, 6), fontsize=7,
+        for x, spread in spots:
+            axes.annotate(_short(spread.median), (x, spread.max), (0, 6), fontsize=7,
                           textcoords="offset points", ha="center", va="bottom",
                           rotation=90 if crowded else 0)  # fmt: skip
     axes.set_xticks(range(len(cases)), [_wrapped(case, len(cases)) for case in cases])
@@ -180,14 +184,15 @@ def _lines(
         lines.setdefault((each.contestant, each.case if several else ""), []).append(each)
     styles = dict(zip(dict.fromkeys(case for _, case in lines), ("-", "--", ":", "-.") * 9,
                       strict=False))  # fmt: skip
-    for (who, case), points in lines.items():
+    for (contestant, case), points in lines.items():
+        colour = colours[contestant]
         points.sort(key=lambda each: each.at or 0)
         xs = [_place(each.at or 0, picture.scale) for each in points]
-        label = f"{who}, {case}" if case else who
+        label = f"{contestant}, {case}" if case else contestant
         axes.plot(xs, [each.spread.median for each in points], styles[case], marker="o",
-                  markersize=4, color=colours[who], label=label)  # fmt: skip
+                  markersize=4, color=colour, label=label)  # fmt: skip
         axes.fill_between(xs, [each.spread.min for each in points],
-                          [each.spread.max for each in points], color=colours[who], alpha=0.13,
+                          [each.spread.max for each in points], color=colour, alpha=0.13,
                           linewidth=0)  # fmt: skip
     axes.set_xlabel(picture.x)
     axes.set_ylabel(f"{picture.figure}, {measures[0].unit}")

@@ -34,7 +34,7 @@ from benchmarks.picture import Picture
 from benchmarks.servers import Target
 
 Settings = argparse.Namespace
-#: Options that do not affect the figures, or that name a place.
+#: Options that do not affect the figures, or that name a file or server.
 PLACES = {"url", "json", "out"}
 Size = float | tuple[float, ...]
 
@@ -46,7 +46,7 @@ class Options(argparse.ArgumentParser):
         super().__init__(prog=f"python -m benchmarks {name}", description=purpose)
         self._sizes: dict[str, dict[str, Any]] = {}
         self.add_argument("--url", help="measure this server; default: start one")
-        self.add_argument("--seed", type=int, default=1, help="of what is drawn; default: 1")
+        self.add_argument("--seed", type=int, default=1, help="seed of the random data; default: 1")
         add_output(self)
         add_pace(self)
 

@@ -43,7 +43,7 @@ KEY = "ackq-benchmark:latency"
 #: Bytes of a message.
 SIZE = 100
 #: Seconds that a consumer waits at a time.
-PATIENCE = 1.0
+POP_TIMEOUT = 1.0
 #: Seconds between the start of the producer and its first message.
 LEAD = 0.05
 #: Messages that find about how many a second can be carried.
@@ -93,7 +93,7 @@ class BareList(Side):
         self.client.lpush(KEY, body)
 
     def take(self) -> bytes | None:
-        found: Any = self.client.brpop([KEY], timeout=PATIENCE)
+        found: Any = self.client.brpop([KEY], timeout=POP_TIMEOUT)
         return found[1] if found else None
 
 
@@ -110,7 +110,7 @@ class Stream(Side):
         if self._taken:
             pipeline.xack(KEY, GROUP, self._taken)
             pipeline.xdel(KEY, self._taken)
-        pipeline.xreadgroup(GROUP, CONSUMER, {KEY: ">"}, count=1, block=round(PATIENCE * 1000))
+        pipeline.xreadgroup(GROUP, CONSUMER, {KEY: ">"}, count=1, block=round(POP_TIMEOUT * 1000))
         entries = entries_of(pipeline.execute()[-1])
         self._taken = entries[0][0] if entries else None
         return entries[0][1][b"body"] if entries else None
@@ -128,7 +128,7 @@ class Ackq(Side):
         self._queue.push(body)
 
     def take(self) -> bytes | None:
-        message = self._queue.pop(PATIENCE, ack=self._taken)
+        message = self._queue.pop(POP_TIMEOUT, ack=self._taken)
         self._taken = message or ()
         return message.body if message else None
 

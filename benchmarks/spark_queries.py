@@ -30,7 +30,7 @@ SETTINGS = {
     "spark.sql.shuffle.partitions": "2",
 }
 #: Longest time, in seconds, for one query.
-PATIENCE = 300
+TIMEOUT = 300
 #: How long the last message of a burst may take to arrive.
 ARRIVAL = 60.0
 
@@ -70,8 +70,8 @@ class Queries:
         before = time.perf_counter()
         writer = self._stream(queue, maxMessagesPerTrigger=batch).writeStream.format("noop")
         query = self._checkpointed(writer).trigger(availableNow=True).start()
-        if not query.awaitTermination(PATIENCE):
-            raise TimeoutError(f"the query was not done in {PATIENCE} s")
+        if not query.awaitTermination(TIMEOUT):
+            raise TimeoutError(f"the query was not done in {TIMEOUT} s")
         whole = time.perf_counter() - before
         done = [json.loads(each.json) for each in query.recentProgress]
         done = [each for each in done if each["numInputRows"]]

@@ -12,9 +12,9 @@ import redis
 
 from benchmarks.processes import beside
 
-#: Microseconds that a command must take to be looked at.
+#: Shortest command to look at, in microseconds.
 SLOW_US = 200
-#: Seconds that a ping may take: a server that stood still for so long is what is sought.
+#: Longest time, in seconds, to wait for a ping: long, since blocked servers are what is measured.
 LONGEST = 300
 #: A script that touches no key.
 IDLE_LOOP = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return n"

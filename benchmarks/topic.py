@@ -29,7 +29,7 @@ PICTURES = (
 )
 #: Messages in one batch.
 BATCH = 100
-#: Messages that stay: exactly with ackq, about so many with Streams, which is faster for them.
+#: Messages to keep: exactly with ackq, about as many with Streams, which trim faster that way.
 KEEP = 10_000
 
 
@@ -129,7 +129,7 @@ CASES = {"one by one": 1, f"by {BATCH}": BATCH}
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size("rounds", 12, quick=4, smoke=2, help="in which everybody has a turn")
+    options.size("rounds", 12, quick=4, smoke=2, help="with one turn for each contestant")
     options.size("seconds", 0.4, quick=0.15, smoke=0.02, help="of each turn")
     options.size("stored", KEEP, quick=KEEP, smoke=BATCH, help="messages, to see their memory")
 
@@ -147,8 +147,8 @@ def run(settings: Settings) -> Result:
             for one, other in RIVALS:
                 result.ratios += duel(case, rounds, one, other)
         result.measures += [
-            Measure("stored", who, "memory", "bytes/message", (size,))
-            for who, size in memory(server.url, settings.stored, settings.seed).items()
+            Measure("stored", contestant, "memory", "bytes/message", (size,))
+            for contestant, size in memory(server.url, settings.stored, settings.seed).items()
         ]
         return result
 
@@ -156,12 +156,12 @@ def run(settings: Settings) -> Result:
 def memory(url: str, count: int, seed: int) -> dict[str, float]:
     """Return the bytes of the server that one stored message takes, by contestant."""
     found = {}
-    for who in ("ackq, at least once", "streams, XREAD"):
-        player = MAKERS[who](url, "ackq-benchmark:memory", Messages(seed), BATCH)
-        info: Any = player.client.info("memory")
+    for contestant in ("ackq, at least once", "streams, XREAD"):
+        measured = MAKERS[contestant](url, "ackq-benchmark:memory", Messages(seed), BATCH)
+        info: Any = measured.client.info("memory")
         before = info["used_memory"]
-        player.burst(count // BATCH)
-        info = player.client.info("memory")
-        found[who] = (info["used_memory"] - before) / count
-        player.close()
+        measured.burst(count // BATCH)
+        info = measured.client.info("memory")
+        found[contestant] = (info["used_memory"] - before) / count
+        measured.close()
     return found

@@ -46,12 +46,12 @@ PICTURES = (
 )
 KEY = "ackq-benchmark:wakeup"
 #: Seconds that one wait lasts; the waiter then waits again.
-PATIENCE = 30.0
+POP_TIMEOUT = 30.0
 #: Seconds between two pushes, at least and at most.
 GAPS = (0.005, 0.02)
-#: Seconds until everybody waits.
+#: Longest time, in seconds, until every waiter waits.
 GETTING_READY = 30.0
-#: What waiters send. Commands that a script runs are counted by Redis too, and left out here.
+#: The commands that waiters send. Redis also counts those that a script runs; they are left out.
 SENT = ("evalsha", "blmove", "brpop")
 
 
@@ -117,7 +117,7 @@ class AckqWaiters(Waiters):
 
     async def take(self) -> bytes | None:
         task = asyncio.current_task()
-        message = await self._queue.pop(PATIENCE, ack=self._taken.pop(task, ()))
+        message = await self._queue.pop(POP_TIMEOUT, ack=self._taken.pop(task, ()))
         if message is None:
             return None
         self._taken[task] = message
@@ -132,7 +132,7 @@ class BareWaiters(Waiters):
     """BRPOP: a crash of the consumer loses its message."""
 
     async def take(self) -> bytes | None:
-        reply: Any = self.client.brpop([KEY], timeout=PATIENCE)
+        reply: Any = self.client.brpop([KEY], timeout=POP_TIMEOUT)
         found: Any = await reply
         return found[1] if found else None
 

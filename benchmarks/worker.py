@@ -32,7 +32,7 @@ PICTURES = (
 )  # fmt: skip
 OWN = {"ackq, threads": "ackq_threads.py", "ackq, tasks": "ackq_tasks.py"}
 #: Seconds that a contestant may take for one run.
-PATIENCE = 300
+TIMEOUT = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ Rates = dict[str, list[float]]
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size("rounds", 3, quick=1, smoke=1, help="in which everybody has a turn")
+    options.size("rounds", 3, quick=1, smoke=1, help="with one turn for each contestant")
     options.size("messages", 20_000, quick=5000, smoke=300, help="for the handler that does"
                  " nothing")  # fmt: skip
     options.size("sleeping", 5000, quick=1500, smoke=100, help="messages for the handler that"
@@ -60,7 +60,7 @@ def options(options: Options) -> None:
     options.add_argument("--concurrency", type=int, default=16, metavar="N",
                          help="handlers at a time; default: 16")  # fmt: skip
     options.add_argument("--peers", nargs="*", choices=[peer.name for peer in PEERS],
-                         help="who is compared, none if no name follows; default: all, and none"
+                         help="peers to compare with; no name: none; default: all, and none"
                          " with --smoke, since they are installed at their first run")  # fmt: skip
 
 
@@ -138,10 +138,10 @@ def measure(command: Sequence[str], task: Task, url: str) -> float:
     sizes = (str(task.messages), str(task.sleep), str(task.concurrency))
     try:
         done = subprocess.run(
-            [*command, url, *sizes], capture_output=True, text=True, timeout=PATIENCE, check=False
+            [*command, url, *sizes], capture_output=True, text=True, timeout=TIMEOUT, check=False
         )
     except subprocess.TimeoutExpired as error:
-        raise RuntimeError(f"not done within {PATIENCE} s") from error
+        raise RuntimeError(f"not done within {TIMEOUT} s") from error
     for line in done.stdout.splitlines():
         if line.startswith('{"seconds"'):
             seconds: float = json.loads(line)["seconds"]

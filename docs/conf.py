@@ -16,6 +16,8 @@ myst_heading_anchors = 3
 #: Docstrings put names in single backticks; those that the reference lists become links.
 default_role = "py:obj"
 autodoc_member_order = "bysource"
+#: The settings of a class are documented where they are passed.
+autoclass_content = "both"
 autodoc_typehints = "signature"
 python_use_unqualified_type_names = True
 #: Prompts and output are not to be copied.
@@ -23,6 +25,8 @@ copybutton_prompt_text = "$ "
 
 html_theme = "furo"
 html_title = f"ackq {release}"
+html_static_path = ["_static"]
+html_css_files = ["ackq.css"]
 #: Sources are in the repository, so the site does not ship them again.
 html_copy_source = False
 html_theme_options = {

@@ -6,6 +6,7 @@
 -- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
 -- KEYS[6] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
+-- KEYS[7] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
 --
 -- ARGV[1] settled          groups of: receipt, size 1..4000, then size lease keys
 --
@@ -16,17 +17,20 @@
 -- Atomic because a receipt must not become invalid between its check and the deletion.
 -- Cost: O(settled log in-flight).
 local backup, context, receives, extended, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local counters, settled = KEYS[6], 1
+local counters, errors, settled = KEYS[6], KEYS[7], 1
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
 
 redis.call('HLEN', context)
-local has_receives = redis.call('HLEN', receives) > 0
-redis.call('ZCARD', delayed)
-local watched = redis.call('HEXISTS', counters, 'since') == 1
-local has_extended = redis.call('HLEN', extended) > 0
+local sides = redis.call('EXISTS', receives, extended, delayed, counters, errors)
+local watched = sides > 0 and redis.call('HEXISTS', counters, 'since') == 1
+local has_side = sides > (watched and 1 or 0)
+local has_receives = has_side and redis.call('HLEN', receives) > 0
+local has_errors = has_side and redis.call('HLEN', errors) > 0
+local has_extended = has_side and redis.call('HLEN', extended) > 0
+local has_delayed = has_side and redis.call('ZCARD', delayed) > 0
 
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
@@ -74,7 +78,7 @@ while settled <= #ARGV do
       if holds(receipt, key, scores[i]) then
         done[#done + 1] = key
       else
-        local waits = scores[i] or redis.call('ZSCORE', delayed, key)
+        local waits = scores[i] or (has_delayed and redis.call('ZSCORE', delayed, key))
         reply[#reply + 1] = waits and position or -position
       end
     end
@@ -89,11 +93,14 @@ if #done > 0 then
   if has_receives then
     redis.call('HDEL', receives, unpack(done))
   end
+  if has_errors then
+    redis.call('HDEL', errors, unpack(done))
+  end
   if has_extended then
     redis.call('HDEL', extended, unpack(done))
   end
   if watched then
-    redis.call('HINCRBY', counters, 'acked', reply[1])
+    redis.pcall('HINCRBY', counters, 'acked', reply[1])
   end
 end
 return reply

@@ -5,6 +5,8 @@
 -- KEYS[2] {name}CONTEXT    HASH    lease key -> the message as it was pushed
 -- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
+-- KEYS[5] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
+-- KEYS[6] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] ids              1..4000 lease keys
 --
@@ -13,6 +15,7 @@
 -- Atomic because a lease and its body are deleted together.
 -- Cost: O(ids log in-flight); Redis frees the bodies at once, so at most 8 MiB plus one message.
 local backup, context, receives, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local errors, counters = KEYS[5], KEYS[6]
 
 local FREED = 8388608 -- bytes of bodies one call may delete
 
@@ -22,6 +25,16 @@ end
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('HLEN', extended)
+redis.call('HLEN', errors)
+local watched = redis.call('HEXISTS', counters, 'since') == 1
+
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
+
 local settled, looked, freed = 0, 0, 0
 for _, key in ipairs(ARGV) do
   if freed >= FREED then
@@ -33,7 +46,9 @@ for _, key in ipairs(ARGV) do
     redis.call('HDEL', context, key)
     redis.call('HDEL', receives, key)
     redis.call('HDEL', extended, key)
+    redis.call('HDEL', errors, key)
     settled = settled + 1
   end
 end
+count_up('acked', settled)
 return {settled, looked}

@@ -7,9 +7,11 @@
 -- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+-- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[9] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[10] {name}HELDROWS  HASH    held list -> messages in it
+-- KEYS[11] {name}ERRORS    HASH    lease key -> why deliveries of it failed; see nack.lua
+-- Left end: KEYS[12] {name}HELD STRING, the record, see pop_from.lua; KEYS[9] is {name}HELD:LEFT
 --
 -- ARGV[1] repair           0|1     1: remove any expiry
 --
@@ -20,7 +22,7 @@
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed = KEYS[7]
 local expected = {'list', 'zset', 'hash', 'list', 'hash', 'hash', 'zset', 'stream', 'zset',
-  'hash'}
+  'hash', 'hash', 'string'}
 
 if ARGV[1] ~= '0' and ARGV[1] ~= '1' then
   return redis.error_reply('ACKQ_ARGUMENT audit: repair is 0 or 1')

@@ -5,24 +5,26 @@
 -- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[6] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+-- KEYS[6] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[7] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[8] {name}HELDROWS   HASH    held list -> messages in it
+-- KEYS[9] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
+-- KEYS[10] {name}COUNTERS  HASH    counts, kept while a client watches; see watch.lua
 --
--- ARGV[1] walked           backup|delayed|context|receives|extended|heldrows
+-- ARGV[1] walked           backup|delayed|context|receives|extended|heldrows|errors
 -- ARGV[2] cursor           of ZSCAN or HSCAN; 0 begins
 -- ARGV[3] repair           0|1
 --
 -- Returns {next cursor, entries seen, problem, key, problem, key, ...}; the cursor 0 ends. With
 -- their repairs: 'body missing' (leased or delayed; to the dead letters), 'orphan body' (made
 -- ready), 'leased and delayed' (the lease stays), 'deadline out of range' (ready now),
--- 'stale count', 'stale extension' and 'stale row count' (deleted).
+-- 'stale count', 'stale extension', 'stale row count' and 'stale failure' (deleted).
 -- Atomic because a record that moves between two looks would seem lost.
 -- Cost: O(log in-flight) for each of about 100 entries. For context before Redis 7.4: for each of
 -- up to 1,000 entries; if there are more, for about one entry with its body.
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
 local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
-local held, heldrows = KEYS[7], KEYS[8]
+local held, heldrows, errors, counters = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local walked, cursor, repair = ARGV[1], ARGV[2], ARGV[3] == '1'
 
 local LONGEST_LEASE = 43200065535 -- µs: 12 h and the jitter
@@ -33,6 +35,7 @@ local walks = {
   backup = {'ZSCAN', backup, 100}, delayed = {'ZSCAN', delayed, 100},
   context = {'HSCAN', context, 1}, receives = {'HSCAN', receives, 100},
   extended = {'HSCAN', extended, 100}, heldrows = {'HSCAN', heldrows, 100},
+  errors = {'HSCAN', errors, 10},
 }
 local walk = walks[walked]
 if not walk or not tonumber(cursor) or (ARGV[3] ~= '0' and ARGV[3] ~= '1') then
@@ -48,6 +51,15 @@ redis.call('ZCARD', delayed)
 redis.call('XLEN', dead)
 redis.call('ZCARD', held)
 redis.call('HLEN', heldrows)
+redis.call('HLEN', errors)
+local watched = redis.call('HEXISTS', counters, 'since') == 1
+
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
@@ -75,6 +87,9 @@ local function bury(zset, key)
   redis.call('ZREM', zset, key)
   redis.call('HDEL', receives, key)
   redis.call('HDEL', extended, key)
+  redis.call('HDEL', errors, key)
+  count_up('dead:body missing', 1)
+  count_up('ended', zset == backup and 1 or 0)
 end
 
 local check = {}
@@ -125,6 +140,12 @@ end
 function check.extended(key)
   if not redis.call('ZSCORE', backup, key) and report('stale extension', key) then
     redis.call('HDEL', extended, key)
+  end
+end
+
+function check.errors(key)
+  if redis.call('HEXISTS', receives, key) == 0 and report('stale failure', key) then
+    redis.call('HDEL', errors, key)
   end
 end
 

@@ -7,15 +7,19 @@
 -- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[8] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
+-- KEYS[9] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
+-- Left end: KEYS[10] {name}HELD STRING, the record, see pop_from.lua
 --
 -- ARGV[1] wanted           integer 1..1000     messages
 --
 -- Returns how many were put back: handed over, delayed or leased (even if the lease still
--- runs, so stop the consumers first). They go to the right end, to be taken next.
+-- runs, so stop the consumers first). They go to the end that is popped, to be taken next.
 -- Atomic because a message must always be either on the list or leased, never both.
 -- Cost: O(wanted log in-flight), at most 1 MiB of bodies plus one message.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed = KEYS[5], KEYS[6], KEYS[7]
+local errors, counters, record = KEYS[8], KEYS[9], KEYS[10]
 local wanted = tonumber(ARGV[1])
 
 local BODY_BUDGET = 1048576 -- bytes
@@ -34,15 +38,24 @@ redis.call('ZCARD', delayed)
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('HLEN', extended)
-local moved, bytes = 0, 0
+redis.call('HLEN', errors)
+local watched = redis.call('HEXISTS', counters, 'since') == 1
+local moved, bytes, ended = 0, 0, 0
+
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
 
 -- The first write frees nothing but counts as freeing, so that a full server can be drained.
 redis.call('ZREMRANGEBYRANK', backup, 1, 0)
 
 -- The first handed-over message is at the right end of the hand-off list. Move it last, so that it
--- ends nearest to the right end of the ready list.
+-- ends nearest to the end of the ready list that is popped.
 while moved < wanted and bytes < BODY_BUDGET do
-  local body = redis.call('LMOVE', handoff, ready, 'LEFT', 'RIGHT')
+  local body = redis.call('LMOVE', handoff, ready, 'LEFT', record and 'LEFT' or 'RIGHT')
   if not body then
     break
   end
@@ -61,14 +74,17 @@ for _, zset in ipairs({delayed, backup}) do
     if not body then
       skipped = skipped + 1
     else
-      redis.call('RPUSH', ready, body)
+      redis.call(record and 'LPUSH' or 'RPUSH', ready, body)
       redis.call('HDEL', context, key)
       redis.call('HDEL', receives, key)
       redis.call('HDEL', extended, key)
+      redis.call('HDEL', errors, key)
       redis.call('ZREM', zset, key)
+      ended = ended + (zset == backup and 1 or 0)
       moved = moved + 1
       bytes = bytes + #body
     end
   end
 end
+count_up('ended', ended)
 return moved

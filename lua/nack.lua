@@ -6,28 +6,38 @@
 -- KEYS[4] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[5] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[6] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[7] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+-- KEYS[7] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
+-- KEYS[8] {name}ERRORS     HASH    lease key -> length:hash of the body, then a line for each of
+--                                  its last five failures: receive count:time µs:failure
+-- KEYS[9] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] charge           0|1     0: this delivery does not count (a release)
 -- ARGV[2] max_receives     integer 0..1000000  0: no limit
--- ARGV[3] returned         groups of: receipt, delay µs 0..9007199254740991 or -1, size 1..4000,
---                          then size lease keys; -1 pushes to the back of the ready list
+-- ARGV[3] returned         groups of: receipt, delay µs 0..9007199254740991, size 1..4000, then
+--                          size lease keys; instead of a delay, -1 or -2 pushes to the left or
+--                          right end of the ready list: the back of a queue popped from the other.
+--                          After the last group may follow: errors, then pairs of a position, from
+--                          1, and why the messages up to there failed: one line of JSON, at most
+--                          8,192 bytes, with type, text, place and traceback; empty: no error
 --
 -- Messages with the same delay are redelivered in the given order.
 -- Returns {returned, position, position, ...}: how many were returned, then the positions,
 -- from 1, of keys leased to another consumer. Negative: the key is in DELAYED or in neither set.
 -- Either this nack was resent after a lost reply, or another consumer settled the message; only the
 -- caller knows which.
--- A final 0 and a position: pass the keys from there on in the next call.
+-- A 0 and a position after them: pass the keys from there on in the next call. A final array: the
+-- positions of those that became dead letters.
 -- Atomic because a message must always be either leased or due, never both.
 -- Cost: O(returned log in-flight): at most 100 messages; of those that become dead letters or go to
--- the list, at most 1 MiB of bodies plus one message. No other body is read.
+-- the list, or have an error, at most 1 MiB of bodies plus one message. No other body is read.
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7]
+local extended, delayed, dead, errors, counters = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local MOST = 100 -- messages one call may give back
+local FAILURES = 5 -- failures kept of a message, the latest
+local LONGEST_FAILURE = 8192 -- bytes
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -42,9 +52,18 @@ redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('ZCARD', delayed)
 redis.call('XLEN', dead)
+local has_errors = redis.call('HLEN', errors) > 0
+local watched = redis.call('HEXISTS', counters, 'since') == 1
 local has_extended = redis.call('HLEN', extended) > 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
 
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
@@ -55,16 +74,61 @@ local function holds(receipt, key, score)
     and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
 end
 
--- What ties the count of a message on the list to its body: another message may have the same id.
+-- What ties a count on the list, or a note of failures, to its body: another message may have the
+-- same id.
 local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
+-- Return the failures that are noted for earlier deliveries of this very message, newest last.
+local function failures_of(key, body, before)
+  local found, note = {}, has_errors and redis.call('HGET', errors, key)
+  if note and string.match(note, '^[^\n]*') == mark(body) then
+    for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
+      if tonumber(attempt) >= before then
+        return {} -- counts only grow, so these are of an earlier message
+      end
+      found[#found + 1] = entry
+    end
+  end
+  return found
+end
+
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+end
+
+-- Return the last field of a dead letter; none without failures.
+local function errors_field(found)
+  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+end
+
+-- Read the failures that follow the groups: for each position, the failure up to the next one.
+local function read_failures(from, last)
+  local found, position = {}, 1
+  for i = from + 1, #ARGV, 2 do
+    local to, failure = tonumber(ARGV[i]), ARGV[i + 1]
+    if ARGV[from] ~= 'errors' or outside(to, position, last) or not failure
+      or #failure > LONGEST_FAILURE or string.find(failure, '\n', 1, true) then
+      return
+    end
+    for each = position, to do
+      found[each] = failure ~= '' and failure or nil
+    end
+    position = to + 1
+  end
+  return found
+end
+
 local returned, reply, position = {}, {0}, 0
-while at <= #ARGV do
+while at <= #ARGV and ARGV[at] ~= 'errors' do
   local receipt, delay, size = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2])
   if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
-    or outside(delay, -1, 9007199254740991) or at + 2 + size > #ARGV or #ARGV > 4100 then
+    or outside(delay, -2, 9007199254740991) or at + 2 + size > #ARGV or #ARGV > 4100 then
     return redis.error_reply('ACKQ_ARGUMENT nack: a group is a receipt, a delay, a size and keys')
   end
   local scores = redis.call('ZMSCORE', backup, unpack(ARGV, at + 3, at + 2 + size))
@@ -79,11 +143,15 @@ while at <= #ARGV do
   end
   at = at + 3 + size
 end
+local failures = read_failures(at, position)
+if not failures then
+  return redis.error_reply('ACKQ_ARGUMENT nack: errors are pairs of a position and a line')
+end
 
 -- The first write frees memory, so that messages can be returned at maxmemory.
-local most, bytes = math.min(#returned, MOST), 0
+local most, bytes, died, missing = math.min(#returned, MOST), 0, {}, 0
 for i, entry in ipairs(returned) do
-  local key, delay = entry[1], entry[2]
+  local key, delay, failure = entry[1], entry[2], failures[entry[3]]
   if i > MOST or bytes >= BODY_BUDGET then
     -- Leave the rest, and the results for it, to the next call.
     while #reply > 1 and math.abs(reply[#reply]) >= entry[3] do
@@ -97,22 +165,29 @@ for i, entry in ipairs(returned) do
     local count = tonumber(redis.call('HGET', receives, key)) or 1
     local dies = charge == 1 and max_receives > 0 and count >= max_receives
     local body = redis.call('HEXISTS', context, key) == 1
-    if body and (dies or delay < 0) then
+    if body and (dies or delay < 0 or failure) then
       body = redis.call('HGET', context, key)
       bytes = bytes + #body
     end
     reply[1] = reply[1] + 1
     redis.call('HDEL', extended, key)
+    local found = body and (failure or dies) and failures_of(key, body, count) or {}
+    if failure then
+      add_failure(found, count, failure)
+    end
     if not body or dies then
       redis.call('XADD', dead, '*', 'key', key, 'body', body or '', 'reason',
         body and 'max receives' or 'body missing', 'count', count,
-        'time', string.format('%.0f', now))
+        'time', string.format('%.0f', now), unpack(errors_field(found)))
       redis.call('HDEL', context, key)
       redis.call('HDEL', receives, key)
+      redis.call('HDEL', errors, key)
+      died[#died + 1] = entry[3]
+      missing = missing + (body and 0 or 1)
     else
       count = count - 1 + charge
       if delay < 0 then
-        redis.call('LPUSH', ready, body)
+        redis.call(delay == -2 and 'RPUSH' or 'LPUSH', ready, body)
         redis.call('HDEL', context, key)
       else
         -- A microsecond apart, since Redis sorts equal scores by key. Without a delay they end at
@@ -123,11 +198,21 @@ for i, entry in ipairs(returned) do
       -- A message without an id gets a new derived key at each delivery from the list: no count.
       if count == 0 or (delay < 0 and string.byte(key) == 0) then
         redis.call('HDEL', receives, key)
+        redis.call('HDEL', errors, key)
       else
+        if failure then
+          redis.call('HSET', errors, key, mark(body) .. '\n' .. table.concat(found, '\n'))
+        end
         redis.call('HSET', receives, key,
           string.format('%.0f', count) .. (delay < 0 and ':' .. mark(body) or ''))
       end
     end
   end
+end
+count_up(charge == 1 and 'nacked' or 'released', reply[1])
+count_up('dead:max receives', #died - missing)
+count_up('dead:body missing', missing)
+if #died > 0 then
+  reply[#reply + 1] = died
 end
 return reply

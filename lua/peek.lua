@@ -14,6 +14,7 @@
 -- ARGV[3] wanted           integer 1..1000             messages
 -- ARGV[4] front            integer 0..1000             how many of the held lists, the first ones,
 --                                                      go in front of the ready list
+-- ARGV[5] pop_from         right|left                  the end that is popped; default right
 --
 -- Returns {place, key, body, count, at, ...}, five values a message, in the order of
 -- delivery; in flight, claims come last. place: backup|delayed|list|claim; key: empty
@@ -25,7 +26,7 @@
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, delayed, held = KEYS[5], KEYS[6], KEYS[7]
 local state, offset = ARGV[1], tonumber(ARGV[2])
-local wanted, front = tonumber(ARGV[3]), tonumber(ARGV[4])
+local wanted, front, pop_from = tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5] or 'right'
 
 local BODY_BUDGET = 1048576 -- bytes
 local SLICE = 16 -- bodies of a list read at a time, as long as those before were short
@@ -36,7 +37,7 @@ local function outside(number, low, high)
 end
 
 if outside(offset, 0, 9007199254740991) or outside(wanted, 1, 1000)
-  or outside(front, 0, 1000)
+  or outside(front, 0, 1000) or (pop_from ~= 'right' and pop_from ~= 'left')
   or (state ~= 'ready' and state ~= 'in_flight' and state ~= 'delayed') then
   return redis.error_reply('ACKQ_ARGUMENT peek: an argument is out of range')
 end
@@ -77,7 +78,7 @@ local function look_in_set(zset, place, past, absent)
   end
 end
 
-local function look_in_list(list, place, count, at)
+local function look_in_list(list, place, count, at, end_of_list)
   local size = redis.call('LLEN', list)
   if offset >= size then
     offset = offset - size
@@ -86,15 +87,17 @@ local function look_in_list(list, place, count, at)
   -- In slices, because LINDEX walks the list from its end for each body.
   local slice, read, seen = 1, 0, 0
   while offset < size and wanted > 0 and bytes < BODY_BUDGET do
-    local last = -offset - 1
+    local some = math.min(slice, wanted)
+    local first = end_of_list == 'left' and offset or -offset - some
     local bodies = redis.call('LRANGE', list,
-      string.format('%.0f', last + 1 - math.min(slice, wanted)), string.format('%.0f', last))
-    for i = #bodies, 1, -1 do
+      string.format('%.0f', first), string.format('%.0f', first + some - 1))
+    for i = 1, #bodies do
       if bytes >= BODY_BUDGET then
         return
       end
-      add(place, '', bodies[i], count, at)
-      read = read + #bodies[i]
+      local body = bodies[end_of_list == 'left' and i or #bodies + 1 - i]
+      add(place, '', body, count, at)
+      read = read + #body
     end
     seen = seen + #bodies
     slice = read < seen * SHORT and math.min(SLICE, 2 * slice) or 1
@@ -119,17 +122,17 @@ table.sort(claims, function(one, other)
   return tonumber(one[2]) < tonumber(other[2])
 end)
 
-local function look_in_lists(lists, place, count)
+local function look_in_lists(lists, place, count, end_of_list)
   for _, entry in ipairs(lists) do
     if wanted > 0 then
-      look_in_list(entry[1], place, count, place == 'claim' and entry[2] or '0')
+      look_in_list(entry[1], place, count, place == 'claim' and entry[2] or '0', end_of_list)
     end
   end
 end
 
 if state == 'in_flight' then
   look_in_set(backup, 'backup', false, 1)
-  look_in_lists(claims, 'claim', 1)
+  look_in_lists(claims, 'claim', 1, pop_from)
 elseif state == 'delayed' then
   look_in_set(delayed, 'delayed', false, 0)
 else
@@ -137,9 +140,9 @@ else
   if wanted > 0 then
     look_in_set(delayed, 'delayed', true, 0)
   end
-  look_in_lists(before, 'list', 0)
-  look_in_lists({{handoff}}, 'list', 0)
-  look_in_lists({{ready}}, 'list', 0)
-  look_in_lists(behind, 'list', 0)
+  look_in_lists(before, 'list', 0, pop_from)
+  look_in_lists({{handoff}}, 'list', 0, 'right')
+  look_in_lists({{ready}}, 'list', 0, pop_from)
+  look_in_lists(behind, 'list', 0, 'right')
 end
 return reply

@@ -7,10 +7,12 @@
 -- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+-- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[9] {name}PAUSED     STRING  exists while the queue is paused
 -- KEYS[10] {name}HELD      ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[11] {name}COUNTERS  HASH    counts, kept while a client watches; see watch.lua
+-- KEYS[12] {name}ERRORS    HASH    lease key -> why deliveries of it failed; see nack.lua
+-- Left end: KEYS[13] {name}HELD STRING, the record, see pop_from.lua; KEYS[10] is {name}HELD:LEFT
 --
 -- ARGV[1] wanted           integer 1..1000             messages
 -- ARGV[2] timeout          integer 1..43200000000      µs, visibility timeout
@@ -33,7 +35,7 @@
 -- Redis reports no element lengths: behind short messages up to 16 of any length are read at once.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead, paused = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local held, counters = KEYS[10], KEYS[11]
+local held, counters, errors, record = KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local wanted, timeout, jitter = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_receives, max_body, requeue = tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6]
 local settled = 7
@@ -47,9 +49,11 @@ local DECODE_LIMIT = 65536 -- bytes; nothing can stop a script while it decodes
 local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for an id
 local BURIAL_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call: they cost the most
-local SWEPT = 100 -- counts that one call looks at, of messages that are no longer on the list
+local SWEPT = 100 -- counts and notes of failures that one call looks at, whose messages may be gone
 local LONG_BATCH = 20 -- messages
-local COUNTED = 100 -- fields of the counters; further timeouts are not counted by their length
+local FAILURES = 5 -- failures kept of a message, the latest
+local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
+local SAMPLED = 64 -- of the usual calls, the length of the leases is counted in one of so many
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -68,18 +72,32 @@ local deadline = now + timeout + jitter
 local lease = string.format('%.0f', deadline)
 
 -- Check every type before the first write, so that an error means that nothing was done.
-local next_body = wanted == 1 and redis.call('LINDEX', ready, '-1')
+if record and redis.call('GET', record) ~= 'left' then
+  return redis.error_reply('ACKQ_POP_FROM pop: no record that this queue is popped from the left')
+end
+local next_body = wanted == 1 and redis.call('LINDEX', ready, record and '0' or '-1')
 if not next_body then
   redis.call('LLEN', ready)
 end
-local has_side = redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused, held,
-  counters) > 0
+-- What was taken follows from the other counts. So a call that acks nothing has nothing to count,
+-- unless it is a sample or meets other keys.
+local is_sample = jitter % SAMPLED == 0
+local counts_surely = is_sample or #ARGV >= settled
+local sides = counts_surely
+  and redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused, held, errors,
+    counters)
+  or redis.call('EXISTS', handoff, receives, extended, delayed, dead, paused, held, errors)
+local watched
+if sides > 0 then
+  watched = redis.call('HEXISTS', counters, 'since') == 1
+end
+local has_side = sides > (counts_surely and watched and 1 or 0)
 local has_handoff = has_side and redis.call('LLEN', handoff) > 0
 local has_receives = has_side and redis.call('HLEN', receives) > 0
 local has_extended = has_side and redis.call('HLEN', extended) > 0
+local has_errors = has_side and redis.call('HLEN', errors) > 0
 local has_delayed = has_side and redis.call('ZCARD', delayed) > 0
 local has_held = has_side and redis.call('ZCARD', held) > 0
-local watched = has_side and redis.call('HEXISTS', counters, 'since') == 1
 if has_side then
   redis.call('XLEN', dead)
 end
@@ -145,13 +163,16 @@ if #done > 0 then
   local acked = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)
     or redis.call('ZREM', backup, unpack(done))
   if watched then
-    redis.call('HINCRBY', counters, 'acked', acked)
+    redis.pcall('HINCRBY', counters, 'acked', acked)
   end
   if has_receives then
     redis.call('HDEL', receives, unpack(done))
   end
   if has_extended then
     redis.call('HDEL', extended, unpack(done))
+  end
+  if has_errors then
+    redis.call('HDEL', errors, unpack(done))
   end
 else
   redis.call('HLEN', context)
@@ -178,9 +199,22 @@ if next_body and not has_side and #expired == 0 and #next_body <= max_body then
   local id = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
   if id and #id <= 512 and redis.call('HSETNX', context, id, next_body) == 1 then
     -- Not RPOP, so that a consumer's ACL need not allow a bare RPOP, which loses messages.
-    redis.call('LTRIM', ready, '0', '-2')
+    redis.call('LTRIM', ready, record and '1' or '0', record and '-1' or '-2')
     redis.call('ZADD', backup, lease, id)
+    if watched and is_sample then
+      redis.pcall('HINCRBY', counters, 'lease:' .. math.floor(timeout / 1000000), 1)
+    end
     return {'ok', refused, deadline, {}, id, next_body}
+  end
+end
+
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched == nil and number > 0 then
+    watched = redis.pcall('HEXISTS', counters, 'since') == 1
+  end
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
   end
 end
 
@@ -195,9 +229,43 @@ local function spend(body)
   full = full or bytes >= BODY_BUDGET
 end
 
-local function bury(key, body, reason, count)
+-- What ties a count on the list, or a note of failures, to its body: another message may have the
+-- same id.
+local function mark(body)
+  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+end
+
+-- Return the failures that are noted for earlier deliveries of this very message, newest last.
+local function failures_of(key, body, before)
+  local found, note = {}, has_errors and redis.call('HGET', errors, key)
+  if note and string.match(note, '^[^\n]*') == mark(body) then
+    for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
+      if tonumber(attempt) >= before then
+        return {} -- counts only grow, so these are of an earlier message
+      end
+      found[#found + 1] = entry
+    end
+  end
+  return found
+end
+
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+end
+
+-- Return the last field of a dead letter; none without failures.
+local function errors_field(found)
+  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+end
+
+local function bury(key, body, reason, count, found)
   redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
-    'time', now_text)
+    'time', now_text, unpack(errors_field(found)))
+  count_up('dead:' .. reason, 1)
   buried = buried + 1
   spend(body)
   full = full or buried >= BURIAL_BUDGET
@@ -221,11 +289,6 @@ local function deliver(key, body, count)
   reply[at + 5], reply[at + 6] = key, body
   taken, bytes = taken + 1, bytes + #body
   full = full or taken >= wanted or bytes >= BODY_BUDGET or count >= last_receive
-end
-
--- What ties the count of a message on the list to its body: another message may have the same id.
-local function mark(body)
-  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
 -- Return the recorded count of a message on the list.
@@ -254,16 +317,24 @@ local function take_back(zset, keys, absent)
     if not body then
       redis.call('ZREM', zset, key)
       forget(key)
-      bury(key, '', 'body missing', count - 1)
+      redis.call('HDEL', errors, key)
+      count_up('ended', zset == backup and 1 or 0)
+      bury(key, '', 'body missing', count - 1, {})
     elseif max_receives > 0 and count > max_receives then
-      bury(key, body, 'max receives', count - 1)
+      local found = failures_of(key, body, count)
+      if zset == backup then
+        add_failure(found, count - 1, '') -- no error is known: its lease ended
+        count_up('ended', 1)
+      end
+      bury(key, body, 'max receives', count - 1, found)
       redis.call('ZREM', zset, key)
+      redis.call('HDEL', errors, key)
       forget(key)
     elseif must_wait(count) or is_receipt(key) then
       full = true
       return
     elseif requeue == 'back' and zset == backup then
-      redis.call('LPUSH', ready, body)
+      redis.call(record and 'RPUSH' or 'LPUSH', ready, body)
       redis.call('ZREM', zset, key)
       forget(key)
       spend(body)
@@ -347,7 +418,7 @@ local function take(bodies)
   for i = 1, #keys do
     local body, key, count = bodies[i], keys[i], 1
     if #body > max_body then
-      bury('', body, 'too large', 0)
+      bury('', body, 'too large', 0, {})
     else
       local is_free = key ~= '' and not claimed[key]
         and not (crowded and redis.call('HEXISTS', context, key) == 1)
@@ -386,15 +457,16 @@ end
 
 -- Return the next bodies in order. Their lengths are known only after reading, so read 1, 2, 4, ...
 -- at a time while they are short, and one by one after one that was too large.
-local function read(list)
+local function read(list, from_left)
   local most = buried > 0 and 1 or math.min(GROUP, wanted - taken)
   local bodies, count, size, slice = {}, 0, 0, 1
   repeat
     local some = math.min(slice, most - count)
-    local part = redis.call('LRANGE', list, -count - some, -count - 1)
-    for i = #part, 1, -1 do
+    local first = from_left and count or -count - some
+    local part = redis.call('LRANGE', list, first, first + some - 1)
+    for i = 1, #part do
       count = count + 1
-      bodies[count] = part[i]
+      bodies[count] = part[from_left and i or #part + 1 - i]
       size = size + #part[i]
     end
     if size < count * SHORT then
@@ -404,13 +476,14 @@ local function read(list)
   return bodies
 end
 
-local function take_ready(list)
+local function take_ready(list, from_left)
   while not full do
-    local bodies = read(list)
+    local bodies = read(list, from_left)
     if #bodies == 0 then
       return
     end
-    redis.call('LTRIM', list, '0', -take(bodies) - 1)
+    local used = take(bodies)
+    redis.call('LTRIM', list, from_left and used or '0', from_left and '-1' or -used - 1)
   end
 end
 
@@ -436,15 +509,13 @@ end
 if has_handoff then
   take_ready(handoff)
 end
-take_ready(ready)
+take_ready(ready, record)
 
-if watched and taken + returned > 0 then
-  redis.call('HINCRBY', counters, 'taken', taken)
-  redis.call('HINCRBY', counters, 'returned', returned)
-  local length = 'timeout:' .. string.format('%.0f', math.floor(timeout / 1000000))
-  if redis.call('HLEN', counters) < COUNTED or redis.call('HEXISTS', counters, length) == 1 then
-    redis.call('HINCRBY', counters, length, taken)
-  end
+count_up('returned', returned)
+local length = 'lease:' .. math.floor(timeout / 1000000)
+if watched and taken > 0 and (redis.call('HLEN', counters) < COUNTED
+  or redis.call('HEXISTS', counters, length) == 1) then
+  count_up(length, taken)
 end
 if taken > 0 then
   -- Redis stores a small sorted set as a list and scans it at each insertion, unless its first
@@ -466,11 +537,19 @@ end
 if full or buried > 0 then
   return {'again', refused}
 end
--- Both lists are empty, so their counts are stale. Remove some of them at each call.
+-- Both lists are empty, so their counts are stale. A note of failures is stale if its message has
+-- no count. Remove some of both at each call.
 local noted = has_receives and redis.call('HRANDFIELD', receives, SWEPT, 'WITHVALUES') or {}
 for i = 1, #noted, 2 do
   if string.find(noted[i + 1], ':', 1, true) then
     redis.call('HDEL', receives, noted[i])
+  end
+end
+local keys = has_errors and redis.call('HRANDFIELD', errors, SWEPT) or {}
+local known = #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
+for i = 1, #keys do
+  if not known[i] then
+    redis.call('HDEL', errors, keys[i])
   end
 end
 local wait = -1

@@ -1,4 +1,4 @@
--- purge: delete every message of a queue. THE MESSAGES ARE LOST.
+-- purge: delete every message of a queue. THE MESSAGES ARE LOST. The counts stay.
 --
 -- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
 -- KEYS[2] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
@@ -7,7 +7,9 @@
 -- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+-- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
+-- KEYS[9] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
+-- KEYS[10] {name}COUNTERS  HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] dead             0|1     1: the dead letters too
 --
@@ -15,7 +17,8 @@
 -- Atomic because deleting only some of the keys would let deleted messages reappear.
 -- Cost: O(1); UNLINK frees the memory in the background.
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local receives, extended, delayed, dead, errors = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local counters = KEYS[10]
 
 if ARGV[1] ~= '0' and ARGV[1] ~= '1' then
   return redis.error_reply('ACKQ_ARGUMENT purge: dead is 0 or 1')
@@ -24,12 +27,27 @@ end
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('HLEN', extended)
+redis.call('HLEN', errors)
+local watched = redis.call('HEXISTS', counters, 'since') == 1
+
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
+
 local dead_letters = redis.call('XLEN', dead)
-local deleted = redis.call('LLEN', ready) + redis.call('LLEN', handoff)
-  + redis.call('ZCARD', backup) + redis.call('ZCARD', delayed)
-redis.call('UNLINK', ready, backup, context, handoff, receives, extended, delayed)
+local leased = redis.call('ZCARD', backup)
+local deleted = redis.call('LLEN', ready) + redis.call('LLEN', handoff) + leased
+  + redis.call('ZCARD', delayed)
+redis.call('UNLINK', ready, backup, context, handoff, receives, extended, delayed,
+  errors)
+count_up('dropped', deleted)
+count_up('ended', leased)
 if ARGV[1] == '1' then
   redis.call('UNLINK', dead)
+  count_up('dropped:dead', dead_letters)
   deleted = deleted + dead_letters
 end
 return deleted

@@ -11,36 +11,67 @@
 -- ARGV[4] when             now|delay|at    now: onto the ready list
 -- ARGV[5] due              integer 0..9007199254740991, µs, from now or from the epoch
 -- ARGV[6] key              lease key of a scheduled message; empty: derive one
+-- ARGV[7] pop_from         right|left  the end that is popped: push onto the other; default right
 --
 -- Returns {1, id} if the message was stored, {0, id of the first} if not.
 -- Atomic because a marker without its message would lose the message: the message is stored first.
 -- Cost: O(1); scheduled O(log delayed).
 local ready, context, delayed, marker = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local window, id, body = tonumber(ARGV[1]), ARGV[2], ARGV[3]
-local when, due, key = ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local when, due, key, pop_from = ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7] or 'right'
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
 
 if outside(window, 1, 315360000000) or outside(due, 0, 9007199254740991) or not key
-  or (when ~= 'now' and when ~= 'delay' and when ~= 'at') then
+  or (when ~= 'now' and when ~= 'delay' and when ~= 'at')
+  or (pop_from ~= 'right' and pop_from ~= 'left') then
   return redis.error_reply('ACKQ_ARGUMENT push_once: an argument is out of range')
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+
+-- Return the first microsecond behind the messages for this time. They are a microsecond apart, in
+-- the order of the pushes, because Redis sorts equal scores by key. Such a row is at least half
+-- full. Once its time has come, its front may be taken already: look for the rest of it.
+local function behind(zset, time, text)
+  if time > now and redis.call('ZCOUNT', zset, text, text) == 0 then
+    return time
+  end
+  local low, width = time, 4096
+  if time <= now then
+    local head = redis.call('ZRANGEBYSCORE', zset, text,
+      string.format('%.0f', math.min(time + 1000000, now)), 'WITHSCORES', 'LIMIT', '0', '2')
+    if head[4] and head[4] - head[2] <= 1 then
+      low, text = tonumber(head[2]), head[2]
+    end
+  end
+  while true do
+    local count = redis.call('ZCOUNT', zset, text, string.format('%.0f', low + width - 1))
+    if 2 * count < width then
+      -- Only the row itself has so many messages so close together.
+      local last = string.format('%.0f', low + 2 * count)
+      local tail = redis.call('ZREVRANGEBYSCORE', zset, last, text, 'WITHSCORES', 'LIMIT', '0', '1')
+      return tail[2] and tail[2] + 1 or time
+    end
+    width = 16 * width
+  end
 end
 
 local first = redis.call('GET', marker)
 if first then
+  -- Write something: WAIT waits for the last write of its connection, and the caller may want to
+  -- know that replicas have the first push. PEXPIRE is allowed even if memory is full.
+  redis.call('PEXPIRE', marker, math.max(1, redis.call('PTTL', marker)))
   return {0, first}
 end
 if when == 'now' then
-  redis.call('LPUSH', ready, body)
+  redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, body)
 else
-  local clock = redis.call('TIME')
-  local now = clock[1] * 1000000 + clock[2]
-  if when == 'delay' then
-    due = math.min(due + now, 9007199254740991)
-  end
-  local due_text = string.format('%.0f', due)
+  due = when == 'delay' and due + now or behind(delayed, due, string.format('%.0f', due))
+  local due_text = string.format('%.0f', math.min(due, 9007199254740991))
   if key == '' or string.byte(key) == 0 or redis.call('HEXISTS', context, key) == 1 then
     local derived = 0
     repeat

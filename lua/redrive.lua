@@ -1,9 +1,10 @@
--- redrive: make dead letters ready again, oldest first, and reset their receive counts.
+-- redrive: make dead letters ready again, oldest first. Their receive counts and errors are reset.
 --
 -- KEYS[1] {name}CONTEXT    HASH    lease key -> the message as it was pushed
 -- KEYS[2] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[3] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[4] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+-- KEYS[4] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
+-- KEYS[5] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] wanted           integer 1..1000     dead letters
 -- ARGV[2] after            start after this stream id; empty: at the oldest
@@ -14,6 +15,7 @@
 -- Atomic because a message must always be either dead or ready, never both.
 -- Cost: O(wanted log delayed), at most 100 dead letters and 1 MiB of bodies plus one message.
 local context, receives, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local counters = KEYS[5]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
 
 local BODY_BUDGET = 1048576 -- bytes
@@ -36,8 +38,16 @@ end
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('ZCARD', delayed)
+local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
-local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
+local now = clock[1] * 1000000 + clock[2]
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
+
 local redriven, looked, bytes, derived = 0, 0, 0, 0
 
 local function redrive(entry)
@@ -54,11 +64,12 @@ local function redrive(entry)
   if key == '' or redis.call('HEXISTS', context, key) == 1 then
     repeat
       derived = derived + 1
-      key = '\0' .. now .. string.format(':%04d', derived)
+      key = '\0' .. string.format('%.0f:%04d', now, derived)
     until redis.call('HEXISTS', context, key) == 0
   end
   -- Write the copy first and delete the original last, so that the message always exists.
-  redis.call('ZADD', delayed, now, key)
+  -- A microsecond apart, since Redis sorts equal scores by key.
+  redis.call('ZADD', delayed, string.format('%.0f', now - MOST + redriven), key)
   redis.call('HSET', context, key, fields.body)
   redis.call('HDEL', receives, key)
   redis.call('XDEL', dead, entry[1])
@@ -88,4 +99,5 @@ else
     after = entry[1]
   end
 end
+count_up('redriven', redriven)
 return {redriven, looked, after}

@@ -5,10 +5,13 @@
 -- KEYS[3] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[4] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[6] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+-- KEYS[6] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
+-- KEYS[7] {name}ERRORS     HASH    lease key -> why deliveries of it failed; see nack.lua
+-- KEYS[8] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] reason           text    kept with the dead letter
--- ARGV[2] rejected         groups of: receipt, size 1..4000, then size lease keys
+-- ARGV[2] rejected         groups of: receipt, size 1..4000, then size lease keys. After the last
+--                          may follow: errors, then pairs of a position and why; see nack.lua
 --
 -- Returns {rejected, position, position, ...}: how many were moved, then the positions, from
 -- 1, of refused keys: another consumer has the lease, or the message waits for redelivery.
@@ -18,11 +21,13 @@
 -- Atomic because a message must always be either leased or dead, never both.
 -- Cost: O(rejected log in-flight): at most 100 messages and 1 MiB of bodies, plus one message.
 local backup, context, receives = KEYS[1], KEYS[2], KEYS[3]
-local extended, delayed, dead = KEYS[4], KEYS[5], KEYS[6]
+local extended, delayed, dead, errors, counters = KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local reason, at = ARGV[1], 2
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local MOST = 100 -- messages one call may reject
+local FAILURES = 5 -- failures kept of a message, the latest
+local LONGEST_FAILURE = 8192 -- bytes
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -32,9 +37,18 @@ redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('ZCARD', delayed)
 redis.call('XLEN', dead)
+local has_errors = redis.call('HLEN', errors) > 0
+local watched = redis.call('HEXISTS', counters, 'since') == 1
 local has_extended = redis.call('HLEN', extended) > 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
 
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
@@ -45,8 +59,58 @@ local function holds(receipt, key, score)
     and redis.call('HGET', extended, key) == receipt .. ':' .. string.format('%.0f', score))
 end
 
+-- What ties a count on the list, or a note of failures, to its body: another message may have the
+-- same id.
+local function mark(body)
+  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+end
+
+-- Return the failures that are noted for earlier deliveries of this very message, newest last.
+local function failures_of(key, body, before)
+  local found, note = {}, has_errors and redis.call('HGET', errors, key)
+  if note and string.match(note, '^[^\n]*') == mark(body) then
+    for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
+      if tonumber(attempt) >= before then
+        return {} -- counts only grow, so these are of an earlier message
+      end
+      found[#found + 1] = entry
+    end
+  end
+  return found
+end
+
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+end
+
+-- Return the last field of a dead letter; none without failures.
+local function errors_field(found)
+  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+end
+
+-- Read the failures that follow the groups: for each position, the failure up to the next one.
+local function read_failures(from, last)
+  local found, position = {}, 1
+  for i = from + 1, #ARGV, 2 do
+    local to, failure = tonumber(ARGV[i]), ARGV[i + 1]
+    if ARGV[from] ~= 'errors' or outside(to, position, last) or not failure
+      or #failure > LONGEST_FAILURE or string.find(failure, '\n', 1, true) then
+      return
+    end
+    for each = position, to do
+      found[each] = failure ~= '' and failure or nil
+    end
+    position = to + 1
+  end
+  return found
+end
+
 local rejected, reply, position = {}, {0}, 0
-while at <= #ARGV do
+while at <= #ARGV and ARGV[at] ~= 'errors' do
   local receipt, size = ARGV[at], tonumber(ARGV[at + 1])
   if outside(tonumber(receipt), 0, 9007199254740991) or outside(size, 1, 4000)
     or at + 1 + size > #ARGV or #ARGV > 4100 then
@@ -65,11 +129,15 @@ while at <= #ARGV do
   end
   at = at + 2 + size
 end
+local failures = read_failures(at, position)
+if not failures then
+  return redis.error_reply('ACKQ_ARGUMENT reject: errors are pairs of a position and a line')
+end
 
 -- The first write frees memory, so that poison messages can be rejected at maxmemory.
 local bytes = 0
 for i, entry in ipairs(rejected) do
-  local key = entry[1]
+  local key, failure = entry[1], failures[entry[2]]
   if i > MOST or bytes >= BODY_BUDGET then
     -- Leave the rest, and the results for it, to the next call.
     while #reply > 1 and math.abs(reply[#reply]) >= entry[2] do
@@ -82,13 +150,19 @@ for i, entry in ipairs(rejected) do
   if redis.call('ZREM', backup, key) == 1 then
     local body = redis.call('HGET', context, key) or ''
     bytes = bytes + #body
-    redis.call('XADD', dead, '*', 'key', key, 'body', body,
-      'reason', reason, 'count', tonumber(redis.call('HGET', receives, key)) or 1,
-      'time', string.format('%.0f', now))
+    local count = tonumber(redis.call('HGET', receives, key)) or 1
+    local found = failures_of(key, body, count)
+    if failure then
+      add_failure(found, count, failure)
+    end
+    redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
+      'time', string.format('%.0f', now), unpack(errors_field(found)))
     redis.call('HDEL', context, key)
     redis.call('HDEL', receives, key)
+    redis.call('HDEL', errors, key)
     redis.call('HDEL', extended, key)
     reply[1] = reply[1] + 1
   end
 end
+count_up('dead:rejected', reply[1])
 return reply

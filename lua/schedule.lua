@@ -7,7 +7,8 @@
 -- ARGV[2] due              integer 0..9007199254740991, µs
 -- ARGV[3] messages         1..1000 pairs of lease key and body; empty key: derive one
 --
--- Returns the number of messages stored. A taken key is replaced by a derived one.
+-- Returns the number of messages stored. A taken key is replaced by a derived one. Messages for the
+-- same time become ready in the order of the calls, and in the given order, a microsecond apart.
 -- Atomic because a body without a due time would never be found.
 -- Cost: O(messages log delayed).
 local context, delayed = KEYS[1], KEYS[2]
@@ -22,25 +23,67 @@ if (base ~= 'delay' and base ~= 'at') or outside(due, 0, 9007199254740991)
   return redis.error_reply('ACKQ_ARGUMENT schedule: an argument is out of range')
 end
 
-redis.call('HLEN', context)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 if base == 'delay' then
   due = math.min(due + now, 9007199254740991)
 end
-local due_text = string.format('%.0f', due)
+-- Return the first microsecond behind the messages for this time. They are a microsecond apart, in
+-- the order of the pushes, because Redis sorts equal scores by key. Such a row is at least half
+-- full. Once its time has come, its front may be taken already: look for the rest of it.
+local function behind(zset, time, text)
+  if time > now and redis.call('ZCOUNT', zset, text, text) == 0 then
+    return time
+  end
+  local low, width = time, 4096
+  if time <= now then
+    local head = redis.call('ZRANGEBYSCORE', zset, text,
+      string.format('%.0f', math.min(time + 1000000, now)), 'WITHSCORES', 'LIMIT', '0', '2')
+    if head[4] and head[4] - head[2] <= 1 then
+      low, text = tonumber(head[2]), head[2]
+    end
+  end
+  while true do
+    local count = redis.call('ZCOUNT', zset, text, string.format('%.0f', low + width - 1))
+    if 2 * count < width then
+      -- Only the row itself has so many messages so close together.
+      local last = string.format('%.0f', low + 2 * count)
+      local tail = redis.call('ZREVRANGEBYSCORE', zset, last, text, 'WITHSCORES', 'LIMIT', '0', '1')
+      return tail[2] and tail[2] + 1 or time
+    end
+    width = 16 * width
+  end
+end
 
-local derived = 0
+local due_text
+if base == 'delay' then
+  due_text = string.format('%.0f', due)
+else
+  due_text = ARGV[2]
+  local first = behind(delayed, due, due_text)
+  if first > due then
+    due, due_text = first, string.format('%.0f', math.min(first, 9007199254740991))
+  end
+end
+local scores, bodies, stored, derived = {}, {}, {}, 0
 for at = 3, #ARGV, 2 do
   local key = ARGV[at]
-  if key == '' or string.byte(key) == 0 or redis.call('HEXISTS', context, key) == 1 then
+  if at > 3 then
+    due_text = string.format('%.0f', math.min(due + (at - 3) / 2, 9007199254740991))
+  end
+  -- This also checks the type of CONTEXT before the first write.
+  if key == '' or string.byte(key) == 0 or stored[key]
+    or redis.call('HEXISTS', context, key) == 1 then
     repeat
       derived = derived + 1
       key = '\0' .. due_text .. string.format(':%.0f:%04d', now, derived)
     until redis.call('HEXISTS', context, key) == 0
   end
-  -- Write the due time first: at maxmemory this write is rejected before anything is stored.
-  redis.call('ZADD', delayed, due_text, key)
-  redis.call('HSET', context, key, ARGV[at + 1])
+  stored[key] = true
+  scores[at - 2], scores[at - 1] = due_text, key
+  bodies[at - 2], bodies[at - 1] = key, ARGV[at + 1]
 end
+-- Write the due times first: at maxmemory this write is rejected before anything is stored.
+redis.call('ZADD', delayed, unpack(scores))
+redis.call('HSET', context, unpack(bodies))
 return (#ARGV - 2) / 2

@@ -1,28 +1,70 @@
--- watch: read the counters since watching began, and keep watching.
+-- watch: read the counts since counting began, and keep counting.
 --
 -- KEYS[1] {name}COUNTERS   HASH    counts, kept while a client watches; expires
+-- KEYS[2] {name}           LIST    ready messages: pushed on the left, taken from the right
+-- KEYS[3] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[4] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
+-- KEYS[5] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[6] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[7] {name}HELDROWS   HASH    held list -> messages in it
 --
--- ARGV[1] window           integer 1..3600000      ms; the counters expire without another call
+-- ARGV[1] window           integer 1..604800000    ms; the counts expire without another call. A
+--                          shorter window does not shorten a longer one
 --
--- Returns {now, field, value, field, value, ...}: now in µs since the epoch, and the fields
--- since (µs since the epoch), taken, acked, returned (redelivered after their lease ended), and
--- timeout:<s>: how many were taken with a lease of so many whole seconds. The counters only grow;
--- after a pause longer than the window they restart, with a new since.
--- Atomic because counters without an expiry would be kept and updated for ever.
--- Cost: O(fields), at most 100.
-local counters = KEYS[1]
+-- Returns {now, live, held, field, value, ...}: now in µs since the epoch, how many messages are in
+-- the queue now, without dead letters, how many of them are leased or claimed, and the fields:
+--   since           µs since the epoch
+--   live, held      the same numbers when counting began
+--   acked, nacked, released; returned: redelivered after their lease ended
+--   ended           deliveries that ended in another way: by a purge or a drain, with a claim that
+--                   was returned, or by the death of a message whose lease had ended
+--   lease:<s>       a sample of what was taken with a lease of so many whole seconds
+--   dead:<reason>   max receives, too large, body missing, rejected
+--   redriven; dropped: purged; dropped:dead: dead letters deleted
+-- A field is absent while it is 0. What is not counted follows, since each delivery ends once:
+--   pushed = live now - live at first + acked + dead + dropped - redriven
+--   taken = held now - held at first + acked + nacked + released + dead:rejected + returned + ended
+-- After a pause longer than the window, counting restarts with a new since. The release before this
+-- one writes taken and timeout:<s> for each message, and neither live nor held.
+-- Atomic because counts without an expiry would be kept and updated for ever, and the numbers of
+-- messages must be those of the same instant as the counts.
+-- Cost: O(fields + held lists), at most 100 fields.
+local counters, ready, backup, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local delayed, held, heldrows = KEYS[5], KEYS[6], KEYS[7]
 local window = tonumber(ARGV[1])
 
-if not (window and window >= 1 and window <= 3600000 and window % 1 == 0) then
-  return redis.error_reply('ACKQ_ARGUMENT watch: window is 1..3600000 ms')
+if not (window and window >= 1 and window <= 604800000 and window % 1 == 0) then
+  return redis.error_reply('ACKQ_ARGUMENT watch: window is 1..604800000 ms')
 end
 
+-- Return whether a held list is a claim; the others were staged. Both names may contain the other
+-- mark further on.
+local function is_claim(name)
+  local claim, staged = string.find(name, 'CLAIM:', 1, true), string.find(name, 'STAGED:', 1, true)
+  return claim and (not staged or claim < staged)
+end
+
+local in_flight = redis.call('ZCARD', backup)
+local live = redis.call('LLEN', ready) + redis.call('LLEN', handoff) + in_flight
+  + redis.call('ZCARD', delayed)
+redis.call('HLEN', heldrows)
+for _, list in ipairs(redis.call('ZRANGE', held, 0, -1)) do
+  local rows = tonumber(redis.call('HGET', heldrows, list) or 0)
+  live = live + rows
+  in_flight = in_flight + (is_claim(list) and rows or 0)
+end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 -- The first write frees nothing but counts as freeing, so that a full server can be watched.
 redis.call('HDEL', counters, '')
-redis.call('HSETNX', counters, 'since', string.format('%.0f', now))
-redis.call('PEXPIRE', counters, string.format('%.0f', window))
+if redis.call('HSETNX', counters, 'since', string.format('%.0f', now)) == 1 then
+  redis.call('HSET', counters, 'live', live, 'held', in_flight)
+end
+if redis.call('PTTL', counters) < window then
+  redis.call('PEXPIRE', counters, string.format('%.0f', window))
+end
 local reply = redis.call('HGETALL', counters)
+table.insert(reply, 1, in_flight)
+table.insert(reply, 1, live)
 table.insert(reply, 1, now)
 return reply

@@ -8,25 +8,49 @@ other on an old Redis and on a cluster; ``ACKQ_TEST_SERVERS=debian,tls`` says on
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
+import importlib.metadata
 import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 import redis
 
+from ackq import AsyncQueue, Message, Queue
 from tests.facade import AsSync, Portal
-from tests.servers import OFFERS, PLAIN, Client, Fleet, Survey, Target
+from tests.servers import OFFERS, PLAIN, Client, Fleet, Survey, Target, known_commands
 from tests.servers import free_port as find_free_port
+from tests.spark import home as spark_home
 
 pytest_plugins = ["pytester"]
 
 #: Where tests run on every server: connections, TLS, failover are the same for all that ackq has.
-EVERYWHERE = ("tests.conformance", "tests.test_servers")
+EVERYWHERE = ("tests.queue.conformance", "tests.servers")
 #: Where the others run: what differs for a script is the version, and declared keys.
-USUALLY = ("embedded", "cluster")
+USUALLY = ("oldest", "cluster")
+
+# Every driver has them, in this process or in one that a test starts.
+for _name, _value in spark_home.environment().items():
+    os.environ.setdefault(_name, _value)
+
+# redis-py reads its own version anew for each connection, which takes longer than to connect.
+importlib.metadata.version = functools.cache(importlib.metadata.version)
+known_commands.remember()
+
+#: Servers that asyncio reaches as it reaches another: a plain one, a cluster or a Sentinel.
+SAME_ROUTE = ("debian", "container", "valkey", "valkey-cluster", "valkey-sentinel")
+
+#: Files whose tests take longest. They run first, so that no process is busy alone at the end.
+LONGEST = (
+    "tests.queue.model.test_model",
+    "tests.worker.test_campaign",
+    "tests.staging.test_interleavings",
+    "tests.test_benchmarks",
+)
 
 _SURVEY = pytest.StashKey[Survey]()
 
@@ -69,24 +93,35 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out asyncio where other tests have shown the same route on the same kind of server."""
+    """Put the longest tests first; leave out asyncio on servers that it reaches like another."""
+    # xdist runs its groups first, the largest ones before the others, and then goes by this order.
+    items.sort(key=lambda item: not item.nodeid.replace("/", ".").startswith(LONGEST))
     if asked_for():
         return
-    left_out = [item for item in items if isinstance(item, pytest.Function) and _is_shown(item)]
+    first = survey_of(config).first(PLAIN)
+    left_out = [
+        item for item in items if isinstance(item, pytest.Function) and _is_shown(item, first)
+    ]
     if left_out:
         dropped = set(left_out)
         items[:] = [item for item in items if item not in dropped]
         config.hook.pytest_deselected(items=left_out)
 
 
-def _is_shown(item: pytest.Function) -> bool:
+def pytest_collection_finish() -> None:
+    # The thousands of tests live to the end: the garbage collector need not walk them again.
+    gc.freeze()
+
+
+def _is_shown(item: pytest.Function, first: str | None) -> bool:
     callspec = getattr(item, "callspec", None)
     if callspec is None or callspec.params.get("flavour") != "async":
         return False
     target = callspec.params.get("target")
-    if item.module.__name__.startswith("tests.conformance"):
-        # What Valkey answers differently shows on a blocking connection too.
-        return target in ("valkey-cluster", "valkey-sentinel")
+    if item.module.__name__.startswith("tests.queue.conformance"):
+        # What a server answers differently shows on a blocking connection too. So asyncio runs on
+        # one server of each way to connect, and on the newest.
+        return target in SAME_ROUTE and target != first
     return target == "cluster" and not item.module.__name__.startswith(EVERYWHERE)
 
 
@@ -116,7 +151,7 @@ def target(request: pytest.FixtureRequest, fleet: Fleet) -> Target:
 
 
 @pytest.fixture
-def embedded_client(survey: Survey, fleet: Fleet) -> Iterator[redis.Redis]:
+def plain_client(survey: Survey, fleet: Fleet) -> Iterator[redis.Redis]:
     """A plain client of one plain server, for tests that need no more than that."""
     kind = survey.first(PLAIN)
     if kind is None:
@@ -150,8 +185,10 @@ def no_leaked_keys(request: pytest.FixtureRequest, fleet: Fleet, token: str) -> 
     used, fleet.used = fleet.used, []
     for target in used:
         if _count(target.control):
-            _delete(target.control, f"*{token}*")
-            leaked += _delete(target.control, "*")
+            # Keys that were to expire may be gone by now.
+            if keys := list(target.control.scan_iter(count=1000)):
+                target.control.unlink(*keys)
+            leaked += [key for key in keys if token.encode() not in key]
     assert not leaked, f"keys without the test's name: {leaked[:10]}"
 
 
@@ -161,16 +198,9 @@ def _count(client: Client) -> int:
     return int(client.dbsize(target_nodes=type(client).PRIMARIES))
 
 
-def _delete(client: Client, pattern: str) -> list[bytes]:
-    keys = list(client.scan_iter(match=pattern, count=1000))
-    for key in keys:
-        client.unlink(key)
-    return keys
-
-
 @pytest.fixture
 def free_port() -> int:
-    """A loopback port that nobody listens on."""
+    """A loopback port that nothing listens on."""
     return find_free_port()
 
 
@@ -204,26 +234,38 @@ def make_client(target: Target, flavour: str, portal: Portal) -> Iterator[Callab
         yield make
 
 
+if TYPE_CHECKING:
+
+    class QueueUnderTest(Queue):
+        """A queue whose ``pop`` finds a message: where it does not, the test fails anyway."""
+
+        def pop(self, *args: Any, **settings: Any) -> Message: ...
+
+
+class MakeQueue(Protocol):
+    """The type of `make_queue`. An asynchronous queue has the type of its blocking twin, since
+    `tests.facade.AsSync` lets a test call it like one."""
+
+    def __call__(self, name: str = ..., **settings: Any) -> QueueUnderTest: ...
+
+
 @pytest.fixture
 def make_queue(
     make_client: Callable[[], Any], flavour: str, portal: Portal, name: str
-) -> Iterator[Callable[..., Any]]:
+) -> Iterator[MakeQueue]:
     """``make_queue(name=..., **settings)``: a queue with a connection of its own.
 
-    Named after the test unless told otherwise; the asynchronous one is shown as a
-    synchronous one. Closed after the test.
+    It has the name of the test unless you pass another. Closed after the test.
     """
-    import ackq
-
     default = name
     with contextlib.ExitStack() as stack:
 
         def make(name: str = default, **settings: Any) -> Any:
             client = make_client()
             if flavour == "sync":
-                queue: Any = ackq.Queue(client, name, **settings)
+                queue: Any = Queue(client, name, **settings)
             else:
-                queue = AsSync(portal, portal.call(ackq.AsyncQueue, client, name, **settings))
+                queue = AsSync(portal, portal.call(AsyncQueue, client, name, **settings))
             stack.callback(queue.close)
             return queue
 

@@ -1,4 +1,4 @@
-"""Lets one test body drive the synchronous and the asynchronous API."""
+"""Let one test body drive the blocking and the asynchronous API."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Portal:
 
 
 class AsSync:
-    """Shows an asynchronous object as a synchronous one.
+    """Lets a test call an asynchronous object like a blocking one.
 
     Methods run in the portal's loop and return what they return when awaited;
     asynchronous iterators and context managers become plain ones; ``close`` is

@@ -1,4 +1,4 @@
-"""Messages of several MiB, of which one call stores a few."""
+"""Messages of several MiB, of which one call can store only a few."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The benchmarks run and report everybody; what they measure is no test's business."""
+"""The benchmarks run and report every contestant. No test judges the figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from benchmarks.registry import BENCHMARKS, benchmark
 from benchmarks.workers import filling
 from benchmarks.workers.environments import HERE, PEERS, Peer
 from benchmarks.worst import CASES
-from tests.spark.conftest import JAVA
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -70,7 +69,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "benchmarks", *arguments],
         cwd=ROOT, capture_output=True, text=True, check=False,
-        env={**os.environ, "JAVA_TOOL_OPTIONS": JAVA},
+        env=os.environ,
     )  # fmt: skip
 
 
@@ -125,7 +124,7 @@ def test_results_name_no_host_no_path_and_no_user(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
-def test_a_commit_tells_what_was_changed_since(tmp_path: Path) -> None:
+def test_a_commit_reports_what_was_changed_since(tmp_path: Path) -> None:
     def git(*arguments: str) -> str:
         who = ["-c", "user.name=n", "-c", "user.email=e", "-c", "commit.gpgsign=false"]
         done = subprocess.run(
@@ -200,7 +199,7 @@ def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
     assert "no results" in done.stderr
 
 
-def test_a_difference_is_told_from_noise() -> None:
+def test_a_difference_is_distinguished_from_noise() -> None:
     old = a_result((100.0, 104.0, 96.0, 101.0, 99.0, 98.0)[:3])
     assert "within noise" in comparison_of([old], [a_result((101.0, 97.0, 103.0))])
     better = comparison_of([old], [a_result((150.0, 151.0, 149.0))])
@@ -273,24 +272,24 @@ def test_a_ratio_has_its_target_on_the_right_side() -> None:
     assert [more.verdict, less.verdict] == ["target >= 2: reached", "target <= 2: MISSED"]
 
 
-def test_the_servers_time_is_all_that_it_used(embedded_client: redis.Redis) -> None:
+def test_the_servers_time_is_all_that_it_used(plain_client: redis.Redis) -> None:
     def used() -> tuple[float, float]:
-        info: Any = embedded_client.info("cpu")
+        info: Any = plain_client.info("cpu")
         return float(info["used_cpu_user"]), float(info["used_cpu_sys"])
 
     def busy() -> bool:
         for _ in range(200):
-            embedded_client.ping()
+            plain_client.ping()
         return min(used()) > 0.01
 
     wait_until(busy, "the server to have used time of both kinds")
-    settings = embedded_client.connection_pool.connection_kwargs
+    settings = plain_client.connection_pool.connection_kwargs
     before = used()
     with contextlib.closing(ServerCpu(f"redis://{settings['host']}:{settings['port']}")) as cpu:
         assert sum(before) <= cpu.seconds() <= sum(used())
 
 
-def test_everybody_is_first_in_turn() -> None:
+def test_each_contestant_is_first_in_turn() -> None:
     orders = list(rotations(["a", "b", "c"], 6))
     assert {order[0] for order in orders} == {"a", "b", "c"}
     assert all(sorted(order) == ["a", "b", "c"] for order in orders)

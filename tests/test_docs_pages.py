@@ -2,40 +2,205 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import shutil
+import subprocess
+import urllib.request
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 import redis
 
+import ackq
+from ackq import Queue, errors
+from ackq.cli import main
+from ackq.metrics.exporter import Exporter
+from tests.test_layers import LAYERS
 from tests.test_readme import _point_at
+from tests.waiting import wait_until
 
-DOCS = Path(__file__).parents[1] / "docs"
+TESTS = Path(__file__).parent
+ROOT = TESTS.parent
+DOCS = ROOT / "docs"
+PYTHON = r"^```python(?: no-run)?\n(.*?)^```"
 #: Pages, with how many of their examples run and the names of their queues.
 PAGES = {
     "tutorial.md": (5, "tutorial*"),
-    "retries.md": (2, "mails*"),
+    "retries.md": (3, "mails*"),
     "idempotence.md": (1, "payments*"),
     "index.md": (1, "jobs*"),
 }
+#: Pages whose examples run in the tests of a product.
+RUN_BY = {
+    "delay.md": "delay/test_docs.py",
+    "dropin.md": "dropin/test_guide.py",
+    "moving-over.md": "dropin/test_guide.py",
+    "pipeline.md": "spark/test_example.py",
+    "rsmq.md": "rsmq/test_page.py",
+    "sharded.md": "delay/test_docs.py",
+    "spark.md": "spark/test_docs.py",
+    "spark-sink.md": "spark/test_docs.py",
+    "topic.md": "topic/test_docs.py",
+    "tracing.md": "otel/test_docs.py",
+    "worker.md": "worker/test_docs.py",
+}
+#: Packages whose names are public, beside ``ackq`` itself.
+PUBLIC = ("queue", "delay", "topic", "rsmq", "sharded", "worker", "otel", "dropin", "spark",
+          "embedded", "dropin.asyncio")  # fmt: skip
+#: Pages that may name commands. That of the command line has tests of its own.
+NAMING_COMMANDS = [
+    *sorted(set(DOCS.glob("*.md")) - {DOCS / "cli.md"}),
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+    ROOT / "lua" / "README.md",
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_examples_of_a_page_run(
-    page: str, embedded_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    page: str, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _point_at(embedded_client, monkeypatch)
-    address = embedded_client.connection_pool.connection_kwargs
+    _point_at(plain_client, monkeypatch)
+    address = plain_client.connection_pool.connection_kwargs
     url = f"redis://{address['host']}:{address['port']}"
     monkeypatch.setattr("ackq.embedded.shared_url", lambda: url)
     count, names = PAGES[page]
-    examples = re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)
+    examples = _examples(page)
     assert len(examples) == count
     scope: dict[str, Any] = {}
     try:
         for number, example in enumerate(examples):
             exec(compile(example, f"docs/{page} example {number}", "exec"), scope)
     finally:
-        for key in embedded_client.scan_iter(names):
-            embedded_client.unlink(key)
+        for key in plain_client.scan_iter(names):
+            plain_client.unlink(key)
+
+
+def test_the_picture_of_the_layers_is_the_one_that_the_imports_follow() -> None:
+    picture = _page("architecture.md").split("```text\n")[1].split("╞")[0]
+    rows = [re.findall(r"\w+", line) for line in picture.splitlines()]
+    shown = [set(row) for row in rows if row]
+    assert shown == [set(layer) for layer in reversed(LAYERS)]
+
+
+def test_every_path_that_the_architecture_names_exists() -> None:
+    page = _page("architecture.md")
+    paths = re.findall(r"`((?:ackq|lua|tests|tools|docs|benchmarks)/[\w./]*)`", page)
+    assert len(paths) > 20
+    for path in paths:
+        assert (DOCS.parent / path).exists(), path
+
+
+def test_the_figures_that_the_autoscaling_guide_shows_are_those_of_the_exporter(
+    plain_client: redis.Redis, name: str
+) -> None:
+    (shown,) = re.findall(r"^```json\n(.*?)^```", _page("autoscaling.md"), re.M | re.S)
+    with Queue(plain_client, name) as queue, Exporter(plain_client, [name]) as exporter:
+        queue.push_many([{"id": "working"}, {"id": "later"}])
+        queue.pop()
+        queue.nack(*queue.pop_many(1), delay=600)
+        queue.push_many([{"id": "expired"}, {"id": "due"}])
+        queue.pop(visibility_timeout=0.001)
+        queue.nack(*queue.pop_many(1), delay=0)
+        wait_until(lambda: queue.stats().expired, "the lease ends")
+        assert plain_client.llen(name) == 0
+        _, port = exporter.address
+        url = f"http://127.0.0.1:{port}/v1/queues/{name}"
+        with urllib.request.urlopen(url, timeout=10) as reply:
+            found = json.load(reply)
+    assert found.keys() == json.loads(shown).keys()
+    assert (found["backlog"], found["ready"], found["in_flight"]) == (3, 2, 1)
+
+
+def test_every_page_with_examples_is_run_by_a_test() -> None:
+    for page in DOCS.glob("*.md"):
+        if re.search(r"^```python$", page.read_text(), re.MULTILINE):
+            runner = RUN_BY.get(page.name, "test_docs_pages.py")
+            assert page.name in (TESTS / runner).read_text(), f"no test runs {page.name}"
+
+
+def test_every_example_is_python() -> None:
+    """Also those marked no-run, which need more than one server."""
+    found = 0
+    for page in (*DOCS.glob("*.md"), ROOT / "README.md"):
+        for number, example in enumerate(re.findall(PYTHON, page.read_text(), re.M | re.S)):
+            compile(example, f"{page.name} example {number}", "exec")
+            found += 1
+    assert found > 40
+
+
+@pytest.mark.parametrize("page", NAMING_COMMANDS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_that_a_page_names_exists(page: Path) -> None:
+    text = page.read_text()
+    shell = "\n".join(re.findall(r"^```sh\n(.*?)^```", text, re.M | re.S)).replace("\\\n", " ")
+    lines = re.findall(r"^ackq (.*)$", shell, re.MULTILINE)
+    lines += re.findall(r"`ackq ([^`]+)`", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+    for line in lines:
+        words = shlex.split(line.replace("\n", " "), comments=True)
+        command, rest = _command(words)
+        options = {option for each in command.params for option in each.opts}
+        for word in rest:
+            if re.match(r"--?[a-z]", word):
+                assert word in options | {"--help", "-h"}, f"ackq {line}: {word}"
+
+
+def test_the_reference_lists_every_public_name() -> None:
+    page = _page("api.md")
+    packages = [ackq, *(import_module(f"ackq.{name}") for name in PUBLIC)]
+    for package in packages:
+        whole = re.search(rf"^\.\. automodule:: {package.__name__}$", page, re.MULTILINE)
+        for name in package.__all__:
+            single = rf"^\.\. autoclass:: ackq(\.\w+)*\.{name}$"
+            error = hasattr(errors, name)  # on a page of its own
+            assert whole or error or re.search(single, page, re.MULTILINE), f"{package}: {name}"
+
+
+def _command(words: list[str]) -> tuple[click.Command, list[str]]:
+    """Return the command that the first words name, and the other words."""
+    command: click.Command = main
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        found = command.get_command(click.Context(command), words[0])
+        assert found is not None, f"there is no command {' '.join(words)}"
+        command, words = found, words[1:]
+    return command, words
+
+
+def test_the_calls_of_other_languages_run_as_printed(plain_client: redis.Redis) -> None:
+    client = shutil.which("redis-cli") or shutil.which("valkey-cli")
+    if client is None:
+        pytest.skip("there is no redis-cli")
+    address = plain_client.connection_pool.connection_kwargs
+    page = (ROOT / "lua" / "README.md").read_text()
+    (shell,) = re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    taking, settling = shell.split("# the receipt,")
+    (printed,) = set(re.findall(r"\b\d{16}\b", settling))
+    where = f'redis-cli() {{ {client} -h {address["host"]} -p {address["port"]} "$@"; }}\n'
+    try:
+        taken = _bash(where + taking)
+        assert taken[0] == "1"
+        assert taken[-2:] == ["a-1", '{"id":"a-1","task":"resize"}']
+        receipt = next(line for line in taken if re.fullmatch(r"\d{16}", line))
+        loading = taking.split("redis-cli LPUSH")[0]
+        assert _bash(f"{where}{loading}# {settling.replace(printed, receipt)}") == ["1"]
+    finally:
+        for key in plain_client.scan_iter("jobs*"):
+            plain_client.unlink(key)
+
+
+def _bash(script: str) -> list[str]:
+    done = subprocess.run(["bash", "-euc", script], cwd=ROOT / "lua", capture_output=True,
+                          text=True, check=True, timeout=30)  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def _examples(page: str) -> list[str]:
+    """Return the examples of a page that are to be run."""
+    return re.findall(r"^```python\n(.*?)^```", _page(page), re.MULTILINE | re.DOTALL)
+
+
+def _page(name: str) -> str:
+    return (DOCS / name).read_text()

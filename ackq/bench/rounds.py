@@ -161,16 +161,18 @@ def cycles_for(player: Player, seconds: float) -> int:
 def measures_of(case: str, rounds: Rounds) -> list[Measure]:
     """Return throughput, percentiles of the cycle, and server time of each contestant."""
     found = []
-    for who, played in rounds.items():
+    for contestant, played in rounds.items():
         rates = tuple(each.rate for each in played)
-        found.append(Measure(case, who, "throughput", "messages/s", rates, more_is_better=True))
+        found.append(
+            Measure(case, contestant, "throughput", "messages/s", rates, more_is_better=True)
+        )
         for name, share in PERCENTILES.items():
             if values := percentiles(share, [each.cycles for each in played]):
                 milliseconds = tuple(value * 1000 for value in values)
-                found.append(Measure(case, who, f"cycle, {name}", "ms", milliseconds))
+                found.append(Measure(case, contestant, f"cycle, {name}", "ms", milliseconds))
         server = tuple(each.server_us for each in played)
         if not any(map(math.isnan, server)):
-            found.append(Measure(case, who, "server time", "µs/message", server))
+            found.append(Measure(case, contestant, "server time", "µs/message", server))
     return found
 
 

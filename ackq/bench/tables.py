@@ -24,14 +24,14 @@ def measures_table(measures: Iterable[Measure]) -> str:
         lines.setdefault((each.case, each.contestant), []).append(
             f"{each.figure} {shown(each.spread)} {each.unit}"
         )
-    width = max((len(who) for _, who in lines), default=0)
+    width = max((len(contestant) for _, contestant in lines), default=0)
     text: list[str] = []
     case = None
-    for (now, who), figures in lines.items():
+    for (now, contestant), figures in lines.items():
         if now != case:
             case = now
             text.append(f"\n{case}" if text else case)
-        text.append(f"  {who.ljust(width)}  {figures[0]}")
+        text.append(f"  {contestant.ljust(width)}  {figures[0]}")
         text += [f"  {' ' * width}  {figure}" for figure in figures[1:]]
     return "\n".join(text)
 

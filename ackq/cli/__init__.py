@@ -22,6 +22,7 @@ import redis
 
 from ackq.errors import AckqError, PipelineFenced, redact
 from ackq.escaping import printable
+from ackq.scripts import FORMAT
 
 #: Name of each command, with its line in ``ackq --help``.
 COMMANDS = {
@@ -32,13 +33,18 @@ COMMANDS = {
     "nack": "Return messages taken with pop.",
     "extend": "Extend the leases of messages taken with pop.",
     "work": "Run workers that call your function for each message.",
+    "workers": "List workers and what they do; quiet or stop them.",
     "stats": "Count the messages of a queue by state.",
     "top": "Watch all queues live.",
+    "exporter": "Serve metrics to Prometheus and KEDA.",
+    "web": "Watch all queues on a web page.",
     "peek": "Show messages without taking them.",
     "dead": "List, redrive or drop dead letters.",
     "claims": "List or release the claims of queries.",
     "pause": "Pause a queue: no consumer takes messages.",
     "resume": "Resume a paused queue.",
+    "adopt": "Look at a list before ackq takes it over.",
+    "recover": "Put back what consumers left in processing lists.",
     "move": "Move or copy messages to another queue or server.",
     "drain": "Put all messages back on the list, for a bare RPOP.",
     "audit": "Check every record of a queue.",
@@ -65,7 +71,7 @@ WIDTH = 96
 EPILOG = """\b
 Exit codes:
   0    done
-  1    nothing found, or a problem found (audit, doctor, demo)
+  1    nothing found, or a problem found (audit, adopt, doctor, demo)
   2    wrong usage
   3    ackq, Redis or the operating system reported an error
   4    Redis cannot be reached
@@ -73,8 +79,8 @@ Exit codes:
   130  interrupted
   141  the reader of the output closed it, as in ackq ... | head
 
-Without --url and ACKQ_REDIS_URL, ackq starts a private Redis once; later commands use the same
-one. Its data is in ACKQ_HOME, or ~/.local/share/ackq."""
+Without --url and ACKQ_REDIS_URL, ackq starts a server of its own, which later commands use, too.
+Its data is in ACKQ_HOME, or ~/.local/share/ackq."""
 
 
 class Group(click.Group):
@@ -202,6 +208,6 @@ def _drop_unwritten() -> None:
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
 )
-@click.version_option(package_name="ackq", message="%(prog)s %(version)s")
+@click.version_option(package_name="ackq", message=f"%(prog)s %(version)s, format {FORMAT}")
 def main() -> None:
     """A reliable queue over the Redis list you already push to."""

@@ -8,6 +8,7 @@ from textwrap import wrap
 import click
 
 from ackq.cli.connection import examples, json_option, print_json, queue_argument
+from ackq.config import PopFrom
 from ackq.ops.acl import ROLES, rules
 
 #: The warning that --redis-6 prints.
@@ -34,10 +35,12 @@ def _described() -> str:
 @click.option("--redis-6", "redis_6", is_flag=True,
               help="Rules for Redis 6.2, which has no selectors. They are weaker: a user may run"
               " each of its commands on each of its keys.")  # fmt: skip
+@click.option("--pop-from", type=click.Choice(["right", "left"]), default="right",
+              help="End of QUEUE's list that is popped.  [right]")  # fmt: skip
 @json_option
 def acl(
     queue: str, roles: tuple[str, ...], user: str | None, no_eval: bool, redis_6: bool,
-    as_json: bool,
+    pop_from: PopFrom, as_json: bool,
 ) -> None:  # fmt: skip
     """Print ACL rules that grant each user of QUEUE little more than its role needs.
 
@@ -57,7 +60,7 @@ def acl(
         click.echo(f"ackq: {WEAKER}", err=True)
     for role in roles or ROLES:
         named = user or f"{queue}-{role}"
-        words = rules(queue, role, eval=not no_eval, selectors=not redis_6)
+        words = rules(queue, role, eval=not no_eval, selectors=not redis_6, pop_from=pop_from)
         if as_json:
             print_json({"user": named, "role": role, "rules": words})
         else:

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
-from ackq.ops.discovery import Watched, rate
-from ackq.queue.messages import QueueCounters, QueueStats
+from ackq.ops.discovery import QueueCounts, rate
+from ackq.queue.messages import QueueCounters
 
 _SHARD = re.compile(r"\{([^{}]+):(\d+)\}")
 #: Seconds by which a lease may appear longer than its timeout: timeouts are counted in whole
@@ -34,12 +34,11 @@ class Activity:
     overdue: float | None
 
 
-def activity(now: Watched, before: Watched | None) -> Activity:
+def activity(now: QueueCounts, before: QueueCounts | None) -> Activity:
     """Return the activity of a queue between two samples.
 
-    Producers do not count pushes, so the number is derived: the growth of the queue plus the acked
-    messages. If messages were purged or dead letters dropped in between, the result may be too
-    small; a negative result is reported as unknown.
+    If other clients removed messages with their own commands, the rate of pushes may be negative;
+    then it is reported as unknown.
     """
     stats, counters = now.stats, now.counters
     left = stats.lease_ends_in
@@ -49,7 +48,7 @@ def activity(now: Watched, before: Watched | None) -> Activity:
         taken = rate(counters.taken, last.taken, seconds)
         acked = rate(counters.acked, last.acked, seconds)
         returned = rate(counters.returned, last.returned, seconds)
-        change = rate(_held(stats) + counters.acked, _held(before.stats) + last.acked, seconds)
+        change = rate(counters.pushed, last.pushed, seconds)
         pushed = change if change is not None and change >= 0 else None
     return Activity(
         stats.ready, stats.in_flight, stats.delayed, stats.dead, stats.paused,
@@ -59,14 +58,10 @@ def activity(now: Watched, before: Watched | None) -> Activity:
     )  # fmt: skip
 
 
-def _comparable(now: QueueCounters | None, before: Watched | None) -> QueueCounters | None:
+def _comparable(now: QueueCounters | None, before: QueueCounts | None) -> QueueCounters | None:
     """Return the earlier counters, if counting has not been interrupted since."""
     last = before.counters if before else None
     return last if now and last and now.since == last.since else None
-
-
-def _held(stats: QueueStats) -> int:
-    return stats.ready + stats.in_flight + stats.delayed + stats.dead
 
 
 def _age(left: float | None, timeouts: Mapping[int, int]) -> float | None:

@@ -7,12 +7,12 @@ from dataclasses import asdict
 import click
 
 from ackq.cli import NOTHING
-from ackq.cli.connection import examples, json_option, on_queue, open_queue, print_json
+from ackq.cli.connection import examples, json_option, on_queue_end, open_queue, print_json
 from ackq.escaping import printable
 
 
 @click.command(epilog=examples("ackq audit jobs", "ackq audit jobs --repair"))
-@on_queue
+@on_queue_end
 @click.option("--repair", is_flag=True, help="Repair what can be repaired. Deletes no message.")
 @json_option
 @click.pass_context

@@ -10,9 +10,10 @@ import click
 from ackq.cli import Group
 from ackq.cli.connection import (
     ask,
+    end_of,
     examples,
     json_option,
-    on_queue,
+    on_queue_end,
     open_queue,
     print_json,
     print_table,
@@ -37,7 +38,7 @@ def claims() -> None:
 @claims.command(
     "list", epilog=examples("ackq claims list jobs", "ackq claims list jobs --group nightly --json")
 )
-@on_queue
+@on_queue_end
 @group_option
 @json_option
 def list_(queue: str, url: str | None, group: str | None, as_json: bool) -> None:
@@ -54,7 +55,7 @@ def list_(queue: str, url: str | None, group: str | None, as_json: bool) -> None
 
 
 @claims.command(epilog=examples("ackq claims release jobs --group nightly --yes"))
-@on_queue
+@on_queue_end
 @group_option
 @yes_option
 def release(queue: str, url: str | None, group: str | None, yes: bool) -> None:
@@ -73,8 +74,9 @@ def release(queue: str, url: str | None, group: str | None, yes: bool) -> None:
     count = sum(each.rows for each in found)
     ask(f"Take {count:,} messages from {', '.join(groups)}?", yes)
     released = 0
+    end = end_of(url, queue)
     for name in groups:
-        with Claims.from_url(url, queue, name) as opened:
+        with Claims.from_url(url, queue, name, pop_from=end) as opened:
             released += opened.release()
     click.echo(released)
 

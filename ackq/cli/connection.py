@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import click
 from click.core import ParameterSource
+from redis.exceptions import NoPermissionError
 
+from ackq.config import PopFrom
 from ackq.escaping import json_line, printable
 from ackq.queue.client import Queue
+from ackq.queue.pop_from import recorded
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,6 +31,8 @@ _URL_FROM_FILE = "ackq.url"
 number_option = click.option(
     "-n", "--number", type=click.IntRange(1), default=1, help="Maximum number of messages.  [1]"
 )
+#: Key of the context's meta that holds the value of --pop-from.
+_POP_FROM = "ackq.pop_from"
 #: Help text of ``--wait``.
 WAIT_HELP = "Wait this long for the first message; inf: forever.  [do not wait]"
 yes_option = click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
@@ -76,9 +82,24 @@ def _url(ctx: click.Context, parameter: click.Parameter, url: str | None) -> str
     return from_file
 
 
+def _note_end(ctx: click.Context, parameter: click.Parameter, end: PopFrom | None) -> None:
+    ctx.meta[_POP_FROM] = end
+
+
+pop_from_option = click.option(
+    "--pop-from", type=click.Choice(["right", "left"]), expose_value=False, callback=_note_end,
+    help="End of QUEUE's list that is popped: left if producers use RPUSH.  [as recorded, or right]"
+)  # fmt: skip
+
+
 def on_queue(command: F) -> F:
     """Add the argument QUEUE and the URL options."""
     return queue_argument(url_option(command))
+
+
+def on_queue_end(command: F) -> F:
+    """Add the argument QUEUE, the URL options and --pop-from."""
+    return on_queue(pop_from_option(command))
 
 
 def examples(*commands: str) -> str:
@@ -89,9 +110,28 @@ def examples(*commands: str) -> str:
     return "\n".join(["\b", "Examples:", *(f"  {each}" for each in commands)])
 
 
-def open_queue(url: str | None, name: str, **settings: Any) -> Queue:
-    """Return the queue as a context manager. Without a URL, use the embedded server."""
-    return Queue.from_url(url, name, max_body_bytes=MAX_BODY_BYTES, **settings)
+def open_queue(
+    url: str | None, name: str, *, pop_from: PopFrom | None = None, **settings: Any
+) -> Queue:
+    """Return the queue as a context manager. Without a URL, use the embedded server.
+
+    ``pop_from`` defaults to --pop-from, then to what is recorded.
+    """
+    end = pop_from or end_of(url, name)
+    return Queue.from_url(url, name, max_body_bytes=MAX_BODY_BYTES, pop_from=end, **settings)
+
+
+def end_of(url: str | None, name: str) -> PopFrom:
+    """Return the end from which the queue is popped: --pop-from, else as recorded."""
+    chosen: PopFrom | None = click.get_current_context().meta.get(_POP_FROM)
+    return chosen or recorded_end(url, name)
+
+
+def recorded_end(url: str | None, name: str) -> PopFrom:
+    """Return the end from which the queue is popped, as far as it is recorded."""
+    with Queue.from_url(url, name) as queue, suppress(NoPermissionError):
+        return queue.execute(lambda spec: recorded(spec.keys))
+    return "right"
 
 
 def ask(question: str, yes: bool) -> None:
@@ -105,7 +145,7 @@ def ask(question: str, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise click.UsageError("nobody is there to ask; --yes does it without asking")
+        raise click.UsageError("cannot ask for confirmation: stdin is not a terminal; use --yes")
     try:
         agreed = click.confirm(printable(question), err=True)
     except click.Abort:
@@ -218,6 +258,24 @@ def print_findings(rows: Iterable[tuple[str, str, str]]) -> None:
     for verdict, check, text in rows:
         table.add_row(Text(verdict, STYLES[verdict]), check, Text(printable(text)))
     Console(highlight=False).print(table)
+
+
+def print_steps(title: str, steps: Sequence[str]) -> None:
+    """Print numbered steps under a title, wrapped in a terminal."""
+    if not sys.stdout.isatty():
+        print_table((), [("do", number, step) for number, step in enumerate(steps, 1)])
+        return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for number, step in enumerate(steps, 1):
+        table.add_row(f"{number}.", Text(printable(step)))
+    console = Console(highlight=False)
+    console.print()
+    console.print(title, style="bold")
+    console.print(table)
 
 
 def local_time(at: float | None) -> str | None:

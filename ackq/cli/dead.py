@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -15,12 +19,14 @@ from ackq.cli.connection import (
     json_option,
     local_time,
     on_queue,
+    on_queue_end,
     open_queue,
     print_json,
     print_table,
     short_time,
     yes_option,
 )
+from ackq.core.failure import Failure
 from ackq.core.inspected import DeadLetter
 from ackq.escaping import printable
 from ackq.queue.client import Queue
@@ -38,13 +44,10 @@ def _entries(
     """Validate the entries of dead letters."""
     for each in entries:
         if not ENTRY.fullmatch(each):
-            raise click.BadParameter(f"{each!r} is no entry, such as 17-0")
+            raise click.BadParameter(f"{each!r} is not an entry such as 17-0")
     return entries
 
 
-number_option = click.option(
-    "-n", "--number", type=click.IntRange(0), default=10, help="Number of dead letters.  [10]"
-)
 entries_argument = click.argument("entries", nargs=-1, metavar="[ENTRY]...", callback=_entries)
 all_option = click.option("--all", "everything", is_flag=True, help="All current dead letters.")
 
@@ -58,17 +61,29 @@ def dead() -> None:
     """
 
 
-@dead.command("list", epilog=examples("ackq dead list jobs", "ackq dead list jobs -n 100 --json"))
+@dead.command(
+    "list",
+    epilog=examples(
+        "ackq dead list jobs", "ackq dead list jobs -n 100 --json", "ackq dead list jobs --causes"
+    ),
+)
 @on_queue
-@number_option
+@click.option("-n", "--number", type=click.IntRange(0),
+              help="Number of dead letters.  [10; all with --causes]")  # fmt: skip
+@click.option("--causes", is_flag=True, help="Count the dead letters by cause.")
 @json_option
-def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
-    """List the dead letters of QUEUE, oldest first.
+def list_(queue: str, url: str | None, number: int | None, causes: bool, as_json: bool) -> None:
+    """List the dead letters of QUEUE, or count them by cause.
 
-    In a narrow terminal the bodies are left out; ackq dead show prints them.
+    The oldest come first. The cause is the type of the last error and the line that raised it, if
+    the consumer recorded an error; otherwise the reason. In a narrow terminal the bodies are left
+    out; ackq dead show prints them, and all recorded errors.
     """
     with open_queue(url, queue) as opened:
-        letters = opened.dead_letters(number)
+        if causes:
+            _print_causes(_oldest(opened, number), as_json)
+            return
+        letters = opened.dead_letters(10 if number is None else number)
     if as_json:
         for each in letters:
             print_json(_fields(each))
@@ -87,7 +102,7 @@ def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
 def show(
     ctx: click.Context, queue: str, url: str | None, entries: tuple[str, ...], as_json: bool
 ) -> None:
-    """Show dead letters of QUEUE in full. Exit code 1 if there is none of these."""
+    """Show dead letters of QUEUE in full. Exit code 1 if none of them exists."""
     with open_queue(url, queue) as opened:
         letters = opened.dead_letters(entries=entries)
     for each in letters:
@@ -105,7 +120,7 @@ def show(
         "ackq dead redrive jobs --all",
     )
 )  # fmt: skip
-@on_queue
+@on_queue_end
 @entries_argument
 @click.option("-n", "--number", type=click.IntRange(0), help="Number to redrive, oldest first.")
 @all_option
@@ -149,7 +164,35 @@ def drop(
 
 
 def _columns(letter: DeadLetter) -> tuple[object, ...]:
-    return (letter.id, letter.reason, letter.receive_count, short_time(letter.died_at), letter.body)
+    reason = f"{letter.reason}: {letter.cause}" if letter.errors else letter.reason
+    return (letter.id, reason, letter.receive_count, short_time(letter.died_at), letter.body)
+
+
+def _oldest(queue: Queue, number: int | None) -> Iterator[DeadLetter]:
+    """Yield the oldest dead letters, at most ``number``, reading a bounded page at a time."""
+    after, left = None, math.inf if number is None else number
+    while left and (letters := queue.dead_letters(int(min(CHUNK, left)), after=after)):
+        yield from letters
+        after, left = letters[-1].entry, left - len(letters)
+
+
+def _print_causes(letters: Iterable[DeadLetter], as_json: bool) -> None:
+    """Print the causes with their counts and newest dead letters, the most frequent first."""
+    counts: Counter[str] = Counter()
+    newest: dict[str, DeadLetter] = {}
+    for each in letters:
+        counts[each.cause] += 1
+        newest[each.cause] = each
+    rows = [(count, cause, newest[cause]) for cause, count in counts.most_common()]
+    if as_json:
+        for count, cause, letter in rows:
+            print_json({"count": count, "cause": cause, "newest": letter.entry,
+                        "died_at": letter.died_at})  # fmt: skip
+        return
+    print_table(
+        ("count", "cause", "newest", "died"),
+        [(count, cause, each.entry, short_time(each.died_at)) for count, cause, each in rows],
+    )
 
 
 def _drop_oldest(queue: Queue, count: int) -> int:
@@ -166,6 +209,7 @@ def _drop_oldest(queue: Queue, count: int) -> int:
 def _fields(letter: DeadLetter) -> dict[str, Any]:
     return {"entry": letter.entry, "id": letter.id, "reason": letter.reason,
             "receive_count": letter.receive_count, "died_at": letter.died_at,
+            "cause": letter.cause, "errors": [asdict(each) for each in letter.errors],
             **body_fields(letter.body)}  # fmt: skip
 
 
@@ -175,5 +219,16 @@ def _show(letter: DeadLetter) -> None:
     click.echo(f"reason    {printable(letter.reason)}")
     click.echo(f"receives  {letter.receive_count}")
     click.echo(f"died      {local_time(letter.died_at)}")
+    for each in letter.errors:
+        _show_failure(each)
     click.echo(f"body      {len(letter.body):,} bytes")
     click.echo(printable(letter.body) + "\n")
+
+
+def _show_failure(failure: Failure) -> None:
+    """Print why one delivery failed. The text is a stranger's, so each line is escaped."""
+    click.echo(f"error     {failure.attempt}: {printable(failure.cause)}, {local_time(failure.at)}")
+    if failure.text:
+        click.echo(f"          {printable(failure.text)}")
+    for line in failure.traceback.splitlines():
+        click.echo(f"          {printable(line)}")

@@ -45,17 +45,17 @@ def _on_queue(command: F) -> F:
         "--partitions", type=click.IntRange(1, 1024), metavar="N",
         help="Number of partitions, the same for all clients.  [not partitioned]",
     )  # fmt: skip
-    return click.argument("topic", metavar="QUEUE")(url_option(partitions(command)))
+    return click.argument("queue", metavar="QUEUE")(url_option(partitions(command)))
 
 
 def _open(
-    url: str | None, topic: str, partitions: int | None, **settings: Any
+    url: str | None, queue: str, partitions: int | None, **settings: Any
 ) -> DelayQueue | PartitionedDelayQueue:
     from ackq.delay.client import DelayQueue, PartitionedDelayQueue
 
     if partitions is None:
-        return DelayQueue.from_url(url, topic, **settings)
-    return PartitionedDelayQueue.from_url(url, topic, partitions, **settings)
+        return DelayQueue.from_url(url, queue, **settings)
+    return PartitionedDelayQueue.from_url(url, queue, partitions, **settings)
 
 
 @delay.command(epilog=examples("ackq delay push reminders order-7 'call Ada' --delay 3600"))
@@ -65,10 +65,10 @@ def _open(
 @click.option("--delay", "wait", type=float, callback=seconds, default=0.0, metavar="SECONDS",
               help="Time until it is ready.  [0]")  # fmt: skip
 def push(
-    topic: str, url: str | None, partitions: int | None, key: str, body: str, wait: float
+    queue: str, url: str | None, partitions: int | None, key: str, body: str, wait: float
 ) -> None:
     """Store BODY under KEY in QUEUE until it is ready. Fails if KEY is already stored."""
-    with _open(url, topic, partitions) as opened:
+    with _open(url, queue, partitions) as opened:
         opened.push(key, body, delay=wait)
 
 
@@ -82,11 +82,11 @@ def push(
 @json_option
 @click.pass_context
 def take(
-    ctx: click.Context, topic: str, url: str | None, partitions: int | None, number: int,
+    ctx: click.Context, queue: str, url: str | None, partitions: int | None, number: int,
     wait: float | None, lease: float, delete: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Take ready messages of QUEUE and print them. Exit code 1 if there are none."""
-    with _open(url, topic, partitions, visibility_timeout=lease) as opened:
+    with _open(url, queue, partitions, visibility_timeout=lease) as opened:
         found = opened.take(number, wait)
         for each in found:
             if as_json:
@@ -104,12 +104,12 @@ def take(
 @delay.command(epilog=examples("ackq delay cancel reminders order-7"))
 @_on_queue
 @click.argument("keys", nargs=-1, required=True, metavar="KEY...")
-def cancel(topic: str, url: str | None, partitions: int | None, keys: tuple[str, ...]) -> None:
+def cancel(queue: str, url: str | None, partitions: int | None, keys: tuple[str, ...]) -> None:
     """Delete messages of QUEUE by KEY.
 
     Messages in flight are not deleted. Prints the number deleted.
     """
-    with _open(url, topic, partitions) as opened:
+    with _open(url, queue, partitions) as opened:
         click.echo(opened.cancel(*keys))
 
 
@@ -120,13 +120,13 @@ def cancel(topic: str, url: str | None, partitions: int | None, keys: tuple[str,
               help="Time from now until it is ready.")  # fmt: skip
 @click.pass_context
 def reschedule(
-    ctx: click.Context, topic: str, url: str | None, partitions: int | None, key: str, wait: float
+    ctx: click.Context, queue: str, url: str | None, partitions: int | None, key: str, wait: float
 ) -> None:
     """Change the ready time of the message stored under KEY in QUEUE.
 
     Exit code 1, without a change, if there is no such message or it is in flight.
     """
-    with _open(url, topic, partitions) as opened:
+    with _open(url, queue, partitions) as opened:
         if not opened.reschedule(key, delay=wait):
             ctx.exit(NOTHING)
 
@@ -134,14 +134,14 @@ def reschedule(
 @delay.command(epilog=examples("ackq delay stats reminders"))
 @_on_queue
 @json_option
-def stats(topic: str, url: str | None, partitions: int | None, as_json: bool) -> None:
+def stats(queue: str, url: str | None, partitions: int | None, as_json: bool) -> None:
     """Count the messages of QUEUE by state."""
-    with _open(url, topic, partitions) as opened:
+    with _open(url, queue, partitions) as opened:
         found = asdict(opened.stats())
     if as_json:
         print_json(found)
     else:
-        print_table(("", topic), [(name, shown(value)) for name, value in found.items()])
+        print_table(("", queue), [(name, shown(value)) for name, value in found.items()])
 
 
 @delay.command(epilog=examples("ackq delay peek reminders --state delayed -n 3"))
@@ -152,13 +152,13 @@ def stats(topic: str, url: str | None, partitions: int | None, as_json: bool) ->
               help="State of the messages.  [ready]")  # fmt: skip
 @json_option
 def peek(
-    topic: str, url: str | None, partitions: int | None, number: int, state: State, as_json: bool
+    queue: str, url: str | None, partitions: int | None, number: int, state: State, as_json: bool
 ) -> None:
     """Show messages of QUEUE without taking them.
 
     Within a partition, the earliest comes first.
     """
-    with _open(url, topic, partitions) as opened:
+    with _open(url, queue, partitions) as opened:
         found = opened.peek(number, state)
     if as_json:
         for each in found:
@@ -176,9 +176,9 @@ def peek(
 @click.option("-n", "--number", type=click.IntRange(0), default=10,
               help="Number of dead letters.  [10]")  # fmt: skip
 @json_option
-def dead(topic: str, url: str | None, partitions: int | None, number: int, as_json: bool) -> None:
+def dead(queue: str, url: str | None, partitions: int | None, number: int, as_json: bool) -> None:
     """List the dead letters of QUEUE, oldest first within a partition."""
-    with _open(url, topic, partitions) as opened:
+    with _open(url, queue, partitions) as opened:
         letters = opened.dead_letters(number)
     if as_json:
         for each in letters:
@@ -199,12 +199,12 @@ def dead(topic: str, url: str | None, partitions: int | None, number: int, as_js
 @_on_queue
 @click.option("-n", "--number", type=click.IntRange(0),
               help="Number to redrive, oldest first.  [all]")  # fmt: skip
-def redrive(topic: str, url: str | None, partitions: int | None, number: int | None) -> None:
+def redrive(queue: str, url: str | None, partitions: int | None, number: int | None) -> None:
     """Make dead letters of QUEUE ready again.
 
     A dead letter stays if a new message has its key. Prints the number redriven.
     """
-    with _open(url, topic, partitions) as opened:
+    with _open(url, queue, partitions) as opened:
         click.echo(opened.redrive(number))
 
 
@@ -212,11 +212,11 @@ def redrive(topic: str, url: str | None, partitions: int | None, number: int | N
 @_on_queue
 @click.option("--dead", is_flag=True, help="Delete the dead letters, too.")
 @yes_option
-def purge(topic: str, url: str | None, partitions: int | None, dead: bool, yes: bool) -> None:
+def purge(queue: str, url: str | None, partitions: int | None, dead: bool, yes: bool) -> None:
     """Delete every message of QUEUE permanently, in flight too. Asks for confirmation.
 
     Prints the number deleted.
     """
-    with _open(url, topic, partitions) as opened:
-        ask_to_purge(topic, opened.stats, dead, yes)
+    with _open(url, queue, partitions) as opened:
+        ask_to_purge(queue, opened.stats, dead, yes)
         click.echo(opened.purge(dead=dead))

@@ -47,7 +47,7 @@ def demo(
     Without --url it starts a temporary Redis; with --url it uses its own queue and deletes it.
     """
     from ackq.demo import Plan, run
-    from ackq.demo.display import display_on, make_console
+    from ackq.demo.display import Display
     from ackq.demo.source import lines_of, standard_library
 
     if source is None:
@@ -59,7 +59,7 @@ def demo(
     plan = Plan(bodies, title, job, url, workers, producers, seconds)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
-    if not run(plan, display_on(make_console())):
+    if not run(plan, Display()):
         ctx.exit(NOTHING)
 
 

@@ -11,14 +11,19 @@ from ackq.cli import NOTHING
 from ackq.cli.connection import examples, json_option, print_findings, print_json, url_option
 
 if TYPE_CHECKING:
+    from ackq.config import PopFrom
     from ackq.ops.diagnosis import Diagnosis
 
 
 @click.command(epilog=examples("ackq doctor", "ackq doctor --json"))
 @url_option
 @json_option
+@click.option(
+    "--pop-from", type=click.Choice(["right", "left"]), default="right", show_default=True,
+    help="End that is popped in the temporary queue: left if producers of your queues use RPUSH.",
+)  # fmt: skip
 @click.pass_context
-def doctor(ctx: click.Context, url: str | None, as_json: bool) -> None:
+def doctor(ctx: click.Context, url: str | None, as_json: bool, pop_from: PopFrom) -> None:
     """Check whether a Redis is safe to use as a queue. Exit code 1 if there is a problem.
 
     Checks version, persistence, eviction, replicas and clock, and reports what a crash would lose.
@@ -33,7 +38,7 @@ def doctor(ctx: click.Context, url: str | None, as_json: bool) -> None:
     with client_of(url) as client:
         nodes = nodes_of(client)
         for node in nodes:
-            with Doctor(node) as opened:
+            with Doctor(node, pop_from=pop_from) as opened:
                 diagnosis = opened.examine()
             sound = sound and diagnosis.sound
             _print(opened.address, diagnosis, as_json, len(nodes) > 1)

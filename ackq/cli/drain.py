@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import ask, examples, on_queue, open_queue, yes_option
+from ackq.cli.connection import ask, examples, on_queue_end, open_queue, yes_option
 
 
 @click.command(epilog=examples("ackq drain jobs --yes"))
-@on_queue
+@on_queue_end
 @yes_option
 def drain(queue: str, url: str | None, yes: bool) -> None:
     """Put in-flight and delayed messages back on the list QUEUE. Asks for confirmation.

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, on_queue, open_queue, seconds
+from ackq.cli.connection import examples, on_queue_end, open_queue, recorded_end, seconds
 from ackq.cli.progress import progress
+from ackq.config import PopFrom
 
 
 @click.command(
     epilog=examples("ackq move jobs jobs-later -n 100", "ackq move jobs jobs-test --copy")
 )
-@on_queue
+@on_queue_end
 @click.argument("destination")
 @click.option("--to", "to_url", envvar="ACKQ_TO_REDIS_URL", metavar="URL",
               help="URL of DESTINATION's Redis.  [env: ACKQ_TO_REDIS_URL; that of QUEUE]"
               )  # fmt: skip
+@click.option("--to-pop-from", type=click.Choice(["right", "left"]),
+              help="The same for DESTINATION's list.  [as recorded, or right]")  # fmt: skip
 @click.option("-n", "--number", type=click.IntRange(0), help="Maximum number.  [all ready now]")
 @click.option(
     "--copy", "copying", is_flag=True, help="Leave the messages in QUEUE, which must be idle."
@@ -26,7 +29,8 @@ from ackq.cli.progress import progress
               help="Time until messages are redelivered after a crash.  [60]"
               )  # fmt: skip
 def move(
-    queue: str, url: str | None, destination: str, to_url: str | None, number: int | None,
+    queue: str, url: str | None, destination: str, to_url: str | None,
+    to_pop_from: PopFrom | None, number: int | None,
     copying: bool, skip: int, lease: float,
 ) -> None:  # fmt: skip
     """Move ready messages from QUEUE to DESTINATION, here or on another server.
@@ -40,9 +44,11 @@ def move(
 
     if skip and not copying:
         raise click.UsageError("--skip is for --copy; a move goes on by itself")
+    to_url = to_url or url
+    to_end = to_pop_from or recorded_end(to_url, destination)
     with (
         open_queue(url, queue, visibility_timeout=lease) as source,
-        open_queue(to_url or url, destination) as target,
+        open_queue(to_url, destination, pop_from=to_end) as target,
     ):
         before = source.stats()
         total = number if number is not None else before.ready

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import click
 
 from ackq.cli.connection import (
     body_fields,
     examples,
     json_option,
-    on_queue,
+    on_queue_end,
     open_queue,
     print_json,
     print_table,
@@ -18,7 +20,7 @@ from ackq.core.inspected import State
 
 
 @click.command(epilog=examples("ackq peek jobs -n 3", "ackq peek jobs --state in_flight --json"))
-@on_queue
+@on_queue_end
 @click.option("-n", "--number", type=click.IntRange(0), default=10,
               help="Number of messages.  [10]")  # fmt: skip
 @click.option(
@@ -35,6 +37,7 @@ def peek(queue: str, url: str | None, number: int, state: State, as_json: bool) 
     if as_json:
         for each in messages:
             print_json({"id": each.id, "receive_count": each.receive_count, "at": each.at,
+                        "errors": [asdict(error) for error in each.errors],
                         **body_fields(each.body)})  # fmt: skip
         return
     print_table(

@@ -100,13 +100,13 @@ def report(
     _point_at(url)
     summary = write(queues, html=html, parquet=parquet)
     if as_json:
-        failures = [{"queue": each.queue, "reason": each.reason, "count": each.count}
+        failures = [{"queue": each.queue, "reason": each.reason, "count": each.dead}
                     for each in summary.failures]  # fmt: skip
-        print_json({"queues": len(summary.seen.queues), "dead": summary.dead,
+        print_json({"queues": len(summary.overview.queues), "dead": summary.dead,
                     "in_flight": summary.in_flight, "failures": failures})  # fmt: skip
     else:
         click.echo(
-            f"{len(summary.seen.queues):,} queues, {summary.dead:,} dead letters,"
+            f"{len(summary.overview.queues):,} queues, {summary.dead:,} dead letters,"
             f" {summary.in_flight:,} in flight"
         )
 

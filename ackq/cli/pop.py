@@ -14,7 +14,7 @@ from ackq.cli.connection import (
     json_option,
     key_to_text,
     number_option,
-    on_queue,
+    on_queue_end,
     open_queue,
     print_body,
     print_json,
@@ -29,7 +29,7 @@ from ackq.queue.messages import Message
         "ackq pop jobs", "ackq pop jobs -n 10 --json --lease 300", "ackq pop jobs --wait 5 --ack"
     )
 )
-@on_queue
+@on_queue_end
 @number_option
 @click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
 @click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ackq.cli.connection import ask, examples, on_queue, open_queue, yes_option
+from ackq.cli.connection import ask, examples, on_queue_end, open_queue, yes_option
 
 if TYPE_CHECKING:
     from ackq.delay.messages import DelayStats
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog=examples("ackq purge jobs --yes"))
-@on_queue
+@on_queue_end
 @click.option("--dead", is_flag=True, help="Delete the dead letters, too.")
 @yes_option
 def purge(queue: str, url: str | None, dead: bool, yes: bool) -> None:
     """Delete every message of QUEUE permanently, in flight too. Asks for confirmation.
 
-    Prints the number deleted. The markers of push-once stay until their windows end.
+    Prints the number deleted. The markers of pushes with dedup= stay until their windows end.
     """
     with open_queue(url, queue) as opened:
         ask_to_purge(queue, opened.stats, dead, yes)

@@ -12,7 +12,7 @@ from typing import BinaryIO
 import click
 import orjson
 
-from ackq.cli.connection import examples, on_queue, open_queue, seconds
+from ackq.cli.connection import examples, on_queue_end, open_queue, seconds
 from ackq.cli.progress import progress
 from ackq.core.ids import key_of_id
 from ackq.errors import AckqError
@@ -29,7 +29,7 @@ CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024
         "ackq push jobs --raw --delay 60 < orders.ndjson",
     )
 )
-@on_queue
+@on_queue_end
 @click.argument("json", nargs=-1)
 @click.option("--file", type=click.File("rb"), help="Read NDJSON lines from FILE; - is stdin.")
 @click.option("--raw", is_flag=True, help="Push arguments or lines unchanged, JSON or not.")

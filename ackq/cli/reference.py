@@ -10,9 +10,11 @@ import click
 
 from ackq.cli import COMMANDS, WIDTH, main
 
-HEAD = """# The command line
+HEAD = """<!-- Generated from the help of the commands by `python -m ackq.cli.reference`. -->
 
-Generated from the commands' help by `python -m ackq.cli.reference`; edit the commands, not this.
+# The command line
+
+The help of every command, as `ackq COMMAND --help` prints it.
 """
 
 

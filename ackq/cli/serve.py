@@ -8,7 +8,7 @@ import signal
 import socket
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -16,10 +16,6 @@ from ackq.cli import FAILED
 from ackq.cli.connection import examples
 from ackq.embedded.files import private
 from ackq.errors import AckqError
-from ackq.ops.facts import holes
-
-if TYPE_CHECKING:
-    from ackq.embedded import Release
 
 
 @click.command(epilog=examples("ackq serve --port 6380", "ackq serve --stop"))
@@ -59,7 +55,6 @@ def serve(ctx: click.Context, port: int, directory: str | None, stop: bool) -> N
             with embedded.Server(folder, port=port, options={"user": _user(password)}) as server:
                 click.echo(f"export ACKQ_REDIS_URL=redis://:{password}@127.0.0.1:{port}/0")
                 click.echo(f"ackq: {server.release}, data in {folder}; Ctrl-C ends it", err=True)
-                _warn_of_holes(server.release)
                 server.wait()
                 click.echo("ackq: the redis-server ended by itself; its log is there", err=True)
                 ctx.exit(FAILED)
@@ -84,13 +79,6 @@ def _user(password: str) -> str:
     digest = hashlib.sha256(password.encode()).hexdigest()
     return (f"default on #{digest} ~* &* +@all -config +config|get -acl +acl|whoami -module -debug"
             " -replicaof -slaveof")  # fmt: skip
-
-
-def _warn_of_holes(release: Release | None) -> None:
-    if release and (found := holes(release.product, release.version)):
-        click.echo(f"ackq: {release} has known holes ({', '.join(found)}), unless your distribution"
-                   " mended them: keep the password to yourself, or put a newer redis-server or"
-                   " valkey-server on PATH", err=True)  # fmt: skip
 
 
 def _check_free(port: int) -> None:

@@ -12,9 +12,11 @@ from ackq.cli import NOTHING, Group
 from ackq.cli.connection import (
     MAX_BODY_BYTES,
     body_fields,
+    end_of,
     examples,
     json_option,
     number_option,
+    pop_from_option,
     print_body,
     print_json,
     print_table,
@@ -41,13 +43,17 @@ def sharded() -> None:
 def _on_shards(command: F) -> F:
     option = click.option("--shards", type=click.IntRange(1, 1024), required=True, metavar="N",
                           help="Number of shards, the same for all clients.")  # fmt: skip
-    return click.argument("name")(url_option(option(command)))
+    return click.argument("name")(url_option(option(pop_from_option(command))))
 
 
 def _open(url: str | None, name: str, shards: int, **settings: Any) -> ShardedQueue:
     from ackq.sharded.client import ShardedQueue
+    from ackq.sharded.operations import shard_names
 
-    return ShardedQueue.from_url(url, name, shards, max_body_bytes=MAX_BODY_BYTES, **settings)
+    end = end_of(url, shard_names(name, shards)[0])
+    return ShardedQueue.from_url(
+        url, name, shards, max_body_bytes=MAX_BODY_BYTES, pop_from=end, **settings
+    )
 
 
 @sharded.command(

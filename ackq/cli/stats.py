@@ -3,17 +3,34 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
+from typing import Any
 
 import click
 
-from ackq.cli.connection import examples, json_option, on_queue, open_queue, print_json, print_table
+from ackq.cli.connection import (
+    examples,
+    json_option,
+    local_time,
+    on_queue_end,
+    open_queue,
+    print_json,
+    print_table,
+)
+from ackq.queue.messages import QueueCounters
+
+#: Seconds that counting goes on after `--totals`.
+WINDOW = 7 * 86400.0
 
 
-@click.command(epilog=examples("ackq stats jobs", "ackq stats jobs --json"))
-@on_queue
+@click.command(epilog=examples("ackq stats jobs", "ackq stats jobs --totals --json"))
+@on_queue_end
+@click.option("--totals", is_flag=True, help="Also show how many messages were pushed, taken, acked"
+              " and so on since counting began. Counting begins with the first call and ends a week"
+              " after the last one.")  # fmt: skip
 @json_option
-def stats(queue: str, url: str | None, as_json: bool) -> None:
+def stats(queue: str, url: str | None, totals: bool, as_json: bool) -> None:
     """Count the messages of QUEUE by state.
 
     Each message is counted once, as ready, in_flight, delayed or dead. expired (lease ended) and
@@ -21,10 +38,31 @@ def stats(queue: str, url: str | None, as_json: bool) -> None:
     """
     with open_queue(url, queue) as opened:
         counts = asdict(opened.stats())
+        counted = opened.counters(WINDOW) if totals else None
     if as_json:
-        print_json(counts)
-    else:
-        print_table(("", queue), [(name, shown(value)) for name, value in counts.items()])
+        print_json(counts | ({"totals": _total_fields(counted)} if counted else {}))
+        return
+    rows = [(name, shown(value)) for name, value in counts.items()]
+    if counted:
+        rows += [("since", local_time(counted.since))]
+        rows += [(name, shown(value)) for name, value in _total_rows(counted)]
+    print_table(("", queue), rows)
+
+
+def _total_fields(counted: QueueCounters) -> dict[str, Any]:
+    fields = asdict(counted)
+    del fields["timeouts"]
+    return fields
+
+
+def _total_rows(counted: QueueCounters) -> Iterator[tuple[str, int | None]]:
+    for name in ("pushed", "taken", "acked", "returned", "nacked", "released"):
+        yield name, getattr(counted, name)
+    for reason, number in sorted(counted.dead.items()):
+        yield f"dead: {reason}", number
+    yield "redriven", counted.redriven
+    yield "dropped", counted.dropped
+    yield "dead letters dropped", counted.dead_dropped
 
 
 def shown(value: float | None) -> str | float | None:

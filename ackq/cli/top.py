@@ -83,10 +83,10 @@ def top(
         if not once:
             _watch(monitor, pause)
             return
-        seen, before = monitor.look(), None
+        seen, before = monitor.sample(), None
         if every is not None:
             time.sleep(every)
-            seen, before = monitor.look(), seen
+            seen, before = monitor.sample(), seen
     if as_json:
         found = _activities(seen, before)
         for name, each in found.items():
@@ -160,7 +160,7 @@ def _looks(
     while True:
         trouble = ""
         try:
-            seen, before = monitor.look(), seen
+            seen, before = monitor.sample(), seen
         except (redis.ConnectionError, redis.TimeoutError) as error:
             trouble = redact(str(error)) or type(error).__name__
             if seen is None:

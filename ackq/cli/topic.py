@@ -26,16 +26,16 @@ from ackq.cli.connection import (
 if TYPE_CHECKING:
     from ackq.topic.client import Topic
 
-Place = int | Literal["oldest", "end"]
+Position = int | Literal["oldest", "end"]
 
 
-def _place(_: click.Context, __: click.Parameter, value: str) -> Place:
+def _position(_: click.Context, __: click.Parameter, value: str) -> Position:
     """Parse an index, ``oldest`` or ``end``."""
     if value in ("oldest", "end"):
         return "oldest" if value == "oldest" else "end"
     if value.isascii() and value.isdigit():
         return int(value)
-    raise click.BadParameter(f"{value!r} is no index, nor oldest, nor end")
+    raise click.BadParameter(f"{value!r} is not an index, oldest or end")
 
 
 @click.group(cls=Group)
@@ -65,10 +65,12 @@ def publish(name: str, messages: tuple[str, ...], url: str | None) -> None:
 @click.argument("name")
 @click.argument("consumer")
 @url_option
-@click.option("--from", "start", callback=_place, default="oldest", metavar="INDEX|oldest|end",
+@click.option("--from", "start", callback=_position, default="oldest", metavar="INDEX|oldest|end",
               help="First position.  [oldest]")  # fmt: skip
 @click.pass_context
-def subscribe(ctx: click.Context, name: str, consumer: str, url: str | None, start: Place) -> None:
+def subscribe(
+    ctx: click.Context, name: str, consumer: str, url: str | None, start: Position
+) -> None:
     """Subscribe CONSUMER to topic NAME. Exit code 1, without a change, if it already is."""
     with _open(url, name) as opened:
         if not opened.subscribe(consumer, start):
@@ -126,9 +128,9 @@ def consume(
 @topic.command(epilog=examples("ackq topic seek events billing oldest"))
 @click.argument("name")
 @click.argument("consumer")
-@click.argument("to", callback=_place, metavar="INDEX|oldest|end")
+@click.argument("to", callback=_position, metavar="INDEX|oldest|end")
 @url_option
-def seek(name: str, consumer: str, to: Place, url: str | None) -> None:
+def seek(name: str, consumer: str, to: Position, url: str | None) -> None:
     """Move CONSUMER to another position in topic NAME.
 
     Use it to read messages again, or to skip them.

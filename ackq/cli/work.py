@@ -30,6 +30,9 @@ from ackq.cli.connection import MAX_BODY_BYTES, examples, seconds, url_option
               help="Additional messages that each process may buffer.  [200]")  # fmt: skip
 @click.option("--lease", type=float, callback=seconds, metavar="SECONDS",
               help="Time until the messages of a dead process are redelivered.  [30]")  # fmt: skip
+@click.option("--pop-from", type=click.Choice(["right", "left"]),
+              help="End of the queues' lists that is popped: left if producers use RPUSH.  [right]"
+              )  # fmt: skip
 @click.option("--max-receives", type=click.IntRange(0), metavar="N",
               help="Deliveries before a message becomes a dead letter; 0: no limit.  [25]"
               )  # fmt: skip
@@ -51,12 +54,18 @@ from ackq.cli.connection import MAX_BODY_BYTES, examples, seconds, url_option
 @click.option("--health-file", type=click.Path(dir_okay=False), metavar="FILE",
               help="File that exists while the workers are healthy.")  # fmt: skip
 @click.option("--health-port", type=click.IntRange(0, 65535), metavar="PORT",
-              help="Answer GET / and /healthz with 200 or 503 on this port.")  # fmt: skip
+              help="Answer GET / and /healthz with 200 or 503 on this port, and"
+              " /metrics with the figures of all processes.")  # fmt: skip
 @click.option("--health-host", default="127.0.0.1", metavar="ADDRESS",
               help="Address of the health port; 0.0.0.0 or :: for remote probes.  [127.0.0.1]"
               )  # fmt: skip
 @click.option("--stalled-after", type=float, callback=seconds, default=60.0, metavar="SECONDS",
               help="Unhealthy if messages are ready and none was taken for this long.  [60]"
+              )  # fmt: skip
+@click.option("--name", metavar="NAME",
+              help="Name of the workers in ackq workers.  [host:pid:random]")  # fmt: skip
+@click.option("--heartbeat", type=float, callback=seconds, default=5.0, metavar="SECONDS",
+              help="Time between two reports to ackq workers; 0: do not report.  [5]"
               )  # fmt: skip
 @click.option("--drain", is_flag=True, help="Stop when no messages are ready.")
 @click.option("--reload", is_flag=True,
@@ -79,13 +88,13 @@ def work(
     a second signal they exit within seconds, and unfinished messages are redelivered. A process
     that dies is replaced.
 
-    If the module has a Queue of the same name, its lease, max receives and max body are the
-    defaults of these options.
+    If the module has a Queue of the same name, its lease, end, max receives and max body are
+    the defaults of these options.
     """
     # A worker may take a moment to load its modules; other commands should not.
-    from ackq.worker.plan import Plan, set_up_logs
-    from ackq.worker.processes import Processes
-    from ackq.worker.reload import watching
+    from ackq.process.children import Processes
+    from ackq.process.plan import Plan, set_up_logs
+    from ackq.process.reload import watching
 
     if traceback:
         settings["log_errors"] = "traceback"

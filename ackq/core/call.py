@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol
 
 from redis.exceptions import ResponseError
@@ -28,6 +29,18 @@ def call(spec: Spec, request: Request, *context: Any) -> Operation[Any]:
         return (yield request)
     except ResponseError as error:
         yield from spec.raise_for_reply(error, *context)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys of a call that is not of one queue alone: whose they are, and their types."""
+
+    owner: str
+    types: Mapping[bytes, str]
+
+    def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
+        """Raise `KeyTypeError` if a key has another type, else ``error`` itself."""
+        return raise_for_type(self.owner, self.types, error)
 
 
 def raise_for_type(

@@ -3,29 +3,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import ParamSpec, Self, TypeVar
 
 import redis
 
 from ackq.config import Confirm
+from ackq.core import observing
 from ackq.core.effects import Operation
 from ackq.core.io.connections import route_of
 from ackq.core.io.driver import Driver
 from ackq.core.io.settings import (
     bad_url,
     block_limit_for,
-    bounded,
     check_confirm_fits,
     check_database,
     check_url,
+    with_timeouts,
 )
 from ackq.core.server import check_server
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Client:
+class Closable:
+    """A context manager that closes the object at its end."""
+
+    def close(self) -> None:
+        """Close the connections."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Client(Closable):
     """Runs operations on the server that has ``key``, the name of a queue or topic."""
 
     def __init__(self, client: redis.Redis | redis.RedisCluster, key: str) -> None:
@@ -39,25 +61,27 @@ class Client:
         """Close the connections. Leases continue until they end."""
         self._driver.route.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
-        return f"<ackq.{type(self).__name__} {self._key!r} on {self._driver.route.address}>"
+        return f"<ackq.{type(self).__name__} {self._key!r} on {self.address}>"
+
+    @property
+    def address(self) -> str:
+        """The address of the server, without credentials."""
+        return self._driver.route.address
 
     def _run(self, steps: Operation[T]) -> T:
         if not self._checked:
             self._driver.run(check_server(self._key))
             self._checked = True
         return self._driver.run(steps)
+
+    def _perform(
+        self, operation: Callable[P, Operation[T]], *args: P.args, **settings: P.kwargs
+    ) -> T:
+        """Run an operation that sends, receives or settles messages; the observer sees it."""
+        if observing.observer is None:
+            return self._run(operation(*args, **settings))
+        return self._run(observing.observer.operation(operation, self.address, args, settings))
 
     def _fit(self, confirm: int | Confirm | None) -> None:
         if (checked := Confirm.of(confirm)) is not None:
@@ -82,5 +106,5 @@ def client_of(url: str | None) -> redis.Redis:
     except ValueError as error:
         raise bad_url(url, error) from None
     pool = client.connection_pool
-    pool.connection_kwargs = bounded(pool.connection_kwargs)
+    pool.connection_kwargs = with_timeouts(pool.connection_kwargs)
     return client

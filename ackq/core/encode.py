@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import enum
 import math
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import orjson
 
+from ackq.core import observing
 from ackq.core.ids import key_of_id, usable_id
 from ackq.errors import InvalidMessage, MessageTooLarge
 
@@ -24,6 +27,10 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _SAFE = frozenset({str, int, bool, type(None)})
 
 
+#: Random ids, and encoded bodies, that one call of a fast C function handles in `encode_many`.
+_AT_ONCE = 64
+
+
 def encode(message: Mapping[str, Any] | bytes, limit: int) -> Encoded:
     """Return ``message`` as bytes, its id first, so that the pop script need not decode it.
 
@@ -34,12 +41,56 @@ def encode(message: Mapping[str, Any] | bytes, limit: int) -> Encoded:
         InvalidMessage: another type, an unusable id, or a value that JSON cannot hold.
         MessageTooLarge: longer than ``limit`` bytes.
     """
+    id, body = _encode(message, limit, _random_id, observing.members())
+    if body.count(b"null"):
+        _check_finite(id, message)
+    return id, body
+
+
+def encode_many(messages: Iterable[Mapping[str, Any] | bytes], limit: int) -> list[Encoded]:
+    """Return what `encode` returns for each message. Costs less than as many calls of it.
+
+    Raises:
+        InvalidMessage: as in `encode`, for the first such message.
+        MessageTooLarge: as in `encode`, for the first such message.
+    """
+    draw_id = _random_ids().__next__
+    members = observing.members()
+    encoded: list[Encoded] = []
+    iterator = iter(messages)
+    while batch := list(islice(iterator, _AT_ONCE)):
+        some = [_encode(message, limit, draw_id, members) for message in batch]
+        if b"null" in b"".join([body for _, body in some]):
+            for message, (id, _) in zip(batch, some, strict=True):
+                _check_finite(id, message)
+        encoded += some
+    return encoded
+
+
+def _random_id() -> str:
+    return secrets.token_urlsafe(12)
+
+
+def _random_ids() -> Iterator[str]:
+    while True:
+        text = base64.urlsafe_b64encode(secrets.token_bytes(12 * _AT_ONCE)).decode()
+        for start in range(0, len(text), 16):
+            yield text[start : start + 16]
+
+
+def _encode(
+    message: Mapping[str, Any] | bytes,
+    limit: int,
+    draw_id: Callable[[], str],
+    members: observing.Members | None,
+) -> Encoded:
+    """Encode a message without searching it for NaN and infinity."""
     if type(message) is dict:
-        encoded = _encode_mapping(message)
+        encoded = _encode_mapping(message, draw_id)
     elif isinstance(message, bytes | bytearray | memoryview):
         encoded = "", bytes(message)
     else:
-        encoded = _encode_object(message)
+        encoded = _encode_mapping(_mapping_of(message), draw_id)
     id, body = encoded
     if len(body) > limit:
         raise MessageTooLarge(
@@ -47,39 +98,47 @@ def encode(message: Mapping[str, Any] | bytes, limit: int) -> Encoded:
             " store the content elsewhere and push a reference, or raise max_body_bytes"
             " on producers and consumers"
         )
-    return encoded if id else (usable_id(body) or "", body)
+    if not id:
+        return usable_id(body) or "", body
+    return (id, members.added_to(body, message, limit)) if members else encoded
 
 
-def _encode_object(message: Any) -> Encoded:
+def _mapping_of(message: Any) -> Mapping[str, Any]:
     if dataclasses.is_dataclass(message) and not isinstance(message, type):
-        message = {
-            field.name: getattr(message, field.name) for field in dataclasses.fields(message)
-        }
+        return {field.name: getattr(message, field.name) for field in dataclasses.fields(message)}
     if not isinstance(message, Mapping):
         raise InvalidMessage(
             f"push takes a mapping or bytes, not {type(message).__name__}: wrap the value, as in"
             " {'value': ...}, or encode it yourself"
         )
-    return _encode_mapping(message)
+    return message
 
 
-def _encode_mapping(message: Mapping[str, Any]) -> Encoded:
+def _encode_mapping(message: Mapping[str, Any], draw_id: Callable[[], str]) -> Encoded:
     if "id" in message:
         raw_id = message["id"]
         key = key_of_id(raw_id)
         if key is None:
             raise InvalidMessage(
-                f"id {raw_id!r} can be no key: it must be a non-empty string of at most 512 bytes"
-                " or an integer below 2**53. Leave it out and ackq draws one"
+                f"id {raw_id!r} is invalid: it must be a non-empty string of at most 512 bytes"
+                " or an integer below 2**53. Without an id, ackq draws one"
             )
     else:
-        raw_id = key = secrets.token_urlsafe(12)
+        raw_id = key = draw_id()
     try:
         if type(message) is dict and next(iter(message), None) == "id":
-            return key, to_json(message)
-        return key, to_json({"id": raw_id, **message})
+            return key, orjson.dumps(message)
+        return key, orjson.dumps({"id": raw_id, **message})
     except TypeError as error:
         raise InvalidMessage(f"message {key!r} cannot be JSON: {error}") from error
+
+
+def _check_finite(id: str, message: Any) -> None:
+    """Raise an error if orjson wrote a number of ``message`` as null."""
+    if isinstance(message, bytes | bytearray | memoryview):
+        return
+    if (found := _non_finite(dict(_mapping_of(message)))) is not None:
+        raise InvalidMessage(f"message {id!r} cannot be JSON: {_not_json(*found)}")
 
 
 def to_json(value: Any) -> bytes:
@@ -92,12 +151,13 @@ def to_json(value: Any) -> bytes:
         orjson.JSONEncodeError: a TypeError: a value that JSON cannot hold; names it by its path.
     """
     body = orjson.dumps(value)
-    if b"null" in body and (found := _non_finite(value)) is not None:
-        path, number = found
-        raise orjson.JSONEncodeError(
-            f"${path} is {number}, and JSON has no such number: push None or a string instead"
-        )
+    if body.count(b"null") and (found := _non_finite(value)) is not None:
+        raise orjson.JSONEncodeError(_not_json(*found))
     return body
+
+
+def _not_json(path: str, number: float) -> str:
+    return f"${path} is {number}, and JSON has no such number: push None or a string instead"
 
 
 def _non_finite(value: Any) -> tuple[str, float] | None:
@@ -109,7 +169,7 @@ def _non_finite(value: Any) -> tuple[str, float] | None:
     for name, inner in _members(value):
         # Most values are text, integers or None, which need no call.
         if type(inner) not in _SAFE and (found := _non_finite(inner)) is not None:
-            return _step(name) + found[0], found[1]
+            return _path_step(name) + found[0], found[1]
     return None
 
 
@@ -125,7 +185,7 @@ def _members(value: Any) -> Iterable[tuple[Any, Any]]:
     return [(name, getattr(value, name)) for name in names if not name.startswith("_")]
 
 
-def _step(name: Any) -> str:
+def _path_step(name: Any) -> str:
     if isinstance(name, int):
         return f"[{name}]"
     return f".{name}" if _PLAIN_NAME.fullmatch(name) else f"[{name!r}]"

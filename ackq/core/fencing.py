@@ -7,14 +7,14 @@ that may have been applied, and which one certainly was.
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol, TypeVar
 
 from redis.exceptions import RedisError
 
-from ackq.core.effects import Request
+from ackq.core.call import Spec, call
+from ackq.core.effects import Operation, Request
 from ackq.errors import AckqError, LeaseLost
 
 
@@ -29,43 +29,45 @@ class Leased(Protocol):
 M = TypeVar("M", bound=Leased)
 
 #: Settles after which the message is delivered again.
-GIVES_BACK = ("nack", "release")
+GIVES_BACK = frozenset({"nack", "release"})
 #: May be sent any number of times: it settles nothing.
 EXTEND = "extend"
 #: Errors raised for an error reply, or if the server was not reached.
 APPLIED_NOTHING = (RedisError, AckqError, OSError)
 
 
-def admit(verb: str, messages: Iterable[M]) -> tuple[list[M], list[M]]:
+def admit(verb: str, messages: Sequence[M]) -> tuple[list[M], list[M]]:
     """Return the messages to send, and those refused here, which are marked.
 
     A message that this holder has settled is not sent again, since another delivery may have the
     same receipt for a while. It is refused if it was returned and the verb is a different one.
     """
-    sent: list[M] = []
+    sent = [message for message in messages if not message._settled]
     refused: list[M] = []
-    for message in messages:
-        settled = message._settled
-        if not settled:
-            sent.append(message)
-        elif settled != verb and settled in GIVES_BACK:
+    if len(sent) < len(messages):
+        refused = [each for each in messages if each._settled in GIVES_BACK - {verb}]
+        for message in refused:
             message.lease_lost = True
-            refused.append(message)
     return sent, refused
 
 
-def note_sent(verb: str, messages: Iterable[M]) -> None:
-    """Record, before sending, that a settle may be applied."""
-    if verb != EXTEND:
-        for message in messages:
-            message._settles_sent += 1
+def send(spec: Spec, verb: str, request: Request, messages: Sequence[M]) -> Operation[Any]:
+    """Send a settle and return its reply. Record first that it may be applied.
 
-
-def note_failed(verb: str, messages: Iterable[M], request: Request, error: Exception) -> None:
-    """Take `note_sent` back if ``error`` says that the server applied nothing."""
-    if verb != EXTEND and not request.reply_lost and isinstance(error, APPLIED_NOTHING):
-        for message in messages:
-            message._settles_sent -= 1
+    Raises:
+        Exception: as in `call`. If the server certainly applied nothing, the record is undone.
+    """
+    if verb == EXTEND:
+        return (yield from call(spec, request))
+    for message in messages:
+        message._settles_sent += 1
+    try:
+        return (yield from call(spec, request))
+    except APPLIED_NOTHING:
+        if not request.reply_lost:
+            for message in messages:
+                message._settles_sent -= 1
+        raise
 
 
 def note_reply(
@@ -108,6 +110,11 @@ def note_reply(
             for message in lost:
                 message._settles_sent -= 1
     return lost
+
+
+def was_settled(message: Leased, verb: str) -> bool:
+    """Return whether this holder certainly settled the message, with this verb."""
+    return message._settled == verb
 
 
 def raise_if_refused(
@@ -156,23 +163,7 @@ def _named(messages: Sequence[M], name_of: Callable[[M], str]) -> str:
     return names + (f" and {len(messages) - 5} more" if len(messages) > 5 else "")
 
 
-#: Bits of jitter in microseconds, so that no two leases end at the same instant.
-JITTER_BITS = 16
-
-
-#: Microseconds of jitter, exclusive.
-JITTER = 1 << JITTER_BITS
-
-
-def draw_jitter() -> int:
-    """Return the jitter to add to a lease, in microseconds: 0 to 65,535.
-
-    It is part of the receipt, so it must not depend on a seed that processes may share.
-    """
-    return secrets.randbits(JITTER_BITS)
-
-
-def split(reply: list[int], order: Sequence[M]) -> tuple[list[int], Sequence[M]]:
+def split_remaining(reply: list[int], order: Sequence[M]) -> tuple[list[int], Sequence[M]]:
     """Split a reply into its positions and the messages left for the next call.
 
     A script that moves bodies stops once it has moved enough for one call. Its reply then ends

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from ackq.core.failure import Failure
+
 
 @dataclass(frozen=True, slots=True)
 class PeekedMessage:
@@ -18,6 +20,8 @@ class PeekedMessage:
     body: bytes
     receive_count: int
     at: float | None
+    #: Why its last deliveries failed, oldest first; see `Failure`.
+    errors: tuple[Failure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,13 @@ class DeadLetter:
     reason: str
     receive_count: int
     died_at: float
+    #: Why its last deliveries failed, oldest first; see `Failure`. Empty if nothing is recorded.
+    errors: tuple[Failure, ...] = ()
+
+    @property
+    def cause(self) -> str:
+        """What to group dead letters by: the last error's type and place, else the reason."""
+        return self.errors[-1].cause if self.errors else self.reason
 
 
 State = Literal["ready", "in_flight", "delayed"]

@@ -1,4 +1,4 @@
-"""Which names queues, topics and groups may have, and what ackq appends to them."""
+"""The names that queues, topics and groups may have, and the suffixes of their keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import re
 
 from ackq.errors import QueueNameError
 
-#: What ackq appends to a queue's name for each side key. BACKUP and CONTEXT are the article's.
+#: The suffixes of a queue's other keys. BACKUP and CONTEXT come from the article "Explain how redis
+#: implements ack for queue messages" (2019).
 SUFFIXES = (
     "BACKUP",
     "CONTEXT",
@@ -20,54 +21,43 @@ SUFFIXES = (
     "COUNTERS",
     "HELDROWS",
     "COMMITS",
+    "ERRORS",
 )
-
-
-#: Markers of idempotent pushes live at ``<name>DEDUP:<marker>``.
+#: The markers of idempotent pushes are at ``<name>DEDUP:<marker>``.
 DEDUP = "DEDUP:"
-
-
-#: Claims live at ``<name>CLAIM:<group>:<batch>``, what is known of a group at
+#: The messages of a claim are at ``<name>CLAIM:<group>:<batch>``, the record of its group at
 #: ``<name>CLAIMS:<group>``.
 CLAIM, CLAIMS = "CLAIM:", "CLAIMS:"
-
-
-#: What a batch writes lies at ``<name>STAGED:<writer>:<batch>:<task>`` until it is committed; the
-#: names of a batch's lists at ``<name>STAGING:<writer>:<batch>``.
+#: The rows of a task are at ``<name>STAGED:<writer>:<batch>:<task>`` until their batch is
+#: committed, and the names of the batch's lists at ``<name>STAGING:<writer>:<batch>``.
 STAGED, STAGING = "STAGED:", "STAGING:"
-
-
-#: What follows the name of a staged list whose messages are for later.
-LATER = ":delayed"
-
-
-#: Rows of a batch that a pipeline rejected are remembered at ``<name>REJECTED:<query>``.
+#: The suffix of a staged list of delayed messages.
+DELAYED_LIST = ":delayed"
+#: The record of a batch's rejected rows is at ``<name>REJECTED:<query>``.
 REJECTED = "REJECTED:"
-
-
-#: What workers append: the shared rate limit, and the ticks of schedules. They hold no message.
+#: Keys of workers: the shared rate limit, and the ticks of schedules. They hold no messages.
 RATELIMIT, TICKS = "RATELIMIT", "TICKS"
-
-
+#: The list of a queue's workers: when each was last seen, what each does, and orders for them. With
+#: a colon, since the names of queues that exist may end in WORKERS.
+WORKERS_SEEN, WORKERS_DOING = "WORKERS:SEEN", "WORKERS:DOING"
+WORKERS_ORDERS = "WORKERS:ORDERS"
+#: The held lists of a queue that is popped from the left. Its HELD key records that end.
+HELD_LEFT = "HELD:LEFT"
 #: Longest name in bytes, so that every key stays short enough to read in a log.
 NAME_LIMIT = 200
 
 
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f*?\[\]\\]")
-
-
 _GROUP = re.compile(rf"(?:(?![*?\[\]\\{{}}])[!-~]){{1,{NAME_LIMIT}}}")
-
-
 _HASH_TAG = re.compile(r"\{[^{}]+\}")
 
 
 def check_name(name: str) -> None:
-    """Refuse a queue name that Redis, an ACL pattern or a side key would misread.
+    """Raise an error for a name that would be ambiguous in a key, a pattern or a terminal.
 
     Raises:
         QueueNameError: empty, over 200 bytes, with control characters or one of ``*?[]\\``,
-            with unbalanced braces, or ending like a side key of another queue.
+            with unbalanced braces, or ending like a key of another queue.
     """
     problem = _problem_of(name)
     if problem:
@@ -87,17 +77,18 @@ def _problem_of(name: str) -> str | None:
         return f"contains {found[0]!r}, which Redis patterns or terminals misread"
     if name.count("{") != name.count("}") or (("{" in name) and not _HASH_TAG.search(name)):
         return "has braces that do not form a hash tag such as {jobs}"
-    for suffix in (*SUFFIXES, RATELIMIT, TICKS):
+    for suffix in (*SUFFIXES, RATELIMIT, TICKS, WORKERS_SEEN, WORKERS_DOING, WORKERS_ORDERS,
+                   HELD_LEFT):  # fmt: skip
         if name.endswith(suffix):
-            return f"ends in {suffix}, so it would collide with a side key of another queue"
+            return f"ends in {suffix}, so it would collide with a key of another queue"
     for prefix in (DEDUP, REJECTED, CLAIM, CLAIMS, STAGED, STAGING):
         if prefix in name:
-            return f"contains {prefix}, so it would collide with a side key of another queue"
+            return f"contains {prefix}, so it would collide with a key of another queue"
     return None
 
 
 def check_group(group: str) -> None:
-    """Refuse a name of a group of claims that Redis, an ACL pattern or a terminal would misread.
+    """Raise an error for a group of claims whose name would be ambiguous in a key or a terminal.
 
     Raises:
         QueueNameError: not 1 to 200 printable ASCII characters, or a space, a brace or one of

@@ -25,11 +25,11 @@ from ackq.errors import LoginRefused, UnknownOutcome, redact
 
 #: Temporary error replies, such as those of a failover, where the former primary replies
 #: READONLY. An error reply means that nothing was applied.
-PASSING = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
+TEMPORARY = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError, TryAgainError)
 
 
 #: Errors after which another server may have the key.
-ELSEWHERE = (MovedError, ClusterDownError, MasterDownError, ReadOnlyError, ConnectionError,
+MAY_HAVE_MOVED = (MovedError, ClusterDownError, MasterDownError, ReadOnlyError, ConnectionError,
              TimeoutError, OSError)  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
         Exception: ``error`` itself, if sending again would not help.
     """
     if isinstance(error, AuthenticationError):
-        raise LoginRefused(_about_login(str(error))) from error
+        raise LoginRefused(_login_advice(str(error))) from error
     if isinstance(error, NoScriptError) and not request.by_text:
         request.by_text = True
         return 0.0
@@ -94,7 +94,7 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
             return 0.0
         raise error
     pause: float = FIRST_PAUSE * 2**attempt
-    if isinstance(error, PASSING) or str(error).startswith("BUSY "):
+    if isinstance(error, TEMPORARY) or str(error).startswith("BUSY "):
         if attempt + 1 < ATTEMPTS:
             return pause
         raise error
@@ -111,13 +111,13 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
     raise error
 
 
-def _about_login(reply: str) -> str:
+def _login_advice(reply: str) -> str:
     """Return what is wrong with the user or the password, from what the server replied."""
     if "without any password" in reply or "no password is set" in reply:
-        return "the server has no password, but was given one: leave it out of the URL or client"
+        return "the server has no password, but the URL or client has one: leave it out"
     if "invalid" in reply or "WRONGPASS" in reply:
-        return "the server refused the user name or the password: check both in the URL or client"
+        return "the server rejected the user name or the password: check both in the URL or client"
     return (
-        "the server wants a password, and got none: put it into the URL, as in"
+        "the server requires a password: put it into the URL, as in"
         " redis://:PASSWORD@host:6379 or redis://USER:PASSWORD@host:6379, or into the client"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from redis.exceptions import NoPermissionError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.core.effects import Operation, Request
 from ackq.core.names import has_hash_tag
@@ -17,7 +17,7 @@ OLDEST = (6, 2)
 def check_server(name: str) -> Operation[None]:
     """Raise an error if this server, or this name on it, could lose messages.
 
-    If the user may not read INFO, the check is skipped.
+    If the user may not read INFO, or the server has none, as fakeredis, the check is skipped.
 
     Raises:
         UnsupportedServer: older than Redis 6.2.
@@ -28,7 +28,11 @@ def check_server(name: str) -> Operation[None]:
         text: bytes = yield Request((b"INFO",), resend=True)
     except NoPermissionError:
         return
-    info = pairs_of(text)
+    except ResponseError as error:
+        if not str(error).lower().startswith("unknown command"):
+            raise
+        return
+    info = parse_info(text)
     version = info.get("redis_version", "")
     if version and tuple(int(part) for part in version.split(".")[:2]) < OLDEST:
         raise UnsupportedServer(f"ackq needs Redis 6.2 or later; this server is {version}")
@@ -54,7 +58,7 @@ def is_cluster(info: Mapping[str, str]) -> bool:
     return info.get("cluster_enabled") == "1"
 
 
-def pairs_of(reply: bytes) -> dict[str, str]:
+def parse_info(reply: bytes) -> dict[str, str]:
     """Return the fields of a reply to INFO or CLUSTER INFO."""
     lines = reply.decode(errors="replace").splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)

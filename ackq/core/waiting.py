@@ -44,7 +44,7 @@ class Deadline:
         Raises:
             ConfigurationError: it is anything else.
         """
-        self.timeout = check_timeout(timeout)
+        self.timeout = 0.0 if timeout is None else check_timeout(timeout)
         self._end: float | None = None
 
     def left(self) -> Operation[float]:

@@ -13,12 +13,13 @@ from datetime import datetime, timedelta
 import redis
 
 from ackq.config import Confirm
+from ackq.core import observing
 from ackq.core.client import Client
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
-from ackq.delay import admin, push, settle, take, walk
-from ackq.delay.batch import LONGEST_TAKE, Batch
+from ackq.delay import admin, peek, push, settle, take
 from ackq.delay.messages import Body, DelayedMessage, DelayEntry, DelaySpec, DelayStats
-from ackq.delay.walk import FIRST, Place
+from ackq.delay.peek import FIRST, PAGE, Cursor
+from ackq.delay.progress import LONGEST_TAKE, BatchProgress
 from ackq.errors import AckqError, LeaseLost
 from ackq.membership.operations import Session
 from ackq.staging.unfinished import UnfinishedCommits
@@ -34,14 +35,14 @@ class DelayClient(Client):
 
     _spec: DelaySpec
 
-    def __init__(self, client: redis.Redis | redis.RedisCluster, topic: str) -> None:
-        super().__init__(client, topic)
-        self._unfinished = UnfinishedCommits(topic)
+    def __init__(self, client: redis.Redis | redis.RedisCluster, name: str) -> None:
+        super().__init__(client, name)
+        self._unfinished = UnfinishedCommits(name)
 
     @property
-    def topic(self) -> str:
-        """The topic's name."""
-        return self._spec.topic
+    def name(self) -> str:
+        """The queue's name."""
+        return self._spec.name
 
     def push(
         self,
@@ -103,7 +104,7 @@ class DelayClient(Client):
             UnknownOutcome: as in `push`; ``stored`` counts the messages known to be stored.
         """
         self._fit(confirm)
-        return self._run(push.push_many(self._spec, entries, confirm))
+        return self._perform(push.push_many, self._spec, entries, confirm)
 
     def cancel(self, *keys: str, partition: int | None = None, in_flight: bool = False) -> int:
         """Delete messages by key, and return how many. Cost: one round trip per 1,000.
@@ -161,8 +162,8 @@ class DelayClient(Client):
             KeyTypeError: a key of the queue has another type; nothing was changed.
         """
         session = self._join()
-        return self._run(
-            take.take(self._spec, n, timeout, visibility_timeout, session, self._unfinished)
+        return self._perform(
+            take.take, self._spec, n, timeout, visibility_timeout, session, self._unfinished
         )
 
     def delete(self, *messages: DelayedMessage) -> int:
@@ -176,7 +177,7 @@ class DelayClient(Client):
             LeaseLost: this consumer no longer has the lease of some messages; the others are
                 deleted.
         """
-        return self._run(settle.delete(self._spec, messages))
+        return self._perform(settle.delete, self._spec, messages)
 
     def nack(self, *messages: DelayedMessage, delay: float | None = None) -> int:
         """Return messages to the queue, to be ready again later, and return how many.
@@ -192,7 +193,7 @@ class DelayClient(Client):
             LeaseLost: this consumer no longer has the lease of some messages; the others are
                 returned.
         """
-        return self._run(settle.nack(self._spec, messages, delay))
+        return self._perform(settle.nack, self._spec, messages, delay)
 
     def release(self, *messages: DelayedMessage) -> int:
         """Return messages to the queue at once, without counting the delivery.
@@ -201,7 +202,7 @@ class DelayClient(Client):
             LeaseLost: this consumer no longer has the lease of some messages; the others are
                 returned.
         """
-        return self._run(settle.nack(self._spec, messages, 0, charge=False))
+        return self._perform(settle.nack, self._spec, messages, 0, charge=False)
 
     def reject(self, *messages: DelayedMessage, reason: str = "") -> int:
         """Move messages to the dead letters at once, with the reason.
@@ -210,7 +211,7 @@ class DelayClient(Client):
             LeaseLost: this consumer no longer has the lease of some messages; the others are
                 moved.
         """
-        return self._run(settle.reject(self._spec, messages, reason))
+        return self._perform(settle.reject, self._spec, messages, reason)
 
     def extend(self, *messages: DelayedMessage, timeout: float | None = None) -> int:
         """Make leases end ``timeout`` seconds from now, and return how many were extended.
@@ -250,24 +251,28 @@ class DelayClient(Client):
             stop: called between messages, and once a second. If it returns True, consume
                 returns the remaining messages to the queue and ends.
         """
+        handler = observing.handled(handler, {self.name: self.address})
         handled = 0
         seen = time.monotonic()
         while not (stop and stop()) and (idle := time.monotonic() - seen) <= idle_timeout:
             began = time.monotonic()
-            messages = self.take(batch_size, min(LONGEST_TAKE, idle_timeout - idle))
+            with observing.prefetching():
+                messages = self.take(batch_size, min(LONGEST_TAKE, idle_timeout - idle))
             if messages:
-                batch = Batch(messages, self._spec.config.visibility_timeout, began)
+                batch = BatchProgress(messages, self._spec.config.visibility_timeout, began)
                 handled += self._handle(batch, handler, stop)
                 seen = time.monotonic()
         return handled
 
-    def _handle(self, batch: Batch, handler: Handler, stop: Callable[[], bool] | None) -> int:
+    def _handle(
+        self, batch: BatchProgress, handler: Handler, stop: Callable[[], bool] | None
+    ) -> int:
         handled = 0
         try:
             for message in batch:
                 if stop and stop():
                     break
-                self._keep(batch)
+                self._extend_if_due(batch)
                 if message.lease_lost:
                     continue
                 try:
@@ -278,7 +283,7 @@ class DelayClient(Client):
                 else:
                     batch.done.append(message)
                     handled += 1
-                if batch.unsettled(time.monotonic()):
+                if batch.must_settle(time.monotonic()):
                     self._settle(batch)
         except BaseException:
             # The handler's error matters more than a failed settle: leases end anyway.
@@ -292,14 +297,14 @@ class DelayClient(Client):
             self.release(*batch.waiting)
         return handled
 
-    def _keep(self, batch: Batch) -> None:
+    def _extend_if_due(self, batch: BatchProgress) -> None:
         now = time.monotonic()
-        if batch.tired(now):
+        if batch.must_extend(now):
             with suppress(LeaseLost):
                 self.extend(*batch.waiting)
             batch.extended(now)
 
-    def _settle(self, batch: Batch) -> None:
+    def _settle(self, batch: BatchProgress) -> None:
         done, failed = batch.settle(time.monotonic())
         for call, messages in ((self.delete, done), (self.nack, failed)):
             try:
@@ -323,11 +328,11 @@ class DelayClient(Client):
             state: "ready" (``at`` is when it became ready), "in_flight" (``at`` is when the
                 lease ends) or "delayed" (``at`` is when it will be ready).
         """
-        return self._run(walk.peek(self._spec, n, state))
+        return self._run(peek.peek(self._spec, n, state))
 
     def peek_page(
-        self, n: int = walk.PAGE, state: State = "ready", *, place: Place = FIRST
-    ) -> tuple[list[PeekedMessage], Place | None]:
+        self, n: int = PAGE, state: State = "ready", *, cursor: Cursor = FIRST
+    ) -> tuple[list[PeekedMessage], Cursor | None]:
         """Return one page of messages without taking them, to page through any number of them.
 
         Guarantee: messages that stay in this state unchanged are returned exactly once. This is
@@ -338,17 +343,17 @@ class DelayClient(Client):
         Args:
             n: how many at most, 1 to 1000. Defaults to 1000.
             state: as in `peek`, and the same on all pages.
-            place: where to continue, as returned with the previous page. Defaults to the
+            cursor: where to continue, as returned with the previous page. Defaults to the
                 beginning.
 
         Returns:
-            0 to ``n`` messages, and the place of the next page, or None after the last page. A
+            0 to ``n`` messages, and the cursor of the next page, or None after the last page. A
             page may be empty before the end.
 
         Raises:
-            ConfigurationError: ``place`` is not a place in this queue.
+            ConfigurationError: ``cursor`` is not a cursor of this queue.
         """
-        return self._run(walk.page(self._spec, n, state, place))
+        return self._run(peek.page(self._spec, n, state, cursor))
 
     def purge(self, *, dead: bool = False) -> int:
         """Delete all messages for good, also those in flight, and return how many.

@@ -12,12 +12,13 @@ from datetime import datetime, timedelta
 import redis.asyncio
 
 from ackq.config import Confirm
+from ackq.core import observing
 from ackq.core.client_async import Client
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
-from ackq.delay import admin, push, settle, take, walk
-from ackq.delay.batch import LONGEST_TAKE, Batch
+from ackq.delay import admin, peek, push, settle, take
 from ackq.delay.messages import Body, DelayedMessage, DelayEntry, DelaySpec, DelayStats
-from ackq.delay.walk import FIRST, Place
+from ackq.delay.peek import FIRST, PAGE, Cursor
+from ackq.delay.progress import LONGEST_TAKE, BatchProgress
 from ackq.errors import AckqError, LeaseLost
 from ackq.membership.operations import Session
 from ackq.staging.unfinished import UnfinishedCommits
@@ -33,16 +34,14 @@ class DelayClient(Client):
 
     _spec: DelaySpec
 
-    def __init__(
-        self, client: redis.asyncio.Redis | redis.asyncio.RedisCluster, topic: str
-    ) -> None:
-        super().__init__(client, topic)
-        self._unfinished = UnfinishedCommits(topic)
+    def __init__(self, client: redis.asyncio.Redis | redis.asyncio.RedisCluster, name: str) -> None:
+        super().__init__(client, name)
+        self._unfinished = UnfinishedCommits(name)
 
     @property
-    def topic(self) -> str:
-        """The topic's name."""
-        return self._spec.topic
+    def name(self) -> str:
+        """The queue's name."""
+        return self._spec.name
 
     async def push(
         self,
@@ -104,7 +103,7 @@ class DelayClient(Client):
             UnknownOutcome: as in `push`; ``stored`` counts the messages known to be stored.
         """
         self._fit(confirm)
-        return await self._run(push.push_many(self._spec, entries, confirm))
+        return await self._perform(push.push_many, self._spec, entries, confirm)
 
     async def cancel(
         self, *keys: str, partition: int | None = None, in_flight: bool = False
@@ -166,8 +165,8 @@ class DelayClient(Client):
             KeyTypeError: a key of the queue has another type; nothing was changed.
         """
         session = await self._join()
-        return await self._run(
-            take.take(self._spec, n, timeout, visibility_timeout, session, self._unfinished)
+        return await self._perform(
+            take.take, self._spec, n, timeout, visibility_timeout, session, self._unfinished
         )
 
     async def delete(self, *messages: DelayedMessage) -> int:
@@ -181,7 +180,7 @@ class DelayClient(Client):
             LeaseLost: this consumer no longer has the lease of some messages; the others are
                 deleted.
         """
-        return await self._run(settle.delete(self._spec, messages))
+        return await self._perform(settle.delete, self._spec, messages)
 
     async def nack(self, *messages: DelayedMessage, delay: float | None = None) -> int:
         """Return messages to the queue, to be ready again later, and return how many.
@@ -197,7 +196,7 @@ class DelayClient(Client):
             LeaseLost: this consumer no longer has the lease of some messages; the others are
                 returned.
         """
-        return await self._run(settle.nack(self._spec, messages, delay))
+        return await self._perform(settle.nack, self._spec, messages, delay)
 
     async def release(self, *messages: DelayedMessage) -> int:
         """Return messages to the queue at once, without counting the delivery.
@@ -206,7 +205,7 @@ class DelayClient(Client):
             LeaseLost: this consumer no longer has the lease of some messages; the others are
                 returned.
         """
-        return await self._run(settle.nack(self._spec, messages, 0, charge=False))
+        return await self._perform(settle.nack, self._spec, messages, 0, charge=False)
 
     async def reject(self, *messages: DelayedMessage, reason: str = "") -> int:
         """Move messages to the dead letters at once, with the reason.
@@ -215,7 +214,7 @@ class DelayClient(Client):
             LeaseLost: this consumer no longer has the lease of some messages; the others are
                 moved.
         """
-        return await self._run(settle.reject(self._spec, messages, reason))
+        return await self._perform(settle.reject, self._spec, messages, reason)
 
     async def extend(self, *messages: DelayedMessage, timeout: float | None = None) -> int:
         """Make leases end ``timeout`` seconds from now, and return how many were extended.
@@ -255,24 +254,28 @@ class DelayClient(Client):
             stop: called between messages, and once a second. If it returns True, consume
                 returns the remaining messages to the queue and ends.
         """
+        handler = observing.handled(handler, {self.name: self.address})
         handled = 0
         seen = time.monotonic()
         while not (stop and stop()) and (idle := time.monotonic() - seen) <= idle_timeout:
             began = time.monotonic()
-            messages = await self.take(batch_size, min(LONGEST_TAKE, idle_timeout - idle))
+            with observing.prefetching():
+                messages = await self.take(batch_size, min(LONGEST_TAKE, idle_timeout - idle))
             if messages:
-                batch = Batch(messages, self._spec.config.visibility_timeout, began)
+                batch = BatchProgress(messages, self._spec.config.visibility_timeout, began)
                 handled += await self._handle(batch, handler, stop)
                 seen = time.monotonic()
         return handled
 
-    async def _handle(self, batch: Batch, handler: Handler, stop: Callable[[], bool] | None) -> int:
+    async def _handle(
+        self, batch: BatchProgress, handler: Handler, stop: Callable[[], bool] | None
+    ) -> int:
         handled = 0
         try:
             for message in batch:
                 if stop and stop():
                     break
-                await self._keep(batch)
+                await self._extend_if_due(batch)
                 if message.lease_lost:
                     continue
                 try:
@@ -283,7 +286,7 @@ class DelayClient(Client):
                 else:
                     batch.done.append(message)
                     handled += 1
-                if batch.unsettled(time.monotonic()):
+                if batch.must_settle(time.monotonic()):
                     await self._settle(batch)
         except BaseException:
             # The handler's error matters more than a failed settle: leases end anyway.
@@ -297,14 +300,14 @@ class DelayClient(Client):
             await self.release(*batch.waiting)
         return handled
 
-    async def _keep(self, batch: Batch) -> None:
+    async def _extend_if_due(self, batch: BatchProgress) -> None:
         now = time.monotonic()
-        if batch.tired(now):
+        if batch.must_extend(now):
             with suppress(LeaseLost):
                 await self.extend(*batch.waiting)
             batch.extended(now)
 
-    async def _settle(self, batch: Batch) -> None:
+    async def _settle(self, batch: BatchProgress) -> None:
         done, failed = batch.settle(time.monotonic())
         for call, messages in ((self.delete, done), (self.nack, failed)):
             try:
@@ -328,11 +331,11 @@ class DelayClient(Client):
             state: "ready" (``at`` is when it became ready), "in_flight" (``at`` is when the
                 lease ends) or "delayed" (``at`` is when it will be ready).
         """
-        return await self._run(walk.peek(self._spec, n, state))
+        return await self._run(peek.peek(self._spec, n, state))
 
     async def peek_page(
-        self, n: int = walk.PAGE, state: State = "ready", *, place: Place = FIRST
-    ) -> tuple[list[PeekedMessage], Place | None]:
+        self, n: int = PAGE, state: State = "ready", *, cursor: Cursor = FIRST
+    ) -> tuple[list[PeekedMessage], Cursor | None]:
         """Return one page of messages without taking them, to page through any number of them.
 
         Guarantee: messages that stay in this state unchanged are returned exactly once. This is
@@ -343,17 +346,17 @@ class DelayClient(Client):
         Args:
             n: how many at most, 1 to 1000. Defaults to 1000.
             state: as in `peek`, and the same on all pages.
-            place: where to continue, as returned with the previous page. Defaults to the
+            cursor: where to continue, as returned with the previous page. Defaults to the
                 beginning.
 
         Returns:
-            0 to ``n`` messages, and the place of the next page, or None after the last page. A
+            0 to ``n`` messages, and the cursor of the next page, or None after the last page. A
             page may be empty before the end.
 
         Raises:
-            ConfigurationError: ``place`` is not a place in this queue.
+            ConfigurationError: ``cursor`` is not a cursor of this queue.
         """
-        return await self._run(walk.page(self._spec, n, state, place))
+        return await self._run(peek.page(self._spec, n, state, cursor))
 
     async def purge(self, *, dead: bool = False) -> int:
         """Delete all messages for good, also those in flight, and return how many.

@@ -19,9 +19,9 @@ class DelayQueue(DelayClient):
     """A queue of messages that each become ready at their own time.
 
     Guarantee: at least once, never early by the server's clock, and never two valid leases on
-    one message. The keys are ``topic:z`` and ``topic:h``, as in the article "Go+Redis implements
-    delay queue operation" (SoFunction, 2025). The article's producers and consumers may share
-    them; docs/delay.md describes the guarantees then.
+    one message. The keys of a queue named ``reminders`` are ``reminders:z`` and ``reminders:h``, as
+    in the article "Go+Redis implements delay queue operation" (SoFunction, 2025). The article's
+    producers and consumers may share them; docs/delay.md describes the guarantees then.
 
     Any number of producers and consumers may use the queue.
     Safe to share between threads, and after a fork.
@@ -30,7 +30,7 @@ class DelayQueue(DelayClient):
     def __init__(
         self,
         client: redis.Redis | redis.RedisCluster,
-        topic: str,
+        name: str,
         *,
         visibility_timeout: float = 30.0,
         max_receives: int | None = None,
@@ -40,7 +40,7 @@ class DelayQueue(DelayClient):
 
         Args:
             client: any redis-py client, as in `ackq.Queue`.
-            topic: name of the queue. In a cluster it needs a hash tag: ``{reminders}``.
+            name: name of the queue. In a cluster it needs a hash tag: ``{reminders}``.
             visibility_timeout: seconds that a lease lasts, up to 43200. Defaults to 30.
             max_receives: deliveries after which a message goes to the dead letters. Defaults to
                 None, no limit.
@@ -51,23 +51,23 @@ class DelayQueue(DelayClient):
             ConfigurationError: a setting is out of range.
         """
         config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes)
-        super().__init__(client, topic)
-        self._spec = DelaySpec.plain(topic, config, self._block_limit)
+        super().__init__(client, name)
+        self._spec = DelaySpec.plain(name, config, self._block_limit)
 
     @classmethod
-    def from_url(cls, url: str | None, topic: str, **settings: Any) -> Self:
-        """Return queue ``topic`` on the server at ``url``, with the settings of the class.
+    def from_url(cls, url: str | None, name: str, **settings: Any) -> Self:
+        """Return queue ``name`` on the server at ``url``, with the settings of the class.
 
         Args:
             url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
-            topic: name of the queue.
+            name: name of the queue.
             settings: the keyword arguments of the class.
 
         Raises:
             ConfigurationError: the URL is invalid. The error does not show its password.
             ServerNotFound: there is no URL, and no redis-server was found.
         """
-        return cls(client_of(url), topic, **settings)
+        return cls(client_of(url), name, **settings)
 
 
 class PartitionedDelayQueue(DelayClient):
@@ -79,14 +79,14 @@ class PartitionedDelayQueue(DelayClient):
     its partitions go to other consumers, and it can no longer settle the messages that it took.
     A consumer that joins or leaves fences nobody: leased messages may be finished.
 
-    The keys of partition ``P`` are ``topic:P:z`` and ``topic:P:h``, as in the article.
+    The keys of partition ``P`` are ``reminders:P:z`` and ``reminders:P:h``, as in the article.
     Safe to share between threads, which are then one consumer, and after a fork.
     """
 
     def __init__(
         self,
         client: redis.Redis | redis.RedisCluster,
-        topic: str,
+        name: str,
         partitions: int,
         *,
         visibility_timeout: float = 30.0,
@@ -98,7 +98,7 @@ class PartitionedDelayQueue(DelayClient):
 
         Args:
             client: any redis-py client, as in `ackq.Queue`.
-            topic: name of the queue. In a cluster it needs a hash tag: ``{reminders}``.
+            name: name of the queue. In a cluster it needs a hash tag: ``{reminders}``.
             partitions: how many, 1 to 1024; the same for all producers and consumers.
             visibility_timeout: as in `DelayQueue`.
             max_receives: as in `DelayQueue`.
@@ -111,18 +111,18 @@ class PartitionedDelayQueue(DelayClient):
             ConfigurationError: a setting is out of range.
         """
         config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes)
-        group = GroupSpec.of(topic, partitions, session_timeout)
-        super().__init__(client, topic)
-        self._spec = DelaySpec.partitioned(topic, config, group, self._block_limit)
-        self._members = ConsumerGroup(client, topic, partitions, session_timeout=session_timeout)
+        group = GroupSpec.of(name, partitions, session_timeout)
+        super().__init__(client, name)
+        self._spec = DelaySpec.partitioned(name, config, group, self._block_limit)
+        self._members = ConsumerGroup(client, name, partitions, session_timeout=session_timeout)
 
     @classmethod
-    def from_url(cls, url: str | None, topic: str, partitions: int, **settings: Any) -> Self:
-        """Return queue ``topic`` on the server at ``url``, with the settings of the class.
+    def from_url(cls, url: str | None, name: str, partitions: int, **settings: Any) -> Self:
+        """Return queue ``name`` on the server at ``url``, with the settings of the class.
 
         Args:
             url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
-            topic: name of the queue.
+            name: name of the queue.
             partitions: how many.
             settings: the keyword arguments of the class.
 
@@ -130,7 +130,7 @@ class PartitionedDelayQueue(DelayClient):
             ConfigurationError: the URL is invalid. The error does not show its password.
             ServerNotFound: there is no URL, and no redis-server was found.
         """
-        return cls(client_of(url), topic, partitions, **settings)
+        return cls(client_of(url), name, partitions, **settings)
 
     @property
     def assigned(self) -> tuple[int, ...]:

@@ -18,9 +18,9 @@ class AsyncDelayQueue(DelayClient):
     """A queue of messages that each become ready at their own time.
 
     Guarantee: at least once, never early by the server's clock, and never two valid leases on
-    one message. The keys are ``topic:z`` and ``topic:h``, as in the article "Go+Redis implements
-    delay queue operation" (SoFunction, 2025). The article's producers and consumers may share
-    them; docs/delay.md describes the guarantees then.
+    one message. The keys of a queue named ``reminders`` are ``reminders:z`` and ``reminders:h``, as
+    in the article "Go+Redis implements delay queue operation" (SoFunction, 2025). The article's
+    producers and consumers may share them; docs/delay.md describes the guarantees then.
 
     Any number of producers and consumers may use the queue.
     For the tasks of one event loop.
@@ -29,7 +29,7 @@ class AsyncDelayQueue(DelayClient):
     def __init__(
         self,
         client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
-        topic: str,
+        name: str,
         *,
         visibility_timeout: float = 30.0,
         max_receives: int | None = None,
@@ -39,7 +39,7 @@ class AsyncDelayQueue(DelayClient):
 
         Args:
             client: any redis-py client, as in `ackq.Queue`.
-            topic: name of the queue. In a cluster it needs a hash tag: ``{reminders}``.
+            name: name of the queue. In a cluster it needs a hash tag: ``{reminders}``.
             visibility_timeout: seconds that a lease lasts, up to 43200. Defaults to 30.
             max_receives: deliveries after which a message goes to the dead letters. Defaults to
                 None, no limit.
@@ -50,23 +50,23 @@ class AsyncDelayQueue(DelayClient):
             ConfigurationError: a setting is out of range.
         """
         config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes)
-        super().__init__(client, topic)
-        self._spec = DelaySpec.plain(topic, config, self._block_limit)
+        super().__init__(client, name)
+        self._spec = DelaySpec.plain(name, config, self._block_limit)
 
     @classmethod
-    def from_url(cls, url: str | None, topic: str, **settings: Any) -> Self:
-        """Return queue ``topic`` on the server at ``url``, with the settings of the class.
+    def from_url(cls, url: str | None, name: str, **settings: Any) -> Self:
+        """Return queue ``name`` on the server at ``url``, with the settings of the class.
 
         Args:
             url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
-            topic: name of the queue.
+            name: name of the queue.
             settings: the keyword arguments of the class.
 
         Raises:
             ConfigurationError: the URL is invalid. The error does not show its password.
             ServerNotFound: there is no URL, and no redis-server was found.
         """
-        return cls(client_of(url), topic, **settings)
+        return cls(client_of(url), name, **settings)
 
 
 class AsyncPartitionedDelayQueue(DelayClient):
@@ -78,14 +78,14 @@ class AsyncPartitionedDelayQueue(DelayClient):
     its partitions go to other consumers, and it can no longer settle the messages that it took.
     A consumer that joins or leaves fences nobody: leased messages may be finished.
 
-    The keys of partition ``P`` are ``topic:P:z`` and ``topic:P:h``, as in the article.
+    The keys of partition ``P`` are ``reminders:P:z`` and ``reminders:P:h``, as in the article.
     For the tasks of one event loop, which are then one consumer.
     """
 
     def __init__(
         self,
         client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
-        topic: str,
+        name: str,
         partitions: int,
         *,
         visibility_timeout: float = 30.0,
@@ -97,7 +97,7 @@ class AsyncPartitionedDelayQueue(DelayClient):
 
         Args:
             client: any redis-py client, as in `ackq.Queue`.
-            topic: name of the queue. In a cluster it needs a hash tag: ``{reminders}``.
+            name: name of the queue. In a cluster it needs a hash tag: ``{reminders}``.
             partitions: how many, 1 to 1024; the same for all producers and consumers.
             visibility_timeout: as in `DelayQueue`.
             max_receives: as in `DelayQueue`.
@@ -110,20 +110,20 @@ class AsyncPartitionedDelayQueue(DelayClient):
             ConfigurationError: a setting is out of range.
         """
         config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes)
-        group = GroupSpec.of(topic, partitions, session_timeout)
-        super().__init__(client, topic)
-        self._spec = DelaySpec.partitioned(topic, config, group, self._block_limit)
+        group = GroupSpec.of(name, partitions, session_timeout)
+        super().__init__(client, name)
+        self._spec = DelaySpec.partitioned(name, config, group, self._block_limit)
         self._members = AsyncConsumerGroup(
-            client, topic, partitions, session_timeout=session_timeout
+            client, name, partitions, session_timeout=session_timeout
         )
 
     @classmethod
-    def from_url(cls, url: str | None, topic: str, partitions: int, **settings: Any) -> Self:
-        """Return queue ``topic`` on the server at ``url``, with the settings of the class.
+    def from_url(cls, url: str | None, name: str, partitions: int, **settings: Any) -> Self:
+        """Return queue ``name`` on the server at ``url``, with the settings of the class.
 
         Args:
             url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
-            topic: name of the queue.
+            name: name of the queue.
             partitions: how many.
             settings: the keyword arguments of the class.
 
@@ -131,7 +131,7 @@ class AsyncPartitionedDelayQueue(DelayClient):
             ConfigurationError: the URL is invalid. The error does not show its password.
             ServerNotFound: there is no URL, and no redis-server was found.
         """
-        return cls(client_of(url), topic, partitions, **settings)
+        return cls(client_of(url), name, partitions, **settings)
 
     @property
     def assigned(self) -> tuple[int, ...]:

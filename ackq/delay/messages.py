@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
@@ -12,6 +12,7 @@ import orjson
 from redis.exceptions import ResponseError
 
 from ackq.config import QueueConfig, check_integer
+from ackq.core import observing
 from ackq.core.call import raise_for_type
 from ackq.core.effects import Operation
 from ackq.core.encode import to_json
@@ -42,10 +43,10 @@ class DelayKeys:
     wake: bytes
 
     @classmethod
-    def of(cls, topic: str) -> DelayKeys:
-        """Return the keys of a queue; ``topic`` was checked."""
+    def of(cls, name: str) -> DelayKeys:
+        """Return the keys of a queue; ``name`` was checked."""
         parts = ("z", "h", "leases", "extended", "receives", "dead", "wake")
-        return cls(*(f"{topic}:{part}".encode() for part in parts))
+        return cls(*(f"{name}:{part}".encode() for part in parts))
 
     def all(self) -> tuple[bytes, ...]:
         """Return the keys in the order of the scripts' parameters."""
@@ -56,7 +57,7 @@ class DelayKeys:
 class DelaySpec:
     """One queue: a single partition without a number, or numbered ones that a group divides."""
 
-    topic: str
+    name: str
     config: QueueConfig
     partitions: tuple[DelayKeys, ...]
     #: The group's keys, which scripts use for fencing; without a ``group`` they do not exist.
@@ -66,28 +67,28 @@ class DelaySpec:
     block_limit: float = 1.0
 
     @classmethod
-    def plain(cls, topic: str, config: QueueConfig, block_limit: float) -> DelaySpec:
+    def plain(cls, name: str, config: QueueConfig, block_limit: float) -> DelaySpec:
         """Return a queue without partitions.
 
         Raises:
             QueueNameError: the queue's name cannot be used.
         """
-        fence = GroupKeys.of(topic)
-        return cls(topic, config, (DelayKeys.of(topic),), fence, None, block_limit)
+        fence = GroupKeys.of(name)
+        return cls(name, config, (DelayKeys.of(name),), fence, None, block_limit)
 
     @classmethod
     def partitioned(
-        cls, topic: str, config: QueueConfig, group: GroupSpec, block_limit: float
+        cls, name: str, config: QueueConfig, group: GroupSpec, block_limit: float
     ) -> DelaySpec:
         """Return a queue with the partitions of ``group``."""
-        partitions = tuple(DelayKeys.of(f"{topic}:{number}") for number in range(group.partitions))
-        return cls(topic, config, partitions, group.keys, group, block_limit)
+        partitions = tuple(DelayKeys.of(f"{name}:{number}") for number in range(group.partitions))
+        return cls(name, config, partitions, group.keys, group, block_limit)
 
     def number(self, index: int) -> int | None:
         """Return the partition's number as users see it: None if the queue has no partitions."""
         return index if self.group else None
 
-    def place(self, key: bytes, partition: int | None) -> int:
+    def index_of(self, key: bytes, partition: int | None) -> int:
         """Return the index of ``partition``, or of the partition of ``key`` if it is None.
 
         Raises:
@@ -98,19 +99,23 @@ class DelaySpec:
         check_integer(partition, "partition", 0, len(self.partitions) - 1)
         return partition
 
+    def keys_of(self, partitions: Iterable[int]) -> list[bytes]:
+        """Return all keys of some partitions, one partition after the other."""
+        return [key for index in partitions for key in self.partitions[index].all()]
+
     def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
         """Raise `KeyTypeError` if a key has another type, else ``error`` itself."""
         expected = dict(zip(self.fence.all(), ("zset", "hash", "hash"), strict=True))
         for keys in self.partitions:
             expected |= dict(zip(keys.all(), _KINDS, strict=True))
-        return raise_for_type(f"delay queue {self.topic!r}", expected, error)
+        return raise_for_type(f"delay queue {self.name!r}", expected, error)
 
 
 class DelayedMessage:
     """A message under a lease: yours until ``lease_expires_at``, then delivered again.
 
     Attributes:
-        topic: name of the queue.
+        queue: name of the queue.
         partition: number of the partition; None in a queue without partitions.
         key: the message's key, unique among those stored.
         body: the bytes that the producer pushed, unchanged.
@@ -125,12 +130,12 @@ class DelayedMessage:
     """
 
     __slots__ = ("_settled", "_settles_sent", "body", "key", "lease_expires_at", "lease_lost",
-                 "partition", "ready_time", "receipt", "receive_count", "session",
-                 "topic")  # fmt: skip
+                 "partition", "queue", "ready_time", "receipt", "receive_count",
+                 "session")  # fmt: skip
 
     def __init__(
         self,
-        topic: str,
+        queue: str,
         key: str,
         body: bytes,
         *,
@@ -140,7 +145,7 @@ class DelayedMessage:
         receive_count: int = 1,
         session: bytes = b"",
     ) -> None:
-        self.topic = topic
+        self.queue = queue
         self.partition = partition
         self.key = key
         self.body = body
@@ -167,7 +172,7 @@ class DelayedMessage:
         # A body may contain secrets, and this text may be logged, so show only the size.
         where = "" if self.partition is None else f" partition {self.partition}"
         return (
-            f"<DelayedMessage {self.key!r} of {self.topic!r}{where}, {len(self.body)} bytes, "
+            f"<DelayedMessage {self.key!r} of {self.queue!r}{where}, {len(self.body)} bytes, "
             f"receive {self.receive_count}>"
         )
 
@@ -259,12 +264,14 @@ def encode_body(key: str, body: Body, limit: int) -> bytes:
         try:
             raw = body.encode() if isinstance(body, str) else _json(body)
         except (TypeError, UnicodeEncodeError) as error:
-            raise InvalidMessage(f"message {key!r} has a body that cannot be: {error}") from error
+            raise InvalidMessage(f"message {key!r} has an invalid body: {error}") from error
     if len(raw) > limit:
         raise MessageTooLarge(
             f"message {key!r} is {len(raw)} bytes, over the limit of {limit}: store the content"
             " elsewhere and push a reference, or raise max_body_bytes"
         )
+    if isinstance(body, Mapping) and (members := observing.members()):
+        return members.added_to(raw, body, limit)
     return raw
 
 

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from ackq import scripts
 from ackq.config import Confirm
 from ackq.core.call import call
+from ackq.core.chunking import CHUNK_MESSAGES, chunked
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
 from ackq.delay.messages import DelayEntry, DelaySpec, due, encode_body, encode_key, raw_key
-from ackq.errors import DuplicateMessage, UnknownOutcome
+from ackq.errors import DuplicateMessage, KeyTypeError, UnknownOutcome
 
-#: Messages, and bytes of bodies, that one call stores at most: Redis serves nobody else meanwhile.
-CHUNK_MESSAGES = 1000
-#: Messages that one call pushes: a script adds them one by one, at up to 10 µs each.
+#: Most messages that one call pushes: a script adds them one by one, at up to 10 µs each.
 CHUNK_PUSHED = 500
-CHUNK_BYTES = 4 * 1024 * 1024
 
 
 def push_many(
@@ -31,36 +30,34 @@ def push_many(
     yield from require_confirmable(confirmed)
     stored = sent = 0
     duplicates: list[str] = []
-    for chunk in _chunks(encoded):
-        places = sorted({place for place, _, _ in chunk})
-        keys = [key for place in places for key in spec.partitions[place].all()]
+    sizes = [len(each.body) for each in encoded]
+    for chunk in chunked(encoded, sizes, CHUNK_PUSHED):
+        partitions = sorted({each.partition for each in chunk})
+        keys = spec.keys_of(partitions)
         args: list[Arg] = []
-        for place, _, rest in chunk:
-            args += (places.index(place) + 1, *rest)
+        for each in chunk:
+            args += (partitions.index(each.partition) + 1, *each[2:])
         request = Request(
             (len(keys), *keys, *args), script=scripts.load("delay/push"), confirm=confirmed
         )
         try:
-            reply = yield request
-        except ResponseError as error:
-            error.add_note(f"ackq: the first {sent} of {len(encoded)} messages were sent")
-            yield from spec.raise_for_reply(error)
+            reply = yield from call(spec, request)
         except UnknownOutcome as error:
             error.stored = stored
             raise
-        except RedisError as error:
+        except (RedisError, KeyTypeError) as error:
             error.add_note(f"ackq: the first {sent} of {len(encoded)} messages were sent")
             raise
         if confirmed is not None:
             reply, confirmation = reply
             check_confirmed(confirmed, confirmation)
-        duplicates += [chunk[position - 1][1] for position in reply]
+        duplicates += [chunk[position - 1].key for position in reply]
         stored += len(chunk) - len(reply)
         sent += len(chunk)
     if duplicates:
         named = ", ".join(map(repr, duplicates[:5])) + (", ..." if len(duplicates) > 5 else "")
         raise DuplicateMessage(
-            f"delay queue {spec.topic!r} has a message with the key {named} already, which was left"
+            f"delay queue {spec.name!r} has a message with the key {named} already, which was left"
             f" as it is; {stored} others were stored. Cancel or reschedule it, or use another key",
             keys=tuple(duplicates),
             stored=stored,
@@ -72,15 +69,15 @@ def cancel(
     spec: DelaySpec, keys: Sequence[str], partition: int | None, in_flight: bool
 ) -> Operation[int]:
     """Delete by key; see `ackq.delay.DelayQueue.cancel`."""
-    placed = [(spec.place(raw, partition), raw) for raw in map(raw_key, keys)]
+    found = [(spec.index_of(raw, partition), raw) for raw in map(raw_key, keys)]
     cancelled = first = 0
-    while first < len(placed):
-        chunk = placed[first : first + CHUNK_MESSAGES]
-        places = sorted({place for place, _ in chunk})
-        passed = [key for place in places for key in spec.partitions[place].all()]
+    while first < len(found):
+        chunk = found[first : first + CHUNK_MESSAGES]
+        partitions = sorted({index for index, _ in chunk})
+        passed = spec.keys_of(partitions)
         args: list[Arg] = [int(in_flight)]
-        for place, raw in chunk:
-            args += (places.index(place) + 1, raw)
+        for index, raw in chunk:
+            args += (partitions.index(index) + 1, raw)
         # Not resent: a repeat would return 0.
         request = Request((len(passed), *passed, *args), script=scripts.load("delay/cancel"))
         count, looked = yield from call(spec, request)
@@ -100,7 +97,7 @@ def reschedule(
 ) -> Operation[bool]:
     """Change a ready time by key; see `ackq.delay.DelayQueue.reschedule`."""
     raw = raw_key(key)
-    keys = spec.partitions[spec.place(raw, partition)].all()
+    keys = spec.partitions[spec.index_of(raw, partition)].all()
     request = Request(
         (len(keys), *keys, raw, *due(delay, delay_ms, at, at_ms)),
         script=scripts.load("delay/reschedule"),
@@ -110,26 +107,19 @@ def reschedule(
     return bool(moved)
 
 
-_Encoded = tuple[int, str, tuple[Arg, ...]]
+class _Encoded(NamedTuple):
+    """A message as the script takes it."""
+
+    partition: int
+    key: str
+    clock: str
+    time: int
+    raw_key: bytes
+    body: bytes
 
 
 def _encoded(spec: DelaySpec, entry: DelayEntry) -> _Encoded:
     raw = encode_key(entry.key)
     body = encode_body(entry.key, entry.body, spec.config.max_body_bytes)
     clock, time = due(entry.delay, entry.delay_ms, entry.at, entry.at_ms)
-    return spec.place(raw, entry.partition), entry.key, (clock, time, raw, body)
-
-
-def _chunks(encoded: list[_Encoded]) -> Iterable[list[_Encoded]]:
-    chunk: list[_Encoded] = []
-    size = 0
-    for each in encoded:
-        body = each[2][3]
-        length = len(body) if isinstance(body, bytes) else 0
-        if chunk and (len(chunk) == CHUNK_PUSHED or size + length > CHUNK_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(each)
-        size += length
-    if chunk:
-        yield chunk
+    return _Encoded(spec.index_of(raw, entry.partition), entry.key, clock, time, raw, body)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
 from ackq.config import microseconds
 from ackq.core import fencing
 from ackq.core.backoff import backoff
-from ackq.core.chunking import chunks
+from ackq.core.chunking import settle_chunks
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.fencing import draw_jitter, split
+from ackq.core.fencing import split_remaining
+from ackq.core.io.jitter import draw_jitter
 from ackq.delay.messages import LONGEST_DELAY, DelayedMessage, DelaySpec, raw_key
 from ackq.errors import ConfigurationError
 
@@ -70,23 +69,16 @@ def _settle(
         while chunk:
             keys, args, order = _group(spec, chunk, delay_of)
             request = Request((len(keys), *keys, session, *head, *args), script=script, resend=True)
-            fencing.note_sent(verb, order)
-            try:
-                reply = yield request
-            except Exception as error:
-                fencing.note_failed(verb, order, request, error)
-                if isinstance(error, ResponseError):
-                    yield from spec.raise_for_reply(error)
-                raise
+            reply = yield from fencing.send(spec, verb, request, order)
             deadline = reply.pop(0) if deadlines is not None else 0
-            reply, chunk = split(reply, order)
+            reply, chunk = split_remaining(reply, order)
             settled += reply[0]
             refused += fencing.note_reply(verb, order, reply[1:], request, len(chunk))
             for message in order if deadline else ():
                 if not message.lease_lost:
                     message.lease_expires_at = deadline / 1_000_000
     fencing.raise_if_refused(
-        f"delay queue {spec.topic!r}",
+        f"delay queue {spec.name!r}",
         verb,
         refused,
         given_back,
@@ -109,7 +101,7 @@ def _chunks(
     for message in messages:
         sessions.setdefault(message.session, []).append(message)
     for session, members in sessions.items():
-        for chunk in chunks(members):
+        for chunk in settle_chunks(members):
             yield session, chunk
 
 
@@ -125,17 +117,14 @@ def _group(
         if delay_of is not None:
             head += (delay_of(message),)
         groups.setdefault(head, []).append(message)
-    places = sorted({head[0] for head in groups})
-    keys = [*spec.fence.all()[:2]]
-    for place in places:
-        keys += spec.partitions[place].all()
+    partitions = sorted({head[0] for head in groups})
     args: list[Arg] = []
     order: list[DelayedMessage] = []
-    for (place, *rest), members in groups.items():
+    for (partition, *rest), members in groups.items():
         raw = [raw_key(message.key) for message in members]
-        args += (places.index(place) + 1, *rest, len(members), *raw)
+        args += (partitions.index(partition) + 1, *rest, len(members), *raw)
         order += members
-    return keys, args, order
+    return [*spec.fence.all()[:2], *spec.keys_of(partitions)], args, order
 
 
 def _delay_us(delay: float) -> int:
@@ -148,8 +137,8 @@ def _check_own(spec: DelaySpec, messages: Iterable[DelayedMessage]) -> None:
             raise ConfigurationError(
                 f"settle takes messages that take returned, not {type(message).__name__}"
             )
-        if message.topic != spec.topic or (message.partition is None) is not (spec.group is None):
+        if message.queue != spec.name or (message.partition is None) is not (spec.group is None):
             raise ConfigurationError(
-                f"message {message.key!r} was taken from delay queue {message.topic!r},"
-                f" not {spec.topic!r}: settle it there"
+                f"message {message.key!r} was taken from delay queue {message.queue!r},"
+                f" not {spec.name!r}: settle it there"
             )

@@ -10,27 +10,27 @@ from ackq.core.call import call
 from ackq.core.effects import Operation, Request
 from ackq.delay.messages import LATEST, DelaySpec, encode_key
 from ackq.membership.operations import GroupSpec
-from ackq.staging.keys import StagingKeys, tells_how
+from ackq.staging.keys import StagingKeys, has_settings
 
 #: Most rows that one call stores: each costs several commands.
 CHUNK_ROWS = 500
 #: Suffix of a list's name: the number of partitions, 0 for none.
-_HOW = re.compile(rb":partitions=(\d+):\Z")
+_SETTINGS = re.compile(rb":partitions=(\d+):\Z")
 
 
-def spec_of(topic: str, partitions: int | None) -> DelaySpec:
+def spec_of(name: str, partitions: int | None) -> DelaySpec:
     """Return a delay queue as its writers see it.
 
     Raises:
-        QueueNameError: the topic's name cannot be used.
+        QueueNameError: the queue's name cannot be used.
         ConfigurationError: the number of partitions is out of range.
     """
     if partitions is None:
-        return DelaySpec.plain(topic, QueueConfig(), 1.0)
-    return DelaySpec.partitioned(topic, QueueConfig(), GroupSpec.of(topic, partitions, 10.0), 1.0)
+        return DelaySpec.plain(name, QueueConfig(), 1.0)
+    return DelaySpec.partitioned(name, QueueConfig(), GroupSpec.of(name, partitions, 10.0), 1.0)
 
 
-def how(spec: DelaySpec) -> str:
+def settings_suffix(spec: DelaySpec) -> str:
     """Return the suffix of staged lists' names, which gives the number of partitions."""
     return f"partitions={_count(spec)}"
 
@@ -39,7 +39,7 @@ def row(spec: DelaySpec, key: str, due: int, body: bytes) -> bytes:
     """Return a message as a row to stage; see `ackq.delay.DelayStaging.row`."""
     raw = encode_key(key)
     check_integer(due, "due", 0, LATEST)
-    return b"%d:%d:%d:%b%b" % (spec.place(raw, None) + 1, due, len(raw), raw, body)
+    return b"%d:%d:%d:%b%b" % (spec.index_of(raw, None) + 1, due, len(raw), raw, body)
 
 
 def move(spec: DelaySpec, staging: StagingKeys, name: bytes) -> Operation[bool]:
@@ -48,11 +48,11 @@ def move(spec: DelaySpec, staging: StagingKeys, name: bytes) -> Operation[bool]:
     The rows go to the writer's partitions, not those of ``spec``. A topic of the same name has
     its lists under the same keys: those are left alone.
     """
-    if tells_how(name):
-        if not (found := _HOW.search(name)):
+    if has_settings(name):
+        if not (found := _SETTINGS.search(name)):
             return False
         if (count := int(found[1])) != _count(spec):
-            spec = spec_of(spec.topic, count or None)
+            spec = spec_of(spec.name, count or None)
     keys = [key for partition in spec.partitions for key in partition.all()]
     request = Request(
         (3 + len(keys), staging.held, staging.heldrows, name, *keys, CHUNK_ROWS),

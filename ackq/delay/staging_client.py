@@ -16,7 +16,7 @@ class DelayStaging(StagingBase):
     def __init__(
         self,
         client: redis.Redis | redis.RedisCluster,
-        topic: str,
+        name: str,
         writer: str,
         *,
         partitions: int | None = None,
@@ -25,18 +25,18 @@ class DelayStaging(StagingBase):
 
         Args:
             client: as in `Staging`.
-            topic: name of the delay queue. In a cluster it needs a hash tag.
+            name: name of the delay queue. In a cluster it needs a hash tag.
             writer: as in `Staging`.
             partitions: how many, 1 to 1024. Defaults to None: the queue is not partitioned.
 
         Raises:
-            QueueNameError: the topic's name cannot be used.
+            QueueNameError: the queue's name cannot be used.
             ConfigurationError: the writer's name or the number of partitions cannot be used.
         """
-        self._spec = delay_staged.spec_of(topic, partitions)
-        keys = StagingKeys.of_topic(topic, delay_staged.how(self._spec))
-        self._staging = StagingSpec(f"delay queue {topic!r}", keys, writer)
-        super().__init__(client, topic)
+        self._spec = delay_staged.spec_of(name, partitions)
+        keys = StagingKeys.of_topic(name, delay_staged.settings_suffix(self._spec))
+        self._staging = StagingSpec(f"delay queue {name!r}", keys, writer)
+        super().__init__(client, name)
 
     def row(self, key: str, due: int, body: bytes) -> bytes:
         """Return a message as a row to stage.

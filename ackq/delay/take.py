@@ -10,16 +10,15 @@ from typing import Any
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
+from ackq.core.chunking import TAKE_CHUNK
 from ackq.core.effects import Operation, Request, Sleep
-from ackq.core.fencing import draw_jitter
+from ackq.core.io.jitter import draw_jitter
 from ackq.core.waiting import SHORTEST_BLOCK, Deadline, block, seconds_of
 from ackq.delay.messages import DelayedMessage, DelaySpec, decode_key
 from ackq.delay.staged import move
 from ackq.membership.operations import Assignment, Session, heartbeat
 from ackq.staging.unfinished import UnfinishedCommits
 
-#: Most messages that one call takes.
-MOST = 1000
 #: Most seconds by which Redis ends a blocking command late: its timer ticks every 0.1 s.
 TICK = 0.1
 #: Seconds between two checks when a message will be ready within a tick.
@@ -49,13 +48,13 @@ def take(
         yield from unfinished.move_in(partial(move, spec, unfinished.keys))
         # Another thread may change the assignment meanwhile, so read it once for this call.
         assignment = session.assignment if session else None
-        places = _places(spec, assignment)
+        partitions = _owned(spec, assignment)
         wait = -1
-        if places:
-            reply = yield from _call(spec, places, min(wanted, MOST), lease, assignment)
+        if partitions:
+            reply = yield from _call(spec, partitions, min(wanted, TAKE_CHUNK), lease, assignment)
             status = reply[0]
             if status == b"ok":
-                return _messages(spec, places, reply, assignment)
+                return _messages(spec, partitions, reply, assignment)
             if status == b"again":
                 continue
             if status == b"stale" and spec.group is not None and session is not None:
@@ -65,10 +64,10 @@ def take(
         left = yield from deadline.left()
         if not left:
             return []
-        yield from _wait(spec, places, wait, left)
+        yield from _wait(spec, partitions, wait, left)
 
 
-def _places(spec: DelaySpec, assignment: Assignment | None) -> Sequence[int]:
+def _owned(spec: DelaySpec, assignment: Assignment | None) -> Sequence[int]:
     """Return the partitions to check, beginning with a different one each time."""
     if spec.group is None:
         return (0,)
@@ -80,11 +79,13 @@ def _places(spec: DelaySpec, assignment: Assignment | None) -> Sequence[int]:
 
 
 def _call(
-    spec: DelaySpec, places: Sequence[int], wanted: int, lease: int, assignment: Assignment | None
+    spec: DelaySpec,
+    partitions: Sequence[int],
+    wanted: int,
+    lease: int,
+    assignment: Assignment | None,
 ) -> Operation[Sequence[Any]]:
-    keys = [*spec.fence.all()[:2]]
-    for place in places:
-        keys += spec.partitions[place].all()
+    keys = [*spec.fence.all()[:2], *spec.keys_of(partitions)]
     owner, generation = (assignment.session, assignment.generation) if assignment else ("", 0)
     request = Request(
         (len(keys), *keys, owner, generation, wanted, lease, draw_jitter(),
@@ -96,16 +97,16 @@ def _call(
 
 
 def _messages(
-    spec: DelaySpec, places: Sequence[int], reply: Sequence[Any], assignment: Assignment | None
+    spec: DelaySpec, partitions: Sequence[int], reply: Sequence[Any], assignment: Assignment | None
 ) -> list[DelayedMessage]:
     receipt = reply[1]
     session = assignment.session.encode() if assignment else b""
     return [
         DelayedMessage(
-            spec.topic,
+            spec.name,
             decode_key(reply[at + 1]),
             reply[at + 2],
-            partition=spec.number(places[reply[at] - 1]),
+            partition=spec.number(partitions[reply[at] - 1]),
             ready_time=float(reply[at + 3]),
             receipt=receipt,
             receive_count=reply[at + 4],
@@ -115,17 +116,17 @@ def _messages(
     ]
 
 
-def _wait(spec: DelaySpec, places: Sequence[int], wait: int, patience: float) -> Operation[None]:
+def _wait(spec: DelaySpec, partitions: Sequence[int], wait: int, timeout: float) -> Operation[None]:
     """Wait for an earlier message, the next ready time, or the block limit."""
-    if not places:
-        yield Sleep(min(patience, IDLE_POLL))
+    if not partitions:
+        yield Sleep(min(timeout, IDLE_POLL))
         return
-    block_limit = min(spec.block_limit, patience)
+    block_limit = min(spec.block_limit, timeout)
     if wait >= 0:
         left = wait / 1_000_000 + random.random() * WAIT_JITTER
         if left <= TICK + SHORTEST_BLOCK:
-            yield Sleep(min(left, SOON_POLL, patience))
+            yield Sleep(min(left, SOON_POLL, timeout))
             return
         block_limit = min(block_limit, left - TICK)
-    wakes = [spec.partitions[place].wake for place in places]
+    wakes = [spec.partitions[index].wake for index in partitions]
     yield from block(spec, (b"BLPOP", *wakes, seconds_of(block_limit)), block_limit)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from ackq.demo.tally import Delivery, PushTally, WorkTally, counted
+from ackq.demo.journal import Delivery, Tally, counted, total
 from ackq.queue.messages import AuditReport, QueueStats
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """One claim: its name, whether it holds, and the numbers."""
 
     name: str
@@ -19,8 +18,7 @@ class Check:
     detail: str
 
 
-@dataclass
-class Evidence:
+class Evidence(NamedTuple):
     """The data for the account.
 
     ``digests`` are the results of a serial pass over the input. ``killed_held`` are the deliveries
@@ -29,109 +27,76 @@ class Evidence:
 
     input: Counter[str]
     digests: Mapping[str, str]
-    producers: Mapping[str, PushTally]
-    workers: Mapping[str, WorkTally]
+    producers: Sequence[Tally]
+    workers: Mapping[str, Tally]
     killed: str
     killed_held: frozenset[Delivery]
     stats: QueueStats
     audit: AuditReport
-    crashes: list[str] = field(default_factory=list)
-
-    @property
-    def processed(self) -> Counter[str]:
-        """How often each body was processed, by all workers."""
-        return sum((each.processed for each in self.workers.values()), Counter())
-
-    @property
-    def acked(self) -> Counter[str]:
-        """How many acks the queue accepted for each body."""
-        return sum((each.acked for each in self.workers.values()), Counter())
+    crashes: Sequence[str] = ()
 
 
 def check(evidence: Evidence) -> list[Check]:
     """Check every claim. A demo has passed if all hold."""
-    claims: list[Callable[[Evidence], Check]] = [
-        _pushed, _processed, _digests, _acked, _earned, _came_back, _fenced, _empty, _sound,
-        _ended,
-    ]  # fmt: skip
-    return [claim(evidence) for claim in claims]
+    return [*_pushed_and_processed(evidence), *_acked(evidence), *_faults(evidence),
+            *_left(evidence)]  # fmt: skip
 
 
-def _pushed(evidence: Evidence) -> Check:
-    pushed: Counter[str] = sum((each.pushed for each in evidence.producers.values()), Counter())
-    return Check(
-        "pushed", pushed == evidence.input,
-        f"{pushed.total():,} of {counted(evidence.input.total(), 'message')}, each"
-        f" once, by {counted(len(evidence.producers), 'producer')}",
-    )  # fmt: skip
-
-
-def _processed(evidence: Evidence) -> Check:
-    processed = evidence.processed
-    missing = evidence.input - processed
-    unknown = set(processed) - set(evidence.input)
-    detail = f"{processed.total():,} times, every message at least once"
-    if missing or unknown:
-        detail = f"{counted(missing.total(), 'message')} never, {len(unknown):,} that nobody pushed"
-    return Check("processed", not missing and not unknown, detail)
-
-
-def _digests(evidence: Evidence) -> Check:
+def _pushed_and_processed(evidence: Evidence) -> list[Check]:
+    pushed = total(each.pushed for each in evidence.producers)
+    processed = total(each.processed for each in evidence.workers.values())
+    missing, unknown = evidence.input - processed, set(processed) - set(evidence.input)
     wrong = [key for each in evidence.workers.values() for key in each.wrong]
-    detail = f"{counted(len(evidence.digests), 'digest')} as in a serial pass"
-    if wrong:
-        detail = f"{len(wrong):,} differ from those of a serial pass, such as {wrong[0]!r}"
-    return Check("digests", not wrong, detail)
+    return [
+        Check("pushed", pushed == evidence.input, f"{pushed.total():,} of"
+              f" {counted(evidence.input.total(), 'message')}, each once, by"
+              f" {counted(len(evidence.producers), 'producer')}"),
+        Check("processed", not missing and not unknown,
+              f"{counted(missing.total(), 'message')} never, {len(unknown):,} that nobody pushed"
+              if missing or unknown else
+              f"{processed.total():,} times, every message at least once"),
+        Check("digests", not wrong,
+              f"{len(wrong):,} differ from those of a serial pass, such as {wrong[0]!r}"
+              if wrong else f"{counted(len(evidence.digests), 'digest')} as in a serial pass"),
+    ]  # fmt: skip
 
 
-def _acked(evidence: Evidence) -> Check:
-    lost, twice = evidence.input - evidence.acked, evidence.acked - evidence.input
-    detail = f"{counted(evidence.acked.total(), 'message')}, each exactly once: none lost"
-    if lost or twice:
-        detail = f"{lost.total():,} never acked, {twice.total():,} acked too often"
-    return Check("acked", not lost and not twice, detail)
-
-
-def _earned(evidence: Evidence) -> Check:
+def _acked(evidence: Evidence) -> list[Check]:
+    acked = total(each.acked for each in evidence.workers.values())
+    lost, twice = evidence.input - acked, acked - evidence.input
     unearned = [key for each in evidence.workers.values() for key in each.unearned]
-    detail = "no ack without the work that it stands for"
-    if unearned:
-        detail = f"{len(unearned):,} acks without work, such as {unearned[0]!r}"
-    return Check("earned", not unearned, detail)
+    return [
+        Check("acked", not lost and not twice,
+              f"{lost.total():,} never acked, {twice.total():,} acked too often"
+              if lost or twice else
+              f"{counted(acked.total(), 'message')}, each exactly once: none lost"),
+        Check("earned", not unearned,
+              f"{len(unearned):,} acks without work, such as {unearned[0]!r}"
+              if unearned else "no message was acked before it was processed"),
+    ]  # fmt: skip
 
 
-def _came_back(evidence: Evidence) -> Check:
+def _faults(evidence: Evidence) -> list[Check]:
     others = [tally for name, tally in evidence.workers.items() if name != evidence.killed]
-    redelivered: Counter[str] = sum((each.redelivered for each in others), Counter())
+    redelivered = total(each.redelivered for each in others)
     held = {key for key, _ in evidence.killed_held}
-    back = sum(key in redelivered for key in held)
-    return Check(
-        "redelivered", bool(held) and back == len(held),
-        f"{counted(redelivered.total(), 'message')}, the killed worker's {back:,} of {len(held):,}"
-        " among them",
-    )  # fmt: skip
-
-
-def _fenced(evidence: Evidence) -> Check:
+    back = sum(redelivered[key] > 0 for key in held)
     refused = sum(each.refused for each in evidence.workers.values())
-    return Check("stale acks", refused > 0, f"{refused:,} refused (LeaseLost)")
+    return [
+        Check("redelivered", 0 < len(held) == back, f"{counted(redelivered.total(), 'message')},"
+              f" the killed worker's {back:,} of {len(held):,} among them"),
+        Check("stale acks", refused > 0, f"{refused:,} refused (LeaseLost)"),
+    ]  # fmt: skip
 
 
-def _empty(evidence: Evidence) -> Check:
-    stats = evidence.stats
-    left = stats.ready + stats.in_flight + stats.delayed + stats.dead
-    detail = f"{stats.ready} ready, {stats.in_flight} in flight, {stats.dead} dead"
-    return Check("queue empty", left == 0, detail)
-
-
-def _sound(evidence: Evidence) -> Check:
-    findings = evidence.audit.findings
-    detail = "no record that does not belong"
-    if findings:
-        detail = f"{len(findings)} findings, such as {findings[0].problem}: {findings[0].key!r}"
-    return Check("audit", not findings, detail)
-
-
-def _ended(evidence: Evidence) -> Check:
-    detail = "; ".join(evidence.crashes) or "every process ended as it was told to"
-    return Check("processes", not evidence.crashes, detail)
+def _left(evidence: Evidence) -> list[Check]:
+    stats, findings = evidence.stats, evidence.audit.findings
+    return [
+        Check("queue empty", stats.ready + stats.in_flight + stats.delayed + stats.dead == 0,
+              f"{stats.ready} ready, {stats.in_flight} in flight, {stats.dead} dead"),
+        Check("audit", not findings,
+              f"{len(findings)} findings, such as {findings[0].problem}: {findings[0].key!r}"
+              if findings else "every record is consistent"),
+        Check("processes", not evidence.crashes,
+              "; ".join(evidence.crashes) or "every process ended as intended"),
+    ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import subprocess
@@ -14,31 +13,28 @@ from typing import Any
 
 import orjson
 
-from ackq.demo.journal import Reader
-from ackq.demo.tally import PushTally, WorkTally
+from ackq.demo.journal import Reader, Tally
 
 #: Longest time, in seconds, for a process to end when asked to.
-PATIENCE = 5.0
+STOP_TIMEOUT = 5.0
 
 
 class Child:
-    """A process of the demo, with its journal and the tally of it."""
+    """A producer's or a worker's process, with its journal and the tally of it."""
 
     def __init__(
-        self, name: str, module: str, orders: Mapping[str, Any], url: str, folder: Path,
-        tally: PushTally | WorkTally,
+        self, role: str, number: int, orders: Mapping[str, Any], url: str, folder: Path,
+        digests: Mapping[str, str],
     ) -> None:  # fmt: skip
-        self.name = name
-        self.tally = tally
+        self.name = f"{'worker' if role == 'work' else 'producer'} {number}"
+        self.tally = Tally(digests)
         self.state = "running"
-        self.journal = folder / f"{name}.jsonl"
-        self._reader = Reader(self.journal)
-        self._errors = folder / f"{name}.err"
-        command = [sys.executable, "-m", f"ackq.demo.{module}"]
-        command.append(orjson.dumps({**orders, "journal": str(self.journal)}).decode())
+        journal, self._errors = folder / f"{self.name}.jsonl", folder / f"{self.name}.err"
+        self._reader = Reader(journal)
+        told = orjson.dumps({**orders, "journal": str(journal)}).decode()
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                command,
+                [sys.executable, "-m", "ackq.demo.processes", role, told],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
@@ -46,14 +42,13 @@ class Child:
                 env={**os.environ, "ACKQ_DEMO_URL": url},
                 process_group=0,  # Ctrl-C reaches only the demo, which then ends its processes
             )
+        self.pid = self._process.pid
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def read(self) -> None:
-        """Count the events that the process has written since the last call."""
-        self.tally.add(self._reader.read())
+    def read(self) -> bool:
+        """Count the events since the last call, and return whether there were any."""
+        events = self._reader.read()
+        self.tally.add(events)
+        return bool(events)
 
     def ended(self) -> bool:
         """Return whether the process has ended."""
@@ -73,10 +68,11 @@ class Child:
         """Resume a frozen process."""
         self._process.send_signal(signal.SIGCONT)
 
-    def kill(self) -> None:
+    def kill(self, state: str = "killed") -> None:
         """Kill the process, as a crash would."""
         self._process.kill()
         self._process.wait()
+        self.state = state
 
     def stop(self) -> None:
         """Ask the process to end; `end` waits for it."""
@@ -85,37 +81,16 @@ class Child:
 
     def end(self) -> None:
         """Wait until the process has ended; kill it if that takes too long."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(PATIENCE)
+        try:
+            self._process.wait(STOP_TIMEOUT)
             self.state = "ended"
-            return
-        self.state = "hung"
-        self.kill()
+        except subprocess.TimeoutExpired:
+            self.kill("hung")
 
     def crash(self) -> str:
         """Return how the process failed, or an empty string if it ended as ordered."""
         code = self._process.returncode
-        if self.state == "killed":
-            return (
-                "" if code == -signal.SIGKILL else f"{self.name} was killed, yet ended with {code}"
-            )
-        if code == 0:
+        if code == (-signal.SIGKILL if self.state == "killed" else 0):
             return ""
         lines = self._errors.read_text(errors="replace").splitlines()
-        return f"{self.name} ended with {code}: {lines[-1] if lines else 'it said nothing'}"
-
-
-class Worker(Child):
-    """A worker's process."""
-
-    tally: WorkTally
-
-    def has_hands_full(self) -> bool:
-        """Return whether it holds messages and is not acking. Only reliable while frozen."""
-        return bool(self.tally.held) and not self.tally.acking
-
-
-class Producer(Child):
-    """A producer's process."""
-
-    tally: PushTally
+        return f"{self.name} ended with {code}: {lines[-1] if lines else 'it wrote no error'}"

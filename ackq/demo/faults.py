@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 
-from ackq.demo.children import Worker
-from ackq.demo.tally import Delivery, counted
+from ackq.demo.children import Child
+from ackq.demo.journal import Delivery, counted
 
 #: Shares of the input that are taken when one worker is killed, and when another is frozen.
 KILL_AT, FREEZE_AT = 0.2, 0.45
@@ -14,90 +14,59 @@ ATTEMPTS = 5
 
 
 class Faults:
-    """Inject each fault when it is due, one step per call, and wait for its effect."""
+    """Injects the faults, in `steps` that the demo takes between two looks at the journals."""
 
-    def __init__(self, workers: Sequence[Worker], total: int, tell: Callable[[str], None]) -> None:
-        self._workers = workers
-        self._total = total
-        self._tell = tell
-        self._next: Callable[[], None] = self._kill
-        self._attempts = 0
-        self._frozen: Worker | None = None
-        self._asleep: frozenset[Delivery] = frozenset()
+    def __init__(self, workers: Sequence[Child], total: int, tell: Callable[[str], None]) -> None:
+        self._workers, self._total, self._tell = workers, total, tell
         self.killed = ""
         self.killed_held: frozenset[Delivery] = frozenset()
-        self.done = False
 
-    def step(self) -> None:
-        """Do the next step, if it is due."""
-        if not self.done:
-            self._next()
-
-    def _kill(self) -> None:
-        worker = self._catch_with_hands_full(KILL_AT)
-        if worker is None:
-            return
+    def steps(self) -> Generator[None, None, None]:
+        """Kill a worker, then freeze others until an ack comes too late; yield to wait."""
+        worker = yield from self._caught(KILL_AT, "SIGKILL")
         worker.kill()
-        worker.state = "killed"
         self.killed, self.killed_held = worker.name, frozenset(worker.tally.held)
-        self._tell(
-            f"SIGKILL to {worker.name}, which holds {counted(len(worker.tally.held), 'message')}"
-        )
-        self._next = self._freeze
-
-    def _freeze(self) -> None:
-        worker = self._catch_with_hands_full(FREEZE_AT)
-        if worker is None:
-            return
-        worker.state = "frozen"
-        self._frozen, self._asleep = worker, frozenset(worker.tally.held)
-        self._attempts += 1
-        self._tell(
-            f"SIGSTOP to {worker.name}, which holds {counted(len(worker.tally.held), 'message')}"
-        )
-        self._next = self._thaw
-
-    def _thaw(self) -> None:
-        """Resume the frozen worker while another worker holds one of its messages."""
-        worker = self._frozen
-        assert worker is not None
-        asleep = dict(self._asleep)
-        for other in self._workers:
-            if other.state == "running" and any(
-                receipt > asleep.get(key, receipt) for key, receipt in other.tally.held
-            ):
-                worker.thaw()
-                worker.state = "running"
-                self._tell(f"SIGCONT to {worker.name}: {other.name} holds its messages by now")
-                self._next = self._refusal
+        for _ in range(ATTEMPTS):
+            worker = yield from self._caught(FREEZE_AT, "SIGSTOP")
+            worker.state = "frozen"
+            asleep = frozenset(worker.tally.held)
+            while not (other := self._taker_of(dict(asleep))):
+                yield
+            worker.thaw()
+            worker.state = "running"
+            self._tell(f"SIGCONT to {worker.name}: {other.name} holds its messages by now")
+            while not asleep.isdisjoint(worker.tally.held):
+                yield
+            # Otherwise the other worker acked first, so there was no late ack to reject.
+            if refused := worker.tally.refused:
+                self._tell(f"{worker.name} acked too late: {refused} refused (LeaseLost)")
                 return
 
-    def _refusal(self) -> None:
-        worker = self._frozen
-        assert worker is not None
-        if not self._asleep.isdisjoint(worker.tally.held):
-            return
-        if worker.tally.refused:
-            self._tell(f"{worker.name} acked too late: {worker.tally.refused} refused (LeaseLost)")
-            self.done = True
-        else:
-            # The other worker acked first, so there was no late ack to reject.
-            self._next = self._freeze
-            self.done = self._attempts >= ATTEMPTS
+    def _caught(self, share: float, signal: str) -> Generator[None, None, Child]:
+        """Return a frozen worker that holds messages, once ``share`` of all were taken."""
+        while not (worker := self._catch(share)):
+            yield
+        held = counted(len(worker.tally.held), "message")
+        self._tell(f"{signal} to {worker.name}, which holds {held}")
+        return worker
 
-    def _catch_with_hands_full(self, share: float) -> Worker | None:
-        """Freeze and return a worker that holds messages, once ``share`` of all were taken.
-
-        Freeze it before checking: between a check and the signal it could have acked.
-        """
-        running = [worker for worker in self._workers if worker.state == "running"]
+    def _catch(self, share: float) -> Child | None:
         tallies = [worker.tally for worker in self._workers]
         taken = sum(tally.acked.total() + len(tally.held) for tally in tallies)
         if taken < share * self._total:
             return None
-        for worker in running:
-            if worker.tally.held and worker.freeze():
-                if worker.has_hands_full():
+        for worker in self._workers:
+            # Freeze it before checking: between a check and the signal it could have acked.
+            if worker.state == "running" and worker.tally.held and worker.freeze():
+                if worker.tally.held and not worker.tally.acking:
                     return worker
                 worker.thaw()
+        return None
+
+    def _taker_of(self, asleep: dict[str, int]) -> Child | None:
+        """Return a worker that holds a message of the frozen one, under a later receipt."""
+        for worker in self._workers:
+            later = (receipt > asleep.get(key, receipt) for key, receipt in worker.tally.held)
+            if worker.state == "running" and any(later):
+                return worker
         return None

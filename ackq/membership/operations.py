@@ -6,11 +6,9 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
 from ackq.config import check_integer, microseconds
-from ackq.core.call import raise_for_type
+from ackq.core.call import Keys, call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import check_name
 from ackq.errors import ConfigurationError
@@ -65,7 +63,7 @@ class GroupSpec:
         Raises:
             ConfigurationError: a setting is out of range.
         """
-        check_integer(partitions, "shares", 1, MOST_PARTITIONS)
+        check_integer(partitions, "partitions", 1, MOST_PARTITIONS)
         session = microseconds(session_timeout, "session_timeout", MAX_SESSION)
         return cls(name, GroupKeys.of(name), partitions, session)
 
@@ -142,13 +140,13 @@ def heartbeat(spec: GroupSpec, session: Session) -> Operation[Assignment]:
             return known
         members, owners = reply[4], _owners(reply[5])
         if assigned == generation:
-            mine = tuple(sorted(share for share, owner in owners.items() if owner == name))
+            mine = tuple(sorted(each for each, owner in owners.items() if owner == name))
             found = Assignment(name.decode(), generation, mine, len(members))
             session.assignment = found
             return found
         pairs: list[Arg] = []
-        for share, owner in assign(spec.partitions, members, owners).items():
-            pairs += (share, owner)
+        for partition, owner in assign(spec.partitions, members, owners).items():
+            pairs += (partition, owner)
         yield from _call(spec, "assign", generation, *pairs)
 
 
@@ -163,7 +161,7 @@ def leave(spec: GroupSpec, session: Session) -> Operation[bool]:
 
 
 def _owners(flat: list[bytes]) -> dict[int, bytes]:
-    return {int(share): owner for share, owner in zip(flat[::2], flat[1::2], strict=True)}
+    return {int(partition): owner for partition, owner in zip(flat[::2], flat[1::2], strict=True)}
 
 
 def _call(spec: GroupSpec, script: str, *args: Arg) -> Operation[Any]:
@@ -172,8 +170,5 @@ def _call(spec: GroupSpec, script: str, *args: Arg) -> Operation[Any]:
     request = Request(
         (len(keys), *keys, *args), script=scripts.load(f"members/{script}"), resend=True
     )
-    try:
-        return (yield request)
-    except ResponseError as error:
-        types = dict(zip(keys, ("zset", "hash", "hash"), strict=True))
-        yield from raise_for_type(f"group {spec.name!r}", types, error)
+    types = dict(zip(keys, ("zset", "hash", "hash"), strict=True))
+    return (yield from call(Keys(f"group {spec.name!r}", types), request))

@@ -9,22 +9,23 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from ackq.core.names import check_name
+from ackq.config import PopFrom, check_pop_from
+from ackq.core.names import HELD_LEFT, check_name
 from ackq.errors import ConfigurationError, QueueNameError
 from ackq.ops.acl_access import access_of, slots_of
 
 #: The doctor tries operations on queues of its own. Their names begin with this, in one slot.
 SCRATCH = "{ackq:doctor}:"
 
-#: What would end a selector, or begin a quotation in it.
+#: Characters that would end a selector, or begin a quotation in it.
 _NOT_IN_SELECTORS = re.compile("[()\"']")
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What one kind of user does, with which scripts and commands."""
+    """What one kind of user does, and the scripts and commands that this takes."""
 
     #: A one-line description.
     purpose: str
@@ -47,40 +48,57 @@ _STAGE_COMMANDS = {"info": (), "time": (), "lpushx": ("STAGED:*",), "zrangebysco
                    }  # fmt: skip
 _RELEASE = ("claims/release", "held/scan", "held/give_back")
 _SCHEDULE = ("schedule", "push_once")
-_WATCH = ("stats", "held/scan", "watch")
-_LOOK_AFTER = ("stats", "peek", "audit", "audit_scan", "redrive", "purge", "drain",
-               "held/audit", "held/drop", *_RELEASE)  # fmt: skip
-_LOOK_AFTER_COMMANDS = {
-    "info": (), "xrange": ("DEAD",), "xdel": ("DEAD",), "set": ("PAUSED",), "del": ("PAUSED",),
-    "hscan": ("CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS"), "zscan": ("BACKUP", "DELAYED"),
+_COUNT_COMMANDS = {"info": (), "time": (), "zcount": ("WORKERS:SEEN",)}
+_WATCH = ("stats", "held/scan", "watch", "worker/list")
+_OPERATE = ("stats", "peek", "audit", "audit_scan", "redrive", "purge", "drain",
+               "held/audit", "held/drop", "drop", "worker/list", "worker/order",
+               *_RELEASE)  # fmt: skip
+_OPERATE_COMMANDS = {
+    "info": (), "xrange": ("DEAD",), "set": ("PAUSED",), "del": ("PAUSED",),
+    "hmget": ("ERRORS",), "zscan": ("BACKUP", "DELAYED"),
+    "hscan": ("CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS", "ERRORS"),
 }  # fmt: skip
 _PUSH_COMMANDS = {"lpush": ("",), "wait": ()}
+#: What each role needs besides if the queue is popped from the left. A producer may do without.
+_RECORD = ("pop_from",)
+_RECORDING = ("scheduler", "consumer", "claimer", "writer", "worker", "operator", "doctor")
 
 ROLES = {
     "producer": Role("pushes with a bare LPUSH", (), _PUSH_COMMANDS),
-    "scheduler": Role("pushes for now, for later, and once", _SCHEDULE,
-                      {"info": (), **_PUSH_COMMANDS}),
-    "consumer": Role("takes and settles", _TAKE, {"wait": (), **_TAKE_COMMANDS}),
-    "claimer": Role("takes by the batch, as Spark's source does", _CLAIM, _CLAIM_COMMANDS),
-    "writer": Role("writes whole batches, as Spark's sink does", _STAGE, _STAGE_COMMANDS),
-    "worker": Role("ackq work: a consumer with rate limits, schedules and a health check",
-                   (*_TAKE, "stats", "worker/permit", "worker/tick"), _TAKE_COMMANDS),
-    "monitor": Role("counts", ("stats", "held/scan"), {"info": ()}),
-    "watcher": Role("counts, and sees what is done meanwhile", _WATCH, {"info": ()}),
-    "operator": Role("looks, repairs, redrives, pauses, purges", _LOOK_AFTER,
-                     _LOOK_AFTER_COMMANDS),
-    "doctor": Role("ackq doctor: tries everything on queues of its own. It reads no settings:"
-                   " CONFIG GET would show passwords too. Where that is no harm, add +config|get",
-                   (*_TAKE, *_SCHEDULE, *_LOOK_AFTER, *_CLAIM, *_WATCH),
-                   {**_LOOK_AFTER_COMMANDS, **_CLAIM_COMMANDS, **_TAKE_COMMANDS, "lpush": (),
+    "scheduler": Role("pushes, also with a delay or dedup=", _SCHEDULE,
+                      {"info": (), "type": ("HELD",), **_PUSH_COMMANDS}),
+    "consumer": Role("takes and settles", (*_TAKE, "watch"), {"wait": (), **_TAKE_COMMANDS}),
+    "claimer": Role("takes claims, as Spark's source does", _CLAIM, _CLAIM_COMMANDS),
+    "writer": Role("writes staged batches, as Spark's sink does", _STAGE, _STAGE_COMMANDS),
+    "worker": Role("runs ackq work: a consumer with rate limits, schedules, a health check, and an"
+                   " entry in ackq workers",
+                   (*_TAKE, "stats", "watch", "worker/permit", "worker/tick",
+                    "worker/heartbeat", "worker/leave"), _TAKE_COMMANDS),
+    "monitor": Role("counts messages by state, lists workers; runs ackq exporter --no-totals",
+                    ("stats", "held/scan", "worker/list"), _COUNT_COMMANDS),
+    "watcher": Role("runs ackq top and ackq exporter: counts, and measures rates", _WATCH,
+                    _COUNT_COMMANDS),
+    "operator": Role("inspects, repairs, redrives, pauses, purges, quiets and stops workers",
+                     _OPERATE, _OPERATE_COMMANDS),
+    "doctor": Role("runs ackq doctor on temporary queues. It cannot read the server's settings,"
+                   " since CONFIG GET also shows passwords. To allow it, add +config|get",
+                   (*_TAKE, *_SCHEDULE, *_OPERATE, *_CLAIM, *_WATCH),
+                   {**_OPERATE_COMMANDS, **_CLAIM_COMMANDS, **_TAKE_COMMANDS, "lpush": (),
                     "time": (), "role": (), "acl|whoami": (), "cluster|info": (),
                     "cluster|slots": ()}),
-    "loader": Role("ackq scripts load, for users without eval", (),
+    "loader": Role("runs ackq scripts load, for users without EVAL", (),
                    {"script|load": (), "cluster|slots": ()}),
 }  # fmt: skip
 
 
-def rules(name: str, role: str, *, eval: bool = True, selectors: bool = True) -> list[str]:
+def rules(
+    name: str,
+    role: str,
+    *,
+    eval: bool = True,
+    selectors: bool = True,
+    pop_from: PopFrom = "right",
+) -> list[str]:
     """Return the words of ``ACL SETUSER`` that give a user ``role`` on queue ``name``.
 
     Keys are named exactly. Only push markers, claims and staged lists, whose names users choose,
@@ -96,6 +114,7 @@ def rules(name: str, role: str, *, eval: bool = True, selectors: bool = True) ->
         eval: let the user send the text of scripts, as ackq does once after each restart of
             Redis. Without it, a loader must load the scripts. Defaults to True.
         selectors: grant pairs of commands and keys. Use False for Redis 6.2. Defaults to True.
+        pop_from: the end of its list from which the queue is popped. Defaults to "right".
 
     Raises:
         ConfigurationError: the role does not exist.
@@ -104,13 +123,14 @@ def rules(name: str, role: str, *, eval: bool = True, selectors: bool = True) ->
     """
     check_name(name)
     if any(each.isspace() for each in name):
-        raise QueueNameError(f"queue name {name!r} has a space, which Redis takes in no rule")
+        raise QueueNameError(f"queue name {name!r} has a space, which no ACL rule may contain")
     if selectors and (found := _NOT_IN_SELECTORS.search(name)):
-        raise QueueNameError(f"queue name {name!r} has {found[0]!r}, which Redis takes in no"
-                             " selector; rules for Redis 6.2 do without")  # fmt: skip
+        raise QueueNameError(f"queue name {name!r} has {found[0]!r}, which no ACL selector may"
+                             " contain; rules for Redis 6.2 need no selectors")  # fmt: skip
     if role not in ROLES:
         raise ConfigurationError(f"a role is one of {', '.join(ROLES)}, not {role!r}")
-    access = _access(ROLES[role], eval)
+    check_pop_from(pop_from)
+    access = _access(_for_end(role, pop_from), eval, pop_from)
     if role == "doctor":
         keys, flat = [f"~{SCRATCH}*"], True
     else:
@@ -124,17 +144,32 @@ def rules(name: str, role: str, *, eval: bool = True, selectors: bool = True) ->
               for suffixes, commands in sorted(pairs.items(), key=_first))]  # fmt: skip
 
 
-def _access(role: Role, eval: bool) -> dict[str, frozenset[str]]:
+def _for_end(name: str, pop_from: PopFrom) -> Role:
+    """Return a role for queues with this end."""
+    role = ROLES[name]
+    if pop_from == "right":
+        return role
+    commands = {
+        "rpush" if command == "lpush" else command:
+        tuple(HELD_LEFT if suffix == "HELD" else suffix for suffix in suffixes)
+        for command, suffixes in role.commands.items()
+    }  # fmt: skip
+    if role.scripts:
+        commands["type"] = ("HELD",)
+    return replace(role, scripts=role.scripts + _RECORD * (name in _RECORDING), commands=commands)
+
+
+def _access(role: Role, eval: bool, pop_from: PopFrom) -> dict[str, frozenset[str]]:
     """Return each command of a role with the suffixes of the keys that need it."""
     found: defaultdict[str, set[str]] = defaultdict(set, {"ping": set(), "hello": set()})
     for command, suffixes in role.commands.items():
         found[command].update(suffixes)
     for script in role.scripts:
-        for command, named in access_of(script).items():
+        for command, named in access_of(script, pop_from).items():
             found[command].update(named)
     if role.scripts:
         # A script is called with all its keys, and after an error the type of each is checked.
-        every = {suffix for script in role.scripts for slot in slots_of(script).values()
+        every = {suffix for script in role.scripts for slot in slots_of(script, pop_from).values()
                  for suffix in slot.suffixes}.union(*found.values())  # fmt: skip
         for command in ("evalsha", "type", *(["eval"] if eval else [])):
             found[command].update(every)

@@ -14,12 +14,16 @@ from dataclasses import dataclass
 from functools import cache
 
 from ackq import scripts
+from ackq.config import PopFrom
+from ackq.core.names import HELD_LEFT
 
 _SLOT = re.compile(r"^-- KEYS\[(\d+)(\.\.)?\] \{name\}(\S*)\s+([A-Z]+)", re.MULTILINE)
 _BOUND = re.compile(r"\blocal ([\w, ]+) = (.*\bKEYS\[.+\].*)$", re.MULTILINE)
 #: Names that get a value anywhere: locals, parameters, loop variables.
 _NAMED = re.compile(r"\blocal ([\w, ]+?) =|\bfunction [\w.]*\(([\w, ]*)\)|\bfor ([\w, ]+) (?:=|in)")
-_CALL = re.compile(r"redis\.call\('([A-Z]+)'(?:, ([^)]*))?")
+#: A command that depends on the end that is popped names that of the left end first.
+_CALL = re.compile(r"redis\.p?call\((?:[\w =']+ and '([A-Z]+)' or )?'([A-Z]+)'(?:, ([^)]*))?")
+_RECORD = re.compile(r"^-- Left end: KEYS\[(\d+)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
 _ANY = re.compile("<[^>]+>")
 #: How many arguments of a command are keys (None: all). Other commands have one key.
 _KEYS_OF = {"TIME": 0, "LMOVE": 2, "RENAME": 2, "EXISTS": None, "UNLINK": None, "DEL": None}
@@ -38,11 +42,16 @@ class Slot:
 
 
 @cache
-def slots_of(script: str) -> Mapping[str, Slot]:
-    """Return the slots of a script by their numbers."""
+def slots_of(script: str, pop_from: PopFrom = "right") -> Mapping[str, Slot]:
+    """Return the slots of a script, for a queue with this end, by their numbers."""
     found = {}
+    if pop_from == "left":
+        for number, suffix, kind in _RECORD.findall(_text(script)):
+            found[number] = Slot((suffix,), kind, False)
     for number, rest, suffix, kind in _SLOT.findall(_text(script)):
         suffixes = [_ANY.sub("*", suffix)]
+        if pop_from == "left" and (suffix, kind) == ("HELD", "ZSET"):
+            suffixes = [HELD_LEFT]
         if script.startswith("held/") and suffixes == ["CLAIM:*:*"]:
             suffixes.append("STAGED:*")  # a claim's list, or a list that a writer staged
         found[number] = Slot(tuple(suffixes), kind, bool(rest))
@@ -50,13 +59,16 @@ def slots_of(script: str) -> Mapping[str, Slot]:
 
 
 @cache
-def access_of(script: str) -> Mapping[str, frozenset[str]]:
+def access_of(script: str, pop_from: PopFrom = "right") -> Mapping[str, frozenset[str]]:
     """Return each command that a script calls, with the suffixes of its keys."""
     text = re.sub("--.*", "", _text(script))
-    slots = slots_of(script)
+    slots = slots_of(script, pop_from)
     bound = dict(_bound(text))
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for command, arguments in _CALL.findall(text):
+    for of_left, of_right, arguments in _CALL.findall(text):
+        command = of_left if of_left and pop_from == "left" else of_right
+        if arguments == "record" and pop_from == "right":
+            continue  # that key is passed for the left end only
         suffixes = found[command.lower()]
         words = [each.strip() for each in arguments.split(",")][: _KEYS_OF.get(command, 1)]
         for word in words:

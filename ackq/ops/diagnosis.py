@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ackq.core.server import OLDEST, is_cluster
-from ackq.ops.facts import Facts, holes
+from ackq.ops.facts import Facts
 from ackq.ops.trials import TRIALS, Answer
 
 Verdict = Literal["ok", "unknown", "warning", "problem"]
@@ -18,16 +18,17 @@ CLOCKS_APART = 1.0
 NEARLY_FULL = 0.9
 
 #: By durability class: what is lost if the process is killed, and if the power fails.
+#: Only writes that the server has replied to count.
 DURABILITY = {
     "none": ("everything", "everything"),
-    "snapshots": ("what came since the last snapshot", "what came since the last snapshot"),
-    "system": ("nothing that was answered", "what the system had not written yet, about 30 s"),
+    "snapshots": ("everything since the last snapshot", "everything since the last snapshot"),
+    "system": ("nothing", "what the system had not written to disk, about 30 s"),
     "everysec": (
-        "up to about 2 s of what was answered, if an fsync was running",
+        "up to about 2 s of writes, if an fsync was running",
         "about the last 2 s, more if the disk is slow",
     ),
-    "always": ("nothing that was answered", "nothing that was answered"),
-    "unknown": ("not known", "not known"),
+    "always": ("nothing", "nothing"),
+    "unknown": ("unknown", "unknown"),
 }
 
 
@@ -59,15 +60,17 @@ class Diagnosis:
 
 def judge(facts: Facts, permissions: Mapping[str, Answer]) -> Diagnosis:
     """Return the diagnosis for these facts."""
+    findings = [*judge_server(facts), _clock(facts), *_permissions(facts, permissions)]
     durability = durability_of(facts)
-    findings = [_clock(facts), *_permissions(facts, permissions), _durability(facts, durability)]
-    if facts.info:
-        findings = [_version(facts), *_cluster(facts), _holes(facts), _eviction(facts),
-                    _memory(facts), _persistence(facts, durability), _replicas(facts),
-                    *findings]  # fmt: skip
-    else:
-        findings.insert(0, Finding("server", "unknown", "this user may not ask (INFO)"))
-    return Diagnosis(tuple(findings), durability, permissions)
+    return Diagnosis((*findings, _durability(facts, durability)), durability, permissions)
+
+
+def judge_server(facts: Facts) -> list[Finding]:
+    """Return the findings about the server itself: its version, settings and replicas."""
+    if not facts.info:
+        return [Finding("server", "unknown", "this user may not run INFO")]
+    return [_version(facts), *_cluster(facts), _eviction(facts), _memory(facts),
+            _persistence(facts, durability_of(facts)), _replicas(facts)]  # fmt: skip
 
 
 def durability_of(facts: Facts) -> str:
@@ -93,7 +96,7 @@ def _cluster(facts: Facts) -> list[Finding]:
         return []
     state = facts.cluster.get("cluster_state")
     if state is None:
-        return [Finding("cluster", "unknown", "this user may not ask (CLUSTER INFO)")]
+        return [Finding("cluster", "unknown", "this user may not run CLUSTER INFO")]
     text = (f"state {state}, {facts.cluster.get('cluster_slots_ok', '?')} of 16384 slots served by"
             f" {facts.cluster.get('cluster_size', '?')} primaries")  # fmt: skip
     if state != "ok":
@@ -101,31 +104,20 @@ def _cluster(facts: Facts) -> list[Finding]:
     return [Finding("cluster", "ok", text)]
 
 
-def _holes(facts: Facts) -> Finding:
-    if not facts.version:
-        return Finding("known holes", "unknown", "the version is not known")
-    if found := holes(facts.product, facts.version):
-        return Finding(
-            "known holes", "warning",
-            f"this version has {', '.join(found)}, in the script engine: who may run scripts may"
-            " take over the server. Upgrade, unless your distribution says that it mended them",
-        )  # fmt: skip
-    return Finding("known holes", "ok", "none that the doctor knows of in the script engine")
-
-
 def _eviction(facts: Facts) -> Finding:
     policy = facts.info.get("maxmemory_policy", "")
     if policy.startswith("allkeys-"):
         return Finding("eviction", "problem", f"{policy}: when memory runs out, messages are"
-                       " dropped without an error. CONFIG SET maxmemory-policy noeviction, and in"
-                       " redis.conf")  # fmt: skip
+                       " dropped without an error. Set maxmemory-policy noeviction, with CONFIG SET"
+                       " and in redis.conf")  # fmt: skip
     if not policy:
-        return Finding("eviction", "unknown", "the server does not tell its policy")
+        return Finding("eviction", "unknown", "the server does not report its policy")
     if policy.startswith("volatile-"):
         return Finding("eviction", "warning", f"{policy}: when memory runs out, keys with a time to"
                        " live are dropped. A push with dedup= may then be stored twice, topic"
-                       " messages with max_age end early, and shared rate limits start anew. CONFIG"
-                       " SET maxmemory-policy noeviction, and in redis.conf")  # fmt: skip
+                       " messages with max_age end early, and shared rate limits start again."
+                       " Set maxmemory-policy noeviction with CONFIG SET and in redis.conf"
+                       )  # fmt: skip
     return Finding("eviction", "ok", policy)
 
 
@@ -135,7 +127,7 @@ def _memory(facts: Facts) -> Finding:
         return Finding("memory", "ok", f"{_mebibytes(used)} used, no limit")
     text = f"{_mebibytes(used)} of {_mebibytes(limit)} used"
     if used > limit * NEARLY_FULL:
-        return Finding("memory", "warning", f"{text}: when it is full, pushes are refused")
+        return Finding("memory", "warning", f"{text}: once it is full, pushes are refused")
     return Finding("memory", "ok", text)
 
 
@@ -150,24 +142,24 @@ def _persistence(facts: Facts, durability: str) -> Finding:
         if facts.info.get(name, "ok") != "ok"
     ]
     if facts.number("loading"):
-        return Finding("persistence", "problem", "the server is still reading its data")
+        return Finding("persistence", "problem", "the server is still loading its data")
     if failed:
         return Finding(
             "persistence",
             "problem",
-            f"writing to disk fails ({', '.join(failed)}): look at its log and its disk",
+            f"writing to disk fails ({', '.join(failed)}): check the server's log and its disk",
         )
     if durability == "none":
         return Finding("persistence", "warning", "none: a restart loses every message. Set"
                        " appendonly yes")  # fmt: skip
     if durability == "snapshots":
-        return Finding("persistence", "warning", f"snapshots alone (save"
+        return Finding("persistence", "warning", f"snapshots only (save"
                        f" {facts.settings['save']}): set appendonly yes")  # fmt: skip
     if durability == "unknown":
-        return Finding("persistence", "unknown", "this user may not ask (CONFIG GET)")
+        return Finding("persistence", "unknown", "this user may not run CONFIG GET")
     if facts.settings.get("no-appendfsync-on-rewrite") == "yes":
-        return Finding("persistence", "warning", f"append-only file, {durability}, but not while it"
-                       " is rewritten (no-appendfsync-on-rewrite yes)")  # fmt: skip
+        return Finding("persistence", "warning", f"append-only file, {durability}, but not while"
+                       " it is rewritten (no-appendfsync-on-rewrite yes)")  # fmt: skip
     return Finding("persistence", "ok", f"append-only file, appendfsync "
                    f"{facts.settings['appendfsync']}")  # fmt: skip
 
@@ -177,31 +169,31 @@ def _replicas(facts: Facts) -> Finding:
         return Finding("replicas", "problem", "this is a replica: pushes and pops are refused here")
     count = facts.number("connected_slaves")
     if not count:
-        return Finding("replicas", "warning", "none: if this machine is lost, the messages are")
+        return Finding("replicas", "warning", "none: if this machine is lost, so are the messages")
     text = f"{count} connected"
     least = facts.settings.get("min-replicas-to-write")
     if least is None:
-        return Finding("replicas", "unknown", f"{text}; this user may not ask for"
+        return Finding("replicas", "unknown", f"{text}; this user may not read"
                        " min-replicas-to-write")  # fmt: skip
     if least == "0":
         return Finding(
             "replicas",
             "warning",
-            f"{text}, none needed (min-replicas-to-write 0): cut"
-            " off from them, this server takes messages that a failover throws away",
+            f"{text}, none required (min-replicas-to-write 0): cut off from them, this server"
+            " accepts messages that a failover discards",
         )
     lag = facts.settings.get("min-replicas-max-lag", "?")
-    return Finding("replicas", "ok", f"{text}, {least} needed, at most {lag} s behind")
+    return Finding("replicas", "ok", f"{text}, {least} required, at most {lag} s behind")
 
 
 def _clock(facts: Facts) -> Finding:
     if facts.clock_ahead is None:
-        return Finding("clock", "unknown", "this user may not ask (TIME)")
+        return Finding("clock", "unknown", "this user may not run TIME")
     off, unsure = facts.clock_ahead, facts.clock_uncertainty
     text = f"the server is {abs(off):.3f} s {'ahead' if off > 0 else 'behind'} (± {unsure:.3f} s)"
     if abs(off) > CLOCKS_APART + unsure:
-        return Finding("clock", "warning", f"{text}: leases are not affected, times given with at="
-                       " are")  # fmt: skip
+        return Finding("clock", "warning", f"{text}: this affects times given with at=, but no"
+                       " leases")  # fmt: skip
     return Finding("clock", "ok", text)
 
 
@@ -232,9 +224,9 @@ def _group(user: str, group: str, answers: Mapping[str, Answer]) -> Finding:
 def _durability(facts: Facts, durability: str) -> Finding:
     killed, power = DURABILITY[durability]
     if facts.number("connected_slaves"):
-        failover = "what no replica had, unless it was pushed with confirm="
+        failover = "what no replica had received, unless it was pushed with confirm="
     else:
-        failover = "everything: there is no replica"
+        failover = "everything, since there is no replica"
     verdict: Verdict = "ok"
     if durability in ("none", "unknown"):
         verdict = "warning" if durability == "none" else "unknown"

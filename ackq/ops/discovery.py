@@ -11,7 +11,7 @@ from redis.exceptions import NoPermissionError, ReadOnlyError, ResponseError
 from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
 from ackq.core.names import SUFFIXES, check_name
-from ackq.errors import QueueNameError
+from ackq.errors import PopFromMismatch, QueueNameError
 from ackq.ops.trials import is_denial
 from ackq.queue import inspection
 from ackq.queue.keys import QueueKeys
@@ -25,7 +25,7 @@ _PATTERN = b"*[A-Z][A-Z][A-Z][DFPST]"
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class QueueCounts:
     """The counts of a queue at one time."""
 
     stats: QueueStats
@@ -65,7 +65,7 @@ def queue_of(key: bytes) -> str | None:
     return name
 
 
-def look(name: str, window: float | None) -> Operation[Watched]:
+def read_counts(name: str, window: float | None) -> Operation[QueueCounts]:
     """Return the counts of queue ``name``.
 
     Args:
@@ -76,8 +76,12 @@ def look(name: str, window: float | None) -> Operation[Watched]:
         KeyTypeError: a key of that name is not a queue's.
     """
     spec = QueueSpec(name, QueueKeys.of(name), QueueConfig())
-    stats = yield from inspection.stats(spec)
-    return Watched(stats, (yield from _counters(spec, window)) if window else None)
+    try:
+        stats = yield from inspection.stats(spec)
+    except PopFromMismatch:
+        spec = QueueSpec(name, QueueKeys.of(name, "left"), QueueConfig(pop_from="left"))
+        stats = yield from inspection.stats(spec)
+    return QueueCounts(stats, (yield from _counters(spec, window)) if window else None)
 
 
 def _counters(spec: QueueSpec, window: float) -> Operation[QueueCounters | None]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import redis
 
-from ackq.config import QueueConfig
+from ackq.config import PopFrom, QueueConfig
 from ackq.core.client import Client
 from ackq.ops.acl import SCRATCH
 from ackq.ops.diagnosis import Diagnosis, judge
@@ -21,17 +21,24 @@ from ackq.queue.spec import QueueSpec
 class Doctor(Client):
     """Examine one server, and try every operation on a queue of its own there."""
 
-    def __init__(self, client: redis.Redis, scratch: str | None = None) -> None:
+    def __init__(
+        self, client: redis.Redis, scratch: str | None = None, pop_from: PopFrom = "right"
+    ) -> None:
         """Prepare; nothing is sent.
 
         Args:
             client: of the server.
             scratch: name of the queue to try operations on. No one else may use it, and all of
                 it is deleted. Defaults to a new name for each doctor, beginning with `SCRATCH`.
+            pop_from: the end of the list from which the queue is popped, "right" or "left". Choose
+                the end of your queues: users of the left end may have no permissions for the
+                right one. Defaults to "right".
         """
         scratch = scratch or SCRATCH + secrets.token_hex(8)
         super().__init__(client, scratch)
-        self._spec = QueueSpec(scratch, QueueKeys.of(scratch), QueueConfig(), self._block_limit)
+        config = QueueConfig(pop_from=pop_from)
+        keys = QueueKeys.of(scratch, pop_from)
+        self._spec = QueueSpec(scratch, keys, config, self._block_limit)
 
     @property
     def address(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.core.effects import Operation, Request
-from ackq.core.server import is_cluster, pairs_of
+from ackq.core.server import is_cluster, parse_info
 
 #: Settings that decide what a crash would lose.
 SETTINGS = (
@@ -17,30 +17,6 @@ SETTINGS = (
     "min-replicas-to-write",
     "min-replicas-max-lag",
 )
-
-#: Vulnerabilities in the script engine, which a queue needs, that let a user run their own code or
-#: act as another user. Each lists the first fixed versions, from the security fixes in the release
-#: notes of Redis (up to 8.10) and Valkey (up to 9.1). A series that is not listed was fixed from
-#: its beginning if it is later than those listed; otherwise it was never fixed.
-ADVISORIES: dict[str, dict[str, tuple[tuple[int, int, int], ...]]] = {
-    "redis": {
-        "CVE-2024-31449": ((6, 2, 16), (7, 2, 6), (7, 4, 1)),
-        "CVE-2024-46981": ((6, 2, 17), (7, 2, 7), (7, 4, 2)),
-        "CVE-2025-46817": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
-        "CVE-2025-46818": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
-        "CVE-2025-49844": ((6, 2, 20), (7, 2, 11), (7, 4, 6), (8, 0, 4), (8, 2, 2)),
-        # 6.2 is not affected, according to its maintainers. 8.0 was not fixed.
-        "CVE-2026-23631": ((6, 2, 0), (7, 2, 14), (7, 4, 9), (8, 2, 6), (8, 4, 3), (8, 6, 3)),
-    },
-    "valkey": {
-        "CVE-2024-31449": ((7, 2, 7), (8, 0, 1)),
-        "CVE-2024-46981": ((7, 2, 8), (8, 0, 2)),
-        "CVE-2025-46817": ((7, 2, 11), (8, 0, 6), (8, 1, 4)),
-        "CVE-2025-46818": ((7, 2, 11), (8, 0, 6), (8, 1, 4)),
-        "CVE-2025-49844": ((7, 2, 11), (8, 0, 6), (8, 1, 4)),
-        "CVE-2026-23631": ((7, 2, 13), (8, 0, 8), (8, 1, 7), (9, 0, 4)),
-    },
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +63,10 @@ class Facts:
 
 def read_facts() -> Operation[Facts]:
     """Read INFO, the settings, the cluster's state and the user's name. 8 round trips at most."""
-    info = pairs_of((yield from _ask((b"INFO",))) or b"")
+    info = parse_info((yield from _ask((b"INFO",))) or b"")
     cluster = {}
     if is_cluster(info):
-        cluster = pairs_of((yield from _ask((b"CLUSTER", b"INFO"))) or b"")
+        cluster = parse_info((yield from _ask((b"CLUSTER", b"INFO"))) or b"")
     settings = yield from _settings()
     user = yield from _ask((b"ACL", b"WHOAMI"))
     return Facts(info, settings, cluster, user.decode() if user else None)
@@ -100,20 +76,6 @@ def read_clock() -> Operation[float | None]:
     """Return the server's time in seconds since the epoch; None if the user may not ask."""
     time = yield from _ask((b"TIME",))
     return int(time[0]) + int(time[1]) / 1_000_000 if time else None
-
-
-def holes(product: str, version: tuple[int, ...]) -> list[str]:
-    """Return the known vulnerabilities of this version."""
-    return [
-        name
-        for name, mended in ADVISORIES[product].items()
-        if version and not _has(version, mended)
-    ]
-
-
-def _has(version: tuple[int, ...], mended: tuple[tuple[int, int, int], ...]) -> bool:
-    series = [each for each in mended if each[:2] == version[:2]]
-    return version >= series[0] if series else version > mended[-1]
 
 
 def _settings() -> Operation[dict[str, str]]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
 import redis
 from redis.exceptions import AskError, MovedError, NoPermissionError, TryAgainError
 
+from ackq.core.client import Closable
 from ackq.core.io.connections import SingleRoute
 from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
 from ackq.errors import KeyTypeError
-from ackq.ops.discovery import Watched, ask_server, look, scan
+from ackq.ops.discovery import QueueCounts, ask_server, read_counts, scan
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,7 @@ class Sample:
     at: float | None
     #: Commands that all servers together have processed since they started.
     commands: int | None
-    queues: dict[str, Watched]
+    queues: dict[str, QueueCounts]
 
 
 @dataclass(slots=True)
@@ -39,7 +38,7 @@ class _Node:
     cursor: bytes = b"0"
 
 
-class Monitor:
+class Monitor(Closable):
     """Find the queues of one server, or of all primaries of its cluster, and read their counts.
 
     This changes nothing, except that consumers count what they do: see `ackq.Queue.counters`.
@@ -57,9 +56,9 @@ class Monitor:
         Args:
             client: of the server, or of any node of the cluster.
             named: the queues to watch. If empty, all queues that have side keys.
-            steps: SCAN calls per `look` on each server, of 1,000 keys each. Defaults to 10.
-            window: let consumers count what they do, for this many seconds after each `look`,
-                0.001 to 3600. Defaults to None: no counts.
+            steps: SCAN calls per `sample` on each server, of 1,000 keys each. Defaults to 10.
+            window: let consumers count what they do, for this many seconds after each `sample`,
+                0.001 to 604800. Defaults to None: no counts.
         """
         self._client = client
         self._named = {name: Driver(SingleRoute(client)) for name in named}
@@ -67,26 +66,26 @@ class Monitor:
         self._window = window
         self._nodes: list[_Node] = []
 
-    def look(self) -> Sample:
+    def sample(self) -> Sample:
         """Read all counts, and continue the search for queues. 1 or 2 round trips per queue.
 
         Raises:
             KeyTypeError: a key of a named queue is not a queue's. Unnamed ones are skipped.
         """
         try:
-            return self._look()
+            return self._sample()
         except (redis.ConnectionError, redis.TimeoutError, OSError):
             # The cluster may have other primaries at the next call.
             self.close()
             raise
 
-    def _look(self) -> Sample:
+    def _sample(self) -> Sample:
         if not self._nodes:
             # Do not follow redirections: a queue on another node is found there.
             self._nodes = [
                 _Node(Driver(SingleRoute(each, follow=False))) for each in nodes_of(self._client)
             ]
-        queues = {name: driver.run(look(name, self._window))
+        queues = {name: driver.run(read_counts(name, self._window))
                   for name, driver in self._named.items()}  # fmt: skip
         for node in self._nodes if not self._named else ():
             self._search(node)
@@ -103,27 +102,16 @@ class Monitor:
             if node.cursor == b"0":
                 return
 
-    def _count(self, node: _Node) -> dict[str, Watched]:
+    def _count(self, node: _Node) -> dict[str, QueueCounts]:
         queues = {}
         for name in sorted(node.found):
             try:
-                queues[name] = node.driver.run(look(name, self._window))
+                queues[name] = node.driver.run(read_counts(name, self._window))
             except (KeyTypeError, NoPermissionError, MovedError):
                 node.found.discard(name)
             except (AskError, TryAgainError):
-                continue  # its slot is being moved; a later look finds it
+                continue  # its slot is being moved; a later sample finds it
         return queues
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Close the connections."""

@@ -111,9 +111,7 @@ def _try_claims(spec: QueueSpec, found: dict[str, Answer]) -> Operation[None]:
 
 
 def _wait(spec: QueueSpec) -> Operation[None]:
-    yield Request(
-        (b"BLMOVE", spec.keys.ready, spec.keys.handoff, b"RIGHT", b"LEFT", SHORTEST_BLOCK)
-    )
+    yield Request(spec.keys.wait(SHORTEST_BLOCK))
 
 
 def _try(found: dict[str, Answer], name: str, steps: Operation[T]) -> Operation[T | None]:

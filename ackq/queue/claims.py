@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from redis.exceptions import ResponseError
+
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import check_group
 from ackq.errors import ClaimLost, ConfigurationError, Fenced
-from ackq.queue import handed_over
+from ackq.queue import handed_over, pop_from
 from ackq.queue.messages import Claim
 from ackq.queue.spec import QueueSpec
 
@@ -172,10 +174,10 @@ def read(group: Group, batch: int, start: int, count: int) -> Operation[list[byt
     check_integer(count, "count", 0, MOST)
     if not count:
         return []
-    name = group.spec.keys.claim(group.name, batch)
-    bodies: list[bytes] = yield from _read_only(
-        group, b"LRANGE", name, -(start + count), -(start + 1)
-    )
+    keys = group.spec.keys
+    name, is_left = keys.claim(group.name, batch), keys.pop_from == "left"
+    first = start if is_left else -(start + count)
+    bodies: list[bytes] = yield from _read_only(group, b"LRANGE", name, first, first + count - 1)
     if len(bodies) != count:
         raise ClaimLost(
             f"{_who(group)}: batch {batch} has no messages {start} to {start + count - 1} (any"
@@ -183,8 +185,7 @@ def read(group: Group, batch: int, start: int, count: int) -> Operation[list[byt
             group=group.name,
             batch=batch,
         )
-    bodies.reverse()
-    return bodies
+    return bodies if is_left else bodies[::-1]
 
 
 def release(group: Group) -> Operation[int]:
@@ -248,10 +249,16 @@ def _facts(group: Group, *fields: bytes) -> Operation[list[int]]:
 
 def _step(group: Group, batch: int, messages: int, size: int | None) -> Operation[Sequence[Any]]:
     keys = group.spec.keys
-    called = (*keys.all()[:12], group.key, keys.claim(group.name, batch))
-    reply: Sequence[Any] = yield from _call(
-        group, "claim", called, group.epoch, batch, messages, size or 0, group.lease
-    )
+    called = (*keys.all()[:12], group.key, keys.claim(group.name, batch), keys.errors,
+              *keys.if_left)  # fmt: skip
+    args = (group.epoch, batch, messages, size or 0, group.lease)
+    try:
+        reply: Sequence[Any] = yield from _call(group, "claim", called, *args)
+    except ResponseError as error:
+        if not pop_from.is_missing(error):
+            raise
+        yield from pop_from.record(keys)
+        reply = yield from _call(group, "claim", called, *args)
     return reply
 
 

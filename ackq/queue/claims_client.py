@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import redis
 
-from ackq.config import QueueConfig
+from ackq.config import PopFrom, QueueConfig
 from ackq.core.client import Client, client_of
 from ackq.queue import claims
 from ackq.queue.keys import QueueKeys
@@ -36,6 +36,7 @@ class Claims(Client):
         group: str,
         *,
         timeout: float = 604_800.0,
+        pop_from: PopFrom = "right",
     ) -> None:
         """Set up group ``group`` of queue ``name``. Nothing is sent before the first operation.
 
@@ -46,12 +47,14 @@ class Claims(Client):
             group: name of the group, 1 to 200 bytes of text without spaces, braces, ``*?[]\\``.
             timeout: seconds that a claim lasts after the last `beat`, from 1. Defaults to
                 604,800, a week.
+            pop_from: as in `ackq.Queue`. Defaults to "right".
 
         Raises:
             QueueNameError: the name or the group cannot be used.
             ConfigurationError: the timeout is out of range.
         """
-        spec = QueueSpec(name, QueueKeys.of(name), QueueConfig())
+        config = QueueConfig(pop_from=pop_from)
+        spec = QueueSpec(name, QueueKeys.of(name, pop_from), config)
         self._group = claims.Group(spec, group, timeout)
         super().__init__(client, name)
 

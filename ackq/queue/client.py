@@ -3,16 +3,19 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal, Self, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 
 import redis
 
-from ackq.config import Confirm, QueueConfig
+from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors
 from ackq.core.client import Client, client_of
+from ackq.core.effects import Operation
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
 from ackq.errors import AckqError
 from ackq.queue import handed_over, inspection, push, settle, take
@@ -20,6 +23,9 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditReport, HeldClaim, Message, QueueCounters, QueueStats
 from ackq.queue.renewal import Renewer
 from ackq.queue.spec import QueueSpec
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Queue(Client):
@@ -43,6 +49,8 @@ class Queue(Client):
         max_receives: int | None = None,
         requeue: Literal["front", "back"] = "front",
         max_body_bytes: int = 1024 * 1024,
+        pop_from: PopFrom = "right",
+        record_errors: RecordErrors = "text",
     ) -> None:
         """Set up queue ``name``. Nothing is sent before the first operation.
 
@@ -60,13 +68,25 @@ class Queue(Client):
                 ack for queue messages" (2019). Defaults to "front".
             max_body_bytes: longest body. Push refuses a longer one; pop moves one that another
                 producer pushed to the dead letters. Defaults to 1 MiB.
+            pop_from: the end of the list that consumers pop: "right" if producers use LPUSH,
+                "left" if they use RPUSH. All clients of the queue must agree: the left end is
+                recorded at first use, and a client with the other end gets `PopFromMismatch`.
+                To check this, the first push of each object, and then one every 10 seconds, costs
+                an additional round trip. Defaults to "right".
+            record_errors: what to store about the error passed to `nack` or `reject`: "none",
+                "type" (with the line of code and the time), "text" (also the error's text,
+                cropped to 500 characters) or "traceback" (its last 4,000 characters too). It is
+                kept for the last five failures of a message, until the message is acked; a dead
+                letter keeps it. Defaults to "text".
 
         Raises:
             QueueNameError: the name cannot be used.
             ConfigurationError: a setting is out of range.
         """
-        keys = QueueKeys.of(name)
-        config = QueueConfig(visibility_timeout, max_receives, requeue, max_body_bytes)
+        config = QueueConfig(
+            visibility_timeout, max_receives, requeue, max_body_bytes, pop_from, record_errors
+        )
+        keys = QueueKeys.of(name, pop_from)
         super().__init__(client, name)
         self._spec = QueueSpec(name, keys, config, self._block_limit)
         self._renewer = Renewer(self._extend_one)
@@ -96,6 +116,38 @@ class Queue(Client):
         """The settings of this queue object."""
         return self._spec.config
 
+    def with_config(self, **changes: Any) -> Self:
+        """Return a queue object with other settings that shares the connections of this one.
+
+        Args:
+            changes: fields of `config`, with their new values.
+
+        Raises:
+            ConfigurationError: a setting is out of range.
+        """
+        changed = copy.copy(self)
+        config = replace(self._spec.config, **changes)
+        keys = QueueKeys.of(self._spec.name, config.pop_from)
+        changed._spec = replace(self._spec, keys=keys, config=config)
+        return changed
+
+    def execute(
+        self,
+        operation: Callable[Concatenate[QueueSpec, P], Operation[T]],
+        *args: P.args,
+        **settings: P.kwargs,
+    ) -> T:
+        """Run an operation that another package defines for list queues.
+
+        Workers use this for their rate limits and schedules.
+
+        Args:
+            operation: called with the `QueueSpec` of this queue and the other arguments.
+            args: the operation's arguments.
+            settings: the operation's keyword arguments.
+        """
+        return self._run(operation(self._spec, *args, **settings))
+
     def push(
         self,
         message: Mapping[str, Any] | bytes,
@@ -109,7 +161,8 @@ class Queue(Client):
         """Store one message, ready now or later, and return its id.
 
         Guarantee: once this call returns, the message is delivered until it is acked. Cost: one
-        round trip; a plain LPUSH, unless the message is scheduled or deduplicated.
+        round trip, and every ten seconds another, which looks at the recorded end. It is a plain
+        LPUSH (or RPUSH, see ``pop_from``), unless the message is scheduled or deduplicated.
 
         Args:
             message: a mapping (or dataclass) or bytes. A mapping is pushed as a JSON object with
@@ -130,12 +183,15 @@ class Queue(Client):
         Raises:
             InvalidMessage: not a mapping or bytes, a bad id, or a value that JSON cannot hold.
             MessageTooLarge: the body is over ``max_body_bytes``.
+            PopFromMismatch: the queue is popped from the other end; nothing was stored.
             NotConfirmed: stored, but too few servers confirmed it in time.
             UnknownOutcome: the reply was lost, so the message may be stored or not. With
                 ``dedup``, push it again.
         """
         self._fit(confirm)
-        return self._run(push.push(self._spec, message, delay, at, dedup, dedup_window, confirm))
+        return self._perform(
+            push.push, self._spec, message, delay, at, dedup, dedup_window, confirm
+        )
 
     def push_many(
         self,
@@ -147,8 +203,12 @@ class Queue(Client):
     ) -> list[str]:
         """Store many messages and return their ids. The first is delivered first.
 
+        That holds with ``delay`` and ``at`` too: messages for the same time, also of several
+        calls, become ready a microsecond apart, in the order of the pushes.
+
         All messages are checked before any is sent. Cost: one round trip per chunk of 1,000
-        messages (500 if they are delayed) or 4 MiB. Each chunk is stored whole or not at all.
+        messages (500 if they are delayed) or 4 MiB, and every ten seconds one that looks at the
+        recorded end. Each chunk is stored whole or not at all.
 
         Args:
             messages: as in `push`.
@@ -167,7 +227,7 @@ class Queue(Client):
         ``unknown_positions`` and ``not_stored_positions``.
         """
         self._fit(confirm)
-        return self._run(push.push_many(self._spec, messages, delay, at, confirm))
+        return self._perform(push.push_many, self._spec, messages, delay, at, confirm)
 
     def pop(
         self,
@@ -213,8 +273,9 @@ class Queue(Client):
             UnknownOutcome: the reply was lost. The acks have been sent again. Messages that the
                 lost call leased are delivered again after their visibility timeout.
             KeyTypeError: a key of the queue has another type; nothing was changed.
+            PopFromMismatch: the queue is popped from the other end; nothing was changed.
         """
-        return self._run(take.pop_many(self._spec, n, timeout, visibility_timeout, ack))
+        return self._perform(take.pop_many, self._spec, n, timeout, visibility_timeout, ack)
 
     def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
         """Delete messages whose work is done, and return how many were deleted.
@@ -233,7 +294,7 @@ class Queue(Client):
             NotConfirmed: acked, but too few servers confirmed it in time.
         """
         self._fit(confirm)
-        return self._run(settle.ack(self._spec, messages, confirm))
+        return self._perform(settle.ack, self._spec, messages, confirm)
 
     def ack_id(self, *ids: str | int) -> int:
         """Delete messages in flight by their bare ids, as the article's ack script does.
@@ -242,22 +303,30 @@ class Queue(Client):
         """
         return self._run(settle.ack_id(self._spec, ids))
 
-    def nack(self, *messages: Message, delay: float | None = None) -> int:
+    def nack(
+        self,
+        *messages: Message,
+        delay: float | None = None,
+        error: BaseException | None = None,
+    ) -> int:
         """Return messages to the queue, to be delivered again, and return how many there were.
 
-        A message at ``max_receives`` goes to the dead letters.
+        A message at ``max_receives`` goes to the dead letters, and its ``dead`` becomes True. It is
+        counted too.
 
         Args:
             messages: messages that pop returned.
             delay: seconds until they are ready again. Defaults to a backoff by receive count:
                 1, 2, 4, ... at most 300 seconds. With ``requeue="back"`` the default is no
                 delay, and they go to the back.
+            error: why they failed, stored as ``record_errors`` says. `peek` and `dead_letters`
+                return it. Defaults to None: nothing is stored.
 
         Raises:
             LeaseLost: this consumer no longer has the lease of some messages; the others are
                 returned.
         """
-        return self._run(settle.nack(self._spec, messages, delay))
+        return self._perform(settle.nack, self._spec, messages, delay, error=error)
 
     def release(self, *messages: Message) -> int:
         """Return messages to the queue at once, without counting the delivery.
@@ -266,16 +335,23 @@ class Queue(Client):
             LeaseLost: this consumer no longer has the lease of some messages; the others are
                 returned.
         """
-        return self._run(settle.nack(self._spec, messages, 0, charge=False))
+        return self._perform(settle.nack, self._spec, messages, 0, charge=False)
 
-    def reject(self, *messages: Message, reason: str = "") -> int:
+    def reject(
+        self, *messages: Message, reason: str = "", error: BaseException | None = None
+    ) -> int:
         """Move messages to the dead letters at once, with the reason.
+
+        Args:
+            messages: messages that pop returned.
+            reason: stored with the dead letters. Defaults to no text.
+            error: why they failed, stored as in `nack`. Defaults to None.
 
         Raises:
             LeaseLost: this consumer no longer has the lease of some messages; the others are
                 moved.
         """
-        return self._run(settle.reject(self._spec, messages, reason))
+        return self._perform(settle.reject, self._spec, messages, reason, error)
 
     def extend(self, *messages: Message, timeout: float | None = None) -> int:
         """Make leases end ``timeout`` seconds from now, and return how many were extended.
@@ -310,7 +386,7 @@ class Queue(Client):
 
         This waits for a message. With a ``timeout``, the block gets None if there was none in
         time. Any exception that ends the block nacks the message, also Ctrl-C and the
-        cancellation of a task.
+        cancellation of a task, and is recorded as its error.
 
         While the block runs, the lease is renewed in the background, each time after a third of
         the visibility timeout, so a block may take as long as it needs. If the lease is lost
@@ -345,10 +421,10 @@ class Queue(Client):
         try:
             with self._renewer.renewing(message, seconds):
                 yield message
-        except BaseException:
+        except BaseException as error:
             # The block's error matters more than a failed nack: the lease ends anyway.
             with suppress(AckqError, redis.RedisError):
-                self.nack(message)
+                self.nack(message, error=error)
             raise
         self.ack(message)
 
@@ -374,16 +450,16 @@ class Queue(Client):
         return self._run(handed_over.claims(self._spec))
 
     def counters(self, window: float = 10.0) -> QueueCounters:
-        """Return what consumers did since counting began, and keep counting.
+        """Return what happened to messages since counting began, and keep counting.
 
-        The first call starts the counters at 0. Pops, acks and claims are counted as long as each
-        call follows within the window of the last. After that, counting stops and the counters
-        are deleted. Queues that nobody watches pay nothing. All watchers share the same counters.
-        Cost: one round trip.
+        The first call starts the counts at 0. Everything is counted as long as each call follows
+        within the window of an earlier one. After that, counting stops and the counts are
+        deleted. Queues that nobody watches pay nothing. All watchers share the same counts, and a
+        worker watches its queues. Cost: one round trip.
 
         Args:
-            window: seconds that counting continues after this call, 0.001 to 3600. Defaults to
-                10.
+            window: seconds that counting continues after this call, 0.001 to 604800. If an
+                earlier call allows for longer, that holds. Defaults to 10.
         """
         return self._run(inspection.counters(self._spec, window))
 
@@ -437,6 +513,8 @@ class Queue(Client):
     def redrive(self, n: int | None = None, *, entries: Iterable[str] = ()) -> int:
         """Make dead letters ready again with receive counts of zero, and return how many.
 
+        Their recorded errors are deleted.
+
         Args:
             n: how many, oldest first. Defaults to all that are dead now.
             entries: only these, by `DeadLetter.entry`.
@@ -450,8 +528,9 @@ class Queue(Client):
     def drain(self) -> int:
         """Put all leased and delayed messages back on the list, and return how many.
 
-        A bare RPOP can then take every message. Stop the consumers first, because this ends
-        their leases. Delayed messages become ready at once, and receive counts are lost.
+        A bare RPOP can then take every message (LPOP, if the queue is popped from the left). The
+        record of the left end is deleted. Stop the consumers first, because this ends their
+        leases. Delayed messages become ready at once, and receive counts are lost.
         """
         return self._run(inspection.drain(self._spec))
 
@@ -461,5 +540,7 @@ class Queue(Client):
         Args:
             repair: repair what can be repaired. An orphan body becomes ready, a record without
                 a body goes to the dead letters, and an expiry is removed. Nothing is deleted.
+                If claims of the left end have lost the record of that end, only that is reported
+                and, unless messages are taken from the right now, repaired: audit once more.
         """
         return self._run(inspection.audit(self._spec, repair))

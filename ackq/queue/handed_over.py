@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ackq import scripts
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.names import CLAIM, LATER, STAGED
+from ackq.core.names import CLAIM, DELAYED_LIST, STAGED
 from ackq.queue import handed_over
 from ackq.queue.messages import HeldClaim
 from ackq.queue.spec import QueueSpec
@@ -66,7 +66,7 @@ def mode_of(spec: QueueSpec, name: bytes) -> str:
     """Return where in the queue a list's messages go: "front", "back" or "delayed"."""
     if not name.startswith(spec.keys.ready + STAGED.encode()):
         return "front"
-    return "delayed" if name.endswith(LATER.encode()) else "back"
+    return "delayed" if name.endswith(DELAYED_LIST.encode()) else "back"
 
 
 def give_back(spec: QueueSpec, name: bytes) -> Operation[int]:
@@ -85,12 +85,13 @@ def give_back(spec: QueueSpec, name: bytes) -> Operation[int]:
 def return_some(spec: QueueSpec, name: bytes) -> Operation[Sequence[int]]:
     """Move some of a list's messages into the queue; return how many, and how many are left."""
     keys = spec.keys
+    passed = (keys.ready, keys.handoff, keys.context, keys.delayed, keys.held, keys.heldrows, name,
+              keys.counters, *keys.if_left)  # fmt: skip
     request = Request(
-        (7, keys.ready, keys.handoff, keys.context, keys.delayed, keys.held, keys.heldrows, name,
-         mode_of(spec, name)),
+        (len(passed), *passed, mode_of(spec, name)),
         script=scripts.load("held/give_back"),
         resend=True,  # a second application moves the next messages
-    )  # fmt: skip
+    )
     reply: Sequence[int] = yield from call(spec, request)
     return reply
 

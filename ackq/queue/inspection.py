@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
+
+from redis.exceptions import NoPermissionError
 
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
+from ackq.core.failure import parse
 from ackq.core.ids import text_of_key
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
 from ackq.core.page_size import next_size
-from ackq.errors import ConfigurationError
-from ackq.queue import handed_over
+from ackq.errors import ConfigurationError, PopFromMismatch
+from ackq.queue import failures, handed_over, pop_from
 from ackq.queue.claims import end_holds
+from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditFinding, AuditReport, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 
@@ -23,10 +30,12 @@ from ackq.queue.spec import QueueSpec
 CHUNK = 1000
 #: Most dead letters that one call reads, with their bodies.
 DEAD_CHUNK = 100
+#: Most dead letters that one call deletes: it frees their bodies, whose sizes are unknown.
+DROP_CHUNK = 50
 #: Most claims and committed lists, of each kind, that a peek reads.
 PEEKED = 1000
 #: Longest time that counters are kept after their last reading, in seconds.
-LONGEST_WATCH = 3600.0
+LONGEST_WATCH = 7 * 86400.0
 
 _ENTRY = re.compile(r"\d+-\d+")
 
@@ -34,6 +43,7 @@ _ENTRY = re.compile(r"\d+-\d+")
 def stats(spec: QueueSpec) -> Operation[QueueStats]:
     """Count; see `ackq.Queue.stats`."""
     keys = spec.keys
+    yield from _compare(spec)
     (listed, handed, leased, expired, delayed, due, dead, paused, lease_end, due_in,
      claimed, returned, later, held_until) = (
         yield from _call(
@@ -62,20 +72,54 @@ def stats(spec: QueueSpec) -> Operation[QueueStats]:
 def counters(spec: QueueSpec, window: float) -> Operation[QueueCounters]:
     """Read the counters; see `ackq.Queue.counters`."""
     milliseconds = max(1, microseconds(window, "window", LONGEST_WATCH) // 1000)
-    now, *pairs = yield from _call(spec, "watch", (spec.keys.counters,), milliseconds)
-    counted = dict(zip(pairs[::2], map(int, pairs[1::2]), strict=True))
+    keys = spec.keys
+    now, live, held, *pairs = yield from _call(
+        spec, "watch",
+        (keys.counters, keys.ready, keys.backup, keys.handoff, keys.delayed, keys.held,
+         keys.heldrows),
+        milliseconds,
+    )  # fmt: skip
+    return read_counters(now, live, held, dict(zip(pairs[::2], map(int, pairs[1::2]), strict=True)))
+
+
+def read_counters(now: int, live: int, held: int, counted: Mapping[bytes, int]) -> QueueCounters:
+    """Return the counts; ``live`` messages are in the queue now, ``held`` of them in flight."""
+    dead = {kind.decode(): count for kind, count in _by_suffix(counted, b"dead:").items()}
+    acked, redriven = counted.get(b"acked", 0), counted.get(b"redriven", 0)
+    dropped = counted.get(b"dropped", 0)
+    pushed, taken = None, counted.get(b"taken", 0)
+    if b"live" in counted:
+        left = acked + sum(dead.values()) + dropped - redriven
+        pushed = live - counted[b"live"] + left
+        ends = (b"acked", b"nacked", b"released", b"dead:rejected", b"returned", b"ended")
+        taken = held - counted[b"held"] + sum(counted.get(each, 0) for each in ends)
+    timeouts = Counter[int]()
+    for prefix in (b"lease:", b"timeout:"):
+        for seconds, count in _by_suffix(counted, prefix).items():
+            timeouts[int(seconds)] += count
     return QueueCounters(
         at=now / 1_000_000,
         since=counted[b"since"] / 1_000_000,
-        taken=counted.get(b"taken", 0),
-        acked=counted.get(b"acked", 0),
+        taken=taken,
+        acked=acked,
         returned=counted.get(b"returned", 0),
-        timeouts={
-            int(field.removeprefix(b"timeout:")): count
-            for field, count in counted.items()
-            if field.startswith(b"timeout:")
-        },
+        timeouts=dict(timeouts),
+        pushed=pushed,
+        nacked=counted.get(b"nacked", 0),
+        released=counted.get(b"released", 0),
+        dead=dead,
+        redriven=redriven,
+        dropped=dropped,
+        dead_dropped=counted.get(b"dropped:dead", 0),
     )
+
+
+def _by_suffix(counted: Mapping[bytes, int], prefix: bytes) -> dict[bytes, int]:
+    return {
+        field.removeprefix(prefix): count
+        for field, count in counted.items()
+        if field.startswith(prefix)
+    }
 
 
 def peek(
@@ -87,24 +131,40 @@ def peek(
     check_integer(wanted, "peek", 0, 2**53)
     check_integer(skip, "skip", 0, 2**52)
     keys = spec.keys
+    yield from _compare(spec)
     names = [each.name for each in (yield from handed_over.lists(spec))[1]]
     # Each list goes in front of those returned before it.
     front = [name for name in names if handed_over.mode_of(spec, name) == "front"][-PEEKED:][::-1]
     back = [name for name in names if handed_over.mode_of(spec, name) == "back"][:PEEKED]
     seen: list[PeekedMessage] = []
+    kept: list[tuple[bytes, bytes, int]] = []  # what may have a note of failures
     while len(seen) < wanted:
         reply = yield from _call(
             spec, "peek",
             (keys.ready, keys.backup, keys.context, keys.handoff, keys.receives, keys.delayed,
              keys.held, *front, *back),
             state, skip + len(seen), min(CHUNK, wanted - len(seen)), len(front),
+            keys.pop_from,
         )  # fmt: skip
         for at in range(0, len(reply), 5):
             _, key, body, count, score = reply[at : at + 5]
             when = float(score) / 1_000_000
             seen.append(PeekedMessage(text_of_key(key, body), body, count, when or None))
+            kept.append((key, body, count))
         if not reply:
             break
+    return (yield from _with_errors(spec, seen, kept))
+
+
+def _with_errors(
+    spec: QueueSpec, seen: list[PeekedMessage], kept: Sequence[tuple[bytes, bytes, int]]
+) -> Operation[list[PeekedMessage]]:
+    """Add why the messages failed; only redelivered ones can have failed."""
+    places = [at for at, (key, _, count) in enumerate(kept) if key and count]
+    found = yield from failures.read(spec, [kept[at] for at in places])
+    for at, errors in zip(places, found, strict=True):
+        if errors:
+            seen[at] = replace(seen[at], errors=errors)
     return seen
 
 
@@ -112,10 +172,14 @@ def purge(spec: QueueSpec, dead: bool) -> Operation[int]:
     """Delete everything; see `ackq.Queue.purge`."""
     keys = spec.keys
     deleted = 0
+    yield from _compare(spec)
     # Purge these lists first: if one is returned meanwhile, the last call deletes its messages.
     for each in (yield from handed_over.lists(spec))[1]:
-        deleted += yield from _call(spec, "held/drop", (keys.held, keys.heldrows, each.name))
-    rest: int = yield from _call(spec, "purge", keys.all()[:8], int(dead))
+        passed = (keys.held, keys.heldrows, each.name, keys.counters)
+        deleted += yield from _call(spec, "held/drop", passed)
+    purged = (*keys.all()[:8], keys.errors, keys.counters)
+    rest: int = yield from _call(spec, "purge", purged, int(dead))
+    yield from pop_from.forget(keys)
     return deleted + rest
 
 
@@ -131,9 +195,17 @@ def resume(spec: QueueSpec) -> Operation[None]:
 
 def drain(spec: QueueSpec) -> Operation[int]:
     """Put all messages back on the list; see `ackq.Queue.drain`."""
+    keys = spec.keys
+    if keys.pop_from == "left":
+        yield from pop_from.record(keys)
     moved = yield from end_holds(spec)
-    while step := (yield from _call(spec, "drain", spec.keys.all()[:7], CHUNK)):
+    while step := (
+        yield from _call(
+            spec, "drain", (*keys.all()[:7], keys.errors, keys.counters, *keys.if_left), CHUNK
+        )
+    ):
         moved += step
+    yield from pop_from.forget(keys)
     return moved
 
 
@@ -168,13 +240,14 @@ def _dead_range(spec: QueueSpec, first: str, last: str, size: int) -> Operation[
 
 def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Operation[int]:
     """Make dead letters ready again; see `ackq.Queue.redrive`."""
-    keys = (spec.keys.context, spec.keys.receives, spec.keys.delayed, spec.keys.dead)
+    keys = (spec.keys.context, spec.keys.receives, spec.keys.delayed, spec.keys.dead,
+            spec.keys.counters)  # fmt: skip
     redriven = 0
     if entries:
         for entry in entries:
             if not _ENTRY.fullmatch(entry):
                 raise ConfigurationError(
-                    f"redrive: {entry!r} is no dead letter; pass DeadLetter.entry, such as '17-0'"
+                    f"redrive: {entry!r} is not a dead letter: pass DeadLetter.entry, as '17-0'"
                 )
         at = 0
         while at < len(entries):
@@ -203,9 +276,9 @@ def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Oper
 def drop_dead_letters(spec: QueueSpec, entries: Sequence[str]) -> Operation[int]:
     """Delete dead letters; see `ackq.Queue.drop_dead_letters`."""
     dropped = 0
-    for first in range(0, len(entries), CHUNK):
-        chunk = entries[first : first + CHUNK]
-        dropped += yield Request((b"XDEL", spec.keys.dead, *chunk), resend=True)
+    for first in range(0, len(entries), DROP_CHUNK):
+        chunk = entries[first : first + DROP_CHUNK]
+        dropped += yield from _call(spec, "drop", (spec.keys.dead, spec.keys.counters), *chunk)
     return dropped
 
 
@@ -213,6 +286,10 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
     """Check every record; see `ackq.Queue.audit`."""
     findings: list[AuditFinding] = []
     checked = 0
+    if stray := (yield from _find_stray(spec, repair)):
+        # Seen from the right, the counts of these lists would be orphans, and would be deleted.
+        return AuditReport(checked, (stray,))
+    yield from pop_from.compare(spec.keys)
     expected = spec.keys.types()
     keys = tuple(expected)
     rows = yield from _call(spec, "audit", keys, int(repair))
@@ -225,7 +302,7 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
     if len(rows) == len(keys):
         return AuditReport(checked, tuple(findings))
     leased, bodies, delayed, listed = rows[-1]
-    walks = ["backup", "delayed", "extended", "heldrows"]
+    walks = ["backup", "delayed", "extended", "heldrows", "errors"]
     # With requeue="back", counts are kept for messages on the list. Only if the list is empty is
     # it certain that a count belongs to no message.
     if not listed:
@@ -250,10 +327,27 @@ def audit(spec: QueueSpec, repair: bool) -> Operation[AuditReport]:
     return AuditReport(checked, tuple(findings))
 
 
+def _find_stray(spec: QueueSpec, repair: bool) -> Operation[AuditFinding | None]:
+    """Find held lists of a left end whose record is missing: consumers of the right miss them."""
+    left = QueueKeys.of(spec.name, "left")
+    try:
+        kind: bytes = yield Request((b"TYPE", left.held), resend=True)
+        if kind != b"zset" or (yield from pop_from.recorded(left)) == "left":
+            return None
+    except NoPermissionError:
+        return None  # a user of the right end only
+    repaired = False
+    if repair:
+        with contextlib.suppress(PopFromMismatch):  # messages are taken from the right now
+            yield from pop_from.record(left)
+            repaired = True
+    return AuditFinding("the record of the left end is missing", left.record.decode(), repaired)
+
+
 def _walk(spec: QueueSpec, walk: str, repair: bool) -> Operation[tuple[int, list[AuditFinding]]]:
     keys = spec.keys
     scanned = (keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead,
-               keys.held, keys.heldrows)  # fmt: skip
+               keys.held, keys.heldrows, keys.errors, keys.counters)  # fmt: skip
     found: dict[tuple[str, str], AuditFinding] = {}
     checked = 0
     cursor: Arg = b"0"
@@ -280,7 +374,14 @@ def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
         reason=fields.get(b"reason", b"").decode(errors="replace"),
         receive_count=int(fields.get(b"count", 0)),
         died_at=int(fields.get(b"time", 0)) / 1_000_000,
+        errors=parse(fields.get(b"errors", b"")),
     )
+
+
+def _compare(spec: QueueSpec) -> Operation[None]:
+    # The scripts here notice a record of the left end by its type, but not that it is missing.
+    if spec.keys.pop_from == "left":
+        yield from pop_from.compare(spec.keys)
 
 
 def _call(spec: QueueSpec, script: str, keys: Sequence[bytes], *args: Arg) -> Operation[Any]:

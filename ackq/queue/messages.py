@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -26,10 +26,12 @@ class Message:
         lease_lost: True once a settle of this message was refused, or another consumer or an
             operator was found to have settled it.
         timed_out: True once a worker's time limit for this message has passed.
+        dead: True once a nack or reject of this consumer moved it to the dead letters. False if
+            the reply was lost, since then nobody knows.
     """
 
-    __slots__ = ("_settled", "_settles_sent", "body", "key", "lease_expires_at", "lease_lost",
-                 "queue", "receipt", "receive_count", "timed_out")  # fmt: skip
+    __slots__ = ("_settled", "_settles_sent", "body", "dead", "failure", "key", "lease_expires_at",
+                 "lease_lost", "queue", "receipt", "receive_count", "timed_out")  # fmt: skip
 
     def __init__(
         self, queue: str, key: bytes, body: bytes, receipt: int, receive_count: int
@@ -42,10 +44,13 @@ class Message:
         self.lease_expires_at = receipt / 1_000_000
         self.lease_lost = False
         self.timed_out = False
+        self.dead = False
         # Used by `ackq.core.fencing`: how many settles were sent that may have been applied, and
         # the verb of the one that was applied.
         self._settles_sent = 0
         self._settled = ""
+        # Why this delivery failed, as a nack or reject stores it; see `ackq.core.failure`.
+        self.failure = b""
 
     @property
     def id(self) -> str:
@@ -95,7 +100,11 @@ class QueueStats:
 
 @dataclass(frozen=True, slots=True)
 class QueueCounters:
-    """What consumers did since counting began. The counts only grow.
+    """What happened to messages since counting began. The counts only grow; no purge resets them.
+
+    ``pushed`` and ``taken`` are not counted: they follow from the other counts, since each message
+    and each delivery ends once. Consumers of the release before this one do not count nacks,
+    releases and rejects; while they run, both may be too low.
 
     Counting restarts, with a new ``since``, if no call came within the window. To get a rate,
     compare two readings with the same ``since``: ``at`` is when each was taken.
@@ -110,9 +119,25 @@ class QueueCounters:
     acked: int
     #: How many of ``taken`` were delivered again because a lease had ended.
     returned: int
-    #: Messages taken by pop, by their visibility timeout in whole seconds. If all timeouts are
-    #: equal and none is extended, the oldest lease has run ``timeout - stats.lease_ends_in`` s.
+    #: Messages taken by pop, by their visibility timeout in whole seconds: a sample, since
+    #: counting each would cost too much. If all timeouts are equal and none is extended, the
+    #: oldest lease has run ``timeout - stats.lease_ends_in`` seconds.
     timeouts: Mapping[int, int]
+    #: Messages that entered the queue, from ackq or any other client, less those that other
+    #: clients removed with their own commands. None if a former release began the counting.
+    pushed: int | None = None
+    #: Messages that were nacked; those that became dead letters count in ``dead`` too.
+    nacked: int = 0
+    #: Messages that release returned to the queue.
+    released: int = 0
+    #: New dead letters: "max receives", "too large", "body missing" or "rejected".
+    dead: Mapping[str, int] = field(default_factory=dict)
+    #: Dead letters that were made ready again.
+    redriven: int = 0
+    #: Messages that a purge deleted, without dead letters.
+    dropped: int = 0
+    #: Dead letters that were deleted.
+    dead_dropped: int = 0
 
 
 @dataclass(frozen=True, slots=True)

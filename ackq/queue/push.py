@@ -11,10 +11,10 @@ from redis.exceptions import RedisError
 from ackq import scripts
 from ackq.config import Confirm, microseconds
 from ackq.core.call import call
-from ackq.core.chunking import CHUNK_MESSAGES, end_of_chunk
+from ackq.core.chunking import CHUNK_BYTES, CHUNK_MESSAGES, end_of_chunk
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.encode import encode
+from ackq.core.encode import encode, encode_many
 from ackq.core.ids import key_of_id
 from ackq.core.limits import LATEST, MAX_DEDUP_WINDOW
 from ackq.errors import (
@@ -25,6 +25,7 @@ from ackq.errors import (
     UnknownOutcome,
     redact,
 )
+from ackq.queue.pop_from import before_push
 from ackq.queue.spec import QueueSpec
 
 Pushable = Mapping[str, Any] | bytes
@@ -45,6 +46,7 @@ def push(
     """Push one message; see `ackq.Queue.push`."""
     id, body = encode(message, spec.config.max_body_bytes)
     base, due = _due(delay, at)
+    yield from before_push(spec.keys, spec.push_check)
     if dedup is None:
         yield from _store(spec, [id], [body], base, due, Confirm.of(confirm))
         return id
@@ -54,7 +56,7 @@ def push(
     keys = spec.keys
     request = Request(
         (4, keys.ready, keys.context, keys.delayed, keys.dedup(dedup),
-         max(1, window // 1000), id, body, base, due, key_of_id(id) or b""),
+         max(1, window // 1000), id, body, base, due, key_of_id(id) or b"", keys.pop_from),
         script=scripts.load("push_once"),
         resend=True,  # the marker makes a second application harmless
         confirm=Confirm.of(confirm),
@@ -72,13 +74,16 @@ def push_many(
     confirm: int | Confirm | None,
 ) -> Operation[list[str]]:
     """Push many messages; see `ackq.Queue.push_many`."""
-    limit = spec.config.max_body_bytes
-    encoded = [encode(message, limit) for message in messages]
+    encoded = encode_many(messages, spec.config.max_body_bytes)
     ids, bodies = [id for id, _ in encoded], [body for _, body in encoded]
+    sizes, most = list(map(len, bodies)), CHUNK_MESSAGES
     base, due = _due(delay, at)
+    if base != "now":
+        most = CHUNK_SCHEDULED
+    yield from before_push(spec.keys, spec.push_check)
     stored = 0
     while stored < len(bodies):
-        end = end_of_chunk(bodies, stored, CHUNK_MESSAGES if base == "now" else CHUNK_SCHEDULED)
+        end = end_of_chunk(sizes, stored, most, CHUNK_BYTES)
         try:
             yield from _store(
                 spec, ids[stored:end], bodies[stored:end], base, due, Confirm.of(confirm)
@@ -123,7 +128,7 @@ def _store(
 ) -> Operation[None]:
     keys = spec.keys
     if base == "now":
-        request = Request((b"LPUSH", keys.ready, *bodies), confirm=confirm)
+        request = Request((keys.push, keys.ready, *bodies), confirm=confirm)
     else:
         pairs: list[Arg] = []
         for pair in zip(ids, bodies, strict=True):

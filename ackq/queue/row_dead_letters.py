@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
-from ackq.core.call import raise_for_type
+from ackq.core.call import Keys, call
+from ackq.core.chunking import chunked
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.ids import usable_id
 from ackq.core.names import REJECTED
@@ -33,8 +32,10 @@ def reject_rows(
 ) -> Operation[int]:
     """Append rows to the dead letters; see `RowDeadLetters.reject`."""
     keys = (spec.keys.dead, spec.keys.ready + f"{REJECTED}{writer}".encode())
+    expected = Keys(f"queue {spec.name!r}", dict(zip(keys, ("stream", "hash"), strict=True)))
+    rows = list(rows)
     appended = 0
-    for chunk in _chunks(rows):
+    for chunk in chunked(rows, [len(each.body) for each in rows], CHUNK_ROWS, CHUNK_BYTES):
         args: list[Arg] = [batch, window_ms]
         for each in chunk:
             args += (each.row, usable_id(each.body) or "", each.body, each.reason)
@@ -42,23 +43,5 @@ def reject_rows(
         request = Request(
             (len(keys), *keys, *args), script=scripts.load("pipeline/reject"), resend=True
         )
-        try:
-            appended += yield request
-        except ResponseError as error:
-            yield from raise_for_type(
-                f"queue {spec.name!r}", dict(zip(keys, ("stream", "hash"), strict=True)), error
-            )
+        appended += yield from call(expected, request)
     return appended
-
-
-def _chunks(rows: Iterable[RejectedRow]) -> Iterator[list[RejectedRow]]:
-    chunk: list[RejectedRow] = []
-    size = 0
-    for each in rows:
-        if chunk and (len(chunk) == CHUNK_ROWS or size + len(each.body) > CHUNK_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(each)
-        size += len(each.body)
-    if chunk:
-        yield chunk

@@ -11,14 +11,21 @@ from ackq.config import Confirm, microseconds
 from ackq.core import fencing
 from ackq.core.backoff import backoff
 from ackq.core.call import call
-from ackq.core.chunking import SETTLE_CHUNK, chunks
+from ackq.core.chunking import SETTLE_CHUNK, settle_chunks
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.fencing import draw_jitter, split
+from ackq.core.failure import capture
+from ackq.core.fencing import split_remaining
+from ackq.core.io.jitter import draw_jitter
 from ackq.core.limits import LATEST
 from ackq.errors import ConfigurationError
+from ackq.queue import failures
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
+
+#: Verbs that record why a message failed, and how many messages one call of theirs settles.
+FAILS = frozenset({"nack", "reject"})
+FAILED_CHUNK = 100
 
 
 def ack(
@@ -26,7 +33,8 @@ def ack(
 ) -> Operation[int]:
     """Ack messages; see `ackq.Queue.ack`."""
     keys = spec.keys
-    head = (6, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.counters)
+    head = (7, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed,
+            keys.counters, keys.errors)  # fmt: skip
     return (yield from _settle(spec, "ack", head, messages, Confirm.of(confirm)))
 
 
@@ -37,7 +45,16 @@ def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
     while at < len(ids):
         chunk = [str(each) for each in ids[at : at + SETTLE_CHUNK]]
         request = Request(
-            (4, keys.backup, keys.context, keys.receives, keys.extended, *chunk),
+            (
+                6,
+                keys.backup,
+                keys.context,
+                keys.receives,
+                keys.extended,
+                keys.errors,
+                keys.counters,
+                *chunk,
+            ),
             script=scripts.load("ack_id"),
             resend=True,
         )
@@ -48,7 +65,11 @@ def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
 
 
 def nack(
-    spec: QueueSpec, messages: Sequence[Message], delay: float | None, charge: bool = True
+    spec: QueueSpec,
+    messages: Sequence[Message],
+    delay: float | None,
+    charge: bool = True,
+    error: BaseException | None = None,
 ) -> Operation[int]:
     """Nack or release messages; see `ackq.Queue.nack` and `ackq.Queue.release`."""
     keys, config = spec.keys, spec.config
@@ -58,20 +79,25 @@ def nack(
         if fixed is not None:
             return fixed
         if config.requeue == "back":
-            return -1
+            return -2 if keys.pop_from == "left" else -1
         return round(backoff(message.receive_count) * 1_000_000)
 
-    head = (7, keys.ready, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed,
-            keys.dead, int(charge), config.max_receives or 0)  # fmt: skip
+    head = (9, keys.ready, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed,
+            keys.dead, keys.errors, keys.counters,
+            int(charge), config.max_receives or 0)  # fmt: skip
     verb = "nack" if charge else "release"
+    note_error(spec, messages, error)
     return (yield from _settle(spec, verb, head, messages, None, delay_of))
 
 
-def reject(spec: QueueSpec, messages: Sequence[Message], reason: str) -> Operation[int]:
+def reject(
+    spec: QueueSpec, messages: Sequence[Message], reason: str, error: BaseException | None = None
+) -> Operation[int]:
     """Move messages to the dead letters; see `ackq.Queue.reject`."""
     keys = spec.keys
-    head = (6, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead,
-            reason)  # fmt: skip
+    head = (8, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead,
+            keys.errors, keys.counters, reason)  # fmt: skip
+    note_error(spec, messages, error)
     return (yield from _settle(spec, "reject", head, messages))
 
 
@@ -85,7 +111,7 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
     refused: list[Message] = []
     check_own(spec, messages)
     held, given_back = fencing.admit(fencing.EXTEND, messages)
-    for chunk in chunks(held):
+    for chunk in settle_chunks(held):
         args, order = group(chunk)
         request = Request(
             (3, keys.backup, keys.extended, keys.delayed, microseconds_from_now,
@@ -93,7 +119,7 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
             script=scripts.load("extend"),
             resend=True,
         )  # fmt: skip
-        deadline, count, *positions = yield from call(spec, request)
+        deadline, count, *positions = yield from fencing.send(spec, fencing.EXTEND, request, order)
         refused += fencing.note_reply(fencing.EXTEND, order, positions, request)
         extended += count
         for message in order:
@@ -147,31 +173,51 @@ def _settle(
     check_own(spec, messages)
     script = scripts.load("nack" if verb in fencing.GIVES_BACK else verb)
     held, given_back = fencing.admit(verb, messages)
-    for chunk in chunks(held):
+    for chunk in _chunks(verb, held):
         while chunk:
             args, order = group(chunk) if delay_of is None else (runs(chunk, delay_of), chunk)
+            if verb in FAILS:
+                args += failures.arguments(order)
             request = Request((*head, *args), script=script, resend=True, confirm=confirm)
-            fencing.note_sent(verb, order)
-            try:
-                reply = yield from call(spec, request)
-            except Exception as error:
-                fencing.note_failed(verb, order, request, error)
-                raise
+            reply = yield from fencing.send(spec, verb, request, order)
             if confirm is not None:
                 reply, confirmation = reply
                 check_confirmed(confirm, confirmation)
-            reply, chunk = split(reply, order)
+            dead = reply.pop() if isinstance(reply[-1], list) else ()
+            reply, chunk = split_remaining(reply, order)
             settled += reply[0]
             refused += fencing.note_reply(verb, order, reply[1:], request, len(chunk))
+            for position in dead:
+                order[position - 1].dead = True
+            if verb == "reject":
+                for message in order:
+                    message.dead = fencing.was_settled(message, verb)
     fencing.raise_if_refused(_where(spec), verb, refused, given_back, settled, _name_of)
     return settled
 
 
+def _chunks(verb: str, messages: Sequence[Message]) -> Iterable[Sequence[Message]]:
+    if verb in FAILS:
+        # These scripts settle at most 100 messages, and each failure takes up to 8 KiB.
+        return (messages[at : at + FAILED_CHUNK] for at in range(0, len(messages), FAILED_CHUNK))
+    return settle_chunks(messages)
+
+
+def note_error(spec: QueueSpec, messages: Sequence[Message], error: BaseException | None) -> None:
+    """Let the next nack or reject of these messages record why they failed."""
+    if error is not None:
+        failure = capture(error, spec.config.record_errors)
+        for message in messages:
+            message.failure = failure
+
+
 def check_own(spec: QueueSpec, messages: Iterable[Message]) -> None:
     """Raise an error for a message of another queue: its receipt would match nothing here."""
+    name = spec.name
     for message in messages:
-        check_message(message)
-        if message.queue != spec.name:
+        if type(message) is not Message:
+            check_message(message)
+        if message.queue != name:
             raise ConfigurationError(
                 f"message {message.id!r} was taken from queue {message.queue!r},"
                 f" not {spec.name!r}: settle it there"

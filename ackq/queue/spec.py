@@ -10,9 +10,10 @@ from typing import NoReturn
 from redis.exceptions import ResponseError
 
 from ackq.config import QueueConfig, microseconds
-from ackq.core.call import raise_for_type
 from ackq.core.effects import Arg, Operation
+from ackq.queue import pop_from
 from ackq.queue.keys import QueueKeys
+from ackq.queue.pop_from import PushCheck
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,9 @@ class QueueSpec:
     #: One entry per consumer that waits for a push. Appending and popping are thread-safe.
     waiting: deque[None] = field(default_factory=deque, init=False, repr=False, compare=False)
 
+    #: Of the end onto which this client pushes.
+    push_check: PushCheck = field(default_factory=PushCheck, init=False, repr=False, compare=False)
+
     @cached_property
     def lease(self) -> int:
         """The visibility timeout in microseconds."""
@@ -36,7 +40,7 @@ class QueueSpec:
     @cached_property
     def pop_keys(self) -> tuple[Arg, ...]:
         """The first arguments of every call of the pop script."""
-        keys = self.keys.all()[:11]
+        keys = (*self.keys.all()[:11], self.keys.errors, *self.keys.if_left)
         return (len(keys), *keys)
 
     @cached_property
@@ -46,5 +50,11 @@ class QueueSpec:
         return (config.max_receives or 0, config.max_body_bytes, config.requeue)
 
     def raise_for_reply(self, error: ResponseError) -> Operation[NoReturn]:
-        """Raise `KeyTypeError` if a key has another type, else ``error`` itself."""
-        return raise_for_type(f"queue {self.name!r}", self.keys.types(), error)
+        """Raise the error that a reply means.
+
+        Raises:
+            PopFromMismatch: the queue is popped from the other end.
+            KeyTypeError: a key has another type.
+            ResponseError: ``error`` itself, if it is another one.
+        """
+        return pop_from.raise_for_reply(self.keys, self.keys.types(), error)

@@ -12,18 +12,18 @@ from redis.exceptions import RedisError, ResponseError
 from ackq import scripts
 from ackq.config import microseconds
 from ackq.core import fencing
-from ackq.core.chunking import chunks
-from ackq.core.effects import Operation, Request, Sleep
-from ackq.core.fencing import draw_jitter
-from ackq.core.waiting import PAUSED_POLL, WAIT_JITTER, Deadline, block, seconds_of
+from ackq.core.call import call
+from ackq.core.chunking import TAKE_CHUNK, settle_chunks
+from ackq.core.effects import Arg, Operation, Request, Sleep
+from ackq.core.io.jitter import draw_jitter
+from ackq.core.waiting import PAUSED_POLL, WAIT_JITTER, Deadline, block
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
+from ackq.queue import pop_from
 from ackq.queue.handed_over import return_some
 from ackq.queue.messages import Message
 from ackq.queue.settle import ack, check_own, group
 from ackq.queue.spec import QueueSpec
 
-#: Most messages that one call takes.
-MOST = 1000
 #: Seconds between ticks of an idle Redis, by its default. Blocking commands end on a tick.
 TICK = 0.1
 #: So many waiting consumers of one queue object are enough for the pushes within a tick.
@@ -46,12 +46,12 @@ def pop_many(
         lease = microseconds(visibility_timeout, "visibility_timeout")
     if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
         raise ConfigurationError(f"pop_many takes a number of messages from 1, not {wanted!r}")
-    parts = list(chunks(settled))
+    parts = settle_chunks(settled)
     for part in parts[1:]:
         yield from _ack_marking(spec, part)
     settled = parts[0] if parts else ()
     while True:
-        reply = yield from _take(spec, min(wanted, MOST), lease, settled)
+        reply = yield from _take(spec, min(wanted, TAKE_CHUNK), lease, settled)
         settled = ()
         status = reply[0]
         if status == b"ok":
@@ -70,25 +70,31 @@ def pop_many(
 def _take(
     spec: QueueSpec, wanted: int, lease: int, settled: Sequence[Message]
 ) -> Operation[Sequence[Any]]:
-    held, _ = fencing.admit("ack", settled)
-    args, order = group(held)
+    args: list[Arg] = []
+    order: list[Message] = []
+    if settled:
+        held, _ = fencing.admit("ack", settled)
+        args, order = group(held)
     request = Request(
         (*spec.pop_keys, wanted, lease, draw_jitter(), *spec.pop_settings, *args),
         script=scripts.load("pop"),
     )
-    fencing.note_sent("ack", order)
     try:
-        reply: Sequence[Any] = yield request
+        sending = fencing.send(spec, "ack", request, order) if order else call(spec, request)
+        reply: Sequence[Any] = yield from sending
     except ResponseError as error:
-        fencing.note_failed("ack", order, request, error)
-        yield from spec.raise_for_reply(error)
+        if not pop_from.is_missing(error):
+            raise
+        yield from pop_from.record(spec.keys)
+        return (yield from _take(spec, wanted, lease, settled))
     except UnknownOutcome:
         # The acks are fenced, so they can be sent again alone. Messages that the lost call leased
         # are delivered again after their timeout. If the acks fail too, report the lost pop.
         with contextlib.suppress(RedisError):
             yield from _ack_marking(spec, settled)
         raise
-    fencing.note_reply("ack", order, reply[1], request)
+    if order:
+        fencing.note_reply("ack", order, reply[1], request)
     return reply
 
 
@@ -109,30 +115,28 @@ def _messages(spec: QueueSpec, reply: Sequence[Any]) -> list[Message]:
     return messages
 
 
-def _wait(spec: QueueSpec, reply: Sequence[Any], patience: float) -> Operation[None]:
+def _wait(spec: QueueSpec, reply: Sequence[Any], timeout: float) -> Operation[None]:
     """Wait for a push, the next deadline or due time, or the block limit."""
     if reply[0] == b"paused":
-        yield Sleep(min(patience, PAUSED_POLL))
+        yield Sleep(min(timeout, PAUSED_POLL))
         return
     # Spread the retries of waiters that started together.
     whole = spec.block_limit * random.uniform(0.75, 1)
-    block_limit = min(whole, patience)
+    block_limit = min(whole, timeout)
     if reply[2] >= 0:
         block_limit = min(block_limit, reply[2] / 1_000_000 + random.random() * WAIT_JITTER)
     in_vain = yield from _block(spec, block_limit)
     if in_vain and block_limit == whole and len(spec.waiting) >= PLENTY:
         # Waits that end on the same tick would all retry at once, and delay a message pushed just
         # then. Enough other consumers are still waiting for it, so spread the retries.
-        yield Sleep(min(random.random() * TICK, patience - block_limit))
+        yield Sleep(min(random.random() * TICK, timeout - block_limit))
 
 
 def _block(spec: QueueSpec, block_limit: float) -> Operation[bool]:
     """Wait for a push; return True if the time passed without one."""
-    keys = spec.keys
-    command = (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT", seconds_of(block_limit))
     spec.waiting.append(None)
     try:
-        return (yield from block(spec, command, block_limit)) is None
+        return (yield from block(spec, spec.keys.wait(block_limit), block_limit)) is None
     finally:
         spec.waiting.pop()
 

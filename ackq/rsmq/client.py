@@ -99,8 +99,8 @@ class RSMQ(Client):
             qname: 1 to 160 letters, digits, ``_`` or ``-``.
             vt: seconds that a received message is hidden, 0 to 9999999. Defaults to 30.
             delay: seconds before a sent message is visible, 0 to 9999999. Defaults to 0.
-            maxsize: longest message in UTF-16 units, 1024 to 65536, or -1: no limit. Defaults
-                to 65536.
+            maxsize: longest message in UTF-16 units, 1024 to 65565, or -1: no limit. Defaults
+                to 65536, as in the original.
 
         Raises:
             QueueExists: it exists and keeps its attributes. If it was not listed, it is now.
@@ -170,7 +170,7 @@ class RSMQ(Client):
             InvalidValue: ``delay`` is out of range.
             UnknownOutcome: the reply was lost, so the message may be stored or not.
         """
-        return self._run(operations.send_message(self._spec, qname, message, delay))
+        return self._perform(operations.send_message, self._spec, qname, message, delay)
 
     def send_messages(
         self, qname: str, messages: Iterable[str | bytes], delay: int | None = None
@@ -192,7 +192,7 @@ class RSMQ(Client):
             InvalidValue: as in `send_message`.
             UnknownOutcome: as in `send_message`; ``stored`` counts the messages known to be stored.
         """
-        return self._run(operations.send_messages(self._spec, qname, messages, delay))
+        return self._perform(operations.send_messages, self._spec, qname, messages, delay)
 
     def receive_message(
         self, qname: str, vt: int | None = None, timeout: float | None = None
@@ -201,7 +201,7 @@ class RSMQ(Client):
 
         See `receive_messages`.
         """
-        found = self._run(operations.receive_messages(self._spec, qname, 1, vt, timeout))
+        found = self._perform(operations.receive_messages, self._spec, qname, 1, vt, timeout)
         return found[0] if found else None
 
     def receive_messages(
@@ -229,7 +229,7 @@ class RSMQ(Client):
             InvalidValue: ``vt`` is out of range, or the queue's own cannot be read.
             UnknownOutcome: the reply was lost. Received messages are visible again after ``vt``.
         """
-        return self._run(operations.receive_messages(self._spec, qname, n, vt, timeout))
+        return self._perform(operations.receive_messages, self._spec, qname, n, vt, timeout)
 
     def pop_message(self, qname: str, timeout: float | None = None) -> RSMQMessage | None:
         """Return the next visible message and delete it; None if there is none in time.
@@ -244,8 +244,8 @@ class RSMQ(Client):
             QueueNotFound: there is no such queue.
             UnknownOutcome: the reply was lost, and with it the message, if there was one.
         """
-        found = self._run(
-            operations.receive_messages(self._spec, qname, 1, None, timeout, "remove")
+        found = self._perform(
+            operations.receive_messages, self._spec, qname, 1, None, timeout, "remove"
         )
         return found[0] if found else None
 
@@ -259,14 +259,14 @@ class RSMQ(Client):
             MissingParameter: an argument is empty.
             InvalidFormat: ``id`` is not 32 letters, digits or colons.
         """
-        return (self._run(operations.delete_messages(self._spec, qname, (id,)))) == 1
+        return self._perform(operations.delete_messages, self._spec, qname, (id,)) == 1
 
     def delete_messages(self, qname: str, ids: Iterable[str]) -> int:
         """Delete many messages, and return how many were there; see `delete_message`.
 
         One round trip per 1,000.
         """
-        return self._run(operations.delete_messages(self._spec, qname, ids))
+        return self._perform(operations.delete_messages, self._spec, qname, ids)
 
     def change_message_visibility(self, qname: str, id: str, vt: int) -> bool:
         """Make a message visible ``vt`` seconds from now, and return whether it exists.

@@ -98,8 +98,8 @@ class AsyncRSMQ(Client):
             qname: 1 to 160 letters, digits, ``_`` or ``-``.
             vt: seconds that a received message is hidden, 0 to 9999999. Defaults to 30.
             delay: seconds before a sent message is visible, 0 to 9999999. Defaults to 0.
-            maxsize: longest message in UTF-16 units, 1024 to 65536, or -1: no limit. Defaults
-                to 65536.
+            maxsize: longest message in UTF-16 units, 1024 to 65565, or -1: no limit. Defaults
+                to 65536, as in the original.
 
         Raises:
             QueueExists: it exists and keeps its attributes. If it was not listed, it is now.
@@ -169,7 +169,7 @@ class AsyncRSMQ(Client):
             InvalidValue: ``delay`` is out of range.
             UnknownOutcome: the reply was lost, so the message may be stored or not.
         """
-        return await self._run(operations.send_message(self._spec, qname, message, delay))
+        return await self._perform(operations.send_message, self._spec, qname, message, delay)
 
     async def send_messages(
         self, qname: str, messages: Iterable[str | bytes], delay: int | None = None
@@ -191,7 +191,7 @@ class AsyncRSMQ(Client):
             InvalidValue: as in `send_message`.
             UnknownOutcome: as in `send_message`; ``stored`` counts the messages known to be stored.
         """
-        return await self._run(operations.send_messages(self._spec, qname, messages, delay))
+        return await self._perform(operations.send_messages, self._spec, qname, messages, delay)
 
     async def receive_message(
         self, qname: str, vt: int | None = None, timeout: float | None = None
@@ -200,7 +200,7 @@ class AsyncRSMQ(Client):
 
         See `receive_messages`.
         """
-        found = await self._run(operations.receive_messages(self._spec, qname, 1, vt, timeout))
+        found = await self._perform(operations.receive_messages, self._spec, qname, 1, vt, timeout)
         return found[0] if found else None
 
     async def receive_messages(
@@ -228,7 +228,7 @@ class AsyncRSMQ(Client):
             InvalidValue: ``vt`` is out of range, or the queue's own cannot be read.
             UnknownOutcome: the reply was lost. Received messages are visible again after ``vt``.
         """
-        return await self._run(operations.receive_messages(self._spec, qname, n, vt, timeout))
+        return await self._perform(operations.receive_messages, self._spec, qname, n, vt, timeout)
 
     async def pop_message(self, qname: str, timeout: float | None = None) -> RSMQMessage | None:
         """Return the next visible message and delete it; None if there is none in time.
@@ -243,8 +243,8 @@ class AsyncRSMQ(Client):
             QueueNotFound: there is no such queue.
             UnknownOutcome: the reply was lost, and with it the message, if there was one.
         """
-        found = await self._run(
-            operations.receive_messages(self._spec, qname, 1, None, timeout, "remove")
+        found = await self._perform(
+            operations.receive_messages, self._spec, qname, 1, None, timeout, "remove"
         )
         return found[0] if found else None
 
@@ -258,14 +258,14 @@ class AsyncRSMQ(Client):
             MissingParameter: an argument is empty.
             InvalidFormat: ``id`` is not 32 letters, digits or colons.
         """
-        return (await self._run(operations.delete_messages(self._spec, qname, (id,)))) == 1
+        return (await self._perform(operations.delete_messages, self._spec, qname, (id,))) == 1
 
     async def delete_messages(self, qname: str, ids: Iterable[str]) -> int:
         """Delete many messages, and return how many were there; see `delete_message`.
 
         One round trip per 1,000.
         """
-        return await self._run(operations.delete_messages(self._spec, qname, ids))
+        return await self._perform(operations.delete_messages, self._spec, qname, ids)
 
     async def change_message_visibility(self, qname: str, id: str, vt: int) -> bool:
         """Make a message visible ``vt`` seconds from now, and return whether it exists.

@@ -8,11 +8,11 @@ import secrets
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, NoReturn
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from ackq import scripts
-from ackq.core.call import call, raise_for_type
-from ackq.core.chunking import CHUNK_MESSAGES
+from ackq.core.call import Keys, call
+from ackq.core.chunking import CHUNK_MESSAGES, SETTLE_CHUNK, TAKE_CHUNK, chunked
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.page_size import next_size
 from ackq.core.waiting import WAIT_JITTER, Deadline, block, seconds_of
@@ -36,8 +36,6 @@ from ackq.rsmq.values import (
     encoded,
 )
 
-#: Most messages that one call receives or deletes.
-MOST = 1000
 #: Most dead letters that one call redrives.
 REDRIVEN = 16
 #: Most dead letters that one call reads.
@@ -68,10 +66,8 @@ def create_queue(spec: RSMQSpec, qname: str, vt: int, delay: int, maxsize: int) 
 def list_queues(spec: RSMQSpec) -> Operation[list[str]]:
     """List the queues; see `ackq.rsmq.RSMQ.list_queues`."""
     request = Request((b"SMEMBERS", spec.queues), resend=True)
-    try:
-        names: Iterable[bytes] = yield request
-    except ResponseError as error:
-        yield from raise_for_type(f"namespace {spec.ns!r}", {spec.queues: "set"}, error)
+    keys = Keys(f"namespace {spec.ns!r}", {spec.queues: "set"})
+    names: Iterable[bytes] = yield from call(keys, request)
     return sorted(name.decode(errors="replace") for name in names)
 
 
@@ -123,7 +119,8 @@ def send_messages(
     """Send many messages; see `ackq.rsmq.RSMQ.send_messages`."""
     bodies = [encoded(message) for message in messages]
     ids: list[str] = []
-    for chunk in _chunks(bodies):
+    weights = [_weight(body) for body in bodies]
+    for chunk in chunked(bodies, weights, CHUNK_MESSAGES, CHUNK_BYTES):
         try:
             ids += yield from _store(spec, qname, chunk, delay, len(ids))
         except UnknownOutcome as error:
@@ -151,8 +148,8 @@ def receive_messages(
     deadline = Deadline(timeout)
     block_limit = min(spec.block_limit, LONGEST_WAIT)
     waits_ms = math.ceil(block_limit * 1000) if deadline.timeout else 0
-    args = (5, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, mode, min(wanted, MOST),
-            hidden, waits_ms, spec.max_receives)  # fmt: skip
+    args = (5, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, mode,
+            min(wanted, TAKE_CHUNK), hidden, waits_ms, spec.max_receives)  # fmt: skip
     script = scripts.load("rsmq/receive")
     while True:
         reply = yield from call(spec, Request(args, script=script), qname)
@@ -179,7 +176,7 @@ def delete_messages(spec: RSMQSpec, qname: str, ids: Iterable[str]) -> Operation
     deleted = at = 0
     while at < len(checked):
         request = Request(
-            (2, keys.zset, keys.hash, *checked[at : at + MOST]),
+            (2, keys.zset, keys.hash, *checked[at : at + SETTLE_CHUNK]),
             script=scripts.load("rsmq/delete"),
             resend=True,
         )
@@ -291,16 +288,7 @@ def _raise_missing(spec: RSMQSpec, qname: str) -> NoReturn:
     raise QueueNotFound(f"Queue not found: there is no {qname!r} in {spec.ns!r}: create it first")
 
 
-def _chunks(bodies: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
-    chunk: list[bytes] = []
-    size = 0
-    for body in bodies:
-        counted = len(body) > LEAST_MAXSIZE and not body.isascii()
-        weight = len(body) * (COUNTED_WEIGHT if counted else 1)
-        if chunk and (len(chunk) == CHUNK_MESSAGES or size + weight > CHUNK_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(body)
-        size += weight
-    if chunk:
-        yield chunk
+def _weight(body: bytes) -> int:
+    """Return the length of a body, or more if the script may have to count its characters."""
+    counted = len(body) > LEAST_MAXSIZE and not body.isascii()
+    return len(body) * (COUNTED_WEIGHT if counted else 1)

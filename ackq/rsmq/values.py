@@ -28,8 +28,9 @@ DEFAULT_DELAY = 0
 DEFAULT_MAXSIZE = 65_536
 #: Longest vt or delay in seconds: 115 days.
 LONGEST = 9_999_999
-#: Range of a queue's maxsize, which may also be `UNLIMITED`.
-MAXSIZES = (1024, 65_536)
+#: Range of a queue's maxsize, which may also be `UNLIMITED`. The original ends it at 65536, PyRSMQ
+#: at 65565, which is also its default: what is read can be written back.
+MAXSIZES = (1024, 65_565)
 UNLIMITED = -1
 
 _QNAME = re.compile(r"[a-zA-Z0-9_-]{1,160}")
@@ -251,7 +252,7 @@ def check_maxsize(value: int) -> int:
     """Return a maxsize as it is.
 
     Raises:
-        InvalidValue: not an integer from 1024 to 65536, nor -1.
+        InvalidValue: not an integer from 1024 to 65565, nor -1.
     """
     low, high = MAXSIZES
     fits = isinstance(value, int) and not isinstance(value, bool)

@@ -7,13 +7,13 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Literal, Self
 
 import redis.asyncio
 
-from ackq.config import Confirm
-from ackq.core.client_async import client_of
+from ackq.config import Confirm, PopFrom
+from ackq.core import observing
+from ackq.core.client_async import Closable, client_of
 from ackq.core.inspected import DeadLetter
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, LeaseLost
@@ -24,7 +24,7 @@ from ackq.sharded import operations
 from ackq.sharded.waiters_async import AsyncShardWaiters
 
 
-class AsyncShardedQueue:
+class AsyncShardedQueue(Closable):
     """The queues ``{name:0}``, ``{name:1}``, ... as one, for loads that outgrow a single node.
 
     Guarantee: each message lives on one shard, with all guarantees of `Queue`. While the set of
@@ -48,6 +48,7 @@ class AsyncShardedQueue:
         requeue: Literal["front", "back"] = "front",
         max_body_bytes: int = 1024 * 1024,
         session_timeout: float = 10.0,
+        pop_from: PopFrom = "right",
     ) -> None:
         """Set up the client. Nothing is sent before the first operation.
 
@@ -62,6 +63,7 @@ class AsyncShardedQueue:
             max_body_bytes: as in `Queue`.
             session_timeout: seconds of silence after which other consumers take over a
                 consumer's shards. Defaults to 10.
+            pop_from: as in `Queue`, for all shards. Defaults to "right".
 
         Raises:
             QueueNameError: the name cannot be used.
@@ -77,6 +79,7 @@ class AsyncShardedQueue:
                 max_receives=max_receives,
                 requeue=requeue,
                 max_body_bytes=max_body_bytes,
+                pop_from=pop_from,
             )
             for each in names
         )
@@ -155,7 +158,8 @@ class AsyncShardedQueue:
     ) -> list[str]:
         """Store many messages and return their ids in order, as `Queue.push_many` does.
 
-        All are checked before any is sent. Cost: per shard, one round trip per 1,000 messages.
+        All are checked before any is sent. Cost: per shard, one round trip per 1,000 messages or
+        4 MiB; per 500 messages with a delay.
 
         Args:
             messages: as in `push`.
@@ -176,13 +180,15 @@ class AsyncShardedQueue:
                 messages, delay=delay, at=at, confirm=confirm
             )
         limit = self._queues[0].config.max_body_bytes
-        dealt, ids = operations.spread(messages, len(self._queues), next(self._turns), limit)
-        for shard, (_, bodies) in dealt.items():
-            try:
-                await self._queues[shard].push_many(bodies, delay=delay, at=at, confirm=confirm)
-            except (AckqError, redis.RedisError, OSError) as error:
-                ended = operations.account(error, dealt, shard)
-                raise ended from ended.__cause__
+        listed = list(messages)
+        with observing.sending(self.name, self._queues[0].address, listed):
+            dealt, ids = operations.spread(listed, len(self._queues), next(self._turns), limit)
+            for shard, (_, bodies) in dealt.items():
+                try:
+                    await self._queues[shard].push_many(bodies, delay=delay, at=at, confirm=confirm)
+                except (AckqError, redis.RedisError, OSError) as error:
+                    ended = operations.account(error, dealt, shard)
+                    raise ended from ended.__cause__
         return ids
 
     async def pop(
@@ -215,9 +221,9 @@ class AsyncShardedQueue:
             ack: messages to ack, in the same round trip if it goes to their shard. A refused
                 ack raises nothing; it sets the message's ``lease_lost``.
         """
-        patience = check_timeout(timeout)
+        seconds = check_timeout(timeout)
         acked = operations.by_queue(ack)
-        until = time.monotonic() + patience
+        until = time.monotonic() + seconds
         await self._members.join()
         while True:
             owned = self._in_turn()
@@ -231,25 +237,36 @@ class AsyncShardedQueue:
                     return messages
             await self._ack_rest(acked)
             left = until - time.monotonic()
-            if not patience or left <= 0:
+            if not seconds or left <= 0:
                 return []
-            await self._waiters.wait(owned, min(left, operations.STRETCH))
+            await self._waiters.wait(owned, min(left, operations.BLOCK_LIMIT))
 
     async def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
         """Delete messages whose work is done, and return how many; see `Queue.ack`."""
         return await self._settle(messages, lambda queue, each: queue.ack(*each, confirm=confirm))
 
-    async def nack(self, *messages: Message, delay: float | None = None) -> int:
+    async def nack(
+        self,
+        *messages: Message,
+        delay: float | None = None,
+        error: BaseException | None = None,
+    ) -> int:
         """Return messages to the queue to be delivered again; return how many. See `Queue.nack`."""
-        return await self._settle(messages, lambda queue, each: queue.nack(*each, delay=delay))
+        return await self._settle(
+            messages, lambda queue, each: queue.nack(*each, delay=delay, error=error)
+        )
 
     async def release(self, *messages: Message) -> int:
         """Return messages to the queue at once, not counting the delivery; see `Queue.release`."""
         return await self._settle(messages, lambda queue, each: queue.release(*each))
 
-    async def reject(self, *messages: Message, reason: str = "") -> int:
+    async def reject(
+        self, *messages: Message, reason: str = "", error: BaseException | None = None
+    ) -> int:
         """Move messages to the dead letters at once; see `Queue.reject`."""
-        return await self._settle(messages, lambda queue, each: queue.reject(*each, reason=reason))
+        return await self._settle(
+            messages, lambda queue, each: queue.reject(*each, reason=reason, error=error)
+        )
 
     async def extend(self, *messages: Message, timeout: float | None = None) -> int:
         """Make leases end ``timeout`` seconds from now; see `Queue.extend`."""
@@ -303,17 +320,6 @@ class AsyncShardedQueue:
         await self._waiters.close()
         for queue in self._queues:
             await queue.aclose()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.aclose()
 
     def __repr__(self) -> str:
         return f"<ackq.{type(self).__name__} {self.name!r}, {len(self._queues)} shards>"

@@ -10,8 +10,8 @@ import mmh3
 
 from ackq.config import check_integer
 from ackq.core.effects import Operation, Sleep
-from ackq.core.encode import encode
-from ackq.core.waiting import PAUSED_POLL, block, seconds_of
+from ackq.core.encode import encode_many
+from ackq.core.waiting import PAUSED_POLL, block
 from ackq.errors import ConfigurationError, LeaseLost, PushAccount, QueueNameError, UnknownOutcome
 from ackq.membership.operations import MOST_PARTITIONS
 from ackq.queue import inspection
@@ -21,7 +21,7 @@ from ackq.queue.settle import check_message
 from ackq.queue.spec import QueueSpec
 
 #: Longest wait on a shard in seconds, after which a consumer checks its assignment again.
-STRETCH = 1.0
+BLOCK_LIMIT = 1.0
 
 
 class Dealt(NamedTuple):
@@ -68,8 +68,7 @@ def spread(
     """
     dealt: dict[int, Dealt] = {}
     ids = []
-    for position, message in enumerate(messages):
-        id, body = encode(message, limit)
+    for position, (id, body) in enumerate(encode_many(messages, limit)):
         to_shard = dealt.setdefault((first + position) % shards, Dealt([], []))
         to_shard.positions.append(position)
         to_shard.bodies.append(body)
@@ -137,7 +136,7 @@ def total(counts: Sequence[QueueStats]) -> QueueStats:
     )
 
 
-def wait(spec: QueueSpec, patience: float) -> Operation[None]:
+def wait(spec: QueueSpec, timeout: float) -> Operation[None]:
     """Wait until the shard may have a message, without taking one.
 
     A message that arrives is moved to the hand-off list, the front of the queue, where any
@@ -146,13 +145,11 @@ def wait(spec: QueueSpec, patience: float) -> Operation[None]:
     """
     counts = yield from inspection.stats(spec)
     if counts.paused:
-        yield Sleep(min(patience, PAUSED_POLL))
+        yield Sleep(min(timeout, PAUSED_POLL))
         return
     if counts.ready:
         return
-    block_limit = min(spec.block_limit, patience)
+    block_limit = min(spec.block_limit, timeout)
     if counts.next_event_in is not None:
         block_limit = min(block_limit, counts.next_event_in)
-    keys = spec.keys
-    command = (b"BLMOVE", keys.ready, keys.handoff, b"RIGHT", b"LEFT", seconds_of(block_limit))
-    yield from block(spec, command, block_limit)
+    yield from block(spec, spec.keys.wait(block_limit), block_limit)

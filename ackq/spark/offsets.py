@@ -11,7 +11,7 @@ Offset: TypeAlias = dict[str, Any]
 VERSION = 2
 
 
-def made(source: str, **fields: int | list[int]) -> Offset:
+def make(source: str, **fields: int | list[int]) -> Offset:
     """Return an offset of this version for a source, as named by `Reading.source`."""
     return {"version": VERSION, "source": source, **fields}
 
@@ -26,14 +26,13 @@ def read(offset: Offset, source: str, *fields: str) -> tuple[int, ...]:
     version = offset.get("version")
     if version != VERSION:
         raise ConfigurationError(
-            f"the checkpoint holds an offset of version {version!r}, and this ackq reads version"
-            f" {VERSION}: go on with the ackq that wrote it, or begin with a new checkpoint; what"
-            " was claimed and not acked is offered again"
+            f"the checkpoint has an offset of version {version!r}, but this ackq reads version"
+            f" {VERSION}: use the ackq that wrote it, or a new checkpoint, which first receives the"
+            " messages that were claimed and not acked"
         )
     if offset.get("source") != source:
         raise ConfigurationError(
-            f"the checkpoint is that of {offset.get('source')}, and not of {source}, where nothing"
-            " of what it says was done: begin with a new checkpoint. A query keeps to its queue or"
-            " topic, and to its group"
+            f"the checkpoint belongs to {offset.get('source')}, not to {source}: use a new"
+            " checkpoint if you change the queue, the topic or the group of a query"
         )
     return tuple(offset[field] for field in fields)

@@ -14,11 +14,11 @@ from pyspark.sql.types import StructType
 from ackq.core.inspected import DeadLetter, PeekedMessage
 from ackq.core.inspected import State as LiveState
 from ackq.delay.client import DelayQueue
-from ackq.delay.walk import FIRST, PAGE, Place
+from ackq.delay.peek import FIRST, PAGE, Cursor
 from ackq.queue.client import Queue
 from ackq.spark.columns import columns_of
 from ackq.spark.options import Reading
-from ackq.spark.retry import patiently
+from ackq.spark.retry import retry
 from ackq.spark.rows import Rows, text
 
 Q = TypeVar("Q", Queue, DelayQueue)
@@ -54,7 +54,7 @@ class _PeekReader(DataSourceReader, Generic[Q]):
         return [Listed(name, self._count(name)) for name in self._names()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """QueuePeekReader at one list, on an executor."""
+        """Read one list, on an executor."""
         assert isinstance(partition, Listed)
         rows = Rows(self._columns, self._reading.parsing)
         position = 0
@@ -62,21 +62,21 @@ class _PeekReader(DataSourceReader, Generic[Q]):
             yield rows.batch(
                 [each.body for each in seen],
                 self._columns_of(partition.queue, position, seen),
-                f"{self._reading.place.kind} {partition.queue!r}, {self._state},"
+                f"{self._reading.target.kind} {partition.queue!r}, {self._state},"
                 f" from position {position}",
             )
             position += len(seen)
 
     def _names(self) -> Sequence[str]:
-        return self._reading.place.lists
+        return self._reading.target.lists
 
     @abstractmethod
     def _open(self, name: str) -> Q:
         """Return the queue, shard or partition with this name."""
 
     @abstractmethod
-    def _alive(self, queue: Q, state: LiveState, rows: int) -> Iterator[Sequence[PeekedMessage]]:
-        """QueuePeekReader at messages that are not dead, slice by slice."""
+    def _living(self, queue: Q, state: LiveState, rows: int) -> Iterator[Sequence[PeekedMessage]]:
+        """Yield messages that are not dead, slice by slice."""
 
     def _count(self, name: str) -> int:
         with self._open(name) as queue:
@@ -87,7 +87,7 @@ class _PeekReader(DataSourceReader, Generic[Q]):
             if self._state == "dead":
                 yield from self._dead(queue, listed.rows)
             else:
-                yield from self._alive(queue, self._state, listed.rows)
+                yield from self._living(queue, self._state, listed.rows)
 
     def _dead(self, queue: Q, rows: int) -> Iterator[Sequence[DeadLetter]]:
         letters = self._try(lambda: queue.dead_letters(rows)) if rows else []
@@ -110,16 +110,17 @@ class _PeekReader(DataSourceReader, Generic[Q]):
         }
 
     def _try(self, call: Any) -> Any:
-        return patiently(call, self._reading.retry_timeout)
+        return retry(call, self._reading.retry_timeout)
 
 
 class QueuePeekReader(_PeekReader[Queue]):
     """Reads a queue, or every shard of one, without taking messages."""
 
     def _open(self, name: str) -> Queue:
-        return Queue(self._reading.connection.client(), name)
+        reading = self._reading
+        return Queue(reading.connection.client(), name, pop_from=reading.target.pop_from)
 
-    def _alive(
+    def _living(
         self, queue: Queue, state: LiveState, rows: int
     ) -> Iterator[Sequence[PeekedMessage]]:
         at = 0
@@ -150,19 +151,21 @@ class DelayPeekReader(_PeekReader[DelayQueue]):
 
     def _names(self) -> Sequence[str]:
         # A partition is stored like a queue with its name.
-        name, partitions = self._reading.place.name, self._reading.partitions
+        name, partitions = self._reading.target.name, self._reading.partitions
         return [f"{name}:{at}" for at in range(partitions)] if partitions else [name]
 
     def _open(self, name: str) -> DelayQueue:
         return DelayQueue(self._reading.connection.client(), name)
 
-    def _alive(
+    def _living(
         self, queue: DelayQueue, state: LiveState, rows: int
     ) -> Iterator[Sequence[PeekedMessage]]:
         size = min(self._reading.fetch_size or SLICE, PAGE)
-        place: Place | None = FIRST
-        while place is not None and rows > 0:
-            seen, place = self._try(lambda place=place: queue.peek_page(size, state, place=place))
+        cursor: Cursor | None = FIRST
+        while cursor is not None and rows > 0:
+            seen, cursor = self._try(
+                lambda cursor=cursor: queue.peek_page(size, state, cursor=cursor)
+            )
             if seen:
                 yield seen[:rows]
                 rows -= len(seen)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
@@ -9,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackq.spark.launch import session
+from ackq.spark.launch import find_java, session, without_module
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,12 +26,14 @@ SETTINGS = {
 
 @contextmanager
 def quiet_session(
-    name: str, settings: Mapping[str, str], given: SparkSession | None
+    name: str, settings: Mapping[str, str], existing: SparkSession | None
 ) -> Iterator[SparkSession]:
-    """Yield the given session, or a new one that ends with the block."""
-    if given is not None:
-        yield given
+    """Yield ``existing``, or a new session that ends with the block."""
+    if existing is not None:
+        yield existing
         return
+    # Java would warn of its incubator module, which only speeds up the algebra of MLlib.
+    os.environ["JAVA_HOME"] = str(without_module(find_java()))
     with _own_interrupts():
         spark = session(name, config={**SETTINGS, **settings})
     spark.sparkContext.setLogLevel("ERROR")

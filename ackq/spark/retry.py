@@ -10,14 +10,14 @@ from typing import TypeVar
 import redis
 from redis.exceptions import AuthenticationError, AuthorizationError, OutOfMemoryError
 
-from ackq.core.retries import PASSING
+from ackq.core.retries import TEMPORARY
 from ackq.errors import redact
 
 T = TypeVar("T")
 _LOG = logging.getLogger("ackq.spark")
 
 #: Errors that may be temporary: a restart, a failover, a network failure.
-_AWAY = (redis.ConnectionError, redis.TimeoutError, OSError, OutOfMemoryError, *PASSING)
+_TEMPORARY = (redis.ConnectionError, redis.TimeoutError, OSError, OutOfMemoryError, *TEMPORARY)
 #: Connection errors that a retry cannot fix.
 _FINAL = (AuthenticationError, AuthorizationError)
 #: Seconds before the second attempt, and the maximum between later ones.
@@ -26,17 +26,17 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 def may_pass(error: Exception) -> bool:
     """Return whether a retry may help."""
-    return isinstance(error, _AWAY) and not isinstance(error, _FINAL)
+    return isinstance(error, _TEMPORARY) and not isinstance(error, _FINAL)
 
 
-def patiently(call: Callable[[], T], patience: float) -> T:
-    """Return what ``call`` returns, which does no harm if it is repeated.
+def retry(call: Callable[[], T], timeout: float) -> T:
+    """Return the result of ``call``; repeat the call while Redis cannot be reached.
 
     Args:
-        call: one operation on Redis.
-        patience: seconds after which the last error is raised.
+        call: an operation on Redis that may safely be repeated.
+        timeout: seconds after which the last error is raised.
     """
-    until = time.monotonic() + patience
+    until = time.monotonic() + timeout
     pause = FIRST_PAUSE
     while True:
         try:
@@ -44,6 +44,6 @@ def patiently(call: Callable[[], T], patience: float) -> T:
         except Exception as error:
             if not may_pass(error) or time.monotonic() + pause > until:
                 raise
-            _LOG.warning("Redis is away, trying again: %s", redact(str(error)))
+            _LOG.warning("Redis cannot be reached, trying again: %s", redact(str(error)))
         time.sleep(pause)
         pause = min(LONGEST_PAUSE, 2 * pause)

@@ -63,7 +63,7 @@ class Rows:
                 " is FAILFAST. Mode PERMISSIVE puts such bodies into the column"
                 " columnNameOfCorruptRecord"
             )
-        for column, fact in self._columns.facts.items():
+        for column, fact in self._columns.sourced.items():
             arrays[column] = self._fact(fact, column, raw, bodies, facts)
         if self._columns.corrupt:
             arrays[self._columns.corrupt] = _corrupt(bodies, malformed)

@@ -7,17 +7,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
+from ackq.errors import Fenced
 from ackq.queue.claims_client import Claims
 from ackq.queue.client import Queue
 from ackq.queue.messages import Claim
 from ackq.sharded.operations import total
-from ackq.spark.options import Connection, Reading
-from ackq.spark.retry import patiently
+from ackq.spark.options import Reading
+from ackq.spark.retry import retry
 
 T = TypeVar("T")
 
-#: The number that means no limit.
-ANY = 2**53 - 1
+#: The other cause of `Fenced`. Spark does not tell a source which query it belongs to.
+READ_TWICE = (
+    "If only one query uses the group, that query reads the queue twice, as in a self-join or a"
+    " union with itself: read the queue once and join within foreachBatch, or read a topic"
+)
+#: The number of messages that means no limit.
+UNLIMITED = 2**53 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +35,12 @@ class Part:
 
 
 @lru_cache(maxsize=256)
-def claims_of(connection: Connection, queue: str, group: str, timeout: float) -> Claims:
+def claims_of(reading: Reading, queue: str) -> Claims:
     """Return the claims on one list. Cached, so a reused process keeps its connections."""
-    return Claims(connection.client(), queue, group, timeout=timeout)
+    return Claims(
+        reading.connection.client(), queue, reading.group, timeout=reading.claim_timeout,
+        pop_from=reading.target.pop_from,
+    )  # fmt: skip
 
 
 class Shards:
@@ -42,19 +51,19 @@ class Shards:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        client = reading.connection.client()
+        client, end = reading.connection.client(), reading.target.pop_from
         self._claims = [
-            Claims(client, name, reading.group, timeout=reading.claim_timeout)
-            for name in reading.place.lists
+            Claims(client, name, reading.group, timeout=reading.claim_timeout, pop_from=end)
+            for name in reading.target.lists
         ]
-        self._queues = [Queue(client, name) for name in reading.place.lists]
+        self._queues = [Queue(client, name, pop_from=end) for name in reading.target.lists]
         self._last = 0
 
     def begin(self) -> None:
         """Take over the group, and renew its leases, which may be about to end."""
         for each in self._claims:
             self._try(each.begin)
-        self._try(self.beat)
+        self.check_group()
         self._last = max(self._try(each.last) for each in self._claims)
 
     @property
@@ -67,7 +76,11 @@ class Shards:
         for each, epoch in zip(self._claims, epochs, strict=True):
             each.adopt(epoch)
 
-    def beat(self) -> None:
+    def check_group(self) -> None:
+        """Check that no other query took over the group, and renew the leases."""
+        self._try(self.renew_leases)
+
+    def renew_leases(self) -> None:
         """Renew as many of the leases as possible, without retries."""
         failed: Exception | None = None
         for each in self._claims:
@@ -92,7 +105,7 @@ class Shards:
         batch = max(after, self._last) + 1
         rows = 0
         for left, each in zip(range(len(self._claims), 0, -1), self._in_turn(batch), strict=True):
-            share = messages if messages == ANY else -((rows - messages) // left)
+            share = messages if messages == UNLIMITED else -((rows - messages) // left)
             part = size and -(-size // len(self._claims))
             if share:
                 rows += self._claim_one(each, after, batch, share, part)
@@ -113,7 +126,7 @@ class Shards:
         for each in self._claims:
             self._try(lambda each=each: each.forget(up_to))  # type: ignore[misc]
 
-    def look(self, batch: int) -> list[Part]:
+    def parts(self, batch: int) -> list[Part]:
         """Return the locations of the readable messages of a batch."""
         parts = []
         for each in self._claims:
@@ -150,4 +163,7 @@ class Shards:
         return claim.rows if claim else 0
 
     def _try(self, call: Callable[[], T]) -> T:
-        return patiently(call, self._reading.retry_timeout)
+        try:
+            return retry(call, self._reading.retry_timeout)
+        except Fenced as error:
+            raise Fenced(f"{error}. {READ_TWICE}", group=error.group) from None

@@ -17,8 +17,8 @@ from pyspark.sql.datasource import (
 )
 
 from ackq.errors import ConfigurationError, StagingLost
-from ackq.spark.outgoing import Outgoing
-from ackq.spark.retry import patiently
+from ackq.spark.retry import retry
+from ackq.spark.row_encoder import RowEncoder
 from ackq.spark.sink_options import Writing
 from ackq.spark.sink_task import Task, staging_of
 from ackq.staging.keys import Staged
@@ -46,23 +46,23 @@ class _Sink:
     ) -> None:
         if overwrite:
             raise ConfigurationError(
-                "a queue cannot be replaced, only added to: outputMode('complete') would"
-                " write all rows anew with each batch; use 'append' or 'update'"
+                "a queue can only be appended to: outputMode('complete') would write all rows"
+                " again with each batch. Use 'append' or 'update'"
                 if stream
-                else "a queue cannot be replaced, only added to: say .mode('append')"
+                else "a queue can only be appended to: use .mode('append')"
             )
         self._writing = Writing.of(options, stream=stream)
         self._schema = schema
-        Outgoing(schema, self._writing)  # rejects invalid columns here, not in a task
+        RowEncoder(schema, self._writing)  # rejects invalid columns here, not in a task
 
     def _write(
         self, batches: Iterator[pa.RecordBatch], writer: str, batch: int, partition: int
     ) -> Written:
-        outgoing = Outgoing(self._schema, self._writing)
+        encoder = RowEncoder(self._schema, self._writing)
         with contextlib.closing(Task(self._writing, writer, batch, partition)) as task:
             try:
                 for rows in batches:
-                    task.add(rows, outgoing)
+                    task.add(rows, encoder)
                 task.finish()
             except BaseException:
                 task.discard()
@@ -73,29 +73,29 @@ class _Sink:
         """Commit the staged rows of all tasks, shard by shard."""
         written = [each for each in messages if isinstance(each, Written)]
         if len(written) < len(messages):
-            raise StagingLost("a task did not tell what it staged. Nothing was committed")
+            raise StagingLost("a task did not report its staged rows. Nothing was committed")
         for shard, staging in self._stagings(written):
             tasks = [staged for each in written for staged in each.staged.get(shard, ())]
-            self._patiently(functools.partial(staging.commit, batch, tasks))
+            self._retry(functools.partial(staging.commit, batch, tasks))
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
         for _, staging in self._stagings([each for each in messages if isinstance(each, Written)]):
-            self._patiently(functools.partial(staging.abort, batch))
+            self._retry(functools.partial(staging.abort, batch))
 
     def _stagings(self, written: Sequence[Written]) -> Iterator[tuple[int, StagingBase]]:
         """Yield where rows are staged, for each shard; nowhere in direct mode."""
         if not written or self._writing.mode == "direct":
             return
-        for shard in range(len(self._writing.place.lists)):
+        for shard in range(len(self._writing.target.lists)):
             with staging_of(self._writing, shard, written[0].writer) as staging:
                 yield shard, staging
 
-    def _patiently(self, call: Callable[[], object]) -> None:
+    def _retry(self, call: Callable[[], object]) -> None:
         # All operations of a driver can be repeated safely.
-        patiently(call, self._writing.retry_timeout)
+        retry(call, self._writing.retry_timeout)
 
 
-class BatchWriter(_Sink, DataSourceArrowWriter):
+class BatchSink(_Sink, DataSourceArrowWriter):
     """``df.write.format("ackq").mode("append")``.
 
     Exactly once per ``txnAppId`` and ``txnVersion``. Without them each write is one of its own:
@@ -115,16 +115,16 @@ class BatchWriter(_Sink, DataSourceArrowWriter):
         """Make the rows of all tasks visible."""
         self._commit(messages, self._batch)
         if self._writing.transaction is None:
-            # This name is never used again, so its marker is useless.
+            # This name is never used again, so its marker is not needed.
             for _, staging in self._stagings([Written(self._writer, {})]):
-                self._patiently(staging.forget)
+                self._retry(staging.forget)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete the staged rows."""
         self._abort([Written(self._writer, {})], self._batch)
 
 
-class StreamWriter(_Sink, DataSourceStreamArrowWriter):
+class StreamSink(_Sink, DataSourceStreamArrowWriter):
     """``writeStream.format("ackq")``: exactly once per query and batch, over restarts."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
@@ -137,7 +137,7 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
         query = context.getLocalProperty("sql.streaming.queryId")
         batch = context.getLocalProperty("streaming.sql.batchId")
         if query is None or batch is None:
-            raise ConfigurationError("Spark does not tell which query and batch a task belongs to")
+            raise ConfigurationError("Spark did not set the query and batch of this task")
         return self._write(iterator, query, int(batch), context.partitionId())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
@@ -154,5 +154,5 @@ class StreamWriter(_Sink, DataSourceStreamArrowWriter):
 def _context() -> TaskContext:
     context = TaskContext.get()
     if context is None:
-        raise ConfigurationError("the sink writes within a task of Spark only")
+        raise ConfigurationError("the sink can only write within a Spark task")
     return context

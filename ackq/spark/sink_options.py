@@ -8,8 +8,9 @@ from typing import Literal, cast
 
 from ackq.errors import ConfigurationError
 from ackq.membership.operations import MOST_PARTITIONS
-from ackq.spark.given import RawOptions
-from ackq.spark.options import PLACE, RETRY_TIMEOUT_MS, Connection, Place
+from ackq.spark.connection import Connection
+from ackq.spark.options import RETRY_TIMEOUT_MS, TARGET, Target
+from ackq.spark.raw_options import RawOptions
 
 _SINK = (
     "writeMode", "txnAppId", "txnVersion", "valueColumn", "idColumn", "delayColumn", "atColumn",
@@ -27,7 +28,7 @@ class Writing:
     """The options of a sink. Pickled into every task, so it has no secrets."""
 
     connection: Connection
-    place: Place
+    target: Target
     #: Number of partitions of the delay queue; None: it is not partitioned.
     partitions: int | None
     mode: WriteMode
@@ -53,41 +54,41 @@ class Writing:
         Raises:
             ConfigurationError: an option is invalid; the error names it and its allowed values.
         """
-        given = RawOptions(options, dict.fromkeys((*PLACE, *_SINK, *_SPARKS)), "a sink")
-        place = Place.of(given)
-        mode = cast(WriteMode, given.choice("writeMode", "transactional",
+        raw = RawOptions(options, dict.fromkeys((*TARGET, *_SINK, *_SPARKS)), "a sink")
+        target = Target.of(raw)
+        mode = cast(WriteMode, raw.choice("writeMode", "transactional",
                                             ("transactional", "direct")))  # fmt: skip
-        _check_fit(given, place, mode, stream)
-        partitions = given.integer("partitions", 0, 1, MOST_PARTITIONS)
-        age = given.integer("retentionMs", 0, 1)
+        _check_fit(raw, target, mode, stream)
+        partitions = raw.integer("partitions", 0, 1, MOST_PARTITIONS)
+        age = raw.integer("retentionMs", 0, 1)
         return cls(
-            connection=Connection.of(given),
-            place=place,
+            connection=Connection.of(raw),
+            target=target,
             partitions=partitions or None,
             mode=mode,
-            transaction=_transaction(given),
-            value_column=given.text("valueColumn"),
-            id_column=given.text("idColumn"),
-            delay_column=given.text("delayColumn"),
-            at_column=given.text("atColumn"),
-            max_body_bytes=given.integer("maxBodyBytes", 1024 * 1024, 1, _LONGEST_BODY),
+            transaction=_transaction(raw),
+            value_column=raw.text("valueColumn"),
+            id_column=raw.text("idColumn"),
+            delay_column=raw.text("delayColumn"),
+            at_column=raw.text("atColumn"),
+            max_body_bytes=raw.integer("maxBodyBytes", 1024 * 1024, 1, _LONGEST_BODY),
             max_age=age / 1000 if age else None,
-            max_messages=given.integer("retentionMessages", 0, 1) or None,
-            retry_timeout=given.integer("retryTimeoutMs", RETRY_TIMEOUT_MS, 0) / 1000,
+            max_messages=raw.integer("retentionMessages", 0, 1) or None,
+            retry_timeout=raw.integer("retryTimeoutMs", RETRY_TIMEOUT_MS, 0) / 1000,
         )
 
 
-def _transaction(given: RawOptions) -> tuple[str, int] | None:
-    application = given.text("txnAppId")
-    if ("txnVersion" in given) != (application is not None):
+def _transaction(raw: RawOptions) -> tuple[str, int] | None:
+    application = raw.text("txnAppId")
+    if ("txnVersion" in raw) != (application is not None):
         raise ConfigurationError(
-            "options 'txnAppId' and 'txnVersion' go together: the name of the application, and"
-            " the number of the batch, which must grow from one write to the next"
+            "set both 'txnAppId' and 'txnVersion': the name of the application, and the number of"
+            " the batch, which must increase from one write to the next"
         )
-    return None if application is None else (application, given.integer("txnVersion", 0, 0))
+    return None if application is None else (application, raw.integer("txnVersion", 0, 0))
 
 
-def _check_fit(given: RawOptions, place: Place, mode: WriteMode, stream: bool) -> None:
+def _check_fit(raw: RawOptions, target: Target, mode: WriteMode, stream: bool) -> None:
     """Reject options that do not apply to this kind of target."""
     kinds = {
         "partitions": ("delayQueue",),
@@ -97,17 +98,17 @@ def _check_fit(given: RawOptions, place: Place, mode: WriteMode, stream: bool) -
         "atColumn": ("queue", "delayQueue"),
     }
     for name, fitting in kinds.items():
-        if name in given and place.kind not in fitting:
+        if name in raw and target.kind not in fitting:
             raise ConfigurationError(
-                f"option {name!r} is for {' and '.join(fitting)}, not for {place.kind}"
+                f"option {name!r} is for {' and '.join(fitting)}, not for {target.kind}"
             )
-    if "delayColumn" in given and "atColumn" in given:
+    if "delayColumn" in raw and "atColumn" in raw:
         raise ConfigurationError("set 'delayColumn' or 'atColumn', not both")
     for name in ("txnAppId", "txnVersion"):
-        if name in given and (stream or mode == "direct"):
+        if name in raw and (stream or mode == "direct"):
             raise ConfigurationError(
                 f"option {name!r} is for a transactional batch write: a stream has the id of its"
                 " query and the numbers of its batches, and writeMode=direct has no transactions"
             )
-    if mode == "direct" and place.kind != "queue":
-        raise ConfigurationError("writeMode=direct is for a queue: leave it out")
+    if mode == "direct" and target.kind != "queue":
+        raise ConfigurationError("writeMode=direct is only for queues: remove it")

@@ -14,8 +14,8 @@ from ackq.errors import PartlyStored, UnknownOutcome
 from ackq.queue.client import Queue
 from ackq.queue.staging_client import Staging
 from ackq.sharded.operations import shard_of
-from ackq.spark.outgoing import Messages, Outgoing, with_id
-from ackq.spark.retry import patiently
+from ackq.spark.retry import retry
+from ackq.spark.row_encoder import Messages, RowEncoder, with_id
 from ackq.spark.sink_options import Writing
 from ackq.staging.client import StagingBase
 from ackq.staging.keys import Staged
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 def staging_of(writing: Writing, shard: int, writer: str) -> StagingBase:
     """Return the staging client for one shard."""
-    client, place = writing.connection.client(), writing.place
-    if place.kind == "topic":
+    client, target = writing.connection.client(), writing.target
+    if target.kind == "topic":
         return TopicStaging(
-            client, place.name, writer, max_age=writing.max_age, max_messages=writing.max_messages
+            client, target.name, writer, max_age=writing.max_age, max_messages=writing.max_messages
         )
-    if place.kind == "delayQueue":
-        return DelayStaging(client, place.name, writer, partitions=writing.partitions)
-    return Staging(client, place.lists[shard], writer)
+    if target.kind == "delayQueue":
+        return DelayStaging(client, target.name, writer, partitions=writing.partitions)
+    return Staging(client, target.lists[shard], writer, pop_from=target.pop_from)
 
 
 class Task:
@@ -62,9 +62,9 @@ class Task:
         #: The rows staged so far, by shard.
         self.staged: dict[int, list[Staged]] = {}
         #: The server's time at the start of the task, in µs. Delays count from here.
-        self._now = patiently(self._on(0).now, writing.retry_timeout)
+        self._now = retry(self._on(0).now, writing.retry_timeout)
 
-    def add(self, rows: pa.RecordBatch, outgoing: Outgoing) -> None:
+    def add(self, rows: pa.RecordBatch, encoder: RowEncoder) -> None:
         """Stage some rows, or push them in direct mode.
 
         Raises:
@@ -73,8 +73,8 @@ class Task:
             UnknownOutcome: in direct mode, replies were lost during all of ``retryTimeoutMs``; the
                 task must run again.
         """
-        messages = outgoing.encode(rows, self._where, self._now)
-        shards = len(self._writing.place.lists)
+        messages = encoder.encode(rows, self._where, self._now)
+        shards = len(self._writing.target.lists)
         for shard, part in (_by_shard(messages, shards) if shards > 1 else {0: messages}).items():
             self._send(shard, part)
         self._rows += rows.num_rows
@@ -84,7 +84,7 @@ class Task:
         if self._writing.mode == "direct":
             for shard, staged in self.staged.items():
                 commit = functools.partial(self._on(shard).commit, self._batch, staged)
-                patiently(commit, self._writing.retry_timeout)
+                retry(commit, self._writing.retry_timeout)
                 self._on(shard).forget()
 
     def discard(self) -> None:
@@ -103,7 +103,7 @@ class Task:
         self._name(shard, messages)
         bodies = messages.bodies
         delayed: list[Delayed] = []
-        if self._writing.place.kind == "delayQueue":
+        if self._writing.target.kind == "delayQueue":
             bodies = self._delayed_rows(messages)
         elif messages.dues:
             bodies, delayed = _split(messages)
@@ -112,7 +112,7 @@ class Task:
             bodies = []
         if bodies or delayed:
             stage = functools.partial(self._stage, shard, bodies, delayed)
-            staged = patiently(stage, self._writing.retry_timeout)
+            staged = retry(stage, self._writing.retry_timeout)
             self.staged.setdefault(shard, []).append(staged)
 
     def _stage(self, shard: int, bodies: list[bytes], delayed: list[Delayed]) -> Staged:
@@ -127,8 +127,9 @@ class Task:
             writing = self._writing
             self._queues[shard] = Queue(
                 writing.connection.client(),
-                writing.place.lists[shard],
+                writing.target.lists[shard],
                 max_body_bytes=writing.max_body_bytes,
+                pop_from=writing.target.pop_from,
             )
         queue, left = self._queues[shard], bodies
 
@@ -144,15 +145,15 @@ class Task:
                 # The cause of the failure decides whether to retry.
                 raise error.__cause__ or error from None
 
-        patiently(push, self._writing.retry_timeout)
+        retry(push, self._writing.retry_timeout)
 
     def _name(self, shard: int, messages: Messages) -> None:
         """Add ids to messages without one."""
-        sharded = len(self._writing.place.lists) > 1
+        sharded = len(self._writing.target.lists) > 1
         prefix = f"{self._made_by}:{shard}" if sharded else self._made_by
         first = self._made.get(shard, 0)
-        for number, place in enumerate(messages.unnamed, first):
-            messages.bodies[place] = with_id(messages.bodies[place], f"{prefix}:{number}")
+        for number, position in enumerate(messages.unnamed, first):
+            messages.bodies[position] = with_id(messages.bodies[position], f"{prefix}:{number}")
         self._made[shard] = first + len(messages.unnamed)
 
     def _delayed_rows(self, messages: Messages) -> list[bytes]:

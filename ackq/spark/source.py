@@ -49,7 +49,7 @@ class AckqDataSource(DataSource):
             "delayQueue": DelayPeekReader,
             "topic": TopicRange,
         }
-        return readers[reading.place.kind](reading, schema)
+        return readers[reading.target.kind](reading, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader that consumes a queue or follows a topic."""
@@ -58,25 +58,24 @@ class AckqDataSource(DataSource):
         from ackq.spark.topic_source import TopicStream
 
         reading = Reading.of(self.options)
-        if reading.place.kind == "delayQueue":
+        if reading.target.kind == "delayQueue":
             raise ConfigurationError(
-                "option 'delayQueue' is for spark.read, which takes nothing, and for sinks: no"
-                " stream consumes a delay queue. Let what is due be pushed to a queue, and stream"
-                " that"
+                "option 'delayQueue' is for spark.read and for sinks: no stream consumes a delay"
+                " queue. Push its due messages to a queue, and read that as a stream"
             )
         check_use(self.options, stream=True)
-        if reading.place.kind == "topic":
+        if reading.target.kind == "topic":
             return TopicStream(reading, schema)
         return QueueStream(reading, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch query."""
-        from ackq.spark.sink import BatchWriter
+        from ackq.spark.sink import BatchSink
 
-        return BatchWriter(self.options, schema, overwrite)
+        return BatchSink(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of a stream."""
-        from ackq.spark.sink import StreamWriter
+        from ackq.spark.sink import StreamSink
 
-        return StreamWriter(self.options, schema, overwrite)
+        return StreamSink(self.options, schema, overwrite)

@@ -17,12 +17,12 @@ from ackq.errors import ClaimLost, redact
 from ackq.queue.messages import Claim
 from ackq.spark import offsets
 from ackq.spark.columns import columns_of
-from ackq.spark.fetching import fetched, sliced
+from ackq.spark.fetching import fetch_in_steps, split
 from ackq.spark.heartbeat import Heartbeat
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.rows import Rows
-from ackq.spark.shards import ANY, Part, Shards, claims_of
+from ackq.spark.shards import UNLIMITED, Part, Shards, claims_of
 
 _LOG = logging.getLogger("ackq.spark")
 
@@ -60,7 +60,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> Offset:
         """Return the initial offset of a new query, always the same."""
-        return offsets.made(self._reading.source, batch=0, rows=0)
+        return offsets.make(self._reading.source, batch=0, rows=0)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit from ``maxMessagesPerTrigger``."""
@@ -68,20 +68,20 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Record the number of ready messages; the query takes no more than that."""
-        self._begun().stop_after_what_is_ready()
+        self._started_driver().limit_to_ready()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Return the batch after ``start``: an existing claim, or a new one."""
         after, _ = offsets.read(start, self._reading.source, "batch", "rows")
-        messages = limit.max_rows if isinstance(limit, ReadMaxRows) else ANY
-        claim = self._begun().next(after, messages)
+        messages = limit.max_rows if isinstance(limit, ReadMaxRows) else UNLIMITED
+        claim = self._started_driver().next(after, messages)
         if claim is None:
             return start
-        return offsets.made(self._reading.source, batch=claim.batch, rows=claim.rows)
+        return offsets.make(self._reading.source, batch=claim.batch, rows=claim.rows)
 
     def reportLatestOffset(self) -> Offset | None:
         """Return the counts for the progress of the query."""
-        return self._begun().report()
+        return self._started_driver().report()
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the slices of the claim that ``end`` names."""
@@ -89,17 +89,17 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         batch, rows = offsets.read(end, self._reading.source, "batch", "rows")
         if batch == before:
             return []
-        parts = self._begun().planned(Claim(batch, rows))
+        parts = self._started_driver().planned(Claim(batch, rows))
         return [
             Slice(part.queue, batch, first, count)
             for part in parts
-            for first, count in sliced(part.rows, self._reading, len(parts))
+            for first, count in split(part.rows, self._reading, len(parts))
         ]
 
     def commit(self, end: Offset) -> None:
         """Finish all batches up to ``end``, which Spark never reads again."""
         batch, _ = offsets.read(end, self._reading.source, "batch", "rows")
-        self._begun().done(batch)
+        self._started_driver().done(batch)
 
     def stop(self) -> None:
         """Stop the heartbeat. The claims stay for the next start of the query."""
@@ -111,11 +111,9 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Slice)
         reading = self._reading
         rows = Rows(self._columns, reading.parsing)
-        claims = claims_of(
-            reading.connection, partition.queue, reading.group, reading.claim_timeout
-        )
+        claims = claims_of(reading, partition.queue)
         try:
-            for start, bodies in fetched(
+            for start, bodies in fetch_in_steps(
                 reading,
                 partition.start,
                 partition.rows,
@@ -135,7 +133,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 raise
             _LOG.warning("failOnDataLoss is false, so the query goes on: %s", error)
 
-    def _begun(self) -> _Driver:
+    def _started_driver(self) -> _Driver:
         """Return the driver's state; the first call takes over the group."""
         if self._driver is None:
             self._driver = _Driver(self._reading)
@@ -151,18 +149,18 @@ class _Driver:
         self._eager = reading.ack_mode == "eager"
         self._shards = Shards(reading)
         self._shards.begin()
-        self.heartbeat = Heartbeat(self._shards.beat, reading.claim_timeout)
-        #: Claimed and not acked; offered until Spark plans what follows. Nobody else adds any.
+        self.heartbeat = Heartbeat(self._shards.renew_leases, reading.claim_timeout)
+        #: Unacked claims, which are offered to Spark again. Only this process adds claims.
         self._open = {claim.batch: claim for claim in self._shards.open()}
         self._acked = 0
-        #: Messages that AvailableNow may still claim; None: another trigger.
+        #: Messages that a query with AvailableNow may still claim; None: another trigger.
         self._budget: int | None = None
         self._empty_at = -reading.poll_interval
         self._batch = 0
         self._counted: Offset | None = None
         self._counted_at = -COUNT_INTERVAL
 
-    def stop_after_what_is_ready(self) -> None:
+    def limit_to_ready(self) -> None:
         self._budget = self._shards.ready()
 
     def next(self, after: int, messages: int) -> Claim | None:
@@ -198,21 +196,24 @@ class _Driver:
         """Return the locations of the messages of a batch.
 
         Raises:
+            Fenced: another query, or another reader in this query, took over the group.
             ClaimLost: some messages are gone, and ``failOnDataLoss`` is set.
         """
-        parts = self._shards.look(claim.batch)
+        # Two readers in one query fence each other here, before a batch has run.
+        self._shards.check_group()
+        parts = self._shards.parts(claim.batch)
         found = sum(part.rows for part in parts)
         if found != claim.rows:
-            place = self._reading.place
+            target = self._reading.target
             lost = (
-                f"{place.kind} {place.name!r}, group {self._reading.group!r}: the checkpoint"
-                f" planned batch {claim.batch} with {claim.rows} messages, and {found} are there."
-                " The claim was given back to the queue (its lease of claimTimeoutMs ended, or it"
-                " was released), or its messages were purged, or Redis lost them"
+                f"{target.kind} {target.name!r}, group {self._reading.group!r}: the checkpoint"
+                f" planned batch {claim.batch} with {claim.rows} messages, but {found} are left."
+                " The others returned to the queue (the lease of claimTimeoutMs ended, or the claim"
+                " was released), were purged, or were lost by Redis"
             )
             if self._reading.fail_on_data_loss:
                 raise ClaimLost(
-                    f"{lost}. failOnDataLoss=false goes on without them",
+                    f"{lost}. Set failOnDataLoss=false to go on without them",
                     group=self._reading.group,
                     batch=claim.batch,
                 )
@@ -228,8 +229,8 @@ class _Driver:
         claimed = sum(claim.rows for claim in self._open.values() if claim.batch <= batch)
         if (acked := self._shards.ack(batch, keep)) < claimed:
             _LOG.warning(
-                "%s: %d of %d messages up to batch %d were claimed no longer: their lease of"
-                " claimTimeoutMs had ended before they were done, and they are delivered again",
+                "%s: %d of %d messages up to batch %d were no longer claimed: their lease"
+                " (claimTimeoutMs) ended before they were acked, so they are delivered again",
                 self._reading.source, claimed - acked, claimed, batch,
             )  # fmt: skip
         self._open = {each: claim for each, claim in self._open.items() if each > batch}
@@ -246,7 +247,7 @@ class _Driver:
         return self._counted or self._offset()
 
     def _offset(self, **counts: int) -> Offset:
-        return offsets.made(
+        return offsets.make(
             self._reading.source, batch=self._batch, open=len(self._open),
             epochs=self._shards.epochs, **counts,
         )  # fmt: skip

@@ -45,7 +45,7 @@ def converter(name: str, kind: spark.DataType) -> Convert | None:
     if isinstance(kind, spark.StructType):
         return _struct(name, kind)
     raise ConfigurationError(
-        f"column {name!r} is {kind.simpleString()}, which has no form in JSON: cast it, or drop it"
+        f"column {name!r} is {kind.simpleString()}, which has no JSON form: cast it, or drop it"
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import pyarrow as pa
 
@@ -11,11 +11,16 @@ from ackq.core.client import Client
 from ackq.core.effects import Operation, Request
 from ackq.errors import PlaceLost
 from ackq.spark.columns import Columns
-from ackq.spark.fetching import fetched
-from ackq.spark.options import Connection, Reading
+from ackq.spark.connection import Connection
+from ackq.spark.fetching import fetch_in_steps
+from ackq.spark.options import Reading
 from ackq.spark.rows import Rows
+from ackq.staging.unfinished import UnfinishedCommits
 from ackq.topic import Topic
+from ackq.topic.consume import MOVE_ATTEMPTS
 from ackq.topic.keys import TopicKeys
+from ackq.topic.spec import TopicConfig, TopicSpec
+from ackq.topic.staged import move
 
 #: Maximum messages per MGET; each message has its own key.
 MOST_KEYS = 1000
@@ -27,6 +32,16 @@ class TopicBodies(Client):
     def __init__(self, connection: Connection, name: str) -> None:
         super().__init__(connection.client(), name)
         self._keys = TopicKeys.of(name)
+        self._spec = TopicSpec(name, self._keys, TopicConfig())
+        self._unfinished = UnfinishedCommits(name)
+
+    def finish_commits(self) -> None:
+        """Publish the rows of commits whose writer died, as a consumer does; see `Topic.consume`.
+
+        Checks once a second, with one command. Errors are logged.
+        """
+        keys = self._unfinished.keys
+        self._run(self._unfinished.move_in(partial(move, self._spec, keys, attempts=MOVE_ATTEMPTS)))
 
     def read(self, first: int, count: int) -> list[bytes | None]:
         """Return the messages of ``count`` indexes from ``first`` on; None for a missing one."""
@@ -61,10 +76,10 @@ def read_range(
     Raises:
         PlaceLost: some messages are gone, and ``failOnDataLoss`` is set.
     """
-    name = reading.place.name
+    name = reading.target.name
     stored = bodies_of(reading.connection, name)
     rows = Rows(columns, reading.parsing)
-    for start, found in fetched(reading, first, count, stored.read):
+    for start, found in fetch_in_steps(reading, first, count, stored.read):
         indexes = [start + at for at, body in enumerate(found) if body is not None]
         bodies = [body for body in found if body is not None]
         if len(bodies) < len(found) and reading.fail_on_data_loss:
@@ -79,8 +94,8 @@ def read_range(
 def _gone(name: str, start: int, found: Sequence[bytes | None]) -> PlaceLost:
     first = start + next(at for at, body in enumerate(found) if body is None)
     return PlaceLost(
-        f"topic {name!r}: index {first}, and maybe more, is gone: it expired or was trimmed before"
-        " it was read. failOnDataLoss=false goes on without what is gone",
+        f"topic {name!r}: index {first}, and possibly more, expired or was trimmed before it was"
+        " read. Set failOnDataLoss=false to go on without such messages",
         first=first,
         last=start + len(found) - 1,
     )

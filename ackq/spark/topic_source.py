@@ -16,11 +16,11 @@ from pyspark.sql.types import StructType
 from ackq.errors import PlaceLost
 from ackq.spark import offsets
 from ackq.spark.columns import columns_of
-from ackq.spark.fetching import sliced
+from ackq.spark.fetching import split
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
-from ackq.spark.retry import patiently
-from ackq.spark.topic_reader import read_range, topic_of
+from ackq.spark.retry import retry
+from ackq.spark.topic_reader import bodies_of, read_range, topic_of
 
 T = TypeVar("T")
 _LOG = logging.getLogger("ackq.spark")
@@ -50,7 +50,7 @@ class _TopicSource:
         return read_range(self._reading, self._columns, partition.first, partition.rows)
 
     def _newest(self) -> int:
-        return self._try(topic_of(self._reading.connection, self._reading.place.name).newest)
+        return self._try(topic_of(self._reading.connection, self._reading.target.name).newest)
 
     def _first(self) -> int:
         """Return the current index for ``startingOffsets``."""
@@ -60,15 +60,15 @@ class _TopicSource:
         newest = self._newest()
         if starting == "latest":
             return newest + 1
-        oldest = self._try(topic_of(self._reading.connection, self._reading.place.name).oldest)
+        oldest = self._try(topic_of(self._reading.connection, self._reading.target.name).oldest)
         return newest + 1 if oldest is None else oldest
 
     def _ranges(self, first: int, last: int) -> list[Indexes]:
-        slices = sliced(last - first + 1, self._reading)
+        slices = split(last - first + 1, self._reading)
         return [Indexes(first + at, count) for at, count in slices]
 
     def _try(self, call: Callable[[], T]) -> T:
-        return patiently(call, self._reading.retry_timeout)
+        return retry(call, self._reading.retry_timeout)
 
 
 class TopicRange(_TopicSource, DataSourceReader):
@@ -92,12 +92,17 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
 
     def __init__(self, reading: Reading, schema: StructType) -> None:
         super().__init__(reading, schema)
-        self._target: int | None = None
-        self._looked_at = float("-inf")
+        self._last_available: int | None = None
+        self._polled_at = float("-inf")
+
+    def _newest(self) -> int:
+        # Otherwise a topic that only Spark reads would never show the rows of a dead writer.
+        self._try(bodies_of(self._reading.connection, self._reading.target.name).finish_commits)
+        return super()._newest()
 
     def initialOffset(self) -> Offset:
         """Return the initial offset of a new query; its first batch resolves and fixes it."""
-        return offsets.made(self._reading.source, first=UNRESOLVED, index=UNRESOLVED)
+        return offsets.make(self._reading.source, first=UNRESOLVED, index=UNRESOLVED)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         """Return the limit from ``maxMessagesPerTrigger``."""
@@ -105,29 +110,29 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Record the newest index; the query reads no further."""
-        self._target = self._newest()
+        self._last_available = self._newest()
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Return the last index of the next batch."""
         _, before = offsets.read(start, self._reading.source, "first", "index")
         first = self._first() if before == UNRESOLVED else before + 1
-        newest = self._look()
+        newest = self._poll()
         if newest < first - 1 and before != UNRESOLVED:
-            first, newest = self._begun_anew(before, newest)
-        last = newest if self._target is None else min(newest, self._target)
+            first, newest = self._restart_after(before, newest)
+        last = newest if self._last_available is None else min(newest, self._last_available)
         if isinstance(limit, ReadMaxRows):
             last = min(last, first + limit.max_rows - 1)
         if last >= first:
-            return offsets.made(self._reading.source, first=first, index=last)
+            return offsets.make(self._reading.source, first=first, index=last)
         if before == UNRESOLVED and self._reading.starting == "latest":
             # Return an empty batch, so that messages published from now on are not skipped if
             # the query dies before its first batch.
-            return offsets.made(self._reading.source, first=first, index=first - 1)
+            return offsets.make(self._reading.source, first=first, index=first - 1)
         return start
 
     def reportLatestOffset(self) -> Offset | None:
         """Return the newest index, for the progress of the query."""
-        return offsets.made(self._reading.source, index=self._newest())
+        return offsets.make(self._reading.source, index=self._newest())
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Return the slices of the batch in offset ``end``."""
@@ -135,25 +140,27 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
             return []
         return self._ranges(*offsets.read(end, self._reading.source, "first", "index"))
 
-    def _look(self) -> int:
+    def _poll(self) -> int:
         """Return the newest index, read at most once per ``pollIntervalMs``."""
-        pause = self._looked_at + self._reading.poll_interval - time.monotonic()
+        pause = self._polled_at + self._reading.poll_interval - time.monotonic()
         if pause > 0:
             time.sleep(pause)
         newest = self._newest()
-        self._looked_at = time.monotonic()
+        self._polled_at = time.monotonic()
         return newest
 
-    def _begun_anew(self, before: int, newest: int) -> tuple[int, int]:
+    def _restart_after(self, before: int, newest: int) -> tuple[int, int]:
         lost = (
-            f"topic {self._reading.place.name!r}: the query has read up to index {before}, and the"
-            f" newest is {newest}: the topic was deleted and begun anew, or Redis lost messages"
+            f"topic {self._reading.target.name!r}: the query has read up to index {before}, but the"
+            f" newest is {newest}: the topic was deleted and created again, or Redis lost messages"
         )
         if self._reading.fail_on_data_loss:
             raise PlaceLost(
-                f"{lost}. failOnDataLoss=false reads the new one from its beginning",
+                f"{lost}. Set failOnDataLoss=false to read the new topic from its beginning",
                 first=newest + 1,
                 last=before,
             )
-        _LOG.warning("%s. failOnDataLoss is false, so it is read from its beginning", lost)
+        _LOG.warning(
+            "%s. failOnDataLoss is false, so the new topic is read from its beginning", lost
+        )
         return 1, newest

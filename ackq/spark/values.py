@@ -204,9 +204,26 @@ def _string(value: Any) -> str:
     try:
         return orjson.dumps(value, default=_number).decode()
     except TypeError:  # orjson cannot write integers of more than 64 bits, or deep nesting
-        return _string(
-            json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        )
+        return _string(_slowly(value))
+
+
+def _slowly(value: Any) -> str:
+    write = partial(json.dumps, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    try:
+        return write(value)
+    except ValueError:
+        return write(_finite(value))
+
+
+def _finite(value: Any) -> Any:
+    """Return ``value`` with a text in place of each number that is not finite."""
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, list):
+        return [_finite(each) for each in value]
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return value
 
 
 def _number(value: float) -> float | str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ackq.core.names import LATER, STAGED, STAGING
+from ackq.core.names import DELAYED_LIST, STAGED, STAGING
 
 
 @dataclass(slots=True)
@@ -30,32 +30,33 @@ class StagingKeys:
     _staged: bytes = field(repr=False)
     _staging: bytes = field(repr=False)
     #: Suffix of a list's name, so that any process can move its rows as their writer would.
-    _how: bytes = field(default=b"", repr=False)
+    _settings: bytes = field(default=b"", repr=False)
 
     @classmethod
-    def of_queue(cls, name: str) -> StagingKeys:
-        """Return the keys for a list queue; ``name`` was checked."""
-        parts = ("COMMITS", "HELD", "HELDROWS", STAGED, STAGING)
-        return cls(*((name + part).encode() for part in parts))
+    def of_queue(cls, name: str, held: bytes) -> StagingKeys:
+        """Return the keys for a list queue with this key of held lists; ``name`` was checked."""
+        parts = ("HELDROWS", STAGED, STAGING)
+        return cls((name + "COMMITS").encode(), held, *((name + part).encode() for part in parts))
 
     @classmethod
-    def of_topic(cls, name: str, how: str = "") -> StagingKeys:
+    def of_topic(cls, name: str, settings: str = "") -> StagingKeys:
         """Return the keys for a topic or a delay queue; ``name`` was checked.
 
-        Writers pass ``how`` rows are moved, from `ackq.topic.staged.how` or
-        `ackq.delay.staged.how`.
+        Writers pass the settings for moving their rows: a topic's retention or the number of a
+        delay queue's partitions. See `settings_suffix` in `ackq.topic.staged` and
+        `ackq.delay.staged`.
         """
         parts = ("commits", "held", "heldrows", "staged:", "staging:")
         keys = cls(*(f"{name}:{part}".encode() for part in parts))
-        return replace(keys, _how=f":{how}:".encode()) if how else keys
+        return replace(keys, _settings=f":{settings}:".encode()) if settings else keys
 
     def list(self, writer: str, batch: int, staged: Staged) -> bytes:
         """Return the key of the list of a task's rows."""
-        return self._staged + f"{writer}:{batch}:{staged.task}".encode() + self._how
+        return self._staged + f"{writer}:{batch}:{staged.task}".encode() + self._settings
 
     def delayed(self, writer: str, batch: int, staged: Staged) -> bytes:
         """Return the key of the list of a task's delayed rows."""
-        return self.list(writer, batch, staged) + LATER.encode()
+        return self.list(writer, batch, staged) + DELAYED_LIST.encode()
 
     def index(self, writer: str, batch: int) -> bytes:
         """Return the key of the set with the names of a batch's lists."""
@@ -66,8 +67,8 @@ class StagingKeys:
         return {self.commits: "hash", self.held: "zset", self.heldrows: "hash"}
 
 
-def tells_how(name: bytes) -> bool:
-    """Return whether the name of a list says how its rows are moved.
+def has_settings(name: bytes) -> bool:
+    """Return whether the name of a list contains the settings for moving its rows.
 
     A task's name is never empty, so no other list's name ends in a colon.
     """

@@ -11,8 +11,9 @@ from redis.exceptions import ResponseError
 from ackq import scripts
 from ackq.config import check_integer
 from ackq.core.call import call, raise_for_type
-from ackq.core.effects import Arg, Operation, Request
-from ackq.core.names import LATER, NAME_LIMIT
+from ackq.core.chunking import chunked, end_of_chunk
+from ackq.core.effects import Operation, Request
+from ackq.core.names import DELAYED_LIST, NAME_LIMIT
 from ackq.errors import ConfigurationError, StagingLost
 from ackq.staging.keys import Staged, StagingKeys
 
@@ -73,10 +74,10 @@ def _can_be_in_a_key(name: str, forbidden: frozenset[str]) -> bool:
 
 def _check_task(task: str) -> None:
     # With a colon, or as the suffix of delayed lists, it could collide with another list's name.
-    if not _can_be_in_a_key(task, _FORBIDDEN | {":"}) or task == LATER[1:]:
+    if not _can_be_in_a_key(task, _FORBIDDEN | {":"}) or task == DELAYED_LIST[1:]:
         raise ConfigurationError(
             f"a task's name is 1 to {NAME_LIMIT} bytes of printable text without any of"
-            f" :*?[]\\{{}}, and not {LATER[1:]!r}: {task!r} cannot be one"
+            f" :*?[]\\{{}}, and not {DELAYED_LIST[1:]!r}: {task!r} cannot be one"
         )
 
 
@@ -100,7 +101,7 @@ def stage(
 
 
 def _add(
-    spec: StagingSpec, index: bytes, name: bytes, before: int, chunk: list[Arg]
+    spec: StagingSpec, index: bytes, name: bytes, before: int, chunk: Sequence[bytes]
 ) -> Operation[int]:
     """Push onto a list with ``before`` rows, and return how many it has then."""
     if before == 0:
@@ -260,14 +261,10 @@ def _move_all(names: Iterable[bytes], move: Mover) -> Operation[None]:
             pass
 
 
-def _chunks(rows: Sequence[bytes], begins: bool) -> Iterator[list[Arg]]:
-    chunk: list[Arg] = []
-    size, most = 0, FIRST_ROWS if begins else CHUNK_ROWS
-    for row in rows:
-        if chunk and (len(chunk) == most or size + len(row) > CHUNK_BYTES):
-            yield chunk
-            chunk, size, most = [], 0, CHUNK_ROWS
-        chunk.append(row)
-        size += len(row)
-    if chunk:
-        yield chunk
+def _chunks(rows: Sequence[bytes], begins: bool) -> Iterator[Sequence[bytes]]:
+    """Yield rows in chunks. The first chunk of a new list is shorter: a script stores it."""
+    sizes = list(map(len, rows))
+    first = end_of_chunk(sizes, 0, FIRST_ROWS, CHUNK_BYTES) if begins and rows else 0
+    if first:
+        yield rows[:first]
+    yield from chunked(rows[first:], sizes[first:], CHUNK_ROWS, CHUNK_BYTES)

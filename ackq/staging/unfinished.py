@@ -11,11 +11,11 @@ from redis.exceptions import RedisError
 
 from ackq.core.effects import Clock, Operation
 from ackq.errors import AckqError, PublishContention
-from ackq.staging.keys import StagingKeys, tells_how
+from ackq.staging.keys import StagingKeys, has_settings
 from ackq.staging.operations import Mover, committed_lists
 
 #: Seconds between two checks, and longest time to move rows before the next take.
-LOOK_EVERY = 1.0
+CHECK_INTERVAL = 1.0
 
 _LOG = logging.getLogger("ackq.staging")
 
@@ -28,7 +28,7 @@ class UnfinishedCommits:
 
     def __init__(self, name: str) -> None:
         self.keys = StagingKeys.of_topic(name)
-        self._next_look = -math.inf
+        self._next_check = -math.inf
 
     def move_in(self, move: Mover) -> Operation[None]:
         """Check for unfinished commits once a second, with one command, and move in their rows.
@@ -37,16 +37,16 @@ class UnfinishedCommits:
         moved stay where they are. After a second of moving, the next call continues.
         """
         now = yield Clock()
-        if now < self._next_look:
+        if now < self._next_check:
             return
         # The next check is due when this one stops moving, and continues with the rest.
-        until = self._next_look = now + LOOK_EVERY
+        until = self._next_check = now + CHECK_INTERVAL
         names: Sequence[bytes] = ()
         # Without permission to read the key, or if it has another type, there is nothing to move.
         with suppress(RedisError, OSError):
             names = yield committed_lists(self.keys)
         try:
-            for name in filter(tells_how, names):
+            for name in filter(has_settings, names):
                 left = True
                 while left:
                     left = yield from move(name)

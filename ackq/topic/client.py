@@ -132,7 +132,7 @@ class Topic(Client):
             KeyTypeError: a key of the topic has another type; nothing was changed.
         """
         self._fit(confirm)
-        return self._run(publish.publish(self._spec, message, dedup, dedup_window, confirm))
+        return self._perform(publish.publish, self._spec, message, dedup, dedup_window, confirm)
 
     def publish_many(
         self, messages: Iterable[Publishable], *, confirm: int | Confirm | None = None
@@ -156,7 +156,7 @@ class Topic(Client):
             KeyTypeError: as in `publish`.
         """
         self._fit(confirm)
-        return self._run(publish.publish_many(self._spec, messages, confirm))
+        return self._perform(publish.publish_many, self._spec, messages, confirm)
 
     def subscribe(self, consumer: str, start: int | Literal["oldest", "end"] = "oldest") -> bool:
         """Subscribe a consumer id, unless it is subscribed already; return whether it was new.
@@ -219,10 +219,15 @@ class Topic(Client):
                 most once, never.
             KeyTypeError: a key of the topic has another type; nothing was changed.
         """
-        return self._run(
-            consume.consume(
-                self._spec, consumer, n, timeout, visibility_timeout, commit, self._unfinished
-            )
+        return self._perform(
+            consume.consume,
+            self._spec,
+            consumer,
+            n,
+            timeout,
+            visibility_timeout,
+            commit,
+            self._unfinished,
         )
 
     def commit(self, *batches: Batch) -> int:
@@ -235,7 +240,7 @@ class Topic(Client):
             LeaseLost: other readers have some of the batches, or the position was moved; the
                 other batches are committed.
         """
-        return self._run(settle.commit(self._spec, batches))
+        return self._perform(settle.commit, self._spec, batches)
 
     def release(self, *batches: Batch) -> int:
         """Return batches to the topic, to be read again at once, and return how many.
@@ -243,7 +248,7 @@ class Topic(Client):
         Raises:
             LeaseLost: other readers have some of the batches; the others are returned.
         """
-        return self._run(settle.release(self._spec, batches))
+        return self._perform(settle.release, self._spec, batches)
 
     def extend(self, *batches: Batch, timeout: float | None = None) -> int:
         """Make leases end ``timeout`` seconds from now, and return how many were extended.

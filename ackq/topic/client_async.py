@@ -131,7 +131,9 @@ class AsyncTopic(Client):
             KeyTypeError: a key of the topic has another type; nothing was changed.
         """
         self._fit(confirm)
-        return await self._run(publish.publish(self._spec, message, dedup, dedup_window, confirm))
+        return await self._perform(
+            publish.publish, self._spec, message, dedup, dedup_window, confirm
+        )
 
     async def publish_many(
         self, messages: Iterable[Publishable], *, confirm: int | Confirm | None = None
@@ -155,7 +157,7 @@ class AsyncTopic(Client):
             KeyTypeError: as in `publish`.
         """
         self._fit(confirm)
-        return await self._run(publish.publish_many(self._spec, messages, confirm))
+        return await self._perform(publish.publish_many, self._spec, messages, confirm)
 
     async def subscribe(
         self, consumer: str, start: int | Literal["oldest", "end"] = "oldest"
@@ -220,10 +222,15 @@ class AsyncTopic(Client):
                 most once, never.
             KeyTypeError: a key of the topic has another type; nothing was changed.
         """
-        return await self._run(
-            consume.consume(
-                self._spec, consumer, n, timeout, visibility_timeout, commit, self._unfinished
-            )
+        return await self._perform(
+            consume.consume,
+            self._spec,
+            consumer,
+            n,
+            timeout,
+            visibility_timeout,
+            commit,
+            self._unfinished,
         )
 
     async def commit(self, *batches: Batch) -> int:
@@ -236,7 +243,7 @@ class AsyncTopic(Client):
             LeaseLost: other readers have some of the batches, or the position was moved; the
                 other batches are committed.
         """
-        return await self._run(settle.commit(self._spec, batches))
+        return await self._perform(settle.commit, self._spec, batches)
 
     async def release(self, *batches: Batch) -> int:
         """Return batches to the topic, to be read again at once, and return how many.
@@ -244,7 +251,7 @@ class AsyncTopic(Client):
         Raises:
             LeaseLost: other readers have some of the batches; the others are returned.
         """
-        return await self._run(settle.release(self._spec, batches))
+        return await self._perform(settle.release, self._spec, batches)
 
     async def extend(self, *batches: Batch, timeout: float | None = None) -> int:
         """Make leases end ``timeout`` seconds from now, and return how many were extended.

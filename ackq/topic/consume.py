@@ -9,10 +9,12 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from redis.exceptions import RedisError, ResponseError
+from redis.exceptions import RedisError
 
 from ackq import scripts
 from ackq.config import check_integer, microseconds
+from ackq.core.call import call
+from ackq.core.chunking import TAKE_CHUNK
 from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.waiting import INTERRUPTED, Deadline, block
 from ackq.errors import LeaseLost, PlaceLost, UnknownOutcome
@@ -25,8 +27,6 @@ from ackq.topic.settle import CHUNK, commit, leased, mark_lost
 from ackq.topic.spec import Guess, TopicSpec, pause
 from ackq.topic.staged import move
 
-#: Most messages that one call reads.
-MOST = 1000
 #: Seconds of jitter on a wait, so that one deadline does not wake every waiter at once.
 WAIT_JITTER = 0.05
 #: Attempts to publish committed rows before a consumer leaves them to quicker producers.
@@ -51,7 +51,7 @@ def consume(
     if others or len(here) > CHUNK:
         yield from _commit_marking(spec, others + here[CHUNK:])
         here = here[:CHUNK]
-    reader = _Reader(spec, consumer, min(wanted, MOST), _lease_us(spec, visibility_timeout))
+    reader = _Reader(spec, consumer, min(wanted, TAKE_CHUNK), _lease_us(spec, visibility_timeout))
     while True:
         yield from unfinished.move_in(partial(move, spec, unfinished.keys, attempts=MOVE_ATTEMPTS))
         found = yield from reader.read(here)
@@ -109,9 +109,9 @@ class _Reader:
             elif status == b"ahead":
                 raise self._lost(reply[3] + 1, reply[2], "the topic was begun anew")
 
-    def wait(self, patience: float) -> Operation[None]:
+    def wait(self, timeout: float) -> Operation[None]:
         """Wait for a publish, the end of the next lease, or the block limit."""
-        block_limit = min(self._spec.block_limit, patience)
+        block_limit = min(self._spec.block_limit, timeout)
         if self._next_end >= 0:
             block_limit = min(
                 block_limit, self._next_end / 1_000_000 + random.random() * WAIT_JITTER
@@ -142,9 +142,7 @@ class _Reader:
             script=scripts.load("topic/consume"),
         )  # fmt: skip
         try:
-            reply: Sequence[Any] = yield request
-        except ResponseError as error:
-            yield from spec.raise_for_reply(error, keys)
+            reply: Sequence[Any] = yield from call(spec, request, keys)
         except UnknownOutcome:
             # The commits are fenced, so they can be sent again alone. A range that the lost call
             # leased is delivered again after its timeout. If the commits fail too, the caller
@@ -171,9 +169,9 @@ class _Reader:
 
     def _lost(self, first: int, last: int, why: str) -> PlaceLost:
         return PlaceLost(
-            f"topic {self._spec.name!r}: what consumer {self._consumer!r} reads next, from index"
-            f" {first}, is gone: {why}. Nothing was skipped: seek to 'oldest' or to an index, or"
-            " set on_trimmed='report' to read on and be told",
+            f"topic {self._spec.name!r}: the next messages of consumer {self._consumer!r}, from"
+            f" index {first}, are gone: {why}. None was skipped: seek to 'oldest' or an index, or"
+            " set on_trimmed='report' to skip them",
             consumer=self._consumer,
             first=first,
             last=last,

@@ -10,20 +10,20 @@ from ackq.core.effects import Arg, Operation, Request
 from ackq.errors import ConfigurationError, KeyTypeError, NotSubscribed
 from ackq.topic.spec import TopicSpec
 
-Where = int | Literal["oldest", "end"]
+Position = int | Literal["oldest", "end"]
 
 #: Indexes that one search for the oldest message covers.
 WINDOW = 1000
 
 
-def subscribe(spec: TopicSpec, consumer: str, start: Where) -> Operation[bool]:
+def subscribe(spec: TopicSpec, consumer: str, start: Position) -> Operation[bool]:
     """Subscribe a consumer; see `ackq.topic.Topic.subscribe`."""
     if (yield from position(spec, consumer)) is not None:
         return False
     return (yield from _place(spec, consumer, start, "absent"))
 
 
-def seek(spec: TopicSpec, consumer: str, to: Where) -> Operation[None]:
+def seek(spec: TopicSpec, consumer: str, to: Position) -> Operation[None]:
     """Move a consumer; see `ackq.topic.Topic.seek`."""
     if not (yield from _place(spec, consumer, to, "present")):
         raise not_subscribed(spec, consumer)
@@ -89,7 +89,7 @@ def not_subscribed(spec: TopicSpec, consumer: str) -> NotSubscribed:
 
 
 def _place(
-    spec: TopicSpec, consumer: str, to: Where, when: Literal["absent", "present"]
+    spec: TopicSpec, consumer: str, to: Position, when: Literal["absent", "present"]
 ) -> Operation[bool]:
     keys = spec.keys.consumer(consumer)
     place: Arg

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from redis.exceptions import RedisError
 
 from ackq import scripts
 from ackq.config import Confirm, check_integer, microseconds
+from ackq.core import observing
 from ackq.core.call import call
-from ackq.core.chunking import CHUNK_BYTES, CHUNK_MESSAGES
+from ackq.core.chunking import CHUNK_MESSAGES, chunked
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.encode import to_json
@@ -66,7 +67,7 @@ def publish_many(
     """Publish many messages; see `ackq.topic.Topic.publish_many`."""
     bodies = [encode(message, spec.config.max_body_bytes) for message in messages]
     indexes: list[int] = []
-    for chunk in _chunks(bodies):
+    for chunk in chunked(bodies, list(map(len, bodies))):
         try:
             first = yield from _publish(spec, chunk, _Once(), Confirm.of(confirm))
         except (UnknownOutcome, PublishContention) as error:
@@ -105,8 +106,9 @@ def encode(message: Publishable, limit: int) -> bytes:
         InvalidMessage: another type, or a value that JSON cannot hold.
         MessageTooLarge: longer than ``limit`` bytes.
     """
+    members = observing.members()
     if isinstance(message, bytes | bytearray | memoryview):
-        body = bytes(message)
+        body, members = bytes(message), None
     elif isinstance(message, Mapping) or (
         dataclasses.is_dataclass(message) and not isinstance(message, type)
     ):
@@ -124,11 +126,11 @@ def encode(message: Publishable, limit: int) -> bytes:
             f"a message is {len(body)} bytes, over the limit of {limit}: store the content"
             " elsewhere and publish a reference, or raise max_body_bytes"
         )
-    return body
+    return members.added_to(body, message, limit) if members else body
 
 
 def _publish(
-    spec: TopicSpec, bodies: list[bytes], once: _Once, confirm: Confirm | None
+    spec: TopicSpec, bodies: Sequence[bytes], once: _Once, confirm: Confirm | None
 ) -> Operation[int]:
     """Store all bodies under the next indexes, and return the first index."""
     yield from require_confirmable(confirm)
@@ -168,7 +170,7 @@ def _publish(
 
 
 def _request(
-    spec: TopicSpec, after: int, slack: int, first: int, bodies: list[bytes], once: _Once
+    spec: TopicSpec, after: int, slack: int, first: int, bodies: Sequence[bytes], once: _Once
 ) -> Request:
     keys, config = spec.keys, spec.config
     count = len(bodies)
@@ -188,16 +190,3 @@ def _request(
         script=scripts.load("topic/publish"),
         resend=once.window_ms > 0,  # the marker makes a repeat harmless
     )
-
-
-def _chunks(bodies: list[bytes]) -> Iterator[list[bytes]]:
-    chunk: list[bytes] = []
-    size = 0
-    for body in bodies:
-        if chunk and (len(chunk) == CHUNK_MESSAGES or size + len(body) > CHUNK_BYTES):
-            yield chunk
-            chunk, size = [], 0
-        chunk.append(body)
-        size += len(body)
-    if chunk:
-        yield chunk

@@ -9,17 +9,17 @@ from ackq import scripts
 from ackq.core.call import call
 from ackq.core.effects import Operation, Request
 from ackq.errors import IndexTaken, PublishContention
-from ackq.staging.keys import StagingKeys, tells_how
+from ackq.staging.keys import StagingKeys, has_settings
 from ackq.topic.publish import trim
 from ackq.topic.spec import TopicConfig, TopicSpec, pause
 
 #: Most rows that one call publishes.
 CHUNK_ROWS = 1000
 #: Suffix of a list's name: the retention in ms and in messages, 0 for none.
-_HOW = re.compile(rb":keep=(\d+),(\d+):\Z")
+_SETTINGS = re.compile(rb":keep=(\d+),(\d+):\Z")
 
 
-def how(config: TopicConfig) -> str:
+def settings_suffix(config: TopicConfig) -> str:
     """Return the suffix of staged lists' names, which gives the retention of their rows."""
     return f"keep={config.max_age_ms},{config.max_messages or 0}"
 
@@ -42,8 +42,8 @@ def move(
         PublishContention: other producers were first each time; the rows stay committed.
         IndexTaken: a message exists beyond the newest index; the rows stay committed.
     """
-    if tells_how(name):
-        if not (found := _HOW.search(name)):
+    if has_settings(name):
+        if not (found := _SETTINGS.search(name)):
             return False
         age, most = map(int, found.groups())
         config = replace(spec.config, max_age=age / 1000 or None, max_messages=most or None)

@@ -37,7 +37,7 @@ class TopicStaging(StagingBase):
             ConfigurationError: the writer's name or a setting cannot be used.
         """
         self._spec = TopicSpec(name, TopicKeys.of(name), TopicConfig(**settings))
-        keys = StagingKeys.of_topic(name, topic_staged.how(self._spec.config))
+        keys = StagingKeys.of_topic(name, topic_staged.settings_suffix(self._spec.config))
         self._staging = StagingSpec(f"topic {name!r}", keys, writer)
         super().__init__(client, name)
 

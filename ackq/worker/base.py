@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import dataclasses
 import inspect
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from ackq.config import check_integer
+from ackq.core import observing
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.worker.failures import Detail, Failures
 from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks
 from ackq.worker.logs import log
-from ackq.worker.policy import MAX_RECEIVES, Backoff, Pace, Turns, check_seconds
+from ackq.worker.policy import MAX_RECEIVES, Backoff, Pace, QueueOrder, check_seconds
+from ackq.worker.presence import INTERVAL, Presence, check_presence, stay_listed
 from ackq.worker.ratelimit import RateLimit
-from ackq.worker.routines import attend, feed
-from ackq.worker.schedule import Schedule, keep_time
+from ackq.worker.routines import feed, wait_for_messages
+from ackq.worker.schedule import Schedule, run_schedule
 from ackq.worker.state import Lane, Slot, State
 from ackq.worker.steps import Bell, Routine
 
@@ -29,7 +29,7 @@ Q = TypeVar("Q")
 #: Seconds between two rounds of settling: no ack waits longer while the server answers.
 TICK = 0.05
 #: Seconds for which a stopping worker still tries to settle finished messages.
-PARTING = 5.0
+SHUTDOWN_TIMEOUT = 5.0
 
 
 class BaseWorker(Generic[Q]):
@@ -55,6 +55,8 @@ class BaseWorker(Generic[Q]):
         health: Health | None = None,
         schedules: Sequence[Schedule] = (),
         log_errors: Detail = "text",
+        name: str | None = None,
+        heartbeat: float | None = INTERVAL,
     ) -> None:
         """Prepare to work; nothing is sent before `run`.
 
@@ -85,6 +87,13 @@ class BaseWorker(Generic[Q]):
             log_errors: how much of a handler's error to log: "type" for its type, "text" to add
                 its text, which may quote the message, "traceback" to add its traceback as well.
                 Defaults to "text".
+            name: shown by ``ackq workers``, and names the worker in its orders; 1 to 100
+                characters. Several workers may have one name. Defaults to None: the host, the
+                process id and a random number.
+            heartbeat: seconds between two reports of what the worker does, 0.05 to 600. They come
+                from a thread or task of their own, one round trip for each queue. An operator's
+                order is noticed with the next; a worker that died is listed for 6 intervals more.
+                None: the worker is not listed. Defaults to 5.
 
         Raises:
             ConfigurationError: a setting is out of range.
@@ -105,8 +114,13 @@ class BaseWorker(Generic[Q]):
         if time_limit is not None:
             check_seconds(time_limit, "time_limit")
         if not callable(handler):
-            raise ConfigurationError(f"handler is called with each message: {handler!r} cannot be")
+            raise ConfigurationError(f"handler must be callable, not {handler!r}")
+        check_presence(name, heartbeat)
         self._handler = handler
+        self._name = name
+        self._heartbeat = heartbeat
+        self._presence: Presence | None = None
+        self._presence_bells: list[Bell] = []
         self._grace = grace
         self._health = health
         self._schedules = tuple(schedules)
@@ -118,7 +132,7 @@ class BaseWorker(Generic[Q]):
                 )
         #: Whether `run` ended without waiting for handlers that still ran.
         self.cut_short = False
-        self._stops = 0
+        self._stop_requests = 0
         self._deadline: float | None = None
         self._state = State(
             lanes=[
@@ -130,7 +144,7 @@ class BaseWorker(Generic[Q]):
                 )
                 for number, queue in enumerate(listed)
             ],
-            turns=Turns(weights, len(listed)),
+            turns=QueueOrder(weights, len(listed)),
             slots=[Slot() for _ in range(concurrency)],
             pace=Pace(concurrency, prefetch),
             backoff=backoff or Backoff(),
@@ -140,9 +154,10 @@ class BaseWorker(Generic[Q]):
             failures=Failures(handler, log_errors),
             clock=time.monotonic,
             feed_bell=self._bell(),
-            keep_bell=self._bell(),
+            upkeep_bell=self._bell(),
             interrupt=self._interrupt,
             wake=self._wake,
+            figures=health.figures if health is not None else None,
         )
         shortest = min(lane.timeout for lane in self._state.lanes)
         self._tick = min(TICK, shortest / 6)
@@ -154,7 +169,12 @@ class BaseWorker(Generic[Q]):
         Safe to call from any thread and from a signal handler.
         """
         # No locks here: a signal handler could deadlock with the code that it interrupts.
-        self._stops += 1
+        self._stop_requests += 1
+
+    @property
+    def stopped_by_order(self) -> bool:
+        """Whether an operator stopped this worker, as with ``ackq workers stop``."""
+        return self._presence is not None and self._presence.ordered_to_stop
 
     def _bell(self) -> Bell:
         raise NotImplementedError
@@ -169,44 +189,63 @@ class BaseWorker(Generic[Q]):
         if self._state.stopping:
             raise ConfigurationError("a worker runs once: make another one")
         self._state.draining = drain
+        addresses = {name: lane.queue.address for name, lane in self._state.by_name.items()}
+        self._handler = observing.handled(self._handler, addresses)
         return self._state
 
     def _routines(self) -> list[Routine[None]]:
-        """Return the routines that run beside the handlers and the keeper."""
+        """Return the routines that run beside the handlers and the upkeep."""
         state = self._state
         routines = [feed(state)]
         if not state.waits_in_take and not state.draining:
-            routines += [attend(state, lane) for lane in state.lanes]
+            routines += [wait_for_messages(state, lane) for lane in state.lanes]
         for schedule in self._schedules:
             lane = state.by_name.get(schedule.queue or "", state.lanes[0])
-            routines.append(keep_time(state, lane.queue, schedule, self._bell(), lane.outages))
+            routines.append(run_schedule(state, lane.queue, schedule, self._bell(), lane.outages))
         return routines
+
+    def _heartbeats(self) -> list[Routine[None]]:
+        """Return the routines that keep this worker in the lists of its queues' workers."""
+        if self._heartbeat is None:
+            return []
+        state = self._state
+        self._presence = presence = Presence(state, self._name, self._heartbeat, self.stop)
+        self._presence_bells = [self._bell() for _ in state.lanes]
+        lanes = zip(state.lanes, self._presence_bells, strict=True)
+        return [stay_listed(state, lane, presence, bell) for lane, bell in lanes]
+
+    def _leave_lists(self) -> None:
+        """Let the routines of `_heartbeats` delete their entries and end."""
+        if self._presence is not None:
+            self._presence.ended = True
+        for bell in self._presence_bells:
+            bell.ring()
 
     @contextlib.contextmanager
     def _healthy(self) -> Iterator[None]:
         with self._health or contextlib.nullcontext():
             yield
 
-    def _may_end(self, helped: bool) -> bool:
+    def _is_over(self, helpers_run: bool) -> bool:
         """Act on calls of `stop`, and return whether nothing is left to wait for."""
         state = self._state
-        if self._stops and not state.stopping:
+        if self._stop_requests and not state.stopping:
             state.stop()
-            self._tell_of_stop(state.busy())
+            self._log_stop(state.busy())
         if not state.stopping:
             return False
         now = state.clock()
         if self._deadline is None:
             self._deadline = now + self._grace
-        if self._stops > 1 or now >= self._deadline:
+        if self._stop_requests > 1 or now >= self._deadline:
             self.cut_short = True
             return True
-        return not helped and state.settled()
+        return not helpers_run and state.settled()
 
-    def _tell_of_stop(self, running: int) -> None:
-        if running and self._stops == 1:
+    def _log_stop(self, running: int) -> None:
+        if running and self._stop_requests == 1:
             log.info(
-                "stopping: %d running, up to %g s; stop again to give them back",
+                "stopping: %d running, up to %g s; stop again to release their messages",
                 running, self._grace,
             )  # fmt: skip
         else:
@@ -237,10 +276,7 @@ def _limited(queue: Any, max_receives: int | None) -> Any:
     """Return the queue, or a copy with this limit if it has none. The original is unchanged."""
     if max_receives is None or queue.config.max_receives is not None:
         return queue
-    limited = copy.copy(queue)  # shares the connections
-    config = dataclasses.replace(queue.config, max_receives=max_receives)
-    limited._spec = dataclasses.replace(queue._spec, config=config)
-    return limited
+    return queue.with_config(max_receives=max_receives)
 
 
 def is_async(handler: Callable[[Message], Any]) -> bool:

@@ -13,7 +13,7 @@ from ackq.queue.messages import Message
 _Task = tuple[Message, "asyncio.Future[Any]"]
 
 
-class Daemons:
+class DaemonThreads:
     """Call one function in threads; start a thread only when all others are busy."""
 
     def __init__(self, function: Callable[[Message], Any]) -> None:

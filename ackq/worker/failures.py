@@ -4,28 +4,21 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
-import sysconfig
-import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Literal, get_args
 
-from ackq.errors import ConfigurationError, redact
+from ackq.config import RecordErrors
+from ackq.core import failure
+from ackq.core.failure import TEXT_LIMIT, capture, place_of
+from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 from ackq.queue.messages import Message
 from ackq.worker.logs import about
 from ackq.worker.policy import Settlement
+from ackq.worker.verdicts import Verdict
 
 #: How much of an error to log: its type, its text too, or its traceback as well.
 Detail = Literal["type", "text", "traceback"]
-#: Characters of an error's text that are logged.
-TEXT_LIMIT = 500
-#: Characters of an error's text that are searched for credentials.
-_READ_LIMIT = 4000
-_ACKQ = str(Path(__file__).parents[1]) + os.sep
-#: Folders of code that is not the user's: the standard library and installed packages.
-_INSTALLED = tuple({sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib")})
 
 
 class Failures:
@@ -53,31 +46,25 @@ class Failures:
             exc_info=error if self._detail == "traceback" else None,
         )  # fmt: skip
 
+    def capture(self, error: BaseException, detail: RecordErrors) -> bytes:
+        """Return what to store about ``error``; of a verdict, the error that it was raised for."""
+        cause: BaseException | None = error
+        if isinstance(error, Verdict):
+            cause = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+        return capture(cause, detail, self._package, self._defined)
+
     def _place(self, error: BaseException) -> str:
         """Return file:line of the innermost frame of the user's code.
 
         An error raised before the handler's code ran, such as one for a wrong signature, has no
         such frame. Then return where the handler is defined.
         """
-        others = ""
-        for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
-            file = frame.f_code.co_filename
-            place = f"{file}:{line}"
-            package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
-            if file.startswith(_ACKQ):
-                continue
-            if package == self._package or not file.startswith((*_INSTALLED, "<")):
-                return place
-            others = others or place
-        return self._defined or others
+        return place_of(error, self._package, self._defined).rpartition(" in ")[0]
 
 
 def text_of(error: BaseException) -> str:
     """Return the type and text of an error as one cropped line without credentials."""
-    try:
-        text = printable(redact(str(error)[:_READ_LIMIT]))
-    except Exception:  # the error class is the user's, and its __str__ may fail
-        text = "(its text cannot be read)"
+    text = printable(failure.text_of(error))
     if len(text) > TEXT_LIMIT:
         text = text[:TEXT_LIMIT] + "…"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
@@ -99,4 +86,4 @@ def _definition_of(handler: Callable[..., Any]) -> str:
     if not hasattr(function, "__code__"):
         function = getattr(type(function), "__call__", function)  # noqa: B004 - an object's call
     code = getattr(function, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code else ""
+    return f"{code.co_filename}:{code.co_firstlineno} in {code.co_name}" if code else ""

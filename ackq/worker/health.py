@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import socket
 import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
-from socketserver import TCPServer
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
+from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import ConfigurationError
+from ackq.worker.figures import BUCKETS, Figures, Snapshot
 from ackq.worker.logs import log
 from ackq.worker.policy import check_seconds
-from ackq.worker.routines import PASSING, PATIENCE
+from ackq.worker.routines import TAKE_TIMEOUT, TEMPORARY
 from ackq.worker.state import State
 from ackq.worker.steps import Call, Routine
 
 #: Paths that the HTTP endpoint serves.
-PATHS = ("/", "/healthz")
+PATHS = ("/", "/healthz", "/metrics")
 #: Seconds that a connection to the health port may last.
 LONGEST_CONNECTION = 5.0
 #: Longest time, in seconds, that a take lasts while the server works normally.
-LONGEST_TAKE = 2 * PATIENCE
+LONGEST_TAKE = 2 * TAKE_TIMEOUT
 
 
 class Health:
@@ -39,8 +39,8 @@ class Health:
     Args:
         file: exists while the worker is healthy, and is touched every ``interval``. It is removed
             when the worker hangs. If the whole process is frozen, the file only gets older.
-        port: serves ``/`` and ``/healthz``: status 200 or 503, with the reason as JSON; 0 picks
-            a free port.
+        port: serves ``/`` and ``/healthz``: status 200 or 503, with the reason as JSON; and
+            ``/metrics`` for Prometheus, which needs ``ackq[metrics]``. 0 picks a free port.
         host: the address to listen on, IPv4 or IPv6. Defaults to loopback.
         stalled_after: seconds. Choose more than the longest handler takes, if all slots can be
             busy with such, and more than the rate limit makes messages wait. Defaults to 60.
@@ -64,9 +64,13 @@ class Health:
         if self._file is not None and not os.access(self._file.parent, os.W_OK | os.X_OK):
             raise ConfigurationError(f"health check: no file can be made in {self._file.parent}")
         self._endpoint = (host, port) if port is not None else None
+        #: Counts what the handlers do; None: nobody can see it.
+        self.figures: Figures | None = Figures() if port is not None else None
+        #: The figures to serve; those of all processes, if there are several.
+        self.served: Served | None = self.figures
         self._stalled_after = stalled_after
         self._interval = interval
-        self._server: ThreadingHTTPServer | None = None
+        self._server: HttpServer | None = None
         self._next = 0.0
         self._seen = time.monotonic()
         self._waiting_since: float | None = None
@@ -76,10 +80,7 @@ class Health:
     @property
     def address(self) -> tuple[str, int] | None:
         """The address of the HTTP endpoint while the worker runs, otherwise None."""
-        if self._server is None:
-            return None
-        host, port = self._server.server_address[:2]
-        return str(host), int(port)
+        return self._server.address if self._server is not None else None
 
     @property
     def reason(self) -> str:
@@ -109,6 +110,9 @@ class Health:
         if now < self._next:
             return
         self._next = now + self._interval
+        if self.figures is not None:
+            self.figures.count()
+            self.figures.busy, self.figures.concurrency = state.busy(), len(state.slots)
         self.show((yield from self._problem(state, now)))
 
     def show(self, reason: str) -> None:
@@ -133,6 +137,7 @@ class Health:
         since = self._waiting_since
         if (
             state.stopping
+            or state.quiet
             or now - state.last_take < self._interval
             or (since is not None and state.last_take >= since)
         ):
@@ -142,7 +147,7 @@ class Health:
         for lane in state.lanes:
             try:
                 stats = yield Call(lane.queue.stats)
-            except PASSING:
+            except TEMPORARY:
                 return ""
             if stats.ready and not stats.paused:
                 waiting.append(f"{stats.ready} in {lane.queue.name!r}")
@@ -162,14 +167,10 @@ class Health:
             ConfigurationError: the address or port cannot be used.
         """
         if self._endpoint is not None:
-            host, port = self._endpoint
-            try:
-                self._server = _Server(self._endpoint, self)
-            except OSError as error:
-                raise ConfigurationError(
-                    f"health check: cannot listen on {host}:{port}: {error.strerror}"
-                ) from error
-            threading.Thread(target=self._server.serve_forever, daemon=True).start()
+            self._server = HttpServer(
+                self._endpoint, self._answer, LONGEST_CONNECTION, "health check"
+            )
+            self._server.start()
         if self._file is not None:
             self._seen = time.monotonic()
             threading.Thread(target=self._guard, daemon=True).start()
@@ -183,69 +184,34 @@ class Health:
     ) -> None:
         self._ended.set()
         if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
+            self._server.stop()
             self._server = None
         if self._file is not None:
             self._file.unlink(missing_ok=True)
 
+    def _answer(self, path: str, headers: Mapping[str, str]) -> Answer:
+        asked = path.partition("?")[0]
+        if asked == "/metrics":
+            return self._metrics(headers)
+        if asked not in PATHS:
+            return Answer.of_json(404, {"error": f"nothing here; ask for {' or '.join(PATHS)}"})
+        reason = self.reason
+        return Answer.of_json(503 if reason else 200, {"healthy": not reason, "reason": reason})
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-    def __init__(self, endpoint: tuple[str, int], health: Health) -> None:
-        self.health = health
-        self.connections: dict[socket.socket, float] = {}
-        self.address_family = socket.AF_INET6 if ":" in endpoint[0] else socket.AF_INET
-        super().__init__(endpoint, _Answer)
-
-    def server_bind(self) -> None:
-        """Bind without looking up a host name, which may be slow."""
-        TCPServer.server_bind(self)
-
-    def service_actions(self) -> None:
-        """End connections that are too old, whether idle or slow."""
-        oldest = time.monotonic() - LONGEST_CONNECTION
-        for connection, since in list(self.connections.items()):
-            if since < oldest:
-                with contextlib.suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
+    def _metrics(self, headers: Mapping[str, str]) -> Answer:
+        assert self.served is not None
+        try:
+            from ackq.metrics.exposition import render
+            from ackq.metrics.handlers import handler_metrics, slot_metrics
+        except ModuleNotFoundError as error:
+            return Answer.of_json(404, {"error": str(error)})
+        seen = self.served.snapshot()
+        metrics = handler_metrics(seen.queues, BUCKETS, seen.since)
+        return render(chain(metrics, slot_metrics(seen.busy, seen.concurrency)), headers)
 
 
-class _Answer(BaseHTTPRequestHandler):
-    server: _Server
+class Served(Protocol):
+    """Where the figures of one worker, or of several processes, come from."""
 
-    def setup(self) -> None:
-        self.server.connections[self.request] = time.monotonic()
-        super().setup()
-
-    def handle(self) -> None:
-        with contextlib.suppress(ConnectionError):  # the client is gone
-            super().handle()
-
-    def finish(self) -> None:
-        self.server.connections.pop(self.request, None)
-        with contextlib.suppress(ConnectionError):
-            super().finish()
-
-    def do_GET(self) -> None:
-        if self.path.partition("?")[0] not in PATHS:
-            self._answer(404, {"error": f"nothing here; ask for {' or '.join(PATHS)}"})
-            return
-        reason = self.server.health.reason
-        self._answer(503 if reason else 200, {"healthy": not reason, "reason": reason})
-
-    def _answer(self, status: int, value: dict[str, object]) -> None:
-        body = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def version_string(self) -> str:
-        """Return a name without any version, not even Python's."""
-        return "ackq"
-
-    def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: probes come every few seconds."""
+    def snapshot(self) -> Snapshot:
+        """Return the figures."""

@@ -9,8 +9,8 @@ from ackq.worker.logs import log
 
 
 class Hooks:
-    """Override the methods that you need. All but `lost_lease` run in the handler's thread or
-    task, and must be quick. An exception in a hook is logged and has no other effect.
+    """Override the methods that you need. All but `lost_lease` and `dead` run in the handler's
+    thread or task, and must be quick. An exception in a hook is logged and has no other effect.
     """
 
     def before(self, message: Message) -> None:
@@ -28,6 +28,13 @@ class Hooks:
 
     def error(self, message: Message, error: BaseException) -> None:
         """Run when the handler raised anything but a verdict, or exceeded its time limit."""
+
+    def dead(self, message: Message) -> None:
+        """Run when this worker moved the message to the dead letters.
+
+        A message whose last lease ended becomes a dead letter at another consumer's pop; no hook
+        runs for it.
+        """
 
     def lost_lease(self, message: Message) -> None:
         """Run when the message's lease is lost: another consumer has it, or will receive it."""

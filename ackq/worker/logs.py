@@ -49,7 +49,7 @@ def _value(value: Any) -> str:
     return f'"{text}"' if not text or " " in text or '"' in text else text
 
 
-def place_of(error: BaseException) -> str:
+def location_of(error: BaseException) -> str:
     """Return where an error was raised, as file:line of the innermost frame."""
     frames = traceback.extract_tb(error.__traceback__, limit=-1)
     return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""

@@ -14,9 +14,9 @@ from ackq.worker.verdicts import Reject, Release, Retry
 
 #: Seconds of work that a worker holds beyond running handlers: long enough to hide a round trip,
 #: short enough not to delay a pause, a stop or an idle worker elsewhere.
-HORIZON = 0.1
+BUFFERED_SECONDS = 0.1
 #: Weight of the latest duration in the moving average.
-RECENT = 0.1
+AVERAGE_WEIGHT = 0.1
 #: Steps of the jitter. Messages that fail together with the same step are nacked in one call.
 JITTER_STEPS = 8
 #: Longest reason that is kept, in characters.
@@ -111,7 +111,7 @@ class Pace:
     def finished(self, seconds: float) -> None:
         """Record how long a handler took."""
         mean = self.seconds
-        self.seconds = seconds if mean is None else mean + (seconds - mean) * RECENT
+        self.seconds = seconds if mean is None else mean + (seconds - mean) * AVERAGE_WEIGHT
 
     def slowed(self, seconds: float) -> None:
         """Record that messages waited this long in the worker, which had taken too many."""
@@ -122,17 +122,17 @@ class Pace:
         """How many messages may wait beyond those being handled."""
         if self.seconds is None:
             return 0
-        if self.seconds * self._prefetch <= self._concurrency * HORIZON:
+        if self.seconds * self._prefetch <= self._concurrency * BUFFERED_SECONDS:
             return self._prefetch
-        return int(self._concurrency * HORIZON / self.seconds)
+        return int(self._concurrency * BUFFERED_SECONDS / self.seconds)
 
 
-class Turns:
+class QueueOrder:
     """Choose the queue to take from next: in strict order, or by weight (stride scheduling)."""
 
     def __init__(self, weights: Iterable[float] | None, lanes: int) -> None:
         self._weights = list(weights) if weights is not None else None
-        self._passes = [0.0] * lanes
+        self._progress = [0.0] * lanes
 
     @property
     def strict(self) -> bool:
@@ -142,18 +142,18 @@ class Turns:
     def order(self) -> Iterator[int]:
         """Yield the lanes in the order in which to try them now."""
         if self._weights is None:
-            return iter(range(len(self._passes)))
-        return iter(sorted(range(len(self._passes)), key=self._passes.__getitem__))
+            return iter(range(len(self._progress)))
+        return iter(sorted(range(len(self._progress)), key=self._progress.__getitem__))
 
     def took(self, lane: int, messages: int) -> None:
         """Record how many messages were taken from a lane."""
         if self._weights is not None:
-            self._passes[lane] += messages / self._weights[lane]
+            self._progress[lane] += messages / self._weights[lane]
 
     def returned(self, lane: int, active: Iterable[int]) -> None:
         """Record that a lane has messages again. It gets no credit for the turns it missed."""
-        least = min((self._passes[each] for each in active), default=self._passes[lane])
-        self._passes[lane] = max(self._passes[lane], least)
+        least = min((self._progress[each] for each in active), default=self._progress[lane])
+        self._progress[lane] = max(self._progress[lane], least)
 
 
 class StrictBuffer:

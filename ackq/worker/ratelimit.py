@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from redis.exceptions import ResponseError
-
 from ackq import scripts
 from ackq.config import check_integer, microseconds
-from ackq.core.call import raise_for_type
+from ackq.core.call import Keys, call
 from ackq.core.effects import Operation, Request
 from ackq.queue.spec import QueueSpec
 
@@ -56,8 +54,6 @@ def permit(
         script=scripts.load("worker/permit"),
         resend=True,  # at worst, fewer messages are taken than allowed
     )  # fmt: skip
-    try:
-        permitted, wait = yield request
-    except ResponseError as error:
-        yield from raise_for_type(f"queue {spec.name!r}", {spec.keys.rate: "string"}, error)
+    keys = Keys(f"queue {spec.name!r}", {spec.keys.rate: "string"})
+    permitted, wait = yield from call(keys, request)
     return permitted, wait

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import redis
 
+from ackq.core import observing
+from ackq.core.chunking import TAKE_CHUNK
 from ackq.errors import AckqError, ConfigurationError, LeaseLost
 from ackq.queue.messages import Message
 from ackq.worker.policy import Settlement
@@ -13,36 +16,45 @@ from ackq.worker.ratelimit import permit
 from ackq.worker.state import Lane, State
 from ackq.worker.steps import Call, Routine, Wait
 
-#: Most messages that one call takes.
-MOST = 1000
 #: Seconds that one take waits for a message; a stop is noticed within this time. Shorter while
 #: handlers run, since a message that one of them returns does not wake a waiting take.
-PATIENCE = 0.5
-PATIENCE_BUSY = 0.2
+TAKE_TIMEOUT = 0.5
+BUSY_TAKE_TIMEOUT = 0.2
 #: Longest time, in seconds, that a routine waits for its bell before it checks again.
 IDLE = 0.5
 #: Seconds that a message may wait in a worker before it is released for others, as measured.
 STALE = 1.1
 #: Seconds of waiting after which the worker takes fewer messages. This is early enough that a
 #: take in progress, which asks for as many as before, is over when the message is released.
-CROWDED = STALE - 2 * PATIENCE_BUSY
+CROWDED = STALE - 2 * BUSY_TAKE_TIMEOUT
+#: Seconds between two calls that keep the totals counted, and how long each call lets them be.
+WATCH_EVERY = 600.0
+WATCH_WINDOW = 7 * 86400.0
 #: Errors of the server or its connection. Anything else is a bug in this program.
-PASSING = (redis.RedisError, OSError, AckqError)
+TEMPORARY = (redis.RedisError, OSError, AckqError)
 
 
 def feed(state: State) -> Routine[None]:
     """Take messages while there is room, and ack finished ones in the same round trip."""
+    observing.prefetch()
     while not state.stopping:
+        if state.quiet:
+            yield Wait(state.feed_bell, IDLE)
+            continue
         # Set this before checking for room: otherwise a ring in between would be missed.
-        state.hungry = True
+        state.feeder_waits = True
         room = state.room()
         if not room:
             yield Wait(state.feed_bell, IDLE)
             continue
-        state.hungry = False
+        state.feeder_waits = False
         lane, pause = _whose_turn(state)
         if lane is not None:
-            yield from _take(state, lane, room)
+            # Set this before checking again: a worker is quiet only when no take is under way.
+            lane.taking = True
+            if not state.quiet:
+                yield from _take(state, lane, room)
+            lane.taking = False
         elif not (state.draining and _drained(state)):
             yield Wait(state.feed_bell, pause)
 
@@ -53,7 +65,7 @@ def _whose_turn(state: State) -> tuple[Lane | None, float]:
     pause = IDLE
     for number in state.turns.order():
         lane = state.lanes[number]
-        if lane.dry:
+        if lane.empty:
             continue
         if lane.not_before <= now:
             return lane, 0.0
@@ -62,27 +74,30 @@ def _whose_turn(state: State) -> tuple[Lane | None, float]:
 
 
 def _drained(state: State) -> bool:
-    """Stop once every lane is dry and everything is settled; otherwise check the lanes again."""
-    if not all(lane.dry for lane in state.lanes):
+    """Stop once every lane is empty and everything is settled; otherwise check the lanes again.
+
+    A lane that was empty before the last settle is checked again: a message may have been returned.
+    """
+    if not all(lane.empty for lane in state.lanes):
         return False
-    if state.settled():
+    if state.settled() and all(lane.empty_since_settled for lane in state.lanes):
         state.stop()
         return True
     for lane in state.lanes:
-        lane.dry = False
+        lane.empty = False
         lane.not_before = state.clock() + 0.01
     return False
 
 
 def _take(state: State, lane: Lane, room: int) -> Routine[None]:
-    wanted = min(room, MOST)
+    wanted = min(room, TAKE_CHUNK)
     if lane.limit is not None:
         wanted = yield from _permitted(state, lane, wanted)
         if not wanted:
             return
-    # With a single queue, wait for messages here. With several, `attend` waits for each of them.
-    waits = state.waits_in_take
-    messages = yield from _pop(state, lane, wanted, _patience(state) if waits else None)
+    # With a single queue, wait for messages here. With several, `wait_for_messages` does so.
+    waits, settled = state.waits_in_take, state.settled()
+    messages = yield from _pop(state, lane, wanted, _take_timeout(state) if waits else None)
     if messages is None:
         return
     lane.unused = wanted - len(messages) if lane.limit is not None else 0
@@ -91,32 +106,37 @@ def _take(state: State, lane: Lane, room: int) -> Routine[None]:
     elif not waits:
         if lane.unused:
             yield from _permitted(state, lane, 0)
-        lane.dry = True
+        lane.empty, lane.empty_since_settled = True, settled
         lane.bell.ring()
 
 
-def attend(state: State, lane: Lane) -> Routine[None]:
-    """Wait for the next message of a lane that has run dry."""
+def wait_for_messages(state: State, lane: Lane) -> Routine[None]:
+    """Wait for the next message of an empty lane."""
+    observing.prefetch()
     while not state.stopping:
-        if not lane.dry or state.draining or state.clock() < lane.not_before:
+        if not lane.empty or state.draining or state.quiet or state.clock() < lane.not_before:
             yield Wait(lane.bell, IDLE)
             continue
-        messages = yield from _pop(state, lane, 1, _patience(state))
+        lane.taking = True
+        waits = not state.quiet
+        messages = (yield from _pop(state, lane, 1, _take_timeout(state))) if waits else None
         if not messages:
+            lane.taking = False
             continue
         if lane.limit is not None and not (yield from _permitted(state, lane, 1)):
             # The rate limit does not allow it yet: release it, uncounted, to be taken later.
             lane.returned.extend((message, Settlement("release")) for message in messages)
-            state.keep_bell.ring()
+            state.upkeep_bell.ring()
         else:
             state.arrived(lane, messages)
-        state.turns.returned(lane.number, [each.number for each in state.lanes if not each.dry])
-        lane.dry = False
+        lane.taking = False
+        state.turns.returned(lane.number, [each.number for each in state.lanes if not each.empty])
+        lane.empty = False
         state.feed_bell.ring()
 
 
-def _patience(state: State) -> float:
-    return PATIENCE_BUSY if state.busy() else PATIENCE
+def _take_timeout(state: State) -> float:
+    return BUSY_TAKE_TIMEOUT if state.busy() else TAKE_TIMEOUT
 
 
 def _pop(
@@ -133,7 +153,7 @@ def _pop(
         state.fatal = error
         state.stop()
         return None
-    except PASSING as error:
+    except TEMPORARY as error:
         # The acks may have arrived or not; repeating them does no harm.
         lane.done.extend(acked)
         lane.failed(error, state.clock(), "take")
@@ -153,8 +173,8 @@ def _permitted(state: State, lane: Lane, wanted: int) -> Routine[int]:
     queue = lane.queue
     unused, lane.unused = lane.unused, 0
     try:
-        permitted, wait = yield Call(queue._run, (permit(queue._spec, lane.limit, wanted, unused),))
-    except PASSING as error:
+        permitted, wait = yield Call(queue.execute, (permit, lane.limit, wanted, unused))
+    except TEMPORARY as error:
         lane.failed(error, state.clock(), "rate limit")
         return 0
     lane.succeeded(state.clock(), "rate limit")
@@ -163,18 +183,19 @@ def _permitted(state: State, lane: Lane, wanted: int) -> Routine[int]:
     return int(permitted)
 
 
-# --- keeping ----------------------------------------------------------------------------
+# --- upkeep -----------------------------------------------------------------------------
 
 
-def keep(state: State) -> Routine[None]:
+def upkeep(state: State) -> Routine[None]:
     """Run one round: enforce time limits, release waiting messages, renew leases, settle."""
     state.enforce_time_limit(state.clock())
-    _give_back(state)
+    _release_stale(state)
     for lane in state.lanes:
         # A stopping worker does not pause: the server may be back, and time is short.
-        if state.clock() < lane.keep_after and not state.stopping:
+        if state.clock() < lane.upkeep_after and not state.stopping:
             continue
         yield from _renew(state, lane)
+        yield from _watch(state, lane)
         yield from _ack(state, lane)
         yield from _return(state, lane)
 
@@ -186,10 +207,19 @@ def _renew(state: State, lane: Lane) -> Routine[None]:
             yield Call(lane.queue.extend, tuple(due))
         except LeaseLost as error:
             state.lost(error.messages)
-        except PASSING as error:
+        except TEMPORARY as error:
             lane.failed(error, now, "renewal of leases")
             return
         lane.succeeded(state.clock(), "renewal of leases")
+
+
+def _watch(state: State, lane: Lane) -> Routine[None]:
+    """Keep the totals of the queue counted, unless this user may not."""
+    now = state.clock()
+    if now >= lane.watch_after and not state.stopping:
+        lane.watch_after = now + WATCH_EVERY
+        with suppress(*TEMPORARY):
+            yield Call(lane.queue.counters, (WATCH_WINDOW,))
 
 
 def _ack(state: State, lane: Lane) -> Routine[None]:
@@ -205,11 +235,13 @@ def _return(state: State, lane: Lane) -> Routine[None]:
         message, settlement = lane.returned.popleft()
         groups.setdefault(settlement, []).append(message)
     for settlement, messages in groups.items():
-        if not (yield from _settle(state, lane, _call(lane, settlement, messages))):
+        if not (yield from _settle(state, lane, _settle_call(lane, settlement, messages))):
             lane.returned.extend((message, settlement) for message in messages)
+        else:
+            state.died(messages)
 
 
-def _call(lane: Lane, settlement: Settlement, messages: Sequence[Message]) -> Call:
+def _settle_call(lane: Lane, settlement: Settlement, messages: Sequence[Message]) -> Call:
     queue, argument = lane.queue, settlement.argument
     if settlement.verb == "nack":
         return Call(queue.nack, tuple(messages), {"delay": argument})
@@ -224,14 +256,14 @@ def _settle(state: State, lane: Lane, call: Call) -> Routine[bool]:
         yield call
     except LeaseLost as error:
         state.lost(error.messages)
-    except PASSING as error:
+    except TEMPORARY as error:
         lane.failed(error, state.clock(), "settling")
         return False
     lane.succeeded(state.clock(), "settling")
     return True
 
 
-def _give_back(state: State) -> None:
+def _release_stale(state: State) -> None:
     """Release messages that have waited too long; when stopping, all waiting messages."""
     now = state.clock()
     oldest = 0.0

@@ -8,10 +8,9 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any, Protocol
 
 from cronsim import CronSim, CronSimError
-from redis.exceptions import ResponseError
 
 from ackq import scripts
-from ackq.core.call import raise_for_type
+from ackq.core.call import Keys, call
 from ackq.core.effects import Operation, Request
 from ackq.core.encode import encode
 from ackq.errors import ConfigurationError, MessageError
@@ -19,13 +18,13 @@ from ackq.queue.spec import QueueSpec
 from ackq.worker.logs import log, reason_of
 from ackq.worker.outages import Outages
 from ackq.worker.policy import check_seconds
-from ackq.worker.routines import PASSING
+from ackq.worker.routines import TEMPORARY
 from ackq.worker.steps import Bell, Call, Routine, Wait
 
 #: Longest time, in seconds, between two checks of whether to stop.
-LOOK = 0.5
+CHECK_INTERVAL = 0.5
 #: Most missed ticks that are counted for one gap.
-MOST_MISSED = 100_000
+MAX_MISSED = 100_000
 
 Body = Mapping[str, Any] | bytes
 
@@ -88,17 +87,17 @@ class Schedule:
         if self.every is not None:
             period = round(self.every * 1_000_000)
             return max(due, now // period * period)
-        while (following := self.after(due)) <= now:
-            due = following
+        while (next_due := self.after(due)) <= now:
+            due = next_due
         return due
 
     def between(self, first: int, last: int) -> int:
-        """Return how many ticks lie between two ticks, at most `MOST_MISSED`."""
+        """Return how many ticks lie between two ticks, at most `MAX_MISSED`."""
         if self.every is not None:
             period = round(self.every * 1_000_000)
-            return max(0, min(MOST_MISSED, (last - first) // period - 1))
+            return max(0, min(MAX_MISSED, (last - first) // period - 1))
         count = 0
-        while (first := self.after(first)) < last and count < MOST_MISSED:
+        while (first := self.after(first)) < last and count < MAX_MISSED:
             count += 1
         return count
 
@@ -131,20 +130,17 @@ def tick(
 ) -> Operation[Answer]:
     """Push for the tick ``at``, unless that was done; with 0 only read. See ``tick.lua``."""
     request = Request(
-        (2, spec.keys.ready, spec.keys.ticks, name, at, previous, missed, body),
+        (2, spec.keys.ready, spec.keys.ticks, name, at, previous, missed, body, spec.keys.pop_from),
         script=scripts.load("worker/tick"),
         resend=True,  # the server remembers which tick was pushed
     )
-    try:
-        status, latest, now, counted = yield request
-    except ResponseError as error:
-        kinds = {spec.keys.ready: "list", spec.keys.ticks: "hash"}
-        yield from raise_for_type(f"queue {spec.name!r}", kinds, error)
+    keys = Keys(f"queue {spec.name!r}", {spec.keys.ready: "list", spec.keys.ticks: "hash"})
+    status, latest, now, counted = yield from call(keys, request)
     return Answer(status.decode(), latest, now, counted)
 
 
 class Running(Protocol):
-    """The part of a worker's state that `keep_time` needs."""
+    """The part of a worker's state that `run_schedule` needs."""
 
     @property
     def stopping(self) -> bool:
@@ -155,7 +151,7 @@ class Running(Protocol):
         """A monotonic clock, in seconds."""
 
 
-def keep_time(
+def run_schedule(
     running: Running, queue: Any, schedule: Schedule, bell: Bell, outages: Outages
 ) -> Routine[None]:
     """Push for each tick until the worker stops."""
@@ -164,7 +160,7 @@ def keep_time(
     while not running.stopping:
         now = _clock(running) + ahead
         if known is not None and due > now:
-            yield Wait(bell, min(LOOK, (due - now) / 1_000_000))
+            yield Wait(bell, min(CHECK_INTERVAL, (due - now) / 1_000_000))
             continue
         try:
             if known is None:
@@ -173,16 +169,16 @@ def keep_time(
                 due = schedule.after(max(answer.latest, answer.now))
             else:
                 due = schedule.newest(due, now)
-                body = _body(queue._spec, schedule, due)
+                body = _body(queue.config.max_body_bytes, schedule, due)
                 if body is None:
                     due = schedule.after(due)
                     continue
                 answer = yield from _ask(queue, schedule, due, known.latest, body)
                 if answer.latest >= due:
                     due = schedule.after(answer.latest)
-        except PASSING as error:
+        except TEMPORARY as error:
             outages.failed(f"schedule {schedule.name}", error, running.clock())
-            yield Wait(bell, LOOK)
+            yield Wait(bell, CHECK_INTERVAL)
             continue
         outages.succeeded(f"schedule {schedule.name}", running.clock())
         known, ahead = answer, answer.now - _clock(running)
@@ -194,16 +190,15 @@ def _clock(running: Running) -> int:
 
 def _ask(queue: Any, schedule: Schedule, at: int, previous: int, body: bytes) -> Routine[Answer]:
     missed = schedule.between(previous, at) if previous and at else 0
-    steps = tick(queue._spec, schedule.name, at, previous, missed, body)
-    answer: Answer = yield Call(queue._run, (steps,))
+    answer: Answer = yield Call(queue.execute, (tick, schedule.name, at, previous, missed, body))
     if answer.status == "pushed" and missed:
         log.warning("schedule %s: %d ticks were missed", schedule.name, missed)
     return answer
 
 
-def _body(spec: QueueSpec, schedule: Schedule, at: int) -> bytes | None:
+def _body(limit: int, schedule: Schedule, at: int) -> bytes | None:
     try:
-        return schedule.body(at, spec.config.max_body_bytes)
+        return schedule.body(at, limit)
     except Exception as error:
         # The user's function failed; it may work for a later tick.
         kind = reason_of(error) if isinstance(error, MessageError) else type(error).__name__

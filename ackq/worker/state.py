@@ -11,9 +11,10 @@ from typing import Any
 
 import orjson
 
-from ackq.core.fencing import JITTER
+from ackq.core.io.jitter import JITTER
 from ackq.queue.messages import Message
 from ackq.worker.failures import Failures, outlook
+from ackq.worker.figures import Figures
 from ackq.worker.hooks import Hooks, call
 from ackq.worker.logs import about, log
 from ackq.worker.outages import Outages
@@ -21,9 +22,9 @@ from ackq.worker.policy import (
     RENEW_AFTER,
     Backoff,
     Pace,
+    QueueOrder,
     Settlement,
     StrictBuffer,
-    Turns,
     settlement_of,
 )
 from ackq.worker.ratelimit import RateLimit
@@ -49,13 +50,16 @@ class Lane:
         self.max_receives: int | None = queue.config.max_receives
         self.done: deque[Message] = deque()  #: to be acked
         self.returned: deque[tuple[Message, Settlement]] = deque()
-        self.dry = False  #: whether the last take returned no messages
+        self.empty = False  #: whether the last take returned no messages
+        self.empty_since_settled = False  #: whether everything was settled before that take
+        self.taking = False  #: whether messages may arrive that are not in the buffer yet
         self.unused = 0  #: permits of the rate limit that were not used
         self.not_before = 0.0  #: when to take again, by the worker's clock
-        self.keep_after = 0.0  #: when to settle and renew again, by the worker's clock
+        self.upkeep_after = 0.0  #: when to settle and renew again, by the worker's clock
+        self.watch_after = 0.0  #: when to ask for the totals again, by the worker's clock
         self.asked_at: float | None = None  #: when the current take began
         self.failures = 0
-        self.outages = Outages(queue.name, queue._driver.route.address)
+        self.outages = Outages(queue.name, queue.address)
         self.clock = 0.0  #: the server's clock minus the worker's; never ahead
 
     def collect(self) -> list[Message]:
@@ -83,7 +87,7 @@ class Lane:
         self.failures += 1
         self.not_before = now + pause
         # No lease may end while its renewal pauses.
-        self.keep_after = now + min(pause, self.timeout / 6)
+        self.upkeep_after = now + min(pause, self.timeout / 6)
         self.outages.failed(doing, error, now)
 
     def succeeded(self, now: float, doing: str) -> None:
@@ -91,7 +95,7 @@ class Lane:
         self.outages.succeeded(doing, now)
         if self.failures:
             self.failures = 0
-            self.not_before = self.keep_after = 0.0
+            self.not_before = self.upkeep_after = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -100,7 +104,7 @@ class Slot:
 
     message: Message | None = None
     #: Whether its thread may have taken a message that is not in ``message`` yet.
-    reaching: bool = False
+    taking: bool = False
     started: float = 0.0
     interrupted: str = ""  #: why the running handler was interrupted
     runner: Any = None
@@ -111,7 +115,7 @@ class State:
     """The state of one worker. Each single operation on it is thread-safe."""
 
     lanes: Sequence[Lane]
-    turns: Turns
+    turns: QueueOrder
     slots: Sequence[Slot]
     pace: Pace
     backoff: Backoff
@@ -120,9 +124,9 @@ class State:
     hooks: Sequence[Hooks]
     failures: Failures
     clock: Callable[[], float]
-    #: Rung when there may be work for the feeder, or for the keeper.
+    #: Rung when there may be work for the feeder, or for the upkeep.
     feed_bell: Bell
-    keep_bell: Bell
+    upkeep_bell: Bell
     #: Interrupts a running handler; its message's flags are set beforehand.
     interrupt: Callable[[Slot], None]
     #: Wakes slots when messages have arrived.
@@ -130,11 +134,13 @@ class State:
     buffer: Any = field(init=False)
     by_name: Mapping[str, Lane] = field(init=False)
     last_take: float = field(init=False)
-    hungry: bool = False
-    low: int = 0
+    feeder_waits: bool = False
+    refill_at: int = 0
     stopping: bool = False
     draining: bool = False  #: stop when no queue has ready messages
+    quiet: bool = False  #: take no more messages, but do not stop
     fatal: BaseException | None = None
+    figures: Figures | None = None  #: counts what handlers do, if somebody can see it
     watched: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,21 +166,21 @@ class State:
         """Return how many messages to take now; 0 until enough fit to be worth a call."""
         spare = self.pace.spare
         # Set this before checking the buffer: another thread may be making room at this moment.
-        self.low = spare // 2
+        self.refill_at = spare // 2
         waiting = len(self.buffer)
-        if waiting > self.low:
+        if waiting > self.refill_at:
             return 0
         return len(self.slots) + spare - waiting - self.busy()
 
     def made_room(self) -> None:
         """Ring the waiting feeder if there is room, after a message left the buffer or a slot."""
-        if len(self.buffer) <= self.low:
-            self.hungry = False
+        if len(self.buffer) <= self.refill_at:
+            self.feeder_waits = False
             self.feed_bell.ring()
 
     def busy(self) -> int:
         """Return how many handlers run, or are about to."""
-        return sum(slot.reaching or slot.message is not None for slot in self.slots)
+        return sum(slot.taking or slot.message is not None for slot in self.slots)
 
     def arrived(self, lane: Lane, messages: Sequence[Message]) -> None:
         """Put taken messages into the buffer and wake the slots."""
@@ -188,7 +194,7 @@ class State:
 
     # --- handling -----------------------------------------------------------------------
 
-    def turned_away(self, slot: Slot) -> bool:
+    def skips(self, slot: Slot) -> bool:
         """Reject an expired message and return True; otherwise call the ``before`` hooks."""
         message = slot.message
         assert message is not None
@@ -216,6 +222,8 @@ class State:
         assert message is not None
         settlement = settlement_of(error, message.receive_count, self.backoff, random.random())
         limit = self.by_name[message.queue].max_receives
+        detail = self.by_name[message.queue].queue.config.record_errors
+        message.failure = self.failures.capture(error, detail)
         if not isinstance(error, Verdict):
             self.failures.log(message, error, settlement, limit)
             if self.hooks:
@@ -224,7 +232,7 @@ class State:
             about(logging.WARNING, "gave up", message, outlook=outlook(message, settlement, limit))
         self._settle(slot, message, settlement)
 
-    def given_up(self, slot: Slot) -> None:
+    def cancelled(self, slot: Slot) -> None:
         """Release the message of a cancelled handler, unless its lease was lost."""
         message = slot.message
         assert message is not None
@@ -237,17 +245,19 @@ class State:
         else:
             self.by_name[message.queue].returned.append((message, settlement))
         self._finished(slot, message, outcome)
-        self.keep_bell.ring()
+        self.upkeep_bell.ring()
 
     def _finished(self, slot: Slot, message: Message, outcome: str) -> None:
         seconds = self.clock() - slot.started
         slot.message = None
         self.pace.finished(seconds)
+        if self.figures is not None:
+            self.figures.add(message.queue, outcome, seconds)
         if self.hooks:
             call(self.hooks, "after", message, outcome, seconds)
         if log.isEnabledFor(logging.DEBUG):
             about(logging.DEBUG, "handled", message, outcome=outcome, seconds=round(seconds, 6))
-        if self.hungry:
+        if self.feeder_waits:
             self.made_room()
 
     def _expired(self, message: Message) -> bool:
@@ -259,7 +269,7 @@ class State:
             return False
         return expires_at <= self.clock() + self.by_name[message.queue].clock
 
-    # --- keeping ------------------------------------------------------------------------
+    # --- upkeep -------------------------------------------------------------------------
 
     def due(self, lane: Lane, now: float) -> list[Message]:
         """Return the waiting or running messages whose leases must be renewed now."""
@@ -286,6 +296,14 @@ class State:
                     slot.interrupted = slot.interrupted or "lost lease"
                     self.interrupt(slot)
 
+    def died(self, messages: Iterable[Message]) -> None:
+        """Log the messages that were moved to the dead letters, and call hooks."""
+        for message in messages:
+            if message.dead:
+                about(logging.WARNING, "dead", message)
+                if self.hooks:
+                    call(self.hooks, "dead", message)
+
     def enforce_time_limit(self, now: float) -> None:
         """Interrupt handlers that exceed the time limit."""
         if self.time_limit is None:
@@ -302,11 +320,18 @@ class State:
         """Return whether no message is held and none has to be settled."""
         return not (self.buffer or self.busy() or self.unsettled())
 
+    def hush(self, quiet: bool) -> None:
+        """Take no more messages, or take messages again."""
+        self.quiet = quiet
+        self.feed_bell.ring()
+        for lane in self.lanes:
+            lane.bell.ring()
+
     def stop(self) -> None:
         """Take no more messages, and wake everything so that waiting messages are released."""
         self.stopping = True
         self.feed_bell.ring()
-        self.keep_bell.ring()
+        self.upkeep_bell.ring()
         for lane in self.lanes:
             lane.bell.ring()
         self.wake()

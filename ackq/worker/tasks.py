@@ -11,9 +11,10 @@ from typing import Any
 
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
-from ackq.worker.base import PARTING, BaseWorker, is_async
-from ackq.worker.daemons import Daemons
-from ackq.worker.routines import abandon, keep
+from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker, is_async
+from ackq.worker.daemons import DaemonThreads
+from ackq.worker.presence import FAREWELL
+from ackq.worker.routines import abandon, upkeep
 from ackq.worker.signals import stopping_on_signals
 from ackq.worker.state import Slot
 from ackq.worker.steps import Bell, Call, Routine
@@ -67,17 +68,20 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
         self._parked: deque[asyncio.Future[None]] = deque()
         self._waking = False
         self._cancels = is_async(self._handler)
-        daemons = None if self._cancels else Daemons(self._handler)
+        daemons = None if self._cancels else DaemonThreads(self._handler)
         handler = self._handler if daemons is None else daemons.call
         with stopping_on_signals(self.stop), self._healthy():
             helpers = [asyncio.create_task(self._help(routine)) for routine in self._routines()]
+            heartbeats = [asyncio.create_task(self._help(each)) for each in self._heartbeats()]
             for slot in state.slots:
                 slot.runner = asyncio.create_task(self._serve(slot, handler))
             try:
-                await self._keep(helpers)
+                await self._run_upkeep(helpers)
             finally:
                 state.stop()
-                await self._part(helpers)
+                await self._shut_down(helpers)
+                self._leave_lists()
+                await _end(heartbeats, FAREWELL)
                 if daemons is not None:
                     daemons.close()
         if state.fatal is not None:
@@ -92,11 +96,11 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
                 continue
             slot.message = buffer.popleft()
             slot.started = clock()
-            if state.hungry:
+            if state.feeder_waits:
                 state.made_room()
             if parked and not self._waking and buffer:
                 self._wake()
-            if watched and state.turned_away(slot):
+            if watched and state.skips(slot):
                 continue
             try:
                 result = await handler(slot.message)
@@ -118,9 +122,9 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
         if slot.interrupted == "time limit":
             self._state.failed(slot, TimeoutError("over the time limit"))
         elif slot.interrupted:
-            self._state.given_up(slot)
+            self._state.cancelled(slot)
         elif slot.runner.cancelling():
-            self._state.given_up(slot)
+            self._state.cancelled(slot)
             raise error
         else:
             self._state.failed(slot, error)
@@ -142,18 +146,18 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
             self._waking = True
             _resolve(self._parked.popleft())
 
-    async def _keep(self, helpers: list[asyncio.Task[None]]) -> None:
+    async def _run_upkeep(self, helpers: list[asyncio.Task[None]]) -> None:
         state = self._state
-        while not self._may_end(not all(helper.done() for helper in helpers)):
-            await drive(keep(state))
+        while not self._is_over(not all(helper.done() for helper in helpers)):
+            await drive(upkeep(state))
             if self._health is not None:
                 await drive(self._health.watch(state))
-            await state.keep_bell.wait(self._tick)
+            await state.upkeep_bell.wait(self._tick)
 
-    async def _part(self, helpers: list[asyncio.Task[None]]) -> None:
+    async def _shut_down(self, helpers: list[asyncio.Task[None]]) -> None:
         """Settle finished messages; cancel handlers that still run and release their messages."""
         state = self._state
-        until = state.clock() + PARTING
+        until = state.clock() + SHUTDOWN_TIMEOUT
         for slot in state.slots:
             if slot.message is not None:
                 slot.interrupted = slot.interrupted or "stop"
@@ -161,12 +165,12 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
         # Wait for a take in progress: its messages would otherwise be stuck until their leases
         # end. Also wait for cancelled handlers to clean up.
         ending = {*helpers, *(slot.runner for slot in state.slots if self._cancels)}
-        await asyncio.wait(ending, timeout=PARTING)
+        await asyncio.wait(ending, timeout=SHUTDOWN_TIMEOUT)
         abandon(state)
-        await drive(keep(state))
+        await drive(upkeep(state))
         while state.unsettled() and state.clock() < until:
             await asyncio.sleep(self._tick)
-            await drive(keep(state))
+            await drive(upkeep(state))
         for task in (*helpers, *(slot.runner for slot in state.slots)):
             task.cancel()
 
@@ -203,6 +207,14 @@ async def drive(routine: Routine[None]) -> None:
                 step = routine.send(answer)
     except StopIteration:
         return
+
+
+async def _end(tasks: list[asyncio.Task[None]], timeout: float) -> None:
+    """Wait for all tasks, at most ``timeout`` seconds together; then cancel them."""
+    if tasks:
+        await asyncio.wait(tasks, timeout=timeout)
+    for task in tasks:
+        task.cancel()
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -7,12 +7,13 @@ import contextlib
 import inspect
 import threading
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Any
 
 from ackq.queue.client import Queue
-from ackq.worker.base import PARTING, BaseWorker
-from ackq.worker.routines import abandon, keep
+from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker
+from ackq.worker.presence import FAREWELL
+from ackq.worker.routines import abandon, upkeep
 from ackq.worker.signals import stopping_on_signals
 from ackq.worker.state import Slot, State
 from ackq.worker.steps import Bell, Call, Routine
@@ -93,17 +94,21 @@ class Worker(BaseWorker[Queue]):
         state = self._begin(drain)
         self._gate = Gate(state)
         helpers: list[threading.Thread] = []
+        heartbeats: list[threading.Thread] = []
         # Before the first handler starts, so that an early signal does not kill it.
         with stopping_on_signals(self.stop), self._healthy():
             try:
                 helpers += [self._start(routine) for routine in self._routines()]
+                heartbeats += [self._start(routine) for routine in self._heartbeats()]
                 for slot in state.slots:
                     slot.runner = threading.Thread(target=self._serve, args=(slot,), daemon=True)
                     slot.runner.start()
-                self._keep(helpers)
+                self._run_upkeep(helpers)
             finally:
                 state.stop()
-                self._part(helpers)
+                self._shut_down(helpers)
+                self._leave_lists()
+                _join(heartbeats, FAREWELL)
         if state.fatal is not None:
             raise state.fatal
 
@@ -114,21 +119,21 @@ class Worker(BaseWorker[Queue]):
         # The runner creates its event loop only when the handler first returns an awaitable.
         with contextlib.closing(asyncio.Runner()) as runner:
             while not state.stopping:
-                slot.reaching = True
+                slot.taking = True
                 try:
                     message = buffer.popleft()
                 except IndexError:
-                    slot.reaching = False
+                    slot.taking = False
                     gate.park()
                     continue
                 slot.started = clock()
                 slot.message = message
-                slot.reaching = False
-                if state.hungry:
+                slot.taking = False
+                if state.feeder_waits:
                     state.made_room()
                 if gate.parked and not gate.waking and buffer:
                     gate.wake()
-                if watched and state.turned_away(slot):
+                if watched and state.skips(slot):
                     continue
                 try:
                     result = handler(message)
@@ -139,24 +144,23 @@ class Worker(BaseWorker[Queue]):
                 else:
                     state.succeeded(slot)
 
-    def _keep(self, helpers: list[threading.Thread]) -> None:
+    def _run_upkeep(self, helpers: list[threading.Thread]) -> None:
         state = self._state
-        while not self._may_end(any(helper.is_alive() for helper in helpers)):
-            drive(keep(state))
+        while not self._is_over(any(helper.is_alive() for helper in helpers)):
+            drive(upkeep(state))
             if self._health is not None:
                 drive(self._health.watch(state))
-            state.keep_bell.wait(self._tick)
+            state.upkeep_bell.wait(self._tick)
 
-    def _part(self, helpers: list[threading.Thread]) -> None:
+    def _shut_down(self, helpers: list[threading.Thread]) -> None:
         """Settle finished messages; release the messages of handlers that still run."""
-        state, until = self._state, time.monotonic() + PARTING
-        for helper in helpers:
-            helper.join(max(0.0, until - time.monotonic()))
+        state, until = self._state, time.monotonic() + SHUTDOWN_TIMEOUT
+        _join(helpers, SHUTDOWN_TIMEOUT)
         abandon(state)
-        drive(keep(state))
+        drive(upkeep(state))
         while state.unsettled() and time.monotonic() < until:
             time.sleep(self._tick)
-            drive(keep(state))
+            drive(upkeep(state))
 
     def _start(self, routine: Routine[None]) -> threading.Thread:
         def run() -> None:
@@ -178,6 +182,13 @@ class Worker(BaseWorker[Queue]):
 
     def _interrupt(self, slot: Slot) -> None:
         """Do nothing: a thread cannot be stopped. Its handler can read the message's flags."""
+
+
+def _join(threads: Iterable[threading.Thread], timeout: float) -> None:
+    """Wait for all threads, at most ``timeout`` seconds together."""
+    until = time.monotonic() + timeout
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
 
 
 def drive(routine: Routine[None]) -> None:

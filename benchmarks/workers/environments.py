@@ -15,7 +15,7 @@ from pathlib import Path
 #: The files that are run, each in the environment of its peer.
 HERE = Path(__file__).parent / "peers"
 #: Seconds that an installation may take.
-PATIENCE = 600
+TIMEOUT = 600
 
 
 class Absent(Exception):
@@ -108,9 +108,9 @@ def _node() -> str:
 
 def _run(peer: Peer, command: Sequence[str]) -> None:
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True, timeout=PATIENCE)
+        subprocess.run(command, check=True, capture_output=True, text=True, timeout=TIMEOUT)
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise Absent(f"it cannot be installed: {last}") from error
     except subprocess.TimeoutExpired as error:
-        raise Absent(f"it was not installed within {PATIENCE} s") from error
+        raise Absent(f"it was not installed within {TIMEOUT} s") from error

@@ -1,4 +1,4 @@
-"""Peers that fill their queue, and take from it without settling: processes told what to do."""
+"""Peers that fill their queue, and take from it without settling: processes that take orders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PEERS = {
 
 
 class PeerProcess:
-    """A peer that does one thing after the other, and says when each is done."""
+    """A peer that does one thing after the other, and reports when each is done."""
 
     def __init__(self, peer: Peer, url: str, id_size: int, size: int) -> None:
         """Start it, installing it first if need be.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from benchmarks.worst.scene import Scene
 
-#: What is measured once a server is in a bad state; what it returns is of no interest.
+#: The operation to measure once a server is in a bad state. Its result is ignored.
 Act = Callable[[], object]
 Prepare = Callable[[Scene], Act]
 

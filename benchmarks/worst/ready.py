@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ackq.queue import pop_from
 from benchmarks.worst.case import Act, times, worst
 from benchmarks.worst.scene import LARGE, LISTED, MIB, Scene
 from benchmarks.worst.taking import hold_lists
@@ -158,6 +159,24 @@ def redrive_named(scene: Scene) -> Act:
     return lambda: queue.redrive(entries=[each.entry for each in letters])
 
 
+@worst("drop", "600,000 dead letters")
+def drop_deep(scene: Scene) -> Act:
+    scene.dead(scene.many(600_000))
+    return _drop_all(scene, 1000)
+
+
+@worst("drop", "1,000 x 0.9 MiB")
+def drop_large(scene: Scene) -> Act:
+    scene.dead(1000, scene.size(LARGE))
+    return _drop_all(scene, 1000)
+
+
+def _drop_all(scene: Scene, count: int) -> Act:
+    queue = scene.queue()
+    entries = [each.entry for each in queue.dead_letters(count)]
+    return lambda: queue.drop_dead_letters(*entries)
+
+
 @worst("audit", "1,000,000 in every place")
 def audit_deep(scene: Scene) -> Act:
     _in_every_place(scene, scene.many(1_000_000))
@@ -202,6 +221,13 @@ def watch(scene: Scene) -> Act:
     queue.counters()
     scene.client.hset(scene.keys.counters, mapping={f"timeout:{n}": n for n in range(97)})
     return times(100, queue.counters)
+
+
+@worst("pop_from", "1,000,000 leases that ended")
+def record_left_end(scene: Scene) -> Act:
+    scene.leased(scene.many(1_000_000), score=1, step=1)
+    queue = scene.queue(pop_from="left")
+    return times(100, lambda: queue.execute(lambda spec: pop_from.record(spec.keys)))
 
 
 def _in_every_place(scene: Scene, count: int) -> None:

@@ -42,8 +42,8 @@ DEAD = (
 
 
 class Scene:
-    """One server for one case. ``share`` scales how many messages there are, ``bodies`` how long
-    they are; both are 1 but for quick and smoke runs."""
+    """One server for one case. ``share`` scales the number of messages, ``bodies`` their length;
+    both are 1 except in quick and smoke runs."""
 
     def __init__(self, url: str, share: float = 1.0, bodies: float = 1.0) -> None:
         self.share, self.bodies = share, bodies

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.operations import GroupSpec
+from ackq.ops.registry import entries, heartbeat, leave_order
+from ackq.ops.registry import leave as leave_list
 from ackq.queue.keys import QueueKeys
 from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
@@ -81,7 +83,7 @@ def reject_anew(scene: Scene) -> Act:
 @worst("worker/permit", "1,000 at a time")
 def permit_many(scene: Scene) -> Act:
     queue, limit = scene.queue(), RateLimit(1_000_000_000, burst=1_000_000_000)
-    return times(100, lambda: queue._run(permit(queue._spec, limit, 1000, 0)))
+    return times(100, lambda: queue.execute(permit, limit, 1000, 0))
 
 
 @worst("worker/tick", "100 x 0.9 MiB, 10,000 schedules")
@@ -92,6 +94,42 @@ def ticks(scene: Scene) -> Act:
 
     def work() -> None:
         for n in range(1, 100):
-            queue._run(tick(queue._spec, "schedule", n, n - 1, 0, body))
+            queue.execute(tick, "schedule", n, n - 1, 0, body)
 
     return work
+
+
+@worst("worker/heartbeat", "100 calls, after 10,000 workers died at once")
+def heartbeat_after_deaths(scene: Scene) -> Act:
+    _list(scene, scene.many(10_000), "0")
+    queue, record = scene.queue(), b"x" * 8192
+    return times(100, lambda: queue.execute(heartbeat, "worker", record, 30.0, b""))
+
+
+@worst("worker/leave", "one of 10,000 workers")
+def worker_leaves(scene: Scene) -> Act:
+    _list(scene, scene.many(10_000), "8e15")
+    queue = scene.queue()
+    return lambda: queue.execute(leave_list, "1")
+
+
+@worst("worker/list", "10,000 workers with records of 8 KiB")
+def many_workers(scene: Scene) -> Act:
+    _list(scene, scene.many(10_000), "8e15")
+    queue = scene.queue()
+    return lambda: queue.execute(entries)
+
+
+@worst("worker/order", "10,000 workers")
+def order_many(scene: Scene) -> Act:
+    count = scene.many(10_000)
+    _list(scene, count, "8e15")
+    queue, ids = scene.queue(), [b"%d" % number for number in range(count)]
+    return lambda: queue.execute(leave_order, "quiet", ids)
+
+
+def _list(scene: Scene, count: int, end: str) -> None:
+    seen, doing, _ = scene.keys.workers
+    scene.fill(f"redis.call('ZADD', KEYS[1], '{end}', id)"
+               " redis.call('HSET', KEYS[2], id, string.rep('x', 8192))",
+               (seen, doing), count)  # fmt: skip

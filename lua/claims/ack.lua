@@ -27,6 +27,14 @@ end
 
 redis.call('HLEN', heldrows)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
+
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
+
 local facts = redis.call('HMGET', group, 'epoch', 'acked')
 local score = tonumber(redis.call('ZSCORE', held, claim) or 0)
 local rows = score > 0 and redis.call('LLEN', claim) or 0
@@ -41,9 +49,7 @@ if score > 0 then
   else
     redis.call('UNLINK', claim)
   end
-  if watched then
-    redis.call('HINCRBY', counters, 'acked', rows)
-  end
+  count_up('acked', rows)
 else
   redis.call('ZREMRANGEBYRANK', held, 1, 0)
 end

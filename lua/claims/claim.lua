@@ -7,13 +7,16 @@
 -- KEYS[5] {name}RECEIVES   HASH    lease key -> receive count of redelivered messages
 -- KEYS[6] {name}EXTENDED   HASH    lease key -> receipt:deadline of extended leases
 -- KEYS[7] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
--- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time of dead letters
+-- KEYS[8] {name}DEAD       STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[9] {name}PAUSED     STRING  exists while the queue is paused
 -- KEYS[10] {name}HELD      ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[11] {name}COUNTERS  HASH    counts, kept while a client watches
 -- KEYS[12] {name}HELDROWS  HASH    held list -> messages in it
 -- KEYS[13] {name}CLAIMS:<group>         HASH  state of the group
--- KEYS[14] {name}CLAIM:<group>:<batch>  LIST  the claim, its oldest message at the right end
+-- KEYS[14] {name}CLAIM:<group>:<batch>  LIST  the claim, its oldest message at the end of the list
+--                                             that is popped: the right or the left
+-- KEYS[15] {name}ERRORS    HASH    lease key -> why deliveries of it failed; see nack.lua
+-- Left end: KEYS[16] {name}HELD STRING, the record, see pop_from.lua; KEYS[10] is {name}HELD:LEFT
 --
 -- ARGV[1] epoch            integer 1..9007199254740991         that claims/begin returned
 -- ARGV[2] batch            integer 1..9007199254740991         the one of KEYS[14]
@@ -31,7 +34,7 @@
 local ready, backup, context, handoff = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local receives, extended, delayed, dead = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local paused, held, counters, heldrows = KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local group, claim = KEYS[13], KEYS[14]
+local group, claim, errors, record = KEYS[13], KEYS[14], KEYS[15], KEYS[16]
 local epoch, batch, messages = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local size, timeout = tonumber(ARGV[4]), tonumber(ARGV[5])
 
@@ -53,12 +56,16 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
 
+if record and redis.call('GET', record) ~= 'left' then
+  return redis.error_reply('ACKQ_POP_FROM claim: no record that this queue is popped from the left')
+end
 -- Check every type before the first write, so that an error means that nothing was done.
 local listed, handed = redis.call('LLEN', ready), redis.call('LLEN', handoff)
 redis.call('ZCARD', backup)
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
 redis.call('HLEN', extended)
+redis.call('HLEN', errors)
 redis.call('ZCARD', delayed)
 redis.call('XLEN', dead)
 redis.call('HLEN', heldrows)
@@ -90,7 +97,14 @@ end
 
 local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
 local room = math.min(CHUNK, messages - rows)
-local taken, moved, recovered, buried, cut = 0, 0, 0, 0, false
+local taken, moved, recovered, buried, missing, cut = 0, 0, 0, 0, 0, false
+
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
 
 local function enough()
   return size > 0 and bytes >= size
@@ -116,25 +130,27 @@ local function take_back(zset)
     end
     local body = redis.call('HGET', context, key)
     if body then
-      redis.call('LPUSH', claim, body)
+      redis.call(record and 'RPUSH' or 'LPUSH', claim, body)
       spend(body)
       recovered = recovered + (zset == backup and 1 or 0)
     else
       redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing', 'count',
         tonumber(redis.call('HGET', receives, key)) or 0, 'time', now_text)
       buried = buried + 1
+      missing = missing + (zset == backup and 1 or 0)
     end
     redis.call('HDEL', context, key)
     redis.call('HDEL', receives, key)
     redis.call('HDEL', extended, key)
+    redis.call('HDEL', errors, key)
     redis.call('ZREM', zset, key)
   end
   cut = #keys == asked -- the rest of them comes before what waits
 end
 
-local function take_ready(list)
+local function take_ready(list, from)
   while not full() do
-    local body = redis.call('LMOVE', list, claim, 'RIGHT', 'LEFT')
+    local body = redis.call('LMOVE', list, claim, from, record and 'RIGHT' or 'LEFT')
     if not body then
       return
     end
@@ -155,8 +171,8 @@ if whole and size == 0 and listed > 0 and listed <= messages then
   redis.call('PERSIST', claim)
   taken = listed
 else
-  take_ready(handoff)
-  take_ready(ready)
+  take_ready(handoff, 'RIGHT')
+  take_ready(ready, record and 'LEFT' or 'RIGHT')
 end
 
 rows = rows + taken
@@ -172,8 +188,7 @@ if rows > 0 then
     redis.call('HDEL', group, 'claiming')
   end
 end
-if watched and taken > 0 then
-  redis.call('HINCRBY', counters, 'taken', taken)
-  redis.call('HINCRBY', counters, 'returned', recovered)
-end
+count_up('returned', recovered)
+count_up('dead:body missing', buried)
+count_up('ended', missing)
 return (rows > 0 or more) and {'ok', rows, more and 1 or 0} or {'empty'}

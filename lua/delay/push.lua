@@ -12,7 +12,9 @@
 -- ARGV[1] messages          1..1000 groups of: position of the partition from 1, delay|at (from
 --                           now, or since the epoch), µs 0..8589934591000000, key, body
 --
--- Returns the positions, from 1, of messages that were not stored because their key exists.
+-- Returns the positions, from 1, of messages that were not stored because their key exists. Those
+-- of a partition for the same time become ready in the order of the calls, and in the given order,
+-- a microsecond apart.
 -- Atomic because a body without a ready time, or the reverse, would never be found.
 -- Cost: O(messages log stored).
 local STRIDE = 7
@@ -34,17 +36,47 @@ end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local stored, has_side = {}, {}
+local stored, has_side, latest, has_token = {}, {}, {}, {}
 for first = 1, #KEYS, STRIDE do
   redis.call('HLEN', KEYS[first + 1])
-  redis.call('LLEN', KEYS[first + 6])
+  has_token[first] = redis.call('LLEN', KEYS[first + 6]) > 0
   has_side[first] = redis.call('EXISTS', KEYS[first + 2], KEYS[first + 3], KEYS[first + 4]) > 0
   if has_side[first] then
     redis.call('ZCARD', KEYS[first + 2])
     redis.call('HLEN', KEYS[first + 3])
     redis.call('HLEN', KEYS[first + 4])
   end
-  stored[first] = {}
+  stored[first], latest[first] = {}, {}
+end
+
+-- Return the first microsecond behind the messages for this time. They are a microsecond apart, in
+-- the order of the pushes, because Redis sorts equal scores by key. Such a row is at least half
+-- full. Once its time has come, its front may be taken already: look for the rest of it.
+local function behind(zset, time, text)
+  -- Up to 0.1 ms later: the first may be cancelled. Formatting another number would cost more.
+  if time > now and redis.call('ZCOUNT', zset, text, string.sub(text, 1, -3) .. '99') == 0 then
+    return time
+  end
+  local low, width = time, 4096
+  if time <= now then
+    local head = redis.call('ZRANGEBYSCORE', zset, text,
+      string.format('%.6f', math.min(time / 1000000 + 1, now / 1000000)), 'WITHSCORES', 'LIMIT',
+      '0', '2')
+    if head[4] and head[4] - head[2] < 0.0000015 then
+      low, text = math.floor(head[2] * 1000000 + 0.5), head[2]
+    end
+  end
+  while true do
+    local last = string.format('%.6f', (low + width - 1) / 1000000)
+    local count = redis.call('ZCOUNT', zset, text, last)
+    if 2 * count < width then
+      -- Only the row itself has so many messages so close together.
+      last = string.format('%.6f', (low + 2 * count) / 1000000)
+      local tail = redis.call('ZREVRANGEBYSCORE', zset, last, text, 'WITHSCORES', 'LIMIT', '0', '1')
+      return tail[2] and math.floor(tail[2] * 1000000 + 0.5) + 1 or time
+    end
+    width = 16 * width
+  end
 end
 
 local duplicates = {}
@@ -52,10 +84,21 @@ for at = 1, #ARGV, 5 do
   local first = (ARGV[at] - 1) * STRIDE + 1
   local due, key = tonumber(ARGV[at + 2]), ARGV[at + 3]
   if ARGV[at + 1] == 'delay' then
-    due = math.min(now + due, LATEST)
+    due = now + due
+  end
+  local wanted, row = due, latest[first]
+  local text = string.format('%.6f', math.min(due, LATEST) / 1000000)
+  if row[wanted] then
+    due = row[wanted] + 1
+  elseif ARGV[at + 1] == 'at' then
+    due = behind(KEYS[first], due, text)
+  end
+  row[wanted] = due
+  if due > wanted then
+    text = string.format('%.6f', math.min(due, LATEST) / 1000000)
   end
   -- Write the ready time first: at maxmemory it is rejected before anything is stored.
-  if redis.call('ZADD', KEYS[first], 'NX', string.format('%.6f', due / 1000000), key) == 0 then
+  if redis.call('ZADD', KEYS[first], 'NX', text, key) == 0 then
     duplicates[#duplicates + 1] = (at + 4) / 5
   else
     stored[first][key] = true
@@ -75,8 +118,7 @@ end
 
 -- Wake one consumer if one of these messages is now the next.
 for first, keys in pairs(stored) do
-  local nearest = redis.call('ZRANGE', KEYS[first], 0, 0)[1]
-  if keys[nearest] and redis.call('LLEN', KEYS[first + 6]) == 0 then
+  if not has_token[first] and keys[redis.call('ZRANGE', KEYS[first], '0', '0')[1]] then
     redis.call('LPUSH', KEYS[first + 6], '1')
   end
 end

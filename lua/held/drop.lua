@@ -3,13 +3,30 @@
 -- KEYS[1] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[2] {name}HELDROWS   HASH    held list -> messages in it
 -- KEYS[3] {name}CLAIM:<group>:<batch>  LIST  the list, or one of STAGED:
+-- KEYS[4] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
 --
 -- Returns how many messages were deleted. A key that is not held or is no list stays.
 -- Atomic because a list that is no longer held may belong to another program.
 -- Cost: O(log held lists); UNLINK frees the memory in the background.
-local held, heldrows, list = KEYS[1], KEYS[2], KEYS[3]
+local held, heldrows, list, counters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 redis.call('HLEN', heldrows)
+local watched = redis.call('HEXISTS', counters, 'since') == 1
+
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
+
+-- Return whether a held list is a claim; the others were staged. Both names may contain the other
+-- mark further on.
+local function is_claim(name)
+  local claim, staged = string.find(name, 'CLAIM:', 1, true), string.find(name, 'STAGED:', 1, true)
+  return claim and (not staged or claim < staged)
+end
+
 local deleted = 0
 if redis.call('ZREM', held, list) == 1 then
   redis.call('HDEL', heldrows, list)
@@ -18,4 +35,6 @@ if redis.call('ZREM', held, list) == 1 then
     redis.call('UNLINK', list)
   end
 end
+count_up('dropped', deleted)
+count_up('ended', is_claim(list) and deleted or 0)
 return deleted

@@ -7,7 +7,10 @@
 -- KEYS[5] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
 -- KEYS[6] {name}HELDROWS   HASH    held list -> messages in it
 -- KEYS[7] {name}CLAIM:<group>:<batch>  LIST  the list, or one of STAGED:; its right end is
---                                            delivered first
+--                                            delivered first, a claim's left end if the queue is
+--                                            popped from the left
+-- KEYS[8] {name}COUNTERS   HASH    counts, kept while a client watches; see watch.lua
+-- Left end: KEYS[9] {name}HELD STRING, the record, see pop_from.lua; KEYS[5] is {name}HELD:LEFT
 --
 -- ARGV[1] mode             front|back|delayed  target: before all ready messages, behind them, or
 --                          DELAYED, for messages of the form <due time µs>:<message>
@@ -19,6 +22,7 @@
 -- or 500 delayed messages and half a MiB, plus one message.
 local ready, handoff, context, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local held, heldrows, list = KEYS[5], KEYS[6], KEYS[7]
+local counters, record = KEYS[8], KEYS[9]
 local mode = ARGV[1]
 
 local CHUNK = {front = 1000, back = 1000, delayed = 500} -- messages one call may move
@@ -35,6 +39,7 @@ local woken = redis.call('LLEN', handoff) == 0 and WOKEN or 0
 redis.call('HLEN', context)
 redis.call('ZCARD', delayed)
 redis.call('HLEN', heldrows)
+local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 local score = tonumber(redis.call('ZSCORE', held, list) or 'inf')
@@ -54,14 +59,50 @@ redis.call('ZREMRANGEBYRANK', held, 1, 0)
 redis.call('ZADD', held, 'XX', '0', list)
 redis.call('PERSIST', list)
 
-local moved, bytes, derived = 0, 0, 0
+local moved, bytes, derived, latest = 0, 0, 0, {}
+
+-- Return the first microsecond behind the messages for this time. They are a microsecond apart, in
+-- the order of the pushes, because Redis sorts equal scores by key. Such a row is at least half
+-- full. Once its time has come, its front may be taken already: look for the rest of it.
+local function behind(zset, time, text)
+  if time > now and redis.call('ZCOUNT', zset, text, text) == 0 then
+    return time
+  end
+  local low, width = time, 4096
+  if time <= now then
+    local head = redis.call('ZRANGEBYSCORE', zset, text,
+      string.format('%.0f', math.min(time + 1000000, now)), 'WITHSCORES', 'LIMIT', '0', '2')
+    if head[4] and head[4] - head[2] <= 1 then
+      low, text = tonumber(head[2]), head[2]
+    end
+  end
+  while true do
+    local count = redis.call('ZCOUNT', zset, text, string.format('%.0f', low + width - 1))
+    if 2 * count < width then
+      -- Only the row itself has so many messages so close together.
+      local last = string.format('%.0f', low + 2 * count)
+      local tail = redis.call('ZREVRANGEBYSCORE', zset, last, text, 'WITHSCORES', 'LIMIT', '0', '1')
+      return tail[2] and tail[2] + 1 or time
+    end
+    width = 16 * width
+  end
+end
+
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
 
 -- Read the id as pop does, but only from ackq's own messages; others get a derived key.
 local function store_later(text)
   local due, first = string.match(text, '^(%d+):()')
-  due = math.min(tonumber(due or now), 9007199254740991)
+  due = tonumber(due or now)
+  latest[due] = latest[due] and latest[due] + 1
+    or behind(delayed, due, string.format('%.0f', due))
   local body = string.sub(text, first or 1)
-  local due_text = string.format('%.0f', due)
+  local due_text = string.format('%.0f', math.min(latest[due], 9007199254740991))
   local head = string.sub(body, 1, HEAD)
   local key = string.match(head, '^{"id":%s?"([^"\\%c]+)"')
     or string.match(head, '^{"id":%s?([1-9]%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?%d?)[,}]')
@@ -75,20 +116,28 @@ local function store_later(text)
   redis.call('HSET', context, key, body)
 end
 
+-- Return whether a held list is a claim; the others were staged. Both names may contain the other
+-- mark further on.
+local function is_claim(name)
+  local claim, staged = string.find(name, 'CLAIM:', 1, true), string.find(name, 'STAGED:', 1, true)
+  return claim and (not staged or claim < staged)
+end
+
 -- Move one message, and return it.
 local move = {}
 
 -- Between two steps a waiting consumer moves the next ready message to the left end of the hand-off
 -- list. So move older messages to its right end, which no consumer moves.
 function move.front()
+  local newest = record and 'RIGHT' or 'LEFT'
   if moved < woken then
-    return redis.call('LMOVE', list, ready, 'LEFT', 'RIGHT')
+    return redis.call('LMOVE', list, ready, newest, record and 'LEFT' or 'RIGHT')
   end
-  return redis.call('LMOVE', list, handoff, 'LEFT', 'RIGHT')
+  return redis.call('LMOVE', list, handoff, newest, 'RIGHT')
 end
 
 function move.back()
-  return redis.call('LMOVE', list, ready, 'RIGHT', 'LEFT')
+  return redis.call('LMOVE', list, ready, 'RIGHT', record and 'RIGHT' or 'LEFT')
 end
 
 function move.delayed()
@@ -116,4 +165,5 @@ else
   redis.call('ZREM', held, list)
   redis.call('HDEL', heldrows, list)
 end
+count_up('ended', is_claim(list) and moved or 0)
 return {moved, left}

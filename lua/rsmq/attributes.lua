@@ -12,7 +12,7 @@
 local zset, hash = KEYS[1], KEYS[2]
 local changes = #ARGV
 
-local limits = {vt = {0, 9999999}, delay = {0, 9999999}, maxsize = {1024, 65536}}
+local limits = {vt = {0, 9999999}, delay = {0, 9999999}, maxsize = {1024, 65565}}
 for at = 1, changes, 2 do
   local limit, value = limits[ARGV[at]], tonumber(ARGV[at + 1])
   local allowed = limit and value and value % 1 == 0

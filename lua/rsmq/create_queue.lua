@@ -6,7 +6,7 @@
 -- ARGV[1] name             string                      of the queue
 -- ARGV[2] vt               integer 0..9999999          s, visibility timeout
 -- ARGV[3] delay            integer 0..9999999          s, before a message can be received
--- ARGV[4] maxsize          integer 1024..65536 or -1   UTF-16 units of a message; -1: no limit
+-- ARGV[4] maxsize          integer 1024..65565 or -1   UTF-16 units of a message; -1: no limit
 --
 -- Returns 'ok' or 'exists'. An existing queue keeps its attributes, and is listed if it was not.
 -- Atomic because no client finds a queue that is not in the set.
@@ -19,7 +19,7 @@ local function outside(number, low, high)
 end
 
 if name == '' or outside(vt, 0, 9999999) or outside(delay, 0, 9999999)
-  or (outside(maxsize, 1024, 65536) and maxsize ~= -1) then
+  or (outside(maxsize, 1024, 65565) and maxsize ~= -1) then
   return redis.error_reply('ACKQ_ARGUMENT create_queue: an argument is out of range')
 end
 

@@ -50,7 +50,7 @@ while #rows < most and bytes < BODY_BUDGET do
     return redis.error_reply('ACKQ_VALUE staging/delay: a row names no partition')
   end
   rows[#rows + 1] = {
-    first = first, due = math.min(tonumber(due), LATEST),
+    first = first, due = tonumber(due),
     key = string.sub(rest, 1, length), body = string.sub(rest, length + 1),
   }
   bytes = bytes + #text
@@ -67,6 +67,36 @@ while #rows < most and bytes < BODY_BUDGET do
   end
 end
 
+-- Return the first microsecond behind the messages for this time. They are a microsecond apart, in
+-- the order of the pushes, because Redis sorts equal scores by key. Such a row is at least half
+-- full. Once its time has come, its front may be taken already: look for the rest of it.
+local function behind(zset, time, text)
+  -- Up to 0.1 ms later: the first may be cancelled. Formatting another number would cost more.
+  if time > now and redis.call('ZCOUNT', zset, text, string.sub(text, 1, -3) .. '99') == 0 then
+    return time
+  end
+  local low, width = time, 4096
+  if time <= now then
+    local head = redis.call('ZRANGEBYSCORE', zset, text,
+      string.format('%.6f', math.min(time / 1000000 + 1, now / 1000000)), 'WITHSCORES', 'LIMIT',
+      '0', '2')
+    if head[4] and head[4] - head[2] < 0.0000015 then
+      low, text = math.floor(head[2] * 1000000 + 0.5), head[2]
+    end
+  end
+  while true do
+    local last = string.format('%.6f', (low + width - 1) / 1000000)
+    local count = redis.call('ZCOUNT', zset, text, last)
+    if 2 * count < width then
+      -- Only the row itself has so many messages so close together.
+      last = string.format('%.6f', (low + 2 * count) / 1000000)
+      local tail = redis.call('ZREVRANGEBYSCORE', zset, last, text, 'WITHSCORES', 'LIMIT', '0', '1')
+      return tail[2] and math.floor(tail[2] * 1000000 + 0.5) + 1 or time
+    end
+    width = 16 * width
+  end
+end
+
 -- Return whether the stored body under the row's key differs; a longer body is not read.
 local function differs(row)
   return redis.call('HSTRLEN', KEYS[row.first + 1], row.key) ~= #row.body
@@ -74,9 +104,13 @@ local function differs(row)
 end
 
 -- Return whether the message stored under the key is a different one.
+local latest = {}
 local function is_other(row)
   local first, key = row.first, row.key
-  local due = string.format('%.6f', row.due / 1000000)
+  local same = first .. ':' .. row.due
+  latest[same] = latest[same] and latest[same] + 1
+    or behind(KEYS[first], row.due, string.format('%.6f', row.due / 1000000))
+  local due = string.format('%.6f', math.min(latest[same], LATEST) / 1000000)
   if redis.call('ZADD', KEYS[first], 'NX', due, key) == 0 then
     return differs(row)
   end

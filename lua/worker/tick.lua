@@ -8,6 +8,7 @@
 -- ARGV[3] previous         integer 0..9007199254740991  latest tick that the caller knows; 0: none
 -- ARGV[4] missed           integer 0..1000000000        ticks between the two, skipped and counted
 -- ARGV[5] body             bytes
+-- ARGV[6] pop_from         right|left  the end that is popped: push onto the other; default right
 --
 -- Returns {status, latest, now, missed}: 'pushed'; 'early' if the tick is in the future; 'known' if
 -- it was pushed before, or ``previous`` was not the latest tick, or ``tick`` is 0;
@@ -16,14 +17,15 @@
 -- Cost: O(1).
 local ready, ticks = KEYS[1], KEYS[2]
 local schedule, tick, previous = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local missed, body = tonumber(ARGV[4]), ARGV[5]
+local missed, body, pop_from = tonumber(ARGV[4]), ARGV[5], ARGV[6] or 'right'
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
 
 if outside(tick, 0, 9007199254740991) or outside(previous, 0, 9007199254740991)
-  or outside(missed, 0, 1000000000) or not body then
+  or outside(missed, 0, 1000000000) or not body
+  or (pop_from ~= 'right' and pop_from ~= 'left') then
   return redis.error_reply('ACKQ_ARGUMENT tick: an argument is out of range; see tick.lua')
 end
 
@@ -39,7 +41,7 @@ end
 if tick <= latest or latest ~= previous then
   return {'known', latest, now, counted}
 end
-redis.call('LPUSH', ready, body)
+redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, body)
 redis.call('HSET', ticks, schedule, string.format('%.0f', tick))
 if missed > 0 then
   counted = redis.call('HINCRBY', ticks, schedule .. ':missed', string.format('%.0f', missed))

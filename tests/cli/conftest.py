@@ -14,9 +14,9 @@ Run = Callable[..., click.testing.Result]
 
 
 @pytest.fixture
-def url(embedded_client: redis.Redis) -> str:
+def url(plain_client: redis.Redis) -> str:
     """The address of the plain server."""
-    settings = embedded_client.connection_pool.connection_kwargs
+    settings = plain_client.connection_pool.connection_kwargs
     return f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
 
 

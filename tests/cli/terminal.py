@@ -11,8 +11,10 @@ import sys
 from collections.abc import Mapping, Sequence
 
 CODE = "from ackq.cli import main; main()"
+#: What stands between the output of two commands.
+NEXT = "---- next ----"
 #: Runs several commands in one process, which saves starting one for each.
-SEVERAL = """
+SEVERAL = f"""
 import json, sys
 import click
 from ackq.cli import main
@@ -21,18 +23,19 @@ for args in json.loads(sys.argv[1]):
         main(args, standalone_mode=False)
     except click.exceptions.Exit as end:
         code = end.exit_code
+    print({NEXT!r})
 """
 
 
 def shown(*args: str, columns: int, code: int = 0, **environment: str) -> str:
-    """Return what a terminal so wide gets to see of a command."""
+    """Return the output of a command in a terminal of this width."""
     return in_terminal([sys.executable, "-c", CODE, *args], columns, code, environment)
 
 
-def shown_of_all(commands: Sequence[Sequence[str]], columns: int, **environment: str) -> str:
-    """Return what a terminal gets to see of commands, one after the other."""
-    listed = json.dumps(commands)
-    return in_terminal([sys.executable, "-c", SEVERAL, listed], columns, environment=environment)
+def shown_of_all(commands: Sequence[Sequence[str]], columns: int, **environment: str) -> list[str]:
+    """Return the output of each of several commands in a terminal of this width."""
+    run = [sys.executable, "-c", SEVERAL, json.dumps(commands)]
+    return in_terminal(run, columns, environment=environment).split(f"{NEXT}\r\n")[:-1]
 
 
 def in_terminal(
@@ -41,7 +44,7 @@ def in_terminal(
     code: int = 0,
     environment: Mapping[str, str] | None = None,
 ) -> str:
-    """Return what a process writes into a terminal, and check its exit code."""
+    """Return the output of a process in a terminal, and check its exit code."""
     parent, child = pty.openpty()
     settings = {"COLUMNS": str(columns), "TERM": "xterm-256color", **(environment or {})}
     process = subprocess.Popen(
@@ -60,5 +63,5 @@ def in_terminal(
 
 
 def plain(text: str) -> list[str]:
-    """Return the lines without what sets their style or moves the cursor."""
+    """Return the lines without codes for styles and the cursor."""
     return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", text).splitlines()

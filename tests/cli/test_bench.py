@@ -20,7 +20,9 @@ def traces(client: redis.Redis) -> list[bytes]:
     return list(client.scan_iter("ackq-bench-*", count=1000))
 
 
-def test_it_measures_everybody_and_leaves_nothing(url: str, embedded_client: redis.Redis) -> None:
+def test_it_measures_all_contestants_and_leaves_nothing(
+    url: str, plain_client: redis.Redis
+) -> None:
     command = [*BENCH, "--url", url, "--seconds", "0.2", "--batch", "7", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     (result,) = from_json(json.loads(done.stdout))
@@ -28,18 +30,18 @@ def test_it_measures_everybody_and_leaves_nothing(url: str, embedded_client: red
     players = {"bare list", "streams", "ackq"}
     assert measured == {(case, who) for case in ("one by one", "by 7") for who in players}
     assert "deleted afterwards" in done.stderr
-    assert not traces(embedded_client)
+    assert not traces(plain_client)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_it_leaves_nothing_when_it_is_interrupted(
-    url: str, embedded_client: redis.Redis, number: signal.Signals
+    url: str, plain_client: redis.Redis, number: signal.Signals
 ) -> None:
     with subprocess.Popen([*BENCH, "--url", url], stderr=subprocess.PIPE) as process:
-        wait_until(lambda: traces(embedded_client), "the benchmark runs")
+        wait_until(lambda: traces(plain_client), "the benchmark runs")
         process.send_signal(number)
         assert process.wait(20) == 130
-    assert not traces(embedded_client)
+    assert not traces(plain_client)
 
 
 def test_a_batch_that_no_call_could_move_is_refused(url: str) -> None:

@@ -1,4 +1,4 @@
-"""``ackq claims``: what queries hold, and how to take it from them."""
+"""``ackq claims`` lists the claims of Spark queries and releases them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.cli.conftest import Run
 
 
 @pytest.fixture
-def nightly(embedded_client: redis.Redis, name: str) -> Iterator[Claims]:
+def nightly(plain_client: redis.Redis, name: str) -> Iterator[Claims]:
     """A group that holds two of five messages; another, hourly, holds one."""
     with (
-        Queue(embedded_client, name) as queue,
-        Claims(embedded_client, name, "nightly") as nightly,
-        Claims(embedded_client, name, "hourly") as hourly,
+        Queue(plain_client, name) as queue,
+        Claims(plain_client, name, "nightly") as nightly,
+        Claims(plain_client, name, "hourly") as hourly,
     ):
         queue.push_many([{"id": str(number)} for number in range(5)])
         for group, messages in ((nightly, 2), (hourly, 1)):
@@ -37,12 +37,12 @@ def test_claims_are_listed(ackq: Run, name: str, nightly: Claims) -> None:
     assert json.loads(line).items() >= {"group": "nightly", "batch": 1, "rows": 2}.items()
 
 
-def test_one_group_is_released_and_its_driver_is_told(
-    ackq: Run, name: str, nightly: Claims, embedded_client: redis.Redis
+def test_one_group_is_released_and_its_driver_gets_an_error(
+    ackq: Run, name: str, nightly: Claims, plain_client: redis.Redis
 ) -> None:
     assert ackq("claims", "release", name, "--group", "nightly", "--yes").output == "2\n"
     assert len(ackq("claims", "list", name).output.splitlines()) == 1
-    assert embedded_client.llen(name) == 4
+    assert plain_client.llen(name) == 4
     with pytest.raises(Fenced):
         nightly.beat()
 
@@ -58,10 +58,10 @@ def test_nothing_is_released_without_being_asked(ackq: Run, name: str, nightly: 
     assert len(nightly.open()) == 1
 
 
-def test_a_claim_that_is_on_its_way_back_is_told(
-    ackq: Run, name: str, nightly: Claims, embedded_client: redis.Redis
+def test_a_claim_that_is_being_returned_is_reported(
+    ackq: Run, name: str, nightly: Claims, plain_client: redis.Redis
 ) -> None:
-    embedded_client.zadd(f"{name}HELD", {f"{name}CLAIM:nightly:1": 0, f"{name}CLAIM:hourly:1": 1})
-    told = {line.split("\t")[3] for line in ackq("claims", "list", name).output.splitlines()}
-    assert "is going back" in told
-    assert any(each.endswith(" s ago") for each in told)
+    plain_client.zadd(f"{name}HELD", {f"{name}CLAIM:nightly:1": 0, f"{name}CLAIM:hourly:1": 1})
+    listed = {line.split("\t")[3] for line in ackq("claims", "list", name).output.splitlines()}
+    assert "is going back" in listed
+    assert any(each.endswith(" s ago") for each in listed)

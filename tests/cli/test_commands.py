@@ -19,38 +19,38 @@ from tests.cli.conftest import Run
 # --- push -------------------------------------------------------------------------
 
 
-def test_push_prints_the_ids(ackq: Run, name: str, embedded_client: redis.Redis) -> None:
+def test_push_prints_the_ids(ackq: Run, name: str, plain_client: redis.Redis) -> None:
     result = ackq("push", name, '{"id": "a", "n": 1}', '{"id":7}', '{"n":2}')
     first, second, drawn = result.output.split()
     assert (first, second) == ("a", "7")
-    assert embedded_client.lrange(name, 0, -1) == [
+    assert plain_client.lrange(name, 0, -1) == [
         b'{"id":"%s","n":2}' % drawn.encode(), b'{"id":7}', b'{"id": "a", "n": 1}',
     ]  # fmt: skip
 
 
 def test_push_reads_lines_from_stdin_and_from_a_file(
-    ackq: Run, name: str, tmp_path: Path, embedded_client: redis.Redis
+    ackq: Run, name: str, tmp_path: Path, plain_client: redis.Redis
 ) -> None:
     ackq("push", name, input='{"id":1}\r\n\n{"id":2}')
     (tmp_path / "lines").write_text('{"id":3}\n')
     ackq("push", name, "--file", str(tmp_path / "lines"))
-    assert embedded_client.lrange(name, 0, -1) == [b'{"id":3}', b'{"id":2}', b'{"id":1}']
+    assert plain_client.lrange(name, 0, -1) == [b'{"id":3}', b'{"id":2}', b'{"id":1}']
 
 
-def test_push_raw_takes_anything(ackq: Run, name: str, embedded_client: redis.Redis) -> None:
+def test_push_raw_takes_anything(ackq: Run, name: str, plain_client: redis.Redis) -> None:
     ackq("push", name, "--raw", input=b"\xff\n\nplain\n")
-    assert embedded_client.lrange(name, 0, -1) == [b"plain", b"", b"\xff"]
+    assert plain_client.lrange(name, 0, -1) == [b"plain", b"", b"\xff"]
 
 
 @pytest.mark.parametrize("line", ["{", "[1]", '"a"', '{"id":null}', '{"id":1.5}', '{"id":""}'])
 def test_a_line_that_is_no_message_is_named_and_not_pushed(
-    ackq: Run, name: str, embedded_client: redis.Redis, line: str
+    ackq: Run, name: str, plain_client: redis.Redis, line: str
 ) -> None:
     result = ackq("push", name, input=f'{{"id":1}}\n{line}\n', code=3)
     first, second = result.stderr.splitlines()
     assert first == "ackq: 0 lines pushed"
     assert second.startswith("ackq: line or argument 2: ")
-    assert not embedded_client.exists(name)
+    assert not plain_client.exists(name)
 
 
 def test_an_object_without_an_id_keeps_its_every_byte() -> None:
@@ -65,14 +65,14 @@ def test_an_object_without_an_id_keeps_its_every_byte() -> None:
 # --- pop and ack ------------------------------------------------------------------
 
 
-def test_pop_prints_bodies_and_settles_only_when_told(
-    ackq: Run, name: str, embedded_client: redis.Redis
+def test_pop_prints_bodies_and_settles_only_if_asked(
+    ackq: Run, name: str, plain_client: redis.Redis
 ) -> None:
     ackq("push", name, '{"id":1}', '{"id":2}', '{"id":3}')
     assert ackq("pop", name).output == '{"id":1}\n'
     assert ackq("pop", name, "-n", "5", "--ack").output == '{"id":2}\n{"id":3}\n'
     assert ackq("pop", name, "-n", "5", "--ack", code=1).output == ""
-    assert embedded_client.zrange(f"{name}BACKUP", 0, -1) == [b"1"]
+    assert plain_client.zrange(f"{name}BACKUP", 0, -1) == [b"1"]
 
 
 def test_pop_waits_for_a_lease_to_end(ackq: Run, name: str) -> None:
@@ -117,7 +117,7 @@ def test_a_key_survives_the_command_line(key: bytes) -> None:
 # --- reading ----------------------------------------------------------------------
 
 
-def test_stats_peek_and_dead_tell_what_is_where(ackq: Run, name: str, url: str) -> None:
+def test_stats_peek_and_dead_show_what_is_where(ackq: Run, name: str, url: str) -> None:
     with Queue.from_url(url, name) as queue:
         queue.push_many([{"id": each} for each in "abcd"])
         queue.push({"id": "later"}, delay=60)
@@ -137,9 +137,34 @@ def test_stats_peek_and_dead_tell_what_is_where(ackq: Run, name: str, url: str) 
     assert "no\\x1b[31mgood" in ackq("dead", "list", name).output
 
 
-def test_audit_finds_and_repairs(ackq: Run, name: str, embedded_client: redis.Redis) -> None:
+def test_dead_letters_are_counted_by_cause(ackq: Run, name: str, url: str) -> None:
+    with Queue.from_url(url, name) as queue:
+        queue.push_many([{"id": each} for each in "abcd"])
+        a, b, c, d = queue.pop_many(4)
+        queue.reject(a, b, reason="x", error=KeyError("card"))
+        queue.reject(c, error=ValueError("no"))
+        queue.reject(d, reason="too old")
+        entries = [each.entry for each in queue.dead_letters()]
+    groups = [json.loads(line) for line in
+              ackq("dead", "list", name, "--causes", "--json").output.splitlines()]  # fmt: skip
+    assert [(each["count"], each["cause"]) for each in groups] == [
+        (2, "KeyError"), (1, "ValueError"), (1, "too old"),
+    ]  # fmt: skip
+    assert groups[0]["newest"] == entries[1]
+    assert ackq("dead", "list", name, "--causes", "-n", "1").output.startswith("1\tKeyError\t")
+    assert "\tx: KeyError\t" in ackq("dead", "list", name).output
+    shown = ackq("dead", "show", name, entries[2]).output
+    assert "error     1: ValueError, 20" in shown
+    assert "\n          no\n" in shown
+    assert (
+        json.loads(ackq("dead", "show", name, entries[2], "--json").output)["errors"][0]["text"]
+        == "no"
+    )
+
+
+def test_audit_finds_and_repairs(ackq: Run, name: str, plain_client: redis.Redis) -> None:
     assert "sound" in ackq("audit", name).output
-    embedded_client.hset(f"{name}CONTEXT", "orphan", '{"id":"orphan"}')
+    plain_client.hset(f"{name}CONTEXT", "orphan", '{"id":"orphan"}')
     assert "FOUND: " in ackq("audit", name, code=1).output
     assert json.loads(ackq("audit", name, "--json", code=1).output)["sound"] is False
     assert "repaired: " in ackq("audit", name, "--repair").output
@@ -189,10 +214,8 @@ def test_an_error_is_one_line_without_passwords(ackq: Run, name: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
-def test_a_key_of_another_type_is_code_3(
-    ackq: Run, name: str, embedded_client: redis.Redis
-) -> None:
-    embedded_client.set(name, "text")
+def test_a_key_of_another_type_is_code_3(ackq: Run, name: str, plain_client: redis.Redis) -> None:
+    plain_client.set(name, "text")
     assert "not a list" in ackq("pop", name, code=3).stderr
 
 
@@ -218,17 +241,17 @@ def test_a_server_that_never_answers_is_code_4(ackq: Run) -> None:
 
 def test_a_database_is_a_number(ackq: Run) -> None:
     done = ackq("stats", "jobs", "--url", "redis://localhost:1/abc", code=3)
-    assert "the database is a number" in done.stderr
+    assert "the database must be a number" in done.stderr
     done = ackq("stats", "jobs", "--url", "redis://u:p@ss/w:rd@localhost:1/0", code=3)
     assert "w:rd" not in done.stderr
 
 
 @pytest.mark.parametrize("key", [b"50%41", b"%", b"%25", b"\xff\x00%", "é".encode()])
 def test_a_key_of_any_bytes_settles_its_message(
-    ackq: Run, name: str, embedded_client: redis.Redis, key: bytes
+    ackq: Run, name: str, plain_client: redis.Redis, key: bytes
 ) -> None:
     assert key_from_text(key_to_text(key)) == key
-    with Queue(embedded_client, name) as queue:
+    with Queue(plain_client, name) as queue:
         body = b'{"id":"' + key + b'"}' if b"\x00" not in key else b"no id"
         queue.push(body)
         # Of two keys that a careless decoding would make one, only the right one is settled.
@@ -241,15 +264,15 @@ def test_a_key_of_any_bytes_settles_its_message(
 
 
 def test_drain_puts_everything_back_for_a_bare_rpop(
-    ackq: Run, name: str, embedded_client: redis.Redis
+    ackq: Run, name: str, plain_client: redis.Redis
 ) -> None:
     bodies = [b'{"id":"a"}', b'{"id":"b"}', b'{"id":"c"}']
-    with Queue(embedded_client, name, visibility_timeout=600) as queue:
+    with Queue(plain_client, name, visibility_timeout=600) as queue:
         queue.push_many(bodies[:2])
         queue.pop()
         queue.push(bodies[2], delay=600)
-    assert "nobody is there to ask" in ackq("drain", name, code=2).stderr
-    assert embedded_client.llen(name) == 1
+    assert "cannot ask for confirmation" in ackq("drain", name, code=2).stderr
+    assert plain_client.llen(name) == 1
     assert ackq("drain", name, "--yes").output == "2\n"
-    assert sorted(embedded_client.rpop(name, 9)) == bodies  # type: ignore[arg-type]
-    assert not embedded_client.exists(f"{name}BACKUP", f"{name}CONTEXT", f"{name}DELAYED")
+    assert sorted(plain_client.rpop(name, 9)) == bodies  # type: ignore[arg-type]
+    assert not plain_client.exists(f"{name}BACKUP", f"{name}CONTEXT", f"{name}DELAYED")

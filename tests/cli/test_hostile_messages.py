@@ -26,39 +26,41 @@ SHOWN = ("]52;c;cm0gLXJm", "forged")
 
 
 @pytest.fixture
-def commands(url: str, name: str, embedded_client: redis.Redis) -> Iterator[list[list[str]]]:
-    """Every command that shows what messages carry, each with something to show."""
+def commands(url: str, name: str, plain_client: redis.Redis) -> Iterator[list[list[str]]]:
+    """Every command that prints text of messages, each with such a message."""
     hostile = {"id": ORDERS, "text": ORDERS}
     raw = ORDERS.encode() + b"\xff\x9b"
     with ExitStack() as stack:
-        with Queue(embedded_client, name, visibility_timeout=600) as queue:
+        with Queue(plain_client, name, visibility_timeout=600) as queue:
             queue.push_many([{"id": "dead", "text": ORDERS}, {"id": "held", "text": ORDERS}])
-            queue.reject(queue.pop(), reason=ORDERS)  # type: ignore[arg-type]
+            error = type(ORDERS, (Exception,), {})(ORDERS)
+            queue.reject(queue.pop(), reason=ORDERS, error=error)  # type: ignore[arg-type]
             queue.pop()
             (letter,) = queue.dead_letters()
             queue.push_many([hostile, raw, raw])
-        embedded_client.hset(f"{name}:auditCONTEXT", raw, raw)
-        with Queue(embedded_client, f"{name}\x9b{ORDERS[-2:]}x") as strange:
+        plain_client.hset(f"{name}:auditCONTEXT", raw, raw)
+        with Queue(plain_client, f"{name}\x9b{ORDERS[-2:]}x") as strange:
             strange.push(hostile)
             strange.pop()
-        delayed = stack.enter_context(DelayQueue(embedded_client, f"{name}:delay", max_receives=1))
+        delayed = stack.enter_context(DelayQueue(plain_client, f"{name}:delay"))
         delayed.push(ORDERS, "dead")
-        delayed.take(1, visibility_timeout=0.001)
+        delayed.reject(*delayed.take(1), reason=ORDERS)
         delayed.push(f"{ORDERS}2", raw)
         delayed.push(f"{ORDERS}3", raw, delay=600)
-        rsmq = stack.enter_context(RSMQ(embedded_client, f"{name}:rsmq"))
+        rsmq = stack.enter_context(RSMQ(plain_client, f"{name}:rsmq"))
         rsmq.create_queue("orders")
         rsmq.send_messages("orders", [ORDERS, ORDERS])
-        topic = stack.enter_context(Topic(embedded_client, f"{name}:topic"))
+        topic = stack.enter_context(Topic(plain_client, f"{name}:topic"))
         topic.subscribe("me", "oldest")
         topic.publish_many([raw, raw])
-        with ShardedQueue(embedded_client, f"{name}:sharded", 1) as sharded:
+        with ShardedQueue(plain_client, f"{name}:sharded", 1) as sharded:
             sharded.push_many([hostile, raw])
         yield [
             [*each, "--url", url]
             for each in (
                 ["peek", name], ["peek", name, "--state", "in_flight"], ["pop", name, "-n", "2"],
                 ["dead", "list", name], ["dead", "show", name, letter.entry],
+                ["dead", "list", name, "--causes"],
                 ["audit", f"{name}:audit"], ["top", "--once"],
                 ["push", name, json.dumps({"id": ORDERS})], ["stats", f"{name}\x9bx"],
                 ["delay", "peek", f"{name}:delay"],
@@ -75,15 +77,17 @@ def commands(url: str, name: str, embedded_client: redis.Redis) -> Iterator[list
 
 
 def test_a_terminal_gets_no_control_character(commands: list[list[str]]) -> None:
-    # A dumb terminal: ackq has no reason of its own to send it any.
-    text = shown_of_all(commands, 400, TERM="dumb", NO_COLOR="1")
-    assert all(text.count(each) >= len(commands) for each in SHOWN)
-    assert obeyed(text.replace("\r\n", "")) == set()
+    # A dumb terminal: ackq itself has no reason to send it any. Rich takes it for 80 columns wide
+    # and cuts what does not fit, so look for the beginning of a body and for a queue's name.
+    texts = shown_of_all(commands, 80, TERM="dumb", NO_COLOR="1")
+    for command, text in zip(commands, texts, strict=True):
+        assert "]52;c;" in text or r"\x9b" in text, command
+        assert obeyed(text.replace("\r\n", "")) == set(), command
 
 
 def test_json_is_no_order_either_and_says_the_same(commands: list[list[str]]) -> None:
     able = [[*each, "--json"] for each in commands if "push" not in each]
-    text = shown_of_all(able, 400, TERM="dumb")
+    text = "".join(shown_of_all(able, 80, TERM="dumb"))
     assert obeyed(text.replace("\r\n", "")) == set()
     values = [json.loads(line) for line in text.splitlines()]
     assert any(value.get("id") == ORDERS for value in values)
@@ -118,17 +122,17 @@ def test_a_pipe_gets_bodies_byte_for_byte(url: str, name: str) -> None:
 
 
 def test_the_name_of_a_queue_is_shown_live(url: str, name: str) -> None:
-    """Names in `top` come from whoever may write keys."""
+    """Names in `top` come from any client that may write keys."""
     from io import StringIO
 
     from rich.console import Console, ConsoleDimensions
 
     from ackq.cli.top import _table
-    from ackq.ops.discovery import Watched
+    from ackq.ops.discovery import QueueCounts
     from ackq.ops.monitor import Sample
     from ackq.queue.messages import QueueStats
 
-    idle = Watched(QueueStats(0, 0, 0, 0, 0, 0, False, None, None), None)
+    idle = QueueCounts(QueueStats(0, 0, 0, 0, 0, 0, False, None, None), None)
     seen = Sample(1.0, 1, {"a\x9b31m\u202eb": idle})
     file = StringIO()
     Console(file=file, width=80, no_color=True).print(

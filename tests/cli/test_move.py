@@ -19,9 +19,9 @@ N = 2 * CHUNK + 7
 
 
 @pytest.fixture
-def pair(embedded_client: redis.Redis, name: str) -> Iterator[tuple[Queue, Queue]]:
+def pair(plain_client: redis.Redis, name: str) -> Iterator[tuple[Queue, Queue]]:
     """A queue with messages, and an empty one."""
-    with Queue(embedded_client, name) as source, Queue(embedded_client, f"{name}-to") as target:
+    with Queue(plain_client, name) as source, Queue(plain_client, f"{name}-to") as target:
         source.push_many([b'{"id":%d}' % number for number in range(N)])
         yield source, target
 
@@ -100,8 +100,8 @@ def test_a_crash_before_the_ack_leaves_a_step_in_both_and_loses_none(
     assert len(arrived) == N + CHUNK
 
 
-def test_a_queue_is_not_moved_onto_itself(embedded_client: redis.Redis, name: str) -> None:
-    with Queue(embedded_client, name) as one, Queue(embedded_client, name) as same:
+def test_a_queue_is_not_moved_onto_itself(plain_client: redis.Redis, name: str) -> None:
+    with Queue(plain_client, name) as one, Queue(plain_client, name) as same:
         for each in (move, copy):
             with pytest.raises(ConfigurationError, match="both source and destination"):
                 each(one, same)

@@ -128,10 +128,10 @@ def test_the_dead_of_a_delay_queue_are_listed_redriven_and_purged(
     assert "dead\t0" in ackq("delay", "stats", name, *partitions).output
 
 
-def test_any_time_of_others_is_shown(ackq: Run, embedded_client: redis.Redis, name: str) -> None:
+def test_any_time_of_others_is_shown(ackq: Run, plain_client: redis.Redis, name: str) -> None:
     times = {"-inf": -math.inf, "early": -1e12, "year 1": -62_135_596_800.0, "one": 1.0}
     later = {"ms": 1.7e12, "huge": 1e300, "inf": math.inf}
-    embedded_client.zadd(f"{name}:z", {**times, **later})
+    plain_client.zadd(f"{name}:z", {**times, **later})
     lines = [each.split("\t") for each in ackq("delay", "peek", name).output.splitlines()]
     assert [each[0] for each in lines] == list(times)
     assert [each[2] for each in lines[:2]] == ["-inf", "-1000000000000.0"]
@@ -146,19 +146,19 @@ def test_any_time_of_others_is_shown(ackq: Run, embedded_client: redis.Redis, na
         shown = [json.loads(each, parse_constant=pytest.fail) for each in output.splitlines()]
         expected = [None if math.isinf(at) else at for at in stored.values()]
         assert [each["at"] for each in shown] == expected
-    embedded_client.hset(f"{name}:h", mapping=dict.fromkeys(times, "body"))
+    plain_client.hset(f"{name}:h", mapping=dict.fromkeys(times, "body"))
     taken = ackq("delay", "take", name, "-n", "4", "--json").output.splitlines()
     shown = [json.loads(each, parse_constant=pytest.fail) for each in taken]
     assert [each["ready_time"] for each in shown] == [None, *list(times.values())[1:]]
 
 
 def test_a_key_of_any_bytes_is_shown_and_may_be_typed(
-    ackq: Run, embedded_client: redis.Redis, name: str
+    ackq: Run, plain_client: redis.Redis, name: str
 ) -> None:
     key = b"caf\xe9"
     typed = key.decode(errors="surrogateescape")
     ackq("delay", "push", name, typed, "body")
-    assert embedded_client.hgetall(f"{name}:h") == {key: b"body"}
+    assert plain_client.hgetall(f"{name}:h") == {key: b"body"}
     ackq("delay", "push", name, "café", "body")
 
     def keys(*args: str) -> list[object]:
@@ -170,7 +170,7 @@ def test_a_key_of_any_bytes_is_shown_and_may_be_typed(
 
     assert sorted(keys("peek", name), key=repr) == ["café", key]
     assert "caf\\udce9\t0\t" in ackq("delay", "peek", name).output
-    with DelayQueue(embedded_client, name) as queue:
+    with DelayQueue(plain_client, name) as queue:
         queue.reject(*queue.take(2), reason="no good")
     assert sorted(keys("dead", name), key=repr) == ["café", key]
     assert "caf\\udce9\tno good\t1\t" in ackq("delay", "dead", name).output
@@ -181,7 +181,7 @@ def test_a_key_of_any_bytes_is_shown_and_may_be_typed(
     ackq("delay", "push", name, typed, "body", code=3)
     wait_until(lambda: keys("peek", name)[1:], "both leases to end")
     assert ackq("delay", "cancel", name, typed).output == "1\n"
-    assert embedded_client.hkeys(f"{name}:h") == ["café".encode()]
+    assert plain_client.hkeys(f"{name}:h") == ["café".encode()]
 
 
 def test_a_sharded_queue_is_used_shard_by_shard(ackq: Run, name: str) -> None:

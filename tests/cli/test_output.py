@@ -45,7 +45,7 @@ def test_what_could_not_be_printed_is_not_settled(url: str, name: str) -> None:
 
 
 @full
-def test_where_no_error_can_be_told_there_is_still_its_code(url: str, name: str) -> None:
+def test_where_no_error_can_be_printed_its_exit_code_remains(url: str, name: str) -> None:
     with FULL.open("w") as output:
         assert run("stats", name, "--url", url, stdout=output, stderr=output).returncode == 3
 

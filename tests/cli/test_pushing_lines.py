@@ -21,7 +21,7 @@ from tests.waiting import wait_until
 
 
 def test_after_a_bad_line_the_rest_can_be_pushed(
-    ackq: Run, name: str, tmp_path: Path, embedded_client: redis.Redis
+    ackq: Run, name: str, tmp_path: Path, plain_client: redis.Redis
 ) -> None:
     lines = [f'{{"id":{number}}}\n' for number in range(2 * CHUNK)]
     lines[3] = "\n"  # counts as a line, so that editors agree
@@ -33,7 +33,7 @@ def test_after_a_bad_line_the_rest_can_be_pushed(
     assert f"line or argument {CHUNK + 6}" in result.stderr
     path.write_text("".join(lines))
     ackq("push", name, "--file", str(path), "--skip", str(CHUNK + 1))
-    pushed = [json.loads(each)["id"] for each in reversed(embedded_client.lrange(name, 0, -1))]
+    pushed = [json.loads(each)["id"] for each in reversed(plain_client.lrange(name, 0, -1))]
     assert pushed == [number for number in range(2 * CHUNK) if number != 3]
 
 

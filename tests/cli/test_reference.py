@@ -21,6 +21,7 @@ from ackq.cli import COMMANDS, main
 from ackq.cli.reference import commands, reference
 from ackq.delay import DelayQueue
 from ackq.embedded import Server
+from ackq.ops.registry import heartbeat
 from ackq.queue.claims_client import Claims
 from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
@@ -34,21 +35,22 @@ RECEIPT, ENTRY = "1795252215312092", "1795252215312-0"
 WITHOUT = {
     "",
     *(name for name in COMMANDS if isinstance(main.get_command(click.Context(main), name),
-                                              click.Group)),
+                                              click.Group) and name != "workers"),
 }  # fmt: skip
 #: What has no --json: what changes something, says yes or no, or writes for a screen or a file.
 WRITING = {
-    "demo", "serve", "completion", "pipeline check",
+    "demo", "serve", "exporter", "web", "completion", "pipeline check",
     "push", "ack", "nack", "extend", "work", "dead redrive", "dead drop", "claims release",
-    "pause", "resume", "move", "drain", "purge", "scripts load",
+    "pause", "resume", "move", "recover", "drain", "purge", "scripts load",
     "rsmq create", "rsmq send", "rsmq delete", "rsmq drop",
     "rsmq set", "rsmq visibility", "rsmq redrive", "delay reschedule", "topic unsubscribe",
     "topic publish", "topic subscribe", "topic seek", "topic trim",
+    "workers quiet", "workers resume", "workers stop",
     "delay push", "delay cancel", "delay redrive", "delay purge", "sharded push", "sharded pause",
     "sharded resume",
 }  # fmt: skip
 #: What starts Spark takes a while.
-SPARK = (pytest.mark.spark, pytest.mark.xdist_group("spark"), pytest.mark.timeout(180))
+SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))
 #: Queue jobs to nowhere.
 PIPELINE = """
 checkpoint = "state"
@@ -57,7 +59,7 @@ sink.format = "noop"
 """
 
 #: What needs no shell, no signal and no process of its own: a Python each would take a while.
-IN_PROCESS = re.compile(r"ackq (?!serve|work|demo|bench|pipeline|scripts)[^<>|&$`]*$")
+IN_PROCESS = re.compile(r"ackq (?!serve|exporter|web|work |demo|bench|pipeline|scripts)[^<>|&$`]*$")
 
 
 def examples_of(command: click.Command) -> list[str]:
@@ -106,13 +108,13 @@ def test_what_reads_prints_json() -> None:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that nobody else names a queue on."""
+    """A server on which no other test names a queue."""
     with private_server(tmp_path_factory.mktemp("examples")) as server:
         yield server
 
 
 def stock_other_kinds(url: str) -> None:
-    """Give the other queues what their examples take: orders (RSMQ, sharded), events, due."""
+    """Fill the queues that the examples name: orders (RSMQ, sharded), events, due."""
     with redis.Redis.from_url(url) as client:
         client.unlink(*client.keys("rsmq:*"), *client.keys("events:*"), *client.keys("*:z"),
                       *client.keys("*:h"), "-")  # fmt: skip
@@ -143,6 +145,7 @@ def test_an_example_runs(
         with Claims.from_url(server.url, "jobs", "nightly") as claims:
             claims.begin()
             claims.claim(0, messages=1)
+        queue.execute(heartbeat, "host:1:a", b'{"name": "mailer"}', 60.0, b"")
     assert held is not None
     stock_other_kinds(server.url)
     (tmp_path / "orders.ndjson").write_text('{"order": 1}\n{"order": 2}\n')
@@ -156,7 +159,10 @@ def test_an_example_runs(
         done = click.testing.CliRunner().invoke(main, shlex.split(line)[1:])
         assert done.exit_code == 0, done.output
         return
-    endless = "--port" in line or ("work" in line and "--drain" not in line)
+    serves = re.search("ackq (exporter|web)", line)
+    if serves:
+        line += f" --listen 127.0.0.1:{free_port}"
+    endless = serves or "--port" in line or ("work " in line and "--drain" not in line)
     if endless:
         line = f"exec {line.replace('6380', str(free_port))}"
     process = subprocess.Popen(
@@ -167,7 +173,7 @@ def test_an_example_runs(
     )  # fmt: skip
     if endless:
         assert process.stdout is not None
-        assert process.stdout.readline().startswith("export " if "--port" in line else "a-")
+        assert process.stdout.readline().startswith(("export ", "metrics at", "http://", "a-"))
         process.send_signal(signal.SIGINT)
     output, errors = process.communicate(timeout=170 if "pipeline" in line else 50)
     assert process.returncode == 0, output + errors

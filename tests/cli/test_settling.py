@@ -1,4 +1,4 @@
-"""Giving back, keeping, pausing, and the two commands that lose messages when they are told to."""
+"""Releasing, keeping, pausing, and the two commands that delete messages on request."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_paused_queue_gives_nothing_until_it_is_resumed(ackq: Run, name: str) 
     assert ackq("pop", name).output == '{"id":"a"}\n'
 
 
-def test_a_purge_wants_to_be_told_twice(ackq: Run, name: str, url: str) -> None:
+def test_a_purge_needs_a_confirmation(ackq: Run, name: str, url: str) -> None:
     ackq("push", name, '{"id":"a"}', '{"id":"b"}')
     ackq("nack", name, *taken(ackq, name), "--dead", "")
     assert "--yes" in ackq("purge", name, code=2).stderr
@@ -167,8 +167,8 @@ def test_wrong_usage_is_code_2(ackq: Run, args: list[str]) -> None:
 
 
 def test_a_pause_is_no_key_that_is_left_behind(
-    ackq: Run, name: str, embedded_client: redis.Redis
+    ackq: Run, name: str, plain_client: redis.Redis
 ) -> None:
     ackq("pause", name)
     ackq("resume", name)
-    assert not embedded_client.exists(f"{name}PAUSED")
+    assert not plain_client.exists(f"{name}PAUSED")

@@ -1,4 +1,4 @@
-"""Streams that are closed, that have another encoding, or that nobody reads any more."""
+"""Streams that are closed, have another encoding, or have lost their reader."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_what_prints_nothing_needs_no_output(url: str, name: str) -> None:
     assert run(">&- 2>&- <&-", "resume", name, "--url", url).returncode == 0
 
 
-def test_a_closed_input_is_nobody_to_ask(url: str, name: str) -> None:
+def test_a_closed_input_cannot_confirm(url: str, name: str) -> None:
     done = run("<&-", "purge", name, "--url", url)
     assert done.returncode == 2
-    assert "nobody is there to ask" in done.stderr
+    assert "cannot ask for confirmation" in done.stderr
 
 
-def test_an_error_that_cannot_be_told_is_still_a_code(url: str, name: str) -> None:
+def test_an_error_that_cannot_be_printed_still_has_its_exit_code(url: str, name: str) -> None:
     assert run("2>&-", "rsmq", "stats", name, "--url", url).returncode == 3
 
 

@@ -17,7 +17,7 @@ from ackq.cli.connection import short_time
 from ackq.cli.layout import BODY, FEWEST, GAP, widths
 from ackq.cli.reference import commands, help_of
 from ackq.cli.top import _table
-from ackq.ops.discovery import Watched
+from ackq.ops.discovery import QueueCounts
 from ackq.ops.monitor import Sample
 from ackq.queue.messages import QueueCounters, QueueStats
 from tests.cli.terminal import plain, shown
@@ -107,7 +107,7 @@ def test_numbers_are_aligned_at_the_right_and_entries_are_not(url: str, name: st
     assert plain(shown("dead", "list", name, "--url", url, columns=80))[1].startswith("1")
 
 
-def test_what_went_in_before_an_error_is_told_below_the_bar(
+def test_what_went_in_before_an_error_is_printed_below_the_bar(
     url: str, name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "lines").write_text("".join(f'{{"id":{n}}}\n' for n in range(1500)) + "{\n")
@@ -133,11 +133,13 @@ def test_help_fits_and_lists_commands_in_full(
 
 
 #: The longest of everything that top shows.
-BUSY = Watched(
+BUSY = QueueCounts(
     QueueStats(123_456_789, 123_456, 123_456, 123_456, 0, 0, False, None, -35_900.0),
     QueueCounters(10.0, 2.0, 123_456_789, 123_456_789, 123_456_789, {}),
 )
-IDLE = Watched(QueueStats(0, 0, 0, 0, 0, 0, True, None, None), QueueCounters(9.0, 2.0, 0, 0, 0, {}))
+IDLE = QueueCounts(
+    QueueStats(0, 0, 0, 0, 0, 0, True, None, None), QueueCounters(9.0, 2.0, 0, 0, 0, {})
+)
 
 
 @pytest.mark.parametrize("columns", [54, 72, 80, 120, 200])

@@ -1,4 +1,4 @@
-"""Watching: which queues are found, and that nothing is made up."""
+"""``ackq top`` finds the right queues and shows true figures."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from ackq.cli.activity import activity, rows
 from ackq.cli.connection import span
 from ackq.cli.top import _count, _rate
 from ackq.ops.acl import rules
-from ackq.ops.discovery import Watched, queue_of, rate
+from ackq.ops.discovery import QueueCounts, queue_of, rate
 from ackq.ops.monitor import Monitor
 from ackq.queue.messages import QueueCounters, QueueStats
-from tests.acl.conftest import has_selectors
 from tests.cli.conftest import Run
+from tests.ops.acl.conftest import has_selectors
 from tests.waiting import wait_until
 
 
 @pytest.fixture
-def busy(embedded_client: redis.Redis, name: str) -> Iterator[Queue]:
+def busy(plain_client: redis.Redis, name: str) -> Iterator[Queue]:
     """A queue with two ready, one in flight, one delayed, one dead."""
-    with Queue(embedded_client, name, visibility_timeout=600) as queue:
+    with Queue(plain_client, name, visibility_timeout=600) as queue:
         queue.push_many([{"id": each} for each in "abcd"])
         queue.push({"id": "later"}, delay=600)
         queue.reject(*queue.pop_many(1))
@@ -50,53 +50,53 @@ def test_a_queue_is_found_by_its_side_keys(ackq: Run, busy: Queue) -> None:
 
 
 def test_a_bare_list_is_only_counted_when_it_is_named_and_gets_no_time(
-    ackq: Run, name: str, embedded_client: redis.Redis
+    ackq: Run, name: str, plain_client: redis.Redis
 ) -> None:
-    embedded_client.lpush(name, "a", "b")
+    plain_client.lpush(name, "a", "b")
     assert name not in ackq("top").output
     row = json.loads(ackq("top", name, "--json").output)
     assert (row["ready"], row["lease_ends_in"], row["next_event_in"]) == (2, None, None)
 
 
 def test_what_only_looks_like_a_queue_is_passed_over(
-    ackq: Run, name: str, embedded_client: redis.Redis
+    ackq: Run, name: str, plain_client: redis.Redis
 ) -> None:
-    embedded_client.set(f"{name}BACKUP", "text")
-    embedded_client.zadd(f"{name}*BACKUP", {"x": 1})
+    plain_client.set(f"{name}BACKUP", "text")
+    plain_client.zadd(f"{name}*BACKUP", {"x": 1})
     assert name not in ackq("top").output
     assert "BACKUP" in ackq("top", name, code=3).stderr
 
 
 def test_a_look_searches_a_bounded_number_of_keys_and_the_next_goes_on(
-    embedded_client: redis.Redis, busy: Queue, name: str
+    plain_client: redis.Redis, busy: Queue, name: str
 ) -> None:
-    pipe = embedded_client.pipeline()
+    pipe = plain_client.pipeline()
     for number in range(5000):
         pipe.set(f"{name}:{number}", "")
     pipe.execute()
 
     def scans() -> int:
-        return int(embedded_client.info("commandstats").get("cmdstat_scan", {}).get("calls", 0))
+        return int(plain_client.info("commandstats").get("cmdstat_scan", {}).get("calls", 0))
 
     before = scans()
-    with Monitor(embedded_client, steps=10) as monitor:
-        assert name in monitor.look().queues
+    with Monitor(plain_client, steps=10) as monitor:
+        assert name in monitor.sample().queues
     assert 5 <= scans() - before <= 10
     before, looks = scans(), 0
-    with Monitor(embedded_client, steps=1) as monitor:
-        while name not in monitor.look().queues:
+    with Monitor(plain_client, steps=1) as monitor:
+        while name not in monitor.sample().queues:
             looks += 1
             assert looks < 20
     assert scans() - before == looks + 1
 
 
-def test_an_expired_lease_is_told_as_past(embedded_client: redis.Redis, name: str) -> None:
-    with Queue(embedded_client, name) as queue, Monitor(embedded_client, [name]) as monitor:
+def test_an_expired_lease_is_shown_as_past(plain_client: redis.Redis, name: str) -> None:
+    with Queue(plain_client, name) as queue, Monitor(plain_client, [name]) as monitor:
         queue.push({"id": "a"})
         queue.pop(visibility_timeout=0.01)
 
         def ended() -> QueueStats | None:
-            stats = monitor.look().queues[name].stats
+            stats = monitor.sample().queues[name].stats
             return stats if stats.lease_ends_in is not None and stats.lease_ends_in < 0 else None
 
         stats = wait_until(ended, "the lease to end")
@@ -129,20 +129,20 @@ def test_numbers_are_short() -> None:
 # --- rates and ages -----------------------------------------------------------------
 
 
-def test_rates_are_what_happened_between_two_looks(embedded_client: redis.Redis, name: str) -> None:
+def test_rates_are_what_happened_between_two_looks(plain_client: redis.Redis, name: str) -> None:
     with (
-        Queue(embedded_client, name, visibility_timeout=30) as queue,
-        Monitor(embedded_client, [name], window=60) as monitor,
+        Queue(plain_client, name, visibility_timeout=30) as queue,
+        Monitor(plain_client, [name], window=60) as monitor,
     ):
         queue.push_many([{"n": number} for number in range(10)])
         queue.pop(visibility_timeout=0.001)
-        first = monitor.look().queues[name]
+        first = monitor.sample().queues[name]
         queue.push_many([{"n": number} for number in range(5)])
         wait_until(lambda: queue.stats().expired, "the lease to end")
         done = queue.pop_many(4)
         queue.ack(*done[:2])
         queue.reject(done[2])
-        second = monitor.look().queues[name]
+        second = monitor.sample().queues[name]
     assert first.counters is not None
     assert second.counters is not None
     seconds = second.counters.at - first.counters.at
@@ -190,10 +190,10 @@ def test_a_lease_is_as_old_as_the_only_timeout_says(
 def looked(
     *, ready: int = 0, left: float | None = None, at: float = 10.0, since: float = 2.0,
     taken: int = 0, timeouts: dict[int, int] | None = None,
-) -> Watched:  # fmt: skip
-    return Watched(
+) -> QueueCounts:  # fmt: skip
+    return QueueCounts(
         QueueStats(ready, 0, 0, 0, 0, 0, False, None, left),
-        QueueCounters(at, since, taken, 0, 0, timeouts or {}),
+        QueueCounters(at, since, taken, 0, 0, timeouts or {}, pushed=ready),
     )
 
 
@@ -208,51 +208,51 @@ def test_the_shards_of_a_queue_are_one_row() -> None:
 
 @pytest.mark.parametrize("role", ["monitor", "watcher"])
 def test_a_queue_is_watched_with_the_rights_of_its_role(
-    embedded_client: redis.Redis, busy: Queue, role: str
+    plain_client: redis.Redis, busy: Queue, role: str
 ) -> None:
     user = f"{busy.name}-{role}"
-    selectors = has_selectors(embedded_client)
+    selectors = has_selectors(plain_client)
     words = [*rules(busy.name, role, selectors=selectors), ">secret"]
-    embedded_client.execute_command("ACL", "SETUSER", user, *words)
+    plain_client.execute_command("ACL", "SETUSER", user, *words)
     try:
-        settings = embedded_client.connection_pool.connection_kwargs
+        settings = plain_client.connection_pool.connection_kwargs
         place = {key: settings[key] for key in ("host", "port", "path") if key in settings}
         with (
             redis.Redis(**place, username=user, password="secret") as client,
             Monitor(client, [busy.name], window=60) as monitor,
         ):
-            watched = monitor.look().queues[busy.name]
+            watched = monitor.sample().queues[busy.name]
     finally:
-        embedded_client.acl_deluser(user)
+        plain_client.acl_deluser(user)
     assert watched.stats.ready == 2
     assert (watched.counters is not None) == (role == "watcher")
-    assert embedded_client.exists(f"{busy.name}COUNTERS") == (role == "watcher")
+    assert plain_client.exists(f"{busy.name}COUNTERS") == (role == "watcher")
 
 
 @pytest.mark.parametrize("role", ["monitor", "watcher"])
-def test_who_may_not_search_is_told_to_name_queues(
-    ackq: Run, embedded_client: redis.Redis, url: str, busy: Queue, role: str
+def test_a_user_who_may_not_search_is_asked_to_name_queues(
+    ackq: Run, plain_client: redis.Redis, url: str, busy: Queue, role: str
 ) -> None:
     user = f"{busy.name}-{role}"
-    selectors = has_selectors(embedded_client)
+    selectors = has_selectors(plain_client)
     words = [*rules(busy.name, role, selectors=selectors), ">secret"]
-    embedded_client.execute_command("ACL", "SETUSER", user, *words)
+    plain_client.execute_command("ACL", "SETUSER", user, *words)
     try:
         as_user = url.replace("://", f"://{user}:secret@")
         assert "name the queues" in ackq("top", "--url", as_user, code=3).stderr
         assert ackq("top", busy.name, "--url", as_user).output.startswith(busy.name)
     finally:
-        embedded_client.acl_deluser(user)
+        plain_client.acl_deluser(user)
 
 
 def test_two_looks_apart_give_rates_and_one_leaves_nothing(
-    ackq: Run, busy: Queue, embedded_client: redis.Redis
+    ackq: Run, busy: Queue, plain_client: redis.Redis
 ) -> None:
     ackq("top", busy.name, "--once")
-    assert not embedded_client.exists(f"{busy.name}COUNTERS")
+    assert not plain_client.exists(f"{busy.name}COUNTERS")
     row = json.loads(ackq("top", busy.name, "--json", "--every", "0.1").output)
     assert row["acked_per_second"] == 0
-    assert 0 < embedded_client.pttl(f"{busy.name}COUNTERS") < 10_000
+    assert 0 < plain_client.pttl(f"{busy.name}COUNTERS") < 10_000
 
 
 def test_a_pipe_gets_whole_numbers(ackq: Run, url: str, name: str) -> None:

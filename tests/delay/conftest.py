@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol, overload
 
 import pytest
 
@@ -18,20 +18,29 @@ from tests.delay.article import Article
 from tests.facade import AsSync, Portal
 from tests.servers import Target
 
-MakeDelay = Callable[..., Any]
+
+class MakeDelay(Protocol):
+    """The type of `make_delay`. An asynchronous queue is called like its blocking twin."""
+
+    @overload
+    def __call__(self, partitions: None = ..., name: str = ..., **settings: Any) -> DelayQueue: ...
+    @overload
+    def __call__(
+        self, partitions: int, name: str = ..., **settings: Any
+    ) -> PartitionedDelayQueue: ...
 
 
 @pytest.fixture
 def make_delay(
     make_client: Callable[[], Any], flavour: str, portal: Portal, name: str
 ) -> Iterator[MakeDelay]:
-    """``make_delay(partitions=None, **settings)``: this test's topic, with its own connections.
+    """``make_delay(partitions=None, **settings)``: this test's queue, with its own connections.
 
-    The asynchronous one is shown as a synchronous one. Closed after the test.
+    Closed after the test.
     """
     with contextlib.ExitStack() as stack:
 
-        def make(partitions: int | None = None, topic: str = name, **settings: Any) -> Any:
+        def make(partitions: int | None = None, name: str = name, **settings: Any) -> Any:
             client = make_client()
             sizes = () if partitions is None else (partitions,)
             kinds: tuple[Any, Any] = (
@@ -40,9 +49,9 @@ def make_delay(
                 else (PartitionedDelayQueue, AsyncPartitionedDelayQueue)
             )
             if flavour == "sync":
-                queue: Any = kinds[0](client, topic, *sizes, **settings)
+                queue: Any = kinds[0](client, name, *sizes, **settings)
             else:
-                created = portal.call(lambda: kinds[1](client, topic, *sizes, **settings))
+                created = portal.call(lambda: kinds[1](client, name, *sizes, **settings))
                 queue = AsSync(portal, created)
             stack.callback(queue.close)
             return queue
@@ -51,8 +60,8 @@ def make_delay(
 
 
 @pytest.fixture
-def delay(make_delay: MakeDelay) -> Any:
-    """A topic with default settings."""
+def delay(make_delay: MakeDelay) -> DelayQueue:
+    """A delay queue with default settings."""
     return make_delay()
 
 

@@ -26,7 +26,7 @@ def die_at_boundary(url: str, log: Path, fatal: int, lease: float) -> None:
 
 
 def count_deaths(url: str, log: Path, lease: float) -> None:
-    """Consume for ever, and tell when each lease began and was to end by the server's clock."""
+    """Consume for ever, and log when each lease begins and is to end by the server's clock."""
     queue = DelayQueue.from_url(url, "t", visibility_timeout=lease)
     journal = Log(log)
     while True:
@@ -59,7 +59,7 @@ SESSION = 1.0
 
 
 def consume_partitions(url: str, log: Path, lease: float) -> None:
-    """Consume a share of the partitions for ever, and tell all about it."""
+    """Consume some of the partitions for ever, and log every event."""
     journal = Log(log)
     queue = PartitionedDelayQueue.from_url(
         url, "t", PARTITIONS, visibility_timeout=lease, session_timeout=SESSION

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 
 import ackq
+from ackq.delay import DelayQueue
 from ackq.delay.messages import partition_of
 from tests.delay.article import Article
 from tests.delay.conftest import MakeDelay
@@ -18,7 +18,7 @@ FAR = 4_000_000_000
 
 
 def test_what_the_article_pushes_is_taken_and_deleted(
-    delay: Any, article: Article, target: Target, name: str
+    delay: DelayQueue, article: Article, target: Target, name: str
 ) -> None:
     assert article.push("k", b"body", 1_700_000_000)
     assert not article.push("k", b"other", 1_700_000_000)
@@ -30,7 +30,7 @@ def test_what_the_article_pushes_is_taken_and_deleted(
 
 
 def test_what_ackq_pushes_is_handled_and_deleted_by_the_article(
-    delay: Any, article: Article
+    delay: DelayQueue, article: Article
 ) -> None:
     delay.push("k", b"body", at=1_700_000_000)
     delay.push("later", b"x", at=FAR)
@@ -41,7 +41,7 @@ def test_what_ackq_pushes_is_handled_and_deleted_by_the_article(
     assert delay.take() == []
 
 
-def test_the_article_sees_no_message_that_is_leased(delay: Any, article: Article) -> None:
+def test_the_article_sees_no_message_that_is_leased(delay: DelayQueue, article: Article) -> None:
     delay.push("k", b"body")
     (message,) = delay.take()
     assert article.due(int(time.time()) + 1) == []
@@ -61,7 +61,7 @@ def test_the_article_takes_over_a_message_whose_lease_ended(
 
 
 def test_the_holder_learns_that_the_article_handled_its_message_meanwhile(
-    delay: Any, article: Article
+    delay: DelayQueue, article: Article
 ) -> None:
     article.push("k", b"body", 1)
     ((key, _),) = article.due(int(time.time()))  # its consumer lists, and is slow
@@ -121,7 +121,7 @@ def test_ackq_ends_the_leases_that_the_article_left_without_a_message(
 
 
 def test_a_body_without_a_ready_time_is_due_when_its_key_is_pushed(
-    delay: Any, target: Target, article: Article
+    delay: DelayQueue, target: Target, article: Article
 ) -> None:
     target.control.hset(article.h, "k", b"left behind")
     with pytest.raises(ackq.errors.DuplicateMessage):
@@ -131,7 +131,7 @@ def test_a_body_without_a_ready_time_is_due_when_its_key_is_pushed(
 
 
 def test_a_ready_time_without_a_body_dies_and_wedges_nothing(
-    delay: Any, target: Target, article: Article
+    delay: DelayQueue, target: Target, article: Article
 ) -> None:
     target.control.zadd(article.z, {"k": 1})
     delay.push("l", b"x", at=2)
@@ -143,7 +143,7 @@ def test_a_ready_time_without_a_body_dies_and_wedges_nothing(
 
 @pytest.mark.parametrize("score", ["-inf", -1e300, -1, 0, 1e-9, 1_700_000_000.9999999])
 def test_any_ready_time_in_the_past_is_due(
-    delay: Any, target: Target, article: Article, score: float | str
+    delay: DelayQueue, target: Target, article: Article, score: float | str
 ) -> None:
     target.control.zadd(article.z, {"k": float(score)})
     target.control.hset(article.h, "k", b"x")
@@ -154,7 +154,7 @@ def test_any_ready_time_in_the_past_is_due(
 
 @pytest.mark.parametrize("score", ["inf", 1e300, 1e17])
 def test_any_ready_time_in_the_future_is_waited_for(
-    delay: Any, target: Target, article: Article, score: float | str
+    delay: DelayQueue, target: Target, article: Article, score: float | str
 ) -> None:
     target.control.zadd(article.z, {"k": float(score)})
     target.control.hset(article.h, "k", b"x")
@@ -162,7 +162,9 @@ def test_any_ready_time_in_the_future_is_waited_for(
     assert delay.stats().delayed == 1
 
 
-def test_a_message_of_others_wakes_a_consumer_within_a_second(delay: Any, article: Article) -> None:
+def test_a_message_of_others_wakes_a_consumer_within_a_second(
+    delay: DelayQueue, article: Article
+) -> None:
     delay.push("far", "x", delay=1000)
     assert delay.take(timeout=0.01) == []
     began = time.monotonic()
@@ -187,14 +189,14 @@ def test_partitions_lie_where_the_article_puts_them(
 ) -> None:
     queue = make_delay(partitions=4)
     queue.push("by-hash", b"x", at=1)
-    queue.push("told", b"y", at=1, partition=3)
+    queue.push("chosen", b"y", at=1, partition=3)
     home = partition_of(b"by-hash", 4)
     assert Article(target.control, f"{name}:{home}").body(b"by-hash") == b"x"
     partition = Article(target.control, f"{name}:3")
     partition.push("theirs", b"z", 2)
     taken = {message.key: message for message in queue.take(9) + queue.take(9) + queue.take(9)}
-    assert set(taken) == {"by-hash", "told", "theirs"}
-    assert taken["theirs"].partition == taken["told"].partition == 3
+    assert set(taken) == {"by-hash", "chosen", "theirs"}
+    assert taken["theirs"].partition == taken["chosen"].partition == 3
     assert queue.delete(*taken.values()) == 3
 
 
@@ -203,7 +205,7 @@ def test_one_partition_can_be_consumed_by_hand_as_in_the_article(
 ) -> None:
     queue = make_delay(partitions=4)
     queue.push("k", b"x", partition=2)
-    by_hand = make_delay(topic=f"{name}:2")
+    by_hand = make_delay(name=f"{name}:2")
     (message,) = by_hand.take()
     assert queue.take() == []
     assert by_hand.delete(message) == 1

@@ -15,20 +15,20 @@ from ackq import scripts
 from ackq.delay import DelayedMessage, DelayQueue
 from ackq.errors import KeyTypeError
 from tests.delay.article import Article
-from tests.test_bad_bodies import CORPUS
+from tests.queue.test_bad_bodies import CORPUS
 
 Make = Callable[..., DelayQueue]
 
 
 @pytest.fixture
-def queue(embedded_client: redis.Redis, name: str) -> DelayQueue:
-    return DelayQueue(embedded_client, name, max_receives=2, max_body_bytes=8 * 1024 * 1024)
+def queue(plain_client: redis.Redis, name: str) -> DelayQueue:
+    return DelayQueue(plain_client, name, max_receives=2, max_body_bytes=8 * 1024 * 1024)
 
 
 def test_every_bad_body_lives_through_every_way_a_message_travels(
-    queue: DelayQueue, embedded_client: redis.Redis, name: str
+    queue: DelayQueue, plain_client: redis.Redis, name: str
 ) -> None:
-    article = Article(embedded_client, name)
+    article = Article(plain_client, name)
     bodies = {f"{number}": body for number, body in enumerate(CORPUS)}
     for number, (key, body) in enumerate(bodies.items()):
         if number % 2:
@@ -57,17 +57,17 @@ def test_every_bad_body_lives_through_every_way_a_message_travels(
     score=st.floats(allow_nan=False, max_value=1.7e9),
 )
 def test_any_key_and_body_of_others_is_taken_settled_and_deleted(
-    embedded_client: redis.Redis, name: str, stored: dict[bytes, bytes], score: float
+    plain_client: redis.Redis, name: str, stored: dict[bytes, bytes], score: float
 ) -> None:
-    queue = DelayQueue(embedded_client, name)
-    embedded_client.hset(f"{name}:h", mapping=stored)  # type: ignore[arg-type]
-    embedded_client.zadd(f"{name}:z", dict.fromkeys(stored, score))
+    queue = DelayQueue(plain_client, name)
+    plain_client.hset(f"{name}:h", mapping=stored)  # type: ignore[arg-type]
+    plain_client.zadd(f"{name}:z", dict.fromkeys(stored, score))
     taken = queue.take(9)
     found = {each.key.encode(errors="surrogateescape"): each.body for each in taken}
     assert found == stored
     assert queue.extend(*taken) == queue.nack(*taken, delay=0) == len(stored)
     assert queue.delete(*queue.take(9)) == len(stored)
-    assert not embedded_client.exists(f"{name}:z", f"{name}:h", f"{name}:leases")
+    assert not plain_client.exists(f"{name}:z", f"{name}:h", f"{name}:leases")
     queue.close()
 
 
@@ -75,9 +75,9 @@ def test_any_key_and_body_of_others_is_taken_settled_and_deleted(
     "value", ["", "x", "1e30", "nan", "-1", "1.5", "9" * 400, "9" * 5000], ids=lambda each: each[:5]
 )
 def test_what_is_no_number_in_a_dead_letter_of_others_is_0(
-    queue: DelayQueue, embedded_client: redis.Redis, name: str, value: str
+    queue: DelayQueue, plain_client: redis.Redis, name: str, value: str
 ) -> None:
-    embedded_client.xadd(f"{name}:dead", {"key": "k", "body": "b", "count": value, "time": value})
+    plain_client.xadd(f"{name}:dead", {"key": "k", "body": "b", "count": value, "time": value})
     (letter,) = queue.dead_letters()
     assert (letter.id, letter.body, letter.receive_count, letter.died_at) == ("k", b"b", 0, 0)
     assert queue.redrive() == 1
@@ -85,9 +85,9 @@ def test_what_is_no_number_in_a_dead_letter_of_others_is_0(
 
 
 def test_dead_letters_of_another_type_are_named(
-    queue: DelayQueue, embedded_client: redis.Redis, name: str
+    queue: DelayQueue, plain_client: redis.Redis, name: str
 ) -> None:
-    embedded_client.set(f"{name}:dead", "a string")
+    plain_client.set(f"{name}:dead", "a string")
     for look in (queue.dead_letters, queue.redrive):
         with pytest.raises(KeyTypeError, match=f"{name}:dead"):
             look()
@@ -137,45 +137,45 @@ def call(client: Any, script: str, name: str, args: list[Any]) -> Any:
 
 @pytest.mark.parametrize(("script", "place", "value"), WRONG)
 def test_a_bad_argument_is_refused_before_anything_is_written(
-    embedded_client: redis.Redis, name: str, script: str, place: int, value: Any
+    plain_client: redis.Redis, name: str, script: str, place: int, value: Any
 ) -> None:
     args = [*CALLS[script][1]]
     args[place] = value
     with pytest.raises(ResponseError, match=f"ACKQ_ARGUMENT delay/{script}"):
-        call(embedded_client, script, name, args)
-    assert not list(embedded_client.scan_iter(f"{name}*"))
+        call(plain_client, script, name, args)
+    assert not list(plain_client.scan_iter(f"{name}*"))
 
 
 @pytest.mark.parametrize("script", CALLS)
 def test_a_good_call_is_accepted_and_missing_arguments_are_refused(
-    embedded_client: redis.Redis, name: str, script: str
+    plain_client: redis.Redis, name: str, script: str
 ) -> None:
     args = CALLS[script][1]
-    call(embedded_client, script, name, args)
+    call(plain_client, script, name, args)
     with pytest.raises(ResponseError, match="ACKQ_ARGUMENT"):
-        call(embedded_client, script, name, args[:-1])
+        call(plain_client, script, name, args[:-1])
 
 
 @pytest.mark.parametrize("part", ["z", "h", "leases", "extended", "receives", "dead", "wake"])
 @pytest.mark.parametrize("script", [each for each in CALLS if each != "redrive"])
 def test_a_key_of_another_type_stops_a_script_before_its_first_write(
-    embedded_client: redis.Redis, name: str, script: str, part: str
+    plain_client: redis.Redis, name: str, script: str, part: str
 ) -> None:
-    queue = DelayQueue(embedded_client, name)
+    queue = DelayQueue(plain_client, name)
     queue.push("k", "x")
     queue.push("ready", "x")
     queue.take()
-    for each in list(embedded_client.scan_iter(f"{name}:{part}")):
-        embedded_client.unlink(each)
-    embedded_client.set(f"{name}:{part}", "a string")
-    before = {key: embedded_client.dump(key) for key in embedded_client.scan_iter(f"{name}*")}
+    for each in list(plain_client.scan_iter(f"{name}:{part}")):
+        plain_client.unlink(each)
+    plain_client.set(f"{name}:{part}", "a string")
+    before = {key: plain_client.dump(key) for key in plain_client.scan_iter(f"{name}*")}
     try:
-        call(embedded_client, script, name, CALLS[script][1])
+        call(plain_client, script, name, CALLS[script][1])
     except ResponseError as error:
         problem = str(error)
     else:
         problem = ""  # it does not touch that key in this state
-    after = {key: embedded_client.dump(key) for key in embedded_client.scan_iter(f"{name}*")}
+    after = {key: plain_client.dump(key) for key in plain_client.scan_iter(f"{name}*")}
     queue.close()
     if problem:
         assert "WRONGTYPE" in problem

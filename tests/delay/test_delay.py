@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import ackq
-from ackq.delay import DelayEntry
+from ackq.delay import DelayEntry, DelayQueue
 from ackq.errors import DuplicateMessage
 from tests.delay.conftest import MakeDelay
 from tests.jitter import LEASES, TIMEOUT, check_jitter
@@ -37,11 +37,11 @@ def keys_of(messages: list[Any]) -> list[str]:
 
 
 def test_a_message_is_taken_whole_and_deleted_with_all_its_records(
-    delay: Any, target: Target, name: str
+    delay: DelayQueue, target: Target, name: str
 ) -> None:
     delay.push("order-1", b"\x00\xff")
     (message,) = delay.take()
-    assert (message.topic, message.key, message.body) == (name, "order-1", b"\x00\xff")
+    assert (message.queue, message.key, message.body) == (name, "order-1", b"\x00\xff")
     assert (message.partition, message.receive_count, message.lease_lost) == (None, 1, False)
     assert message.lease_expires_at > message.ready_time
     assert delay.stats().in_flight == 1
@@ -53,7 +53,7 @@ def test_a_message_is_taken_whole_and_deleted_with_all_its_records(
 
 
 def test_nothing_is_taken_before_its_time_by_the_servers_clock(
-    delay: Any, target: Target, name: str
+    delay: DelayQueue, target: Target, name: str
 ) -> None:
     delay.push("late", "x", delay=0.3)
     assert delay.take(10) == []
@@ -73,7 +73,7 @@ def test_nothing_is_taken_before_its_time_by_the_servers_clock(
     ],
 )
 def test_a_delay_counts_from_the_servers_now(
-    delay: Any, target: Target, name: str, given: dict[str, Any], seconds: float
+    delay: DelayQueue, target: Target, name: str, given: dict[str, Any], seconds: float
 ) -> None:
     before = server_now(target, name)
     delay.push("k", "x", **given)
@@ -95,7 +95,7 @@ def test_a_delay_counts_from_the_servers_now(
     ],
 )
 def test_a_ready_time_is_stored_to_the_microsecond(
-    delay: Any, target: Target, name: str, given: dict[str, Any], score: float
+    delay: DelayQueue, target: Target, name: str, given: dict[str, Any], score: float
 ) -> None:
     delay.push("k", "x", **given)
     assert target.control.zscore(f"{name}:z", "k") == score
@@ -121,7 +121,7 @@ def test_a_ready_time_is_stored_to_the_microsecond(
     ],
 )
 def test_a_time_that_cannot_be_is_refused_before_anything_is_sent(
-    delay: Any, given: dict[str, Any]
+    delay: DelayQueue, given: dict[str, Any]
 ) -> None:
     with pytest.raises(ackq.ConfigurationError):
         delay.push("k", "x", **given)
@@ -129,13 +129,13 @@ def test_a_time_that_cannot_be_is_refused_before_anything_is_sent(
 
 
 @pytest.mark.parametrize("key", ["", "x" * 513, "\ud800", b"bytes", 1, None])
-def test_a_key_that_cannot_be_is_refused(delay: Any, key: Any) -> None:
+def test_a_key_that_cannot_be_is_refused(delay: DelayQueue, key: Any) -> None:
     with pytest.raises(ackq.InvalidMessage):
         delay.push(key, "x")
 
 
 @pytest.mark.parametrize("body", [None, 1, ["x"], {"x": object()}, {"x": [float("nan")]}, "\ud800"])
-def test_a_body_that_cannot_be_is_refused(delay: Any, body: Any) -> None:
+def test_a_body_that_cannot_be_is_refused(delay: DelayQueue, body: Any) -> None:
     with pytest.raises(ackq.InvalidMessage):
         delay.push("k", body)
 
@@ -148,7 +148,7 @@ def test_a_body_over_the_limit_is_refused(make_delay: MakeDelay) -> None:
 
 
 def test_a_stored_key_is_refused_and_its_message_left_as_it_was(
-    delay: Any, target: Target, name: str
+    delay: DelayQueue, target: Target, name: str
 ) -> None:
     delay.push("k", b"first", at=4e9)
     with pytest.raises(DuplicateMessage, match="'k'") as refused:
@@ -158,7 +158,7 @@ def test_a_stored_key_is_refused_and_its_message_left_as_it_was(
     assert target.control.hget(f"{name}:h", "k") == b"first"
 
 
-def test_a_leased_key_is_refused_and_a_deleted_one_is_free(delay: Any) -> None:
+def test_a_leased_key_is_refused_and_a_deleted_one_is_free(delay: DelayQueue) -> None:
     delay.push("k", b"first")
     (message,) = delay.take()
     with pytest.raises(DuplicateMessage):
@@ -169,7 +169,7 @@ def test_a_leased_key_is_refused_and_a_deleted_one_is_free(delay: Any) -> None:
     assert (again.body, again.receive_count) == (b"second", 1)
 
 
-def test_push_many_stores_all_but_the_keys_that_exist(delay: Any) -> None:
+def test_push_many_stores_all_but_the_keys_that_exist(delay: DelayQueue) -> None:
     delay.push("b", b"old", at=1)
     with pytest.raises(DuplicateMessage) as refused:
         delay.push_many([DelayEntry("a", "x"), DelayEntry("b", "x"), DelayEntry("c", "x")])
@@ -180,7 +180,7 @@ def test_push_many_stores_all_but_the_keys_that_exist(delay: Any) -> None:
     ]  # fmt: skip
 
 
-def test_duplicates_in_any_part_are_named(delay: Any) -> None:
+def test_duplicates_in_any_part_are_named(delay: DelayQueue) -> None:
     delay.push_many([DelayEntry("first", "x"), DelayEntry("last", "x")])
     keys = ["first", *map(str, range(1000)), "last"]
     with pytest.raises(DuplicateMessage) as refused:
@@ -189,7 +189,7 @@ def test_duplicates_in_any_part_are_named(delay: Any) -> None:
     assert delay.cancel(*keys) == 1002
 
 
-def test_push_many_takes_more_than_one_call_holds(delay: Any) -> None:
+def test_push_many_takes_more_than_one_call_holds(delay: DelayQueue) -> None:
     assert delay.push_many(DelayEntry(f"k{n}", b"x") for n in range(2300)) == 2300
     taken = [message for _ in range(3) for message in delay.take(1000)]
     assert len({message.key for message in taken}) == 2300
@@ -218,7 +218,7 @@ def test_what_is_refused_in_any_part_is_named(make_delay: MakeDelay) -> None:
     assert not any(message.lease_lost for message in held)
 
 
-def test_messages_come_in_the_order_of_their_ready_times(delay: Any) -> None:
+def test_messages_come_in_the_order_of_their_ready_times(delay: DelayQueue) -> None:
     delay.push_many([DelayEntry("b", "x", at=2), DelayEntry("c", "x", at=3.5),
                      DelayEntry("a", "x", at=1.25)])  # fmt: skip
     taken = delay.take(3)
@@ -281,7 +281,7 @@ def test_a_lease_ends_up_to_66_ms_later_than_asked(
     check_jitter(target, name, lease)
 
 
-def test_a_nacked_message_comes_back_after_its_delay_and_is_counted(delay: Any) -> None:
+def test_a_nacked_message_comes_back_after_its_delay_and_is_counted(delay: DelayQueue) -> None:
     delay.push("k", "x")
     (message,) = delay.take()
     assert delay.nack(message, delay=0.2) == 1
@@ -293,7 +293,9 @@ def test_a_nacked_message_comes_back_after_its_delay_and_is_counted(delay: Any) 
         delay.delete(message)
 
 
-def test_a_nack_without_a_delay_backs_off_by_count(delay: Any, target: Target, name: str) -> None:
+def test_a_nack_without_a_delay_backs_off_by_count(
+    delay: DelayQueue, target: Target, name: str
+) -> None:
     delay.push("k", "x")
     for backoff in (1, 2, 4):
         (message,) = delay.take(timeout=10)
@@ -304,7 +306,7 @@ def test_a_nack_without_a_delay_backs_off_by_count(delay: Any, target: Target, n
         delay.reschedule("k")
 
 
-def test_a_released_message_is_ready_at_once_and_not_counted(delay: Any) -> None:
+def test_a_released_message_is_ready_at_once_and_not_counted(delay: DelayQueue) -> None:
     delay.push("k", "x")
     for _ in range(3):
         (message,) = delay.take()
@@ -378,7 +380,7 @@ def test_what_is_settled_in_several_calls_is_counted_and_refused_as_in_one(
     assert [letter.id for letter in queue.dead_letters()] == keys_of(messages)
 
 
-def test_redrive_of_a_few_begins_with_the_oldest(delay: Any) -> None:
+def test_redrive_of_a_few_begins_with_the_oldest(delay: DelayQueue) -> None:
     delay.push_many([DelayEntry(key, "x", at=n) for n, key in enumerate("abc", 1)])
     delay.reject(*delay.take(3))
     assert delay.redrive(2) == 2
@@ -386,7 +388,7 @@ def test_redrive_of_a_few_begins_with_the_oldest(delay: Any) -> None:
     assert delay.redrive(0) == 0
 
 
-def test_cancel_deletes_what_waits_and_leaves_what_is_held(delay: Any) -> None:
+def test_cancel_deletes_what_waits_and_leaves_what_is_held(delay: DelayQueue) -> None:
     delay.push("waits", "x", delay=100)
     delay.push("held", "x")
     (message,) = delay.take()
@@ -399,7 +401,7 @@ def test_cancel_deletes_what_waits_and_leaves_what_is_held(delay: Any) -> None:
 
 
 def test_reschedule_moves_what_waits_and_leaves_what_is_held(
-    delay: Any, target: Target, name: str
+    delay: DelayQueue, target: Target, name: str
 ) -> None:
     delay.push("k", b"body", delay=1000)
     assert delay.reschedule("k", at=4e9)
@@ -473,7 +475,7 @@ def blocked(target: Target) -> bool:
     return any(node["blocked_clients"] for node in found.values())
 
 
-def test_a_wait_for_a_time_sleeps_in_the_server(delay: Any, target: Target) -> None:
+def test_a_wait_for_a_time_sleeps_in_the_server(delay: DelayQueue, target: Target) -> None:
     delay.take()
     delay.push("a", "x", delay=0.5)
     before = target.calls("evalsha", "blpop")
@@ -482,7 +484,7 @@ def test_a_wait_for_a_time_sleeps_in_the_server(delay: Any, target: Target) -> N
     assert target.calls("evalsha", "blpop") - before < 25
 
 
-def test_a_take_without_patience_returns_at_once(delay: Any) -> None:
+def test_a_take_without_patience_returns_at_once(delay: DelayQueue) -> None:
     assert delay.take() == delay.take(5, timeout=0) == []
 
 
@@ -521,7 +523,7 @@ def test_consume_deletes_only_what_its_handler_finished(
     assert "the handler failed" in caplog.text
 
 
-def test_consume_retries_after_a_backoff(delay: Any, handle: Handle) -> None:
+def test_consume_retries_after_a_backoff(delay: DelayQueue, handle: Handle) -> None:
     delay.push("k", "x")
     counts = []
 
@@ -553,7 +555,9 @@ def test_consume_extends_the_leases_of_a_batch_that_takes_long(
     assert stolen == []
 
 
-def test_consume_gives_back_what_it_holds_when_it_is_stopped(delay: Any, handle: Handle) -> None:
+def test_consume_gives_back_what_it_holds_when_it_is_stopped(
+    delay: DelayQueue, handle: Handle
+) -> None:
     delay.push_many([DelayEntry(f"k{n}", b"x", at=n + 1) for n in range(5)])
     seen: list[str] = []
     handler = handle(lambda message: seen.append(message.key))
@@ -564,7 +568,7 @@ def test_consume_gives_back_what_it_holds_when_it_is_stopped(delay: Any, handle:
 
 
 def test_consume_gives_back_what_it_holds_when_it_is_interrupted(
-    delay: Any, handle: Handle
+    delay: DelayQueue, handle: Handle
 ) -> None:
     delay.push_many([DelayEntry(f"k{n}", b"x", at=n + 1) for n in range(3)])
 
@@ -581,18 +585,18 @@ def test_consume_gives_back_what_it_holds_when_it_is_interrupted(
 
 
 def test_a_message_of_another_queue_is_refused(make_delay: MakeDelay, name: str) -> None:
-    one, other = make_delay(), make_delay(topic=name + "-other")
+    one, other = make_delay(), make_delay(name=name + "-other")
     one.push("k", "x")
     (message,) = one.take()
     for settle in (other.delete, other.nack, other.extend):
         with pytest.raises(ackq.ConfigurationError, match="was taken from delay queue"):
             settle(message)
     with pytest.raises(ackq.ConfigurationError):
-        one.delete("k")
+        one.delete("k")  # type: ignore[arg-type]
 
 
 def test_a_key_of_another_type_is_named_and_nothing_is_changed(
-    delay: Any, target: Target, name: str
+    delay: DelayQueue, target: Target, name: str
 ) -> None:
     delay.push("k", "x")
     target.control.rpush(f"{name}:h2", "x")
@@ -604,21 +608,21 @@ def test_a_key_of_another_type_is_named_and_nothing_is_changed(
     assert target.control.zcard(f"{name}:z") == 1
 
 
-def test_a_body_is_not_shown_by_repr(delay: Any) -> None:
+def test_a_body_is_not_shown_by_repr(delay: DelayQueue) -> None:
     delay.push("k", b"secret")
     (message,) = delay.take()
     assert "secret" not in repr(message)
     assert "6 bytes" in repr(message)
 
 
-def test_a_call_pushes_500_messages_at_most(delay: Any, target: Target) -> None:
+def test_a_call_pushes_500_messages_at_most(delay: DelayQueue, target: Target) -> None:
     delay.push("the script is loaded now", b"")
     before = target.calls("evalsha")
     assert delay.push_many(DelayEntry(str(number), b"", delay=60) for number in range(501)) == 501
     assert target.calls("evalsha") - before == 2
 
 
-def test_long_dead_letters_are_read_one_by_one(delay: Any, target: Target) -> None:
+def test_long_dead_letters_are_read_one_by_one(delay: DelayQueue, target: Target) -> None:
     bodies = [f"{number}".encode() * 600_000 for number in range(4)]
     delay.push_many(DelayEntry(str(number), body) for number, body in enumerate(bodies))
     taken: list[Any] = []

@@ -19,14 +19,14 @@ DOCS = Path(__file__).parents[2] / "docs"
     [("delay.md", 3, ("reminders", "invoices")), ("sharded.md", 1, ("{jobs",))],
 )
 def test_the_examples_run_one_after_the_other(
-    embedded_client: redis.Redis,
+    plain_client: redis.Redis,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     page: str,
     count: int,
     names: tuple[str, ...],
 ) -> None:
-    _point_at(embedded_client, monkeypatch)
+    _point_at(plain_client, monkeypatch)
     examples = re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.M | re.S)
     scope: dict[str, Any] = {}
     try:
@@ -36,8 +36,8 @@ def test_the_examples_run_one_after_the_other(
     finally:
         scope["queue"].close()
         for name in names:
-            for key in embedded_client.scan_iter(f"{name}*"):
-                embedded_client.unlink(key)
+            for key in plain_client.scan_iter(f"{name}*"):
+                plain_client.unlink(key)
     assert len(examples) == count
     shown = capsys.readouterr().out
     assert ("order-18" if page == "delay.md" else "(0, 1, 2, 3)") in shown

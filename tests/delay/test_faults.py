@@ -65,7 +65,7 @@ def test_a_consumer_that_dies_at_any_boundary_loses_nothing(
             scheduled = {key.decode() for key in client.zrange("t:z", 0, -1)}  # type: ignore[union-attr]
             assert stored == scheduled
             deleted = {event["deleted"] for event in read_log(journal)} & pushed
-            # One delete may have been applied whose reply nobody read.
+            # One delete may have been applied although its reply was not read.
             assert not deleted & stored
             assert len(pushed - deleted - stored) <= 1
             while queue.stats().in_flight or queue.stats().ready:

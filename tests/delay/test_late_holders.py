@@ -1,4 +1,4 @@
-"""A holder whose lease ended learns what became of its message, and may repeat its own settle."""
+"""A consumer whose lease ended gets the state of its message, and may repeat its own settle."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ def test_a_delayed_message_may_be_settled_again_by_its_holder_alone(
 
 
 def test_the_receipt_of_a_shortened_lease_is_not_given_to_another(
-    embedded_client: redis.Redis, token: str
+    plain_client: redis.Redis, token: str
 ) -> None:
-    with DelayQueue(embedded_client, token) as delay:
+    with DelayQueue(plain_client, token) as delay:
         delay.push("k", b"body")
         spec = delay._spec
         keys = [*spec.fence.all()[:2], *spec.partitions[0].all()]
@@ -54,7 +54,7 @@ def test_the_receipt_of_a_shortened_lease_is_not_given_to_another(
         def at(now: int, script: str, *args: Any) -> Any:
             clock = f"{{'{now // 10**6}', '{now % 10**6}'}}"
             text = scripts.load(script).text.decode().replace("redis.call('TIME')", clock)
-            return embedded_client.eval(text, len(keys), *keys, "", *args)
+            return plain_client.eval(text, len(keys), *keys, "", *args)
 
         now = 4_000_000_000_000_000
         assert at(now, "delay/take", 0, 1, 60, 0, 0)[1] == now + 60

@@ -29,12 +29,12 @@ def seen(queue: Any, state: str) -> list[str]:
 
 def pages(queue: Any, size: int, state: str = "ready") -> Iterator[list[str]]:
     """Walk, and yield what each page shows."""
-    place: Any = None
+    cursor: Any = None
     for _ in range(200):
-        found, place = queue.peek_page(size, state, **({"place": place} if place else {}))
+        found, cursor = queue.peek_page(size, state, **({"cursor": cursor} if cursor else {}))
         assert len(found) <= size
         yield [each.id for each in found]
-        if place is None:
+        if cursor is None:
             return
     pytest.fail("the walk does not end")
 
@@ -62,7 +62,7 @@ def test_each_state_shows_its_own_soonest_first_and_nothing_is_taken(
     assert (flying.id, flying.body, flying.receive_count) == ("held", b"\xff", 1)
     assert flying.at == pytest.approx(held.lease_expires_at)
     assert seen(queue, "delayed") == ["soon", "tomorrow"]
-    assert queue.peek(1, "delayed")[0].at > held.ready_time + 50
+    assert queue.peek(1, "delayed")[0].at > held.ready_time + 50  # type: ignore[operator]
     assert queue.peek(0) == []
     assert snapshot(target, name) == before
 
@@ -105,9 +105,9 @@ def test_a_peek_brings_more_than_a_page_and_a_page_is_bounded(make_delay: MakeDe
     assert [each.id for each in queue.peek(2000)] == [f"{n:04}" for n in range(1005)]
     queue.purge()
     queue.push_many(DelayEntry(f"{n}", b"x" * (3 * MIB // 8), at=1) for n in range(5))
-    found, place = queue.peek_page()
+    found, cursor = queue.peek_page()
     assert [each.id for each in found] == ["0", "1", "2"]
-    assert [each.id for each in queue.peek_page(place=place)[0]] == ["3", "4"]
+    assert [each.id for each in queue.peek_page(cursor=cursor)[0]] == ["3", "4"]  # type: ignore[arg-type]
     assert len(queue.peek(5)) == 5
 
 
@@ -126,10 +126,10 @@ Touch = Callable[[Any, str], object]
     ids=["cancel", "sooner", "cancel-delayed", "later", "cancel-held"],
 )
 @pytest.mark.parametrize("size", [1, 3])
-def test_a_walk_shows_once_what_nobody_touches_whatever_happens_to_the_rest(
+def test_a_walk_shows_what_stays_once_whatever_happens_to_the_rest(
     delay: Any, target: Target, name: str, state: str, touch: Touch, size: int
 ) -> None:
-    # Twelve to a time, so that keys tell them apart too, and keys in an order of bytes.
+    # Twelve with each time, so that their keys decide the order too, byte by byte.
     keys = [f"{end}{n:02}" for n in range(9) for end in ("", "a", "B", "é", "\udcff", "a\0")]
     if state == "in_flight":
         delay.push_many(DelayEntry(key, b"x") for key in keys)
@@ -138,7 +138,9 @@ def test_a_walk_shows_once_what_nobody_touches_whatever_happens_to_the_rest(
             target.control.zadd(f"{name}:leases", {key_bytes(key): 2**52 + at // 12})
     else:
         first = 1 if state == "ready" else 4e9
-        delay.push_many(DelayEntry(key, b"x", at=first + n // 12) for n, key in enumerate(keys))
+        delay.push_many(DelayEntry(key, b"x", at=first) for key in keys)
+        for n, key in enumerate(keys):
+            target.control.zadd(f"{name}:z", {key_bytes(key): first + n // 12})
     untouched = set(keys[::3])
     walked: list[str] = []
     gone: set[str] = set()
@@ -198,46 +200,46 @@ def test_one_call_looks_past_a_thousand_that_are_leased(
     held = {f"{n:04}": 3e9 for n in range(999)}
     target.control.zadd(f"{name}:leases", dict.fromkeys([*held, "last held"], 3e15))
     target.control.zadd(f"{name}:z", {**held, "later": 4e9, "last": 5e9})
-    found, place = delay.peek_page(1, "delayed")
+    found, cursor = delay.peek_page(1, "delayed")
     assert [each.id for each in found] == ["later"]
-    assert [each.id for each in delay.peek_page(1, "delayed", place=place)[0]] == ["last"]
+    assert [each.id for each in delay.peek_page(1, "delayed", cursor=cursor)[0]] == ["last"]
     target.control.zadd(f"{name}:z", {"last held": 3e9})
-    found, place = delay.peek_page(1, "delayed")
+    found, cursor = delay.peek_page(1, "delayed")
     assert found == []
-    assert [each.id for each in delay.peek_page(1, "delayed", place=place)[0]] == ["later"]
+    assert [each.id for each in delay.peek_page(1, "delayed", cursor=cursor)[0]] == ["later"]
     assert seen(delay, "delayed") == ["later", "last"]
 
 
-def test_what_is_long_is_read_one_at_a_time(embedded_client: redis.Redis, name: str) -> None:
-    queue = DelayQueue(embedded_client, name)
+def test_what_is_long_is_read_one_at_a_time(plain_client: redis.Redis, name: str) -> None:
+    queue = DelayQueue(plain_client, name)
     short = {f"{n:04}": n for n in range(900)}
     long = {f"long {n}": 1000 + n for n in range(6)}
-    embedded_client.zadd(f"{name}:z", {**short, **long})
-    embedded_client.hset(f"{name}:h", mapping=dict.fromkeys(long, b"x" * (3 * MIB // 8)))
-    listed, bodies = read(embedded_client, "zrange"), read(embedded_client, "hget")
+    plain_client.zadd(f"{name}:z", {**short, **long})
+    plain_client.hset(f"{name}:h", mapping=dict.fromkeys(long, b"x" * (3 * MIB // 8)))
+    listed, bodies = read(plain_client, "zrange"), read(plain_client, "hget")
     assert len(queue.peek(900)) == 900
-    assert read(embedded_client, "zrange") - listed < 100
-    found, place = queue.peek_page()
+    assert read(plain_client, "zrange") - listed < 100
+    found, cursor = queue.peek_page()
     assert [each.id for each in found[900:]] == ["long 0", "long 1", "long 2"]
     # Those that came, and none that had to stay.
-    assert read(embedded_client, "hget") - bodies == 900 + 903
-    listed = read(embedded_client, "zrange")
-    assert place
-    found, _ = queue.peek_page(place=place)
+    assert read(plain_client, "hget") - bodies == 900 + 903
+    listed = read(plain_client, "zrange")
+    assert cursor
+    found, _ = queue.peek_page(cursor=cursor)
     assert [each.id for each in found] == ["long 3", "long 4", "long 5"]
-    assert read(embedded_client, "zrange") - listed == 3
-    embedded_client.delete(f"{name}:z", f"{name}:h")
-    embedded_client.zadd(f"{name}:z", {bytes([n]) * (3 * MIB // 8): n for n in range(5)})
+    assert read(plain_client, "zrange") - listed == 3
+    plain_client.delete(f"{name}:z", f"{name}:h")
+    plain_client.zadd(f"{name}:z", {bytes([n]) * (3 * MIB // 8): n for n in range(5)})
     assert [len(page) for page in pages(queue, 1000)] == [3, 2]
-    embedded_client.zadd(f"{name}:leases", {bytes([n]) * (3 * MIB // 8): 2**52 for n in range(5)})
-    embedded_client.zadd(f"{name}:z", {bytes([n]) * (3 * MIB // 8): 4e9 for n in range(5)})
+    plain_client.zadd(f"{name}:leases", {bytes([n]) * (3 * MIB // 8): 2**52 for n in range(5)})
+    plain_client.zadd(f"{name}:z", {bytes([n]) * (3 * MIB // 8): 4e9 for n in range(5)})
     assert [len(page) for page in pages(queue, 1000, "delayed")] == [0, 0]
     queue.close()
 
 
 @pytest.mark.parametrize("value", ["1e30", "nan", "inf", "-1", "1.5", "x", ""])
 def test_what_is_no_count_counts_for_nothing(
-    delay: Any, target: Target, name: str, value: str
+    delay: DelayQueue, target: Target, name: str, value: str
 ) -> None:
     delay.push("held", b"x")
     delay.take()
@@ -267,7 +269,9 @@ def test_what_others_left_half_stored_is_shown_as_far_as_it_is_there(
     assert seen(delay, "in_flight") == []
 
 
-def test_a_count_that_is_no_number_stops_no_take(delay: Any, target: Target, name: str) -> None:
+def test_a_count_that_is_no_number_stops_no_take(
+    delay: DelayQueue, target: Target, name: str
+) -> None:
     delay.push("a", b"x")
     target.control.hset(f"{name}:receives", "a", "x")
     (message,) = delay.take()
@@ -278,31 +282,31 @@ def test_a_bad_look_is_refused(make_delay: MakeDelay, target: Target, name: str)
     queue = make_delay(2)
     for state in ("dead", "", None):
         with pytest.raises(ConfigurationError, match="state"):
-            queue.peek(1, state)
+            queue.peek(1, state)  # type: ignore[arg-type]
     for n in (-1, 1.5, "1"):
         with pytest.raises(ConfigurationError, match="peek"):
-            queue.peek(n)
+            queue.peek(n)  # type: ignore[arg-type]
     for n in (0, 1001):
         with pytest.raises(ConfigurationError, match="n is"):
             queue.peek_page(n)
-    for place, problem in (
-        (None, "None is the end of a walk"), ((), "a tuple that peek_page"), ((0, None), "a tuple"),
-        ([0, None, ""], "a tuple"), ("abc", "a tuple"), ((2, None, ""), "partition of a place"),
-        ((-1, None, ""), "partition of a place"), ((True, None, ""), "partition of a place"),
-        (("0", None, ""), "partition of a place"), ((0, "1", "k"), "score of a place"),
-        ((0, 10**400, "k"), "score of a place"), ((0, math.nan, "k"), "score of a place"),
-        ((0, 1.0, None), "key of a place"), ((0, 1.0, b"k"), "key of a place"),
-        ((0, 1.0, "\ud800"), "key of a place"),
+    for cursor, problem in (
+        (None, "there are no more pages"), ((), "a tuple that peek_page"), ((0, None), "a tuple"),
+        ([0, None, ""], "a tuple"), ("abc", "a tuple"), ((2, None, ""), "partition of a cursor"),
+        ((-1, None, ""), "partition of a cursor"), ((True, None, ""), "partition of a cursor"),
+        (("0", None, ""), "partition of a cursor"), ((0, "1", "k"), "score of a cursor"),
+        ((0, 10**400, "k"), "score of a cursor"), ((0, math.nan, "k"), "score of a cursor"),
+        ((0, 1.0, None), "key of a cursor"), ((0, 1.0, b"k"), "key of a cursor"),
+        ((0, 1.0, "\ud800"), "key of a cursor"),
     ):  # fmt: skip
         with pytest.raises(ConfigurationError, match=problem):
-            queue.peek_page(place=place)
+            queue.peek_page(cursor=cursor)  # type: ignore[arg-type]
     target.control.set(f"{name}:1:z", "a string")
     with pytest.raises(KeyTypeError, match=f"{name}:1:z"):
         queue.peek()
 
 
 @pytest.mark.parametrize("partitions", [None, 3])
-def test_a_purge_deletes_all_and_keeps_the_dead_unless_told(
+def test_a_purge_deletes_all_and_keeps_the_dead_unless_asked(
     make_delay: MakeDelay, target: Target, name: str, partitions: int | None
 ) -> None:
     queue = make_delay(partitions)

@@ -1,4 +1,4 @@
-"""A reply that never comes: what would do harm twice is not sent again, and the rest is."""
+"""A reply that never comes: a request is sent again only if running it twice does no harm."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def delay(
 
 
 def test_what_would_do_harm_twice_is_not_sent_again(
-    proxy: Proxy, direct: DelayQueue, delay: Any
+    proxy: Proxy, direct: DelayQueue, delay: DelayQueue
 ) -> None:
     operations: list[tuple[Callable[[], Any], int, int]] = [
         (lambda: delay.push("a", b""), 1, 0),
@@ -74,7 +74,7 @@ def test_what_would_do_harm_twice_is_not_sent_again(
 
 
 def test_what_does_no_harm_twice_is_sent_again(
-    proxy: Proxy, direct: DelayQueue, delay: Any
+    proxy: Proxy, direct: DelayQueue, delay: DelayQueue
 ) -> None:
     direct.push_many(DelayEntry(key, b"") for key in ("a", "b", "c", "d"))
     held = {message.key: message for message in delay.take(4)}
@@ -98,7 +98,7 @@ def test_what_does_no_harm_twice_is_sent_again(
 
 
 def test_push_many_says_how_many_are_surely_stored(
-    proxy: Proxy, direct: DelayQueue, delay: Any
+    proxy: Proxy, direct: DelayQueue, delay: DelayQueue
 ) -> None:
     proxy.fail(b"EVALSHA", "lose_reply", skip=1)
     with pytest.raises(ackq.UnknownOutcome) as caught:

@@ -1,8 +1,8 @@
 """Any sequence of operations leaves the topic as a small model says.
 
-Time is injected as in `tests.model.machine`: one span is subtracted from every instant that there
-is, so that the server sees a clock that went on. All times of the model are far apart, and none
-passes by itself while an operation runs.
+Time is injected as in `tests.queue.model.machine`: one span is subtracted from every stored
+instant, so that the server sees a clock that went on. All times of the model are far apart, and
+none passes by itself while an operation runs.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Stored:
     ready: float
     count: int = 0
     holder: object | None = None
-    #: When its lease ends; None: nobody holds it or ever lost it by time.
+    #: When its lease ends; None if it has no lease and never had one that expired.
     lease: float | None = None
 
 
@@ -261,12 +261,12 @@ class DelayMachine(RuleBasedStateMachine):
 
 @pytest.mark.timeout(60 * SOAK + 60)
 def test_every_sequence_of_operations_agrees_with_the_model(
-    embedded_client: redis.Redis, token: str
+    plain_client: redis.Redis, token: str
 ) -> None:
     numbers = itertools.count()
 
     class Machine(DelayMachine):
-        client = embedded_client
+        client = plain_client
 
         def __init__(self) -> None:
             super().__init__()

@@ -41,21 +41,21 @@ def notice(queue: Any) -> None:
         queue._members.heartbeat()
 
 
-def test_a_message_goes_to_the_partition_of_its_key_or_to_the_one_told(
+def test_a_message_goes_to_the_partition_of_its_key_or_to_the_one_chosen(
     make_delay: MakeDelay, target: Target, name: str
 ) -> None:
     queue = make_delay(P)
     queue.push("k", b"x", delay=100)
-    elsewhere = (home("told") + 1) % P
-    queue.push("told", b"x", delay=100, partition=elsewhere)
+    elsewhere = (home("chosen") + 1) % P
+    queue.push("chosen", b"x", delay=100, partition=elsewhere)
     assert target.control.hget(f"{name}:{home('k')}:h", "k") == b"x"
-    assert target.control.hget(f"{name}:{elsewhere}:h", "told") == b"x"
+    assert target.control.hget(f"{name}:{elsewhere}:h", "chosen") == b"x"
     with pytest.raises(ackq.ConfigurationError, match="partition"):
         queue.push("k", b"x", partition=P)
     assert queue.stats().delayed == 2
     assert queue.reschedule("k", delay=200)
-    assert queue.cancel("k", "told") == 1
-    assert queue.cancel("told", partition=elsewhere) == 1
+    assert queue.cancel("k", "chosen") == 1
+    assert queue.cancel("chosen", partition=elsewhere) == 1
 
 
 def test_a_batch_over_all_partitions_is_one_round_trip_each_way(make_delay: MakeDelay) -> None:

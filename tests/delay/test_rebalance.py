@@ -1,4 +1,4 @@
-"""Consumers of a partitioned topic in processes of their own, which join and are killed.
+"""Consumers of a partitioned delay queue, each a process, join and are killed.
 
 Each says which partitions it owns and what it takes; all instants are the server's.
 """

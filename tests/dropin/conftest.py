@@ -17,15 +17,15 @@ from tests.dropin.seen import LEASE
 
 
 @pytest.fixture
-def r(embedded_client: redis.Redis) -> Iterator[dropin.Redis]:
-    with dropin.Redis(embedded_client, visibility_timeout=LEASE) as r:
+def r(plain_client: redis.Redis) -> Iterator[dropin.Redis]:
+    with dropin.Redis(plain_client, visibility_timeout=LEASE) as r:
         yield r
 
 
 @pytest.fixture
-def queue(embedded_client: redis.Redis, name: str) -> Iterator[ackq.Queue]:
+def queue(plain_client: redis.Redis, name: str) -> Iterator[ackq.Queue]:
     """The same queue, seen from outside."""
-    with ackq.Queue(embedded_client, name, visibility_timeout=LEASE) as queue:
+    with ackq.Queue(plain_client, name, visibility_timeout=LEASE) as queue:
         yield queue
 
 
@@ -41,17 +41,17 @@ name = sys.argv[2]
 
 @pytest.fixture
 def script(
-    tmp_path: Path, embedded_client: redis.Redis, name: str
+    tmp_path: Path, plain_client: redis.Redis, name: str
 ) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
     """``script(text)``: a Python process that has ``r`` and ``name``, and 'a' on the list."""
-    settings = embedded_client.connection_pool.connection_kwargs
+    settings = plain_client.connection_pool.connection_kwargs
     url = f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
     started = []
 
     def start(text: str) -> subprocess.Popen[str]:
         path = tmp_path / "consumer.py"
         path.write_text(PRELUDE + textwrap.dedent(text))
-        embedded_client.lpush(name, "a")
+        plain_client.lpush(name, "a")
         command = [sys.executable, str(path), url, name]
         process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

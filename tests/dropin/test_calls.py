@@ -38,9 +38,9 @@ def test_names_may_be_bytes(r: dropin.Redis, name: str) -> None:
     assert r.brpop([name.encode()]) == (name.encode(), b"b")
 
 
-def test_the_clients_decoding_is_honoured(embedded_client: redis.Redis, name: str) -> None:
-    kwargs = embedded_client.connection_pool.connection_kwargs | {"decode_responses": True}
-    kind = embedded_client.connection_pool.connection_class
+def test_the_clients_decoding_is_honoured(plain_client: redis.Redis, name: str) -> None:
+    kwargs = plain_client.connection_pool.connection_kwargs | {"decode_responses": True}
+    kind = plain_client.connection_pool.connection_class
     pool = redis.ConnectionPool(connection_class=kind, **kwargs)
     with dropin.Redis(redis.Redis(connection_pool=pool)) as r:
         r.lpush(name, "ä", "b", "c")
@@ -50,10 +50,10 @@ def test_the_clients_decoding_is_honoured(embedded_client: redis.Redis, name: st
 
 
 def test_a_body_that_cannot_be_decoded_is_not_settled(
-    embedded_client: redis.Redis, name: str, queue: ackq.Queue
+    plain_client: redis.Redis, name: str, queue: ackq.Queue
 ) -> None:
-    kwargs = embedded_client.connection_pool.connection_kwargs | {"decode_responses": True}
-    kind = embedded_client.connection_pool.connection_class
+    kwargs = plain_client.connection_pool.connection_kwargs | {"decode_responses": True}
+    kind = plain_client.connection_pool.connection_class
     pool = redis.ConnectionPool(connection_class=kind, **kwargs)
     with dropin.Redis(redis.Redis(connection_pool=pool), visibility_timeout=LEASE) as r:
         r.lpush(name, b"\xff")
@@ -66,9 +66,11 @@ def test_a_body_that_cannot_be_decoded_is_not_settled(
 def test_everything_else_is_the_clients(r: dropin.Redis, name: str) -> None:
     assert r.ping()
     assert r.rpush(name, "a") == 1
-    assert r.pipeline().llen(name).execute() == [1]
+    pipeline = r.pipeline()
+    pipeline.rpush(name, 1, 2)
+    assert pipeline.execute() == [3]
     with pytest.raises(AttributeError):
-        r.no_such_command  # noqa: B018
+        r.no_such_command  # type: ignore[attr-defined]  # noqa: B018
 
 
 @pytest.mark.parametrize(

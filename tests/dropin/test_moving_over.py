@@ -20,9 +20,9 @@ def leave_like_the_article(client: redis.Redis, name: str, id: str, age: float) 
 
 
 def test_what_the_articles_consumers_left_is_taken_over(
-    r: dropin.Redis, name: str, queue: ackq.Queue, embedded_client: redis.Redis
+    r: dropin.Redis, name: str, queue: ackq.Queue, plain_client: redis.Redis
 ) -> None:
-    left = {leave_like_the_article(embedded_client, name, f"old-{n}", n) for n in range(3)}
+    left = {leave_like_the_article(plain_client, name, f"old-{n}", n) for n in range(3)}
     r.lpush(name, '{"id": "new"}')
     assert r.llen(name) == 4
     assert {r.rpop(name) for _ in left} == left
@@ -33,9 +33,9 @@ def test_what_the_articles_consumers_left_is_taken_over(
 
 
 def test_going_back_puts_everything_onto_the_list(
-    r: dropin.Redis, name: str, queue: ackq.Queue, embedded_client: redis.Redis
+    r: dropin.Redis, name: str, queue: ackq.Queue, plain_client: redis.Redis
 ) -> None:
     r.lpush(name, "a", "b", "c")
     r.rpop(name, 2)
     assert queue.drain() == 2
-    assert [embedded_client.rpop(name) for _ in range(4)] == [b"a", b"b", b"c", None]
+    assert [plain_client.rpop(name) for _ in range(4)] == [b"a", b"b", b"c", None]

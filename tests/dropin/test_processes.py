@@ -97,3 +97,25 @@ def test_a_forked_child_holds_nothing_of_its_parents(
     assert process.stdout.readline() == "0\n"
     assert queue.pop(timeout=2 * LEASE) is None
     assert in_flight(queue) == [b"a"]
+
+
+def test_a_forked_child_deletes_a_list_while_its_parent_renews_leases(
+    script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue
+) -> None:
+    """The child's copy of a lock stays locked if another thread of the parent held it."""
+    process = script(
+        """
+        def main():
+            r.rpop(name)
+            with r._ackq._renewal._lock:
+                child = os.fork()
+                if child == 0:
+                    r.delete(name + ":worker")
+                    os._exit(7)
+            print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        main()
+        """
+    )
+    output, _ = process.communicate(timeout=30)
+    assert output == "7\n"
+    assert settled(queue)

@@ -11,7 +11,7 @@ import redis
 
 import ackq
 from ackq import dropin
-from ackq.dropin.hand import InFlight
+from ackq.dropin.in_flight import InFlight
 from tests.dropin.seen import LEASE, in_flight, settled
 from tests.waiting import wait_until
 
@@ -28,18 +28,20 @@ def test_a_message_is_settled_as_the_next_is_taken(
     assert settled(queue)
 
 
+@pytest.mark.filterwarnings("ignore::ackq.dropin.UnprotectedWarning")
 def test_settling_costs_no_round_trip(
-    r: dropin.Redis, name: str, embedded_client: redis.Redis
+    r: dropin.Redis, name: str, plain_client: redis.Redis
 ) -> None:
     r.lpush(name, *range(21))
     r.rpop(name)
-    before = embedded_client.info("commandstats")["cmdstat_evalsha"]["calls"]
+    before = plain_client.info("commandstats")["cmdstat_evalsha"]["calls"]
     for _ in range(20):
         r.rpop(name)
-    after = embedded_client.info("commandstats")["cmdstat_evalsha"]["calls"]
+    after = plain_client.info("commandstats")["cmdstat_evalsha"]["calls"]
     assert after - before == 20
 
 
+@pytest.mark.filterwarnings("ignore::ackq.dropin.UnprotectedWarning")
 def test_each_queue_and_each_thread_has_its_own(
     r: dropin.Redis, name: str, queue: ackq.Queue
 ) -> None:
@@ -180,3 +182,17 @@ def test_a_lost_lease_is_told_and_raises_nothing(
     assert "delivered again" in caplog.text
     assert taken is not None
     assert queue.ack(taken) == 1
+
+
+def test_a_lost_lease_is_logged_once_while_the_work_goes_on(
+    r: dropin.Redis, name: str, queue: ackq.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    r.lpush(name, '{"id":"a"}', '{"id":"b"}')
+    r.rpop(name, 2)
+    queue.ack_id("a")
+    hand = r._ackq.hand(name)
+    wait_until(lambda: hand.messages[0].lease_lost, "a renewal notices that the lease is lost")
+    seen = caplog.text.count("ended before its work did")
+    ends = hand.messages[1].lease_expires_at
+    wait_until(lambda: hand.messages[1].lease_expires_at > ends + 1, "more renewals of the other")
+    assert caplog.text.count("ended before its work did") == seen == 1

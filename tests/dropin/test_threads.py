@@ -16,10 +16,10 @@ from tests.waiting import wait_until
 
 
 def test_close_and_a_with_block_settle(
-    embedded_client: redis.Redis, name: str, queue: ackq.Queue
+    plain_client: redis.Redis, name: str, queue: ackq.Queue
 ) -> None:
     for _ in range(2):
-        with dropin.Redis(embedded_client) as r:
+        with dropin.Redis(plain_client) as r:
             r.lpush(name, "a")
             r.rpop(name)
         assert settled(queue)
@@ -30,10 +30,10 @@ def test_close_and_a_with_block_settle(
 
 
 def test_a_with_block_that_raises_does_not_settle(
-    embedded_client: redis.Redis, name: str, queue: ackq.Queue
+    plain_client: redis.Redis, name: str, queue: ackq.Queue
 ) -> None:
     def consume() -> None:
-        with dropin.Redis(embedded_client, visibility_timeout=LEASE) as r:
+        with dropin.Redis(plain_client, visibility_timeout=LEASE) as r:
             r.lpush(name, "a")
             r.rpop(name)
             raise ZeroDivisionError
@@ -44,10 +44,10 @@ def test_a_with_block_that_raises_does_not_settle(
 
 
 def test_close_in_a_finally_clause_does_not_settle_what_failed(
-    embedded_client: redis.Redis, name: str, queue: ackq.Queue
+    plain_client: redis.Redis, name: str, queue: ackq.Queue
 ) -> None:
     def consume() -> None:
-        r = dropin.Redis(embedded_client, visibility_timeout=LEASE)
+        r = dropin.Redis(plain_client, visibility_timeout=LEASE)
         try:
             r.lpush(name, "a")
             r.rpop(name)

@@ -1,4 +1,4 @@
-"""Judge what producers and consumers have seen, against what a reliable queue promises.
+"""Check the events of producers and consumers against the guarantees of a reliable queue.
 
 The events are those of `tests.faults.roles`: each has its times by a clock that all processes
 share, ``begin`` before the request and ``end`` after the reply. What was invoked and never

@@ -21,7 +21,7 @@ LEASE = 0.5
 
 
 class Log:
-    """Events, one JSON line each, written at once, so that a killed process has told all."""
+    """Events, one JSON line each, written at once, so that a killed process leaves them all."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -169,6 +169,7 @@ def hold_briefly(url: str, name: str, log: Path, seed: int) -> None:
 
 
 # --- the campaign -------------------------------------------------------------------
+# tests/compatibility runs this on the previous release too: use only what both have.
 
 
 def body_of(message_id: str) -> bytes:
@@ -249,7 +250,7 @@ class Consumer:
 
         def take() -> str:
             taken.extend(self._queue.pop_many(wanted, timeout=0.3, ack=acked))
-            return "unknown"  # settled or settled before: a fused ack does not tell
+            return "unknown"  # settled now or before: a fused ack does not say which
 
         state = _outcome(take)
         for message, token in finished:
@@ -288,7 +289,7 @@ class Consumer:
 
 
 def _outcome(operation: Callable[[], str]) -> str:
-    """Return how it went: what it returns, or refused, unknown or fail (surely not applied)."""
+    """Return the outcome: its result, or refused, unknown or fail (certainly not applied)."""
     try:
         return operation()
     except ackq.LeaseLost:

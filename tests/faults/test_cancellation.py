@@ -43,7 +43,7 @@ async def outcome_of_cancelling(work: Awaitable[Any], turns: int) -> str:
 
 
 async def replies_are_its_own(queue: ackq.AsyncQueue, label: str) -> None:
-    """Send requests whose replies tell them apart."""
+    """Send requests that have different replies."""
     assert await queue.push({"id": label}, dedup=label) == label
     stats, peeked = await asyncio.gather(queue.stats(), queue.peek(1000))
     assert isinstance(stats, ackq.QueueStats)

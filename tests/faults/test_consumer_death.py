@@ -43,7 +43,7 @@ def rescue(queue: ackq.Queue, count: int) -> dict[str, int]:
 def die_at(
     fatal: int, server: Server, client: redis.Redis, journal: Path, queue: ackq.Queue
 ) -> bool:
-    """Kill a consumer at one boundary, check what it left, and return whether it got so far."""
+    """Kill a consumer at one boundary, check the queue, and return whether it got that far."""
     pushed = {f"{fatal}-{number}" for number in range(3)}
     with child(take_two_then_settle, server.url, "jobs", journal, fatal, LEASE) as consumer:
         wait_until(
@@ -61,7 +61,7 @@ def die_at(
     assert not taken & waiting
     assert acked.isdisjoint(taken | waiting)
     if killed:
-        # One ack may have been applied whose reply nobody read.
+        # One ack may have been applied although its reply was not read.
         assert len(pushed - acked - taken - waiting) <= 1
     else:
         assert acked | taken | waiting == pushed

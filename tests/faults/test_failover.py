@@ -78,7 +78,7 @@ def watched(tmp_path: Path, executable: Path) -> Iterator[tuple[Server, Server, 
 
 
 def insist(operation: Callable[[], Any]) -> Any:
-    """Repeat what may be repeated until the server can be reached, and the cluster is whole."""
+    """Repeat a call until the server can be reached and the cluster is whole."""
     results: list[Any] = []
 
     def tried() -> bool:
@@ -160,7 +160,7 @@ def pair(tmp_path: Path, executable: Path) -> Iterator[list[Server]]:
 
 
 def is_whole(node: redis.Redis, nodes: int) -> bool:
-    """Return whether a node knows so many nodes, and who serves every slot."""
+    """Return whether a node knows so many nodes, and an owner for every slot."""
     info: Any = node.execute_command("CLUSTER INFO")
     return bool(info["cluster_state"] == "ok" and info["cluster_known_nodes"] == str(nodes))
 
@@ -231,13 +231,13 @@ def test_a_monitor_passes_over_a_queue_while_its_slot_moves(pair: list[Server]) 
     ):
         queue.push_many([{"id": "a"}, {"id": "b"}])
         queue.pop()
-        assert monitor.look().queues["{jobs}"].stats.in_flight == 1
+        assert monitor.sample().queues["{jobs}"].stats.in_flight == 1
         move = begin_move(key_slot(b"{jobs}"), source, target)
         assert pair[1].port is not None
         move_keys(move.slot, source, pair[1].port)
-        assert monitor.look().queues == {}
+        assert monitor.sample().queues == {}
         end_move(move, source, target)
-        stats = monitor.look().queues["{jobs}"].stats
+        stats = monitor.sample().queues["{jobs}"].stats
         assert (stats.ready, stats.in_flight) == (1, 1)
 
 
@@ -339,7 +339,7 @@ def test_work_goes_on_when_a_replica_takes_over_a_slot(
 
 
 @pytest.mark.parametrize("flavour", ["sync", "async"])
-def test_a_node_that_falls_silent_holds_nobody_for_ever(
+def test_a_node_that_falls_silent_blocks_no_caller_for_ever(
     pair: list[Server], portal: Portal, flavour: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settings, "READ_TIMEOUT", 0.5)
@@ -374,7 +374,7 @@ def knows_replica(node: redis.Redis, replica: redis.Redis) -> bool:
 
 
 def nodes_lines(node: redis.Redis) -> list[str]:
-    """Return what a node knows of the others, a line each."""
+    """Return a line for each node that a node knows."""
     connection = node.connection_pool.get_connection()
     try:
         connection.send_command("CLUSTER", "NODES")

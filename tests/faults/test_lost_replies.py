@@ -1,4 +1,4 @@
-"""A reply that never comes: what may not be done twice is not, and the caller is told."""
+"""A reply that never comes: a request that may not run twice is not sent again, and raises."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import redis
 
 import ackq
-from ackq import scripts
+from ackq import Queue, scripts
 from ackq.embedded import Server
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from tests.facade import AsSync, Portal
@@ -51,7 +51,7 @@ def direct(server: Server, client: redis.Redis, queue_at: Callable[..., ackq.Que
     return queue_at(server.url)
 
 
-def filled(direct: ackq.Queue, queue: Any, count: int) -> list[ackq.Message]:
+def filled(direct: ackq.Queue, queue: Queue, count: int) -> list[ackq.Message]:
     """Return messages that ``queue`` holds, its scripts loaded."""
     direct.push_many([{"id": str(number)} for number in range(count)])
     messages: list[ackq.Message] = queue.pop_many(count)
@@ -66,7 +66,7 @@ def end_lease(client: redis.Redis, id: str) -> None:
 
 @pytest.mark.parametrize("kind", [*LOST, "cut_reply"])
 def test_a_push_is_not_sent_again(
-    proxy: Proxy, client: redis.Redis, queue: Any, kind: Kind
+    proxy: Proxy, client: redis.Redis, queue: Queue, kind: Kind
 ) -> None:
     proxy.fail(b"LPUSH", kind)
     with pytest.raises(ackq.UnknownOutcome) as caught:
@@ -77,7 +77,7 @@ def test_a_push_is_not_sent_again(
 
 
 def test_a_push_that_never_arrived_is_unknown_too(
-    proxy: Proxy, client: redis.Redis, queue: Any
+    proxy: Proxy, client: redis.Redis, queue: Queue
 ) -> None:
     proxy.fail(b"LPUSH", "lose_request")
     with pytest.raises(ackq.UnknownOutcome):
@@ -100,7 +100,7 @@ def test_a_late_reply_never_reaches_the_next_request(
 
 @pytest.mark.parametrize("kind", LOST)
 def test_a_scheduled_push_is_not_sent_again(
-    proxy: Proxy, client: redis.Redis, direct: ackq.Queue, queue: Any, kind: Kind
+    proxy: Proxy, client: redis.Redis, direct: ackq.Queue, queue: Queue, kind: Kind
 ) -> None:
     direct.push({"id": "first"}, delay=100)
     fault = proxy.fail(b"EVALSHA", kind)
@@ -112,7 +112,7 @@ def test_a_scheduled_push_is_not_sent_again(
 
 @pytest.mark.parametrize("kind", LOST)
 def test_a_push_with_a_marker_is_sent_again_and_stored_once(
-    proxy: Proxy, client: redis.Redis, direct: ackq.Queue, queue: Any, kind: Kind
+    proxy: Proxy, client: redis.Redis, direct: ackq.Queue, queue: Queue, kind: Kind
 ) -> None:
     assert direct.push({"id": "other"}, dedup="other") == "other"
     before = proxy.count(*SCRIPT)
@@ -124,7 +124,7 @@ def test_a_push_with_a_marker_is_sent_again_and_stored_once(
 
 @pytest.mark.parametrize("kind", LOST)
 def test_push_many_says_how_many_are_surely_stored(
-    proxy: Proxy, client: redis.Redis, queue: Any, kind: Kind
+    proxy: Proxy, client: redis.Redis, queue: Queue, kind: Kind
 ) -> None:
     proxy.fail(b"LPUSH", kind, skip=1)
     with pytest.raises(ackq.UnknownOutcome) as caught:
@@ -185,7 +185,7 @@ def test_a_pop_is_not_sent_again_and_what_it_leased_comes_back(
     + [(verb, "lose_reply") for verb in ("ack", "nack", "release", "reject", "extend")],
 )
 def test_a_settle_is_sent_again_and_applied_once(
-    proxy: Proxy, direct: ackq.Queue, queue: Any, kind: Kind, verb: str
+    proxy: Proxy, direct: ackq.Queue, queue: Queue, kind: Kind, verb: str
 ) -> None:
     first, second = filled(direct, queue, 2)
     settle = getattr(queue, verb)
@@ -221,7 +221,7 @@ def test_a_lost_reply_to_pop_does_not_lose_the_acks_that_went_along(
 
 
 def test_acks_that_went_along_with_a_request_that_never_arrived_are_applied(
-    proxy: Proxy, direct: ackq.Queue, queue: Any
+    proxy: Proxy, direct: ackq.Queue, queue: Queue
 ) -> None:
     done = filled(direct, queue, 2)
     proxy.fail(b"EVALSHA", "lose_request")
@@ -242,7 +242,7 @@ def test_a_wait_whose_reply_is_lost_goes_on(
     assert queue.pop(timeout=5).id == "a"
 
 
-def test_reads_are_sent_again(proxy: Proxy, direct: ackq.Queue, queue: Any) -> None:
+def test_reads_are_sent_again(proxy: Proxy, direct: ackq.Queue, queue: Queue) -> None:
     direct.push({"id": "a"})
     for look in (queue.stats, queue.peek, queue.audit, queue.dead_letters):
         look()
@@ -253,7 +253,7 @@ def test_reads_are_sent_again(proxy: Proxy, direct: ackq.Queue, queue: Any) -> N
 
 @pytest.mark.parametrize("verb", ["purge", "drain", "redrive"])
 def test_what_could_act_on_more_the_second_time_is_not_sent_again(
-    proxy: Proxy, direct: ackq.Queue, queue: Any, verb: str
+    proxy: Proxy, direct: ackq.Queue, queue: Queue, verb: str
 ) -> None:
     done = filled(direct, queue, 2)
     queue.reject(done[0])
@@ -265,7 +265,7 @@ def test_what_could_act_on_more_the_second_time_is_not_sent_again(
 
 
 def test_a_script_that_was_flushed_between_two_calls_is_sent_again_as_text(
-    proxy: Proxy, client: redis.Redis, direct: ackq.Queue, queue: Any
+    proxy: Proxy, client: redis.Redis, direct: ackq.Queue, queue: Queue
 ) -> None:
     [message] = filled(direct, queue, 1)
     queue.extend(message)
@@ -277,7 +277,7 @@ def test_a_script_that_was_flushed_between_two_calls_is_sent_again_as_text(
 
 
 def test_a_flush_that_meets_a_lost_reply_does_no_harm(
-    proxy: Proxy, client: redis.Redis, direct: ackq.Queue, queue: Any
+    proxy: Proxy, client: redis.Redis, direct: ackq.Queue, queue: Queue
 ) -> None:
     [message] = filled(direct, queue, 1)
     client.script_flush()
@@ -293,7 +293,7 @@ def test_a_flush_that_meets_a_lost_reply_does_no_harm(
 
 
 def test_replies_stay_paired_when_the_script_of_a_confirmed_ack_was_flushed(
-    client: redis.Redis, direct: ackq.Queue, queue: Any
+    client: redis.Redis, direct: ackq.Queue, queue: Queue
 ) -> None:
     messages = filled(direct, queue, 2)
     for message in messages:
@@ -306,7 +306,7 @@ def test_replies_stay_paired_when_the_script_of_a_confirmed_ack_was_flushed(
 
 
 def test_a_push_of_many_that_is_not_confirmed_says_what_is_stored(
-    client: redis.Redis, queue: Any
+    client: redis.Redis, queue: Queue
 ) -> None:
     with pytest.raises(ackq.NotConfirmed) as caught:
         queue.push_many([b"x"] * 1500, confirm=ackq.Confirm(replicas=1, timeout=0.01))
@@ -316,7 +316,7 @@ def test_a_push_of_many_that_is_not_confirmed_says_what_is_stored(
 
 
 def test_an_ack_whose_replies_are_all_lost_says_so(
-    proxy: Proxy, direct: ackq.Queue, queue: Any
+    proxy: Proxy, direct: ackq.Queue, queue: Queue
 ) -> None:
     done = filled(direct, queue, 1)
     proxy.fail(b"EVALSHA", "lose_reply", times=100)
@@ -330,7 +330,7 @@ def test_an_ack_whose_replies_are_all_lost_says_so(
 
 
 def test_an_ack_that_never_reached_a_server_settled_nothing(
-    proxy: Proxy, direct: ackq.Queue, queue: Any
+    proxy: Proxy, direct: ackq.Queue, queue: Queue
 ) -> None:
     done = filled(direct, queue, 1)
     proxy.fail(b"EVALSHA", "lose_request", times=100)
@@ -341,7 +341,7 @@ def test_an_ack_that_never_reached_a_server_settled_nothing(
 
 
 def test_a_fused_ack_whose_replies_are_all_lost_may_be_repeated(
-    proxy: Proxy, direct: ackq.Queue, queue: Any
+    proxy: Proxy, direct: ackq.Queue, queue: Queue
 ) -> None:
     done = filled(direct, queue, 2)
     proxy.fail(b"EVALSHA", "lose_reply", times=100)
@@ -354,7 +354,7 @@ def test_a_fused_ack_whose_replies_are_all_lost_may_be_repeated(
 
 
 def test_a_lost_pop_stays_unknown_when_its_acks_fail_too(
-    proxy: Proxy, direct: ackq.Queue, queue: Any
+    proxy: Proxy, direct: ackq.Queue, queue: Queue
 ) -> None:
     done = filled(direct, queue, 1)
     proxy.fail(b"EVALSHA", "lose_reply", times=100)

@@ -81,10 +81,10 @@ def test_a_wrong_password_is_not_shown(guarded: Server, flavour: str, portal: Po
 
 @pytest.mark.parametrize(
     ("credentials", "text"),
-    [("", "wants a password, and got none"), (":wrong@", "refused the user name or the password"),
-     ("nobody:wrong@", "refused the user name or the password")],
+    [("", "requires a password"), (":wrong@", "rejected the user name or the password"),
+     ("nobody:wrong@", "rejected the user name or the password")],
 )  # fmt: skip
-def test_a_missing_and_a_wrong_password_are_told_apart(
+def test_a_missing_and_a_wrong_password_have_different_errors(
     guarded: Server, flavour: str, portal: Portal, credentials: str, text: str
 ) -> None:
     _, error = what_is_shown(f"redis://{credentials}127.0.0.1:{guarded.port}/0", flavour, portal)
@@ -123,7 +123,7 @@ def test_a_worker_ends_where_a_password_is_missing(
 def test_the_command_line_says_that_a_password_is_missing(guarded: Server) -> None:
     result = click.testing.CliRunner().invoke(main, ["stats", "jobs", "--url", guarded.url])
     assert result.exit_code == FAILED
-    assert "ackq: the server wants a password" in result.output
+    assert "ackq: the server requires a password" in result.output
 
 
 def test_tls_to_a_plain_port_ends_with_a_hint(server: Server, flavour: str, portal: Portal) -> None:

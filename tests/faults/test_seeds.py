@@ -37,6 +37,18 @@ print(json.dumps({
 }))
 """
 
+#: Forks after the first draw; each process prints its next four.
+FORK = """
+import os
+from ackq.core.io.jitter import draw_jitter
+
+draw_jitter()
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+print(*[draw_jitter() for _ in range(4)], flush=True)
+"""
+
 
 def test_processes_that_seed_random_alike_draw_different_receipts() -> None:
     children = [
@@ -47,3 +59,9 @@ def test_processes_that_seed_random_alike_draw_different_receipts() -> None:
     assert len(one) == 5
     alike = [name for name in one if one[name] == other[name]]
     assert alike == []
+
+
+def test_a_forked_child_draws_different_receipts() -> None:
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True)
+    child, parent = done.stdout.splitlines()
+    assert child != parent

@@ -1,6 +1,6 @@
 """The server is killed again and again under load, and so are producers and consumers.
 
-Every process writes down what it did and what it was told; `tests.faults.checker` judges that.
+Every process writes down what it did and the replies it got; `tests.faults.checker` judges that.
 The server logs each write and syncs it at once, so what it acknowledged must be there.
 ``ACKQ_SOAK=20`` goes on for twenty times as long.
 """

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +20,7 @@ from ackq.delay import AsyncDelayQueue, DelayQueue
 from ackq.embedded import Server
 from tests.facade import AsSync, Portal
 from tests.servers import private_server
+from tests.servers.binaries import bundled_valkey
 from tests.waiting import wait_until
 
 from .proxy import Kind, Proxy
@@ -222,7 +225,7 @@ def test_without_enough_replicas_nothing_is_taken(
     assert queue.ack(message) == 1
 
 
-def test_a_confirmation_tells_how_many_replicas_have_it(
+def test_a_confirmation_shows_how_many_replicas_have_it(
     server: Server, client: redis.Redis, queue_at: MakeQueue
 ) -> None:
     queue = queue_at(server.url)
@@ -241,6 +244,32 @@ def test_a_live_replica_confirms(server: Server, replica: Server, queue_at: Make
     message = queue.pop()
     assert message is not None
     assert queue.ack(message, confirm=1) == 1
+
+
+def test_a_repeated_push_is_confirmed_only_when_a_replica_has_the_first(
+    tmp_path: Path, queue_at: MakeQueue
+) -> None:
+    binary = bundled_valkey()  # older servers also wait for what other connections wrote
+    confirm = ackq.Confirm(replicas=1, timeout=0.05)
+    with (
+        private_server(tmp_path / "primary", binary) as primary,
+        private_server(
+            tmp_path / "replica", binary, replicaof=f"127.0.0.1 {primary.port}"
+        ) as replica,
+        redis.Redis.from_url(primary.url) as client,
+    ):
+        wait_until(lambda: replicas(client) == 1, "the replica to be in step")
+        os.kill(replica.pid, signal.SIGSTOP)
+        try:
+            for _ in range(2):
+                with pytest.raises(ackq.NotConfirmed):
+                    # A connection of its own: it has written nothing that WAIT could wait for.
+                    queue_at(primary.url).push({"id": "a"}, dedup="a", confirm=confirm)
+        finally:
+            os.kill(replica.pid, signal.SIGCONT)
+        queue = queue_at(primary.url)
+        assert queue.push({"id": "a"}, dedup="a", confirm=1) == "a"
+        assert queue.stats().ready == 1
 
 
 def test_fsync_is_refused_before_anything_is_sent_to_a_server_that_cannot_tell(

@@ -1,4 +1,4 @@
-"""A connection that falls silent: nobody waits for ever, whatever the client's own limits are.
+"""A connection that falls silent: no call waits for ever, whatever limits the client has.
 
 The clients here have no limits of their own, as is the default of redis-py before version 8.
 """
@@ -22,6 +22,7 @@ import redis.sentinel
 
 import ackq
 import ackq.dropin
+from ackq import Queue
 from ackq.core.io import settings
 from ackq.worker import AsyncWorker, Worker
 from tests.facade import AsSync, Portal
@@ -68,7 +69,7 @@ def queue(proxy: Proxy, flavour: str, portal: Portal, client: redis.Redis) -> It
 
 
 def outcome(operation: Callable[[], Any]) -> Callable[[], Any]:
-    """Start ``operation`` in a thread; return what waits for its result, or its error."""
+    """Start ``operation`` in a thread; return a function that waits for its result or error."""
     results: list[Any] = []
 
     def run() -> None:
@@ -98,8 +99,8 @@ def test_a_wait_for_messages_ends(proxy: Proxy, queue: Any) -> None:
     assert queue.pop(timeout=5).id == "a"
 
 
-def test_a_push_and_a_read_end(proxy: Proxy, queue: Any) -> None:
-    queue.stats()
+def test_a_push_and_a_read_end(proxy: Proxy, queue: Queue) -> None:
+    queue.push({"id": "before"})  # the first push asks for the end that is popped
     proxy.silent = True
     pushed = outcome(lambda: queue.push({"id": "a"}))()
     assert isinstance(pushed, ackq.UnknownOutcome)
@@ -107,7 +108,7 @@ def test_a_push_and_a_read_end(proxy: Proxy, queue: Any) -> None:
     assert isinstance(outcome(queue.stats)(), SILENT)
 
 
-def test_connecting_ends(proxy: Proxy, queue: Any) -> None:
+def test_connecting_ends(proxy: Proxy, queue: Queue) -> None:
     proxy.silent = True
     assert isinstance(outcome(queue.stats)(), SILENT)
 

@@ -9,7 +9,7 @@ import pytest
 
 from ackq import scripts
 from tests.mutants.catalogue import Mutant
-from tests.scripts.fixtures import BINARIES, own_client, own_space, space
+from tests.queue.scripts.fixtures import BINARIES, own_client, own_space, space
 from tests.servers import Survey
 
 __all__ = ["kind", "own_client", "own_space", "scripts_directory", "space"]

@@ -17,16 +17,32 @@ import pytest
 from redis.exceptions import ResponseError
 
 from ackq import scripts
-from tests.mutants import budgets, catalogue, claims
+from tests.mutants import (
+    budgets,
+    catalogue,
+    claims,
+    counts,
+    delayed_order,
+    errors_kept,
+    left_end,
+)
 from tests.mutants.catalogue import Mutant
 
-MUTANTS = (*catalogue.MUTANTS, *claims.MUTANTS, *budgets.MUTANTS)
+MUTANTS = (
+    *catalogue.MUTANTS,
+    *claims.MUTANTS,
+    *budgets.MUTANTS,
+    *left_end.MUTANTS,
+    *delayed_order.MUTANTS,
+    *errors_kept.MUTANTS,
+    *counts.MUTANTS,
+)
 
 
 def run(test: str, given: Mapping[str, Any], request: pytest.FixtureRequest) -> None:
-    """Call a test of tests/scripts, such as "test_ack.test_a_resent_ack_is_no_error"."""
+    """Call a test of tests/queue/scripts, such as "test_ack.test_a_resent_ack_is_no_error"."""
     module, name = test.split(".")
-    function = getattr(importlib.import_module(f"tests.scripts.{module}"), name)
+    function = getattr(importlib.import_module(f"tests.queue.scripts.{module}"), name)
     wanted = inspect.signature(function).parameters.keys() - given.keys()
     function(**given, **{each: request.getfixturevalue(each) for each in wanted})
 

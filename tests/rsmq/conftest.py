@@ -4,19 +4,33 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 import redis
 import redis.asyncio
 
-from ackq.rsmq import RSMQ, AsyncRSMQ
+from ackq.rsmq import RSMQ, AsyncRSMQ, RSMQMessage
 from tests.facade import AsSync, Portal
 from tests.rsmq.node import Missing, installed
 from tests.rsmq.peers import JavaScript, Ours, Peer, Python
 
-MakeRSMQ = Callable[..., Any]
 MakePeer = Callable[[str], Peer]
+
+
+if TYPE_CHECKING:
+
+    class RSMQUnderTest(RSMQ):
+        """A client that finds a message: where it does not, the test fails anyway."""
+
+        def receive_message(self, *args: Any, **settings: Any) -> RSMQMessage: ...
+        def pop_message(self, *args: Any, **settings: Any) -> RSMQMessage: ...
+
+
+class MakeRSMQ(Protocol):
+    """The type of `make_rsmq`. An asynchronous client is called like its blocking twin."""
+
+    def __call__(self, ns: str = ..., **settings: Any) -> RSMQUnderTest: ...
 
 
 @pytest.fixture
@@ -40,9 +54,9 @@ def make_rsmq(
 
 
 @pytest.fixture
-def url(embedded_client: redis.Redis) -> str:
+def url(plain_client: redis.Redis) -> str:
     """The URL of one plain server."""
-    settings = embedded_client.connection_pool.connection_kwargs
+    settings = plain_client.connection_pool.connection_kwargs
     return f"redis://{settings['host']}:{settings['port']}"
 
 

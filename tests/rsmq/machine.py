@@ -226,7 +226,7 @@ class RSMQMachine(RuleBasedStateMachine):
         return int(score)
 
     def _visible(self, now: int) -> list[str]:
-        # What was sent or shown a moment ago may have a score a little over `now`.
+        # A message sent or visible since a moment ago may have a score a little over `now`.
         found = [(kept.at, id) for id, kept in self.kept.items() if kept.at < now + MARGIN]
         return [id for _, id in sorted(found)]
 

@@ -11,10 +11,10 @@ import redis
 from rsmq import RedisSMQ
 from rsmq.cmd.exceptions import NoMessageInQueue, QueueAlreadyExists, QueueDoesNotExist
 
-from ackq.rsmq import QueueExists, QueueNotFound, RSMQMessage
+from ackq.rsmq import RSMQError, RSMQMessage
 
 DRIVER = Path(__file__).parent / "peer.js"
-#: Fields of a message that every implementation tells.
+#: Fields of a message that every implementation returns.
 Told = dict[str, Any]
 
 
@@ -80,10 +80,9 @@ class Ours:
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         try:
             return getattr(self.client, name)(*args, **kwargs)
-        except QueueNotFound as error:
-            raise PeerError("queueNotFound") from error
-        except QueueExists as error:
-            raise PeerError("queueExists") from error
+        except RSMQError as error:
+            name = type(error).__name__
+            raise PeerError(name[0].lower() + name[1:]) from error
 
     def _told(self, found: RSMQMessage | None) -> Told | None:
         if found is None:
@@ -144,9 +143,9 @@ class Python:
     def _told(self, found: dict[str, Any] | None) -> Told | None:
         if found is None:
             return None
-        told = dict(found)
-        told["fr"] = told.pop("ts")
-        return told
+        noted = dict(found)
+        noted["fr"] = noted.pop("ts")
+        return noted
 
 
 class JavaScript:

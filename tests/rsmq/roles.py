@@ -23,7 +23,7 @@ def receive_and_hold(url: str, ns: str, journal: Path) -> None:
 
 
 def work(url: str, ns: str, journal: Path, batch: int) -> None:
-    """Receive and delete for ever, noting what was deleted."""
+    """Receive and delete for ever, and log what was deleted."""
     with RSMQ.from_url(url, ns) as rsmq:
         while True:
             messages = rsmq.receive_messages("q", batch, vt=1, timeout=20)
@@ -41,7 +41,7 @@ def wait(url: str, ns: str, journal: Path) -> None:
 
 
 def send(url: str, ns: str, journal: Path) -> None:
-    """Send batches for ever, noting what surely was stored."""
+    """Send batches for ever, and log what was certainly stored."""
     number = 0
     with RSMQ.from_url(url, ns) as rsmq:
         while True:

@@ -41,10 +41,10 @@ def test_every_body_goes_through_as_it_is(make_rsmq: MakeRSMQ) -> None:
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), database=None)
 @given(bodies=st.lists(st.one_of(st.binary(max_size=300), st.text(max_size=100)), max_size=8))
 def test_any_bytes_and_any_text_go_through(
-    embedded_client: redis.Redis, url: str, token: str, bodies: list[bytes | str]
+    plain_client: redis.Redis, url: str, token: str, bodies: list[bytes | str]
 ) -> None:
     with RSMQ.from_url(url, token) as rsmq:
-        embedded_client.unlink(f"{token}:q:Q", f"{token}:q")
+        plain_client.unlink(f"{token}:q:Q", f"{token}:q")
         rsmq.create_queue("q")
         rsmq.send_messages("q", bodies)
         got = rsmq.receive_messages("q", 100)
@@ -116,7 +116,7 @@ def test_a_queue_without_one_of_its_attributes_is_none_as_in_the_original(
             refuse()
 
 
-def test_an_id_whose_body_is_not_there_yet_waits_and_stops_nobody(
+def test_an_id_whose_body_is_not_there_yet_waits_and_stops_no_other(
     make_rsmq: MakeRSMQ, target: Target, name: str
 ) -> None:
     rsmq = make_rsmq()
@@ -248,10 +248,10 @@ def fill(rsmq: RSMQ) -> int:
     raise AssertionError("the server takes everything")
 
 
-def test_who_may_not_publish_is_told_before_anything_is_stored(
-    embedded_client: redis.Redis, url: str, token: str
+def test_a_user_who_may_not_publish_gets_an_error_before_anything_is_stored(
+    plain_client: redis.Redis, url: str, token: str
 ) -> None:
-    embedded_client.acl_setuser(
+    plain_client.acl_setuser(
         token, enabled=True, passwords=["+secret"], keys=["*"], commands=["+@all"],
         reset=True, reset_channels=True,
     )  # fmt: skip
@@ -264,7 +264,7 @@ def test_who_may_not_publish_is_told_before_anything_is_stored(
             assert rsmq.get_queue_attributes("q").msgs == 0
             assert rsmq.get_queue_attributes("q").totalsent == 0
     finally:
-        embedded_client.acl_deluser(token)
+        plain_client.acl_deluser(token)
 
 
 def test_others_take_no_notice_of_what_is_ackqs_own(
@@ -285,8 +285,8 @@ def test_others_take_no_notice_of_what_is_ackqs_own(
         assert ours.receive_message("q") is None
 
 
-def use(rsmq: Any, attribute: str) -> None:
-    """Do what needs the attribute."""
+def use(rsmq: RSMQ, attribute: str) -> None:
+    """Call an operation that needs the attribute."""
     if attribute == "vt":
         rsmq.receive_message("q")
     else:
@@ -294,7 +294,7 @@ def use(rsmq: Any, attribute: str) -> None:
 
 
 def dump(target: Target, name: str) -> dict[Any, Any]:
-    """Return every key of the namespace with what it holds."""
+    """Return every key of the namespace with its value."""
     found: dict[Any, Any] = {}
     for key in target.control.scan_iter(f"{name}*"):
         kind: Any = target.control.type(key)

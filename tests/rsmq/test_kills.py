@@ -1,4 +1,4 @@
-"""Processes that die, and a server that does: what was sent is received until it is deleted."""
+"""Processes and the server are killed: a sent message is received until it is deleted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_nothing_is_lost_while_receivers_are_killed(
     assert rsmq.get_queue_attributes("q").msgs == 0
 
 
-def test_a_frozen_waiter_delays_nobody_by_more_than_its_stretch(
+def test_a_frozen_waiter_delays_no_other_by_more_than_its_block_limit(
     server: Server, rsmq: RSMQ, journal: Path
 ) -> None:
     with redis.Redis.from_url(server.url) as client:

@@ -1,4 +1,4 @@
-"""A reply that never comes: what may not be done twice is not, and the caller is told."""
+"""A reply that never comes: a request that may not run twice is not sent again, and raises."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def rsmq(
 
 @pytest.mark.parametrize("kind", LOST)
 def test_what_would_do_harm_twice_is_not_sent_again(
-    proxy: Proxy, direct: RSMQ, rsmq: Any, kind: Kind
+    proxy: Proxy, direct: RSMQ, rsmq: RSMQ, kind: Kind
 ) -> None:
     operations: list[tuple[Callable[[], Any], int]] = [
         (lambda: rsmq.send_message("q", "m"), 1),
@@ -88,7 +88,7 @@ def test_what_would_do_harm_twice_is_not_sent_again(
 
 @pytest.mark.parametrize("kind", LOST)
 def test_what_does_no_harm_twice_is_sent_again(
-    proxy: Proxy, direct: RSMQ, rsmq: Any, kind: Kind
+    proxy: Proxy, direct: RSMQ, rsmq: RSMQ, kind: Kind
 ) -> None:
     id = direct.send_message("q", "m", delay=1000)
     proxy.fail(b"EVALSHA", kind)
@@ -115,7 +115,7 @@ def test_a_message_of_a_lost_receive_comes_back(proxy: Proxy, direct: RSMQ, rsmq
 
 
 def test_send_messages_says_how_many_are_surely_stored(
-    proxy: Proxy, direct: RSMQ, rsmq: Any
+    proxy: Proxy, direct: RSMQ, rsmq: RSMQ
 ) -> None:
     proxy.fail(b"EVALSHA", "lose_reply", skip=1)
     with pytest.raises(ackq.UnknownOutcome) as caught:

@@ -25,7 +25,7 @@ EXAMPLES = {"sync": 100, "async": 40}
 
 @pytest.mark.timeout(60 * SOAK + 60)
 def test_every_sequence_of_operations_agrees_with_the_model(
-    embedded_client: redis.Redis, url: str, flavour: str, token: str, portal: Portal
+    plain_client: redis.Redis, url: str, flavour: str, token: str, portal: Portal
 ) -> None:
     numbers = itertools.count()
 
@@ -36,7 +36,7 @@ def test_every_sequence_of_operations_agrees_with_the_model(
 
     class Machine(RSMQMachine):
         make_rsmq = staticmethod(make)
-        client = embedded_client
+        client = plain_client
 
         def __init__(self) -> None:
             super().__init__()

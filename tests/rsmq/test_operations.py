@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,24 +26,27 @@ from tests.rsmq.conftest import MakeRSMQ
 from tests.servers import Target
 from tests.waiting import wait_until
 
+if TYPE_CHECKING:
+    from tests.rsmq.conftest import RSMQUnderTest
+
 ID = "a" * 32
 
 
 @pytest.fixture
-def rsmq(make_rsmq: MakeRSMQ) -> Any:
+def rsmq(make_rsmq: MakeRSMQ) -> RSMQUnderTest:
     """A client with a queue "q"."""
     made = make_rsmq()
     made.create_queue("q")
     return made
 
 
-def test_a_message_goes_through(rsmq: Any) -> None:
+def test_a_message_goes_through(rsmq: RSMQUnderTest) -> None:
     id = rsmq.send_message("q", "größer 😀")
     received = rsmq.receive_message("q")
     assert (received.id, received.message, received.rc) == (id, "größer 😀", 1)
     assert received.body == "größer 😀".encode()
     assert received.sent == pytest.approx(time.time() * 1000, abs=60_000)
-    assert 0 <= received.fr - received.sent + 1 < 60_000
+    assert 0 <= received.fr - received.sent + 1 < 60_000  # type: ignore[operator]
     assert rsmq.receive_message("q") is None
     assert rsmq.delete_message("q", id) is True
     assert rsmq.delete_message("q", id) is False
@@ -70,7 +73,7 @@ def test_a_queue_is_listed_and_deleted_with_all_it_has(
 
 
 def test_creating_again_changes_nothing_and_lists_what_a_crash_left_unlisted(
-    rsmq: Any, target: Target, name: str
+    rsmq: RSMQUnderTest, target: Target, name: str
 ) -> None:
     target.control.delete(f"{name}:QUEUES")
     with pytest.raises(QueueExists):
@@ -79,7 +82,7 @@ def test_creating_again_changes_nothing_and_lists_what_a_crash_left_unlisted(
     assert rsmq.list_queues() == ["q"]
 
 
-def test_attributes_are_set_and_counted(rsmq: Any, target: Target, name: str) -> None:
+def test_attributes_are_set_and_counted(rsmq: RSMQUnderTest, target: Target, name: str) -> None:
     target.control.hset(f"{name}:q:Q", "modified", 1)
     rsmq.send_messages("q", ["a", "b", "c"])
     rsmq.send_message("q", "later", delay=60)
@@ -87,12 +90,12 @@ def test_attributes_are_set_and_counted(rsmq: Any, target: Target, name: str) ->
     found = rsmq.set_queue_attributes("q", vt=5, delay=6, maxsize=1024)
     assert (found.vt, found.delay, found.maxsize) == (5, 6, 1024)
     assert (found.totalsent, found.totalrecv, found.msgs, found.hiddenmsgs) == (4, 1, 4, 2)
-    assert found.created <= found.modified == pytest.approx(time.time(), abs=60)
+    assert found.created <= found.modified == pytest.approx(time.time(), abs=60)  # type: ignore[operator]
     assert rsmq.set_queue_attributes("q", maxsize=-1).maxsize == -1
     assert rsmq.get_queue_attributes("q").vt == 5
 
 
-def test_a_batch_is_received_in_order_across_chunks(rsmq: Any) -> None:
+def test_a_batch_is_received_in_order_across_chunks(rsmq: RSMQUnderTest) -> None:
     texts = [str(n) for n in range(2100)]
     ids = rsmq.send_messages("q", texts)
     assert len(set(ids)) == 2100
@@ -108,7 +111,9 @@ def test_a_batch_is_received_in_order_across_chunks(rsmq: Any) -> None:
     assert rsmq.delete_messages("q", []) == 0
 
 
-def test_batches_of_one_client_are_received_in_the_order_of_their_sends(rsmq: Any) -> None:
+def test_batches_of_one_client_are_received_in_the_order_of_their_sends(
+    rsmq: RSMQUnderTest,
+) -> None:
     texts = [f"{batch}:{n}" for batch in range(20) for n in range(100)]
     for first in range(0, 2000, 100):
         rsmq.send_messages("q", texts[first : first + 100])
@@ -116,7 +121,7 @@ def test_batches_of_one_client_are_received_in_the_order_of_their_sends(rsmq: An
     assert got == texts
 
 
-def test_a_large_batch_is_moved_in_parts_of_a_few_mib(rsmq: Any) -> None:
+def test_a_large_batch_is_moved_in_parts_of_a_few_mib(rsmq: RSMQUnderTest) -> None:
     rsmq.set_queue_attributes("q", maxsize=-1)
     rsmq.send_messages("q", ["x" * (1024 * 1024)] * 24)
     sizes = []
@@ -126,7 +131,7 @@ def test_a_large_batch_is_moved_in_parts_of_a_few_mib(rsmq: Any) -> None:
     assert max(sizes) <= 16
 
 
-def test_a_call_stores_1_mib_at_most(rsmq: Any, target: Target) -> None:
+def test_a_call_stores_1_mib_at_most(rsmq: RSMQUnderTest, target: Target) -> None:
     rsmq.set_queue_attributes("q", maxsize=-1)
     rsmq.send_message("q", "the script is loaded now")
     before = target.calls("evalsha")
@@ -137,7 +142,7 @@ def test_a_call_stores_1_mib_at_most(rsmq: Any, target: Target) -> None:
 
 @pytest.mark.parametrize(("character", "calls"), [("x", 1), ("\u20ac", 4)])
 def test_a_call_counts_few_long_characters(
-    rsmq: Any, target: Target, character: str, calls: int
+    rsmq: RSMQUnderTest, target: Target, character: str, calls: int
 ) -> None:
     rsmq.send_message("q", "the script is loaded now")
     before = target.calls("evalsha")
@@ -158,7 +163,7 @@ def test_long_dead_letters_are_read_one_by_one(make_rsmq: MakeRSMQ, target: Targ
     assert len(rsmq.dead_letters("q", 3)) == 3
 
 
-def test_visibility_is_moved_both_ways(rsmq: Any) -> None:
+def test_visibility_is_moved_both_ways(rsmq: RSMQUnderTest) -> None:
     id = rsmq.send_message("q", "m", delay=1000)
     assert rsmq.change_message_visibility("q", id, 0) is True
     assert rsmq.receive_message("q", vt=0).rc == 1
@@ -167,7 +172,7 @@ def test_visibility_is_moved_both_ways(rsmq: Any) -> None:
     assert rsmq.change_message_visibility("q", ID, 0) is False
 
 
-def test_a_popped_message_is_gone(rsmq: Any, target: Target, name: str) -> None:
+def test_a_popped_message_is_gone(rsmq: RSMQUnderTest, target: Target, name: str) -> None:
     rsmq.send_messages("q", ["a", "b"])
     rsmq.receive_message("q", vt=0)
     assert sorted((each.message, each.rc) for each in (rsmq.pop_message("q"),
@@ -180,13 +185,13 @@ def test_a_popped_message_is_gone(rsmq: Any, target: Target, name: str) -> None:
     }  # fmt: skip
 
 
-def test_bytes_are_kept_and_shown_as_text_as_far_as_they_are(rsmq: Any) -> None:
+def test_bytes_are_kept_and_shown_as_text_as_far_as_they_are(rsmq: RSMQUnderTest) -> None:
     rsmq.send_messages("q", [b"\xff\x00", ""])
     odd, empty = rsmq.receive_messages("q", 2)
     assert (odd.body, odd.message, empty.message) == (b"\xff\x00", "�\0", "")
 
 
-def test_a_message_is_measured_as_javascript_does(rsmq: Any) -> None:
+def test_a_message_is_measured_as_javascript_does(rsmq: RSMQUnderTest) -> None:
     rsmq.set_queue_attributes("q", maxsize=1024)
     for text in ("x" * 1024, "ü" * 1024, "€" * 1024, "😀" * 512):
         rsmq.send_message("q", text)
@@ -197,7 +202,7 @@ def test_a_message_is_measured_as_javascript_does(rsmq: Any) -> None:
     assert rsmq.get_queue_attributes("q").msgs == 4
 
 
-def test_what_was_stored_before_a_message_too_long_is_told(rsmq: Any) -> None:
+def test_what_was_stored_before_a_message_too_long_is_reported(rsmq: RSMQUnderTest) -> None:
     with pytest.raises(MessageTooLong, match="message 1500 of") as caught:
         rsmq.send_messages("q", [*["x"] * 1499, "x" * 65_537])
     assert caught.value.__notes__ == ["ackq: the first 1000 of 1500 messages are stored"]
@@ -205,7 +210,7 @@ def test_what_was_stored_before_a_message_too_long_is_told(rsmq: Any) -> None:
 
 
 @pytest.mark.parametrize("qname", [None, ""])
-def test_a_missing_name_is_said_to_be_missing(rsmq: Any, qname: Any) -> None:
+def test_a_missing_name_is_said_to_be_missing(rsmq: RSMQUnderTest, qname: Any) -> None:
     with pytest.raises(MissingParameter):
         rsmq.send_message(qname, "m")
     with pytest.raises(MissingParameter):
@@ -213,7 +218,9 @@ def test_a_missing_name_is_said_to_be_missing(rsmq: Any, qname: Any) -> None:
 
 
 @pytest.mark.parametrize("qname", ["a b", "a:b", "ä", "x" * 161, "q\n", b"q", 7, ["q"], "{q}"])
-def test_a_name_that_cannot_be_one_is_refused_by_every_operation(rsmq: Any, qname: Any) -> None:
+def test_a_name_that_cannot_be_one_is_refused_by_every_operation(
+    rsmq: RSMQUnderTest, qname: Any
+) -> None:
     refuse: Callable[[], Any]
     for refuse in (
         lambda: rsmq.create_queue(qname),
@@ -237,12 +244,12 @@ def test_a_name_that_cannot_be_one_is_refused_by_every_operation(rsmq: Any, qnam
             refuse()
 
 
-def test_the_longest_name_is_allowed(rsmq: Any) -> None:
+def test_the_longest_name_is_allowed(rsmq: RSMQUnderTest) -> None:
     rsmq.create_queue("x-_A9" * 32)
 
 
 @pytest.mark.parametrize("value", [-1, 10_000_000, 0.5, "30", True, float("nan")])
-def test_a_number_of_seconds_out_of_range_is_refused(rsmq: Any, value: Any) -> None:
+def test_a_number_of_seconds_out_of_range_is_refused(rsmq: RSMQUnderTest, value: Any) -> None:
     refuse: Callable[[], Any]
     for refuse in (
         lambda: rsmq.create_queue("p", vt=value),
@@ -258,8 +265,8 @@ def test_a_number_of_seconds_out_of_range_is_refused(rsmq: Any, value: Any) -> N
     assert rsmq.list_queues() == ["q"]
 
 
-@pytest.mark.parametrize("value", [0, -2, 1023, 65_537, "2048", 2048.0, True])
-def test_a_maxsize_out_of_range_is_refused(rsmq: Any, value: Any) -> None:
+@pytest.mark.parametrize("value", [0, -2, 1023, 65_566, "2048", 2048.0, True])
+def test_a_maxsize_out_of_range_is_refused(rsmq: RSMQUnderTest, value: Any) -> None:
     with pytest.raises(InvalidValue, match="maxsize"):
         rsmq.create_queue("p", maxsize=value)
     with pytest.raises(InvalidValue, match="maxsize"):
@@ -268,7 +275,7 @@ def test_a_maxsize_out_of_range_is_refused(rsmq: Any, value: Any) -> None:
 
 
 @pytest.mark.parametrize("message", [None, 7, {"a": 1}, ["x"], "\ud800"])
-def test_a_message_is_text(rsmq: Any, message: Any) -> None:
+def test_a_message_is_text(rsmq: RSMQUnderTest, message: Any) -> None:
     with pytest.raises(MessageNotString):
         rsmq.send_message("q", message)
     with pytest.raises(MessageNotString):
@@ -276,18 +283,18 @@ def test_a_message_is_text(rsmq: Any, message: Any) -> None:
     assert rsmq.get_queue_attributes("q").msgs == 0
 
 
-def test_there_must_be_something_to_set(rsmq: Any) -> None:
+def test_there_must_be_something_to_set(rsmq: RSMQUnderTest) -> None:
     with pytest.raises(NoAttributeSupplied):
         rsmq.set_queue_attributes("q")
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, True, "2", None])
-def test_a_number_of_messages_is_a_whole_one(rsmq: Any, n: Any) -> None:
+def test_a_number_of_messages_is_a_whole_one(rsmq: RSMQUnderTest, n: Any) -> None:
     with pytest.raises(ackq.ConfigurationError):
         rsmq.receive_messages("q", n)
 
 
-def test_every_operation_on_no_queue_says_so(rsmq: Any) -> None:
+def test_every_operation_on_no_queue_says_so(rsmq: RSMQUnderTest) -> None:
     refuse: Callable[[], Any]
     for refuse in (
         lambda: rsmq.get_queue_attributes("p"),
@@ -308,7 +315,7 @@ def test_every_operation_on_no_queue_says_so(rsmq: Any) -> None:
     assert rsmq.dead_letters("p") == []
 
 
-def test_a_deleted_queue_ends_a_wait(rsmq: Any, make_rsmq: MakeRSMQ) -> None:
+def test_a_deleted_queue_ends_a_wait(rsmq: RSMQUnderTest, make_rsmq: MakeRSMQ) -> None:
     waiter = make_rsmq()
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(waiter.receive_message, "q", None, 20)
@@ -330,7 +337,7 @@ def test_poison_goes_to_the_dead_letters_alone(make_rsmq: MakeRSMQ) -> None:
     assert rsmq.receive_message("q") is None
     [letter] = rsmq.dead_letters("q")
     assert (letter.id, letter.body, letter.rc) == (ids[0], b"killer", 2)
-    assert letter.fr <= letter.died_at
+    assert letter.fr <= letter.died_at  # type: ignore[operator]
     assert rsmq.get_queue_attributes("q").msgs == 0
     assert (rsmq.redrive("q", 0), rsmq.redrive("q"), rsmq.redrive("q")) == (0, 1, 0)
     again = rsmq.receive_message("q", vt=60)
@@ -373,7 +380,7 @@ def test_a_cluster_asks_for_a_hash_tag(make_rsmq: MakeRSMQ, target: Target, toke
         rsmq.create_queue("q")
 
 
-def test_one_round_trip_an_operation(rsmq: Any, target: Target) -> None:
+def test_one_round_trip_an_operation(rsmq: RSMQUnderTest, target: Target) -> None:
     rsmq.get_queue_attributes("q")  # loads what is loaded once
     operations: list[tuple[str, Any]] = [
         ("create_queue", ("p",)), ("list_queues", ()), ("send_message", ("q", "m")),

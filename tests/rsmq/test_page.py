@@ -16,20 +16,20 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 @pytest.mark.parametrize("number", range(2))
 def test_an_example_runs(
-    number: int, embedded_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    number: int, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = embedded_client.connection_pool.connection_kwargs
+    settings = plain_client.connection_pool.connection_kwargs
     address = {"host": settings["host"], "port": settings["port"]}
     for module in (redis, redis.asyncio):
         monkeypatch.setattr(module, "Redis", _at(module.Redis, address))
     try:
         exec(compile(EXAMPLES[number], f"docs/rsmq.md example {number}", "exec"), {})
-        counts = embedded_client.hget(f"rsmq:{('mail', 'orders')[number]}:Q", "totalrecv")
+        counts = plain_client.hget(f"rsmq:{('mail', 'orders')[number]}:Q", "totalrecv")
         assert counts == (b"1", b"100")[number]
-        assert embedded_client.zcard(f"rsmq:{('mail', 'orders')[number]}") == 0
+        assert plain_client.zcard(f"rsmq:{('mail', 'orders')[number]}") == 0
     finally:
-        for key in embedded_client.scan_iter("rsmq:*"):
-            embedded_client.unlink(key)
+        for key in plain_client.scan_iter("rsmq:*"):
+            plain_client.unlink(key)
 
 
 def _at(original: Any, address: dict[str, Any]) -> Any:

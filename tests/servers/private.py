@@ -6,9 +6,11 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from ackq.embedded import Server, bundled_server, find_server
+from ackq.embedded import Server, find_server
 
+from .binaries import oldest_server
 from .process import running
+from .target import Absent
 
 
 @contextlib.contextmanager
@@ -25,7 +27,14 @@ def private_server(
     settings = {name.replace("_", "-"): value for name, value in options.items()}
     with running(
         directory,
-        executable or bundled_server() or find_server(),
+        executable or _usual(),
         {"appendfsync": "always", **settings},
     ) as server:
         yield server
+
+
+def _usual() -> Path:
+    try:
+        return oldest_server()
+    except Absent:
+        return find_server()

@@ -40,7 +40,7 @@ def free_port(cluster: bool = False) -> int:
 def running(
     directory: Path, executable: Path, options: Options, *, cluster: bool = False
 ) -> Iterator[Server]:
-    """Run a server on a free port, whoever takes ports at the same time."""
+    """Run a server on a free port, even if other processes take ports at the same time."""
     server = _started(directory, executable, options, cluster)
     try:
         yield server
@@ -62,7 +62,7 @@ def _started(directory: Path, executable: Path, options: Options, cluster: bool)
 
 
 def plain(kind: str, executable: Path, appendonly: str = "no") -> Offer:
-    """Return the offer of one server, on a port and on a socket, that keeps what it is told to."""
+    """Return the offer of one server on a port and a socket, with the persistence it is given."""
     version = dotted(executable)
     name = f"{kind}-{version}"
 

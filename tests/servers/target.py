@@ -23,7 +23,7 @@ AsyncClient: TypeAlias = Any
 class Target:
     """A running deployment of Redis: one server, or several that belong together."""
 
-    name: str  #: the id in test names, such as "embedded-6.2.14"
+    name: str  #: the id in test names, such as "oldest-6.2.14"
     version: str  #: of the product: Valkey's, not that of the Redis it is compatible with
     url: str | None  #: None where no URL of redis-py says it all
     make_client: Callable[[], Client]

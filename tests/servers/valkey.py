@@ -1,15 +1,15 @@
-"""Valkey: a plain server, a cluster, and a primary with its replica and Sentinel."""
+"""Valkey: the bundled server; a cluster, and a primary with its replica and Sentinel."""
 
 from __future__ import annotations
 
 from . import cluster, sentinel
-from .binaries import valkey_server
+from .binaries import bundled_valkey, valkey_server
 from .process import plain
 from .target import Offer
 
 
 def offer() -> Offer:
-    return plain("valkey", valkey_server())
+    return plain("valkey", bundled_valkey())
 
 
 def cluster_offer() -> Offer:

@@ -16,7 +16,7 @@ SHARDS = 6
 
 
 def consume_shards(host: str, port: int, name: str, log: Path) -> None:
-    """Take and ack for ever, and tell what was taken, acked and owned."""
+    """Take and ack for ever, and log what was taken, acked and owned."""
     journal = Log(log)
     queue = ShardedQueue(
         RedisCluster(host, port), name, SHARDS, visibility_timeout=0.6, session_timeout=1.0

@@ -30,13 +30,13 @@ os._exit(os.waitstatus_to_exitcode(os.wait()[1]))
 
 
 def test_a_child_waits_on_all_shards_as_its_parent_did(
-    embedded_client: redis.Redis, token: str
+    plain_client: redis.Redis, token: str
 ) -> None:
     def waiting() -> int:
-        clients: Any = embedded_client.client_list()
+        clients: Any = plain_client.client_list()
         return sum("b" in client["flags"] for client in clients)
 
-    port = str(embedded_client.connection_pool.connection_kwargs["port"])
+    port = str(plain_client.connection_pool.connection_kwargs["port"])
     process = subprocess.Popen(
         [sys.executable, "-c", PARENT, port, token],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -49,7 +49,7 @@ def test_a_child_waits_on_all_shards_as_its_parent_did(
         process.stdin.write("\n")
         process.stdin.flush()
         wait_until(lambda: waiting() == 2, "the child to wait on both shards")
-        with ShardedQueue(embedded_client, token, 2) as queue:
+        with ShardedQueue(plain_client, token, 2) as queue:
             queue.push({"id": "a"})
             assert process.stdout.readline() == "a\n"
             assert queue.stats().in_flight == 1

@@ -8,9 +8,11 @@ from collections import Counter
 from typing import Any
 
 import pytest
+import redis
 from redis.crc import key_slot
 
 import ackq
+from ackq import Queue
 from ackq.sharded import ShardedQueue
 from ackq.sharded.operations import shard_of
 from tests.servers import Target
@@ -28,7 +30,7 @@ def drain(*queues: Any) -> list[Any]:
     return taken
 
 
-def take(queue: Any, count: int) -> list[Any]:
+def take(queue: Queue, count: int) -> list[Any]:
     """Take ``count`` messages as they come, and return them."""
     taken: list[Any] = []
 
@@ -291,7 +293,7 @@ def test_a_paused_queue_gives_nothing_and_keeps_its_order(
     assert [message.id for message in drain(queue)] == [f"m{n}" for n in range(4)]
 
 
-def test_stats_tell_of_the_first_event_and_of_any_shard_that_is_paused(
+def test_stats_show_the_first_event_and_whether_any_shard_is_paused(
     make_sharded: MakeSharded, target: Target, token: str
 ) -> None:
     queue = make_sharded(3)
@@ -313,15 +315,17 @@ def test_a_consumer_that_leaves_is_replaced_soon(make_sharded: MakeSharded) -> N
 
 
 @pytest.mark.parametrize("name", ["", "{jobs}", "jobs}", "a{b}c", "jobs*", None])
-def test_a_name_that_cannot_be_is_refused(embedded_client: Any, name: Any) -> None:
+def test_a_name_that_cannot_be_is_refused(plain_client: redis.Redis, name: Any) -> None:
     with pytest.raises(ackq.QueueNameError):
-        ShardedQueue(embedded_client, name, 2)
+        ShardedQueue(plain_client, name, 2)
 
 
 @pytest.mark.parametrize("shards", [0, 1025, 1.5, True])
-def test_a_number_of_shards_that_cannot_be_is_refused(embedded_client: Any, shards: Any) -> None:
+def test_a_number_of_shards_that_cannot_be_is_refused(
+    plain_client: redis.Redis, shards: Any
+) -> None:
     with pytest.raises(ackq.ConfigurationError):
-        ShardedQueue(embedded_client, "jobs", shards)
+        ShardedQueue(plain_client, "jobs", shards)
 
 
 def test_a_bad_message_of_a_batch_stops_all_of_it(make_sharded: MakeSharded) -> None:

@@ -32,7 +32,7 @@ class Batches:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[Callable[[], None]]:
-        """Hold batches back until what is yielded is called."""
+        """Hold batches back until the yielded function is called."""
         self._go.clear()
         try:
             yield self._go.set
@@ -40,7 +40,7 @@ class Batches:
             self._go.set()
 
     def run(self, frame: DataFrame) -> StreamingQuery:
-        """Run a query on what is there, to its end."""
+        """Run a query on the ready messages, to its end."""
         query = self._start(frame, availableNow=True)
         assert query.awaitTermination(PATIENCE), "the query did not end"
         return query
@@ -80,4 +80,4 @@ class Batches:
             self.partitions.append(frame.rdd.getNumPartitions())
         if self._fail_after == batch:
             self._fail_after = None
-            raise RuntimeError("as told")
+            raise RuntimeError("on purpose")

@@ -23,8 +23,9 @@ from ackq.spark import session
 from ackq.spark.options import Reading
 from ackq.spark.source import AckqDataSource
 from ackq.spark.stream import QueueStream
-from tests.spark.conftest import JAVA, SMALL
+from tests.spark.conftest import SMALL
 from tests.spark.doomed import FOLDER, write
+from tests.spark.home import JAVA
 
 
 class WaitingSource(AckqDataSource):
@@ -39,7 +40,7 @@ class WaitingSource(AckqDataSource):
 
 
 class WaitingStream(QueueStream):
-    """Waits for its end in the first attempt to read what does not begin at 0."""
+    """Waits to be killed in the first attempt to read a slice that does not start at 0."""
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         for batch in super().read(partition):

@@ -1,7 +1,7 @@
 """One small Spark session for all of these tests, and the queues that they read.
 
-Every test here is marked ``spark``. Those that start Java share one process, since a session is
-large. Without PySpark the header says so and none of them is collected.
+Every test here is marked ``spark``. Those that use the session run in one process, because a
+session is large. Without PySpark none is collected, and the header says so.
 """
 
 from __future__ import annotations
@@ -29,14 +29,11 @@ if _ABSENT:
 
 #: Seconds that one test may take.
 TIMEOUT = 240
-#: Half the processor time of a session that is short is its compiler otherwise.
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: A session that is up soon and leaves room for others.
 SMALL: dict[str, str | int | bool] = {
     "spark.ui.enabled": False,
     "spark.ui.showConsoleProgress": False,
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": JAVA,
     "spark.sql.shuffle.partitions": 2,
     "spark.sql.session.timeZone": "UTC",
 }
@@ -79,16 +76,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def url(embedded_client: redis.Redis) -> str:
+def url(plain_client: redis.Redis) -> str:
     """The server of this session, as an option of the format."""
-    settings = embedded_client.connection_pool.connection_kwargs
+    settings = plain_client.connection_pool.connection_kwargs
     return f"redis://{settings['host']}:{settings['port']}/{settings.get('db', 0)}"
 
 
 @pytest.fixture
-def queue(embedded_client: redis.Redis, token: str) -> Iterator[Queue]:
+def queue(plain_client: redis.Redis, token: str) -> Iterator[Queue]:
     """A queue of this test's own."""
-    with Queue(embedded_client, token) as queue:
+    with Queue(plain_client, token) as queue:
         yield queue
 
 
@@ -102,7 +99,7 @@ def batches(tmp_path: Path) -> Batches:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Let PySpark warn of what is not ours: the version of pandas, sockets that it leaves open."""
+    """Allow PySpark's own warnings: the version of pandas, and sockets that it leaves open."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

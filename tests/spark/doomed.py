@@ -1,4 +1,4 @@
-"""A driver that stops at a point and waits there to be killed: ``python -m tests.spark.doomed``.
+"""A driver that stops at a point and waits to be killed: ``python -m tests.spark.doomed``.
 
 It runs the format as a user does, but for one class between Spark and the source, which touches a
 file when the point is reached and then sleeps. Its arguments are a folder for its files, the queue

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import tests.spark.doomed as doomed
-from ackq.spark.pipeline import Pipeline, batches, run, sinks
+from ackq.spark.pipeline import Pipeline, micro_batches, run, sinks
 from tests.spark.conftest import SMALL
 
 #: Within the sink's commit, in a process of its own: there the module in faults/ kills the driver.
@@ -40,7 +40,7 @@ def main(folder: Path, config: dict[str, Any], point: str) -> None:
 
 
 def _stop_within_a_batch() -> None:
-    reject, write = batches.Batches._write_rejects, sinks.write
+    reject, write = micro_batches.MicroBatchHandler._write_rejects, sinks.write
 
     def doomed_reject(self: Any, queue: str, number: int, rows: list[Any]) -> None:
         if number == doomed.BATCH and doomed_at("rejecting"):
@@ -55,7 +55,7 @@ def _stop_within_a_batch() -> None:
         if number == doomed.BATCH:
             doomed.stop_at("committed")
 
-    batches.Batches._write_rejects = doomed_reject  # type: ignore[method-assign]
+    micro_batches.MicroBatchHandler._write_rejects = doomed_reject  # type: ignore[method-assign]
     sinks.write = doomed_write  # type: ignore[assignment]
 
 

@@ -25,7 +25,7 @@ class Died(Exception):
 
 @dataclass
 class Checkpoint:
-    """What outlives a driver: the offset log, the commit log, and what the sink wrote."""
+    """The state that survives a driver: the offset log, the commit log and the rows in the sink."""
 
     offsets: list[str] = field(default_factory=list)
     commits: int = 0
@@ -33,7 +33,7 @@ class Checkpoint:
     written: dict[int, list[list[dict[str, Any]]]] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return what an idempotent sink holds: of each batch the last attempt."""
+        """Return the rows in an idempotent sink: those of the last attempt of each batch."""
         return [row for batch in sorted(self.written) for row in self.written[batch][-1]]
 
     def sizes(self) -> list[int]:
@@ -68,7 +68,7 @@ class Engine:
         """Run the next batch; return whether there was one."""
         log = self._log
         batch = log.commits
-        if len(log.offsets) == batch:  # nothing that was planned waits for its end
+        if len(log.offsets) == batch:  # no planned batch is unfinished
             before = self._offset(batch - 1)
             limit: ReadLimit = self._reader.getDefaultReadLimit()
             end = _through_json(self._reader.latestOffset(before, limit))
@@ -93,7 +93,7 @@ class Engine:
         return True
 
     def stop(self) -> None:
-        """End the process: its thread beats no more."""
+        """End the process, and with it the heartbeat."""
         self._reader.stop()
 
     def _offset(self, batch: int) -> dict[str, Any]:

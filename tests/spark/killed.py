@@ -1,4 +1,4 @@
-"""A driver that is killed with all that it started, and what it leaves behind is searched."""
+"""Kill a driver with all its processes, and search its files for secrets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run_until_killed(
         assert process.poll() == expected, (folder / "output").read_text()[-3000:]
     finally:
         family = _family(process.pid)
-        # The JVM first: nobody is to hear of the end of anybody.
+        # The JVM first, so that no process can react to the end of another.
         for each in sorted(family, key=lambda each: each.info["name"] != "java"):
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
@@ -53,7 +53,7 @@ def run_until_killed(
 
 
 def assert_silent(folder: Path, secret: str) -> None:
-    """Find a secret nowhere: not in the checkpoint, the event log, or what was printed."""
+    """Check that no secret is in the checkpoint, the event log or the output."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     events = [path.read_bytes() for path in files if "events" in path.parts]
     assert any(b"SparkListenerSQLExecutionStart" in each for each in events)

@@ -1,4 +1,4 @@
-"""A million messages through a queue and a pipeline into Parquet, while everybody is killed.
+"""A million messages through a queue and a pipeline into Parquet, while processes are killed.
 
 The pipeline is the command that users run. Its driver, JVM and workers get SIGKILL at random
 moments of a batch, and Redis once, with its log of writes fsynced always. Then the rows of the
@@ -48,11 +48,11 @@ REPEATED = 36
 
 @dataclass
 class Pipeline:
-    """The command, its files, and what was done to it."""
+    """The command, its files and its faults."""
 
     folder: Path
     url: str
-    #: Runs that were killed, by what the batch in hand had come to.
+    #: Number of killed runs, by the stage that the current batch had reached.
     killed: Counter[str] = field(default_factory=Counter)
     runs: int = 0
     outages: int = 0
@@ -91,7 +91,7 @@ class Pipeline:
             yield process
         finally:
             family = [] if process.poll() is not None else process.children(recursive=True)
-            # The JVM first: nobody is to hear of the end of anybody.
+            # The JVM first, so that no process can react to the end of another.
             for each in sorted(family, key=lambda each: each.name() != "java"):
                 _kill(each)
             _kill(process)
@@ -99,7 +99,7 @@ class Pipeline:
             psutil.wait_procs(family, timeout=10)
 
     def output(self) -> Path:
-        """The file of what the latest run printed."""
+        """The file with the output of the latest run."""
         return self.folder / f"output-{self.runs:02d}"
 
     def ended(self, process: psutil.Popen) -> bool:
@@ -121,7 +121,7 @@ class Pipeline:
         }
 
     def note(self) -> None:
-        """Note how far the batch in hand had come."""
+        """Record the stage that the current batch had reached."""
         steps = self.steps()
         written = steps["written"] > steps["done"]
         planned = steps["planned"] > steps["done"]

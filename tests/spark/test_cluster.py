@@ -1,4 +1,4 @@
-"""Two executors, each a JVM of its own, of which one is killed while it reads."""
+"""Two executors, each its own JVM; one is killed while it reads."""
 
 from __future__ import annotations
 

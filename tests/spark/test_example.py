@@ -14,13 +14,12 @@ import pytest
 
 from ackq import Queue
 from tests.servers.private import private_server
-from tests.spark.conftest import JAVA
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = r"```toml\n# cars\.toml\n(.*?)^```.*?^```sh\n(.*?)^```"
 
 
-#: What comes before the examples of a page, and what is true after them.
+#: Code to run before the examples of a page, and checks to run after them.
 AROUND = {
     "docs/pipeline.md": (
         """
@@ -69,7 +68,7 @@ def example(page: str) -> tuple[str, str]:
     return found[1], found[2]
 
 
-@pytest.mark.xdist_group("spark")
+@pytest.mark.xdist_group("own-spark")
 def test_the_example_of_the_readme_runs_on_the_public_data_set(tmp_path: Path) -> None:
     config, commands = example("README.md")
     assert "vega_datasets" in commands
@@ -80,7 +79,7 @@ def test_the_example_of_the_readme_runs_on_the_public_data_set(tmp_path: Path) -
             ["sh", "-e"], input="\n".join(lines), cwd=tmp_path, check=False, timeout=200,
             capture_output=True, text=True,
             env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-                 "ACKQ_REDIS_URL": server.url, "JAVA_TOOL_OPTIONS": JAVA},
+                 "ACKQ_REDIS_URL": server.url},
         )  # fmt: skip
         assert done.returncode == 0, done.stderr[-3000:]
         with Queue.from_url(server.url, "cars") as queue:
@@ -108,7 +107,7 @@ def test_the_examples_of_a_page_run_one_after_the_other(tmp_path: Path, page: st
         done = subprocess.run(
             [sys.executable, script], cwd=tmp_path, check=False, timeout=200,
             capture_output=True, text=True,
-            env={**os.environ, "ACKQ_REDIS_URL": server.url, "JAVA_TOOL_OPTIONS": JAVA},
+            env={**os.environ, "ACKQ_REDIS_URL": server.url},
         )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
 

@@ -35,7 +35,7 @@ def with_password(server: Server) -> str:
     "point",
     [pytest.param(each, marks=() if each == USUAL else pytest.mark.campaign) for each in POINTS],
 )
-def test_a_driver_killed_anywhere_loses_nothing_doubles_nothing_and_tells_no_secret(
+def test_a_driver_killed_anywhere_loses_nothing_doubles_nothing_and_leaks_no_secret(
     spark: SparkSession, server: Server, tmp_path: Path, point: str
 ) -> None:
     folder = tmp_path / "driver"

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def python(code: str, **environment: str) -> str:
-    """Return what ``code`` prints in an interpreter of its own."""
+    """Return the output of ``code`` in a new interpreter."""
     done = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
@@ -53,7 +53,7 @@ def test_the_module_for_spark_never_raises() -> None:
     assert python("import pyspark_ackq; print(pyspark_ackq.DefaultSource.name())") == "ackq"
 
 
-def test_java_is_what_the_machine_has(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_java_of_the_machine_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     old = tmp_path / "old" / "bin" / "java"
     old.parent.mkdir(parents=True)
     old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
@@ -74,7 +74,21 @@ def test_java_from_the_wheel_starts_with_the_module_that_it_lacks(from_wheel: Pa
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert launch.java_version(java) >= launch.OLDEST_JAVA
-    assert launch.find_java() == from_wheel  # made once, kept
+    assert launch.find_java() == from_wheel  # written once, then kept
+    assert launch.without_module(from_wheel) == from_wheel
+    assert launch.without_module(from_wheel.parent / "other") != from_wheel
+
+
+def test_the_python_of_the_settings_wins_over_the_environment() -> None:
+    show = (
+        "import os, sys; from ackq.spark import launch;"
+        "launch._choose_python({settings});"
+        "print(os.environ['PYSPARK_PYTHON'], os.environ['PYSPARK_DRIVER_PYTHON'] == sys.executable)"
+    )
+    own = "{'spark.pyspark.python': '/opt/own/python'}"
+    environment = {"PYSPARK_PYTHON": "/other", "PYSPARK_DRIVER_PYTHON": sys.executable}
+    assert python(show.replace("{settings}", own), **environment) == "/opt/own/python True"
+    assert python(show.replace("{settings}", "{}"), **environment) == "/other True"
 
 
 @pytest.mark.campaign
@@ -95,7 +109,7 @@ def test_a_running_session_is_returned_but_gets_no_other_url(
 ) -> None:
     monkeypatch.setenv("ACKQ_REDIS_URL", "redis://one")
     assert ackq.spark.session() is spark
-    with pytest.raises(ConfigurationError, match="runs already") as raised:
+    with pytest.raises(ConfigurationError, match="is already running") as raised:
         ackq.spark.session(url="redis://:canary@two")
     assert "canary" not in str(raised.value)
     assert os.environ["ACKQ_REDIS_URL"] == "redis://one"

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from ackq.errors import ConfigurationError, QueueNameError
-from ackq.spark.options import Connection, Reading
+from ackq.spark.connection import Connection
+from ackq.spark.options import Reading
 from ackq.spark.source import AckqDataSource
 
 CANARY = "canary-9d1c"
@@ -19,13 +20,24 @@ def reading(**options: Any) -> Reading:
     return Reading.of({name.lower(): str(value) for name, value in options.items()})
 
 
-def test_what_is_left_out_has_a_default() -> None:
+def test_missing_options_have_defaults() -> None:
     found = reading(path="jobs")
-    assert (found.place.kind, found.place.lists) == ("queue", ("jobs",))
+    assert (found.target.kind, found.target.lists) == ("queue", ("jobs",))
     assert (found.group, found.ack_mode, found.fail_on_data_loss) == ("spark", "eager", True)
     assert (found.max_messages, found.max_bytes, found.claim_timeout) == (100_000, None, 604_800)
     assert (found.poll_interval, found.fetch_size, found.min_partitions) == (0.1, None, None)
     assert found.parsing.mode == "PERMISSIVE"
+
+
+def test_the_end_that_is_popped_is_an_option_of_queues() -> None:
+    assert reading(queue="jobs").target.pop_from == "right"
+    found = reading(queue="jobs", popFrom="left", shards=2)
+    assert found.target.pop_from == "left"
+    assert found in {found}  # executors cache clients by it
+    with pytest.raises(ConfigurationError, match="'popFrom' is for a queue, not for 'topic'"):
+        reading(topic="news", popFrom="left")
+    with pytest.raises(ConfigurationError, match="'right' or 'left', not 'top'"):
+        reading(queue="jobs", popFrom="top")
 
 
 @pytest.mark.parametrize(
@@ -33,14 +45,14 @@ def test_what_is_left_out_has_a_default() -> None:
     [
         ({"maxMesagesPerTrigger": 5}, "'maxmesagespertrigger'.*mean 'maxMessagesPerTrigger'"),
         ({"groupid": "a b"}, "group 'a b'"),
-        ({"maxMessagesPerTrigger": 0}, "'maxMessagesPerTrigger' is an integer from 1"),
-        ({"maxMessagesPerTrigger": "1e3"}, "'maxMessagesPerTrigger' is an integer"),
+        ({"maxMessagesPerTrigger": 0}, "'maxMessagesPerTrigger' must be an integer from 1"),
+        ({"maxMessagesPerTrigger": "1e3"}, "'maxMessagesPerTrigger' must be an integer"),
         ({"maxMessagesPerTrigger": 5, "maxOffsetsPerTrigger": 5}, "mean the same"),
         ({"maxBytesPerTrigger": -1}, "maxBytesPerTrigger"),
         ({"minPartitions": 0}, "minPartitions"),
         ({"maxRecordsPerPartition": "x"}, "maxRecordsPerPartition"),
-        ({"failOnDataLoss": "yes"}, "'failOnDataLoss' is 'true' or 'false', not 'yes'"),
-        ({"claimTimeoutMs": 10}, "'claimTimeoutMs' is an integer from 1000"),
+        ({"failOnDataLoss": "yes"}, "'failOnDataLoss' must be 'true' or 'false', not 'yes'"),
+        ({"claimTimeoutMs": 10}, "'claimTimeoutMs' must be an integer from 1000"),
         ({"ackMode": "late"}, "'eager' or 'commit', not 'late'"),
         ({"pollIntervalMs": 0}, "pollIntervalMs"),
         ({"fetchSize": 0}, "fetchSize"),
@@ -51,8 +63,8 @@ def test_what_is_left_out_has_a_default() -> None:
         ({"columnNameOfCorruptRecord": ""}, "columnNameOfCorruptRecord"),
         ({"timeZone": "Berlin"}, "timeZone"),
         ({"state": "acked"}, "'ready' or 'in_flight' or 'delayed' or 'dead'"),
-        ({"startingOffsets": "earliest"}, "has no meaning for a queue"),
-        ({"endingOffsets": "latest"}, "has no meaning for a queue"),
+        ({"startingOffsets": "earliest"}, "does not apply to a queue"),
+        ({"endingOffsets": "latest"}, "does not apply to a queue"),
         ({"shards": 0}, "shards"),
         ({"topic": "prices"}, "not 'queue' and 'topic'"),
         ({"cluster": "maybe"}, "cluster"),
@@ -82,8 +94,8 @@ def test_a_topic_has_options_of_its_own(options: dict[str, Any], complaint: str)
         reading(topic="prices", **options)
 
 
-def test_something_must_be_named() -> None:
-    with pytest.raises(ConfigurationError, match=r"name one 'queue'.*not none"):
+def test_one_target_must_be_named() -> None:
+    with pytest.raises(ConfigurationError, match=r"set one of the options 'queue'.*not none"):
         reading()
     with pytest.raises(QueueNameError):
         reading(queue="jobsBACKUP")
@@ -119,7 +131,7 @@ def test_the_url_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert Connection(None).address() == "redis://:pw@host:7/0"
     assert Connection("redis://other").address() == "redis://other"
     monkeypatch.delenv("ACKQ_REDIS_URL")
-    with pytest.raises(ConfigurationError, match="where is Redis"):
+    with pytest.raises(ConfigurationError, match="no URL of Redis"):
         Connection(None).address()
 
 
@@ -136,9 +148,9 @@ def test_no_stream_consumes_a_delay_queue() -> None:
 
 
 @pytest.mark.parametrize(("place", "option"), [("queue", "state"), ("topic", "endingOffsets")])
-def test_what_is_for_a_look_is_refused_in_a_stream(place: str, option: str) -> None:
+def test_options_of_spark_read_are_refused_in_a_stream(place: str, option: str) -> None:
     source = AckqDataSource({place: "jobs", option.lower(): "dead" if option == "state" else "5"})
-    with pytest.raises(ConfigurationError, match=rf"'{option}' is for spark\.read,"):
+    with pytest.raises(ConfigurationError, match=rf"'{option}' is for spark\.read$"):
         source.streamReader(source.schema())
 
 
@@ -148,7 +160,7 @@ def test_what_is_for_a_look_is_refused_in_a_stream(place: str, option: str) -> N
      ("maxBytesPerTrigger", "5"), ("claimTimeoutMs", "5000"), ("ackMode", "commit"),
      ("pollIntervalMs", "5")],
 )  # fmt: skip
-def test_what_is_for_a_stream_is_refused_in_a_look(option: str, value: str) -> None:
+def test_options_of_streams_are_refused_by_spark_read(option: str, value: str) -> None:
     source = AckqDataSource({"queue": "jobs", option.lower(): value})
     with pytest.raises(ConfigurationError, match=rf"'{option}' is for spark\.readStream"):
         source.reader(source.schema())

@@ -19,6 +19,7 @@ from ackq.sharded import ShardedQueue
 from ackq.spark.pipeline import Pipeline, Progress
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from ackq.spark.pipeline.display import display
+from ackq.spark.pipeline.plan import Plan
 from ackq.spark.pipeline.sinks import folder_of
 from ackq.topic import Topic
 
@@ -29,7 +30,7 @@ CHECKS = {"size": "size BETWEEN 0 AND 99"}
 
 @pytest.fixture
 def make(spark: SparkSession, url: str, name: str, tmp_path: Path) -> Make:
-    """``make(sink=..., ...)``: a pipeline, from the test's queue to Parquet unless told."""
+    """``make(sink=..., ...)``: a pipeline, by default from the test's queue to Parquet."""
 
     def make(**changes: Any) -> Pipeline:
         config: dict[str, Any] = {
@@ -139,7 +140,7 @@ def test_a_batch_that_failed_at_its_sink_is_there_once_when_it_is_run_again(
 
 
 @pytest.mark.campaign
-def test_what_a_write_cut_short_left_is_replaced(
+def test_an_incomplete_folder_is_replaced(
     make: Make, queue: Queue, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = push(queue, 0, 10)
@@ -180,7 +181,7 @@ def test_a_callable_that_raises_ends_the_run_and_the_next_one_begins_with_its_ro
 
     with pytest.raises(PipelineFailed, match="batch 0 failed: LookupError: no such column"):
         make(transform={"callable": broken}).run(once=True)
-    with pytest.raises(PipelineFailed, match="callable: returned int, and a DataFrame is needed"):
+    with pytest.raises(PipelineFailed, match="callable: must return a DataFrame, but returned int"):
         make(transform={"callable": lambda messages: 5}).run(once=True)
     make(transform={"callable": lambda messages: messages.select("id")}).run(once=True)
     rows = written(tmp_path / "out")
@@ -213,7 +214,7 @@ def test_messages_that_are_not_parsed_have_the_columns_of_the_source(
 
 @pytest.mark.campaign
 def test_between_queues_every_row_arrives_once_though_a_batch_is_replayed(
-    make: Make, queue: Queue, name: str, url: str, embedded_client: redis.Redis,
+    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     good = push(queue, 0, 60)
@@ -230,16 +231,16 @@ def test_between_queues_every_row_arrives_once_though_a_batch_is_replayed(
         with pytest.raises(PipelineFailed):
             make(sink=sink).run(once=True)
     make(sink=sink).run(once=True)
-    with Queue(embedded_client, f"{name}-out") as out:
+    with Queue(plain_client, f"{name}-out") as out:
         assert sorted(each.id for each in out.peek(1000)) == good
     assert reasons(queue) == {"does not parse": 1}
 
 
 @pytest.mark.campaign
 def test_a_topic_is_read_to_its_end_and_its_rejects_go_to_a_queue(
-    make: Make, queue: Queue, name: str, url: str, embedded_client: redis.Redis, tmp_path: Path
+    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis, tmp_path: Path
 ) -> None:
-    with Topic(embedded_client, f"{name}-t") as topic:
+    with Topic(plain_client, f"{name}-t") as topic:
         topic.publish_many([b'{"id":"m-%d","kind":"a","size":%d}' % (n, n) for n in range(50, 150)])
     source = {"topic": f"{name}-t", "options": {"url": url, "maxMessagesPerTrigger": 80}}
     for _ in range(2):
@@ -250,15 +251,15 @@ def test_a_topic_is_read_to_its_end_and_its_rejects_go_to_a_queue(
 
 @pytest.mark.campaign
 def test_rejects_of_a_shard_are_its_own_dead_letters(
-    make: Make, name: str, url: str, embedded_client: redis.Redis, tmp_path: Path
+    make: Make, name: str, url: str, plain_client: redis.Redis, tmp_path: Path
 ) -> None:
-    with ShardedQueue(embedded_client, name, shards=2) as sharded:
+    with ShardedQueue(plain_client, name, shards=2) as sharded:
         sharded.push_many([{"id": f"m-{n}", "kind": "a", "size": n} for n in range(90, 110)])
         source = {"queue": name, "options": {"url": url, "shards": 2}}
         make(source=source).run(once=True)
     dead = []
     for shard in range(2):
-        with Queue(embedded_client, f"{{{name}:{shard}}}") as queue:
+        with Queue(plain_client, f"{{{name}:{shard}}}") as queue:
             assert queue.stats().in_flight == queue.stats().ready == 0
             dead.append(queue.stats().dead)
     assert sum(dead) == len(written(tmp_path / "out")) == 10
@@ -282,30 +283,40 @@ def test_a_stop_lets_the_batch_end_and_leaves_the_rest_where_it_is(
     assert 40 <= len(done) < 160
     stats = queue.stats()
     assert stats.ready + stats.in_flight == 160 - len(done)
-    assert stats.in_flight <= 40  # what the next batch had claimed already is kept for the next run
+    assert stats.in_flight <= 40  # messages claimed for the next batch are kept for the next run
     make().run(once=True)
     assert ids(written(tmp_path / "out")) == good
 
 
-def test_every_batch_has_its_line_and_what_is_in_hand_counts_as_behind(
+def test_every_batch_has_a_line_and_the_current_batch_counts_as_lag(
     make: Make, queue: Queue, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ackq.spark.pipeline.lag.EVERY", 0.0)
+    monkeypatch.setattr("ackq.spark.pipeline.lag.COUNT_INTERVAL", 0.0)
     push(queue, 0, 60)
     pipeline = make()
     behind = set()
+    states: list[tuple[str, bool]] = []
+    check, started = Plan.check, False
     with display(pipeline.config, as_json=False) as show:
 
         def watch(progress: Progress) -> None:
             show(progress)
+            states.append((progress.state, started))
             if not progress.batches:
                 behind.add(progress.lag)
 
+        def start(plan: Plan, session: SparkSession) -> None:
+            nonlocal started
+            started = True
+            check(plan, session)
+
+        monkeypatch.setattr(Plan, "check", start)
         pipeline.run(once=True, on_progress=watch)
+    assert states[0] == ("starting", False)  # shown before Spark is used, which takes seconds
     lines = capsys.readouterr().out.splitlines()
-    told = [line.partition(": ")[2].split("  ")[:2] for line in lines]
-    told.remove(["waiting", "lag 60"])
-    assert told == [["starting", "lag 60"], ["batch 0", "40 rows"], ["batch 1", "20 rows"],
+    shown = [line.partition(": ")[2].split("  ")[:2] for line in lines]
+    shown.remove(["waiting", "lag 60"])
+    assert shown == [["starting", "lag 60"], ["batch 0", "40 rows"], ["batch 1", "20 rows"],
                     ["stopped", "2 batches"]]  # fmt: skip
     assert behind == {60}
     assert [line.rpartition("  ")[2] for line in lines[-2:]] == ["lag 0", "lag 0"]
@@ -313,7 +324,7 @@ def test_every_batch_has_its_line_and_what_is_in_hand_counts_as_behind(
 
 @pytest.mark.campaign
 def test_a_pipeline_that_is_fenced_off_says_so_and_loses_nothing(
-    make: Make, queue: Queue, embedded_client: redis.Redis, tmp_path: Path
+    make: Make, queue: Queue, plain_client: redis.Redis, tmp_path: Path
 ) -> None:
     good = push(queue, 0, 20)
 
@@ -323,7 +334,7 @@ def test_a_pipeline_that_is_fenced_off_says_so_and_loses_nothing(
             good.extend(push(queue, 20, 40))
 
     with (
-        Claims(embedded_client, queue.name, queue.name) as claims,
+        Claims(plain_client, queue.name, queue.name) as claims,
         pytest.raises(PipelineFenced, match="another process took it over"),
     ):
         make().run(on_progress=take_over)
@@ -334,7 +345,7 @@ def test_a_pipeline_that_is_fenced_off_says_so_and_loses_nothing(
 
 @pytest.mark.campaign
 def test_a_pipeline_that_is_stopping_leaves_its_successor_alone(
-    make: Make, queue: Queue, embedded_client: redis.Redis
+    make: Make, queue: Queue, plain_client: redis.Redis
 ) -> None:
     push(queue, 0, 2)
     pipeline = make(transform={"callable": _slowly}, every=60)
@@ -344,7 +355,7 @@ def test_a_pipeline_that_is_stopping_leaves_its_successor_alone(
             successor.begin()
             pipeline.stop()
 
-    with Claims(embedded_client, queue.name, queue.name) as successor:
+    with Claims(plain_client, queue.name, queue.name) as successor:
         pipeline.run(on_progress=hand_over)
         # Its epoch holds still, and so does the batch that it was offered.
         (claim,) = successor.open()
@@ -379,21 +390,21 @@ def _slowly(messages: DataFrame) -> DataFrame:
     ("changes", "says"),
     [
         ({"schema": {"ddl": "a STRNG"}}, r"\[schema\] ddl: .*STRNG"),
-        ({"schema": {"ddl": "a INT, _Body BINARY"}}, r"\[schema\] ddl: _body has a meaning here"),
+        ({"schema": {"ddl": "a INT, _Body BINARY"}}, r"\[schema\] ddl: _body is reserved"),
         ({"schema": {"ddl": "a INT", "not_null": ["b"]}}, r"\[schema\] not_null: .*`b`"),
         ({"checks": {"ratio": "size >"}}, r"\[checks\] ratio: .*[Ss]yntax error"),
         ({"checks": {"ratio": "size + 5"}}, r"\[checks\] ratio: .*not a boolean"),
         ({"checks": {"luck": "rand() < 0.5"}}, r"\[checks\] luck: depends on chance"),
         ({"transform": {"sql": "SELECT nope FROM messages"}}, r"\[transform\] sql: .*`nope`"),
         ({"sink": {"path": "/nowhere", "format": "avro"}}, r"\[sink\] format: .*its package"),
-        ({"sink": {"format": "dleta"}}, r"\[sink\] format: Spark finds no format 'dleta'"),
+        ({"sink": {"format": "dleta"}}, r"\[sink\] format: Spark does not find the format 'dleta'"),
         (
             {"sink": {"path": "/nowhere", "partition_by": ["knid"]}},
-            r"\[sink\] partition_by: there is no column 'knid' to write; did you mean kind\?",
+            r"\[sink\] partition_by: the rows to write have no column 'knid'; did you mean kind\?",
         ),
     ],
 )
-def test_what_spark_refuses_is_said_with_its_key_in_one_line(
+def test_an_error_of_spark_names_the_key_in_one_line(
     make: Make, changes: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(PipelineConfigError, match=f"the configuration: {says}") as raised:
@@ -413,7 +424,7 @@ def test_a_check_that_cannot_be_evaluated_has_failed_and_blocks_nothing(
 
 
 @pytest.mark.parametrize("path", ["os:nope", "os:name", "nowhere:f"])
-def test_a_function_that_is_not_there_is_told_before_spark_is_started(path: str) -> None:
+def test_a_missing_function_is_reported_before_spark_is_started(path: str) -> None:
     config = {"name": "p", "checkpoint": "/c", "source": {"queue": "q"}, "sink": {"path": "/o"}}
     with pytest.raises(PipelineConfigError, match=r"\[transform\] callable: "):
         Pipeline({**config, "transform": {"callable": path}})

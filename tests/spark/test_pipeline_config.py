@@ -1,4 +1,4 @@
-"""What a pipeline's file may say, and what is said of one that is wrong."""
+"""The configuration of a pipeline, and the errors for an invalid one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ackq.errors import PipelineConfigError
+from ackq.errors import ConfigurationError, PipelineConfigError
+from ackq.spark.pipeline import Pipeline
 from ackq.spark.pipeline.config import PipelineConfig
 
 FILE = """
@@ -121,46 +122,46 @@ def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
 @pytest.mark.parametrize(
     ("place", "value", "says"),
     [
-        ("name", None, "p.toml: name: is needed"),
-        ("checkpoint", None, "p.toml: checkpoint: is needed"),
-        ("checkpoint", " ", "checkpoint: is a text that is not empty, not ' '"),
-        ("checkpiont", "/c", "checkpiont: there is no such key; did you mean checkpoint?"),
-        ("source", None, "source: is needed: write a section [source]"),
-        ("source", "movies", "source is a section, with keys of its own: write [source]"),
-        ("source.queue", None, "[source] queue or topic: is needed"),
-        ("source.topic", "t", "[source] topic: cannot be beside queue"),
+        ("name", None, "p.toml: name: is required"),
+        ("checkpoint", None, "p.toml: checkpoint: is required"),
+        ("checkpoint", " ", "checkpoint: must be a non-empty string, not ' '"),
+        ("checkpiont", "/c", "checkpiont: unknown key; did you mean checkpoint?"),
+        ("source", None, "source: is required: add a section [source]"),
+        ("source", "movies", "source must be a section: write [source]"),
+        ("source.queue", None, "[source] queue or topic: is required"),
+        ("source.topic", "t", "[source] topic: cannot be combined with queue"),
         ("source.queue", "aBACKUP", "[source] queue: queue name 'aBACKUP' ends in BACKUP"),
-        ("source.queue", 5, "[source] queue: is a text that is not empty, not 5"),
-        ("source.grup", "g", "[source] grup: there is no such key; did you mean group?"),
+        ("source.queue", 5, "[source] queue: must be a non-empty string, not 5"),
+        ("source.grup", "g", "[source] grup: unknown key; did you mean group?"),
         ("source.group", "a b", "[source] group: group 'a b' is not 1 to 200"),
         ("name", "my cars", "[source] group: group 'my cars' is not 1 to 200"),
-        ("source.options.groupId", "g", "[source.options] groupId: is not set here, but by the"
+        ("source.options.groupId", "g", "[source.options] groupId: cannot be set here; use the"
                                         " key group of [source]"),
         ("source.options.maxMesagesPerTrigger", 5, "did you mean 'maxMessagesPerTrigger'?"),
-        ("source.options.maxMessagesPerTrigger", 0, "'maxMessagesPerTrigger' is an integer"),
-        ("source.options.url", "redis://:canary@host", "option 'url' holds a password"),
-        ("source.options.claimTimeoutMs", [1], "is a text, a number, true or false, not [1]"),
-        ("schema.columns", "a INT", "[schema] columns: there is no such key; there are ddl"),
-        ("schema.not_null", "a", '[schema] not_null: is a list of texts, such as ["a"]'),
-        ("schema.not_null", ["a", 5], "and 5 is none"),
-        ("checks.age", True, "[checks] age: is a text that is not empty, not True"),
-        ("transform.callable", "module", "[transform] callable: is module:function, not 'module'"),
-        ("sink.path", None, "[sink] queue or topic or delay_queue or format or path: is needed"),
-        ("sink.queue", "out", "[sink] path: cannot be beside queue"),
-        ("sink.format", "ackq", "chosen by one of the keys queue, topic and delay_queue"),
-        ("sink.partion_by", ["a"], "[sink] partion_by: there is no such key; did you mean"
+        ("source.options.maxMessagesPerTrigger", 0, "'maxMessagesPerTrigger' must be an integer"),
+        ("source.options.url", "redis://:canary@host", "option 'url' contains a password"),
+        ("source.options.claimTimeoutMs", [1], "must be a string, a number, true or false"),
+        ("schema.columns", "a INT", "[schema] columns: unknown key; known are ddl"),
+        ("schema.not_null", "a", '[schema] not_null: must be a list of strings, such as ["a"]'),
+        ("schema.not_null", ["a", 5], "but contains 5"),
+        ("checks.age", True, "[checks] age: must be a non-empty string, not True"),
+        ("transform.callable", "module", "callable: must be module:function, not 'module'"),
+        ("sink.path", None, "[sink] queue or topic or delay_queue or format or path: is required"),
+        ("sink.queue", "out", "[sink] path: cannot be combined with queue"),
+        ("sink.format", "ackq", "use one of the keys queue, topic and delay_queue instead"),
+        ("sink.partion_by", ["a"], "[sink] partion_by: unknown key; did you mean"
                                    " partition_by?"),
-        ("sink.options.path", "x", "[sink.options] path: is not set here"),
-        ("sink", {"queue": "movies"}, "[sink] queue: is the source, which would never be empty"),
+        ("sink.options.path", "x", "[sink.options] path: cannot be set here"),
+        ("sink", {"queue": "movies"}, "[sink] queue: is also the source"),
         ("sink", {"queue": "o", "options": {"idColum": "a"}}, "did you mean 'idColumn'?"),
         ("rejects.queue", "a*", "[rejects] queue: queue name 'a*' contains '*'"),
-        ("every", -1, "every: is 0 to 86,400 seconds, not -1"),
-        ("every", "10 s", "every: is a number of seconds, not '10 s'"),
-        ("every", float("nan"), "every: is 0 to 86,400 seconds, not nan"),
-        ("spark.ui", {"ports": [1]}, "[spark] ui.ports: is a text, a number, true or false"),
+        ("every", -1, "every: must be 0 to 86,400 seconds, not -1"),
+        ("every", "10 s", "every: must be a number of seconds, not '10 s'"),
+        ("every", float("nan"), "every: must be 0 to 86,400 seconds, not nan"),
+        ("spark.ui", {"ports": [1]}, "[spark] ui.ports: must be a string, a number, true or false"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_with_its_place(place: str, value: Any, says: str) -> None:
+def test_errors_name_the_file_the_section_and_the_key(place: str, value: Any, says: str) -> None:
     text = refused(changed(place, value))
     assert text.startswith("p.toml: ")
     assert says in text
@@ -169,24 +170,26 @@ def test_what_is_wrong_is_said_with_its_place(place: str, value: Any, says: str)
 
 def test_a_misspelt_key_is_named_before_the_one_that_is_missing() -> None:
     assert refused({**VALUES, "source": {"queu": "a"}}) == (
-        "p.toml: [source] queu: there is no such key; did you mean queue?"
+        "p.toml: [source] queu: unknown key; did you mean queue?"
     )
 
 
 def test_a_file_sink_needs_its_folder() -> None:
-    assert "[sink] path: is needed: the folder for the orc files" in refused(
+    assert "[sink] path: is required: the folder for the orc files" in refused(
         {**VALUES, "sink": {"format": "orc"}}
     )
 
 
 def test_sql_and_a_callable_at_once_are_refused() -> None:
     both = {"sql": "SELECT 1", "callable": "a:b"}
-    assert "[transform] callable: cannot be beside sql" in refused({**VALUES, "transform": both})
+    assert "[transform] callable: cannot be combined with sql" in refused(
+        {**VALUES, "transform": both}
+    )
 
 
 def test_a_topic_needs_a_queue_for_its_rejects() -> None:
     values = {**VALUES, "source": {"topic": "t"}}
-    assert "[rejects] queue: is needed: a topic has no dead letters" in refused(values)
+    assert "[rejects] queue: is required: a topic has no dead letters" in refused(values)
     assert PipelineConfig.of({**values, "rejects": {"queue": "bad"}}).rejects == "bad"
 
 
@@ -203,3 +206,10 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
         (tmp_path / f"{number}.toml").write_bytes(raw)
         with pytest.raises(PipelineConfigError, match=rf"{number}\.toml: is not TOML"):
             PipelineConfig.read(tmp_path / f"{number}.toml")
+
+
+def test_a_session_of_spark_connect_is_refused_at_once() -> None:
+    # Only the class's module matters; Connect itself needs packages that ackq does not.
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
+    with pytest.raises(ConfigurationError, match="Spark Connect session: leave spark= out"):
+        Pipeline(VALUES, spark=remote)

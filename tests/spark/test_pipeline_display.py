@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 
 from ackq.spark.pipeline import PipelineConfig, Progress
-from ackq.spark.pipeline.batches import Batch
 from ackq.spark.pipeline.display import display, screen
+from ackq.spark.pipeline.failing import Search
+from ackq.spark.pipeline.micro_batches import BatchResult
 
 CONFIG = PipelineConfig.of({
     "name": "ratings-of-all-films", "checkpoint": "/c", "source": {"queue": "{films}"},
@@ -23,8 +24,10 @@ LONG = "check: " + ", ".join(f"a_name_of_a_check_{n}" for n in range(8))
 def far() -> Progress:
     """Return the progress of a run that has seen much."""
     progress = Progress(CONFIG.name, state="working", lag=123_456_789)
-    progress.add(Batch(7, 12_345_678, 1_000, Counter({"does not parse": 990, LONG: 10}), 2.0))
-    progress.add(Batch(8, 100_000, 4, Counter({f"null: column_{n}": 1 for n in range(4)}), 1.25))
+    progress.add(BatchResult(7, 12_345_678, 1_000, Counter({"does not parse": 990, LONG: 10}), 2.0))
+    progress.add(
+        BatchResult(8, 100_000, 4, Counter({f"null: column_{n}": 1 for n in range(4)}), 1.25)
+    )
     return progress
 
 
@@ -44,7 +47,7 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(width: int) -> 
         assert number in text
     assert "ratings-of-all-films" in lines[0]
     assert "and 1 more reasons" in text
-    assert "Ctrl-C ends it after the batch in hand" in text
+    assert "Press Ctrl-C to stop after the current batch" in text
 
 
 def test_a_wide_terminal_shows_the_last_batch_and_whole_texts() -> None:
@@ -53,8 +56,8 @@ def test_a_wide_terminal_shows_the_last_batch_and_whole_texts() -> None:
         "ratings-of-all-films  queue {films} → parquet"
         " /srv/a-folder-with-a-long-name/that-goes-on/and-on/until-it-is-cut/ratings  working"
     )
-    assert lines[1].split() == ["read", "written", "rejected", "rows/s", "lag", "batch", "its",
-                                "rows", "its", "rejects", "it", "took", "running"]  # fmt: skip
+    assert lines[1].split() == ["read", "written", "rejected", "rows/s", "lag", "batch", "batch",
+                                "rows", "batch", "rejects", "batch", "time", "running"]  # fmt: skip
     assert "1.2 s" in lines[2]
     assert any(LONG in line for line in lines)
     assert "…" in "\n".join(shown(far(), 80))
@@ -75,10 +78,10 @@ def test_elsewhere_there_is_a_line_for_each_batch_and_each_end(
             progress.state = state
             show(progress)
         progress.lag = 50
-        progress.add(Batch(0, 1_000, 0, Counter(), 0.5))
+        progress.add(BatchResult(0, 1_000, 0, Counter(), 0.5))
         show(progress)
         show(progress)
-        progress.add(Batch(1, 10, 3, Counter({"does not parse": 3}), 0.1))
+        progress.add(BatchResult(1, 10, 3, Counter({"does not parse": 3}), 0.1))
         show(progress)
         for state in ("stopping", "stopping", "stopped"):
             progress.state = state
@@ -88,7 +91,7 @@ def test_elsewhere_there_is_a_line_for_each_batch_and_each_end(
         "films: waiting",
         "films: batch 0  1,000 rows  2,000/s  0 rejected  lag 50",
         "films: batch 1  10 rows  100/s  3 rejected  lag 50",
-        "films: stopping after the batch in hand",
+        "films: stopping after the current batch",
         "films: stopped  2 batches  1,010 rows  3 rejected  lag 50",
     ]
 
@@ -99,12 +102,12 @@ def test_a_batch_that_ends_while_the_pipeline_is_stopping_has_its_line(
     progress = Progress("films", state="stopping")
     with display(CONFIG, as_json=False) as show:
         show(progress)
-        progress.add(Batch(0, 10, 0, Counter(), 0.1))
+        progress.add(BatchResult(0, 10, 0, Counter(), 0.1))
         show(progress)
         progress.state = "stopped"
         show(progress)
     assert capsys.readouterr().out.splitlines() == [
-        "films: stopping after the batch in hand",
+        "films: stopping after the current batch",
         "films: batch 0  10 rows  100/s  0 rejected",
         "films: stopped  1 batches  10 rows  0 rejected",
     ]
@@ -122,15 +125,35 @@ def test_as_json_each_line_has_all_that_is_known(capsys: pytest.CaptureFixture[s
     assert first == {
         "name": CONFIG.name, "state": "working", "batches": 2, "rows": 12_445_678,
         "written": 12_444_674, "rejected": 1_004, "reasons": dict(far().reasons),
-        "lag": 123_456_789,
+        "lag": 123_456_789, "search": None,
         "batch": {"number": 8, "rows": 100_000, "rejected": 4, "seconds": 1.25},
     }  # fmt: skip
+
+
+def test_a_search_for_failing_rows_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress("films", state="working", search=Search(jobs=7, found=1))
+    line = "the batch failed, looking for the rows that cause it  7 jobs  1 found"
+    with display(CONFIG, as_json=False) as show:
+        for progress.elapsed in (1.0, 2.0, 3.0, 7.0):
+            show(progress)
+        progress.search = None
+        progress.elapsed = 20.0
+        show(progress)
+    # The first line comes at once, another one after five seconds.
+    assert capsys.readouterr().out.splitlines() == [
+        "films: working",
+        f"films: {line}",
+        f"films: {line}",
+    ]
+    progress.search = Search(jobs=7, found=1)
+    assert line in shown(progress, 100)
+    assert progress.as_dict()["search"] == {"jobs": 7, "found": 1}
 
 
 def test_the_rate_is_of_the_last_half_minute() -> None:
     progress = Progress("films")
     progress._began -= 100
-    progress.add(Batch(0, 3_000, 0))
+    progress.add(BatchResult(0, 3_000, 0))
     assert progress.rate == pytest.approx(100, rel=0.01)
     progress._began -= 40
     progress.tick()

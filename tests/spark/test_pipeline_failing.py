@@ -1,4 +1,4 @@
-"""Rows at which the transform or the sink fails: each becomes a dead letter, and no other does."""
+"""Rows at which the transform or the sink fails: they, and no others, become dead letters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from ackq import Queue
 from ackq.errors import PipelineFailed
 from ackq.sharded import ShardedQueue
-from ackq.spark.pipeline import failing
+from ackq.spark.pipeline import Progress, failing
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from ackq.topic import Topic
 from tests.spark.test_pipeline import Make, ids, make, push, reasons, written
@@ -30,7 +30,15 @@ def test_a_row_that_the_sql_cannot_take_is_a_dead_letter_and_the_others_are_writ
     make: Make, queue: Queue, tmp_path: Path
 ) -> None:
     pushed = push(queue, 0, 60)
-    progress = make(transform=DIVIDING).run(once=True)
+    searches = set[tuple[int, int]]()
+
+    def note(progress: Progress) -> None:
+        if progress.search is not None:
+            searches.add((progress.search.jobs, progress.search.found))
+
+    progress = make(transform=DIVIDING).run(once=True, on_progress=note)
+    assert len(searches) > 1  # the search is visible while it goes on
+    assert progress.search is None
     (letter,) = queue.dead_letters()
     assert (letter.id, letter.reason) == ("m-0013", "transform: DIVIDE_BY_ZERO")
     assert letter.body == b'{"id":"m-0013","kind":"b","size":13}'
@@ -40,7 +48,7 @@ def test_a_row_that_the_sql_cannot_take_is_a_dead_letter_and_the_others_are_writ
 
 
 @pytest.mark.campaign
-def test_a_row_that_a_function_cannot_take_is_a_dead_letter_with_what_it_raised(
+def test_a_row_on_which_a_function_fails_is_a_dead_letter_with_its_error(
     make: Make, queue: Queue, tmp_path: Path
 ) -> None:
     pushed = push(queue, 0, 60)
@@ -69,7 +77,7 @@ def test_a_row_that_a_function_cannot_take_is_a_dead_letter_with_what_it_raised(
     ],
 )  # fmt: skip
 def test_a_row_that_can_be_no_message_is_a_dead_letter(
-    make: Make, queue: Queue, name: str, url: str, embedded_client: redis.Redis,
+    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis,
     value: str, options: dict[str, Any], reason: str,
 ) -> None:  # fmt: skip
     push(queue, 0, 10)
@@ -78,7 +86,7 @@ def test_a_row_that_can_be_no_message_is_a_dead_letter(
     (letter,) = queue.dead_letters()
     assert letter.id == "m-0005"
     assert letter.reason.startswith(reason.replace("row 5", "row 0"))
-    with Queue(embedded_client, f"{name}-out") as out:
+    with Queue(plain_client, f"{name}-out") as out:
         assert len(out.peek(100)) == 9
 
 
@@ -87,7 +95,7 @@ def test_a_transform_that_fails_at_too_many_rows_ends_the_run_and_rejects_none(
     make: Make, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     push(queue, 0, 10)
-    monkeypatch.setattr(failing, "MOST", 3)
+    monkeypatch.setattr(failing, "MAX_FAILING", 3)
     with pytest.raises(PipelineFailed, match="DIVIDE_BY_ZERO"):
         make(transform={"sql": "SELECT 1 / (size - size) AS share FROM messages"}).run(once=True)
     assert not reasons(queue)
@@ -118,9 +126,9 @@ def test_a_batch_with_such_a_row_may_be_replayed(
 
 @pytest.mark.campaign
 def test_such_rows_of_a_topic_go_to_the_queue_of_its_rejects(
-    make: Make, queue: Queue, name: str, url: str, embedded_client: redis.Redis, tmp_path: Path
+    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis, tmp_path: Path
 ) -> None:
-    with Topic(embedded_client, f"{name}-t") as topic:
+    with Topic(plain_client, f"{name}-t") as topic:
         topic.publish_many(
             [b'{"id":"m-%04d","kind":"a","size":%d}' % (n, n) for n in range(10, 20)]
         )
@@ -133,9 +141,9 @@ def test_such_rows_of_a_topic_go_to_the_queue_of_its_rejects(
 
 @pytest.mark.campaign
 def test_rejects_of_all_shards_come_together_in_one_queue(
-    make: Make, queue: Queue, name: str, url: str, embedded_client: redis.Redis
+    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis
 ) -> None:
-    with ShardedQueue(embedded_client, f"{name}-s", shards=2) as sharded:
+    with ShardedQueue(plain_client, f"{name}-s", shards=2) as sharded:
         bad = sharded.push_many({"id": f"m-{n}", "kind": "a", "size": -n} for n in range(1, 21))
     source = {"queue": f"{name}-s", "options": {"url": url, "shards": 2}}
     make(source=source, rejects={"queue": name}).run(once=True)
@@ -144,18 +152,18 @@ def test_rejects_of_all_shards_come_together_in_one_queue(
 
 @pytest.mark.campaign
 @pytest.mark.parametrize("kind", ["queue", "topic"])
-def test_what_is_neither_parsed_nor_changed_arrives_as_the_very_bytes(
-    make: Make, queue: Queue, name: str, url: str, embedded_client: redis.Redis, kind: str
+def test_messages_that_are_neither_parsed_nor_changed_arrive_byte_for_byte(
+    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis, kind: str
 ) -> None:
     bodies = [b'{"id":"a"}', b"\xff\x00 no text", b'{"id": "\\u00e9", "n": 1e5}']
     if kind == "queue":
         queue.push_many(bodies)
     else:
-        with Topic(embedded_client, name) as topic:
+        with Topic(plain_client, name) as topic:
             topic.publish_many(bodies)
     config = {"source": {kind: name, "options": {"url": url}}, "schema": {}, "checks": {},
               "sink": {"queue": f"{name}-out", "options": {"url": url}},
               "rejects": {"queue": f"{name}-bad"}}  # fmt: skip
     make(**config).run(once=True)
-    with Queue(embedded_client, f"{name}-out") as out:
+    with Queue(plain_client, f"{name}-out") as out:
         assert [each.body for each in out.peek(10)] == bodies

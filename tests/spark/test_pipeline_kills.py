@@ -35,7 +35,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
     "point",
     [pytest.param(each, marks=() if each == USUAL else pytest.mark.campaign) for each in POINTS],
 )
-def test_a_pipeline_killed_anywhere_moves_every_message_once_and_tells_no_secret(
+def test_a_pipeline_killed_anywhere_moves_every_message_once_and_leaks_no_secret(
     spark: SparkSession, server: Server, tmp_path: Path, point: str
 ) -> None:
     good = [f"m-{n}" for n in range(MESSAGES) if n % 5]

@@ -6,10 +6,10 @@ import pytest
 import redis
 
 from ackq.errors import Fenced
-from ackq.spark.fetching import fetched, sliced
+from ackq.spark.fetching import fetch_in_steps, split
 from ackq.spark.heartbeat import Heartbeat
 from ackq.spark.options import Reading
-from ackq.spark.retry import patiently
+from ackq.spark.retry import retry
 from ackq.spark.topic_reader import bodies_of
 from ackq.topic import Topic
 from tests.waiting import wait_until
@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 def test_slices_are_a_partition_of_the_rows() -> None:
     reading = Reading.of({"queue": "jobs", "maxRecordsPerPartition": "300"})
-    slices = list(sliced(1000, reading))
+    slices = list(split(1000, reading))
     assert [first for first, _ in slices] == [0, 250, 500, 750]
     assert sum(rows for _, rows in slices) == 1000
 
@@ -26,7 +26,7 @@ def test_slices_are_a_partition_of_the_rows() -> None:
 def test_calls_follow_one_another_and_each_says_where_it_begins(size: str | None) -> None:
     options = {"queue": "jobs"} if size is None else {"queue": "jobs", "fetchSize": size}
     stored = [b"%d" % number for number in range(1400)]
-    parts = list(fetched(Reading.of(options), 100, 1300, lambda at, n: stored[at : at + n]))
+    parts = list(fetch_in_steps(Reading.of(options), 100, 1300, lambda at, n: stored[at : at + n]))
     assert len(parts) > 1
     assert parts[0][0] == 100
     assert all(list(bodies) == stored[at : at + len(bodies)] for at, bodies in parts)
@@ -34,15 +34,15 @@ def test_calls_follow_one_another_and_each_says_where_it_begins(size: str | None
 
 
 def test_a_topic_is_read_over_more_than_one_call(
-    url: str, token: str, embedded_client: redis.Redis
+    url: str, token: str, plain_client: redis.Redis
 ) -> None:
     bodies = [b"%d" % number for number in range(2300)]
-    with Topic(embedded_client, token) as topic:
+    with Topic(plain_client, token) as topic:
         topic.publish_many(bodies)
         stored = bodies_of(Reading.of({"topic": token, "url": url}).connection, token)
         assert stored.read(101, 2200) == bodies[100:]
         topic.trim(0)
-    embedded_client.delete(*embedded_client.keys(f"{token}*"))
+    plain_client.delete(*plain_client.keys(f"{token}*"))
 
 
 def test_a_heart_beats_three_times_a_timeout_and_goes_on_after_a_failure() -> None:
@@ -65,7 +65,7 @@ def test_a_heart_beats_three_times_a_timeout_and_goes_on_after_a_failure() -> No
     [(redis.AuthenticationError("no"), 1), (ValueError("no"), 1),
      (redis.ConnectionError("away"), 2)],
 )  # fmt: skip
-def test_only_what_may_pass_is_tried_again(error: Exception, attempts: int) -> None:
+def test_only_temporary_errors_are_retried(error: Exception, attempts: int) -> None:
     made = 0
 
     def call() -> str:
@@ -77,9 +77,9 @@ def test_only_what_may_pass_is_tried_again(error: Exception, attempts: int) -> N
 
     if attempts == 1:
         with pytest.raises(type(error)):
-            patiently(call, 60.0)
+            retry(call, 60.0)
     else:
-        assert patiently(call, 60.0) == "done"
+        assert retry(call, 60.0) == "done"
     assert made == attempts
 
 
@@ -88,13 +88,13 @@ def test_patience_has_an_end() -> None:
         raise redis.ConnectionError("away")
 
     with pytest.raises(redis.ConnectionError):
-        patiently(call, 0.05)
+        retry(call, 0.05)
 
 
 def test_no_call_brings_more_than_a_mebibyte_of_long_messages() -> None:
     stored = [b"x" * 600_000] * 5 + [b"short"] * 100
     reading = Reading.of({"queue": "jobs"})
-    parts = list(fetched(reading, 0, 105, lambda at, n: stored[at : at + n]))
+    parts = list(fetch_in_steps(reading, 0, 105, lambda at, n: stored[at : at + n]))
     assert [len(bodies) for _, bodies in parts[:6]] == [1] * 6
     assert sum(len(bodies) for _, bodies in parts) == 105
     assert len(parts) < 20

@@ -1,31 +1,35 @@
-"""The report on many queues: what it counts, what it writes, and what it leaves alone."""
+"""The report on many queues: its counts, its files, and that it changes nothing."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import redis
+from matplotlib.axes import Axes
 from pyspark.sql import SparkSession
 
 from ackq import Queue
 from ackq.errors import ConfigurationError
-from ackq.spark.report import Summary, report
+from ackq.spark.report import Summary, charts, report
+from ackq.spark.report.messages import Overview
+from ackq.spark.report.summary import Failure
 
-#: What nobody who reads a report need know, and what a page must not run.
+#: A body, which must not appear in a report, and a script that a page must not run.
 SECRET, SCRIPT = "canary-of-a-body", "<script>alert(1)</script>\u202e\x9b"
 
 
 @pytest.fixture
-def queues(queue: Queue, embedded_client: redis.Redis) -> Iterator[tuple[Queue, Queue]]:
+def queues(queue: Queue, plain_client: redis.Redis) -> Iterator[tuple[Queue, Queue]]:
     """One queue with three dead letters of two reasons, and one with a fourth that has none.
 
     The first also has a message in each other state.
     """
-    with Queue(embedded_client, f"{queue.name}-mail") as mail:
+    with Queue(plain_client, f"{queue.name}-mail") as mail:
         queue.push_many({"id": f"d{n}", "body": SECRET} for n in range(3))
         for message, reason in zip(queue.pop_many(3), (SCRIPT, SCRIPT, "$5 $6"), strict=True):
             queue.reject(message, reason=reason)
@@ -61,30 +65,32 @@ def test_the_numbers_of_each_queue_and_reason(
     before = content(jobs), content(mail)
     summary = report([jobs.name, mail.name], spark=spark, url=url)
     assert (summary.dead, summary.in_flight) == (4, 1)
-    counted = {(each.queue, each.reason): each.count for each in summary.failures}
+    counted = {(each.queue, each.reason): each.dead for each in summary.failures}
     assert counted == {
         (jobs.name, SCRIPT): 2,
         (jobs.name, "$5 $6"): 1,
         (mail.name, "no reason"): 1,
     }
-    latest = {each.entry for each in summary.failures}
+    latest = {each.latest for each in summary.failures}
     letters = jobs.dead_letters()
     assert latest == {letters[1].entry, letters[2].entry, mail.dead_letters()[0].entry}
-    assert [(each.queue, each.count, each.receives) for each in summary.held] == [(jobs.name, 1, 1)]
-    # Everything died within one bar, and not an hour ago.
+    assert [(each.queue, each.in_flight, each.most_receives) for each in summary.leased] == [
+        (jobs.name, 1, 1)
+    ]
+    # All died within the last bar, less than an hour ago.
     assert sum(summary.over_time.values()) == 4
     assert summary.ages == {(jobs.name, "< 1 h"): 3, (mail.name, "< 1 h"): 1}
     assert (content(jobs), content(mail)) == before
 
 
-def test_what_died_long_ago_is_told_by_its_time_and_age(
-    spark: SparkSession, queue: Queue, embedded_client: redis.Redis, url: str, tmp_path: Path
+def test_old_dead_letters_are_counted_by_time_and_age(
+    spark: SparkSession, queue: Queue, plain_client: redis.Redis, url: str, tmp_path: Path
 ) -> None:
-    now = embedded_client.time()[0]
+    now = plain_client.time()[0]
     hours = [0.5, 1.5, 25, 25, 200, 200, 200, 1000, 1000, 1000, 1000]
     died = [now - int(3600 * each) for each in hours]
     for number, seconds in enumerate(died):
-        embedded_client.xadd(
+        plain_client.xadd(
             f"{queue.name}DEAD",
             {"key": f"k{number}", "body": "x", "reason": f"r{number % 9}",
              "count": number + 1, "time": seconds * 1_000_000},
@@ -95,16 +101,18 @@ def test_what_died_long_ago_is_told_by_its_time_and_age(
     }  # fmt: skip
     first = next(each for each in summary.failures if each.reason == "r0")
     letters = queue.dead_letters()
-    assert (first.count, first.receives, first.entry) == (2, 10, letters[0].entry)
+    assert (first.dead, first.most_receives, first.latest) == (2, 10, letters[0].entry)
     assert [each.timestamp() for each in (first.first, first.last)] == [died[9], died[0]]
-    # Two of r0 and of r1, one of each other, and a page tells seven apart.
+    # There are two of r0 and of r1, and one of each other. A page shows seven reasons.
     assert set(summary.reasons[:2]) == {"r0", "r1"}
     assert summary.reasons[7:] == ["other reasons"]
     bars: Counter[float] = Counter()
     for (start, reason), count in summary.over_time.items():
         assert reason in summary.reasons
         bars[start.timestamp()] += count
-    assert bars == Counter(each // summary.width * summary.width for each in died)
+    # Bars end at the time of the report, and not later: none lies in the future.
+    end, width = int(summary.overview.taken_at), summary.width
+    assert bars == Counter(end - ((end - each) // width + 1) * width for each in died)
     assert 10 * summary.width < max(died) - min(died) < 100 * summary.width
 
 
@@ -119,18 +127,18 @@ def test_the_page_stands_alone_and_is_safe_to_open(
     assert "\u202e" not in page
     assert r"\u202e\x9b" in page
     assert SECRET not in page
-    # Parts of the pictures are named and used again; nothing comes from elsewhere.
+    # The charts refer to parts of themselves; nothing is loaded from elsewhere.
     assert all(
         each[0] == "#" for each in re.findall(r"(?:src|href|url)[=(][\"']?([^\"'>\s)]+)", page)
     )
     assert "@import" not in page
-    assert ">$5 $6</text>" in page  # of the legend: no formula
+    assert ">$5 $6</text>" in page  # in the legend, and not as a formula
     for each in queues:
         assert each.name in page
     assert not list(tmp_path.glob(".*"))
 
 
-def test_the_files_have_a_row_a_message_and_each_report_adds_to_them(
+def test_the_files_have_one_row_per_message_and_each_report_adds_to_them(
     spark: SparkSession, queues: tuple[Queue, Queue], url: str, tmp_path: Path
 ) -> None:
     jobs, mail = queues
@@ -150,6 +158,22 @@ def test_the_files_have_a_row_a_message_and_each_report_adds_to_them(
     assert spark.read.parquet(str(tmp_path / "reports")).count() == 5 + 2
 
 
+def test_the_time_axis_of_recent_dead_letters_ends_with_the_report() -> None:
+    taken_at = 1_700_000_030.5
+    summary = Summary(Overview(taken_at, {}), width=60)
+    for reason, ago in (("a", 60), ("b", 120)):
+        at = datetime.fromtimestamp(int(taken_at) - ago, UTC)
+        summary.over_time[at, reason] = 1
+        summary.failures.append(Failure("jobs", reason, 1, at, at, 1, "1-0"))
+    drawn: list[float] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Axes, "set_xlim", lambda self, left, right: drawn.extend((left, right)))
+        charts.over_time(summary)
+    left, right = (float(each) * 86_400 for each in drawn)
+    assert right == pytest.approx(int(taken_at), abs=0.01)
+    assert left == pytest.approx(int(taken_at) - 12 * 60, abs=0.01)
+
+
 def test_queues_without_failures(
     spark: SparkSession, queue: Queue, url: str, tmp_path: Path
 ) -> None:
@@ -159,7 +183,7 @@ def test_queues_without_failures(
     assert "There are none." in (tmp_path / "queues.html").read_text()
 
 
-def test_pictures_without_their_library_are_refused_before_anything_is_read(
+def test_a_page_without_matplotlib_is_refused_before_anything_is_read(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("ackq.spark.report.run.find_spec", lambda _: None)

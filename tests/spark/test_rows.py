@@ -123,6 +123,8 @@ BODIES = [
     b'{"s":[1e400,-1E0400,1e-400]}',
     b'{"s":NaN}',
     b'{"s":[NaN,-Infinity,1.0]}',
+    b'{"s":[-9223372036854775809,Infinity]}',
+    b'{"s":{"a":18446744073709551616,"b":[[-1e400],{"c":NaN}],"d":0.5}}',
     b'{"s":"\\ud800"}',
     b'{"s":["\\ud800"]}',
     b'{"s":' + b"[" * 300 + b"]" * 300 + b"}",
@@ -176,7 +178,7 @@ def read(rows: Rows, *bodies: bytes) -> list[dict[str, Any]]:
 
 
 def in_spark(spark: SparkSession, schema: StructType, bodies: list[bytes]) -> list[dict[str, Any]]:
-    """Return what ``from_json`` makes of each body."""
+    """Return the result of ``from_json`` for each body."""
     numbered = [(n, body.decode()) for n, body in enumerate(bodies)]
     frame = spark.createDataFrame(numbered, "n int, v string")
     options = {"columnNameOfCorruptRecord": "_corrupt_record"}
@@ -185,7 +187,7 @@ def in_spark(spark: SparkSession, schema: StructType, bodies: list[bytes]) -> li
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row in which NaN equals itself, and zones do not matter."""
+    """Return a row that can be compared: NaN equals itself, and time zones do not matter."""
     shown = {}
     for name, value in row.items():
         if isinstance(value, float) and math.isnan(value):
@@ -198,7 +200,7 @@ def plain(row: dict[str, Any]) -> dict[str, Any]:
 
 #: What Spark's reader takes, and ackq does not.
 DEPARTURES = [
-    # Spark drops what follows the first object: half of a message, without a word.
+    # Spark silently drops data after the first object.
     b'{"s":"a"}}',
     b'{"s":"a"}{"s":"b"}',
     # Single quotes are no JSON; Spark forgives them.
@@ -211,7 +213,7 @@ DEPARTURES = [
     b'{"m":{"\\ud800":1.5}}',
     # Spark drops every comma, so that 1.000,50 is a little more than one.
     b'{"p":"1,000.50"}',
-    # Spark guesses what is missing; ackq takes what ISO 8601 has.
+    # Spark guesses missing parts; ackq accepts ISO 8601 only.
     b'{"day":"2024-1-5"}',
     b'{"day":"2024"}',
     b'{"day":"2024-02-29 junk"}',
@@ -324,7 +326,7 @@ def test_a_hostile_body_stops_no_query_and_spoils_no_other_row(column: str) -> N
 
 
 text = st.text(max_size=9)
-#: Each type of a column, and what fits it.
+#: Each type of a column, with fitting values.
 FITTING: dict[DataType, st.SearchStrategy[Any]] = {
     StringType(): text | st.integers() | st.lists(text | st.none() | st.integers() | st.floats()),
     BinaryType(): st.sampled_from(["", "AAEC", "AA=="]),
@@ -345,7 +347,7 @@ FITTING: dict[DataType, st.SearchStrategy[Any]] = {
 def holding(
     inner: st.SearchStrategy[tuple[DataType, st.SearchStrategy[Any]]],
 ) -> st.SearchStrategy[tuple[DataType, st.SearchStrategy[Any]]]:
-    """Return columns of arrays, maps and structs of others, each with what fits it."""
+    """Return columns of arrays, maps and structs of others, each with fitting values."""
     return inner.flatmap(
         lambda of: st.sampled_from(
             [
@@ -434,7 +436,7 @@ def test_text_that_is_no_utf8_is_shown_and_its_bytes_are_kept() -> None:
     [
         ("timestamp_ntz", False, "must be nullable"),
         ("interval day to second", True, "cannot be read from JSON"),
-        ("map<int,string>", True, "keys of a JSON object are strings"),
+        ("map<int,string>", True, "a map must have string keys"),
     ],
 )
 def test_a_column_that_cannot_be_filled_is_refused(

@@ -61,17 +61,17 @@ def staged(client: redis.Redis, token: str) -> list[bytes]:
 
 
 def test_rows_become_messages_once_and_nothing_else_is_left(
-    numbered: Numbered, write: Write, queue: Queue, embedded_client: redis.Redis, token: str
+    numbered: Numbered, write: Write, queue: Queue, plain_client: redis.Redis, token: str
 ) -> None:
     write(numbered(500).repartition(3), queue=token)
     found = bodies(queue)
     assert Counter(each["id"] for each in found) == Counter(f"r-{n}" for n in range(500))
     assert all(each == {"id": f"r-{each['n']}", "n": each["n"]} for each in found)
-    assert not staged(embedded_client, token)
+    assert not staged(plain_client, token)
 
 
 @pytest.mark.campaign
-def test_rows_without_an_id_are_given_one(
+def test_rows_without_an_id_get_one(
     spark: SparkSession, write: Write, queue: Queue, token: str
 ) -> None:
     write(spark.range(100).selectExpr("id n"), path=token)
@@ -122,47 +122,47 @@ def test_writes_of_a_batch_function_are_written_once(
 
 
 def test_a_row_that_is_null_is_named_and_nothing_is_written(
-    spark: SparkSession, write: Write, queue: Queue, embedded_client: redis.Redis, token: str
+    spark: SparkSession, write: Write, queue: Queue, plain_client: redis.Redis, token: str
 ) -> None:
     rows = spark.range(30_000).selectExpr("if(id = 25000, null, string(id)) value").coalesce(1)
     with pytest.raises(PythonException, match=r"row 25000 of partition 0.*column 'value' is null"):
         write(rows, queue=token)
     assert queue.pop() is None
-    assert not staged(embedded_client, token)
+    assert not staged(plain_client, token)
 
 
-def test_nothing_but_appending_is_taken(numbered: Numbered, url: str, token: str) -> None:
+def test_only_appending_is_accepted(numbered: Numbered, url: str, token: str) -> None:
     writer = numbered(1).write.format("ackq").options(url=url, queue=token)
-    with quiet(), pytest.raises(AnalysisException, match=r"say .mode\('append'\)"):
+    with quiet(), pytest.raises(AnalysisException, match=r"use .mode\('append'\)"):
         writer.mode("overwrite").save()
 
 
 def test_direct_rows_are_there_at_once(
-    numbered: Numbered, write: Write, queue: Queue, embedded_client: redis.Redis, token: str
+    numbered: Numbered, write: Write, queue: Queue, plain_client: redis.Redis, token: str
 ) -> None:
     rows = numbered(300, "if(id = 7, 3600, 0) wait")
     write(rows, queue=token, writeMode="direct", delayColumn="wait")
     assert {each["n"] for each in bodies(queue)} == set(range(300)) - {7}
     assert queue.stats().delayed == 1
-    assert not staged(embedded_client, token)
+    assert not staged(plain_client, token)
 
 
 @pytest.mark.campaign
 def test_a_message_goes_to_the_shard_of_its_id(
-    numbered: Numbered, write: Write, embedded_client: redis.Redis, token: str
+    numbered: Numbered, write: Write, plain_client: redis.Redis, token: str
 ) -> None:
     write(numbered(300), queue=token, shards=3)
-    with ShardedQueue(embedded_client, token, 3) as queue:
+    with ShardedQueue(plain_client, token, 3) as queue:
         for number, shard in enumerate(queue.shards):
             ids = {each["id"] for each in bodies(shard)}
             assert ids == {f"r-{n}" for n in range(300) if shard_of(f"r-{n}", 3) == number}
 
 
 def test_rows_go_to_a_topic(
-    numbered: Numbered, write: Write, embedded_client: redis.Redis, token: str
+    numbered: Numbered, write: Write, plain_client: redis.Redis, token: str
 ) -> None:
     write(numbered(1500).coalesce(1), topic=token, retentionMessages=1000)
-    with Topic(embedded_client, token) as topic:
+    with Topic(plain_client, token) as topic:
         topic.subscribe("reader", "oldest")
         found = [message for _ in range(2) for message in topic.consume("reader", 500)]
     assert [message.index for message in found] == list(range(501, 1501))
@@ -170,10 +170,10 @@ def test_rows_go_to_a_topic(
 
 
 def test_rows_go_to_a_delay_queue(
-    numbered: Numbered, write: Write, embedded_client: redis.Redis, token: str
+    numbered: Numbered, write: Write, plain_client: redis.Redis, token: str
 ) -> None:
     write(numbered(300, "id * 100 wait"), delayQueue=token, partitions=4, delayColumn="wait")
-    with PartitionedDelayQueue(embedded_client, token, 4) as delays:
+    with PartitionedDelayQueue(plain_client, token, 4) as delays:
         assert {message.key for message in delays.take(1000)} == {"r-0"}
         assert delays.stats().delayed == 299
 
@@ -189,7 +189,7 @@ def stream(
 
 
 def test_a_stream_passes_messages_on_as_they_came(
-    spark: SparkSession, url: str, queue: Queue, embedded_client: redis.Redis,
+    spark: SparkSession, url: str, queue: Queue, plain_client: redis.Redis,
     tmp_path: Path, token: str,
 ) -> None:  # fmt: skip
     raw = [b'{"id":"a","n":1}', b"no json", b'{"n":[2 ,3]}']
@@ -197,7 +197,7 @@ def test_a_stream_passes_messages_on_as_they_came(
     with quiet():
         rows = spark.readStream.format("ackq").option("url", url).load(token)
     stream(rows, url, tmp_path / "checkpoint", queue=f"{token}-out")
-    with Queue(embedded_client, f"{token}-out") as out:
+    with Queue(plain_client, f"{token}-out") as out:
         assert [message.body for message in out.pop_many(10)] == raw
     assert queue.stats().ready == 0
 

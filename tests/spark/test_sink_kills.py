@@ -90,7 +90,7 @@ def resume(spark: SparkSession, url: str, tmp_path: Path) -> Callable[[dict[str,
 
 
 def end(driver: subprocess.Popen[bytes]) -> None:
-    """End what is left of the driver's process group, such as its Python workers."""
+    """Kill the rest of the driver's process group, such as its Python workers."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(driver.pid, signal.SIGKILL)
     driver.wait()
@@ -115,17 +115,17 @@ def assert_clean(client: redis.Redis, token: str) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_commit_cut_in_two_is_finished_by_a_pop_and_not_done_again(
-    run: Run, resume: Resume, queue: Queue, embedded_client: redis.Redis, token: str
+    run: Run, resume: Resume, queue: Queue, plain_client: redis.Redis, token: str
 ) -> None:
     queue.push(b'{"id":"before"}')
     assert run({"queue": token}, "move:1:2") == -signal.SIGKILL
-    assert embedded_client.zcard(f"{token}HELD") >= 1
+    assert plain_client.zcard(f"{token}HELD") >= 1
     found = drained(queue)
     assert found.total() == 1 + 2 * ROWS
     resume({"queue": token})
     found += drained(queue)
     assert found == IDS + Counter(["before"])
-    assert_clean(embedded_client, token)
+    assert_clean(plain_client, token)
 
 
 @pytest.mark.campaign
@@ -136,7 +136,7 @@ def test_a_driver_dies_in_a_batch_and_starts_again(
     run: Run,
     resume: Resume,
     queue: Queue,
-    embedded_client: redis.Redis,
+    plain_client: redis.Redis,
     token: str,
     fault: str,
 ) -> None:
@@ -144,32 +144,32 @@ def test_a_driver_dies_in_a_batch_and_starts_again(
     assert run({"queue": token}, fault) == -signal.SIGKILL
     resume({"queue": token})
     assert drained(queue) == IDS + Counter(["before"])
-    assert_clean(embedded_client, token)
+    assert_clean(plain_client, token)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", ["commit:1:2", "move:1:1", "committed:1:2"])
 def test_a_driver_dies_between_shards(
-    run: Run, resume: Resume, embedded_client: redis.Redis, token: str, fault: str
+    run: Run, resume: Resume, plain_client: redis.Redis, token: str, fault: str
 ) -> None:
     options = {"queue": token, "shards": 3}
     assert run(options, fault) == -signal.SIGKILL
     resume(options)
-    with ShardedQueue(embedded_client, token, 3) as queue:
+    with ShardedQueue(plain_client, token, 3) as queue:
         assert drained(queue) == IDS
-    assert_clean(embedded_client, token)
+    assert_clean(plain_client, token)
 
 
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", ["commit:1:1", "move:1:1", "move:1:4", "committed:1:1"])
 def test_a_driver_dies_in_a_batch_for_a_topic(
-    run: Run, resume: Resume, embedded_client: redis.Redis, token: str, fault: str
+    run: Run, resume: Resume, plain_client: redis.Redis, token: str, fault: str
 ) -> None:
     assert run({"topic": token}, fault) == -signal.SIGKILL
     resume({"topic": token})
-    with Topic(embedded_client, token) as topic:
+    with Topic(plain_client, token) as topic:
         topic.subscribe("reader", "oldest")
         bodies: list[bytes] = []
         batch = topic.consume("reader", 1000)
@@ -183,9 +183,9 @@ def test_a_driver_dies_in_a_batch_for_a_topic(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", ["commit:1:1", "move:1:1", "move:1:4", "committed:1:1"])
 def test_a_driver_dies_in_a_batch_for_a_delay_queue(
-    run: Run, resume: Resume, embedded_client: redis.Redis, token: str, fault: str
+    run: Run, resume: Resume, plain_client: redis.Redis, token: str, fault: str
 ) -> None:
-    with DelayQueue(embedded_client, token) as delays:
+    with DelayQueue(plain_client, token) as delays:
         found: Counter[str] = Counter()
         for each in (fault, None):
             if each:
@@ -202,8 +202,8 @@ def test_a_driver_dies_in_a_batch_for_a_delay_queue(
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_rows_of_tasks_that_failed_half_way_are_not_committed(
-    run: Run, queue: Queue, embedded_client: redis.Redis, token: str
+    run: Run, queue: Queue, plain_client: redis.Redis, token: str
 ) -> None:
     assert run({"queue": token}, flaky=ROWS // 2) == 0
     assert drained(queue) == IDS
-    assert_clean(embedded_client, token)
+    assert_clean(plain_client, token)

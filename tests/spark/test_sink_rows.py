@@ -15,8 +15,8 @@ from pyspark.sql import types as T
 
 from ackq import ConfigurationError, InvalidMessage
 from ackq.errors import MessageTooLarge
-from ackq.spark.outgoing import Messages, Outgoing, with_id
-from ackq.spark.sink import BatchWriter, StreamWriter
+from ackq.spark.row_encoder import Messages, RowEncoder, with_id
+from ackq.spark.sink import BatchSink, StreamSink
 from ackq.spark.sink_options import Writing
 
 Fields = dict[str, tuple[T.DataType, pa.DataType, list[Any]]]
@@ -37,8 +37,8 @@ def encode(fields: Fields, **options: str) -> Messages:
     batch = pa.RecordBatch.from_arrays(columns, list(fields))
     if not options.keys() & {"topic", "delayQueue"}:
         options["queue"] = "jobs"
-    outgoing = Outgoing(schema, Writing.of(options, stream=False))
-    return outgoing.encode(batch, where, NOW)
+    encoder = RowEncoder(schema, Writing.of(options, stream=False))
+    return encoder.encode(batch, where, NOW)
 
 
 def parsed(fields: Fields, **options: str) -> list[Any]:
@@ -130,9 +130,9 @@ def test_a_value_that_has_an_id_keeps_it_and_another_gets_that_of_its_row() -> N
 
 
 @pytest.mark.parametrize("value", ["text", "[1]", '{"id":null}', "7"])
-def test_a_value_that_can_take_no_id_is_refused_by_its_row(value: str) -> None:
+def test_a_value_to_which_no_id_can_be_added_is_refused_by_its_row(value: str) -> None:
     fields: Fields = {"value": (*TEXT, ['{"id":"x"}', value]), "key": (*TEXT, ["a", "b"])}
-    with pytest.raises(InvalidMessage, match=r"^row 1: .*no JSON object"):
+    with pytest.raises(InvalidMessage, match=r"^row 1: .*not a JSON object"):
         encode(fields, idColumn="key")
 
 
@@ -142,8 +142,8 @@ def test_a_null_value_is_refused_by_its_row() -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "x" * 513, "\0x", "é" * 257])
-def test_an_id_that_can_be_no_key_is_refused_by_its_row(bad: str) -> None:
-    with pytest.raises(InvalidMessage, match=r"^row 1: the id .* can be no key"):
+def test_an_invalid_id_is_refused_by_its_row(bad: str) -> None:
+    with pytest.raises(InvalidMessage, match=r"^row 1: the id .* is not valid"):
         encode({"id": (*TEXT, ["a", bad])})
 
 
@@ -172,9 +172,9 @@ def test_delays_count_from_now_and_instants_do_not() -> None:
 
 
 @pytest.mark.parametrize("bad", [-1.0, float("nan"), float("inf"), 1e12])
-def test_a_delay_that_is_none_is_refused_by_its_row(bad: float) -> None:
+def test_an_invalid_delay_is_refused_by_its_row(bad: float) -> None:
     fields: Fields = {"id": (*TEXT, ["a"]), "wait": (T.DoubleType(), pa.float64(), [bad])}
-    with pytest.raises(InvalidMessage, match=r"^row 0: column 'wait' is .*no delay"):
+    with pytest.raises(InvalidMessage, match=r"^row 0: column 'wait' is .*not a valid delay"):
         encode(fields, delayColumn="wait")
 
 
@@ -185,62 +185,66 @@ REFUSED: list[tuple[T.StructType, dict[str, str], str]] = [
     (T.StructType().add("id", T.DoubleType()), {}, "'id' is double"),
     (T.StructType().add("id", T.LongType()).add("k", T.LongType()), {"idColumn": "k"}, "drop or"),
     (T.StructType().add("n", T.LongType()), {"valueColumn": "n"}, "'n' is bigint"),
-    (T.StructType().add("n", T.LongType()), {"valueColumn": "m"}, "a column 'm', but there are n"),
+    (
+        T.StructType().add("n", T.LongType()),
+        {"valueColumn": "m"},
+        "the column 'm', which does not exist: there are n",
+    ),
     (T.StructType().add("n", T.StringType()), {"delayColumn": "n"}, "needs numeric"),
     (T.StructType().add("n", T.TimestampNTZType()), {"atColumn": "n"}, "needs timestamp"),
 ]
 
 
-@pytest.mark.parametrize(("schema", "options", "told"), REFUSED)
+@pytest.mark.parametrize(("schema", "options", "error"), REFUSED)
 def test_columns_that_cannot_be_sent_are_refused_by_name(
-    schema: T.StructType, options: dict[str, str], told: str
+    schema: T.StructType, options: dict[str, str], error: str
 ) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        BatchWriter({"queue": "jobs", **options}, schema, False)
+    with pytest.raises(ConfigurationError, match=error):
+        BatchSink({"queue": "jobs", **options}, schema, False)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "error"),
     [
-        ({"queue": "q", "txnAppID": "a"}, "go together"),
-        ({"queue": "q", "txnVersion": "1"}, "go together"),
-        ({"queue": "q", "txnAppId": "a", "txnVersion": "-1"}, "'txnVersion' is an integer"),
+        ({"queue": "q", "txnAppID": "a"}, "set both 'txnAppId' and"),
+        ({"queue": "q", "txnVersion": "1"}, "set both 'txnAppId' and"),
+        ({"queue": "q", "txnAppId": "a", "txnVersion": "-1"}, "'txnVersion' must be an integer"),
         ({"queue": "q", "writemod": "direct"}, "did you mean 'writeMode'"),
         ({"queue": "q", "writeMode": "quick"}, "'transactional' or 'direct'"),
-        ({"topic": "t", "writeMode": "direct"}, "is for a queue"),
+        ({"topic": "t", "writeMode": "direct"}, "is only for queues"),
         ({"queue": "q", "writeMode": "direct", "txnAppId": "a", "txnVersion": "1"}, "no transac"),
         ({"topic": "t", "delayColumn": "d"}, "'delayColumn' is for queue and delayQueue"),
         ({"queue": "q", "partitions": "2"}, "'partitions' is for delayQueue"),
         ({"queue": "q", "retentionMs": "2"}, "'retentionMs' is for topic"),
         ({"queue": "q", "delayColumn": "d", "atColumn": "a"}, "not both"),
         ({"queue": "q", "groupId": "g"}, "unknown option 'groupid'"),
-        ({}, "name one 'queue'"),
+        ({}, "set one of the options 'queue'"),
     ],
 )
-def test_bad_options_are_refused_by_name(options: dict[str, str], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
-        BatchWriter(options, T.StructType().add("value", T.StringType()), False)
+def test_bad_options_are_refused_by_name(options: dict[str, str], error: str) -> None:
+    with pytest.raises(ConfigurationError, match=error):
+        BatchSink(options, T.StructType().add("value", T.StringType()), False)
 
 
 def test_a_stream_has_its_own_transactions() -> None:
     options = {"queue": "q", "txnAppId": "a", "txnVersion": "1"}
     with pytest.raises(ConfigurationError, match="'txnAppId' is for a transactional batch write"):
-        StreamWriter(options, T.StructType().add("value", T.StringType()), False)
+        StreamSink(options, T.StructType().add("value", T.StringType()), False)
 
 
 @pytest.mark.parametrize(
-    ("writer", "told"), [(BatchWriter, r"mode\('append'\)"), (StreamWriter, "'complete'")]
+    ("writer", "error"), [(BatchSink, r"mode\('append'\)"), (StreamSink, "'complete'")]
 )
-def test_nothing_is_overwritten(writer: Callable[..., Any], told: str) -> None:
-    with pytest.raises(ConfigurationError, match=told):
+def test_nothing_is_overwritten(writer: Callable[..., Any], error: str) -> None:
+    with pytest.raises(ConfigurationError, match=error):
         writer({"queue": "q"}, T.StructType().add("value", T.StringType()), True)
 
 
-def test_what_travels_to_the_tasks_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickled_objects_contain_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ACKQ_REDIS_URL", "redis://:canary@localhost:1/0")
     schema = T.StructType().add("value", T.StringType())
-    for writer in (BatchWriter, StreamWriter):
+    for writer in (BatchSink, StreamSink):
         assert b"canary" not in pickle.dumps(writer({"queue": "q"}, schema, False))
     with pytest.raises(ConfigurationError, match="environment") as refused:
-        BatchWriter({"queue": "q", "url": "redis://:canary@localhost:1/0"}, schema, False)
+        BatchSink({"queue": "q", "url": "redis://:canary@localhost:1/0"}, schema, False)
     assert "canary" not in str(refused.value)

@@ -16,8 +16,8 @@ from pyspark.sql import types as T
 from ackq import InvalidMessage, Queue
 from ackq.delay import DelayQueue
 from ackq.embedded import Server
-from ackq.spark.outgoing import Outgoing
-from ackq.spark.sink import BatchWriter
+from ackq.spark.row_encoder import RowEncoder
+from ackq.spark.sink import BatchSink
 from ackq.spark.sink_options import Writing
 from ackq.spark.sink_task import Task, staging_of
 from ackq.topic import Topic
@@ -51,9 +51,9 @@ def rows(*numbers: int | None) -> pa.RecordBatch:
 
 
 def add(task: Task, *batches: pa.RecordBatch) -> None:
-    outgoing = Outgoing(SCHEMA, task._writing)
+    encoder = RowEncoder(SCHEMA, task._writing)
     for batch in batches:
-        task.add(batch, outgoing)
+        task.add(batch, encoder)
 
 
 def commit(task: Task) -> None:
@@ -64,34 +64,34 @@ def commit(task: Task) -> None:
 
 @pytest.mark.parametrize("shards", [1, 2])
 def test_made_ids_go_on_from_one_arrow_batch_to_the_next(
-    begin: Begin, url: str, token: str, embedded_client: redis.Redis, shards: int
+    begin: Begin, url: str, token: str, plain_client: redis.Redis, shards: int
 ) -> None:
     options = {"shards": str(shards)} if shards > 1 else {}
     task = begin(queue=token, url=url, **options)
     add(task, rows(*range(5)), rows(*range(5, 10)), rows(10))
     commit(task)
     found: dict[str, int] = {}
-    for name in task._writing.place.lists:
-        with Queue(embedded_client, name) as queue:
+    for name in task._writing.target.lists:
+        with Queue(plain_client, name) as queue:
             made = [each.id for each in queue.peek(100)]
-            by = f"writer:7:3:{task._writing.place.lists.index(name)}" * (shards > 1)
+            by = f"writer:7:3:{task._writing.target.lists.index(name)}" * (shards > 1)
             assert made == [f"{by or 'writer:7:3'}:{number}" for number in range(len(made))]
             found |= {each.id: orjson.loads(each.body)["n"] for each in queue.peek(100)}
             queue.purge()
-            embedded_client.delete(queue.name + "COMMITS")
+            plain_client.delete(queue.name + "COMMITS")
     assert sorted(found.values()) == list(range(11))
 
 
 def test_made_keys_of_a_delay_queue_go_on_as_well(
-    begin: Begin, url: str, token: str, embedded_client: redis.Redis
+    begin: Begin, url: str, token: str, plain_client: redis.Redis
 ) -> None:
     task = begin(delayQueue=token, url=url)
     add(task, rows(0, 1), rows(2, 3))
     commit(task)
-    with DelayQueue(embedded_client, token) as delay:
+    with DelayQueue(plain_client, token) as delay:
         assert [each.key for each in delay.take(10)] == [f"writer:7:3:{n}" for n in range(4)]
         delay.purge()
-    embedded_client.delete(f"{token}:commits")
+    plain_client.delete(f"{token}:commits")
 
 
 @pytest.mark.parametrize("kind", ["lose_request", "lose_reply"])
@@ -115,17 +115,17 @@ def test_a_row_of_a_later_batch_is_named_by_its_place_in_the_partition(
 ) -> None:
     task = begin(queue=token, url=url, valueColumn="n")
     schema = T.StructType([T.StructField("n", T.StringType())])
-    outgoing = Outgoing(schema, task._writing)
+    encoder = RowEncoder(schema, task._writing)
     texts = [pa.RecordBatch.from_pydict({"n": pa.array(each, pa.string())})
              for each in (["{}"] * 3, ["{}", None])]  # fmt: skip
-    task.add(texts[0], outgoing)
+    task.add(texts[0], encoder)
     with pytest.raises(InvalidMessage, match="row 4 of partition 3"):
-        task.add(texts[1], outgoing)
+        task.add(texts[1], encoder)
     task.discard()
 
 
 def test_a_write_that_fails_leaves_nothing_behind_and_no_connection(
-    url: str, token: str, embedded_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    url: str, token: str, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     closed: list[Task] = []
     close = Task.close
@@ -135,30 +135,30 @@ def test_a_write_that_fails_leaves_nothing_behind_and_no_connection(
         closed.append(task)
 
     monkeypatch.setattr(Task, "close", note)
-    writer = BatchWriter({"queue": token, "url": url}, SCHEMA, False)
+    writer = BatchSink({"queue": token, "url": url}, SCHEMA, False)
 
     def failing() -> Iterator[pa.RecordBatch]:
         yield rows(1, 2)
-        assert embedded_client.keys(f"{token}STAGED:*")
+        assert plain_client.keys(f"{token}STAGED:*")
         raise RuntimeError("the rows end here")
 
     with pytest.raises(RuntimeError):
         writer._write(failing(), "writer", 7, 3)
-    assert embedded_client.keys(f"{token}*") == []
+    assert plain_client.keys(f"{token}*") == []
     assert len(closed) == 1
 
 
 def test_delayed_rows_of_a_direct_task_are_stored_when_it_ends(
-    begin: Begin, url: str, token: str, embedded_client: redis.Redis
+    begin: Begin, url: str, token: str, plain_client: redis.Redis
 ) -> None:
     task = begin(queue=token, url=url, writeMode="direct", delayColumn="n")
     add(task, rows(600, None), rows(600))
-    with Queue(embedded_client, token) as queue:
+    with Queue(plain_client, token) as queue:
         assert (queue.stats().ready, queue.stats().delayed) == (1, 0)
         task.finish()
         assert (queue.stats().ready, queue.stats().delayed) == (1, 2)
         queue.purge()
-    assert embedded_client.keys(f"{token}*") == []
+    assert plain_client.keys(f"{token}*") == []
 
 
 def test_a_body_may_have_a_mebibyte_and_patience_is_in_milliseconds() -> None:
@@ -168,12 +168,12 @@ def test_a_body_may_have_a_mebibyte_and_patience_is_in_milliseconds() -> None:
 
 
 def test_retention_is_in_milliseconds(
-    begin: Begin, url: str, token: str, embedded_client: redis.Redis
+    begin: Begin, url: str, token: str, plain_client: redis.Redis
 ) -> None:
     task = begin(topic=token, url=url, retentionMs="90000")
     add(task, rows(1))
     commit(task)
-    assert 60_000 < embedded_client.pttl(f"{token}:messages:1") <= 90_000
-    with Topic(embedded_client, token) as topic:
+    assert 60_000 < plain_client.pttl(f"{token}:messages:1") <= 90_000
+    with Topic(plain_client, token) as topic:
         topic.trim(0)
-    embedded_client.delete(*embedded_client.keys(f"{token}*"))
+    plain_client.delete(*plain_client.keys(f"{token}*"))

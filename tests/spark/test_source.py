@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
@@ -29,7 +30,7 @@ def reader(spark: SparkSession, url: str) -> Reader:
     return make
 
 
-def test_available_now_reads_what_is_there_in_batches_of_the_limit(
+def test_available_now_reads_the_ready_messages_in_batches_of_the_limit(
     reader: Reader, queue: Queue, batches: Batches
 ) -> None:
     ids = queue.push_many({"n": n} for n in range(250))
@@ -38,6 +39,21 @@ def test_available_now_reads_what_is_there_in_batches_of_the_limit(
     assert [row.id for row in batches.rows()] == ids
     counts = queue.stats()
     assert (counts.ready, counts.in_flight) == (0, 0)
+
+
+def test_a_list_filled_by_rpush_is_read_in_its_order_and_written_to_another(
+    reader: Reader, spark: SparkSession, plain_client: redis.Redis, name: str, url: str,
+    batches: Batches,
+) -> None:  # fmt: skip
+    bodies = [b'{"id":"m%d"}' % n for n in range(5)]
+    plain_client.rpush(name, *bodies)
+    batches.run(reader(popFrom="left", maxMessagesPerTrigger=3).load(name))
+    assert [row.id for row in batches.rows()] == [f"m{n}" for n in range(5)]
+    frame = spark.createDataFrame([(body.decode(),) for body in bodies], "value string").coalesce(1)
+    sink = frame.write.format("ackq").mode("append").options(url=url, popFrom="left")
+    sink.save(f"{name}-out")
+    with Queue(plain_client, f"{name}-out", pop_from="left") as queue:
+        assert [message.body for message in queue.pop_many(5)] == bodies
 
 
 @pytest.mark.campaign
@@ -98,13 +114,13 @@ def test_commit_mode_acks_a_batch_behind(reader: Reader, queue: Queue, batches: 
 
 
 @pytest.mark.campaign
-def test_a_new_checkpoint_is_offered_what_a_dead_query_left(
+def test_a_new_checkpoint_receives_the_claims_of_a_dead_query(
     reader: Reader, queue: Queue, tmp_path: Path
 ) -> None:
     ids = queue.push_many({"n": n} for n in range(20))
     dead = Batches(tmp_path / "dead")
     dead.fail_after(0)
-    with pytest.raises(Exception, match="as told"):
+    with pytest.raises(Exception, match="on purpose"):
         dead.run(reader(maxMessagesPerTrigger=15).load(queue.name))
     assert queue.stats().claimed == 15
     heir = Batches(tmp_path / "heir")
@@ -119,7 +135,7 @@ def test_a_batch_that_failed_is_replayed_exactly(
     queue.push_many({"n": n} for n in range(50))
     stream = reader(maxMessagesPerTrigger=20, fetchSize=7, minPartitions=3).load(queue.name)
     batches.fail_after(1)
-    with pytest.raises(Exception, match="as told"):
+    with pytest.raises(Exception, match="on purpose"):
         batches.run(stream)
     queue.push_many({"n": n} for n in range(50, 60))
     batches.run(stream)
@@ -211,12 +227,12 @@ def test_a_query_outlives_a_restart_of_redis(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.campaign
-def test_a_claim_that_is_gone_ends_the_query_unless_told_otherwise(
+def test_a_lost_claim_ends_the_query_by_default(
     reader: Reader, queue: Queue, batches: Batches
 ) -> None:
     queue.push_many({"n": n} for n in range(5))
     batches.fail_after(0)
-    with pytest.raises(Exception, match="as told"):
+    with pytest.raises(Exception, match="on purpose"):
         batches.run(reader().load(queue.name))
     queue.purge()
     with pytest.raises(Exception, match="planned batch 1 with 5 messages, and 0 are there"):
@@ -227,7 +243,7 @@ def test_a_claim_that_is_gone_ends_the_query_unless_told_otherwise(
 
 
 @pytest.mark.campaign
-def test_progress_tells_how_much_waits(reader: Reader, queue: Queue, batches: Batches) -> None:
+def test_progress_shows_how_much_waits(reader: Reader, queue: Queue, batches: Batches) -> None:
     from ackq.spark.metrics import source_progress
 
     queue.push_many({"n": n} for n in range(30))
@@ -261,7 +277,7 @@ def test_leases_are_renewed_while_a_batch_runs(
 
 
 def _renewals(queue: Queue, seen: list[float]) -> int:
-    """Count how often the end of the lease moved away since the first look."""
+    """Count how often the lease was renewed since the first call."""
     left = queue.claims()[0].lease_ends_in
     assert left is not None
     if not seen or left > seen[-1]:

@@ -89,7 +89,7 @@ def test_a_new_checkpoint_is_offered_all_that_a_dead_query_left_in_order(
     assert ids_of(log) == ids[10:]
 
 
-def test_a_driver_that_dies_within_a_claim_goes_on_with_what_it_had(
+def test_a_driver_that_dies_while_claiming_continues_with_its_claim(
     start: Start, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = queue.push_many({"n": n} for n in range(5000))
@@ -191,7 +191,7 @@ def test_a_heartbeat_that_is_fenced_ends_the_query(
         first._reader.reportLatestOffset()
 
 
-def test_leases_end_when_nobody_beats(start: Start, queue: Queue) -> None:
+def test_leases_end_without_heartbeats(start: Start, queue: Queue) -> None:
     ids = queue.push_many({"n": n} for n in range(3))
     log = Checkpoint()
     doomed = start(log, claimTimeoutMs=1000)
@@ -231,31 +231,31 @@ def _renewals(queue: Queue, seen: list[float]) -> int:
 
 def test_an_offset_of_another_version_is_refused(start: Start, queue: Queue) -> None:
     log = Checkpoint(offsets=['{"version": 1, "batch": 1, "rows": 1}'], commits=1)
-    with pytest.raises(ConfigurationError, match="version 1, and this ackq reads version 2"):
+    with pytest.raises(ConfigurationError, match="version 1, but this ackq reads version 2"):
         start(log).step()
 
 
 def test_a_checkpoint_of_a_topic_is_refused(start: Start, queue: Queue) -> None:
-    offset = offsets.made("topic 'prices'", first=1, index=3)
+    offset = offsets.make("topic 'prices'", first=1, index=3)
     log = Checkpoint(offsets=[json.dumps(offset)], commits=1)
-    with pytest.raises(ConfigurationError, match="that of topic 'prices', and not of queue"):
+    with pytest.raises(ConfigurationError, match="belongs to topic 'prices', not to queue"):
         start(log).step()
 
 
 @pytest.mark.parametrize("other", ["queue", "groupId"])
 def test_a_checkpoint_of_another_queue_or_group_acks_nothing(
-    start: Start, queue: Queue, url: str, embedded_client: redis.Redis, token: str, other: str
+    start: Start, queue: Queue, url: str, plain_client: redis.Redis, token: str, other: str
 ) -> None:
     queue.push_many({"n": n} for n in range(6))
     log = Checkpoint()
     start(log, maxMessagesPerTrigger=2).run()
     assert log.commits == 3
     name, group = (f"{token}-two", "spark") if other == "queue" else (token, "two")
-    with Queue(embedded_client, name) as second, Claims.from_url(url, name, group) as dead:
+    with Queue(plain_client, name) as second, Claims.from_url(url, name, group) as dead:
         second.push({"id": "unread"})
         dead.begin()
         assert dead.claim(0, messages=1) is not None
-        with pytest.raises(ConfigurationError, match="begin with a new checkpoint"):
+        with pytest.raises(ConfigurationError, match="use a new checkpoint"):
             start(log, **{other: name if other == "queue" else group}).step()
         assert second.stats().claimed == 1
         dead.release()
@@ -263,11 +263,11 @@ def test_a_checkpoint_of_another_queue_or_group_acks_nothing(
 
 
 @pytest.mark.parametrize("mode", ["eager", "commit"])
-def test_a_lease_that_ended_before_its_batch_was_done_is_told(
+def test_a_lease_that_ended_before_its_batch_was_done_is_logged(
     start: Start, queue: Queue, caplog: pytest.LogCaptureFixture, mode: str
 ) -> None:
     queue.push_many({"n": n} for n in range(3))
-    # Its heart is silent, as that of a driver that was frozen.
+    # It sends no heartbeats, like a driver that was frozen.
     engine = start(Checkpoint(), maxMessagesPerTrigger=1, claimTimeoutMs=1000, ackMode=mode)
     engine.step()
     engine.stop()
@@ -277,7 +277,28 @@ def test_a_lease_that_ended_before_its_batch_was_done_is_told(
     with caplog.at_level(logging.WARNING, "ackq.spark"):
         engine.step()
         engine.step()
-    assert "1 of 1 messages up to batch 1 were claimed no longer" in caplog.text
+    assert "1 of 1 messages up to batch 1 were no longer claimed" in caplog.text
+
+
+def test_a_query_that_reads_its_queue_twice_ends_before_its_first_batch(
+    queue: Queue, url: str, token: str
+) -> None:
+    queue.push_many({"n": n} for n in range(2))
+    source = AckqDataSource({"url": url, "queue": token})
+    left, right = (source.streamReader(source.schema()) for _ in range(2))
+    try:
+        ends = []
+        for side in (left, right):
+            # Spark asks both for their offsets, and then for their partitions.
+            begin = side.initialOffset()
+            ends.append((side, begin, side.latestOffset(begin, side.getDefaultReadLimit())))
+        side, begin, end = ends[0]
+        with pytest.raises(Fenced, match="reads the queue twice, as in a self-join"):
+            side.partitions(begin, end)
+    finally:
+        left.stop()
+        right.stop()
+    assert queue.stats().claimed == 2
 
 
 def test_a_claim_that_was_released_fences_the_query(

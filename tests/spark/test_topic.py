@@ -1,4 +1,4 @@
-"""A topic as a source: replayable by its indexes, whoever dies."""
+"""A topic as a source: batches are replayed by their indexes, whatever process dies."""
 
 from __future__ import annotations
 
@@ -15,15 +15,17 @@ from ackq.errors import ConfigurationError, PlaceLost
 from ackq.spark import offsets
 from ackq.spark.source import AckqDataSource
 from ackq.topic import Topic
+from ackq.topic.staging_client import TopicStaging
 from tests.spark.batches import Batches
 from tests.spark.engine import STAGES, Checkpoint, Died, Engine, Stage
+from tests.staging.test_staging import commit_and_die, rows, stage
 
 Start = Callable[..., Engine]
 
 
 @pytest.fixture
-def topic(embedded_client: redis.Redis, token: str) -> Iterator[Topic]:
-    with Topic(embedded_client, token) as topic:
+def topic(plain_client: redis.Redis, token: str) -> Iterator[Topic]:
+    with Topic(plain_client, token) as topic:
         yield topic
 
 
@@ -41,6 +43,17 @@ def start(url: str, token: str) -> Iterator[Start]:
             return engine
 
         yield make
+
+
+def test_a_stream_publishes_the_rows_of_a_writer_that_died(
+    start: Start, topic: Topic, plain_client: redis.Redis
+) -> None:
+    with TopicStaging(plain_client, topic.name, "query") as writer:
+        commit_and_die(writer, 0, [stage(writer, 0, rows(2500))], 3)
+    assert topic.newest() < 2500
+    log = Checkpoint()
+    start(log).run()
+    assert indexes(log) == list(range(1, 2501))
 
 
 def publish(topic: Topic, *numbers: int) -> None:
@@ -70,7 +83,7 @@ def test_a_driver_that_dies_anywhere_reads_each_index_once(
     start(log, **options).run()
     publish(topic, 12)
     start(log, **options).run()
-    # Nothing was planned yet, so "latest" is what is latest when the query begins at last.
+    # Nothing was planned yet, so "latest" is resolved when the query finally starts.
     assert indexes(log) == list(range(12 if resolved_again else begins, 13))
     for attempts in log.written.values():
         assert all(attempt == attempts[0] for attempt in attempts)
@@ -94,7 +107,7 @@ def test_rows_name_the_topic_and_the_index(start: Start, topic: Topic) -> None:
     assert (second["id"], second["value"], second["offset"]) == (None, "\x00bytes", 2)
 
 
-def test_the_earliest_is_what_is_left(start: Start, topic: Topic) -> None:
+def test_earliest_is_the_oldest_message_left(start: Start, topic: Topic) -> None:
     publish(topic, *range(1, 11))
     topic.trim(4)
     log = Checkpoint()
@@ -102,7 +115,7 @@ def test_the_earliest_is_what_is_left(start: Start, topic: Topic) -> None:
     assert indexes(log) == [7, 8, 9, 10]
 
 
-def test_what_was_trimmed_before_it_was_read_ends_the_query_unless_told_otherwise(
+def test_messages_trimmed_before_they_are_read_end_the_query_by_default(
     start: Start, topic: Topic
 ) -> None:
     publish(topic, 1, 2)
@@ -110,42 +123,42 @@ def test_what_was_trimmed_before_it_was_read_ends_the_query_unless_told_otherwis
     start(log).run()
     publish(topic, *range(3, 11))
     topic.trim(4)
-    with pytest.raises(PlaceLost, match="index 3, and maybe more, is gone"):
+    with pytest.raises(PlaceLost, match="index 3, and possibly more, expired"):
         start(log).run()
     start(log, failOnDataLoss=False).run()
     assert indexes(log) == [1, 2, 7, 8, 9, 10]
 
 
-def test_a_topic_begun_anew_ends_the_query_unless_told_otherwise(
-    start: Start, topic: Topic, embedded_client: redis.Redis, token: str
+def test_a_topic_that_was_created_again_ends_the_query_by_default(
+    start: Start, topic: Topic, plain_client: redis.Redis, token: str
 ) -> None:
     publish(topic, *range(1, 6))
     log = Checkpoint()
     start(log).run()
-    embedded_client.delete(*embedded_client.keys(f"{token}*"))
+    plain_client.delete(*plain_client.keys(f"{token}*"))
     publish(topic, 1, 2)
-    with pytest.raises(PlaceLost, match="begun anew"):
+    with pytest.raises(PlaceLost, match="created again"):
         start(log).run()
     start(log, failOnDataLoss=False).run()
     assert indexes(log) == [1, 2, 3, 4, 5, 1, 2]
 
 
 def test_a_checkpoint_of_a_queue_is_refused(start: Start, topic: Topic) -> None:
-    offset = offsets.made(f"queue '{topic.name}', group 'spark'", batch=1, rows=1)
+    offset = offsets.make(f"queue '{topic.name}', group 'spark'", batch=1, rows=1)
     log = Checkpoint(offsets=[json.dumps(offset)], commits=1)
-    with pytest.raises(ConfigurationError, match="and not of topic"):
+    with pytest.raises(ConfigurationError, match="not to topic"):
         start(log).step()
 
 
 def test_a_checkpoint_of_another_topic_is_refused(
-    start: Start, topic: Topic, embedded_client: redis.Redis
+    start: Start, topic: Topic, plain_client: redis.Redis
 ) -> None:
     publish(topic, *range(1, 6))
     log = Checkpoint()
     start(log).run()
-    with Topic(embedded_client, f"{topic.name}-renamed") as renamed:
+    with Topic(plain_client, f"{topic.name}-renamed") as renamed:
         publish(renamed, 1, 2)
-        with pytest.raises(ConfigurationError, match="begin with a new checkpoint"):
+        with pytest.raises(ConfigurationError, match="use a new checkpoint"):
             start(log, topic=renamed.name).step()
 
 

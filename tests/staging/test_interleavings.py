@@ -46,7 +46,7 @@ Row = tuple[bytes, bool]
 
 
 def content(writer: str, batch: int) -> list[list[Row]]:
-    """Return the rows of each task of a batch, whoever runs it, and whether each is for later."""
+    """Return the rows of each task of a batch, the same each time, and whether any is due later."""
     draw = random.Random(f"{writer}:{batch}")
     return [
         [(f"{writer}/{batch}/{task}/{row}".encode(), draw.random() < 0.2)
@@ -56,7 +56,7 @@ def content(writer: str, batch: int) -> list[list[Row]]:
 
 
 class StagingWalk(Walk):
-    """Where rows go, of some kind, and what of them is there."""
+    """A target of rows, of some kind, and the rows that have arrived."""
 
     def __init__(self, target: StagingBase, client: Any, name: str, seed: int) -> None:
         super().__init__(target._driver, client, seed)
@@ -68,7 +68,8 @@ class StagingWalk(Walk):
 
     @property
     def queue(self) -> QueueSpec:
-        return QueueSpec(self.name, QueueKeys.of(self.name), QueueConfig())
+        end = self.target._spec.config.pop_from if isinstance(self.target, Staging) else "right"
+        return QueueSpec(self.name, QueueKeys.of(self.name, end), QueueConfig(pop_from=end))
 
     def arrived(self) -> list[bytes]:
         """Return what is where it belongs."""
@@ -126,7 +127,7 @@ class StagingWalk(Walk):
 
 
 def bare(text: bytes) -> bytes:
-    """Return a row without what staging puts in front of it."""
+    """Return a row without the prefix that staging adds."""
     return re.sub(rb"^(1:\d+:\d+:k-[^ ]+ |\d{16}:)", b"", text)
 
 
@@ -183,7 +184,7 @@ def writer(walk: StagingWalk, name: str, target: StagingBase) -> Callable[[Actor
 
 
 def expiry(walk: StagingWalk) -> Callable[[Actor], Life]:
-    """Time passes for what is staged."""
+    """Let staged rows expire."""
 
     def life(actor: Actor) -> Life:
         while True:
@@ -201,7 +202,7 @@ def expiry(walk: StagingWalk) -> Callable[[Actor], Life]:
 
 
 def consumers_move(target: StagingBase) -> operations.Mover | None:
-    """Return how a consumer moves what it meets: one that knows no setting of the writer."""
+    """Return how a consumer that knows no settings of the writer moves rows."""
     keys = target._staging.keys
     if isinstance(target, TopicStaging):
         return partial(topic_staged.move, target._spec, keys, attempts=MOVE_ATTEMPTS)
@@ -230,7 +231,7 @@ def other(walk: StagingWalk) -> Callable[[Actor], Life]:
                 elif isinstance(target, DelayStaging):
                     yield Request((b"PING",), resend=True)
                 elif draw.random() < 0.3:
-                    yield Request((b"LPUSH", walk.queue.keys.ready, *bodies))
+                    yield Request((walk.queue.keys.push, walk.queue.keys.ready, *bodies))
                 elif draw.random() < 0.1:
                     assert (yield from inspection.audit(walk.queue, True)).findings == ()
                 else:
@@ -274,7 +275,8 @@ def test_a_batch_is_there_once_however_steps_follow_each_other(
 
 
 def take_a_walk(kind: Any, client: Any, name: str, seed: int) -> None:
-    with kind(client, name, "one") as one, kind(client, name, "two") as two:
+    end = {"pop_from": "left"} if kind is Staging and seed % 2 else {}
+    with kind(client, name, "one", **end) as one, kind(client, name, "two", **end) as two:
         walk = StagingWalk(one, client, name, seed)
         lives = {
             "one": writer(walk, "one", one),

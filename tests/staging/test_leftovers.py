@@ -236,7 +236,7 @@ def test_a_topic_and_a_delay_queue_of_one_name_leave_each_other_alone(
     assert (found or read(opened(Topic, name))) == rows(10)
 
 
-def test_a_list_that_does_not_tell_waits_for_its_writer(
+def test_a_list_of_an_earlier_version_waits_for_its_writer(
     make_delay: Open, opened: Open, target: Target, name: str
 ) -> None:
     """As one of an earlier version: a consumer cannot know how many partitions it is for."""
@@ -250,9 +250,9 @@ def test_a_list_that_does_not_tell_waits_for_its_writer(
 
 
 def test_a_take_within_a_second_sends_nothing_more(
-    embedded_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+    plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with DelayQueue(embedded_client, name) as delays, Topic(embedded_client, name + "t") as topic:
+    with DelayQueue(plain_client, name) as delays, Topic(plain_client, name + "t") as topic:
         topic.subscribe("reader")
 
         def take() -> None:
@@ -262,16 +262,16 @@ def test_a_take_within_a_second_sends_nothing_more(
         looks, takes = ["ZRANGEBYSCORE"] * 2, ["EVALSHA"] * 2
         take()  # the server is checked, and learns the scripts
         take()
-        monkeypatch.setattr(unfinished, "LOOK_EVERY", 3600.0)
+        monkeypatch.setattr(unfinished, "CHECK_INTERVAL", 3600.0)
         delays._unfinished = UnfinishedCommits(name)
         topic._unfinished = UnfinishedCommits(name + "t")
-        assert sorted(sent(embedded_client, name, take)) == takes + looks
+        assert sorted(sent(plain_client, name, take)) == takes + looks
         for _ in range(50):
-            assert sent(embedded_client, name, take) == takes
+            assert sent(plain_client, name, take) == takes
 
 
 def sent(client: redis.Redis, name: str, call: Callable[[], None]) -> list[str]:
-    """Return what is sent about ``name`` meanwhile, without what scripts do."""
+    """Return the commands sent about ``name`` meanwhile, without those of scripts."""
     found: list[str] = []
     with client.monitor() as monitor:
         call()
@@ -287,7 +287,7 @@ def sent(client: redis.Redis, name: str, call: Callable[[], None]) -> list[str]:
 def test_a_take_moves_for_a_second_and_the_next_goes_on(
     make_delay: Open, opened: Open, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unfinished, "LOOK_EVERY", 0.0)
+    monkeypatch.setattr(unfinished, "CHECK_INTERVAL", 0.0)
     writer = make_delay()
     leave(writer, entries(writer, 1200))
     delays = opened(DelayQueue, name)
@@ -297,14 +297,12 @@ def test_a_take_moves_for_a_second_and_the_next_goes_on(
         assert counts.ready + counts.in_flight == count
 
 
-def test_who_may_not_look_takes_as_before(
-    embedded_client: redis.Redis, name: str, token: str
-) -> None:
+def test_who_may_not_look_takes_as_before(plain_client: redis.Redis, name: str, token: str) -> None:
     """As a user whose rules are older than this."""
     patterns = [f"~{name}:{part}" for part in ("z", "h", "leases", "extended", "receives", "dead",
                                                "wake", "members", "group")]  # fmt: skip
-    embedded_client.execute_command("ACL", "SETUSER", token, "on", ">secret", *patterns, "+@all")
-    given = embedded_client.get_connection_kwargs()
+    plain_client.execute_command("ACL", "SETUSER", token, "on", ">secret", *patterns, "+@all")
+    given = plain_client.get_connection_kwargs()
     place = {part: given[part] for part in ("host", "port")}
     try:
         with (
@@ -316,18 +314,18 @@ def test_who_may_not_look_takes_as_before(
             with pytest.raises(redis.exceptions.NoPermissionError):
                 client.exists(f"{name}:held")
     finally:
-        embedded_client.acl_deluser(token)
+        plain_client.acl_deluser(token)
 
 
-def test_somebody_elses_key_is_left_alone(embedded_client: redis.Redis, name: str) -> None:
-    embedded_client.set(f"{name}:held", "mine")
-    with Topic(embedded_client, name) as topic:
+def test_a_key_of_another_application_is_left_alone(plain_client: redis.Redis, name: str) -> None:
+    plain_client.set(f"{name}:held", "mine")
+    with Topic(plain_client, name) as topic:
         topic.publish(b"x")
         assert read(topic) == [b"x"]
-    assert embedded_client.get(f"{name}:held") == b"mine"
+    assert plain_client.get(f"{name}:held") == b"mine"
 
 
-def test_rows_that_cannot_be_moved_wait_and_stop_nobody(
+def test_rows_that_cannot_be_moved_wait_and_stop_no_others(
     make_topic: Open, opened: Open, target: Target, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = opened(Topic, name)
@@ -342,7 +340,7 @@ def test_rows_that_cannot_be_moved_wait_and_stop_nobody(
     assert topic.consume("reader", 10, timeout=30)
 
 
-def test_a_consumer_leaves_it_to_who_is_quicker(
+def test_a_consumer_leaves_it_to_a_quicker_one(
     make_topic: Open,
     opened: Open,
     name: str,

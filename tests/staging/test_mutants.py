@@ -54,6 +54,7 @@ PUBLISHED = "test_scripts.test_one_call_publishes_a_mebibyte_or_a_thousand_rows"
 LEFT = "test_scripts.test_what_others_left_under_a_key_is_not_the_new_messages"
 WOKEN = "test_scripts.test_one_consumer_is_woken_by_the_next_message_and_only_by_it"
 BOUNDED = "test_scripts.test_a_body_without_a_time_is_due_now_and_a_time_is_bounded"
+ORDERED = "test_scripts.test_rows_for_one_time_keep_their_order"
 STORED = "test_scripts.test_one_call_stores_a_mebibyte"
 
 MUTANTS = (
@@ -81,7 +82,7 @@ MUTANTS = (
            "test_staging.test_an_abort_after_the_commit_deletes_nothing"),
     Mutant("drop", "deletes what is somebody else's",
            " and redis.call('TYPE', list).ok == 'list'", "",
-           "test_scripts.test_what_is_committed_or_somebody_elses_is_not_dropped"),
+           "test_scripts.test_what_is_committed_or_foreign_is_not_dropped"),
     Mutant("merge", "takes the last row first", "'RIGHT', 'LEFT'", "'LEFT', 'LEFT'",
            "test_staging.test_the_lists_of_many_tasks_are_merged"),
     Mutant("merge", "makes the list anew", "  return -1 --", "  local _ = -1 --",
@@ -112,7 +113,7 @@ MUTANTS = (
     Mutant("delay", "a body without a time stays without",
            "    redis.call('ZADD', KEYS[first], string.format('%.6f', now / 1000000), key)\n", "",
            BOUNDED),
-    Mutant("delay", "any time", "due = math.min(tonumber(due), LATEST)", "due = tonumber(due)",
+    Mutant("delay", "any time", "math.min(latest[same], LATEST)", "latest[same]",
            BOUNDED),
     Mutant("topic", "wakes nobody of a topic that was begun anew",
            "    redis.call('DEL', wake)\n"
@@ -141,8 +142,13 @@ MUTANTS = (
            "== 0 then\n    return false\n  end\n  if redis.call('HSETNX',", TAKEN),
     Mutant("delay", "skips a row", "redis.call('LTRIM', list, 0, -#rows - 1)",
            "redis.call('LTRIM', list, 0, -#rows - 2)", DELAY),
-    Mutant("delay", "is early", "string.format('%.6f', row.due / 1000000)",
-           "string.format('%.6f', 1)", "test_delay.test_rows_are_ready_at_their_time"),
+    Mutant("delay", "is early", "math.min(latest[same], LATEST) / 1000000", "1",
+           "test_delay.test_rows_are_ready_at_their_time"),
+    Mutant("delay", "one time for all rows of a call", "latest[same] + 1\n", "latest[same]\n",
+           ORDERED),
+    Mutant("delay", "a later call begins at the same time",
+           "or behind(KEYS[first], row.due, string.format('%.6f', row.due / 1000000))",
+           "or row.due", ORDERED),
 )  # fmt: skip
 
 

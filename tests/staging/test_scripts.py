@@ -1,4 +1,4 @@
-"""The scripts by themselves: what they refuse, before anything is changed, and a full server."""
+"""The scripts alone: they refuse bad calls before they change anything, also on a full server."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ class Space:
 
 
 @pytest.fixture
-def space(embedded_client: redis.Redis, name: str) -> Space:
+def space(plain_client: redis.Redis, name: str) -> Space:
     """One list that is staged, and two that are committed."""
-    space = Space(embedded_client, name)
+    space = Space(plain_client, name)
     for slot, bodies in {"list": ["b", "a"], "other": ["c"], "moving": ["m"]}.items():
         space.client.rpush(space.key(slot), *bodies)
-    space.client.rpush(space.key("delaying"), "1:5:1:kbody")
+    space.client.rpush(space.key("delaying"), "1:5000:1:kbody")
     space.client.sadd(space.key("index"), space.key("list"), space.key("other"))
     for slot in ("moving", "delaying"):
         space.client.zadd(space.key("held"), {space.key(slot): 0})
@@ -77,7 +77,7 @@ def test_every_script_is_tested() -> None:
 
 
 @pytest.mark.parametrize("script", NAMES)
-def test_the_header_tells_what_it_must(script: str) -> None:
+def test_the_header_has_all_that_it_must(script: str) -> None:
     text = scripts.load(script).text.decode()
     header = re.match(r"(--.*\n)*", text)[0]  # type: ignore[index]
     assert header.startswith(f"-- {script}: ")
@@ -189,7 +189,7 @@ def test_a_merge_needs_a_list_to_merge_into(space: Space) -> None:
     assert space.client.lrange(space.key("other"), 0, -1) == [b"b", b"a", b"c"]
 
 
-def test_what_is_committed_or_somebody_elses_is_not_dropped(space: Space) -> None:
+def test_what_is_committed_or_foreign_is_not_dropped(space: Space) -> None:
     space.client.set(space.key("text"), "mine")
     space.client.sadd(space.key("index"), space.key("moving"), space.key("text"))
     keys = ["held", "index", "list", "other", "moving", "text", "absent"]
@@ -261,7 +261,7 @@ def test_one_consumer_is_woken_by_the_next_message_and_only_by_it(space: Space) 
     wake = space.key("q:wake")
     assert space.call("staging/delay", 10) == [1, 0, 0]
     assert space.client.lrange(wake, 0, -1) == [b"1"]
-    for row in ("1:4:1:abody", "1:6:1:zbody"):
+    for row in ("1:4000:1:abody", "1:6000:1:zbody"):
         space.client.lpush(space.key("delaying"), row)
         space.client.zadd(space.key("held"), {space.key("delaying"): 0})
         assert space.call("staging/delay", 10) == [1, 0, 0]
@@ -276,6 +276,17 @@ def test_a_body_without_a_time_is_due_now_and_a_time_is_bounded(space: Space) ->
     assert space.call("staging/delay", 10) == [2, 0, 0]
     assert before <= space.client.zscore(space.key("q:z"), "k") <= before + 60
     assert space.client.zscore(space.key("q:z"), "l") == 8589934591
+
+
+def test_rows_for_one_time_keep_their_order(space: Space) -> None:
+    keys = [str(2000 - number) for number in range(60)]
+    for first in (0, 30):
+        rows = (f"1:4000000000000000:4:{key}body" for key in keys[first : first + 30])
+        space.client.delete(space.key("delaying"))
+        space.client.lpush(space.key("delaying"), *rows)
+        space.client.zadd(space.key("held"), {space.key("delaying"): 0})
+        assert space.call("staging/delay", 100) == [30, 0, 0]
+    assert space.client.zrange(space.key("q:z"), 0, -1) == [key.encode() for key in keys]
 
 
 def test_a_topic_that_was_begun_anew_wakes_its_consumers(space: Space) -> None:

@@ -33,7 +33,7 @@ def stage(writer: StagingBase, batch: int, bodies: Iterable[bytes], task: str = 
 
 
 def taken(queue: Queue) -> list[bytes]:
-    """Return all bodies, in the order in which the queue gives them."""
+    """Return all bodies, in the order of their delivery."""
     found: list[bytes] = []
     while messages := queue.pop_many(1000):
         found += [message.body for message in messages]
@@ -316,7 +316,7 @@ def test_a_commit_of_many_tasks_may_be_repeated(
 
 @pytest.mark.parametrize("task", ["", "a:b", "0-a:delayed", "delayed", "a*", "{a}", "a\n"])
 def test_a_name_of_a_task_that_is_not_its_own_is_refused(make: Make, task: str) -> None:
-    """Such as one under which another task, batch or writer keeps its rows."""
+    """For example the list of another task, batch or writer."""
     with pytest.raises(ConfigurationError, match="task"):
         make().stage(0, Staged(task), rows(1))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 import redis
@@ -15,7 +15,11 @@ from ackq.topic import AsyncTopic, Topic
 from tests.facade import AsSync, Portal
 from tests.servers import Target, private_server
 
-MakeTopic = Callable[..., Any]
+
+class MakeTopic(Protocol):
+    """The type of `make_topic`. An asynchronous topic is called like its blocking twin."""
+
+    def __call__(self, name: str = ..., **settings: Any) -> Topic: ...
 
 
 @pytest.fixture
@@ -24,7 +28,7 @@ def make_topic(
 ) -> Iterator[MakeTopic]:
     """``make_topic(**settings)``: this test's topic, with connections of its own.
 
-    The asynchronous one is shown as a synchronous one. Closed after the test.
+    Closed after the test.
     """
     with contextlib.ExitStack() as stack:
 
@@ -41,7 +45,7 @@ def make_topic(
 
 
 @pytest.fixture
-def topic(make_topic: MakeTopic) -> Any:
+def topic(make_topic: MakeTopic) -> Topic:
     """A topic with default settings."""
     return make_topic()
 
@@ -53,25 +57,25 @@ def keys(target: Target, name: str) -> Keys:
 
 
 @pytest.fixture
-def plain(embedded_client: redis.Redis, name: str) -> Iterator[Callable[..., Topic]]:
+def plain(plain_client: redis.Redis, name: str) -> Iterator[Callable[..., Topic]]:
     """``plain(**settings)``: a blocking topic on one plain server."""
     with contextlib.ExitStack() as stack:
 
         def make(**settings: Any) -> Topic:
-            return stack.enter_context(Topic(embedded_client, name, **settings))
+            return stack.enter_context(Topic(plain_client, name, **settings))
 
         yield make
 
 
 @pytest.fixture
-def plain_keys(embedded_client: redis.Redis, name: str) -> Keys:
+def plain_keys(plain_client: redis.Redis, name: str) -> Keys:
     """The keys of the topic on the plain server."""
-    return Keys(embedded_client, name)
+    return Keys(plain_client, name)
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server of this module's own, for what it may fill, freeze or stand a proxy before."""
+    """A server of this module's own, which tests may fill, freeze or put behind a proxy."""
     with private_server(tmp_path_factory.mktemp("topic"), appendfsync="no") as server:
         yield server
 

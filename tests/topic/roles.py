@@ -26,10 +26,10 @@ def produce(url: str, name: str, log: Path, label: str, stop: Path) -> None:
         sent = [f"{label}-{number + n}" for n in range(draw.choice([1, 1, 5]))]
         number += len(sent)
         journal.write(kind="publish", bodies=sent)
-        told: list[int] = []
-        _try(lambda sent=sent, told=told: told.extend(_publish(topic, sent)))  # type: ignore[misc]
-        if told:
-            journal.write(kind="published", bodies=sent, indexes=told)
+        confirmed: list[int] = []
+        _try(lambda sent=sent, confirmed=confirmed: confirmed.extend(_publish(topic, sent)))  # type: ignore[misc]
+        if confirmed:
+            journal.write(kind="published", bodies=sent, indexes=confirmed)
         time.sleep(0.003)
 
 
@@ -71,7 +71,7 @@ def _publish(topic: Topic, sent: list[str]) -> list[int]:
 
 
 def _try(operation: Callable[[], Any]) -> None:
-    """Run it; while the server is away nobody knows what was applied."""
+    """Run it; while the server is away its outcome is unknown."""
     try:
         operation()
     except redis.RedisError:

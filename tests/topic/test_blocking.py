@@ -30,7 +30,7 @@ def blocked(client: Any) -> int:
 class Waiter(threading.Thread):
     """Consumes one batch and notes when it came."""
 
-    def __init__(self, topic: Any, consumer: str, timeout: float = 10) -> None:
+    def __init__(self, topic: Topic, consumer: str, timeout: float = 10) -> None:
         super().__init__()
         self.topic, self.consumer, self.timeout = topic, consumer, timeout
         self.batch: Any = None
@@ -116,7 +116,7 @@ def test_a_range_that_comes_back_wakes_a_waiting_sharer(make_topic: MakeTopic) -
 
 
 def test_a_wait_for_a_range_that_comes_back_sleeps_in_the_server(
-    topic: Any, target: Target
+    topic: Topic, target: Target
 ) -> None:
     topic.publish(b"x")
     topic.subscribe("c")

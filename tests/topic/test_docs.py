@@ -16,9 +16,9 @@ EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
 
 
 def test_the_examples_run_one_after_the_other(
-    embedded_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+    plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _point_at(embedded_client, monkeypatch)
+    _point_at(plain_client, monkeypatch)
     scope: dict[str, Any] = {}
     try:
         for number, example in enumerate(EXAMPLES):
@@ -26,6 +26,6 @@ def test_the_examples_run_one_after_the_other(
     finally:
         scope["topic"].close()
         for name in ("prices", "clicks"):
-            for key in embedded_client.scan_iter(f"{name}:*"):
-                embedded_client.unlink(key)
+            for key in plain_client.scan_iter(f"{name}:*"):
+                plain_client.unlink(key)
     assert len(EXAMPLES) == 3

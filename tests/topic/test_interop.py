@@ -55,8 +55,8 @@ class Article:
 
 
 @pytest.fixture
-def article(embedded_client: redis.Redis, name: str) -> Article:
-    return Article(embedded_client, name)
+def article(plain_client: redis.Redis, name: str) -> Article:
+    return Article(plain_client, name)
 
 
 def test_what_one_publishes_the_other_reads(plain: Callable[..., Topic], article: Article) -> None:

@@ -36,7 +36,7 @@ Event = dict[str, Any]
 
 
 class Crew:
-    """Processes of which one is killed and replaced at a time."""
+    """Processes that are killed and replaced one at a time."""
 
     def __init__(self, url: str, log: Path, stop: Path, draw: random.Random) -> None:
         self._args = url, NAME, log

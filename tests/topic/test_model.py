@@ -248,20 +248,20 @@ def _bounds(members: dict[bytes, float]) -> list[tuple[int, int]]:
 
 @pytest.mark.timeout(60 * SOAK + 60)
 def test_every_sequence_of_operations_agrees_with_the_model(
-    embedded_client: redis.Redis, flavour: str, portal: Portal, token: str
+    plain_client: redis.Redis, flavour: str, portal: Portal, token: str
 ) -> None:
     numbers = itertools.count()
 
     def make(name: str, **settings: Any) -> Any:
         if flavour == "sync":
-            return Topic(embedded_client, name, **settings)
-        settings_of = embedded_client.connection_pool.connection_kwargs
+            return Topic(plain_client, name, **settings)
+        settings_of = plain_client.connection_pool.connection_kwargs
         url = f"redis://{settings_of['host']}:{settings_of['port']}"
         return AsSync(portal, portal.call(AsyncTopic.from_url, url, name, **settings))
 
     class Machine(TopicMachine):
         make_topic = staticmethod(make)
-        client = embedded_client
+        client = plain_client
 
         def __init__(self) -> None:
             super().__init__()

@@ -33,7 +33,7 @@ class Point:
 
 
 def test_messages_get_the_next_indexes_and_are_stored_as_the_article_does(
-    topic: Any, keys: Keys
+    topic: Topic, keys: Keys
 ) -> None:
     assert topic.publish(b"one") == 1
     assert topic.publish_many([b"two", b"three"]) == [2, 3]
@@ -47,14 +47,14 @@ def test_a_mapping_and_a_dataclass_are_stored_as_json(topic: Any) -> None:
     assert [message.json() for message in topic.consume("c", 2)] == [{"price": 5}, {"x": 1, "y": 2}]
 
 
-def test_a_number_that_json_lacks_is_refused_with_its_path(topic: Any) -> None:
+def test_a_number_that_json_lacks_is_refused_with_its_path(topic: Topic) -> None:
     for publish in (topic.publish, lambda message: topic.publish_many([{"x": 1}, message])):
         with pytest.raises(InvalidMessage, match=r"\$\.a\[1\]\.b is nan"):
             publish({"a": [None, {"b": float("nan")}]})
     assert topic.newest() == 0
 
 
-def test_any_bytes_come_back_as_they_were(topic: Any) -> None:
+def test_any_bytes_come_back_as_they_were(topic: Topic) -> None:
     topic.publish_many(CORPUS)
     for body in CORPUS:
         topic.publish(body)
@@ -66,7 +66,7 @@ def test_any_bytes_come_back_as_they_were(topic: Any) -> None:
     assert found == CORPUS * 2
 
 
-def test_more_than_fits_one_call_is_published_in_chunks(topic: Any, keys: Keys) -> None:
+def test_more_than_fits_one_call_is_published_in_chunks(topic: Topic, keys: Keys) -> None:
     assert topic.publish_many([b"%d" % n for n in range(2500)]) == list(range(1, 2501))
     assert keys.message(2500) == b"2499"
 
@@ -112,7 +112,7 @@ def test_it_gives_up_after_the_attempts_that_were_allowed(
 
 def test_nothing_beyond_the_newest_index_is_overwritten(make_topic: MakeTopic, keys: Keys) -> None:
     for settings in ({}, {"max_age": 60.0}):
-        topic = make_topic(**settings)
+        topic = make_topic(**settings)  # type: ignore[arg-type]
         topic.publish_many([b"kept", b"kept"])
         keys.client.set(keys.key("nextIndex"), 0)
         with pytest.raises(IndexTaken):
@@ -125,7 +125,7 @@ def test_nothing_beyond_the_newest_index_is_overwritten(make_topic: MakeTopic, k
         keys.client.delete(keys.key("nextIndex"), keys.key("firstIndex"))
 
 
-def test_a_topic_may_be_begun_anew(topic: Any, keys: Keys) -> None:
+def test_a_topic_may_be_begun_anew(topic: Topic, keys: Keys) -> None:
     topic.publish_many([b"old"] * 5)
     topic.trim(0)
     keys.client.delete(keys.key("nextIndex"))
@@ -151,25 +151,25 @@ def test_many_producers_leave_no_gap_and_overwrite_nothing(
 ) -> None:
     producers, rounds = 6, 25
     topics = [make_topic() for _ in range(producers)]
-    told: dict[int, bytes] = {}
+    confirmed: dict[int, bytes] = {}
 
     def produce(number: int) -> None:
         for round_ in range(rounds):
             sent = [b"%d-%d-%d" % (number, round_, n) for n in range(batch)]
             indexes = topics[number].publish_many(sent)
             assert indexes == list(range(indexes[0], indexes[0] + batch))
-            told.update(zip(indexes, sent, strict=True))
+            confirmed.update(zip(indexes, sent, strict=True))
 
     threads = [threading.Thread(target=produce, args=(n,)) for n in range(producers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(told) == list(range(1, producers * rounds * batch + 1))
-    assert all(keys.message(index) == body for index, body in told.items())
+    assert sorted(confirmed) == list(range(1, producers * rounds * batch + 1))
+    assert all(keys.message(index) == body for index, body in confirmed.items())
 
 
-def test_a_key_of_another_type_is_named_and_nothing_is_changed(topic: Any, keys: Keys) -> None:
+def test_a_key_of_another_type_is_named_and_nothing_is_changed(topic: Topic, keys: Keys) -> None:
     keys.client.rpush(keys.key("wake"), "a list")
     with pytest.raises(KeyTypeError, match="wake"):
         topic.publish(b"x")

@@ -1,12 +1,11 @@
-"""Retention by age and by count, and what a consumer is told whose messages are gone."""
+"""Retention by age and by count, and the error for a consumer whose messages are gone."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from ackq.errors import PlaceLost
+from ackq.topic import Topic
 from tests.topic.conftest import Keys, MakeTopic, bodies, indexes
 from tests.waiting import wait_until
 
@@ -57,7 +56,7 @@ def test_one_publish_trims_a_bounded_number(make_topic: MakeTopic, keys: Keys) -
     assert 70 < len(live(keys, 102)) < 100
 
 
-def test_trim_deletes_all_but_some(topic: Any, keys: Keys) -> None:
+def test_trim_deletes_all_but_some(topic: Topic, keys: Keys) -> None:
     topic.publish_many(numbers(1, 2500))
     assert topic.trim(10_000) == 0
     assert topic.trim(4) == 2496
@@ -137,7 +136,7 @@ def test_a_gap_in_a_range_that_came_back_ends_with_the_range(
     assert keys.place("c") == 6
 
 
-def test_a_new_consumer_starts_at_the_oldest_that_is_there(topic: Any, keys: Keys) -> None:
+def test_a_new_consumer_starts_at_the_oldest_that_is_there(topic: Topic, keys: Keys) -> None:
     topic.publish_many(numbers(1, 6))
     topic.trim(5)
     keys.expire(2, 3)

@@ -1,4 +1,4 @@
-"""The scripts by themselves: what they refuse, before anything is changed, and a full server."""
+"""The scripts alone: they refuse bad calls before they change anything, also on a full server."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def filled(plain_keys: Keys, plain: Any) -> Keys:
 
 
 @pytest.mark.parametrize("script", NAMES)
-def test_the_header_tells_what_it_must(script: str) -> None:
+def test_the_header_has_all_that_it_must(script: str) -> None:
     text = text_of(script)
     header = re.match(r"(--.*\n)*", text)[0]  # type: ignore[index]
     assert header.startswith(f"-- {script}: ")

@@ -23,7 +23,7 @@ def test_sharers_get_every_message_once(make_topic: MakeTopic, keys: Keys, deliv
     topics[0].subscribe("c")
     got: list[Any] = []
 
-    def read(topic: Any, n: int) -> None:
+    def read(topic: Topic, n: int) -> None:
         done: Any = ()
         while batch := topic.consume("c", n, commit=done):
             got.append(batch)

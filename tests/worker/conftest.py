@@ -11,7 +11,7 @@ import contextlib
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 import redis
@@ -21,6 +21,9 @@ import ackq
 from ackq.worker import AsyncWorker, Worker
 from tests.facade import AsSync, Portal
 from tests.waiting import wait_until
+
+if TYPE_CHECKING:
+    from tests.conftest import QueueUnderTest
 
 
 class Work:
@@ -59,12 +62,26 @@ class Work:
         return self._thread.is_alive()
 
 
+class QueueOf(Protocol):
+    """The type of `queue_of`. An asynchronous queue is called like its blocking twin."""
+
+    def __call__(self, suffix: str = ..., **settings: Any) -> QueueUnderTest: ...
+
+
+class StartWorker(Protocol):
+    """The type of `work`."""
+
+    def __call__(
+        self, queues: Any, handler: Any, *, start: bool = ..., **settings: Any
+    ) -> Work: ...
+
+
 @pytest.fixture
 def queue_of(
-    embedded_client: redis.Redis, flavour: str, portal: Portal, token: str
-) -> Iterator[Callable[..., Any]]:
-    """``queue_of("suffix", **settings)``: a queue in the test's flavour, shown as blocking."""
-    settings = embedded_client.connection_pool.connection_kwargs
+    plain_client: redis.Redis, flavour: str, portal: Portal, token: str
+) -> Iterator[QueueOf]:
+    """``queue_of("suffix", **settings)``: a queue in the test's flavour."""
+    settings = plain_client.connection_pool.connection_kwargs
     address = {"host": settings["host"], "port": settings["port"]}
     with contextlib.ExitStack() as stack:
 
@@ -83,7 +100,7 @@ def queue_of(
 
 
 @pytest.fixture
-def work(portal: Portal) -> Iterator[Callable[..., Work]]:
+def work(portal: Portal) -> Iterator[StartWorker]:
     """``work(queues, handler, **settings)``: a running worker, stopped after the test.
 
     With ``start=False`` it does not run yet.
@@ -118,7 +135,7 @@ def _bare(queues: Any) -> Any:
 
 
 class Recorder:
-    """A handler that notes what it was given, and does what it is told."""
+    """A handler that records its messages and then calls `behave`, if a test has set it."""
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -190,12 +207,12 @@ class Silencer:
 
 
 async def until(event: threading.Event) -> None:
-    """Wait in a handler for what the test says."""
+    """Wait in a handler until the test sets the event."""
     while not event.is_set():
         await asyncio.sleep(0.005)
 
 
-def settled(queue: Any) -> bool:
+def settled(queue: ackq.Queue) -> bool:
     """Whether the queue holds nothing but dead letters."""
     stats = queue.stats()
     return not (stats.ready or stats.in_flight or stats.delayed)

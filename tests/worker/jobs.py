@@ -74,7 +74,7 @@ async def as_told_async(message: Message) -> None:
 
 
 async def stubborn(message: Message) -> None:
-    """Never end, whoever asks."""
+    """Never end, whatever signal arrives."""
     note("begin", message)
     while True:
         with contextlib.suppress(asyncio.CancelledError):

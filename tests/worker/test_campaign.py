@@ -44,21 +44,21 @@ RATE = 120
 
 @dataclass
 class Chaos:
-    """Does harm until it is told to stop, and remembers what happened when."""
+    """Does harm until it is stopped, and records what happened when."""
 
     server: Server
     command: Command
     draw: random.Random
-    #: Processes that were killed; told to end; and told so again, which left at once.
+    #: Processes that were killed, that got a signal to end, and that got a second one.
     killed: set[int] = field(default_factory=set)
-    told: set[int] = field(default_factory=set)
+    asked: set[int] = field(default_factory=set)
     hurried: set[int] = field(default_factory=set)
     #: Spans in which one was frozen, or the server was away.
     frozen: dict[int, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
     #: Spans in which one was not run, as it noticed itself.
     starved: dict[int, list[tuple[float, float]]] = field(default_factory=lambda: defaultdict(list))
     outages: list[tuple[float, float]] = field(default_factory=list)
-    #: Spans in which nobody could renew a lease in time: a disk or a machine that was too busy.
+    #: Spans in which no lease could be renewed in time: the disk or the machine was too busy.
     stalls: list[tuple[float, float]] = field(default_factory=list)
     stopped: threading.Event = field(default_factory=threading.Event)
     settled: threading.Event = field(default_factory=threading.Event)
@@ -95,7 +95,7 @@ class Chaos:
 
     def end(self) -> None:
         victim = self.victim()
-        (self.hurried if victim.pid in self.told else self.told).add(victim.pid)
+        (self.hurried if victim.pid in self.asked else self.asked).add(victim.pid)
         victim.send_signal(signal.SIGTERM)
 
     def freeze(self) -> None:
@@ -182,7 +182,9 @@ def test_nothing_is_lost_and_every_duplicate_is_explained(
             chaos.starved[stall["pid"]].append((stall["begin"], stall["end"]))
         events = [*command.events("begin"), *command.events("end")]
         check(ids, events, chaos)
-        print(f"{command.log().count('lost its lease')} leases were lost, and the worker told")
+        print(
+            f"{command.log().count('lost its lease')} leases were lost, and the worker reported it"
+        )
 
 
 def check(ids: list[str], events: list[dict[str, Any]], chaos: Chaos) -> None:
@@ -196,10 +198,10 @@ def check(ids: list[str], events: list[dict[str, Any]], chaos: Chaos) -> None:
     lost = sorted(set(ids) - {message for message, _ in ended})
     assert not lost, f"lost: {lost[:10]}"
     # A stale ack that was accepted would leave the latest delivery unfinished for ever.
-    # The latest by its receipt: a frozen process tells of its delivery when it is awake again.
+    # The latest by its receipt: a frozen process logs its delivery only when it continues.
     latest = {each: max(event["receipt"] for event in deliveries[each]) for each in ids}
     unfinished = [each for each in ids if (each, latest[each]) not in ended]
-    assert not unfinished, f"settled by who did not hold them: {unfinished[:10]}"
+    assert not unfinished, f"settled by a process that did not hold them: {unfinished[:10]}"
     again = 0
     unexplained = []
     for each in ids:
@@ -210,7 +212,7 @@ def check(ids: list[str], events: list[dict[str, Any]], chaos: Chaos) -> None:
     assert not unexplained, f"{len(unexplained)} of {again}: {unexplained[:3]}"
     print(
         f"{len(ids)} messages, {chaos.faults} faults ({len(chaos.killed)} kills,"
-        f" {len(chaos.hurried)} told twice to end, {sum(map(len, chaos.frozen.values()))} freezes,"
+        f" {len(chaos.hurried)} asked twice to end, {sum(map(len, chaos.frozen.values()))} freezes,"
         f" {len(chaos.outages)} server kills, {len(chaos.stalls)} stalls):"
         f" 0 lost, {again} delivered again, all explained"
     )

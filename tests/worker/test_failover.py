@@ -15,6 +15,7 @@ import ackq
 from ackq.embedded import Server
 from tests.faults.test_failover import SERVICE, executable, insist, watched  # noqa: F401 - fixtures
 from tests.waiting import wait_until
+from tests.worker.conftest import Recorder, StartWorker
 
 from .conftest import settled
 
@@ -49,8 +50,8 @@ def queues(
 def test_a_failover_needs_no_restart_of_the_worker(
     watched: tuple[Server, Server, int],  # noqa: F811
     queues: tuple[ackq.Queue, Any],
-    work: Any,
-    handler: Any,
+    work: StartWorker,
+    handler: Recorder,
 ) -> None:
     queue, worked = queues
     ids = queue.push_many([{"id": f"m{n}"} for n in range(200)], confirm=1)

@@ -1,4 +1,4 @@
-"""How a message is settled, by what its handler does."""
+"""What a handler returns or raises decides how its message is settled."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from typing import Any
 import pytest
 
 import ackq
+from ackq import Queue
 from ackq.worker import Backoff, Reject, Release, Retry, routines
 from tests.waiting import wait_until
+from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
 from .conftest import settled, until
 
 
-def push(queue: Any, count: int, prefix: str = "m") -> list[str]:
+def push(queue: Queue, count: int, prefix: str = "m") -> list[str]:
     ids = [f"{prefix}{number}" for number in range(count)]
     queue.push_many([{"id": each} for each in ids])
     return ids
 
 
-def test_returning_acks(queue_of: Any, work: Any, handler: Any) -> None:
+def test_returning_acks(queue_of: QueueOf, work: StartWorker, handler: Recorder) -> None:
     queue = queue_of()
     ids = push(queue, 300)
     work(queue, handler)
@@ -31,7 +33,7 @@ def test_returning_acks(queue_of: Any, work: Any, handler: Any) -> None:
 
 
 def test_a_worker_that_drains_returns_when_nothing_is_ready(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     queue = queue_of()
     ids = push(queue, 50)
@@ -40,7 +42,9 @@ def test_a_worker_that_drains_returns_when_nothing_is_ready(
     assert sorted(handler.seen) == sorted(ids)
 
 
-def test_raising_nacks_with_the_backoff(queue_of: Any, work: Any, handler: Any) -> None:
+def test_raising_nacks_with_the_backoff(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     queue = queue_of()
     push(queue, 1)
 
@@ -58,7 +62,7 @@ def test_raising_nacks_with_the_backoff(queue_of: Any, work: Any, handler: Any) 
 
 
 def test_a_message_that_always_fails_dies_at_max_receives(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     queue = queue_of(max_receives=3)
     push(queue, 1, "bad")
@@ -77,7 +81,9 @@ def test_a_message_that_always_fails_dies_at_max_receives(
     assert len(handler.seen) == 23
 
 
-def test_retry_takes_its_delay_and_counts(queue_of: Any, work: Any, handler: Any) -> None:
+def test_retry_takes_its_delay_and_counts(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     queue = queue_of()
     push(queue, 1)
 
@@ -94,7 +100,7 @@ def test_retry_takes_its_delay_and_counts(queue_of: Any, work: Any, handler: Any
 
 
 def test_reject_goes_to_the_dead_letters_with_its_reason(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     queue = queue_of()
     push(queue, 1)
@@ -110,7 +116,9 @@ def test_reject_goes_to_the_dead_letters_with_its_reason(
     assert handler.seen == ["m0"]
 
 
-def test_release_gives_back_uncounted(queue_of: Any, work: Any, handler: Any) -> None:
+def test_release_gives_back_uncounted(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     queue = queue_of(max_receives=2)
     push(queue, 1)
 
@@ -138,7 +146,7 @@ def test_release_gives_back_uncounted(queue_of: Any, work: Any, handler: Any) ->
     ids=lambda error: type(error).__name__,
 )
 def test_no_exception_of_a_handler_stops_the_worker(
-    queue_of: Any, work: Any, error: BaseException
+    queue_of: QueueOf, work: StartWorker, error: BaseException
 ) -> None:
     queue = queue_of(max_receives=1)
     push(queue, 5)
@@ -156,7 +164,7 @@ def test_no_exception_of_a_handler_stops_the_worker(
 
 
 @pytest.mark.parametrize("body", [b"", b"\x00\xff", b"[[[[", b'{"id": null}', b"1" * 100_000])
-def test_any_body_reaches_the_handler(queue_of: Any, work: Any, body: bytes) -> None:
+def test_any_body_reaches_the_handler(queue_of: QueueOf, work: StartWorker, body: bytes) -> None:
     queue = queue_of()
     queue.push(body)
     bodies = []
@@ -165,7 +173,9 @@ def test_any_body_reaches_the_handler(queue_of: Any, work: Any, body: bytes) -> 
     assert bodies == [body]
 
 
-def test_a_batch_wakes_as_many_idle_handlers_as_it_needs(queue_of: Any, work: Any) -> None:
+def test_a_batch_wakes_as_many_idle_handlers_as_it_needs(
+    queue_of: QueueOf, work: StartWorker
+) -> None:
     queue = queue_of()
     together = threading.Barrier(4, timeout=10)
     passed = []
@@ -183,7 +193,7 @@ def test_a_batch_wakes_as_many_idle_handlers_as_it_needs(queue_of: Any, work: An
     wait_until(lambda: len(passed) == 5, "four at a time")
 
 
-def test_a_plain_function_will_do_in_both_runtimes(queue_of: Any, work: Any) -> None:
+def test_a_plain_function_will_do_in_both_runtimes(queue_of: QueueOf, work: StartWorker) -> None:
     queue = queue_of()
     push(queue, 8)
     together = threading.Barrier(4, timeout=10)
@@ -192,7 +202,7 @@ def test_a_plain_function_will_do_in_both_runtimes(queue_of: Any, work: Any) -> 
 
 
 def test_what_a_plain_function_gives_to_await_is_awaited(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     queue = queue_of()
     push(queue, 3)
@@ -203,7 +213,9 @@ def test_what_a_plain_function_gives_to_await_is_awaited(
     assert not handler.running
 
 
-def test_a_slow_handler_holds_back_no_other_ack(queue_of: Any, work: Any, handler: Any) -> None:
+def test_a_slow_handler_holds_back_no_other_ack(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     queue = queue_of()
     push(queue, 1, "slow")
     push(queue, 100)
@@ -216,7 +228,7 @@ def test_a_slow_handler_holds_back_no_other_ack(queue_of: Any, work: Any, handle
 
 
 def test_acks_travel_with_the_next_take(
-    queue_of: Any, work: Any, handler: Any, monkeypatch: pytest.MonkeyPatch
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = queue_of()
     push(queue, 2000)
@@ -237,7 +249,9 @@ def test_acks_travel_with_the_next_take(
     assert acked > 500
 
 
-def test_what_was_not_done_is_never_acked(queue_of: Any, work: Any, handler: Any) -> None:
+def test_what_was_not_done_is_never_acked(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     queue = queue_of()
     ids = push(queue, 40)
     released = threading.Event()
@@ -251,7 +265,9 @@ def test_what_was_not_done_is_never_acked(queue_of: Any, work: Any, handler: Any
     assert queue.stats().ready == len(ids)
 
 
-def test_no_more_handlers_run_than_asked_for(queue_of: Any, work: Any, handler: Any) -> None:
+def test_no_more_handlers_run_than_asked_for(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     queue = queue_of()
     push(queue, 60)
     handler.behave = lambda message: asyncio.sleep(0.005)
@@ -261,9 +277,9 @@ def test_no_more_handlers_run_than_asked_for(queue_of: Any, work: Any, handler: 
 
 
 def test_idle_handlers_are_given_the_next_message_at_once(
-    queue_of: Any, work: Any, handler: Any, monkeypatch: pytest.MonkeyPatch
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(routines, "IDLE", 60)  # nobody looks by chance
+    monkeypatch.setattr(routines, "IDLE", 60)  # no handler looks by chance
     queue = queue_of()
     released = threading.Event()
     handler.behave = lambda message: until(released)
@@ -275,7 +291,9 @@ def test_idle_handlers_are_given_the_next_message_at_once(
     wait_until(lambda: settled(queue), "all")
 
 
-def test_slow_handlers_leave_the_rest_to_others(queue_of: Any, work: Any, handler: Any) -> None:
+def test_slow_handlers_leave_the_rest_to_others(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     queue = queue_of()
     push(queue, 50)
     released = threading.Event()
@@ -288,7 +306,7 @@ def test_slow_handlers_leave_the_rest_to_others(queue_of: Any, work: Any, handle
 
 
 def test_a_worker_that_took_too_many_gives_them_back(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     queue = queue_of()
     push(queue, 400, "quick")
@@ -317,7 +335,7 @@ def test_a_worker_that_took_too_many_gives_them_back(
 
 
 def test_a_message_that_outlived_its_time_is_a_dead_letter(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     queue = queue_of()
     now = time.time()

@@ -20,6 +20,7 @@ from ackq.worker import Health
 from ackq.worker import health as health_module
 from tests.servers import private_server
 from tests.waiting import wait_until
+from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
 from .conftest import Silencer, settled, until
 from .test_handling import push
@@ -37,7 +38,7 @@ def ask(health: Health) -> tuple[int, dict[str, Any]]:
 
 
 def test_it_is_red_only_while_ready_messages_are_not_taken(
-    queue_of: Any, work: Any, handler: Any, tmp_path: Path
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, tmp_path: Path
 ) -> None:
     queue = queue_of()
     go_on = threading.Event()
@@ -73,7 +74,7 @@ def test_it_is_red_only_while_ready_messages_are_not_taken(
 
 
 def test_it_stays_green_while_messages_are_taken_however_many_wait(
-    queue_of: Any, work: Any, handler: Any, caplog: pytest.LogCaptureFixture
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = queue_of()
     push(queue, 60)
@@ -103,7 +104,7 @@ def test_a_loop_that_hangs_has_no_file(tmp_path: Path) -> None:
 
 
 def test_a_silent_connection_is_red_and_a_server_that_is_away_is_not(
-    tmp_path: Path, work: Any, portal: Any, flavour: str
+    tmp_path: Path, work: StartWorker, portal: Any, flavour: str
 ) -> None:
     with private_server(tmp_path) as server, Silencer(server.port or 0) as proxy:
         url = f"redis://127.0.0.1:{proxy.port}"
@@ -128,7 +129,7 @@ def test_a_silent_connection_is_red_and_a_server_that_is_away_is_not(
             portal.call(queue.close if flavour == "sync" else queue.aclose)
 
 
-def test_a_take_that_does_not_end_is_red(queue_of: Any, work: Any) -> None:
+def test_a_take_that_does_not_end_is_red(queue_of: QueueOf, work: StartWorker) -> None:
     state = work(queue_of(), print, start=False).worker._state
     health = Health(port=0, stalled_after=60)
     state.lanes[0].asked_at = state.clock() - 100
@@ -141,10 +142,10 @@ def connected(health: Health) -> socket.socket:
     return socket.create_connection(health.address, timeout=30)
 
 
-def test_only_documented_paths_are_answered_and_no_version_is_told() -> None:
+def test_only_documented_paths_are_answered_and_no_version_is_shown() -> None:
     with Health(port=0) as health:
         answers = {}
-        for path in ("/", "/healthz", "/healthz?verbose=1", "/metrics", "/healthz/"):
+        for path in ("/", "/healthz", "/healthz?verbose=1", "/metrics", "/metric", "/healthz/"):
             with connected(health) as connection:
                 connection.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
                 answer = connection.makefile("rb").read()
@@ -152,7 +153,8 @@ def test_only_documented_paths_are_answered_and_no_version_is_told() -> None:
             assert b"Server: ackq\r\n" in answer
             assert b"Python" not in answer
     assert answers == {
-        "/": 200, "/healthz": 200, "/healthz?verbose=1": 200, "/metrics": 404, "/healthz/": 404,
+        "/": 200, "/healthz": 200, "/healthz?verbose=1": 200, "/metrics": 200,
+        "/metric": 404, "/healthz/": 404,
     }  # fmt: skip
 
 
@@ -164,7 +166,8 @@ def test_a_connection_that_asks_for_nothing_is_ended(monkeypatch: pytest.MonkeyP
                 connection.sendall(begun)
                 with contextlib.suppress(ConnectionResetError):
                     assert connection.recv(1) == b""
-        server: Any = health._server
+        server = health._server
+        assert server is not None
         wait_until(lambda: not server.connections, "both to be forgotten")
 
 
@@ -194,7 +197,7 @@ def test_a_file_that_cannot_be_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_port_that_is_in_use_is_refused_before_anything_is_taken(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     queue = queue_of()
     push(queue, 3)

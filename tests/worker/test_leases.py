@@ -1,4 +1,4 @@
-"""Leases under handlers: renewed while they run, and what happens to one that was lost."""
+"""Leases are renewed while their handlers run; what happens when one is lost."""
 
 from __future__ import annotations
 
@@ -9,10 +9,13 @@ import time
 from typing import Any
 
 import pytest
+import redis
 
 import ackq
+from ackq import Queue
 from ackq.worker import Backoff, Hooks
 from tests.waiting import wait_until
+from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
 from .conftest import settled, until
 
@@ -20,19 +23,21 @@ LEASE = 0.5
 
 
 def test_a_handler_that_takes_three_leases_runs_once(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     queue = queue_of(visibility_timeout=LEASE)
     queue.push({"id": "long"})
     handler.behave = lambda message: asyncio.sleep(3 * LEASE)
-    # Two workers, so that there is somebody who would take it again.
+    # Two workers, so that the other would take it again.
     work(queue, handler)
     work(queue, handler)
     wait_until(lambda: handler.seen and settled(queue), "the ack")
     assert handler.seen == ["long"]
 
 
-def test_what_waits_in_the_worker_keeps_its_lease(queue_of: Any, work: Any, handler: Any) -> None:
+def test_what_waits_in_the_worker_keeps_its_lease(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     queue = queue_of(visibility_timeout=0.2)
     queue.push_many([{"id": f"m{n}"} for n in range(40)])
     handler.behave = lambda message: asyncio.sleep(0.02)
@@ -43,7 +48,7 @@ def test_what_waits_in_the_worker_keeps_its_lease(queue_of: Any, work: Any, hand
 
 
 def test_what_waits_behind_a_slow_handler_keeps_its_lease(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     queue = queue_of(visibility_timeout=0.6)
     ids = [*(f"quick{n}" for n in range(400)), "slow", *(f"later{n}" for n in range(30))]
@@ -69,8 +74,8 @@ class Lost(Hooks):
         self.outcomes.append(outcome)
 
 
-def take_over(queue: Any, client: Any) -> ackq.Message:
-    """Take a message from whoever holds it, as a pop does when its lease has ended.
+def take_over(queue: Queue, client: Any) -> ackq.Message:
+    """Take a message from its lease holder, as a pop does when the lease has ended.
 
     In one step: between an end of the lease and a pop the worker itself might take it again.
     """
@@ -85,12 +90,16 @@ def take_over(queue: Any, client: Any) -> ackq.Message:
     return ackq.Message(queue.name, b"m", body, receipt, 2)
 
 
-def test_a_lost_lease_is_told_and_its_ack_refused(
-    queue_of: Any, work: Any, handler: Any, embedded_client: Any, flavour: str
+def test_a_lost_lease_is_reported_and_its_ack_refused(
+    queue_of: QueueOf,
+    work: StartWorker,
+    handler: Recorder,
+    plain_client: redis.Redis,
+    flavour: str,
 ) -> None:
     queue = queue_of(visibility_timeout=LEASE)
     queue.push({"id": "m"})
-    told: list[ackq.Message] = []
+    noted: list[ackq.Message] = []
     cancelled = threading.Event()
 
     async def wait_for_word(message: ackq.Message) -> None:
@@ -101,16 +110,16 @@ def test_a_lost_lease_is_told_and_its_ack_refused(
             cancelled.set()
             raise
         finally:
-            told.append(message)
+            noted.append(message)
 
     handler.behave = wait_for_word
     lost = Lost()
     made = work(queue, handler, hooks=lost)
     handler.wait_for(1)
     thief = queue_of(visibility_timeout=30)
-    taken = take_over(thief, embedded_client)
+    taken = take_over(thief, plain_client)
     wait_until(lambda: lost.outcomes, "the handler to end")
-    assert told[0].lease_lost
+    assert noted[0].lease_lost
     assert lost.ids == ["m"]
     assert lost.outcomes == ["lost"]
     assert cancelled.is_set() == (flavour == "async")
@@ -119,7 +128,9 @@ def test_a_lost_lease_is_told_and_its_ack_refused(
     assert made.running
 
 
-def test_a_message_that_is_gone_is_a_lost_lease(queue_of: Any, work: Any, handler: Any) -> None:
+def test_a_message_that_is_gone_is_a_lost_lease(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     queue = queue_of(visibility_timeout=LEASE)
     queue.push({"id": "m"})
 
@@ -139,9 +150,9 @@ def test_a_message_that_is_gone_is_a_lost_lease(queue_of: Any, work: Any, handle
 
 
 def test_a_stale_ack_is_refused_and_not_fatal(
-    queue_of: Any, work: Any, embedded_client: Any
+    queue_of: QueueOf, work: StartWorker, plain_client: redis.Redis
 ) -> None:
-    queue = queue_of(visibility_timeout=30)  # so long that no renewal tells of the loss
+    queue = queue_of(visibility_timeout=30)  # so long that no renewal notices the loss
     queue.push({"id": "m"})
     started, go_on = threading.Event(), threading.Event()
 
@@ -154,7 +165,7 @@ def test_a_stale_ack_is_refused_and_not_fatal(
     work(queue, handle, hooks=lost)
     assert started.wait(10)
     thief = queue_of(visibility_timeout=30)
-    taken = take_over(thief, embedded_client)
+    taken = take_over(thief, plain_client)
     go_on.set()
     wait_until(lambda: lost.ids == ["m"], "the refusal")
     queue.push({"id": "next"})
@@ -163,7 +174,10 @@ def test_a_stale_ack_is_refused_and_not_fatal(
 
 
 def test_a_nack_that_is_refused_is_not_repeated(
-    queue_of: Any, work: Any, embedded_client: Any, caplog: pytest.LogCaptureFixture
+    queue_of: QueueOf,
+    work: StartWorker,
+    plain_client: redis.Redis,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     queue = queue_of(visibility_timeout=30)
     queue.push({"id": "m"})
@@ -178,15 +192,15 @@ def test_a_nack_that_is_refused_is_not_repeated(
     work(queue, fail, hooks=lost)
     assert started.wait(10)
     thief = queue_of(visibility_timeout=30)
-    taken = take_over(thief, embedded_client)
+    taken = take_over(thief, plain_client)
     go_on.set()
     wait_until(lambda: lost.ids == ["m"], "the refusal")
     assert thief.ack(taken) == 1
     assert "settling failed" not in caplog.text
 
 
-def test_a_time_limit_cancels_a_task_and_tells_a_thread(
-    queue_of: Any, work: Any, handler: Any, flavour: str
+def test_a_time_limit_cancels_a_task_and_signals_a_thread(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, flavour: str
 ) -> None:
     queue = queue_of(visibility_timeout=LEASE, max_receives=1)
     queue.push({"id": "m"})
@@ -196,7 +210,7 @@ def test_a_time_limit_cancels_a_task_and_tells_a_thread(
         try:
             while not (message.timed_out or message.lease_lost):
                 await asyncio.sleep(0.005)
-            raise RuntimeError("told")
+            raise RuntimeError("noted")
         finally:
             flags.append(message.timed_out)
 
@@ -210,7 +224,7 @@ def test_a_time_limit_cancels_a_task_and_tells_a_thread(
 
 
 def test_a_handler_that_ignores_every_word_spoils_nothing_for_the_next(
-    queue_of: Any, work: Any, handler: Any, embedded_client: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, plain_client: redis.Redis
 ) -> None:
     queue = queue_of(visibility_timeout=LEASE)
     queue.push({"id": "m"})
@@ -226,14 +240,14 @@ def test_a_handler_that_ignores_every_word_spoils_nothing_for_the_next(
     lost = Lost()
     work(queue, handler, time_limit=1.0, backoff=Backoff(base=60), hooks=lost, concurrency=1)
     handler.wait_for(1)
-    take_over(queue_of(visibility_timeout=30), embedded_client)
+    take_over(queue_of(visibility_timeout=30), plain_client)
     wait_until(lambda: lost.outcomes == ["lost"], "the time limit, after the loss of the lease")
     queue.push_many([{"id": "own"}, {"id": "last"}])
     wait_until(lambda: lost.outcomes == ["lost", "nack", "ack"], "the next ones")
 
 
 def test_a_thread_that_ignores_its_time_limit_loses_its_lease(
-    queue_of: Any, work: Any, flavour: str
+    queue_of: QueueOf, work: StartWorker, flavour: str
 ) -> None:
     queue = queue_of(visibility_timeout=LEASE)
     queue.push({"id": "m"})

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import pytest
 
 from ackq.worker import routines
 from tests.waiting import wait_until
+from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
 from .conftest import until
 
 
 def test_what_a_stopped_worker_had_not_begun_comes_back_in_its_order(
-    queue_of: Any, work: Any, handler: Any, monkeypatch: pytest.MonkeyPatch
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(routines, "STALE", 3600)  # it is the stop that gives back, not the wait
     queue = queue_of()

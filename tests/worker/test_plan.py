@@ -10,20 +10,22 @@ import pytest
 
 from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
-from ackq.worker import RateLimit, plan
-from ackq.worker.plan import Plan
+from ackq.process import plan
+from ackq.process.plan import Plan
+from ackq.worker import RateLimit
+from tests.worker.conftest import Recorder
 
 from .jobs import SCHEDULES, quick
 
 
 def run_with_a_spy(asked: Plan, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return what the worker of a plan would be made with."""
+    """Return the arguments that a plan makes its worker with."""
     made: dict[str, Any] = {}
 
     class Spy:
-        cut_short = False
+        cut_short = stopped_by_order = False
 
-        def __init__(self, queues: Any, handler: Any, **settings: Any) -> None:
+        def __init__(self, queues: Any, handler: Recorder, **settings: Any) -> None:
             made.update(settings, queues=queues, handler=handler)
 
         def run(self, *, drain: bool) -> None:
@@ -40,6 +42,7 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
         concurrency=5, prefetch=7, lease=11.0, max_receives=13, max_body=37, time_limit=17.0,
         grace=19.0, rate="23/29", expiry_field="until", schedules="tests.worker.jobs:SCHEDULES",
         health_port=0, health_host="127.0.0.2", stalled_after=31.0, drain=True, log_errors="type",
+        name="mailer", heartbeat=3.0,
     )  # fmt: skip
     made = run_with_a_spy(asked, monkeypatch)
     queues = made.pop("queues")
@@ -55,7 +58,7 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
         "handler": quick, "concurrency": 5, "prefetch": 7, "max_receives": 25,
         "time_limit": 17.0, "grace": 19.0,
         "rate_limit": RateLimit(23, 29.0), "expiry_field": "until", "schedules": SCHEDULES,
-        "drain": True, "log_errors": "type",
+        "drain": True, "log_errors": "type", "name": "mailer", "heartbeat": 3.0,
     }  # fmt: skip
 
 

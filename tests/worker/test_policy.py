@@ -7,6 +7,7 @@ import pickle
 from typing import Any
 
 import pytest
+import redis
 
 import ackq
 from ackq.config import QueueConfig
@@ -15,7 +16,7 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
 from ackq.worker import AsyncWorker, Backoff, RateLimit, Reject, Release, Retry, Worker
-from ackq.worker.policy import Pace, Settlement, StrictBuffer, Turns, settlement_of
+from ackq.worker.policy import Pace, QueueOrder, Settlement, StrictBuffer, settlement_of
 from ackq.worker.ratelimit import permit
 
 
@@ -92,13 +93,13 @@ def test_the_prefetch_follows_the_durations() -> None:
 
 
 def test_strict_turns_never_change() -> None:
-    turns = Turns(None, 3)
+    turns = QueueOrder(None, 3)
     turns.took(0, 1000)
     assert list(turns.order()) == [0, 1, 2]
 
 
 def test_weighted_turns_follow_the_weights() -> None:
-    turns = Turns([3, 1], 2)
+    turns = QueueOrder([3, 1], 2)
     taken = [0, 0]
     for _ in range(400):
         lane = next(iter(turns.order()))
@@ -108,7 +109,7 @@ def test_weighted_turns_follow_the_weights() -> None:
 
 
 def test_a_lane_that_was_dry_does_not_catch_up() -> None:
-    turns = Turns([1, 1], 2)
+    turns = QueueOrder([1, 1], 2)
     turns.took(0, 1000)
     turns.returned(1, [0])
     first = []
@@ -120,7 +121,7 @@ def test_a_lane_that_was_dry_does_not_catch_up() -> None:
 
 
 def test_a_lane_that_comes_back_is_not_let_in_before_its_turn() -> None:
-    turns = Turns([1, 1], 2)
+    turns = QueueOrder([1, 1], 2)
     turns.took(0, 10)
     turns.took(1, 1000)
     turns.returned(1, [0])
@@ -145,8 +146,10 @@ def test_the_strict_buffer_gives_the_first_queue_first() -> None:
      {"queues": []}, {"handler": None}, {"time_limit": float("nan")}],
     ids=str,
 )  # fmt: skip
-def test_settings_out_of_range_are_refused(settings: dict[str, Any], embedded_client: Any) -> None:
-    with ackq.Queue(embedded_client, "t-any") as queue, pytest.raises(ConfigurationError):
+def test_settings_out_of_range_are_refused(
+    settings: dict[str, Any], plain_client: redis.Redis
+) -> None:
+    with ackq.Queue(plain_client, "t-any") as queue, pytest.raises(ConfigurationError):
         Worker(**{"queues": queue, "handler": print, **settings})
 
 
@@ -158,8 +161,8 @@ def test_a_rate_out_of_range_is_refused(settings: dict[str, Any]) -> None:
         RateLimit(**settings)
 
 
-def test_one_queue_is_not_given_twice(embedded_client: Any) -> None:
-    with ackq.Queue(embedded_client, "t-any") as queue, pytest.raises(ConfigurationError):
+def test_one_queue_is_not_given_twice(plain_client: redis.Redis) -> None:
+    with ackq.Queue(plain_client, "t-any") as queue, pytest.raises(ConfigurationError):
         Worker([queue, queue], print)
 
 

@@ -21,8 +21,8 @@ import redis
 import ackq
 from ackq.embedded import Server
 from ackq.errors import ConfigurationError
-from ackq.worker.plan import Plan
-from ackq.worker.processes import GROWN, Child
+from ackq.process.children import EARLY_DEATH, Child
+from ackq.process.plan import Plan
 from tests.servers import private_server
 from tests.waiting import wait_until
 
@@ -69,6 +69,20 @@ def test_several_processes_share_the_work(
         assert command.wait() == 0
 
 
+def test_workers_take_a_list_of_rpush_in_its_order(tmp_path: Path, server: Server) -> None:
+    with (
+        redis.Redis.from_url(server.url) as client,
+        ackq.Queue(client, "rpushed", pop_from="left") as queue,
+    ):
+        client.rpush("rpushed", *(json.dumps({"id": str(n), "seconds": 0}) for n in range(20)))
+        options = ("-q", "rpushed", "--pop-from", "left", "--concurrency", "1")
+        with working(tmp_path, server.url, TOLD, *options) as command:
+            wait_until(lambda: settled(queue), "all", 40)
+            command.process.terminate()
+            assert command.wait() == 0
+        assert [event["id"] for event in command.events("begin")] == [str(n) for n in range(20)]
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 def test_a_child_that_dies_is_replaced_and_its_message_comes_back(
     tmp_path: Path, server: Server, queue: ackq.Queue, processes: int
@@ -102,7 +116,7 @@ def test_the_ack_of_a_process_that_was_frozen_past_its_lease_is_refused(
         frozen.resume()
         wait_until(lambda: "lost its lease" in command.log(), "the refusal", 20)
         wait_until(lambda: settled(queue), "the ack of the other", 20)
-        # A handler writes this before its ack can be sent: nobody else's ack has settled it.
+        # A handler writes this before its ack can be sent, so no other ack has settled the message.
         assert 2 in {event["count"] for event in command.events("end")}
     assert [event["count"] for event in command.events("begin")] == [1, 2]
 
@@ -194,7 +208,7 @@ def test_a_second_signal_ends_a_worker_whose_connections_or_processes_hang(
         command.process.send_signal(signal.SIGINT)
         assert command.wait(40) == 0  # in some ten seconds
         assert not command.children()
-        assert "does not end: it is killed" in command.log()
+        assert "does not end: killing it" in command.log()
 
 
 def test_a_process_that_cannot_end_does_not_outlive_its_parent(
@@ -223,7 +237,7 @@ def test_a_worker_says_what_it_works_on_and_what_it_waits_for(
             with working(tmp_path, url, TOLD, *options) as command:
                 begun(command, 3)
                 command.process.send_signal(signal.SIGINT)
-                waits = "stopping: 3 running, up to 17 s; stop again to give them back"
+                waits = "stopping: 3 running, up to 17 s; stop again to release their messages"
                 wait_until(lambda: waits in command.log(), "it to say so")
                 command.process.send_signal(signal.SIGINT)
                 assert command.wait(30) == 0
@@ -250,7 +264,7 @@ def test_a_child_is_replaced_at_once_again_once_it_has_lived_for_long(tmp_path: 
     # What has passed since its end makes each a little shorter.
     for expected in (0.1, 0.2, 0.4, 0.8):
         assert expected / 2 < pause(0) <= expected
-    assert pause(GROWN) <= 0.1
+    assert pause(EARLY_DEATH) <= 0.1
     assert 0.1 < pause(0) <= 0.2
 
 
@@ -319,7 +333,7 @@ def test_what_is_no_handler_is_an_error_of_one_line(path: str) -> None:
 @pytest.mark.parametrize("path", ["tests.worker.jobs:quick", "tests.worker.jobs:__name__"])
 def test_what_is_no_list_of_schedules_is_an_error_of_one_line(path: str, server: Server) -> None:
     plan = Plan(QUICK, ("jobs",), url=server.url, schedules=path, drain=True)
-    with pytest.raises(ConfigurationError, match="is no list of Schedule"):
+    with pytest.raises(ConfigurationError, match="must be a Schedule"):
         plan.run()
 
 

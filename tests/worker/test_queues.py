@@ -9,16 +9,19 @@ from collections import Counter
 from typing import Any
 
 import pytest
+import redis
 
+from ackq import Message
 from ackq.worker import RateLimit, routines
 from tests.waiting import wait_until
+from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
 from .conftest import settled, until
 from .test_handling import push
 
 
 def test_the_first_queue_that_has_messages_goes_first(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     urgent, usual = queue_of("-urgent"), queue_of("-usual")
     push(usual, 300, "usual")
@@ -29,7 +32,7 @@ def test_the_first_queue_that_has_messages_goes_first(
 
 
 def test_an_urgent_message_overtakes_those_that_wait_in_the_worker(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     urgent, usual = queue_of("-urgent"), queue_of("-usual")
     push(usual, 400, "usual")
@@ -42,7 +45,7 @@ def test_an_urgent_message_overtakes_those_that_wait_in_the_worker(
 
 
 def test_what_waits_in_the_worker_is_in_the_order_of_the_queues(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     urgent, usual = queue_of("-urgent"), queue_of("-usual")
     buffer = work([urgent, usual], handler, start=False).worker._state.buffer
@@ -53,7 +56,7 @@ def test_what_waits_in_the_worker_is_in_the_order_of_the_queues(
 
 
 def test_a_message_of_any_queue_wakes_an_idle_worker_at_once(
-    queue_of: Any, work: Any, handler: Any, monkeypatch: pytest.MonkeyPatch
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(routines, "IDLE", 3600)  # nothing is found by looking again
     queues = [queue_of(f"-{number}") for number in range(3)]
@@ -68,7 +71,9 @@ def test_a_message_of_any_queue_wakes_an_idle_worker_at_once(
     monkeypatch.undo()
 
 
-def test_weights_share_the_work_while_all_have_some(queue_of: Any, work: Any, handler: Any) -> None:
+def test_weights_share_the_work_while_all_have_some(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     heavy, light = queue_of("-heavy"), queue_of("-light")
     push(heavy, 600, "heavy")
     push(light, 600, "light")
@@ -79,7 +84,7 @@ def test_weights_share_the_work_while_all_have_some(queue_of: Any, work: Any, ha
 
 
 def test_pause_and_resume_are_observed_within_a_second(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     queue = queue_of()
     push(queue, 3000)
@@ -98,13 +103,13 @@ def test_pause_and_resume_are_observed_within_a_second(
 
 
 def test_a_pause_takes_back_what_waits_behind_slow_handlers(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     queue = queue_of()
     push(queue, 300)
     go_on = threading.Event()
 
-    def behave(message: Any) -> Any:
+    def behave(message: Message) -> Any:
         return until(go_on) if len(handler.seen) > 100 else None
 
     handler.behave = behave
@@ -119,7 +124,9 @@ def test_a_pause_takes_back_what_waits_behind_slow_handlers(
     wait_until(lambda: settled(queue), "all")
 
 
-def test_a_queue_that_was_idle_does_not_catch_up(queue_of: Any, work: Any, handler: Any) -> None:
+def test_a_queue_that_was_idle_does_not_catch_up(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     busy, idle = queue_of("-busy"), queue_of("-idle")
     push(busy, 600, "busy")
     handler.behave = lambda message: asyncio.sleep(0.001)
@@ -132,7 +139,9 @@ def test_a_queue_that_was_idle_does_not_catch_up(queue_of: Any, work: Any, handl
     assert 30 <= share["idle"] <= 70
 
 
-def test_all_workers_share_the_rate(queue_of: Any, work: Any, handler: Any) -> None:
+def test_all_workers_share_the_rate(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     queue = queue_of()
     push(queue, 40)
     limit = RateLimit(40, burst=4)
@@ -150,12 +159,12 @@ def waiters(client: Any) -> int:
 
 
 def test_a_rate_holds_for_messages_that_an_idle_worker_waits_for(
-    queue_of: Any, work: Any, handler: Any, embedded_client: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, plain_client: redis.Redis
 ) -> None:
     queue = queue_of()
     work(queue, handler, rate_limit=RateLimit(4, burst=1))
     work(queue, handler, rate_limit=RateLimit(4, burst=1))
-    wait_until(lambda: waiters(embedded_client) == 2, "both to be idle")
+    wait_until(lambda: waiters(plain_client) == 2, "both to be idle")
     started = time.monotonic()
     for number in range(5):
         queue.push({"id": f"m{number}"})
@@ -166,7 +175,7 @@ def test_a_rate_holds_for_messages_that_an_idle_worker_waits_for(
 
 
 def test_an_idle_worker_holds_no_share_of_the_rate(
-    queue_of: Any, work: Any, handler: Any, embedded_client: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, plain_client: redis.Redis
 ) -> None:
     queue = queue_of()
     queue.push({"id": "one"})
@@ -174,4 +183,4 @@ def test_an_idle_worker_holds_no_share_of_the_rate(
     handler.wait_for(1)
     key = f"{queue.name}RATELIMIT"
     # One permit is used, for 360 s; eight were asked for at first.
-    wait_until(lambda: embedded_client.pttl(key) < 370_000, "the others to be given back")
+    wait_until(lambda: plain_client.pttl(key) < 370_000, "the others to be given back")

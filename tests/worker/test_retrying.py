@@ -10,9 +10,11 @@ import pytest
 import redis
 
 import ackq
+from ackq import Message, Queue
 from ackq.errors import ConfigurationError
 from ackq.worker import Backoff, Reject, Release, Retry
 from tests.waiting import wait_until
+from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
 from .conftest import settled, until
 from .test_handling import push
@@ -22,7 +24,7 @@ from .test_handling import push
 def failing(monkeypatch: pytest.MonkeyPatch) -> Any:
     """``failing(queue, "ack")``: the first call of that method does not arrive."""
 
-    def fail(queue: Any, method: str) -> list[str]:
+    def fail(queue: Queue, method: str) -> list[str]:
         bare = getattr(queue, "_wrapped", queue)
         calls: list[str] = []
         real = getattr(bare, method)
@@ -49,14 +51,19 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Any:
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_a_settle_that_did_not_arrive_is_sent_again(
-    queue_of: Any, work: Any, failing: Any, method: str, verdict: Any, left: tuple[int, int, int]
+    queue_of: QueueOf,
+    work: StartWorker,
+    failing: Any,
+    method: str,
+    verdict: Any,
+    left: tuple[int, int, int],
 ) -> None:
     queue = queue_of()  # its lease is 30 s: nothing comes back within this test
     push(queue, 1)
     calls = failing(queue, method)
     seen = []
 
-    def handle(message: Any) -> None:
+    def handle(message: Message) -> None:
         seen.append(message.id)
         time.sleep(0.05)  # the next take is under way, so that the ack goes alone
         if verdict is not None:
@@ -73,7 +80,9 @@ def test_a_settle_that_did_not_arrive_is_sent_again(
     assert seen == ["m0"]
 
 
-def test_a_worker_that_leaves_tries_again_too(queue_of: Any, work: Any, failing: Any) -> None:
+def test_a_worker_that_leaves_tries_again_too(
+    queue_of: QueueOf, work: StartWorker, failing: Any
+) -> None:
     queue = queue_of(
         max_receives=25
     )  # so that the worker has this object, and no copy with a limit
@@ -81,7 +90,7 @@ def test_a_worker_that_leaves_tries_again_too(queue_of: Any, work: Any, failing:
     go_on = threading.Event()
     started = threading.Semaphore(0)
 
-    async def hang(message: Any) -> None:
+    async def hang(message: Message) -> None:
         started.release()
         await until(go_on)
 
@@ -97,13 +106,13 @@ def test_a_worker_that_leaves_tries_again_too(queue_of: Any, work: Any, failing:
     assert queue.stats().ready == 2
 
 
-def test_a_release_is_not_forgotten(queue_of: Any, work: Any, failing: Any) -> None:
+def test_a_release_is_not_forgotten(queue_of: QueueOf, work: StartWorker, failing: Any) -> None:
     queue = queue_of()
     push(queue, 1)
     failing(queue, "release")
     seen = []
 
-    def handle(message: Any) -> None:
+    def handle(message: Message) -> None:
         seen.append(message.receive_count)
         if len(seen) == 1:
             raise Release()
@@ -114,7 +123,7 @@ def test_a_release_is_not_forgotten(queue_of: Any, work: Any, failing: Any) -> N
 
 
 def test_a_worker_ends_poison_where_the_queue_sets_no_limit(
-    queue_of: Any, work: Any, handler: Any
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
     def fail(message: ackq.Message) -> None:
         raise ValueError
@@ -126,10 +135,10 @@ def test_a_worker_ends_poison_where_the_queue_sets_no_limit(
     work([unlimited, limited], handler, max_receives=2, backoff=Backoff(base=0))
     wait_until(lambda: unlimited.stats().dead == limited.stats().dead == 1, "both to be dead")
     assert handler.counts == {unlimited.name: 2, limited.name: 3}
-    assert unlimited.config.max_receives is None  # whoever else pops from it is not concerned
+    assert unlimited.config.max_receives is None  # other consumers of it are not affected
 
 
-def test_the_limit_of_a_worker_is_25_unless_chosen(queue_of: Any, work: Any) -> None:
+def test_the_limit_of_a_worker_is_25_unless_chosen(queue_of: QueueOf, work: StartWorker) -> None:
     queue = queue_of()
 
     def limit(**settings: Any) -> Any:

@@ -11,20 +11,21 @@ import pytest
 
 from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
-from ackq.queue.keys import QueueKeys
-from ackq.queue.spec import QueueSpec
 from ackq.worker import Schedule
 from ackq.worker.outages import Outages
-from ackq.worker.schedule import Answer, keep_time
+from ackq.worker.schedule import Answer, run_schedule
 from ackq.worker.steps import Call, Wait
 from tests.waiting import wait_until
+from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
 
 def us(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1_000_000)
 
 
-def test_many_workers_push_a_tick_once(queue_of: Any, work: Any, handler: Any) -> None:
+def test_many_workers_push_a_tick_once(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     queue = queue_of()
     schedule = Schedule("beat", {"task": "beat"}, every=0.2)
     for _ in range(3):
@@ -38,21 +39,23 @@ def test_many_workers_push_a_tick_once(queue_of: Any, work: Any, handler: Any) -
     assert steps == {0.2}
 
 
-def test_ticks_that_nobody_was_there_for_are_skipped_and_counted(
-    queue_of: Any, work: Any, handler: Any, embedded_client: Any
+def test_missed_ticks_are_skipped_and_counted(
+    queue_of: Any, work: Any, handler: Any, plain_client: Any
 ) -> None:
     queue = queue_of()
-    seconds, _ = embedded_client.time()
-    embedded_client.hset(f"{queue.name}TICKS", "beat", (int(seconds) - 100) * 1_000_000)
+    seconds, _ = plain_client.time()
+    plain_client.hset(f"{queue.name}TICKS", "beat", (int(seconds) - 100) * 1_000_000)
     first = work(queue, handler, schedules=[Schedule("beat", b"tick", every=1)])
     handler.wait_for(2)
-    assert 99 <= int(embedded_client.hget(f"{queue.name}TICKS", "beat:missed")) <= 102
+    assert 99 <= int(plain_client.hget(f"{queue.name}TICKS", "beat:missed")) <= 102
     first.stop()
     first.join()
     assert len(handler.seen) <= 4
 
 
-def test_a_message_may_be_made_for_its_tick(queue_of: Any, work: Any, handler: Any) -> None:
+def test_a_message_may_be_made_for_its_tick(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     queue = queue_of()
     made = []
 
@@ -68,7 +71,7 @@ def test_a_message_may_be_made_for_its_tick(queue_of: Any, work: Any, handler: A
 
 
 def test_a_schedule_may_name_one_of_several_queues(
-    queue_of: Any, work: Any, handler: Any, token: str
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, token: str
 ) -> None:
     first, second = queue_of("-1"), queue_of("-2")
     queues: list[str] = []
@@ -86,21 +89,21 @@ class Scripted:
     def __init__(self, schedule: Schedule) -> None:
         self.now = 100.0
         self.stopping = False
-        self._spec = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), 1.0)
+        self.config = QueueConfig()
         outages = Outages("jobs", "here")
-        self._routine = keep_time(self, self, schedule, None, outages)  # type: ignore[arg-type]
+        self._routine = run_schedule(self, self, schedule, None, outages)  # type: ignore[arg-type]
         self.step = next(self._routine)
 
     def clock(self) -> float:
         return self.now
 
-    def _run(self) -> None:
-        """Is only named in the call that `asked` reads."""
+    def execute(self) -> None:
+        """Only named by the call that `asked` reads."""
 
     def asked(self) -> tuple[int, int, int]:
-        """Return the tick, the one before, and the missed, in seconds, that were told."""
+        """Return the tick, the previous one and the missed ones of the call, in seconds."""
         assert isinstance(self.step, Call)
-        *_, at, previous, missed, _ = next(self.step.args[0]).args
+        *_, at, previous, missed, _ = self.step.args
         return at // 1_000_000, previous // 1_000_000, missed
 
     def answer(self, status: str, latest: int) -> None:

@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 
 from ackq import scripts
 from ackq.queue.keys import QueueKeys
-from tests.scripts.headers import parse, read
+from tests.queue.scripts.headers import parse, read
 from tests.servers import Target
 from tests.waiting import wait_until
 
@@ -51,7 +51,9 @@ def test_the_allowance_grows_with_time_and_expires(permit: Call, target: Target,
     wait_until(lambda: not target.control.exists(QueueKeys.of(name).rate), "the key to expire")
 
 
-def test_a_clock_that_was_set_back_holds_nobody_up(permit: Call, target: Target, name: str) -> None:
+def test_a_clock_that_was_set_back_delays_no_caller(
+    permit: Call, target: Target, name: str
+) -> None:
     target.control.set(QueueKeys.of(name).rate, 4_000_000_000_000_000)
     permitted, wait = permit(1, 0, 1, 1_000_000, 1)
     assert (permitted, wait <= 1_000_000) == (0, True)
@@ -79,7 +81,31 @@ def test_a_tick_is_pushed_once(tick: Call, target: Target, name: str) -> None:
     assert target.control.lrange(name, 0, -1) == [b"body"]
 
 
-def test_only_who_knows_the_latest_tick_pushes_and_counts(
+def push_for_the_left(tick: Call, target: Target, name: str) -> list[Any]:
+    target.control.rpush(name, "listed")
+    now = tick("s", 0, 0, 0, b"")[2]
+    tick("s", now - 1, 0, 0, b"body", "left")
+    return target.control.lrange(name, 0, -1)
+
+
+def test_a_tick_goes_to_the_right_end_for_the_left(tick: Call, target: Target, name: str) -> None:
+    assert push_for_the_left(tick, target, name) == [b"listed", b"body"]
+
+
+def test_a_tick_at_the_wrong_end_is_noticed(target: Target, name: str) -> None:
+    text = scripts.load("worker/tick").text.decode()
+    old = "pop_from == 'left' and 'RPUSH' or 'LPUSH'"
+    assert text.count(old) == 1
+    keys = QueueKeys.of(name)
+    planted = text.replace(old, "'LPUSH'")
+
+    def tick(*args: Any) -> Any:
+        return target.control.eval(planted, 2, keys.ready, keys.ticks, *args)
+
+    assert push_for_the_left(tick, target, name) == [b"body", b"listed"]
+
+
+def test_only_a_worker_that_knows_the_latest_tick_pushes_and_counts(
     tick: Call, target: Target, name: str
 ) -> None:
     now = tick("s", 0, 0, 0, b"")[2]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ackq.worker import RateLimit, Schedule
+from tests.conftest import MakeQueue
 from tests.waiting import wait_until
+from tests.worker.conftest import Recorder, StartWorker
 
 from .conftest import settled
 
 
-def test_a_worker_works(make_queue: Any, work: Any, handler: Any) -> None:
+def test_a_worker_works(make_queue: MakeQueue, work: StartWorker, handler: Recorder) -> None:
     queue = make_queue()
     queue.push_many([{"id": f"m{n}"} for n in range(50)])
     work(queue, handler, rate_limit=RateLimit(100_000), schedules=[Schedule("s", {}, every=0.1)])

@@ -17,6 +17,7 @@ import pytest
 import redis
 
 import ackq
+from ackq import Message
 from ackq.errors import ConfigurationError
 from ackq.worker import AsyncWorker, Schedule, Worker, routines
 from ackq.worker.logs import log
@@ -24,12 +25,15 @@ from ackq.worker.outages import Outages
 from ackq.worker.signals import SIGNALS, stopping_on_signals
 from tests.servers import private_server
 from tests.waiting import wait_until
+from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
 from .conftest import settled, until
 from .test_handling import push
 
 
-def test_a_stop_while_idle_ends_soon(queue_of: Any, work: Any, handler: Any) -> None:
+def test_a_stop_while_idle_ends_soon(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
     made = work(queue_of(), handler)
     time.sleep(0.2)  # in the middle of a wait
     stopped = time.monotonic()
@@ -39,14 +43,14 @@ def test_a_stop_while_idle_ends_soon(queue_of: Any, work: Any, handler: Any) -> 
 
 
 def test_a_stop_lets_what_runs_end_and_gives_back_the_rest(
-    queue_of: Any, work: Any, handler: Any, monkeypatch: pytest.MonkeyPatch
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(routines, "STALE", 3600)  # it is the stop that gives back, not the wait
     queue = queue_of()
     push(queue, 400)
     go_on = threading.Event()
 
-    def behave(message: Any) -> Any:
+    def behave(message: Message) -> Any:
         return until(go_on) if len(handler.seen) > 100 else None
 
     handler.behave = behave
@@ -79,9 +83,9 @@ class SlowHands(deque[ackq.Message]):
 
 
 def test_a_stop_waits_for_a_message_on_its_way_to_a_thread(
-    embedded_client: redis.Redis, token: str, work: Any, handler: Any
+    plain_client: redis.Redis, token: str, work: StartWorker, handler: Recorder
 ) -> None:
-    with ackq.Queue(embedded_client, token) as queue:
+    with ackq.Queue(plain_client, token) as queue:
         push(queue, 1)
         made = work(queue, handler, concurrency=1, start=False)
         made.worker._state.buffer = buffer = SlowHands()
@@ -97,7 +101,7 @@ def test_a_stop_waits_for_a_message_on_its_way_to_a_thread(
 
 @pytest.mark.parametrize("how", ["grace", "second stop"])
 def test_what_does_not_end_in_time_is_given_back(
-    queue_of: Any, work: Any, handler: Any, how: str, flavour: str
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, how: str, flavour: str
 ) -> None:
     queue = queue_of()
     push(queue, 2)
@@ -129,7 +133,7 @@ def test_what_does_not_end_in_time_is_given_back(
 
 @pytest.mark.parametrize("stops", [1, 2])
 def test_a_take_that_is_under_way_at_a_stop_is_waited_for(
-    queue_of: Any, work: Any, handler: Any, flavour: str, stops: int
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, flavour: str, stops: int
 ) -> None:
     queue = queue_of()
     made = work(queue, handler, start=False)
@@ -170,7 +174,7 @@ def test_a_take_that_is_under_way_at_a_stop_is_waited_for(
     assert (stats.ready, stats.in_flight) == (1, 0)
 
 
-def test_a_worker_runs_once(queue_of: Any, work: Any, handler: Any) -> None:
+def test_a_worker_runs_once(queue_of: QueueOf, work: StartWorker, handler: Recorder) -> None:
     made = work(queue_of(), handler, start=False)
     made.drain()
     with pytest.raises(ConfigurationError, match="runs once"):
@@ -178,10 +182,10 @@ def test_a_worker_runs_once(queue_of: Any, work: Any, handler: Any) -> None:
 
 
 def test_signals_are_heard_and_put_back(
-    queue_of: Any, flavour: str, embedded_client: redis.Redis
+    queue_of: QueueOf, flavour: str, plain_client: redis.Redis
 ) -> None:
     queue = queue_of()
-    settings = embedded_client.connection_pool.connection_kwargs
+    settings = plain_client.connection_pool.connection_kwargs
     push(queue, 1)
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)
 
@@ -202,7 +206,7 @@ def test_signals_are_heard_and_put_back(
     assert settled(queue)
 
 
-def test_the_third_signal_is_nobody_s_but_the_system_s() -> None:
+def test_the_third_signal_has_the_default_action() -> None:
     before = [signal.getsignal(each) for each in SIGNALS]
     stops: list[int] = []
     with stopping_on_signals(lambda: stops.append(1)):
@@ -215,7 +219,7 @@ def test_the_third_signal_is_nobody_s_but_the_system_s() -> None:
 
 
 def test_a_server_that_cannot_hold_queues_ends_the_worker(
-    tmp_path: Path, work: Any, portal: Any, flavour: str
+    tmp_path: Path, work: StartWorker, portal: Any, flavour: str
 ) -> None:
     with private_server(tmp_path, maxmemory="50mb", maxmemory_policy="allkeys-lru") as server:
         kind: Any = ackq.Queue if flavour == "sync" else ackq.AsyncQueue
@@ -243,7 +247,7 @@ def outage(tmp_path: Path, flavour: str, portal: Any) -> Any:
 
 
 def test_a_restart_of_redis_needs_no_restart_of_the_worker(
-    outage: Any, work: Any, handler: Any
+    outage: Any, work: StartWorker, handler: Recorder
 ) -> None:
     server, queue, worked = outage
     push(queue, 300)
@@ -261,7 +265,7 @@ def test_a_restart_of_redis_needs_no_restart_of_the_worker(
 
 
 def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
-    outage: Any, work: Any, handler: Any, caplog: pytest.LogCaptureFixture
+    outage: Any, work: StartWorker, handler: Recorder, caplog: pytest.LogCaptureFixture
 ) -> None:
     server, queue, worked = outage
     push(queue, 4)
@@ -277,13 +281,15 @@ def test_an_outage_is_one_line_when_it_begins_and_one_when_it_is_over(
     server.start()
     wait_until(lambda: "the server answers again after" in caplog.text, "the other line")
     wait_until(lambda: queue.stats().in_flight == 0, "the rest to be settled")
-    said = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert len(said) == 2, said
-    assert "is away" in said[0]
-    assert int(said[1].rpartition(" ")[2]) >= 7
+    logged = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    # On a busy machine the outage is long enough for the schedule to log missed ticks.
+    logged = [line for line in logged if "ticks were missed" not in line]
+    assert len(logged) == 2, logged
+    assert "is away" in logged[0]
+    assert int(logged[1].rpartition(" ")[2]) >= 7
 
 
-def test_an_operation_that_is_refused_is_told_of_once_until_it_works() -> None:
+def test_a_refused_operation_is_logged_once_until_it_works() -> None:
     outages = Outages("jobs", "here")
     records: list[str] = []
     handler = logging.Handler()
@@ -308,7 +314,9 @@ def test_an_operation_that_is_refused_is_told_of_once_until_it_works() -> None:
     ]
 
 
-def test_forgotten_scripts_are_sent_again(outage: Any, work: Any, handler: Any) -> None:
+def test_forgotten_scripts_are_sent_again(
+    outage: Any, work: StartWorker, handler: Recorder
+) -> None:
     server, queue, worked = outage
     push(queue, 200)
     handler.behave = lambda message: asyncio.sleep(0.005)
@@ -322,7 +330,11 @@ def test_forgotten_scripts_are_sent_again(outage: Any, work: Any, handler: Any) 
 
 
 def test_a_primary_that_became_a_replica_is_waited_for(
-    outage: Any, work: Any, handler: Any, free_port: int, caplog: pytest.LogCaptureFixture
+    outage: Any,
+    work: StartWorker,
+    handler: Recorder,
+    free_port: int,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     server, queue, worked = outage
     push(queue, 100)
@@ -330,7 +342,7 @@ def test_a_primary_that_became_a_replica_is_waited_for(
     made = work(worked, handler, concurrency=2)
     handler.wait_for(20)
     with redis.Redis.from_url(server.url) as client:
-        client.replicaof("127.0.0.1", str(free_port))  # nobody is there: it keeps its data
+        client.replicaof("127.0.0.1", str(free_port))  # no server is there, so it keeps its data
         wait_until(lambda: "take failed" in caplog.text, "a take to be refused for good")
         assert made.running
         client.replicaof("NO", "ONE")

@@ -21,15 +21,16 @@ from redis.utils import str_if_bytes
 from ackq.core.io.settings import (
     READ_TIMEOUT,
     address_of,
-    bounded,
+    check_scripts_run,
     connection_settings,
-    no_client,
     nodes_in,
     owner_of,
     redirected,
     with_hint,
+    with_timeouts,
+    wrong_client,
 )
-from ackq.core.retries import ELSEWHERE
+from ackq.core.retries import MAY_HAVE_MOVED
 
 
 class Connections:
@@ -123,7 +124,7 @@ def _answers(connection: AbstractConnection) -> bool:
 def _bounded_sentinel(pool: SentinelConnectionPool) -> SentinelConnectionPool:
     """Return a pool that asks the same sentinels for the primary, with timeouts."""
     manager = copy.copy(pool.sentinel_manager)
-    manager.sentinels = [_asked_once(each) for each in manager.sentinels]
+    manager.sentinels = [_without_retries(each) for each in manager.sentinels]
     settings = dict(pool.connection_kwargs)
     del settings["connection_pool"]
     return SentinelConnectionPool(
@@ -136,10 +137,10 @@ def _bounded_sentinel(pool: SentinelConnectionPool) -> SentinelConnectionPool:
     )
 
 
-def _asked_once(sentinel: redis.Redis) -> redis.Redis:
+def _without_retries(sentinel: redis.Redis) -> redis.Redis:
     """Return a sentinel client without retries: the connection tries another sentinel."""
     pool = sentinel.connection_pool
-    settings = bounded(pool.connection_kwargs)
+    settings = with_timeouts(pool.connection_kwargs)
     settings.pop("retry", None)
     return redis.Redis(
         connection_pool=redis.ConnectionPool(connection_class=pool.connection_class, **settings)
@@ -167,7 +168,7 @@ class SingleRoute:
         """Learn from ``error`` where the key may be now."""
         if isinstance(error, MovedError):
             self._current = self._of(error)
-        elif isinstance(error, ELSEWHERE):
+        elif isinstance(error, MAY_HAVE_MOVED):
             self._current = self._home
             # The primary behind this address may have changed: resolve it again.
             self._stale = isinstance(error, ReadOnlyError)
@@ -183,7 +184,7 @@ class SingleRoute:
 
     def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
         """Send ASKING if ``error`` redirected to a slot that is being moved."""
-        announce(connection, error)
+        send_asking(connection, error)
 
     def close(self) -> None:
         """Close every idle connection."""
@@ -224,7 +225,7 @@ class ClusterRoute:
 
     def note(self, error: Exception) -> None:
         """Learn from ``error`` where the key may be now."""
-        if isinstance(error, ELSEWHERE):
+        if isinstance(error, MAY_HAVE_MOVED):
             # The owner may have changed or be gone: ask the others.
             self._stale = True
 
@@ -243,7 +244,7 @@ class ClusterRoute:
 
     def prepare(self, connection: AbstractConnection, error: Exception | None) -> None:
         """Send ASKING if ``error`` redirected to a slot that is being moved."""
-        announce(connection, error)
+        send_asking(connection, error)
 
     def close(self) -> None:
         """Close every idle connection."""
@@ -297,7 +298,7 @@ def _ask_for_slots(connections: Connections) -> Any:
     return ranges
 
 
-def announce(connection: AbstractConnection, error: Exception | None) -> None:
+def send_asking(connection: AbstractConnection, error: Exception | None) -> None:
     """Send ASKING if ``error`` redirects to a slot that is being moved."""
     if isinstance(error, AskError) and not isinstance(error, MovedError):
         connection.send_packed_command(connection.pack_command("ASKING"))
@@ -314,5 +315,6 @@ def route_of(client: Any, key: bytes) -> SingleRoute | ClusterRoute:
         return ClusterRoute(client, key)
     if not isinstance(getattr(client, "connection_pool", None), redis.ConnectionPool):
         awaited = isinstance(client, redis.asyncio.Redis | redis.asyncio.RedisCluster)
-        raise no_client(client, "redis.Redis", "with Async" if awaited else "")
+        raise wrong_client(client, "redis.Redis", "with Async" if awaited else "")
+    check_scripts_run(client)
     return SingleRoute(client)

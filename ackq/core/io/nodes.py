@@ -1,4 +1,4 @@
-"""The nodes of the cluster that a server may be of."""
+"""The nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -10,20 +10,21 @@ from ackq.core.io.settings import connection_settings, redirected
 
 
 def nodes_of(client: redis.Redis, *, replicas: bool = False) -> list[redis.Redis]:
-    """Return a client for each primary of the cluster; the client itself where there is none.
+    """Return a client for each primary of the cluster.
 
-    So it is also where the user may not ask for the nodes (CLUSTER SLOTS).
+    If the server is not in a cluster, or the user may not run CLUSTER SLOTS, return only
+    ``client``.
 
     Args:
-        client: of any node.
-        replicas: the replicas, too. Defaults to False.
+        client: a client of any node.
+        replicas: also return a client for each replica. Defaults to False.
     """
     try:
         ranges = client.execute_command("CLUSTER SLOTS")
     except ResponseError:
         return [client]
     last = None if replicas else 3
-    places = {(text_of(host), int(port)) for each in ranges for host, port, *_ in each[2:last]}
+    addresses = {(text_of(host), int(port)) for each in ranges for host, port, *_ in each[2:last]}
     pool = client.connection_pool
     settings = connection_settings(pool.connection_kwargs)
     kind = Connection if "path" in settings else pool.connection_class
@@ -33,10 +34,10 @@ def nodes_of(client: redis.Redis, *, replicas: bool = False) -> list[redis.Redis
                 connection_class=kind, **redirected(settings, host, port)
             )
         )
-        for host, port in sorted(places)
+        for host, port in sorted(addresses)
     ] or [client]
 
 
 def text_of(host: bytes | str | None) -> str:
-    """Return the name of a host; an empty one where the node does not know it."""
+    """Return the name of a host, or an empty text if the node does not know its own name."""
     return host.decode() if isinstance(host, bytes) else host or ""

@@ -1,7 +1,8 @@
-"""Shared by blocking and asyncio connections: settings to copy, addresses without secrets."""
+"""Connection settings, for blocking and asyncio connections: copies, bounds, addresses, errors."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -10,7 +11,7 @@ from redis.exceptions import TimeoutError
 
 from ackq.errors import ConfigurationError
 
-#: Settings that tie a connection to the pool it was made for, or change what a reply looks like.
+#: Settings that tie a connection to its pool, or change the form of a reply.
 _NOT_COPIED = (
     "decode_responses",
     "himport_registry",
@@ -24,8 +25,8 @@ _NOT_COPIED = (
 )
 #: Longest blocking command in seconds; see `QueueSpec.block_limit`.
 LONGEST_BLOCK = 1.0
-#: Seconds to connect, and to wait for a reply, where the client sets no limit: redis-py before
-#: version 8 sets none, and a silent connection would hang its caller forever.
+#: Seconds to connect, and to wait for a reply, if the client sets no limit. redis-py before
+#: version 8 sets none, and a silent connection would block its caller forever.
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 5.0
 #: Seconds without a reply after which a connection is pinged before its next use.
@@ -33,16 +34,18 @@ HEALTH_CHECK_INTERVAL = 30
 
 
 def connection_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a client's connection settings as ackq's own connections use them.
+    """Return a client's connection settings, adapted for ackq's own connections.
 
-    ackq packs and resends by itself, so the client's decoding is left out. Its retry policy
-    stays: a connection uses it only to connect, where nothing can be applied twice.
+    ackq decodes and resends itself, so the client's decoding is left out. The client's retry
+    policy stays: it only applies to connecting, where nothing can happen twice.
     """
-    return bounded({name: value for name, value in settings.items() if name not in _NOT_COPIED})
+    return with_timeouts(
+        {name: value for name, value in settings.items() if name not in _NOT_COPIED}
+    )
 
 
-def bounded(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return connection settings with a bound for each wait that has none."""
+def with_timeouts(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return connection settings in which every wait has a limit."""
     read = settings.get("socket_timeout")
     read = READ_TIMEOUT if read is None else read
     connect = settings.get("socket_connect_timeout")
@@ -59,7 +62,7 @@ def bounded(settings: Mapping[str, Any]) -> dict[str, Any]:
 def owner_of(slot: int, ranges: Any) -> tuple[str, int] | None:
     """Return host and port of a slot's primary, from the reply to CLUSTER SLOTS; None: no owner.
 
-    The host is empty where the node that was asked does not know its own name.
+    The host is empty if the node that replied does not know its own name.
     """
     for first, last, (host, port, *_), *_ in ranges:
         if first <= slot <= last:
@@ -76,69 +79,92 @@ def nodes_in(ranges: Any) -> list[tuple[str, int]]:
 
 
 def redirected(settings: Mapping[str, Any], host: str, port: int) -> dict[str, Any]:
-    """Return the settings for another node of the cluster that a server belongs to.
+    """Return the settings for another node of the same cluster.
 
-    A node that does not know its own name redirects to none: then it is the server's.
+    A node that does not know its own name redirects to an empty host. Then the host of
+    ``settings`` is used.
     """
     elsewhere = {name: value for name, value in settings.items() if name != "path"}
     return elsewhere | {"host": host or settings.get("host", "localhost"), "port": port}
 
 
 def block_limit_for(socket_timeout: float | None) -> float:
-    """Return how long one blocking command may last under this read timeout."""
+    """Return how long, in seconds, one blocking command may wait under this read timeout."""
     if socket_timeout is None:
         return LONGEST_BLOCK
     return min(LONGEST_BLOCK, socket_timeout / 2)
 
 
 def check_confirm_fits(confirm_timeout: float, socket_timeout: float | None) -> None:
-    """Refuse to wait for replicas longer than the connection waits for any reply."""
+    """Raise an error if a confirmation may take longer than the connection waits for a reply."""
     if socket_timeout is not None and confirm_timeout >= socket_timeout:
         raise ConfigurationError(
-            f"confirm.timeout of {confirm_timeout:g} s reaches the client's socket_timeout of"
-            f" {socket_timeout:g} s: shorten the one or lengthen the other"
+            f"confirm.timeout, {confirm_timeout:g} s, must be below the client's socket_timeout,"
+            f" {socket_timeout:g} s: lower the first or raise the second"
         )
 
 
 def check_database(url: str) -> None:
-    """Refuse a URL whose path is no number: redis-py would use database 0.
+    """Raise an error for a URL whose path is not a number. redis-py would use database 0.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the path is not a number.
     """
     parts = urlsplit(url)
     database = unquote(parts.path).replace("/", "")
     named = parts.scheme in ("redis", "rediss") and "db" not in parse_qs(parts.query)
     if named and database and not (database.isascii() and database.isdigit()):
-        raise ValueError(f"the database is a number, as in redis://host:6379/0, not {database!r}")
+        raise ValueError(
+            f"the database must be a number, as in redis://host:6379/0, not {database!r}"
+        )
 
 
-def no_client(client: Any, wanted: str, twin: str) -> ConfigurationError:
-    """Return the error for what was passed in the place of a client.
+def wrong_client(client: Any, wanted: str, twin: str) -> ConfigurationError:
+    """Return the error for an argument that is not the right kind of client.
 
     Args:
-        client: what was passed; not shown, since a URL may hold a password.
-        wanted: the class that is.
-        twin: which of ackq's two classes takes this kind of client; empty: neither.
+        client: the argument. A text is not shown, since a URL may contain a password.
+        wanted: the class of client that is needed.
+        twin: how the name of the ackq class for this kind of client differs, such as "with Async";
+            empty if no class takes it.
     """
     if isinstance(client, str | bytes):
-        return ConfigurationError(f"client is a {wanted}, not a URL: for a URL there is from_url")
+        return ConfigurationError(f"client must be a {wanted}, not a URL: use from_url")
+    if "mock" in type(client).__module__:
+        return ConfigurationError(
+            f"client must be a {wanted}, not a mock: in a unit test, pass a fakeredis client,"
+            " installed as fakeredis[lua], or replace ackq's own object by the mock"
+        )
     if twin:
         return ConfigurationError(
             f"client is of the module {type(client).__module__}: pass a {wanted}, or use the class"
-            f" {twin} in its name"
+            f" {twin} in its name. The drop-in for asyncio is ackq.dropin.asyncio.Redis"
         )
     return ConfigurationError(
-        f"client is a {wanted}, a client of a cluster, or one that Sentinel's master_for"
-        f" returned, not {type(client).__name__}"
+        f"client must be a {wanted}, a cluster client, or a client from Sentinel's master_for,"
+        f" not {type(client).__name__}"
     )
 
 
-def with_hint(error: Exception, tls: bool) -> Exception:
-    """Return ``error``, met while connecting, with a hint where TLS may be the reason.
+def check_scripts_run(client: Any) -> None:
+    """Refuse a client of fakeredis that cannot run scripts.
 
-    A server that expects plain Redis waits for the end of the line that TLS never sends; one that
-    expects TLS hangs up.
+    Raises:
+        ConfigurationError: its ``lua`` extra is not installed.
+    """
+    faked = type(client).__module__.startswith("fakeredis")
+    if faked and importlib.util.find_spec("lupa") is None:
+        raise ConfigurationError(
+            "fakeredis runs ackq's scripts only with its lua extra: pip install 'fakeredis[lua]'."
+            " For a real server in a test there is ackq[embedded], with Queue.from_url(None, name)"
+        )
+
+
+def with_hint(error: Exception, tls: bool) -> Exception:
+    """Return ``error``, raised while connecting, with a hint if TLS may be the cause.
+
+    A server without TLS waits for the end of a line, which a TLS client never sends. A server with
+    TLS disconnects a client without it.
     """
     text = str(error)
     if tls and isinstance(error, TimeoutError):
@@ -149,12 +175,12 @@ def with_hint(error: Exception, tls: bool) -> Exception:
 
 
 def check_url(url: str) -> None:
-    """Refuse a URL whose password has a reserved character that is not percent-encoded.
+    """Raise an error for a URL whose password has a reserved character without percent-encoding.
 
-    The parser would end the password there, take a part of it for a host, and errors show hosts.
+    The parser would end the password there and take part of it for the host, which errors show.
 
     Raises:
-        ConfigurationError: it does not show the password.
+        ConfigurationError: the password has such a character. The error does not show it.
     """
     try:
         parts = urlsplit(url)
@@ -168,10 +194,10 @@ def check_url(url: str) -> None:
 
 
 def bad_url(url: str, error: Exception) -> ConfigurationError:
-    """Return the error for a URL that redis-py refused, without its password."""
+    """Return the error for a URL that redis-py rejected, without its password."""
     if "@" not in url and "password" not in url.lower():
         return ConfigurationError(f"Redis URL {url!r}: {error}")
-    # The parser quotes what it could not read, and that may be a part of the password.
+    # The parser's error quotes what it could not read, which may be part of the password.
     scheme, separator, _ = url.partition("://")
     shown = f"{scheme}{separator}***" if separator else "***"
     return ConfigurationError(
@@ -181,7 +207,7 @@ def bad_url(url: str, error: Exception) -> ConfigurationError:
 
 
 def address_of(settings: Mapping[str, Any]) -> str:
-    """Return where connections with these settings go, without credentials."""
+    """Return the address of the server, without credentials."""
     if "path" in settings:
         return f"unix:{settings['path']}"
     if "host" in settings:

@@ -27,12 +27,12 @@ SET_BY_US = {
     "groupid": "the key group of [source]",
     "path": "the key path of this section",
     "schema": "the section [schema]",
-    "columnnameofcorruptrecord": "nothing: what does not parse goes to the dead letters",
-    "mode": "nothing: what does not parse goes to the dead letters",
-    "includemetadata": "nothing",
+    "columnnameofcorruptrecord": "nothing: messages that do not parse become dead letters",
+    "mode": "nothing: messages that do not parse become dead letters",
+    "includemetadata": "nothing: a pipeline always has the metadata",
     "writemode": "nothing: a pipeline writes in transactions",
-    "txnappid": "nothing: it is the id of the query",
-    "txnversion": "nothing: it is the number of the batch",
+    "txnappid": "nothing: the id of the query is used",
+    "txnversion": "nothing: the number of the batch is used",
 }
 #: Seconds between micro-batches that write files, so that the files do not get too small.
 FILES_EVERY = 10.0
@@ -117,8 +117,8 @@ class PipelineConfig:
     sink: Sink
     #: The queue for the dead letters of rejected rows; None: the queue of each row.
     rejects: str | None
-    #: Seconds from one micro-batch to the next; 0: as soon as there is something. Defaults to 10
-    #: where the sink is files, else to 0.
+    #: Seconds from one micro-batch to the next; 0: as soon as messages are ready. Defaults to 10
+    #: if the sink is files, else to 0.
     every: float
     #: Settings of the Spark session, such as ``spark.master``. Defaults to none.
     spark: Mapping[str, str] = field(default_factory=dict)
@@ -176,7 +176,10 @@ class PipelineConfig:
         )
         top.end()
         if sink.target == (source.kind, source.name) and "url" not in sink.options:
-            top.section("sink").wrong(source.kind, "is the source, which would never be empty")
+            top.section("sink").wrong(
+                source.kind,
+                "is also the source, so the pipeline would never end: choose another target",
+            )
         return config
 
 
@@ -227,7 +230,9 @@ def _sink(section: Section) -> Sink:
         return sink
     format = (section.text("format", "parquet") or "").lower()
     if format == "ackq":
-        section.wrong("format", "ackq is chosen by one of the keys queue, topic and delay_queue")
+        section.wrong(
+            "format", "for ackq, use one of the keys queue, topic and delay_queue instead"
+        )
     files = format in FILE_FORMATS
     path = section.path("path")
     if files and not path:
@@ -246,7 +251,7 @@ def _rejects(section: Section, source: Source) -> str | None:
     if queue is not None:
         _named(section, "queue")
     elif source.kind != "queue":
-        section.missing("queue", f"a {source.kind} has no dead letters: name the queue for them")
+        section.missing("queue", f"a {source.kind} has no dead letters, so name a queue for them")
     section.end()
     return queue
 

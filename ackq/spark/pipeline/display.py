@@ -1,4 +1,4 @@
-"""What `ackq pipeline run` shows: a live table in a terminal, lines elsewhere, or JSON."""
+"""Show the progress of `ackq pipeline run`: live in a terminal, otherwise as lines or JSON."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 
 Show = Callable[[Progress], None]
 
-#: Reasons of rejects that a terminal shows.
+#: Number of reasons that a terminal shows.
 REASONS = 5
+#: Seconds between two lines about a search for failing rows.
+SEARCH_INTERVAL = 5.0
 _STYLES = {"working": "green", "waiting": "cyan", "stopping": "yellow", "stopped": "bold"}
 
 
 @contextmanager
 def display(config: PipelineConfig, as_json: bool) -> Iterator[Show]:
-    """Yield what is to be called with the progress, as often as one likes."""
+    """Yield a function that shows the progress. Call it as often as you like."""
     if not as_json and sys.stdout.isatty():
         with _live(config) as show:
             yield show
@@ -33,11 +35,12 @@ def display(config: PipelineConfig, as_json: bool) -> Iterator[Show]:
 
 
 class _Lines:
-    """Writes a line for each batch and each state that begins or ends a run."""
+    """Writes a line for each batch, and when the run starts, is stopping or has stopped."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
         self._shown: tuple[int, str | None] = (0, None)
+        self._search_shown_at = float("-inf")
 
     def __call__(self, progress: Progress) -> None:
         state = progress.state if progress.state in ("starting", "stopping", "stopped") else ""
@@ -47,6 +50,9 @@ class _Lines:
             self._write(progress, progress.batch_line())
         elif state != before:
             self._write(progress, progress.line())
+        elif progress.search and progress.elapsed - self._search_shown_at >= SEARCH_INTERVAL:
+            self._search_shown_at = progress.elapsed
+            self._write(progress, progress.search_line())
 
     def _write(self, progress: Progress, line: str) -> None:
         if self._as_json:
@@ -84,8 +90,10 @@ def screen(config: PipelineConfig, progress: Progress, width: int) -> Renderable
     parts: list[RenderableType] = [head, numbers]
     if progress.reasons:
         parts += [Text(""), _reasons(progress, width)]
+    if progress.search is not None:
+        parts.append(Text(progress.search_line().partition(": ")[2], "yellow"))
     if progress.state in ("working", "waiting"):
-        parts.append(Text("Ctrl-C ends it after the batch in hand", "dim"))
+        parts.append(Text("Press Ctrl-C to stop after the current batch", "dim"))
     return Group(*parts)
 
 
@@ -101,9 +109,9 @@ def _cells(progress: Progress, width: int) -> dict[str, Text]:
     }  # fmt: skip
     if width >= 120:
         cells |= {
-            "its rows": "-" if batch is None else f"{batch.rows:,}",
-            "its rejects": "-" if batch is None else f"{batch.rejected:,}",
-            "it took": "-" if batch is None else f"{batch.seconds:.1f} s",
+            "batch rows": "-" if batch is None else f"{batch.rows:,}",
+            "batch rejects": "-" if batch is None else f"{batch.rejected:,}",
+            "batch time": "-" if batch is None else f"{batch.seconds:.1f} s",
             "running": _span(progress.elapsed),
         }
     texts = {name: Text(cell) for name, cell in cells.items()}
@@ -127,7 +135,7 @@ def _reasons(progress: Progress, width: int) -> RenderableType:
 
 
 def sink_name(sink: Sink) -> str:
-    """Return the sink in a few words."""
+    """Return a short description of the sink."""
     if sink.target is not None:
         return " ".join(sink.target)
     return f"{sink.format} {sink.path}" if sink.path else sink.format

@@ -1,4 +1,4 @@
-"""Finds the rows of a batch at which its transform, or the making of messages from it, fails."""
+"""Find the rows of a batch that make the transform, or the sink `ackq`, fail."""
 
 from __future__ import annotations
 
@@ -18,114 +18,128 @@ from ackq.spark.pipeline.plan import REASON, Plan
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Rows of one batch that may fail: where it is more, the transform is at fault, and not the rows.
-MOST = 200
-#: Characters of a reason.
+#: Maximum failing rows per batch. If there are more, the transform itself is considered faulty.
+MAX_FAILING = 200
+#: Maximum characters of a reason.
 LONGEST = 200
-#: How Spark names what went wrong, and how the traceback of a function ends.
+#: Spark's name of an error, and the last line of a Python traceback.
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _RAISED = re.compile(r"^(?:[a-zA-Z_][\w]*\.)*([A-Z]\w*(?:: .*)?)$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """One row: the values of `Plan.place`, and why it fails."""
+class FailedRow:
+    """A failing row: its values of `Plan.row_columns`, and why it fails."""
 
-    place: tuple[Any, ...]
+    row: tuple[Any, ...]
     reason: str
 
 
 class TooManyFail(Exception):
-    """More rows fail than can be the fault of rows."""
+    """So many rows fail that the transform must be faulty."""
 
 
-class Failing:
-    """Looks for such rows by halves, without writing anything.
+@dataclass(slots=True)
+class Search:
+    """How far a search for failing rows is."""
 
-    A half costs a small job of Spark, so that one row in 100,000 takes about 20 of them. A row is
-    found guilty only if it fails alone, while Spark works otherwise.
+    #: Spark jobs so far, and failing rows found.
+    jobs: int = 0
+    found: int = 0
+
+
+class FailingRows:
+    """Finds failing rows by bisection, without writing anything.
+
+    Each step costs a small Spark job, so finding one row in 100,000 takes about 20 jobs. A row is
+    reported only if it fails alone while Spark otherwise works.
     """
 
-    def __init__(self, config: PipelineConfig, plan: Plan, ended: Callable[[], bool]) -> None:
+    def __init__(self, config: PipelineConfig, plan: Plan, aborted: Callable[[], bool]) -> None:
         """Prepare.
 
         Args:
-            config: says what the sink takes.
-            plan: what is done with the rows.
-            ended: whether the batch was ended from outside: then what fails proves nothing.
+            config: has the sink.
+            plan: the transform.
+            aborted: returns whether the batch was aborted from outside, so that failures prove
+                nothing.
         """
-        self._config, self._plan, self._ended = config, plan, ended
+        self._config, self._plan, self._aborted = config, plan, aborted
+        #: Read by other threads, to show the progress.
+        self.search = Search()
 
-    def find(self, checked: DataFrame) -> list[Failed]:
-        """Return the rows that fail; none where what fails is something else.
+    def find(self, checked: DataFrame) -> list[FailedRow]:
+        """Return the rows that fail; an empty list if no row causes the failure.
 
         Args:
-            judged: the batch, persisted, with the reasons of what is rejected already.
+            checked: the batch, persisted, with the reasons of rows that are already rejected.
 
         Raises:
-            TooManyFail: more than `MOST`.
+            TooManyFail: more than `MAX_FAILING` rows fail.
         """
         with _silent(checked.sparkSession):
-            return self._found(checked)
+            return self._find(checked)
 
-    def _found(self, checked: DataFrame) -> list[Failed]:
+    def _find(self, checked: DataFrame) -> list[FailedRow]:
         if self._error(checked.limit(0)) is not None or self._error(checked) is None:
             return []
-        *heads, number = self._plan.place
+        *heads, number = self._plan.row_columns
         good = checked.where(F.col(REASON).isNull())
-        found: list[Failed] = []
+        found: list[FailedRow] = []
         for *values, first, last in (
             good.groupBy(*heads).agg(F.min(number), F.max(number)).collect()
         ):
             part = good
             for column, value in zip(heads, values, strict=True):
                 part = part.where(F.col(column) == value)
-            for each in self._halved(part, tuple(values), first, last):
+            for each in self._bisect(part, tuple(values), first, last):
                 found.append(each)
-                if len(found) > MOST:
+                self.search.found = len(found)
+                if len(found) > MAX_FAILING:
                     raise TooManyFail
         return found
 
-    def without(self, checked: DataFrame, failed: list[Failed]) -> DataFrame:
+    def without(self, checked: DataFrame, failed: list[FailedRow]) -> DataFrame:
         """Return the batch without the rows that failed."""
-        origin, *_, number = self._plan.place
-        for name in {each.place[0] for each in failed}:
-            numbers = [each.place[-1] for each in failed if each.place[0] == name]
+        origin, *_, number = self._plan.row_columns
+        for name in {each.row[0] for each in failed}:
+            numbers = [each.row[-1] for each in failed if each.row[0] == name]
             checked = checked.where(~((F.col(origin) == name) & F.col(number).isin(numbers)))
         return checked
 
-    def _halved(
+    def _bisect(
         self, part: DataFrame, heads: tuple[Any, ...], first: int, last: int
-    ) -> Iterator[Failed]:
-        number = F.col(self._plan.place[-1])
+    ) -> Iterator[FailedRow]:
+        number = F.col(self._plan.row_columns[-1])
         error = self._error(part.where(number.between(first, last)))
         if error is None:
             return
         if first == last:
             self._require_health(part)
-            yield Failed((*heads, first), _reason(error))
+            yield FailedRow((*heads, first), _reason(error))
             return
         middle = (first + last) // 2
-        yield from self._halved(part, heads, first, middle)
-        yield from self._halved(part, heads, middle + 1, last)
+        yield from self._bisect(part, heads, first, middle)
+        yield from self._bisect(part, heads, middle + 1, last)
 
     def _error(self, checked: DataFrame) -> Exception | None:
+        self.search.jobs += 1
         try:
             sinks.attempt(self._config.sink, self._plan.transformed(checked))
         except Exception as error:
-            if self._ended():
+            if self._aborted():
                 raise
             return error
         return None
 
     def _require_health(self, checked: DataFrame) -> None:
-        """Raise what Spark raises if it runs nothing at all any more."""
+        """Raise Spark's error if it can no longer run anything at all."""
         checked.sparkSession.range(1).write.format("noop").mode("overwrite").save()
 
 
 @contextmanager
 def _silent(session: SparkSession) -> Iterator[None]:
-    """Let Spark log nothing: it would write a page at each attempt that fails."""
+    """Silence Spark's log, which would print a stack trace for each failing attempt."""
     jvm: Any = session._jvm
     before = str(jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel())
     session.sparkContext.setLogLevel("OFF")
@@ -136,12 +150,12 @@ def _silent(session: SparkSession) -> Iterator[None]:
 
 
 def _reason(error: Exception) -> str:
-    """Return what went wrong with a row, so that rows of one fault have one reason."""
+    """Return why a row fails, in words that are the same for all rows with the same fault."""
     text = redact(str(error))
     if "Traceback" in text and (raised := _RAISED.findall(text)):
-        told = str(raised[-1])
+        cause = str(raised[-1])
     elif conditions := _CONDITION.findall(text):
-        told = conditions[0]
+        cause = conditions[0]
     else:
-        told = f"{type(error).__name__}: {text.strip().partition(chr(10))[0]}"
-    return f"transform: {told}"[:LONGEST]
+        cause = f"{type(error).__name__}: {text.strip().partition(chr(10))[0]}"
+    return f"transform: {cause}"[:LONGEST]

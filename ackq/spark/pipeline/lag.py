@@ -1,4 +1,4 @@
-"""How many messages a pipeline has not written yet."""
+"""Count the messages that a pipeline has not processed yet."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ackq.spark.options import Reading
 from ackq.spark.topic_reader import topic_of
 
 #: Seconds between two counts.
-EVERY = 1.0
+COUNT_INTERVAL = 1.0
 
 
 class Lag:
-    """Counts what waits in a source, and what is in hand, once a second at most."""
+    """Counts the ready messages of a source and those of the current batch, once a second."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._queues: list[Queue] = []
-        if reading.place.kind == "queue":
-            client = reading.connection.client()
-            self._queues = [Queue(client, name) for name in reading.place.lists]
+        if reading.target.kind == "queue":
+            client, end = reading.connection.client(), reading.target.pop_from
+            self._queues = [Queue(client, name, pop_from=end) for name in reading.target.lists]
         self._counted_at = float("-inf")
         self._reached: Offset | None = None
         self._count: int | None = None
@@ -33,14 +33,14 @@ class Lag:
     def count(
         self, reached: Offset | None, written: int = 0, *, at_once: bool = False
     ) -> int | None:
-        """Return how many there are; None where it cannot be told.
+        """Return the number of messages; None if it is unknown.
 
         Args:
-            reached: the offset up to which the query is done; None: none yet.
-            written: messages after it that are done as well. Defaults to 0.
-            at_once: do not return a count that is up to a second old.
+            reached: the offset of the last finished batch; None: there is none yet.
+            written: the number of messages after it that are written, too. Defaults to 0.
+            at_once: count now, instead of returning a count that is up to a second old.
         """
-        is_old = time.monotonic() - self._counted_at >= EVERY
+        is_old = time.monotonic() - self._counted_at >= COUNT_INTERVAL
         if at_once or is_old or reached != self._reached:
             self._count = None
             with suppress(redis.RedisError, OSError):
@@ -48,12 +48,16 @@ class Lag:
             self._counted_at, self._reached = time.monotonic(), reached
         return None if self._count is None else max(0, self._count - written)
 
-    def reach(self) -> None:
-        """Raise what redis-py raises where the server cannot be reached."""
+    def check_connection(self) -> None:
+        """Check that Redis can be reached.
+
+        Raises:
+            redis.ConnectionError: it cannot be reached.
+        """
         if self._queues:
             self._ready()
         else:
-            topic_of(self._reading.connection, self._reading.place.name).newest()
+            topic_of(self._reading.connection, self._reading.target.name).newest()
 
     def close(self) -> None:
         """Close the connections."""
@@ -66,7 +70,7 @@ class Lag:
     def _in_queues(self, reached: Offset | None) -> int:
         done = offsets.read(reached, self._reading.source, "batch")[0] if reached else 0
         ready = self._ready()
-        # What was claimed since is counted twice for a moment, rather than not at all.
+        # Messages claimed since `_ready` are counted twice, which is better than not at all.
         return ready + sum(
             claim.rows
             for each in self._queues
@@ -79,5 +83,5 @@ class Lag:
         if reached is None:
             return None
         (index,) = offsets.read(reached, self._reading.source, "index")
-        newest = topic_of(self._reading.connection, self._reading.place.name).newest()
+        newest = topic_of(self._reading.connection, self._reading.target.name).newest()
         return max(0, newest - max(0, index))

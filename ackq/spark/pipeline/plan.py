@@ -1,4 +1,4 @@
-"""What is done with the rows of a batch: which are rejected and why, and what becomes of others."""
+"""Plan what happens to the rows of a batch: which are rejected and why, and the transform."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from ackq.errors import ConfigurationError
+from ackq.process.plan import import_object
 from ackq.spark.pipeline.config import PipelineConfig, Transform
 from ackq.spark.pipeline.section import nearest, refused
-from ackq.worker.plan import found
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 #: The view that the SQL of a transform reads.
 VIEW = "messages"
-#: Columns beside those of the user; theirs cannot be called so.
+#: Columns that a pipeline adds. The user's columns cannot have these names.
 CORRUPT, BODY, REASON = "_corrupt_record", "_body", "_reason"
 CORRUPT_OPTION = ("columnNameOfCorruptRecord", CORRUPT)
-#: What the source tells of a message besides its content: where it was.
-PLACES = {"queue": {"queue": "STRING", "batch": "BIGINT", "position": "BIGINT"},
-          "topic": {"topic": "STRING", "offset": "BIGINT"}}  # fmt: skip
-#: Loggers of PySpark that write a page for what is an error of ours, in one line.
+#: Columns that identify a message: its queue or topic, and its position there.
+ROW_COLUMNS = {"queue": {"queue": "STRING", "batch": "BIGINT", "position": "BIGINT"},
+               "topic": {"topic": "STRING", "offset": "BIGINT"}}  # fmt: skip
+#: Loggers of PySpark that print a page for an error that is reported here in one line.
 _VERBOSE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 #: The columns of messages that are not parsed.
 RAW = {"id": "STRING", "value": "STRING"}
@@ -38,43 +38,43 @@ class Plan:
     """The steps of a pipeline between its source and its sink."""
 
     def __init__(self, config: PipelineConfig) -> None:
-        """Find the function that the transform names.
+        """Import the function that the transform names.
 
         Raises:
-            PipelineConfigError: it is not there.
+            PipelineConfigError: it cannot be imported.
         """
         self._config = config
         self._parsed = config.validation.ddl is not None
-        # Where messages are not parsed these columns are the user's as well.
+        # If messages are not parsed, the user sees these columns, too.
         prefix = "_" if self._parsed else ""
-        self._place = {f"{prefix}{name}": kind for name, kind in PLACES[config.source.kind].items()}
+        self._row_columns = {
+            f"{prefix}{name}": kind for name, kind in ROW_COLUMNS[config.source.kind].items()
+        }
         transform = config.transform.callable
         try:
-            self._callable = found(transform) if isinstance(transform, str) else transform
+            self._callable = import_object(transform) if isinstance(transform, str) else transform
         except (ConfigurationError, ImportError) as error:
             self._wrong("transform", "callable", str(error))
-        # What is neither parsed nor changed is sent on as the very bytes that came.
+        # Messages that are neither parsed nor changed are passed on byte for byte.
         self._passed_on = (
             not self._parsed and config.sink.kind == "ackq" and config.transform == Transform()
         )
         if self._callable is not None and not callable(self._callable):
-            self._wrong("transform", "callable", f"{transform} cannot be called")
+            self._wrong("transform", "callable", f"{transform} is not callable")
 
     @property
     def schema(self) -> str | None:
-        """The columns to ask the source for, as DDL; None: those that it has by itself."""
+        """The columns to request from the source, as DDL; None: its default columns."""
         if not self._parsed:
             return None
-        place = ", ".join(f"{name} {kind}" for name, kind in self._place.items())
-        return f"{self._config.validation.ddl}, {CORRUPT} STRING, {BODY} BINARY, {place}"
+        names_row = ", ".join(f"{name} {kind}" for name, kind in self._row_columns.items())
+        return f"{self._config.validation.ddl}, {CORRUPT} STRING, {BODY} BINARY, {names_row}"
 
     def check(self, spark: SparkSession) -> None:
-        """Let Spark find the sink's format, and analyse the schema, the checks and the SQL.
-
-        No row is read for it.
+        """Let Spark check the sink's format, the schema, the checks and the SQL. Reads no rows.
 
         Raises:
-            PipelineConfigError: it refused one of them; names the key.
+            PipelineConfigError: Spark rejects one of them; the error names the key.
         """
         for name in _VERBOSE:
             logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -86,51 +86,51 @@ class Plan:
         for name, expression in self._config.validation.checks.items():
             with self._naming("checks", name):
                 if not _deterministic(empty.where(expression)):
-                    problem = "depends on chance, and a row has to fare the same when replayed"
+                    problem = "depends on chance, so a replay could give another result"
                     self._wrong("checks", name, problem)
         if self._callable is not None:
-            return  # what it does may not be for no rows
+            return  # a function may not expect an empty DataFrame
         with self._naming("transform", "sql"):
             columns = self.transformed(self.checked(empty)).columns
         known = {column.lower() for column in columns}
         for column in self._config.sink.partition_by:
             if column.lower() not in known:
-                problem = f"there is no column {column!r} to write; {nearest(column, columns)}"
+                problem = f"the rows to write have no column {column!r}; {nearest(column, columns)}"
                 self._wrong("sink", "partition_by", problem)
 
     @property
-    def place(self) -> tuple[str, ...]:
-        """The columns that name a row: its queue or topic first, its number there last."""
-        return tuple(self._place)
+    def row_columns(self) -> tuple[str, ...]:
+        """The columns that identify a row: first its queue or topic, last its number there."""
+        return tuple(self._row_columns)
 
     def checked(self, batch: DataFrame) -> DataFrame:
-        """Return the rows with the reason why each is rejected, null where it is not.
+        """Return the rows with the reason for their rejection, null if a row is accepted.
 
-        To be called on the stream, not in the batch, since there the time of the clock is that of
-        the batch, in a replay too. A body is kept only of what is rejected.
+        Call it on the stream: there, current_timestamp() is the time of the batch, also in a
+        replay. Bodies are kept only for rejected rows.
         """
-        # What cannot be evaluated is null, and so not true, instead of the end of the batch.
-        with _setting(batch.sparkSession, "spark.sql.ansi.enabled", "false"):
+        # An expression that cannot be evaluated gives null, which is not true, and no error.
+        with _setting(batch.sparkSession, _ANSI, "false"):
             checked = batch.withColumn(REASON, self._reason())
         if self._passed_on:
             return checked
         return checked.withColumn(BODY, F.when(F.col(REASON).isNotNull(), F.col(BODY)))
 
     def rejected(self, checked: DataFrame) -> DataFrame:
-        """Return the rejected rows: the queue or topic, what names the row in it, body, reason."""
-        name, *places = (F.col(f"`{each}`") for each in self._place)
-        row = F.concat_ws(":", name, *places)
+        """Return the rejected rows: queue or topic, name of the row, body, reason."""
+        name, *numbers = (F.col(f"`{each}`") for each in self._row_columns)
+        row = F.concat_ws(":", name, *numbers)
         return checked.where(F.col(REASON).isNotNull()).select(name, row, BODY, REASON)
 
     def transformed(self, checked: DataFrame) -> DataFrame:
-        """Return what the rows that were not rejected become.
+        """Return the result of the transform for the rows that were not rejected.
 
         Raises:
-            PipelineConfigError: the callable returned something else than a DataFrame.
+            PipelineConfigError: the callable did not return a DataFrame.
         """
         from pyspark.sql import DataFrame as AnyDataFrame
 
-        ours = {CORRUPT, BODY, REASON, *(self._place if self._parsed else ())}
+        ours = {CORRUPT, BODY, REASON, *(self._row_columns if self._parsed else ())}
         good = checked.where(F.col(REASON).isNull())
         good = good.drop(*(ours - {BODY} if self._passed_on else ours))
         if self._config.transform.sql is not None:
@@ -140,7 +140,7 @@ class Plan:
             return good
         result = self._callable(good)
         if not isinstance(result, AnyDataFrame):
-            problem = f"returned {type(result).__name__}, and a DataFrame is needed"
+            problem = f"must return a DataFrame, but returned {type(result).__name__}"
             self._wrong("transform", "callable", problem)
         return result
 
@@ -148,14 +148,14 @@ class Plan:
         sink, session = self._config.sink, cast(Any, spark)
         if sink.kind == "ackq":
             return
-        # The JVM alone knows what its packages bring along, and those of Python as well.
+        # Only the JVM knows all formats: its own, those of packages, and those of Python.
         sources = session._jvm.org.apache.spark.sql.execution.datasources.DataSource
         try:
             sources.lookupDataSource(sink.format, session._jsparkSession.sessionState().conf())
         except (PySparkException, Py4JJavaError):
             problem = (
-                f"Spark finds no format {sink.format!r}: correct the name, or name its package in"
-                " [spark], as spark.jars.packages"
+                f"Spark does not find the format {sink.format!r}: correct the name, or add its"
+                " package to [spark], as spark.jars.packages"
             )
             self._wrong("sink", "format", problem)
 
@@ -163,15 +163,15 @@ class Plan:
         theirs = self._config.validation.ddl
         with self._naming("schema", "ddl"):
             names = spark.createDataFrame([], theirs).columns if theirs else []
-        ours = {CORRUPT, BODY, REASON, *self._place}
-        if taken := sorted({name.lower() for name in names} & ours):
-            self._wrong("schema", "ddl", f"{taken[0]} has a meaning here: choose another name")
-        columns = {**RAW, **self._place, BODY: "BINARY"}
+        ours = {CORRUPT, BODY, REASON, *self._row_columns}
+        if reserved := sorted({name.lower() for name in names} & ours):
+            self._wrong("schema", "ddl", f"{reserved[0]} is reserved: choose another name")
+        columns = {**RAW, **self._row_columns, BODY: "BINARY"}
         raw = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
         return spark.createDataFrame([], self.schema or raw)
 
     def _reason(self) -> Column:
-        """Return why a row is rejected: the first of what is wrong with it, null if nothing is."""
+        """Return the first reason for which a row is rejected; null if it is accepted."""
         validation = self._config.validation
         reasons = [
             _named("null", {name: F.col(name).isNull() for name in validation.not_null}),
@@ -187,7 +187,7 @@ class Plan:
         try:
             yield
         except PySparkException as error:
-            # The first line says it; Spark's plans and traces follow.
+            # The message is in the first line; Spark's plans and stack traces follow.
             self._wrong(section, key, str(error).strip().partition("\n")[0].rstrip(";"))
 
     def _wrong(self, section: str, key: str, problem: str) -> NoReturn:
@@ -195,7 +195,7 @@ class Plan:
 
 
 def _named(what: str, failed: Mapping[str, Column]) -> Column:
-    """Return ``what: a, b`` with the names of those that are true, null if none is."""
+    """Return ``what: a, b`` with the names of the conditions that are true; null if none is."""
     if not failed:
         return F.lit(None).cast("string")
     names = F.concat_ws(", ", *(F.when(each, F.lit(name)) for name, each in failed.items()))

@@ -1,4 +1,4 @@
-"""`Pipeline`: runs as a streaming query, and is watched and stopped from here."""
+"""`Pipeline`: run a streaming query, watch it and stop it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackq.errors import Fenced, PipelineFailed, PipelineFenced, redact
+from ackq.errors import ConfigurationError, Fenced, PipelineFailed, PipelineFenced, redact
 from ackq.spark import offsets
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
-from ackq.spark.pipeline.batches import Batch, Batches, Stopping
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.lag import Lag
+from ackq.spark.pipeline.micro_batches import BatchResult, MicroBatchHandler, Stopping
 from ackq.spark.pipeline.plan import CORRUPT_OPTION, Plan
 from ackq.spark.pipeline.progress import Progress
 from ackq.spark.quiet import quiet_session
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
 
-#: What reads the source.
+#: The format of the source.
 FORMAT = "ackq"
-#: Seconds between two looks at a query.
-LOOK = 0.2
-#: What ackq raised in a process of Spark's, as its traceback there ends.
+#: Seconds between two checks of a query.
+WATCH_INTERVAL = 0.2
+#: The last line of a traceback from a Spark process, if ackq or redis-py raised the error.
 _OURS = re.compile(r"^(?:ackq\.errors|redis\.exceptions)\.(\w+: .*)$", re.MULTILINE)
 _FENCED = f"{Fenced.__name__}: "
 _NEW_LINE = "\n"
@@ -40,12 +40,12 @@ OnProgress = Callable[[Progress], None]
 
 
 class Pipeline:
-    """A queue or a topic, through validation and a transform, into a sink.
+    """Reads a queue or a topic, validates and transforms the messages, and writes to a sink.
 
-    Guarantee: no message is lost, and none holds up the others. What does not parse or fails a
-    check becomes a dead letter, with the reason, once. The rest is in the sink once if that is
-    files, the format ``ackq`` or Delta, and at least once in any other. It may be killed anywhere;
-    started again with its checkpoint it goes on where it was.
+    Guarantee: no message is lost, and none holds up the others. A message that does not parse or
+    fails a check becomes a dead letter with a reason, exactly once. The others are written exactly
+    once to files, the format ``ackq`` or Delta, and at least once to other formats. If the pipeline
+    is killed at any point, the next run with its checkpoint continues from there.
     """
 
     def __init__(
@@ -54,16 +54,19 @@ class Pipeline:
         *,
         spark: SparkSession | None = None,
     ) -> None:
-        """Check the configuration; Spark is not started.
+        """Check the configuration, without starting Spark.
 
         Args:
-            config: a TOML file, or what would be in one as a mapping; there a callable may be the
-                function itself.
-            spark: the session to run in. Defaults to one of its own, as `ackq.spark.session`
-                makes it, ended after each run.
+            config: the path of a TOML file, or a mapping with the same structure, in which a
+                callable may be the function itself.
+            spark: the session to run in. Defaults to a session of its own, created by
+                `ackq.spark.session` and stopped after each run.
 
         Raises:
-            PipelineConfigError: says which file and which key, and what to do.
+            PipelineConfigError: the configuration is not valid. The error names the file, the key
+                and a fix.
+            ConfigurationError: ``spark`` is a session of Spark Connect, whose callbacks run in
+                another process than the pipeline.
         """
         if isinstance(config, str | Path):
             config = PipelineConfig.read(config)
@@ -71,55 +74,63 @@ class Pipeline:
             config = PipelineConfig.of(config)
         self.config = config
         self.plan = Plan(config)
-        self._given = spark
+        if spark is not None and _is_remote(spark):
+            raise ConfigurationError(
+                "a pipeline cannot run in a Spark Connect session: leave spark= out, and set"
+                " spark.master in [spark], or start the pipeline on the cluster with spark-submit"
+            )
+        self._spark = spark
         self._stops = 0
 
     def check(self) -> None:
-        """Let Spark find the format and analyse schema, checks and SQL, without reading anything.
+        """Let Spark check the sink's format, the schema, the checks and the SQL. Reads no messages.
 
         Raises:
-            PipelineConfigError: says which key, and what Spark makes of it.
+            PipelineConfigError: Spark rejects one of them. The error names the key and the reason.
         """
         with self._session() as spark:
             self.plan.check(spark)
 
     def stop(self) -> None:
-        """Let the micro-batch in hand end, then `run`; a second call ends it at once.
+        """Stop `run` after the current micro-batch. A second call aborts the batch.
 
         Safe to call from a signal handler and from other threads.
         """
         self._stops += 1
 
     def run(self, *, once: bool = False, on_progress: OnProgress | None = None) -> Progress:
-        """Run until `stop`, and return what was done.
+        """Run until `stop` is called, and return the progress of the run.
 
         Args:
-            once: run until what is there now is done.
-            on_progress: called about five times a second, from this thread.
+            once: process the messages that are ready now, then return.
+            on_progress: called about five times a second, in this thread.
 
         Raises:
-            PipelineConfigError: Spark refused the format, the schema, a check or the SQL; nothing
+            PipelineConfigError: Spark rejects the format, the schema, a check or the SQL. Nothing
                 was read.
-            redis.ConnectionError: Redis cannot be reached now. Later on it is waited for.
-            PipelineFailed: the query ended with an error. What it had taken is kept for the next
-                run, which begins with it.
-            PipelineFenced: since another process took its group of claims over.
+            redis.ConnectionError: Redis cannot be reached at the start. Later, calls are retried
+                for ``retryTimeoutMs``.
+            PipelineFailed: the query failed. Its claimed messages are kept for the next run.
+            PipelineFenced: another process took over the group of claims.
         """
         self._stops = 0
         reading = Reading.of(self.config.source.all_options())
         with closing(Lag(reading)) as lag:
-            lag.reach()  # before Spark is started, which takes seconds
+            lag.check_connection()  # before Spark is started, which takes seconds
+            progress = Progress(self.config.name, lag=lag.count(None))
+            if on_progress is not None:
+                on_progress(progress)
             with self._session() as spark:
                 self.plan.check(spark)
-                return _Run(self, spark, reading, lag, on_progress).run(once)
+                return _Run(self, spark, reading, lag, progress, on_progress).run(once)
 
     @property
     def stops(self) -> int:
-        """How often `stop` was called since the run began."""
+        """Number of calls of `stop` since the run began."""
         return self._stops
 
     def _session(self) -> AbstractContextManager[SparkSession]:
-        return quiet_session(f"ackq pipeline {self.config.name}", self.config.spark, self._given)
+        return quiet_session(f"ackq pipeline {self.config.name}", self.config.spark, self._spark)
 
 
 class _Run:
@@ -131,6 +142,7 @@ class _Run:
         spark: SparkSession,
         reading: Reading,
         lag: Lag,
+        progress: Progress,
         on_progress: OnProgress | None,
     ) -> None:
         self._pipeline = pipeline
@@ -139,24 +151,23 @@ class _Run:
         self._reading = reading
         self._lag = lag
         self._on_progress = on_progress
-        self._done: list[Batch] = []
-        self._batches = Batches(self._config, self._plan, self._done.append)
-        self._progress = Progress(self._config.name)
+        self._done: list[BatchResult] = []
+        self._batches = MicroBatchHandler(self._config, self._plan, self._done.append)
+        self._progress = progress
 
     def run(self, once: bool) -> Progress:
         query = self._start(once)
         try:
             self._watch(query)
-            self._settle(query)
+            self._ack_last_batch(query)
         finally:
-            self._batches.ended = True
+            self._batches.aborted = True
             query.stop()
             self._batches.close()
         self._show(query, "stopped")
         return self._progress
 
     def _start(self, once: bool) -> StreamingQuery:
-        self._show(None, "starting")
         reader = self._spark.readStream.format(FORMAT)
         reader = reader.options(**self._config.source.all_options())
         if self._plan.schema is not None:
@@ -174,10 +185,10 @@ class _Run:
         return query
 
     def _watch(self, query: StreamingQuery) -> None:
-        """Return when the query has ended.
+        """Wait until the query ends, and stop it if requested.
 
         Raises:
-            PipelineFailed: with an error.
+            PipelineFailed: the query ended with an error.
         """
         while query.isActive:
             state = "working" if self._batches.busy else "waiting"
@@ -185,30 +196,30 @@ class _Run:
                 state = "stopping"
                 self._batches.stopping = True
                 if self._pipeline.stops > 1 or self._between_batches(query):
-                    self._batches.ended = True
+                    self._batches.aborted = True
                     query.stop()
                     return
             self._show(query, state)
-            time.sleep(LOOK)
+            time.sleep(WATCH_INTERVAL)
         error = query.exception()
         if error is not None and not isinstance(self._batches.error, Stopping):
             raise self._failure(error) from (self._batches.error or error)
 
     def _between_batches(self, query: StreamingQuery) -> bool:
-        """Return whether no batch is in hand, and the last one is in the commit log."""
+        """Return whether no batch is running, and the last one is in the commit log."""
         number = self._batches.number
         last = query.lastProgress
         return not self._batches.busy and (
             number < 0 or (last is not None and last.batchId >= number)
         )
 
-    def _settle(self, query: StreamingQuery) -> None:
-        """Ack the last batch, as the query itself would do at the next one."""
+    def _ack_last_batch(self, query: StreamingQuery) -> None:
+        """Ack the last batch. The query itself would ack it only with the next batch."""
         reached, epochs = _reached(query.lastProgress), _epochs(query)
         if reached is None or not epochs or self._pipeline.stops > 1:
             return
         shards = Shards(self._reading)
-        # As the query, and not as its successor: one that was started meanwhile has the group.
+        # Use the epochs of the query, so that a query that took over the group is not fenced.
         shards.adopt(epochs)
         with suppress(Fenced):
             shards.ack(offsets.read(reached, self._reading.source, "batch")[0], 0.0)
@@ -219,8 +230,8 @@ class _Run:
         reason = _one_line(cause or error)
         kind = PipelineFenced if reason.startswith(_FENCED) else PipelineFailed
         return kind(
-            f"{self._config.name}: {where}: {reason}. Nothing is lost: what it had taken is kept,"
-            " and the next run begins with it",
+            f"{self._config.name}: {where}: {reason}. Nothing is lost: the claimed messages are"
+            " kept, and the next run begins with them",
             batch=None if cause is None else number,
         )
 
@@ -229,25 +240,30 @@ class _Run:
         done = [self._done.pop(0) for _ in range(len(self._done))]
         last = query.lastProgress if query is not None else None
         newest = done[-1] if done else progress.batch
-        # Spark tells of a batch some time after it was written.
-        is_untold = newest is not None and (last is None or last.batchId < newest.number)
+        # Spark reports a batch some time after it was written.
+        is_unreported = newest is not None and (last is None or last.batchId < newest.number)
         progress.lag = self._lag.count(
             _reached(last),
-            newest.rows if newest is not None and is_untold else 0,
+            newest.rows if newest is not None and is_unreported else 0,
             at_once=bool(done) or state == "stopped",
         )
-        for batch in done:  # first of all: no line may follow the new state
+        progress.search = self._batches.search
+        for batch in done:  # before the new state, so that no line of a batch follows it
             if progress.state != "stopping":
                 progress.state = "working"
             progress.add(batch)
-            self._tell()
+            self._notify()
         progress.state = state
         progress.tick()
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if self._on_progress is not None:
             self._on_progress(self._progress)
+
+
+def _is_remote(spark: SparkSession) -> bool:
+    return type(spark).__module__.startswith("pyspark.sql.connect.")
 
 
 def _reached(last: StreamingQueryProgress | None) -> Offset | None:
@@ -257,14 +273,14 @@ def _reached(last: StreamingQueryProgress | None) -> Offset | None:
 
 
 def _epochs(query: StreamingQuery) -> list[int]:
-    """Return the epochs under which the source holds its claims; none of a topic."""
+    """Return the epochs of the source's claims; none for a topic."""
     last = query.lastProgress
-    told = json.loads((last and last.sources[0].latestOffset) or "null") or {}
-    return list(told.get("epochs", ()))
+    latest = json.loads((last and last.sources[0].latestOffset) or "null") or {}
+    return list(latest.get("epochs", ()))
 
 
 def _one_line(error: BaseException) -> str:
-    """Return what went wrong in a line: of Spark's reports, what ackq itself said in them."""
+    """Return an error in one line: from Spark's reports, the error that ackq raised."""
     text = redact(str(error))
     if found := _OURS.findall(text):
         return str(found[-1])

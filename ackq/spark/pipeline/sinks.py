@@ -1,4 +1,4 @@
-"""Writes the rows of a batch, once however often the batch is replayed where the sink can."""
+"""Write the rows of a batch to the sink: exactly once, if the sink supports it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 
 #: The column that readers see for the folder of a batch.
 FOLDER = "ackq_batch"
-#: What a committer writes into a folder last, when everything else is there.
+#: The file that Spark writes last into a folder, when all others are complete.
 _DONE = "_SUCCESS"
 
 
 def write(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
     """Write the rows of batch ``batch_id`` of query ``query_id``.
 
-    Files and the format "ackq" hold them once, however often this is called; so does Delta. Any
-    other format is appended to, at least once.
+    Exactly once for files, the format "ackq" and Delta, however often the batch is replayed. At
+    least once for other formats: rows are appended.
     """
     if sink.kind == "files":
         _write_files(sink, rows, folder_of(query_id, batch_id))
@@ -36,10 +36,10 @@ def write(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
 
 
 def attempt(sink: Sink, rows: DataFrame) -> None:
-    """Do all that `write` does with rows, but for writing them.
+    """Do everything that `write` does, except writing.
 
     Raises:
-        Exception: what Spark, or a function of the user, raises at one of the rows.
+        Exception: any error that Spark or a user's function raises for one of the rows.
     """
     if sink.kind == "ackq":
         rows = rows.mapInArrow(_encoder(sink, rows.schema), "rows LONG")
@@ -47,7 +47,7 @@ def attempt(sink: Sink, rows: DataFrame) -> None:
 
 
 def folder_of(query_id: str, batch_id: int) -> str:
-    """Return the folder of a batch: no other query and no other checkpoint has the same."""
+    """Return the name of a batch's folder. It is unique to the query and its checkpoint."""
     return f"{FOLDER}={query_id.replace('-', '')[:12]}-{batch_id:09d}"
 
 
@@ -59,18 +59,18 @@ def _encoder(sink: Sink, schema: StructType) -> Callable[[Iterator[Any]], Iterat
     def encode(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        from ackq.spark.outgoing import Outgoing
+        from ackq.spark.row_encoder import RowEncoder
 
-        outgoing = Outgoing(schema, writing)
+        encoder = RowEncoder(schema, writing)
         for batch in batches:
-            outgoing.encode(batch, "row {}".format, 0)
+            encoder.encode(batch, "row {}".format, 0)
             yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows]})
 
     return encode
 
 
 def _write_files(sink: Sink, rows: DataFrame, folder: str) -> None:
-    """Fill the folder of the batch, unless it is complete; what an attempt left is replaced."""
+    """Write the folder of the batch, unless it is complete. An incomplete folder is replaced."""
     path = f"{(sink.path or '').rstrip('/')}/{folder}"
     if _exists(rows, f"{path}/{_DONE}"):
         return
@@ -82,7 +82,7 @@ def _write_files(sink: Sink, rows: DataFrame, folder: str) -> None:
 
 
 def _exists(rows: DataFrame, path: str) -> bool:
-    # Whatever Spark can write to has a file system of Hadoop's, which only the JVM knows.
+    # Every storage that Spark can write to has a Hadoop file system, which only the JVM can use.
     session: Any = rows.sparkSession
     jvm_path = session._jvm.org.apache.hadoop.fs.Path(path)
     file_system = jvm_path.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())

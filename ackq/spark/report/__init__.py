@@ -1,4 +1,4 @@
-"""A report on many queues: what died, why and when, and what is in flight."""
+"""Report on many queues: dead letters with reason and time, and messages in flight."""
 
 from ackq.spark.report.run import report
 from ackq.spark.report.summary import Summary

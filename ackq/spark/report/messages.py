@@ -1,4 +1,4 @@
-"""The dead letters and what is in flight of many queues, as one table."""
+"""Read the dead letters and the messages in flight of many queues as one table."""
 
 from __future__ import annotations
 
@@ -12,55 +12,56 @@ from pyspark.sql import functions as F
 
 from ackq.ops.monitor import Monitor
 from ackq.queue.messages import QueueStats
-from ackq.spark.options import Connection
+from ackq.spark.connection import Connection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: SCANs of the look for queues, 1,000 keys each.
+#: Maximum SCAN calls to find queues, each of 1,000 keys.
 STEPS = 1000
-#: The states that are reported, and what counts them.
+#: The states of the messages in a report.
 STATES = ("dead", "in_flight")
-#: The columns of the table, one row a message. ``at`` is when it died, or when its lease ends;
-#: ``bytes`` the size of its body, which stays where it is: it may hold what is nobody's business.
+#: The columns of the table, which has one row per message. ``at`` is the time when the message
+#: became a dead letter, or when its lease ends. Bodies may be confidential, so only their size in
+#: bytes is included.
 SCHEMA = """queue STRING, state STRING, id STRING, entry STRING, reason STRING,
             receive_count BIGINT, at TIMESTAMP, bytes INT"""
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What there is, by the server's count."""
+    """The queues and their counts."""
 
-    #: The server's time, or this machine's where the server may not be asked, in seconds since the
-    #: epoch.
+    #: Seconds since the epoch by the server's clock, or by this machine's if the server does not
+    #: permit TIME.
     taken_at: float
     queues: Mapping[str, QueueStats]
 
 
 def overview(connection: Connection, names: tuple[str, ...]) -> Overview:
-    """Count the messages of the queues ``names``, or of all that are found.
+    """Count the messages of the queues ``names``, or of all queues that are found.
 
     Raises:
         redis.ConnectionError: Redis cannot be reached.
-        KeyTypeError: a queue that was named is something else.
+        KeyTypeError: the key of a named queue is of another type.
     """
     client = connection.client()
-    seen = Monitor(client, names, STEPS).look()  # type: ignore[arg-type]
+    seen = Monitor(client, names, STEPS).sample()  # type: ignore[arg-type]
     taken_at = time.time() if seen.at is None else seen.at
     return Overview(taken_at, {name: each.stats for name, each in sorted(seen.queues.items())})
 
 
-def messages(spark: SparkSession, seen: Overview, options: Mapping[str, str]) -> DataFrame:
-    """Return a row for each dead letter and each message in flight; nothing is taken.
+def messages(spark: SparkSession, found: Overview, options: Mapping[str, str]) -> DataFrame:
+    """Return a row for each dead letter and each message in flight, without taking messages.
 
     Args:
         spark: the session.
-        seen: the queues; those that have neither are not read.
-        options: of the format ``ackq``, such as ``url``.
+        found: the queues. Those without such messages are not read.
+        options: options of the format ``ackq``, such as ``url``.
     """
     parts = [
         _part(spark, name, state, options)
-        for name, stats in seen.queues.items()
+        for name, stats in found.queues.items()
         for state in STATES
         if getattr(stats, state)
     ]

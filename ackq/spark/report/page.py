@@ -1,14 +1,15 @@
-"""The report as one page of HTML that needs nothing else."""
+"""Write the report as one self-contained HTML page."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import astuple, fields
 from datetime import UTC, datetime
 from html import escape
 
 from ackq.escaping import printable
 from ackq.spark.report import charts
-from ackq.spark.report.summary import Summary
+from ackq.spark.report.summary import Failure, Leased, Summary
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -30,16 +31,19 @@ th { text-align: left; color: #5f6368; font-weight: 500; white-space: nowrap; }
 th, td { padding: 4px 16px 4px 0; border-bottom: 1px solid #e8eaed; vertical-align: top; }
 td.number, th.number { text-align: right; white-space: nowrap; }
 td.text { overflow-wrap: anywhere; } td.time { white-space: nowrap; }
-code { font: 13px ui-monospace, monospace; }
 """
 
-#: A cell: its class and its text.
-Cell = tuple[str, str]
+_STATES = ("ready", "in flight", "delayed", "dead")
+
+#: The content of a cell, which decides its style.
+Value = str | int | datetime
 
 
 def page(summary: Summary) -> str:
     """Return the page."""
-    parts = [_numbers(summary)]
+    queues = summary.overview.queues
+    states = [(each.ready, each.in_flight, each.delayed, each.dead) for each in queues.values()]
+    parts = [_totals(states)]
     if summary.failures:
         parts += [
             _section("Dead letters over time, by reason", charts.over_time(summary)),
@@ -47,14 +51,15 @@ def page(summary: Summary) -> str:
             _section("By queue", charts.by_queue(summary)),
             _section("By age", charts.by_age(summary)),
             "</div>",
-            _section("By queue and reason", _failures(summary)),
+            _section("By queue and reason", _list(summary.failures)),
         ]
     else:
         parts.append(_section("Dead letters", "<p>There are none.</p>"))
-    if summary.held:
-        parts.append(_section("In flight", _held(summary)))
-    parts.append(_section("All queues", _queues(summary)))
-    when = _time(datetime.fromtimestamp(summary.seen.taken_at, UTC))
+    if summary.leased:
+        parts.append(_section("In flight", _list(summary.leased)))
+    rows = [(name, *counts) for name, counts in zip(queues, states, strict=True)]
+    parts.append(_section("All queues", _table(("queue", *_STATES), rows)))
+    when = _text(datetime.fromtimestamp(summary.overview.taken_at, UTC))
     return (
         '<!doctype html>\n<html lang="en">\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width">\n'
@@ -65,66 +70,41 @@ def page(summary: Summary) -> str:
     )
 
 
-def _numbers(summary: Summary) -> str:
-    ready = sum(each.ready for each in summary.seen.queues.values())
-    delayed = sum(each.delayed for each in summary.seen.queues.values())
-    named = {"dead": summary.dead, "in flight": summary.in_flight, "ready": ready,
-             "delayed": delayed, "queues": len(summary.seen.queues)}  # fmt: skip
-    boxes = "".join(f"<div><b>{count:,}</b>{name}</div>" for name, count in named.items())
+def _totals(states: Sequence[Sequence[int]]) -> str:
+    totals = [sum(each) for each in zip(*states, strict=True)] or [0] * len(_STATES)
+    boxes = "".join(
+        f"<div><b>{total:,}</b>{name}</div>"
+        for name, total in zip((*_STATES, "queues"), (*totals, len(states)), strict=True)
+    )
     return f'<div class="numbers">{boxes}</div>'
 
 
-def _failures(summary: Summary) -> str:
-    return _table(
-        ("queue", "reason", "dead", "first", "last", "most receives", "the latest"),
-        [
-            [("text", each.queue), ("text", each.reason), ("number", f"{each.count:,}"),
-             ("time", _time(each.first)), ("time", _time(each.last)),
-             ("number", f"{each.receives:,}"), ("code", each.entry)]
-            for each in summary.failures
-        ],
-    )  # fmt: skip
+def _list(items: Sequence[Failure] | Sequence[Leased]) -> str:
+    names = [each.name.replace("_", " ") for each in fields(items[0])]
+    return _table(names, [astuple(each) for each in items])
 
 
-def _held(summary: Summary) -> str:
-    return _table(
-        ("queue", "in flight", "most receives", "first lease ends", "last lease ends"),
-        [
-            [("text", each.queue), ("number", f"{each.count:,}"), ("number", f"{each.receives:,}"),
-             ("time", _time(each.first)), ("time", _time(each.last))]
-            for each in summary.held
-        ],
-    )  # fmt: skip
-
-
-def _queues(summary: Summary) -> str:
-    return _table(
-        ("queue", "ready", "in flight", "delayed", "dead"),
-        [
-            [("text", name), *(("number", f"{count:,}") for count in
-                               (each.ready, each.in_flight, each.delayed, each.dead))]
-            for name, each in summary.seen.queues.items()
-        ],
-    )  # fmt: skip
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    rows = list(rows)
-    kinds = [kind for kind, _ in rows[0]] if rows else ["text"] * len(names)
+def _table(names: Sequence[str], rows: Sequence[Sequence[Value]]) -> str:
+    kinds = [_kind(value) for value in rows[0]] if rows else ["text"] * len(names)
     head = "".join(f'<th class="{kind}">{name}' for kind, name in zip(kinds, names, strict=True))
-    body = "\n".join("<tr>" + "".join(_cell(*cell) for cell in row) for row in rows)
+    body = "\n".join(f"<tr>{''.join(map(_cell, row))}" for row in rows)
     return f"<table><thead><tr>{head}</thead>\n<tbody>{body}</tbody></table>"
 
 
-def _cell(kind: str, text: str) -> str:
-    # Names and reasons come from whoever pushes.
-    text = escape(printable(text))
-    return f'<td class="{kind}">' + (f"<code>{text}</code>" if kind == "code" else text)
+def _cell(value: Value) -> str:
+    # Names and reasons may come from anyone who can push.
+    return f'<td class="{_kind(value)}">{escape(printable(_text(value)))}'
+
+
+def _kind(value: Value) -> str:
+    return {int: "number", datetime: "time"}.get(type(value), "text")
+
+
+def _text(value: Value) -> str:
+    if isinstance(value, datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _section(title: str, content: str) -> str:
     return f"<section><h2>{title}</h2>\n{content}</section>"
-
-
-def _time(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}"

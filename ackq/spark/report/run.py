@@ -1,4 +1,4 @@
-"""`report`: looks at many queues and writes what it saw."""
+"""`report`: read many queues and write a report."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackq.errors import ConfigurationError
-from ackq.spark.given import RawOptions
-from ackq.spark.options import Connection
+from ackq.spark.connection import Connection
 from ackq.spark.quiet import quiet_session
+from ackq.spark.raw_options import RawOptions
 from ackq.spark.report.messages import messages, overview
 from ackq.spark.report.summary import Summary, summarise
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: The column of the Parquet files that tells one report from another.
-TAKEN = "taken"
+#: The column of the Parquet files with the time of the report.
+TIME_COLUMN = "taken"
 
 
 def report(
@@ -31,35 +31,35 @@ def report(
     url: str | None = None,
     spark: SparkSession | None = None,
 ) -> Summary:
-    """Count, and write down, the dead letters and the messages in flight of ``queues``.
+    """Report the dead letters and the messages in flight of ``queues``.
 
-    Nothing is taken and nothing is changed. It is no snapshot: what moves while it runs may be
-    missing or be there twice. Bodies are not in it.
+    Takes and changes no messages, and contains no bodies. A report is not a snapshot: messages that
+    are taken or settled in the meantime may be missing or appear twice.
 
     Args:
-        queues: their names. Defaults to all that are found by the keys beside them.
-        html: a file for the page with the pictures; replaced as a whole. Needs the extra
-            ``report``.
-        parquet: a folder; each report adds a partition ``taken=<time>`` with a row a message, so
-            that one can look back at what has been redriven or dropped since.
-        url: Redis, without a password. Defaults to ACKQ_REDIS_URL.
-        spark: the session. Defaults to one of its own.
+        queues: names of the queues. Defaults to all queues found.
+        html: the file for a page with charts. An existing file is replaced when the page is
+            complete. Requires the extra ``report``.
+        parquet: a folder. Each report adds a partition ``taken=<time>`` with one row per message,
+            so you can look up messages that have been redriven or dropped since.
+        url: the URL of Redis, without a password. Defaults to ACKQ_REDIS_URL.
+        spark: the session. Defaults to a session of its own.
 
     Raises:
-        ConfigurationError: there is to be a page, and matplotlib is missing.
+        ConfigurationError: ``html`` is set, but matplotlib is missing.
         redis.ConnectionError: Redis cannot be reached.
     """
     if html is not None and find_spec("matplotlib") is None:
-        raise ConfigurationError("the pictures need matplotlib: pip install 'ackq[report]'")
+        raise ConfigurationError("the charts need matplotlib: pip install 'ackq[report]'")
     options = {} if url is None else {"url": url}
-    seen = overview(Connection.of(RawOptions(options, ["url"], "a report")), tuple(queues))
+    found = overview(Connection.of(RawOptions(options, ["url"], "a report")), tuple(queues))
     with quiet_session("ackq report", {}, spark) as session:
-        rows = messages(session, seen, options)
-        summary = summarise(rows, seen)
+        rows = messages(session, found, options)
+        summary = summarise(rows, found)
         if parquet is not None:
-            taken = datetime.fromtimestamp(seen.taken_at, UTC)
-            # Colons in names of folders trouble some file systems.
-            folder = f"{parquet.rstrip('/')}/{TAKEN}={taken:%Y-%m-%dT%H-%M-%SZ}"
+            time = datetime.fromtimestamp(found.taken_at, UTC)
+            # Some file systems do not allow colons in names.
+            folder = f"{parquet.rstrip('/')}/{TIME_COLUMN}={time:%Y-%m-%dT%H-%M-%SZ}"
             rows.write.mode("overwrite").parquet(folder)
     if html is not None:
         _write_page(Path(html), summary)

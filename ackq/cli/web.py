@@ -1,0 +1,57 @@
+"""``ackq web``."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from ackq.cli.connection import examples, url_option
+from ackq.errors import ConfigurationError
+
+
+@click.command(
+    epilog=examples("ackq web --listen 127.0.0.1:8383", "ackq web jobs --listen 127.0.0.1:8383")
+)
+@click.argument("queues", nargs=-1, metavar="[QUEUE]...")
+@url_option
+@click.option("--listen", default="127.0.0.1:8383", metavar="HOST:PORT",
+              help="Address to listen on. Any but a loopback address needs --users."
+              "  [127.0.0.1:8383]")  # fmt: skip
+@click.option("--users", "users_file", type=click.Path(dir_okay=False, path_type=Path),
+              metavar="FILE", help="Ask for a user name and a password: lines name:password."
+              )  # fmt: skip
+@click.option("--host", "hosts", multiple=True, metavar="NAME",
+              help="A name under which the page is reached, such as queues.example.com. IP"
+              " addresses and localhost need none; may be repeated.")  # fmt: skip
+@click.option("--root-path", default="", metavar="PREFIX",
+              help="Prefix that a proxy in front removes from paths, such as /queues."
+              )  # fmt: skip
+def web(
+    queues: tuple[str, ...], url: str | None, listen: str, users_file: Path | None,
+    hosts: tuple[str, ...], root_path: str,
+) -> None:  # fmt: skip
+    """Show QUEUES, or all queues found, on a web page, until Ctrl-C.
+
+    The page shows counts, rates, messages, dead letters and the server's settings. It only reads,
+    but while somebody looks, consumers count what they do, as for ackq top. Anyone who reaches
+    the page can read messages, so it listens on a loopback address unless there are passwords.
+    Passwords are sent as they are: put a proxy with TLS in front.
+    """
+    try:
+        from ackq.web.access import address_of, endpoint_of, read_users
+        from ackq.web.access import listen as listen_on
+        from ackq.web.application import application
+        from ackq.web.serving import serve
+    except ModuleNotFoundError as error:
+        raise ConfigurationError("the page needs more: pip install 'ackq[web]'") from error
+    from ackq.core.client import client_of
+
+    endpoint = endpoint_of(listen)
+    users = read_users(users_file) if users_file else None
+    with listen_on(*endpoint, users) as listener, client_of(url) as client:
+        page = application(client, queues, hosts=(*hosts, endpoint[0]), users=users)
+        with suppress(KeyboardInterrupt):
+            click.echo(f"{address_of(listener)}  (Ctrl-C ends it)")
+            serve(page, listener, root_path.rstrip("/"))

@@ -1,0 +1,162 @@
+"""Why a delivery failed: captured from an exception, and stored as one line of JSON."""
+
+from __future__ import annotations
+
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from ackq.config import RecordErrors
+from ackq.errors import ConfigurationError, redact
+
+#: Characters that are kept of an error's text, its type, its place and its traceback.
+TEXT_LIMIT = 500
+TYPE_LIMIT = 200
+PLACE_LIMIT = 300
+TRACEBACK_LIMIT = 4000
+#: Most bytes of one failure; the scripts check this.
+STORED_LIMIT = 8192
+#: Characters of an error's text that are searched for credentials.
+_READ_LIMIT = 4000
+_ACKQ = Path(__file__).parents[1]
+#: Folders of code that is not the user's: the standard library and installed packages.
+_INSTALLED = tuple({sysconfig.get_path(each) for each in ("stdlib", "purelib", "platlib")})
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why one delivery of a message failed. All text is untrusted: escape it before display."""
+
+    #: The receive count of that delivery.
+    attempt: int
+    #: When it was recorded, in seconds since the epoch by the server's clock.
+    at: float
+    #: The exception's qualified name, such as "app.errors.CardDeclined". Empty if the lease ended
+    #: without an error, for example because the worker was killed.
+    type: str = ""
+    #: Its text, at most 500 characters, without credentials of URLs.
+    text: str = ""
+    #: The innermost line of the user's code: "file:line in function". Empty if unknown.
+    place: str = ""
+    #: The end of the traceback, at most 4,000 characters; empty unless it is recorded.
+    traceback: str = ""
+
+    @property
+    def lease_ended(self) -> bool:
+        """Whether the lease ended without any error being reported."""
+        return not self.type
+
+    @property
+    def cause(self) -> str:
+        """The type and the place, as in "KeyError at app.py:7 in handle"; or "lease ended"."""
+        if self.lease_ended:
+            return "lease ended"
+        return f"{self.type} at {self.place}" if self.place else self.type
+
+
+def capture(
+    error: BaseException | None, detail: RecordErrors, package: str = "", defined: str = ""
+) -> bytes:
+    """Return what to store about ``error``; empty if there is nothing to store.
+
+    Args:
+        error: as raised. An exception that was never raised has no place.
+        detail: how much to store.
+        package: whose code counts as the user's even if it is installed.
+        defined: the place to give if no line of the user's code ran.
+
+    Raises:
+        ConfigurationError: ``error`` is not an exception.
+    """
+    if error is None or detail == "none":
+        return b""
+    if not isinstance(error, BaseException):
+        raise ConfigurationError(f"error is an exception, not {type(error).__name__}")
+    place = place_of(error, package, defined)
+    fields = {
+        "type": _valid(name_of(type(error)))[:TYPE_LIMIT],
+        "place": _valid(place)[-PLACE_LIMIT:],
+    }
+    if detail != "type":
+        fields["text"] = _valid(text_of(error))[:TEXT_LIMIT]
+    if detail == "traceback":
+        fields["traceback"] = _valid(redact("".join(traceback.format_exception(error))))
+    for kept in (TRACEBACK_LIMIT, TRACEBACK_LIMIT // 4, 0):
+        if "traceback" in fields:
+            fields["traceback"] = fields["traceback"][-kept:] if kept else ""
+        stored = orjson.dumps(fields)
+        if len(stored) <= STORED_LIMIT:
+            break
+    return stored
+
+
+def parse(lines: bytes) -> tuple[Failure, ...]:
+    """Return the failures that the scripts stored, oldest first. Lines with mistakes are left out.
+
+    Args:
+        lines: each ``receive count:time in µs:failure``, where an empty failure is the end of a
+            lease.
+    """
+    return tuple(_parsed(lines))
+
+
+def _parsed(lines: bytes) -> Iterator[Failure]:
+    for line in lines.split(b"\n"):
+        attempt, _, rest = line.partition(b":")
+        time, _, stored = rest.partition(b":")
+        try:
+            fields = orjson.loads(stored) if stored else {}
+            yield Failure(int(attempt), int(time) / 1_000_000, *map(str, _values(fields)))
+        except (ValueError, TypeError, AttributeError):
+            continue
+
+
+def _values(fields: dict[str, Any]) -> Iterator[Any]:
+    return (fields.get(name, "") for name in ("type", "text", "place", "traceback"))
+
+
+def name_of(kind: type) -> str:
+    """Return the qualified name of an exception class, without the module of built-in ones."""
+    module = str(getattr(kind, "__module__", ""))
+    return kind.__qualname__ if module in ("builtins", "") else f"{module}.{kind.__qualname__}"
+
+
+def text_of(error: BaseException) -> str:
+    """Return the text of an error without the credentials of URLs, not escaped and not cropped."""
+    try:
+        return redact(str(error)[:_READ_LIMIT])
+    except Exception:  # the error class is the user's, and its __str__ may fail
+        return "(its text cannot be read)"
+
+
+def place_of(error: BaseException, package: str = "", defined: str = "") -> str:
+    """Return "file:line in function" of the innermost frame of the user's code.
+
+    If there is none, return ``defined``, else the innermost frame outside ackq, else "".
+
+    Args:
+        error: as raised.
+        package: whose code counts as the user's even if it is installed.
+        defined: the place to give if no line of the user's code ran.
+    """
+    others = ""
+    for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
+        file = frame.f_code.co_filename
+        if Path(file).is_relative_to(_ACKQ):
+            continue
+        place = f"{file}:{line} in {frame.f_code.co_name}"
+        owner = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if owner == package or not file.startswith((*_INSTALLED, "<")):
+            return place
+        others = others or place
+    return defined or others
+
+
+def _valid(text: str) -> str:
+    """Return text that UTF-8 can hold."""
+    return text.encode(errors="replace").decode()

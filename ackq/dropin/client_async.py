@@ -1,0 +1,354 @@
+"""The drop-in client, on asyncio."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Self
+
+import redis.asyncio
+from redis.exceptions import RedisError
+
+from ackq.config import PopFrom, QueueConfig
+from ackq.core.io.connections_async import route_of
+from ackq.dropin import loops
+from ackq.dropin.arguments import Key, count_of, name_of, names_of, timeout_of
+from ackq.dropin.call_stack import calling_line, check_interpreter
+from ackq.dropin.errors import refused
+from ackq.dropin.held_async import Held
+from ackq.dropin.in_flight_async import InFlight
+from ackq.dropin.owner_async import Caller
+from ackq.dropin.passed_on_async import PassedOn
+from ackq.dropin.wrapping import wrapper_of
+from ackq.errors import AckqError, ConfigurationError, PopFromMismatch
+from ackq.queue.client_async import AsyncQueue
+from ackq.queue.messages import Message
+
+#: A bare RPOP limits a body only by the server's own limit, so the drop-in does too.
+MAX_BODY_BYTES = 512 * 1024 * 1024
+#: Seconds that a wait for several lists spends on one of them before it checks all of them again.
+SEVERAL_KEYS_WAIT = 0.1
+#: The ends of a list, each with the commands that pop from it, at once and after waiting.
+COMMANDS: dict[PopFrom, tuple[str, str]] = {
+    "right": ("rpop", "brpop"), "left": ("lpop", "blpop")}  # fmt: skip
+#: A take that returned fewer messages and fewer bytes than this emptied the list.
+_TAKE_MESSAGES, _TAKE_BYTES = 1000, 1024 * 1024
+
+
+class Redis(PassedOn):
+    """A redis-py client whose popped messages are not lost.
+
+    Guarantee: at least once, for what `rpop`, `brpop`, `lpop` and `blpop` return. A message is
+    done when the same task asks for the next message of the same list: then it is settled,
+    in the same round trip. Until then its lease is renewed. It is redelivered if the process is
+    killed first, or if a function that was running when it was popped ends with an exception.
+    The cancellation of the task is one.
+    If that function catches the exception itself, as in a loop that logs it and goes on, asking
+    for the next message settles the last one.
+
+    The last message is settled by `aclose`, at the end of an ``async with`` block of the client,
+    and when its task ends.
+    Each gives it back instead if an exception is the reason.
+
+    To pop several messages and work on them afterwards, use `batch`. Loops and calls that ackq
+    cannot protect are reported once each, as an `UnprotectedWarning`.
+
+    It is an instance of the wrapped client's class, with the same connections. What is not
+    documented here works as it does there: ``rpop`` in a pipeline or a script still loses messages.
+    ``lrange``, ``exists``, ``type``, ``rename`` and ``expire`` see only the messages that wait in
+    the list: neither those in flight, nor those that wait to be redelivered, which stay under the
+    old name and never expire. ``keys``, ``scan`` and ``dbsize`` also see the keys that ackq keeps
+    beside a list in use, such as ``jobsBACKUP``.
+
+    For the tasks of one event loop.
+    """
+
+    def __new__(cls, client: Any, **settings: Any) -> Self:
+        """Return a client that is also of the class of ``client``; see `__init__`."""
+        check_interpreter()
+        if isinstance(client, Redis):
+            raise ConfigurationError("client is an ackq.dropin client already")
+        route_of(client, b"")
+        return wrapper_of(cls, client)
+
+    def __init__(
+        self,
+        client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
+        *,
+        visibility_timeout: float = 30.0,
+        max_receives: int | None = None,
+    ) -> None:
+        """Wrap ``client``; nothing is sent before the first operation.
+
+        Args:
+            client: any redis-py client for asyncio. Its ``decode_responses`` applies to results.
+            visibility_timeout: seconds after which the messages of a dead consumer are
+                redelivered. It does not limit the work: leases are renewed. Defaults to 30.
+            max_receives: deliveries after which a message goes to the dead letters, as in
+                `ackq.Queue`. Defaults to None, no limit.
+
+        Raises:
+            ConfigurationError: ``client`` is not a redis-py client for asyncio, or a setting is
+                out of range.
+        """
+        settings: dict[str, Any] = {
+            "visibility_timeout": visibility_timeout,
+            "max_receives": max_receives,
+            "max_body_bytes": MAX_BODY_BYTES,
+        }
+        QueueConfig(**settings)
+        self._ackq = Held(client, settings)
+        self._ackq_encoder = client.get_encoder()
+
+    @classmethod
+    def from_url(
+        cls,
+        url: str,
+        *args: Any,
+        visibility_timeout: float = 30.0,
+        max_receives: int | None = None,
+        **settings: Any,
+    ) -> Self:
+        """Return a drop-in around the client that redis-py's ``from_url`` returns."""
+        client = redis.asyncio.Redis.from_url(url, *args, **settings)
+        return cls(client, visibility_timeout=visibility_timeout, max_receives=max_receives)
+
+    def rpop(self, name: Key, count: int | None = None) -> Coroutine[Any, Any, Any]:
+        """Settle what this task popped from ``name`` before, and pop the next message.
+
+        One round trip, and another one per 1,000 messages or 1 MiB.
+
+        Args:
+            name: the list.
+            count: the most messages to pop. Defaults to None: one, not in a list.
+
+        Returns:
+            The message, or None; with ``count`` a list of 1..count messages, or None.
+
+        Raises:
+            UnknownOutcome: the reply was lost; popped messages are redelivered. Call it again.
+            KeyTypeError: the key is no list. It is a `redis.ResponseError` too.
+            Refused: ackq cannot pop from this list. It is a `redis.ResponseError` too.
+        """
+        return self._pop(name, count, "right", Caller(sys._getframe()))
+
+    def lpop(self, name: Key, count: int | None = None) -> Coroutine[Any, Any, Any]:
+        """Do as `rpop` does, at the left end of the list: for producers that use ``rpush``.
+
+        All consumers of a list must pop from the same end. Where another one pops from the right,
+        this is the client's own command, which ackq does not protect, with a warning.
+        """
+        return self._pop(name, count, "left", Caller(sys._getframe()))
+
+    def brpop(
+        self, keys: Key | Iterable[Key], timeout: float | None = 0
+    ) -> Coroutine[Any, Any, Any]:
+        """Settle what this task popped from ``keys`` before, and wait for the next message.
+
+        Args:
+            keys: a list's name, or several in the order in which they are checked. Several lists
+                are checked every 0.1 seconds, with one round trip each.
+            timeout: seconds to wait; 0 or None waits for ever. Defaults to 0.
+
+        Returns:
+            The list's name and the message, or None if none came in time.
+
+        Raises:
+            UnknownOutcome: the reply was lost; popped messages are redelivered. Call it again.
+            KeyTypeError: a key is no list. It is a `redis.ResponseError` too.
+            Refused: ackq cannot pop from a list. It is a `redis.ResponseError` too.
+        """
+        return self._wait_and_pop(keys, timeout, "right", Caller(sys._getframe()))
+
+    def blpop(
+        self, keys: Key | Iterable[Key], timeout: float | None = 0
+    ) -> Coroutine[Any, Any, Any]:
+        """Do as `brpop` does, at the left end of the lists; see `lpop`."""
+        return self._wait_and_pop(keys, timeout, "left", Caller(sys._getframe()))
+
+    @asynccontextmanager
+    async def batch(self, name: Key, *more: Key) -> AsyncIterator[None]:
+        """Keep all messages that this task pops in the block, and settle them at its end.
+
+        ::
+
+            async with r.batch("jobs"):
+                rows = await r.rpop("jobs", 500)
+                store(rows)                      # a kill here: all 500 are redelivered
+
+        If the block raises, they are given back: redelivered after a second, or longer if they
+        were given back before. Their leases are renewed while the block runs. What was popped from
+        these lists before the block is settled when it begins.
+
+        Args:
+            name: the list.
+            more: further lists.
+        """
+        names = names_of((name, *more), self._ackq_encoder)
+        hands = [self._ackq.hand(each, end) for each in names for end in COMMANDS]
+        hands = [hand for hand in hands if not hand.in_batch]
+        for hand in hands:
+            await hand.settle()
+            hand.in_batch = True
+        try:
+            yield
+        except BaseException:
+            await self._end_batch(hands, clean=False)
+            raise
+        await self._end_batch(hands, clean=True)
+
+    async def llen(self, name: Key) -> int:
+        """Count what `rpop` can take: the list and redelivered messages. One round trip."""
+        text = name_of(name, self._ackq_encoder)
+        try:
+            try:
+                stats = await self._ackq.queue(text).stats()
+            except PopFromMismatch:
+                stats = await self._ackq.queue(text, "left").stats()
+            return stats.ready
+        except ConfigurationError:
+            # ackq cannot use this list, so it keeps nothing beside it.
+            return await super().llen(name)  # type: ignore[arg-type]
+
+    def client(self) -> Self:
+        """Return a drop-in around the client's own ``client()``, with nothing in flight."""
+        client: Any = self._ackq.client
+        return self._again(client.client())
+
+    async def aclose(self, *args: Any, **options: Any) -> None:
+        """Settle the last messages of this task and of ended tasks, and close the client.
+
+        While an exception is being handled (in a ``finally`` or ``except`` clause), this task's
+        message is not settled but given back. Messages of running tasks keep their leases.
+        """
+        await self._ackq.aclose(clean=sys.exception() is None)
+        await super().aclose(*args, **options)
+        if hasattr(self, "connection"):
+            # The one connection of a client that has only one: it is closed now.
+            self._ackq.client.connection = None  # type: ignore[union-attr]
+
+    async def __aexit__(self, kind: type[BaseException] | None, *more: Any) -> None:
+        await self._ackq.aclose(clean=kind is None)
+        await super().__aexit__(kind, *more)  # type: ignore[no-untyped-call]
+
+    def __del__(self, *_: Any) -> None:
+        """Leave the connections to the wrapped client, which owns them."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        # A copy has the same client, or its copy, and nothing in flight.
+        return functools.partial(self._dropin(), **self._given()), (self._ackq.client,)
+
+    def __repr__(self) -> str:
+        return f"<ackq.dropin.Redis around {self._ackq.client!r}>"
+
+    async def _pop(self, name: Key, count: int | None, end: PopFrom, caller: Caller) -> Any:
+        text = name_of(name, self._ackq_encoder)
+        wanted = 1 if count is None else count_of(count)
+        try:
+            if not wanted:
+                await self._ackq.hand(text, end, caller).settle()
+                return [] if await self.llen(name) else None
+            values = await self._take(text, wanted, end, caller)
+        except PopFromMismatch:
+            self._warn(loops.BOTH_ENDS, text, command=COMMANDS[end][0])
+            return await getattr(super(), COMMANDS[end][0])(name, count)
+        if count is None:
+            return values[0] if values else None
+        return values or None
+
+    async def _wait_and_pop(
+        self, keys: Any, timeout: float | None, end: PopFrom, caller: Caller
+    ) -> Any:
+        names, patience = names_of(keys, self._ackq_encoder), timeout_of(timeout)
+        if len(names) > 1:
+            try:
+                return await self._take_from_several(names, patience, end, caller)
+            except PopFromMismatch as error:
+                raise refused(error) from error
+        try:
+            values = await self._take(names[0], 1, end, caller, patience)
+        except PopFromMismatch:
+            self._warn(loops.BOTH_ENDS, names[0], command=COMMANDS[end][1])
+            return await getattr(super(), COMMANDS[end][1])(keys, timeout)
+        return self._pair(names[0], values) if values else None
+
+    async def _take(
+        self, name: str, wanted: int, end: PopFrom, caller: Caller, timeout: float | None = None
+    ) -> list[Any]:
+        hand = self._ackq.hand(name, end, caller)
+        before = await hand.finish()
+        try:
+            messages = await hand.queue.pop_many(min(wanted, _TAKE_MESSAGES), timeout, ack=before)
+        except PopFromMismatch:
+            raise
+        except ConfigurationError as error:
+            raise refused(error) from error
+        hand.clear(before)
+        if not messages:
+            return []
+        if wanted > 1:
+            await _fill_up(hand.queue, messages, wanted)
+        # A body that cannot be decoded raises here, before it is held, and is redelivered.
+        values = [self._ackq_encoder.decode(message.body) for message in messages]
+        self._ackq.watch(hand, messages, caller)
+        hand.pace.given()
+        return values
+
+    async def _take_from_several(
+        self, names: Sequence[str], patience: float, end: PopFrom, caller: Caller
+    ) -> Any:
+        # Settle first: if this failed after a take, the taken message could not be returned.
+        for name in names[1:]:
+            await self._ackq.hand(name, end, caller).settle()
+        until, turn = time.monotonic() + patience, 0
+        while True:
+            for name in names:
+                if values := await self._take(name, 1, end, caller):
+                    return self._pair(name, values)
+            left = until - time.monotonic()
+            if left <= 0:
+                return None
+            name = names[turn % len(names)]
+            if values := await self._take(name, 1, end, caller, min(left, SEVERAL_KEYS_WAIT)):
+                return self._pair(name, values)
+            turn += 1
+
+    def _pair(self, name: str, values: list[Any]) -> tuple[Any, Any]:
+        return self._ackq_encoder.decode(name.encode("utf-8", "surrogateescape")), values[0]
+
+    async def _end_batch(self, hands: Sequence[InFlight], clean: bool) -> None:
+        for hand in hands:
+            # A forked child holds nothing of its parent's.
+            if self._ackq.hand(hand.queue.name, hand.queue.config.pop_from) is hand:
+                await hand.end_batch(clean)
+
+    def _warn(self, text: str, name: str, **fields: object) -> None:
+        find = functools.partial(calling_line, sys._getframe(), globals())
+        self._ackq.reports.warn(text, name, find, **fields)
+
+    def _again(self, client: Any) -> Self:
+        return self._dropin()(client, **self._given())
+
+    def _given(self) -> dict[str, Any]:
+        settings = self._ackq.settings
+        return {name: settings[name] for name in ("visibility_timeout", "max_receives")}
+
+    def _dropin(self) -> type[Self]:
+        """Return the class that was called: this object's has the client's class added."""
+        return type(self).__bases__[0]
+
+
+async def _fill_up(queue: AsyncQueue, messages: list[Message], wanted: int) -> None:
+    """Take more if one call returned too few: RPOP with a count is never cut short."""
+    last: Sequence[Message] = messages
+    while len(messages) < wanted and (
+        len(last) >= _TAKE_MESSAGES or sum(len(each.body) for each in last) >= _TAKE_BYTES
+    ):
+        try:
+            last = await queue.pop_many(min(wanted - len(messages), _TAKE_MESSAGES))
+        except (RedisError, AckqError):
+            return  # hand over the messages already taken; the next call meets the error
+        messages += last

@@ -1,0 +1,112 @@
+"""What a blocking client has in flight: for each thread and list, and at the end of a program."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import redis
+
+from ackq.config import PopFrom
+from ackq.dropin.in_flight import Hands, InFlight, make_room
+from ackq.dropin.loops import Reports
+from ackq.dropin.owner import Caller, Owner
+from ackq.dropin.queues import Queues
+from ackq.dropin.renewal import LeaseRenewal
+from ackq.queue.client import Queue
+from ackq.queue.messages import Message
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.hands: Hands = {}
+
+
+class Held:
+    """The messages that the threads of this process have in flight. A forked child has none."""
+
+    def __init__(self, client: redis.Redis | redis.RedisCluster, settings: dict[str, Any]) -> None:
+        self.client, self.settings = client, settings
+        self.reports = Reports()
+        self._at_exit_too = False
+        self._reset()
+
+    def hand(self, name: str, end: PopFrom = "right", _: Caller | None = None) -> InFlight:
+        """Return what the calling thread has in flight of ``end`` of list ``name``.
+
+        Raises:
+            Refused: ackq cannot use the name.
+        """
+        if self._pid != os.getpid():
+            self._reset()
+        hands = self._local.hands
+        hand = hands.get((name, end))
+        if hand is None:
+            queue = self._queues.of(name, end)
+            make_room(hands, name, self.reports)
+            hand = hands[name, end] = InFlight(queue, self.reports)
+        return hand
+
+    def queue(self, name: str, end: PopFrom = "right") -> Queue:
+        """Return the queue of list ``name``, popped from ``end``.
+
+        Raises:
+            Refused: ackq cannot use the name.
+        """
+        return self._queues.of(name, end)
+
+    def watch(self, hand: InFlight, messages: Sequence[Message], caller: Caller) -> None:
+        """Hold messages that the calling thread popped, and renew their leases.
+
+        Args:
+            hand: of this thread.
+            messages: what it popped.
+            caller: of the drop-in's method.
+        """
+        if not self._at_exit_too:
+            atexit.register(self._at_exit)
+            self._at_exit_too = True
+        hand.hold(messages, Owner(caller))
+        self._renewal.watch(hand)
+        hand.check_owner()
+
+    def forget(self, names: Iterable[str] | None = None) -> None:
+        """Forget what all threads have in flight of these lists, which are being deleted.
+
+        Args:
+            names: the lists. Defaults to None, all of them.
+        """
+        if self._pid != os.getpid():
+            return  # a forked child has nothing in flight, and its copy of a lock may stay locked
+        gone = None if names is None else set(names)
+        for hand in self._renewal.hands():
+            if gone is None or hand.queue.name in gone:
+                hand.forget()
+
+    def close(self, clean: bool) -> None:
+        """Settle or give back the messages of this thread and of ended threads.
+
+        Args:
+            clean: whether this thread's work on its messages is done.
+        """
+        if self._pid == os.getpid():
+            for hand in self._renewal.hands():
+                hand.close(clean)
+            self._queues.close()
+        atexit.unregister(self._at_exit)
+        self._at_exit_too = False
+
+    def _at_exit(self) -> None:
+        if self._pid == os.getpid():
+            for hand in self._renewal.hands():
+                hand.close_at_exit()
+
+    def _reset(self) -> None:
+        """Start with nothing in flight: at first, and in a forked child."""
+        self._pid = os.getpid()
+        self._local = _OfThread()
+        self._queues = Queues(self.client, self.settings)
+        self._renewal = LeaseRenewal(self.settings["visibility_timeout"])

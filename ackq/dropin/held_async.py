@@ -1,0 +1,102 @@
+"""What an asyncio client has in flight: for each task and list."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import redis.asyncio
+
+from ackq.config import PopFrom
+from ackq.dropin.in_flight_async import Hands, InFlight, make_room
+from ackq.dropin.loops import Reports
+from ackq.dropin.owner_async import Caller, Owner
+from ackq.dropin.queues_async import Queues
+from ackq.dropin.renewal_async import LeaseRenewal
+from ackq.queue.client_async import AsyncQueue
+from ackq.queue.messages import Message
+
+
+class Held:
+    """The messages that the tasks of one event loop have in flight."""
+
+    def __init__(
+        self,
+        client: redis.asyncio.Redis | redis.asyncio.RedisCluster,
+        settings: dict[str, Any],
+    ) -> None:
+        self.client, self.settings = client, settings
+        self.reports = Reports()
+        self._hands: WeakKeyDictionary[asyncio.Task[Any], Hands] = WeakKeyDictionary()
+        self._queues = Queues(client, settings)
+        self._renewal = LeaseRenewal(settings["visibility_timeout"])
+
+    def hand(self, name: str, end: PopFrom = "right", caller: Caller | None = None) -> InFlight:
+        """Return what a task has in flight of ``end`` of list ``name``.
+
+        The task is that of ``caller``, by default the running one.
+
+        Raises:
+            Refused: ackq cannot use the name.
+            RuntimeError: no task is running.
+        """
+        task = caller.consumer() if caller else asyncio.current_task()
+        if task is None:
+            raise RuntimeError("ackq.dropin.asyncio works in tasks: start one, as asyncio.run does")
+        hands = self._hands.get(task)
+        if hands is None:
+            hands = self._hands[task] = {}
+            task.add_done_callback(self._ended)
+        hand = hands.get((name, end))
+        if hand is None:
+            queue = self._queues.of(name, end)
+            make_room(hands, name, self.reports)
+            hand = hands[name, end] = InFlight(queue, self.reports)
+        return hand
+
+    def queue(self, name: str, end: PopFrom = "right") -> AsyncQueue:
+        """Return the queue of list ``name``, popped from ``end``.
+
+        Raises:
+            Refused: ackq cannot use the name.
+        """
+        return self._queues.of(name, end)
+
+    def watch(self, hand: InFlight, messages: Sequence[Message], caller: Caller) -> None:
+        """Hold messages that the calling task popped, and renew their leases.
+
+        Args:
+            hand: of this task.
+            messages: what it popped.
+            caller: of the drop-in's method.
+        """
+        hand.hold(messages, Owner(caller))
+        self._renewal.watch(hand)
+
+    def forget(self, names: Iterable[str] | None = None) -> None:
+        """Forget what all tasks have in flight of these lists, which are being deleted.
+
+        Args:
+            names: the lists. Defaults to None, all of them.
+        """
+        gone = None if names is None else set(names)
+        for hand in self._renewal.hands():
+            if gone is None or hand.queue.name in gone:
+                hand.forget()
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._hands.pop(task, None)
+        self._renewal.look()
+
+    async def aclose(self, clean: bool) -> None:
+        """Settle or give back the messages of this task and of ended tasks.
+
+        Args:
+            clean: whether this task's work on its messages is done.
+        """
+        for hand in self._renewal.hands():
+            await hand.close(clean)
+        await self._renewal.stop()
+        await self._queues.aclose()

@@ -1,0 +1,142 @@
+# Written by tools/blocking.py: edit passed_on_async.py instead, then run make clients.
+"""Commands that are passed on: those that delete lists, and those that ackq cannot protect."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import redis
+from redis.cluster import RedisCluster
+from redis.exceptions import NoPermissionError
+
+from ackq.core.names import has_hash_tag
+from ackq.dropin import loops
+from ackq.dropin.arguments import Key, name_of
+from ackq.dropin.call_stack import calling_line
+from ackq.dropin.held import Held
+from ackq.errors import KeyTypeError, PopFromMismatch, QueueNameError
+from ackq.queue.keys import QueueKeys
+
+if TYPE_CHECKING:
+    _Client = redis.Redis
+else:
+    # At run time the class of the wrapped client comes second: see `wrapper_of`.
+    _Client = object
+
+
+class PassedOn(_Client):
+    """Commands that the wrapped client runs, and what ackq does besides."""
+
+    _ackq: Held
+    _ackq_encoder: Any
+
+    def delete(self, *names: Key) -> int:
+        """Delete keys, and all that ackq keeps beside a list, dead letters too. One round trip.
+
+        What this client has in flight of such a list is not redelivered. What another process has
+        in flight is deleted too: its consumer finishes its work. If ackq kept anything beside a
+        list, deleting that takes another round trip.
+        """
+        return self._delete("DEL", names)
+
+    def unlink(self, *names: Key) -> int:
+        """Delete keys as `delete` does; the server frees the memory in the background."""
+        return self._delete("UNLINK", names)
+
+    def flushdb(self, *args: Any, **options: Any) -> Any:
+        """Delete all keys of the database, and forget what this client has in flight."""
+        self._ackq.forget()
+        return super().flushdb(*args, **options)
+
+    def flushall(self, *args: Any, **options: Any) -> Any:
+        """Delete all keys of the server, and forget what this client has in flight."""
+        self._ackq.forget()
+        return super().flushall(*args, **options)
+
+    def rpoplpush(self, src: Any, dst: Any) -> Any:
+        """Call the client's own command, which ackq does not protect, and warn of that once."""
+        self._warn_unprotected("rpoplpush", src)
+        return super().rpoplpush(src, dst)
+
+    def brpoplpush(self, src: Any, dst: Any, timeout: float | None = 0) -> Any:
+        """Call the client's own command, which ackq does not protect, and warn of that once."""
+        self._warn_unprotected("brpoplpush", src)
+        return super().brpoplpush(src, dst, timeout)
+
+    def lmove(self, first_list: Any, second_list: Any, *args: Any, **options: Any) -> Any:
+        """Call the client's own command, which ackq does not protect, and warn of that once."""
+        self._warn_unprotected("lmove", first_list)
+        return super().lmove(first_list, second_list, *args, **options)
+
+    def blmove(self, first_list: Any, second_list: Any, *args: Any, **options: Any) -> Any:
+        """Call the client's own command, which ackq does not protect, and warn of that once."""
+        self._warn_unprotected("blmove", first_list)
+        return super().blmove(first_list, second_list, *args, **options)
+
+    def lmpop(self, num_keys: int, *args: Any, **options: Any) -> Any:
+        """Call the client's own command, which ackq does not protect, and warn of that once."""
+        for key in args:
+            self._warn_unprotected("lmpop", key)
+        return super().lmpop(num_keys, *args, **options)
+
+    def blmpop(self, timeout: float, numkeys: int, *args: Any, **options: Any) -> Any:
+        """Call the client's own command, which ackq does not protect, and warn of that once."""
+        for key in args:
+            self._warn_unprotected("blmpop", key)
+        return super().blmpop(timeout, numkeys, *args, **options)
+
+    def _delete(self, command: str, names: Sequence[Key]) -> int:
+        texts = [name_of(name, self._ackq_encoder) for name in names]
+        self._ackq.forget(texts)
+        beside = {name: keys for name in texts if (keys := self._kept_beside(name))}
+        if isinstance(self._ackq.client, RedisCluster) or getattr(self, "connection", None):
+            # No pipeline: keys on several nodes, or a connection that may have its own SELECT.
+            deleted = super().execute_command(command, *names)  # type: ignore[no-untyped-call]
+            found = [self._count(keys) for keys in beside.values()]
+        else:
+            # Deletions are common, lists in use are rare: looking for them costs no round trip.
+            pipeline = self.pipeline(transaction=False)
+            pipeline.execute_command(command, *names)
+            for keys in beside.values():
+                pipeline.exists(*keys)
+            deleted, *found = pipeline.execute(raise_on_error=False)
+            if isinstance(deleted, Exception):
+                raise deleted
+        for name, exist in zip(beside, found, strict=True):
+            # An ACL may forbid the look: then this user has used no such list.
+            if exist and not isinstance(exist, NoPermissionError):
+                self._purge(name)
+        return int(deleted)
+
+    def _count(self, keys: tuple[bytes, ...]) -> int:
+        try:
+            return int(super().exists(*keys))
+        except NoPermissionError:
+            return 0
+
+    def _purge(self, name: str) -> None:
+        # A key of another type is not ackq's, whatever its name.
+        with contextlib.suppress(KeyTypeError):
+            try:
+                self._ackq.queue(name).purge(dead=True)
+            except PopFromMismatch:
+                self._ackq.queue(name, "left").purge(dead=True)
+
+    def _kept_beside(self, name: str) -> tuple[bytes, ...]:
+        """Return the keys in which ackq keeps messages beside a list, or none if it cannot."""
+        if isinstance(self._ackq.client, RedisCluster) and not has_hash_tag(name):
+            return ()
+        try:
+            keys = QueueKeys.of(name)
+        except QueueNameError:
+            return ()
+        return keys.backup, keys.context, keys.handoff, keys.delayed, keys.dead, keys.record
+
+    def _warn_unprotected(self, command: str, name: Key) -> None:
+        text = name_of(name, self._ackq_encoder)
+        find = functools.partial(calling_line, sys._getframe(), globals())
+        self._ackq.reports.warn(loops.MOVED, text, find, command=command)

@@ -1,0 +1,65 @@
+# Written by tools/blocking.py: edit queues_async.py instead, then run make clients.
+"""The queues behind the lists of one client, over the same connections."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import redis
+
+from ackq.config import PopFrom
+from ackq.core.io.connections import SingleRoute
+from ackq.dropin.errors import refused
+from ackq.errors import ConfigurationError
+from ackq.queue.client import Queue
+
+#: Most lists to remember. A program that makes a list for each reply must not grow for ever.
+MOST_QUEUES = 1000
+
+
+class Queues:
+    """Makes a queue for each list."""
+
+    def __init__(self, client: redis.Redis | redis.RedisCluster, settings: dict[str, Any]) -> None:
+        self._client, self._settings = client, settings
+        self._queues: dict[tuple[str, PopFrom], Queue] = {}
+        self._first: ListQueue | None = None
+
+    def of(self, name: str, end: PopFrom) -> Queue:
+        """Return the queue of list ``name``, popped from ``end``.
+
+        Raises:
+            Refused: ackq cannot use the name.
+        """
+        queue = self._queues.get((name, end))
+        if queue is None:
+            try:
+                settings = self._settings | {"pop_from": end}
+                queue = ListQueue(self._client, name, self._first, settings)
+            except ConfigurationError as error:
+                raise refused(error) from error
+            self._first = self._first or queue
+            if len(self._queues) >= MOST_QUEUES:
+                self._queues.clear()
+            queue = self._queues.setdefault((name, end), queue)
+        return queue
+
+    def close(self) -> None:
+        """Close all connections."""
+        for queue in list(self._queues.values()):
+            queue.close()
+
+
+class ListQueue(Queue):
+    """A queue that shares the connections of the first one, except in a cluster."""
+
+    def __init__(
+        self,
+        client: redis.Redis | redis.RedisCluster,
+        name: str,
+        first: ListQueue | None,
+        settings: dict[str, Any],
+    ) -> None:
+        super().__init__(client, name, **settings)
+        if first is not None and isinstance(self._driver.route, SingleRoute):
+            self._driver, self._checked = first._driver, first._checked

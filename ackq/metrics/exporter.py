@@ -1,0 +1,134 @@
+"""`Exporter`: serves the metrics of queues, and each queue's backlog as JSON."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import redis
+
+from ackq.core.client import Closable
+from ackq.core.io.http import Answer, HttpServer
+from ackq.errors import AckqError, QueueNameError, redact
+from ackq.metrics.collector import Collector
+from ackq.metrics.exposition import render
+from ackq.ops.overview import Overview, Snapshot
+from ackq.ops.readings import Reading
+
+#: Where a queue's figures are as JSON; the name follows, percent-encoded.
+QUEUES = "/v1/queues/"
+#: Seconds that a connection may last. A scrape waits for those before it.
+LONGEST_CONNECTION = 60.0
+_HELP = {"paths": ["/metrics", f"{QUEUES}NAME", "/healthz"]}
+
+
+class Exporter(Closable):
+    """Answers ``/metrics`` for Prometheus, and ``/v1/queues/NAME`` for autoscalers such as KEDA.
+
+    It only reads, has no password and no TLS: listen on loopback, or where only the scrapers can
+    connect. ``/healthz`` answers while the exporter runs, even if Redis does not.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis | redis.RedisCluster,
+        names: Sequence[str] = (),
+        *,
+        listen: tuple[str, int] = ("127.0.0.1", 0),
+        totals: bool = True,
+    ) -> None:
+        """Listen, and read the queues once, so that the first scrape is quick.
+
+        Args:
+            client: of the server, or of any node of the cluster.
+            names: the queues to report; any other is not found. If empty, all.
+            listen: the address, IPv4 or IPv6, and the port; 0 picks a free port. Defaults to
+                loopback and a free port.
+            totals: see `Collector`.
+
+        Raises:
+            ConfigurationError: the address or port cannot be used.
+            NoPermissionError: no queues were named, and the user may not search for them.
+            QueueNameError: a name cannot be a queue's.
+        """
+        self._names = frozenset(names)
+        self._collector = Collector(client, names, totals=totals)
+        self._one = Overview(client)
+        self._lock = threading.Lock()
+        self._server = HttpServer(listen, self._answer, LONGEST_CONNECTION, "exporter")
+        try:
+            self._collector.prepare()
+        except BaseException:
+            self._server.server_close()
+            raise
+        self._server.start()
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """The address and port that it listens on."""
+        return self._server.address
+
+    def close(self) -> None:
+        """Stop listening, and close the connections to Redis."""
+        self._server.stop()
+        self._collector.close()
+        self._one.close()
+
+    def _answer(self, path: str, headers: Mapping[str, str]) -> Answer:
+        parts = urlsplit(path)
+        if parts.path == "/metrics":
+            return render(self._collector.collect(), headers)
+        if parts.path == "/healthz":
+            return Answer.of_json(200, {"healthy": True})
+        if parts.path.startswith(QUEUES):
+            query = parse_qs(parts.query)
+            name = unquote(parts.path.removeprefix(QUEUES))
+            return self._queue(name, query.get("kind", [""])[-1], query.get("consumer", []))
+        return Answer.of_json(200 if parts.path == "/" else 404, _HELP)
+
+    def _queue(self, name: str, kind: str, consumers: list[str]) -> Answer:
+        if self._names and name not in self._names:
+            return _error(404, "this exporter does not report a queue of that name")
+        try:
+            with self._lock:
+                snapshot = self._one.read_one(name, consumers)
+        except QueueNameError as error:
+            return _error(400, str(error))
+        except (redis.RedisError, AckqError) as error:
+            return _error(503, redact(str(error)) or type(error).__name__)
+        return _one_of(snapshot, kind, consumers)
+
+
+def _one_of(snapshot: Snapshot, kind: str, consumers: list[str]) -> Answer:
+    # A scaler must not take a figure that lacks a part for the whole.
+    if not all(server.up for server in snapshot.servers):
+        return _error(503, "Redis cannot be reached")
+    found = [each for each in snapshot.queues if kind in ("", each.kind)]
+    if len(found) > 1:
+        kinds = ", ".join(each.kind for each in found)
+        return _error(409, f"there are several queues of that name: add ?kind= with one of {kinds}")
+    if not found:
+        problem = "a key of that name has another type" if snapshot.left_out else "there is none"
+        return _error(409 if snapshot.left_out else 404, f"no such queue: {problem}")
+    missing = {*consumers} - found[0].lags.keys()
+    if missing:
+        return _error(404, f"not subscribed: {', '.join(sorted(missing))}")
+    return Answer.of_json(200, _fields(found[0]))
+
+
+def _fields(reading: Reading) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "queue": reading.name, "kind": reading.kind, "backlog": reading.backlog, **reading.states
+    }  # fmt: skip
+    if reading.paused is not None:
+        fields["paused"] = reading.paused
+    if reading.overdue is not None:
+        fields["lease_overdue_seconds"] = reading.overdue
+    if reading.kind == "topic":
+        fields["lag"] = dict(reading.lags)
+    return fields
+
+
+def _error(status: int, text: str) -> Answer:
+    return Answer.of_json(status, {"error": text})

@@ -1,0 +1,58 @@
+"""Metrics as text, in the format that a scraper asks for."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client.core import Metric
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector as RegistryCollector
+
+from ackq.core.io.http import Answer
+
+#: Bytes from which on an answer is compressed.
+LARGE = 10_000
+
+
+def render(metrics: Iterable[Metric], headers: Mapping[str, str]) -> Answer:
+    """Return metrics in the format, and compressed, as the headers of the request ask for.
+
+    The times at which counters began are only in OpenMetrics: the older format has no place for
+    them, so each would be one more series.
+    """
+    encoder, content_type = choose_encoder(headers.get("Accept") or "")
+    if not content_type.startswith("application/openmetrics-text"):
+        metrics = map(_without_created, metrics)
+    encode: Any = encoder
+    body: bytes = encode(_Collected(metrics))
+    if len(body) < LARGE or not _takes_gzip(headers.get("Accept-Encoding") or ""):
+        return Answer(200, body, content_type, {"Vary": "Accept, Accept-Encoding"})
+    return Answer(
+        200, gzip.compress(body, 1), content_type,
+        {"Vary": "Accept, Accept-Encoding", "Content-Encoding": "gzip"},
+    )  # fmt: skip
+
+
+class _Collected(RegistryCollector):
+    """Metrics that were collected already, as the encoders take them."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterator[Metric]:
+        yield from self._metrics
+
+
+def _without_created(metric: Metric) -> Metric:
+    metric.samples = [each for each in metric.samples if not each.name.endswith("_created")]
+    return metric
+
+
+def _takes_gzip(accepted: str) -> bool:
+    for each in accepted.split(","):
+        coding, _, quality = each.replace(" ", "").partition(";")
+        if coding in ("gzip", "*"):
+            return quality not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False

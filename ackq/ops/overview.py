@@ -1,0 +1,304 @@
+"""`Overview`: the figures of all queues of a server or of a cluster."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import redis
+from redis.exceptions import AskError, MovedError, NoPermissionError, TryAgainError
+
+from ackq.core.client import Closable
+from ackq.core.effects import Operation, Request
+from ackq.core.io.connections import SingleRoute
+from ackq.core.io.driver import Driver
+from ackq.core.io.nodes import nodes_of
+from ackq.core.names import check_name
+from ackq.ops.readings import Reading, check, look_up, merged, read
+from ackq.ops.search import Found, Kind, Search
+
+#: SCANs of one reading on each server: few, except until all keys were examined once.
+STEPS, FIRST_STEPS = 10, 1000
+#: Most queues that are read.
+MOST_QUEUES = 50_000
+#: Seconds after which an empty queue that was found is forgotten; it may be found again.
+FORGET_AFTER = 3600.0
+
+_PART = re.compile(r"\{(?P<sharded>[^{}]+):\d+\}|(?P<delay>.+):\d+")
+#: The keys are on another node, or are being moved there.
+_MOVED = (MovedError, AskError, TryAgainError)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """What a server reports about itself. None: this user may not ask."""
+
+    address: str
+    #: False: it cannot be reached.
+    up: bool
+    #: How many script calls have failed since it started, those of other programs included.
+    failed_scripts: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All figures, read within a moment."""
+
+    servers: tuple[Server, ...]
+    #: Sorted by kind and name. The shards of a sharded queue are one queue, and so are the
+    #: partitions of a delay queue, if their consumers coordinate.
+    queues: tuple[Reading, ...]
+    #: Whether all keys were searched for queues at least once.
+    complete: bool
+    #: How many queues are left out: those above the limit, or with a key of a wrong type.
+    left_out: int
+
+
+@dataclass(slots=True)
+class _Node:
+    """A server, with the progress of the search on it."""
+
+    driver: Driver
+    search: Search = field(default_factory=Search)
+    checked: set[Found] = field(default_factory=set)
+    #: When a queue was last seen in use, by a monotonic clock, and its totals at that time.
+    used: dict[Found, tuple[float, object]] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        return self.driver.route.address
+
+
+class Overview(Closable):
+    """Find the queues of one server, or of all primaries of its cluster, and read their figures.
+
+    Not for several threads at once.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis | redis.RedisCluster,
+        names: Sequence[str] = (),
+        *,
+        steps: int = STEPS,
+        window: float | None = None,
+        most: int = MOST_QUEUES,
+    ) -> None:
+        """Prepare; nothing is sent.
+
+        Args:
+            client: of the server, or of any node of the cluster.
+            names: the queues to read, of any kind; RSMQ's as ``<namespace>:<queue>``. If empty,
+                all queues that have keys which only a queue has. A list that no consumer has
+                used has none.
+            steps: SCAN calls of each reading on each server, of 1,000 keys each. The first
+                reading examines up to a million keys. Defaults to 10.
+            window: let consumers of list queues count what they do, for this many seconds after
+                each reading, 0.001 to 3600. Defaults to None: no totals.
+            most: how many queues to read; any more are left out. Defaults to 50,000.
+
+        Raises:
+            QueueNameError: a name cannot be a queue's.
+        """
+        for name in names:
+            check_name(name)
+        self._client = client
+        self._names = tuple(dict.fromkeys(names))
+        self._steps = steps
+        self._window = window
+        self._most = most
+        self._consumers: tuple[str, ...] = ()
+        self._nodes: list[_Node] = []
+
+    def read_one(self, name: str, consumers: Iterable[str] = ()) -> Snapshot:
+        """Read the figures of one queue, whatever its kind, instead of those named before.
+
+        Args:
+            name: of the queue.
+            consumers: those of a topic whose lags to read. Without any, they are searched for.
+
+        Raises:
+            QueueNameError: the name cannot be a queue's.
+        """
+        check_name(name)
+        self._names = (name,)
+        self._consumers = tuple(consumers)
+        return self.read()
+
+    def read(self) -> Snapshot:
+        """Continue the search, and read all figures. 2 or 3 round trips for 100 queues.
+
+        A server that cannot be reached is reported as down, and its queues are missing.
+
+        Raises:
+            NoPermissionError: no queues were named, and the user may not search for them.
+        """
+        try:
+            nodes = self._connected()
+        except (redis.ConnectionError, redis.TimeoutError, OSError):
+            return Snapshot((Server(_address(self._client), False),), (), False, 0)
+        found: list[Reading] = []
+        servers: list[Server] = []
+        groups: set[str] = set()
+        left_out = 0
+        lost = False
+        if self._names:
+            self._look_up(nodes)
+        for node in nodes:
+            try:
+                readings, others = self._read_node(node, self._most - len(found))
+                servers.append(_server(node))
+            except (redis.ConnectionError, redis.TimeoutError, OSError):
+                servers.append(Server(node.address, False))
+                lost = True
+                continue
+            found += readings
+            left_out += others
+            groups |= node.search.groups
+        complete = all(node.search.complete for node in nodes) or bool(self._names)
+        if lost:
+            self.close()  # the cluster may have other primaries at the next reading
+        queues = _by_queue(found, groups)
+        return Snapshot(tuple(servers), queues, complete and not lost, left_out)
+
+    def _connected(self) -> list[_Node]:
+        if not self._nodes:
+            client = self._client
+            if isinstance(client, redis.RedisCluster):
+                client = client.get_redis_connection(client.get_default_node())
+            # Do not follow redirections: a queue on another node is found there.
+            self._nodes = [
+                _Node(Driver(SingleRoute(each, follow=False))) for each in nodes_of(client)
+            ]
+        return self._nodes
+
+    def _read_node(self, node: _Node, most: int) -> tuple[list[Reading], int]:
+        """Return the readings of a server's queues, and how many were left out."""
+        driver, search = node.driver, node.search
+        if not self._names:
+            driver.run(search.proceed(self._steps if search.complete else FIRST_STEPS))
+        wanted = sorted(search.queues)
+        left_out = len(wanted[most:])
+        del wanted[most:]
+        unchecked = [each for each in wanted if each not in node.checked]
+        for each, problem in zip(unchecked, driver.run_all(map(check, unchecked)), strict=True):
+            if problem is None:
+                node.checked.add(each)
+            else:
+                left_out += not isinstance(problem, _MOVED)
+        checked = [each for each in wanted if each in node.checked]
+        now = driver.run(_time())
+        results = driver.run_all(
+            read(each, search.consumers.get(each.name, ()), self._window, now) for each in checked
+        )
+        readings = []
+        for each, result in zip(checked, results, strict=True):
+            if isinstance(result, Reading):
+                readings.append(result)
+                if each.kind == "topic":  # forget those that unsubscribed
+                    search.consumers[each.name] = set(result.lags)
+                self._forget_unused(node, each, result)
+            else:
+                left_out += not isinstance(result, _MOVED)
+                node.checked.discard(each)
+                search.queues.discard(each)
+        return readings, left_out
+
+    def _look_up(self, nodes: Iterable[_Node]) -> None:
+        """Find the kinds, shards and partitions of the named queues, wherever they are."""
+        found: set[Found] = set()
+        for node in nodes:
+            with suppress(redis.ConnectionError, redis.TimeoutError, OSError):
+                results = node.driver.run_all(map(look_up, self._names))
+                found.update(*(each for each in results if isinstance(each, list)))
+        for node in nodes:
+            node.search.queues = set(found)
+            node.search.groups = {*self._names, *(f"{{{name}}}" for name in self._names)}
+            if self._consumers:
+                node.search.consumers = {self._names[0]: set(self._consumers)}
+            elif any(each.kind == "topic" for each in found):
+                # If the user may not search, the lags are unknown.
+                with suppress(redis.ConnectionError, redis.TimeoutError, OSError,
+                              NoPermissionError):  # fmt: skip
+                    steps = self._steps if node.search.complete else FIRST_STEPS
+                    node.driver.run(node.search.find_consumers(steps))
+                    node.search.complete = True
+
+    def _forget_unused(self, node: _Node, found: Found, reading: Reading) -> None:
+        """Stop reading a queue that has been empty for long: names may be used once only."""
+        if self._names:
+            return
+        now, totals = time.monotonic(), reading.totals
+        since, before = node.used.get(found, (now, totals))
+        if not reading.empty or totals != before or found not in node.used:
+            node.used[found] = now, totals
+        elif now - since > FORGET_AFTER:
+            node.search.queues.discard(found)
+            node.checked.discard(found)
+            del node.used[found]
+
+    def close(self) -> None:
+        """Close the connections."""
+        for node in self._nodes:
+            node.driver.route.close()
+        self._nodes = []
+
+
+def _server(node: _Node) -> Server:
+    failed = None
+    with suppress(NoPermissionError):
+        failed = node.driver.run(_failed_scripts())
+    return Server(node.address, True, failed)
+
+
+def _time() -> Operation[int | None]:
+    """Return the server's time in µs; None if the user may not ask."""
+    try:
+        seconds, microseconds = yield Request((b"TIME",), resend=True)
+    except NoPermissionError:
+        return None
+    return int(seconds) * 1_000_000 + int(microseconds)
+
+
+def _failed_scripts() -> Operation[int]:
+    info: bytes = yield Request((b"INFO", b"commandstats"), resend=True)
+    found = re.findall(rb"^cmdstat_(?:evalsha|eval):.*?failed_calls=(\d+)", info, re.MULTILINE)
+    return sum(map(int, found))
+
+
+def _address(client: redis.Redis | redis.RedisCluster) -> str:
+    if isinstance(client, redis.RedisCluster):
+        return "cluster"
+    return SingleRoute(client).address
+
+
+def _by_queue(readings: Iterable[Reading], groups: set[str]) -> tuple[Reading, ...]:
+    """Return one reading for each queue: shards and partitions are those of one queue."""
+    parts: dict[tuple[Kind, str], list[Reading]] = {}
+    whole: list[Reading] = []
+    for each in readings:
+        match = _PART.fullmatch(each.name)
+        if match and each.kind == "list" and f"{{{match['sharded']}}}" in groups:
+            parts.setdefault(("sharded", match["sharded"]), []).append(each)
+        elif match and each.kind == "delay" and match["delay"] in groups:
+            parts.setdefault(("delay", match["delay"]), []).append(each)
+        else:
+            whole.append(each)
+    whole += (merged(name, kind, found) for (kind, name), found in parts.items())
+    # The name of another queue may be that of a list queue, too. It has no keys if it is empty.
+    others = {each.name for each in whole if each.kind != "list"}
+    whole = [each for each in whole
+             if each.kind != "list" or not each.empty or each.name not in others]  # fmt: skip
+    return tuple(sorted(_distinct(whole), key=lambda each: (each.kind, each.name)))
+
+
+def _distinct(readings: Iterable[Reading]) -> Iterator[Reading]:
+    """Leave out a queue that was read on two nodes, while its slot moved from one to the other."""
+    seen = set()
+    for each in readings:
+        if (each.kind, each.name) not in seen:
+            seen.add((each.kind, each.name))
+            yield each

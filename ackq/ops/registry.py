@@ -1,0 +1,123 @@
+"""The list of a queue's workers: add and delete an entry, read the list, and leave orders.
+
+Every queue has a list of its own, in the keys ``<queue>WORKERS:…``. So the rights of a user end at
+its queue, and the keys share the queue's slot in a cluster. A worker of several queues is in the
+list of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from ackq import scripts
+from ackq.core.call import Keys, call
+from ackq.core.effects import Arg, Operation, Request
+from ackq.queue.spec import QueueSpec
+
+#: What an operator may order a worker to do.
+Order = Literal["quiet", "resume", "stop"]
+#: Longest record in bytes.
+LONGEST_RECORD = 8192
+#: Most workers of one call of the script order.
+MOST_ORDERED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A worker in the list of one queue."""
+
+    queue: str
+    worker: bytes
+    #: Seconds for which the entry lasts from now on without another heartbeat.
+    left: float
+    #: The server's time when the list was read, in seconds since the epoch.
+    now: float
+    record: Any
+    #: The order that the worker has not received yet, or an empty text.
+    order: str
+
+
+def encode_record(fields: dict[str, Any], running: Sequence[tuple[str, float]]) -> bytes:
+    """Return a record that fits: with as many of the ``running`` messages as there is room for."""
+    while True:
+        record = orjson.dumps({**fields, "running": running})
+        if len(record) <= LONGEST_RECORD:
+            return record
+        running = running[: len(running) // 2]
+
+
+def heartbeat(
+    spec: QueueSpec, worker: str, record: bytes, lifetime: float, obeyed: bytes
+) -> Operation[bytes]:
+    """Enter a worker into the list or keep it there; return the order for it, if there is one.
+
+    Args:
+        spec: the queue.
+        worker: unlike any other.
+        record: what to show, see `encode_record`.
+        lifetime: seconds until the entry ends unless there is another heartbeat.
+        obeyed: the order last received, so that it is not returned again.
+    """
+    microseconds = round(lifetime * 1_000_000)
+    order: bytes = yield from _call(spec, "heartbeat", worker, record, microseconds, obeyed)
+    return order
+
+
+def leave(spec: QueueSpec, worker: str) -> Operation[bool]:
+    """Delete a worker from the list; return whether it was there."""
+    left: int = yield from _call(spec, "leave", worker)
+    return bool(left)
+
+
+def leave_order(spec: QueueSpec, order: Order, workers: Sequence[bytes]) -> Operation[list[bytes]]:
+    """Leave an order for workers, 100 in one call; return those that are in the list."""
+    listed: list[bytes] = []
+    seen, _, orders = spec.keys.workers
+    types = {seen: "zset", orders: "hash"}
+    for first in range(0, len(workers), MOST_ORDERED):
+        some = workers[first : first + MOST_ORDERED]
+        request = Request(
+            (2, seen, orders, order, *some), script=scripts.load("worker/order"), resend=True
+        )
+        found = yield from call(Keys(f"queue {spec.name!r}", types), request)
+        listed += [worker for worker, there in zip(some, found, strict=True) if there]
+    return listed
+
+
+def entries(spec: QueueSpec) -> Operation[list[Entry]]:
+    """Return the list of workers, read in calls for about 100 of them."""
+    cursor = b"0"
+    found: dict[bytes, Entry] = {}
+    while True:
+        cursor, now, *rest = yield from _call(spec, "list", cursor)
+        found |= {each.worker: each for each in _entries(spec.name, now, rest)}
+        if cursor == b"0":
+            return list(found.values())
+
+
+def _entries(queue: str, now: int, flat: list[bytes]) -> Iterator[Entry]:
+    for worker, ends, record, order in zip(*(iter(flat),) * 4, strict=True):
+        left = (int(ends) - now) / 1_000_000
+        text = order.decode(errors="replace").rpartition(":")[2]
+        yield Entry(queue, worker, left, now / 1_000_000, _decoded(record), text)
+
+
+def _decoded(record: bytes) -> Any:
+    try:
+        return orjson.loads(record)
+    except ValueError:  # another program wrote it
+        return None
+
+
+def _call(spec: QueueSpec, script: str, *args: Arg) -> Operation[Any]:
+    keys = spec.keys.workers
+    # All may be repeated: the reply to a lost heartbeat comes with the next one.
+    request = Request(
+        (len(keys), *keys, *args), script=scripts.load(f"worker/{script}"), resend=True
+    )
+    types = dict(zip(keys, ("zset", "hash", "hash"), strict=True))
+    return (yield from call(Keys(f"queue {spec.name!r}", types), request))

@@ -1,0 +1,129 @@
+"""Find the queues of all kinds on a server, by the names of their keys, in bounded steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from redis.exceptions import ResponseError
+
+from ackq.core.effects import Operation, Request
+from ackq.core.names import SUFFIXES, WORKERS_SEEN, check_name
+from ackq.errors import QueueNameError
+
+Kind = Literal["list", "sharded", "delay", "topic", "rsmq"]
+
+#: Keys that one SCAN examines.
+SCANNED = 1000
+#: Most consumers of one topic that are remembered.
+MOST_CONSUMERS = 1000
+#: A pattern for the ends of the keys in `_ENDS`, so that the server can filter keys.
+_PATTERN = b"*[A-Z:aeu][DFNPSTdpxz]"
+_CONSUMERS = b":consumers:"
+#: A list queue's side keys. COUNTERS is none of them: reading the counters of a queue makes it.
+_SIDE = tuple(each.encode() for each in (*SUFFIXES, WORKERS_SEEN) if each != "COUNTERS")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Found:
+    """A queue: its kind and name. The name of an RSMQ queue is ``<namespace>:<queue>``."""
+
+    kind: Kind
+    name: str
+
+
+@dataclass(slots=True)
+class Search:
+    """What a search has found on one server so far, and where it goes on."""
+
+    #: Queues, shards and partitions, as their keys suggest. Reading them shows what they are.
+    queues: set[Found] = field(default_factory=set)
+    #: The consumers of each topic.
+    consumers: dict[str, set[str]] = field(default_factory=dict)
+    #: The names of consumer groups, of sharded queues and of partitioned delay queues.
+    groups: set[str] = field(default_factory=set)
+    #: Whether all keys were examined once.
+    complete: bool = False
+    _namespaces: set[str] = field(default_factory=set)
+    _cursor: bytes = b"0"
+    _consumers_cursor: bytes = b"0"
+
+    def proceed(self, steps: int) -> Operation[None]:
+        """Examine ``steps`` times `SCANNED` keys, twice if the server has topics."""
+        for _ in range(steps):
+            self._cursor, keys = yield _scan(self._cursor, _PATTERN)
+            for key in keys:
+                self._note(key)
+            if self._cursor == b"0":
+                self.complete = True
+                break
+        if any(each.kind == "topic" for each in self.queues):
+            yield from self.find_consumers(steps)
+        for namespace in sorted(self._namespaces):
+            yield from self._list_rsmq(namespace, steps)
+
+    def find_consumers(self, steps: int) -> Operation[None]:
+        """Examine ``steps`` times `SCANNED` keys for the consumers of topics."""
+        for _ in range(steps):
+            self._consumers_cursor, keys = yield _scan(
+                self._consumers_cursor, b"*" + _CONSUMERS + b"*"
+            )
+            for key in keys:
+                self._note_consumer(key)
+            if self._consumers_cursor == b"0":
+                return
+
+    def _note(self, key: bytes) -> None:
+        for suffix in _SIDE:
+            if key.endswith(suffix):
+                self._add("list", key.removesuffix(suffix))
+        name, _, part = key.rpartition(b":")
+        if part in (b"z", b"dead"):
+            self._add("delay", name)
+        elif part == b"nextIndex":
+            self._add("topic", name)
+        elif part == b"group" and (text := _name(name)):
+            self.groups.add(text)
+        elif part == b"QUEUES" and (text := _name(name)):
+            self._namespaces.add(text)
+
+    def _add(self, kind: Kind, name: bytes) -> None:
+        if text := _name(name):
+            self.queues.add(Found(kind, text))
+
+    def _note_consumer(self, key: bytes) -> None:
+        topic, _, consumer = key.partition(_CONSUMERS)
+        try:
+            name, id = topic.decode(), consumer.decode()
+        except UnicodeDecodeError:
+            return
+        known = self.consumers.setdefault(name, set())
+        if id and id.isprintable() and len(known) < MOST_CONSUMERS:
+            known.add(id)
+
+    def _list_rsmq(self, namespace: str, steps: int) -> Operation[None]:
+        cursor = b"0"
+        for _ in range(steps):
+            request = (b"SSCAN", f"{namespace}:QUEUES", cursor, b"COUNT", SCANNED)
+            try:
+                cursor, names = yield Request(request, resend=True)
+            except ResponseError:  # a key of another program
+                self._namespaces.discard(namespace)
+                return
+            for name in names:
+                self._add("rsmq", f"{namespace}:".encode() + name)
+            if cursor == b"0":
+                return
+
+
+def _scan(cursor: bytes, pattern: bytes) -> Request:
+    return Request((b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCANNED), resend=True)
+
+
+def _name(raw: bytes) -> str | None:
+    try:
+        name = raw.decode()
+        check_name(name)
+    except (UnicodeDecodeError, QueueNameError):
+        return None
+    return name

@@ -1,0 +1,85 @@
+"""The keys beside a list: those of ackq, and lists that consumers may use for work in progress."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from redis.exceptions import ResponseError
+
+from ackq.core.effects import Operation, Request
+from ackq.core.names import CLAIM, STAGED
+from ackq.queue.keys import QueueKeys
+
+#: Keys that one SCAN examines, and the most SCAN calls.
+SCANNED, STEPS = 1000, 20
+#: Most processing lists that are reported.
+MOST = 50
+#: Words in the names of lists that hold work in progress.
+_WORDS = re.compile(
+    rb"process|progress|working|worker|flight|backup|pending|temp|tmp|reserved|unack|running"
+    rb"|active|doing|consumer|busy",
+    re.IGNORECASE,
+)
+_GLOB = re.compile(rb"([*?\[\]\\])")
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Lists that look like processing lists, with their lengths; None: this user may not ask.
+
+    ``keys`` is the number of keys examined; ``complete`` is whether those were all.
+    """
+
+    lists: dict[bytes, int | None]
+    keys: int
+    complete: bool
+
+
+def processing_lists(key: bytes) -> Operation[Search]:
+    """Search for lists whose name contains that of ``key`` and a word like "processing"."""
+    pattern = b"*" + _GLOB.sub(rb"\\\1", key) + b"*"
+    found: dict[bytes, int | None] = {}
+    cursor, steps = b"0", 0
+    while steps < STEPS and len(found) < MOST:
+        cursor, keys = yield Request(
+            (b"SCAN", cursor, b"MATCH", pattern, b"COUNT", SCANNED, b"TYPE", b"list"), resend=True
+        )
+        steps += 1
+        for each in keys:
+            if each not in found and is_processing_list(key, each) and len(found) < MOST:
+                found[each] = yield from _length(each)
+        if cursor == b"0":
+            break
+    return Search(dict(sorted(found.items())), steps * SCANNED, cursor == b"0")
+
+
+def _length(key: bytes) -> Operation[int | None]:
+    try:
+        length: int = yield Request((b"LLEN", key), resend=True)
+    except ResponseError:
+        return None  # no permission, or the key is another one's by now
+    return length
+
+
+def is_processing_list(key: bytes, other: bytes) -> bool:
+    """Return whether ``other`` may hold messages of the list ``key`` that are being processed."""
+    if other == key or is_kept_by_ackq(key, other):
+        return False
+    return bool(_WORDS.search(other.replace(key, b"", 1)))
+
+
+def is_kept_by_ackq(key: bytes, other: bytes) -> bool:
+    """Return whether ``other`` is a list that ackq keeps for the queue ``key``."""
+    prefixes = tuple(key + each.encode() for each in (CLAIM, STAGED))
+    return other == key + b"HANDOFF" or other.startswith(prefixes)
+
+
+def side_keys(keys: QueueKeys) -> Operation[dict[bytes, str]]:
+    """Return the side keys of ackq that exist, with their types."""
+    found = {}
+    for each in (*keys.all()[1:], *keys.if_left):
+        kind: bytes = yield Request((b"TYPE", each), resend=True)
+        if kind != b"none":
+            found[each] = kind.decode()
+    return found

@@ -1,0 +1,73 @@
+"""What spans say of messages: the ids and bodies of each product's own classes.
+
+Nothing here fails for a wrong argument: the operation itself refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ackq.delay.messages import DelayedMessage, DelayEntry
+from ackq.otel.telemetry import BODY_SIZE, COUNT, MESSAGE_ID
+from ackq.queue.messages import Message
+from ackq.rsmq.values import RSMQMessage
+from ackq.topic.messages import Batch, TopicMessage
+
+Facts = dict[str, str | int]
+
+_WITH_BODY = (Message, DelayedMessage, DelayEntry, TopicMessage, RSMQMessage)
+
+
+def id_of(message: Any) -> str:
+    """Return what names a message in its queue or topic."""
+    if isinstance(message, DelayedMessage | DelayEntry):
+        return str(message.key)
+    if isinstance(message, TopicMessage):
+        return str(message.index)
+    return message if isinstance(message, str) else str(getattr(message, "id", ""))
+
+
+def id_sent(message: Any, result: Any) -> str:
+    """Return the id of the only message of a push, or nothing if it has none."""
+    if isinstance(message, DelayEntry):
+        return id_of(message)
+    return str(result[0] if isinstance(result, list) else result)
+
+
+def body_of(message: Any) -> Any:
+    """Return the body of a message that was taken, or is being pushed."""
+    return message.body if isinstance(message, _WITH_BODY) else message
+
+
+def taken_facts(messages: Sequence[Any], batch: bool) -> Facts:
+    """Return attributes of a span about messages that were taken.
+
+    Args:
+        messages: at least one, unless it is a batch.
+        batch: whether the call could have been about several.
+    """
+    if batch:
+        return {COUNT: len(messages)}
+    return {MESSAGE_ID: id_of(messages[0]), BODY_SIZE: len(messages[0].body)}
+
+
+def settled_facts(settled: Sequence[Any]) -> Facts:
+    """Return attributes of a span about messages, ids, or batches of a topic."""
+    if settled and isinstance(settled[0], Batch):
+        return {COUNT: sum(map(len, settled))}
+    return {MESSAGE_ID: id_of(settled[0])} if len(settled) == 1 else {COUNT: len(settled)}
+
+
+def partition_of(messages: Sequence[Any]) -> int | None:
+    """Return the partition that all messages are in; None if there is no such one."""
+    first = getattr(messages[0], "partition", None) if messages else None
+    if not isinstance(first, int):
+        return None
+    return first if all(message.partition == first for message in messages[1:]) else None
+
+
+def group_of(settled: Sequence[Any]) -> str | None:
+    """Return the id of the topic's consumer that read all of these batches, or None."""
+    groups = {batch.consumer for batch in settled if isinstance(batch, Batch)}
+    return groups.pop() if len(groups) == 1 else None

@@ -1,0 +1,49 @@
+"""The entry point of a worker process of ``ackq work``. `ackq.process.children` starts it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+from ackq.errors import ConfigurationError
+from ackq.process.children import CANNOT_WORK, LIFELINE_VARIABLE, LONGEST_REASON
+from ackq.process.plan import PLAN_VARIABLE, Plan, set_up_logs
+from ackq.worker.base import SHUTDOWN_TIMEOUT
+
+
+def main() -> int:
+    """Run the plan. Exit with `CANNOT_WORK` if it cannot work, so that it is not tried again."""
+    plan = Plan.loads(os.environ.pop(PLAN_VARIABLE))
+    lifeline = socket.socket(fileno=int(os.environ.pop(LIFELINE_VARIABLE)))
+    _end_with_parent(lifeline, plan.grace)
+    set_up_logs(plan.log_json, plan.verbose)
+    try:
+        return plan.run()
+    except ConfigurationError as error:
+        with contextlib.suppress(OSError):  # the parent is gone
+            lifeline.sendall(str(error).encode(errors="replace")[:LONGEST_REASON])
+        return CANNOT_WORK
+
+
+def _end_with_parent(lifeline: socket.socket, grace: float) -> None:
+    """Stop when the parent has ended for any reason: its end of the socket closes.
+
+    No other process is left to kill this one if it does not stop, so it kills itself.
+    """
+
+    def watch() -> None:
+        lifeline.recv(1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(grace + 2 * SHUTDOWN_TIMEOUT)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,225 @@
+"""Worker processes, one or more, and the parent process that supervises them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from ackq.process.figures import Reported
+from ackq.process.plan import ORDERED_TO_STOP, PLAN_VARIABLE, Plan
+from ackq.worker.base import SHUTDOWN_TIMEOUT
+from ackq.worker.logs import log
+from ackq.worker.signals import stopping_on_signals
+
+#: Exit code of a child whose plan cannot work. It is not restarting.
+CANNOT_WORK = 3
+#: Passes a child the descriptor of a socket that closes when its parent is gone. Over it, a child
+#: also reports why its plan cannot work, so that the parent can log the reason once for all.
+LIFELINE_VARIABLE = "ACKQ_WORK_LIFELINE"
+#: Seconds between two checks of the children.
+CHECK_INTERVAL = 0.1
+#: Seconds before a dead child is replaced; doubled each time that a child dies early.
+FIRST_PAUSE = 0.1
+LONGEST_PAUSE = 10.0
+#: Longest reason from a child, in bytes: small enough to send before the parent reads it.
+LONGEST_REASON = 4096
+#: Seconds after which the death of a child no longer counts as early.
+EARLY_DEATH = 10.0
+
+
+class Child:
+    """A place for one process. When the process dies, another takes its place."""
+
+    def __init__(self, number: int, plan: Plan, health: Path) -> None:
+        self.number = number
+        self.health = health
+        self.figures = health.with_suffix(".figures")
+        seen = plan.health_port is not None
+        self._plan = plan.replaced(
+            health_file=str(health), health_port=None,
+            figures_file=str(self.figures) if seen else None,
+        )  # fmt: skip
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline: socket.socket | None = None
+        self.reason = ""  #: why the plan cannot work, as the ended process reported it
+        self.started = 0.0
+        self.restarting = False  #: whether it is being restarting on purpose
+        self.finished = False  #: whether it needs no successor
+        self.due = 0.0  #: when to start the next one
+        self._deaths = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The id of the running process, or None."""
+        return self._process.pid if self._process is not None else None
+
+    def start(self) -> None:
+        """Start a process. It is in a group of its own, so that Ctrl-C reaches only the parent."""
+        self._lifeline, theirs = socket.socketpair()
+        self._lifeline.setblocking(False)
+        environment = {
+            **os.environ,
+            PLAN_VARIABLE: self._plan.dumps(),
+            LIFELINE_VARIABLE: str(theirs.fileno()),
+        }
+        self.health.unlink(missing_ok=True)
+        try:
+            # -P: files in the current folder cannot hide modules that are imported at the start.
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "ackq.process"],
+                env=environment, pass_fds=[theirs.fileno()], process_group=0,
+                stdin=subprocess.DEVNULL,
+            )  # fmt: skip
+        finally:
+            theirs.close()
+        self.started = time.monotonic()
+        self.restarting = self.finished = False
+
+    def restart(self) -> None:
+        """End the process, so that another starts with the changed files."""
+        self.restarting, self.finished, self.due = True, False, 0.0
+        self.send(signal.SIGTERM)
+
+    def poll(self) -> int | None:
+        """Return the exit code once, when the process has ended."""
+        if self._process is None or (code := self._process.poll()) is None:
+            return None
+        assert self._lifeline is not None
+        with self._lifeline as lifeline:
+            try:
+                self.reason = lifeline.recv(LONGEST_REASON).decode(errors="replace")
+            except BlockingIOError:  # a grandchild still holds the other end
+                self.reason = ""
+        self._process = None
+        if not self.restarting:
+            if time.monotonic() - self.started >= EARLY_DEATH:
+                self._deaths = 0
+            pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._deaths, 10))
+            self._deaths += 1
+            self.due = time.monotonic() + pause
+        return code
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal, if the process runs."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def problem(self, stalled_after: float) -> str:
+        """Return why the process is not healthy, or an empty string."""
+        now = time.monotonic()
+        if self._process is None:
+            return ""
+        try:
+            age = time.time() - self.health.stat().st_mtime
+        except FileNotFoundError:
+            # It may still be starting.
+            young = now - self.started < stalled_after
+            return "" if young else f"process {self.pid} is not healthy; see its log"
+        return "" if age < stalled_after else f"process {self.pid} hangs"
+
+
+class Processes:
+    """Run a plan in one or more processes and replace those that die."""
+
+    def __init__(self, plan: Plan, changed: threading.Event | None = None) -> None:
+        """Prepare; nothing starts before `run`.
+
+        Args:
+            plan: what each process does, and the number of processes.
+            changed: when this event is set, all processes are restarting. Defaults to None:
+                never restart them.
+        """
+        self._plan = plan
+        self._changed = changed
+        self._stop_requests = self._stops_sent = 0
+        self._kill_at = 0.0
+        self._code = 0
+        self._last_warning = ""
+        self._reported = Reported(())
+
+    def stop(self) -> None:
+        """Stop all processes. A second call ends their grace at once."""
+        self._stop_requests += 1
+
+    def run(self) -> int:
+        """Run until a signal or `stop`, or until every process has finished by itself.
+
+        Returns:
+            The exit code: 0, or `CANNOT_WORK` if the plan cannot work, which ends all processes.
+        """
+        with tempfile.TemporaryDirectory(prefix="ackq-work-") as folder:
+            children = [
+                Child(number, self._plan, Path(folder) / str(number))
+                for number in range(self._plan.processes)
+            ]
+            self._reported = Reported([child.figures for child in children])
+            health = self._plan.health()
+            if health is not None:
+                health.served = self._reported
+            with health or contextlib.nullcontext(), stopping_on_signals(self.stop):
+                while not self._is_over(children):
+                    for child in children:
+                        self._supervise(child)
+                    self._pass_on(children)
+                    if health is not None:
+                        problems = (child.problem(self._plan.stalled_after) for child in children)
+                        health.show("; ".join(filter(None, problems)))
+                    time.sleep(CHECK_INTERVAL)
+        return self._code
+
+    def _is_over(self, children: list[Child]) -> bool:
+        if any(child.pid is not None for child in children):
+            return False
+        return bool(self._stop_requests) or all(child.finished for child in children)
+
+    def _supervise(self, child: Child) -> None:
+        code = child.poll()
+        if code is not None:
+            self._reported.end(child.figures)
+        if code is not None and not self._stop_requests and not child.restarting:
+            self._ended(child, code)
+        idle = child.pid is None and not child.finished and not self._stop_requests
+        if idle and time.monotonic() >= child.due:
+            child.start()
+
+    def _ended(self, child: Child, code: int) -> None:
+        if child.reason:
+            if child.reason != self._last_warning:
+                log.error("%s", child.reason)
+                self._last_warning = child.reason
+            # With --reload the files may be fixed, so the next try may succeed.
+            if self._changed is None:
+                self._code = CANNOT_WORK
+                self.stop()
+            return
+        child.finished = code == ORDERED_TO_STOP or (code == 0 and self._plan.drain)
+        if not child.finished:
+            log.warning("worker process %d ended (%d): starting another", child.number, code)
+
+    def _pass_on(self, children: list[Child]) -> None:
+        """Pass file changes and stops on to the children."""
+        if self._changed is not None and self._changed.is_set() and not self._stop_requests:
+            self._changed.clear()
+            self._last_warning = ""
+            log.info("files changed: restarting")
+            for child in children:
+                child.restart()
+        while self._stops_sent < self._stop_requests:
+            grace = self._plan.grace if self._stops_sent == 0 else 0.0
+            self._kill_at = time.monotonic() + grace + 2 * SHUTDOWN_TIMEOUT
+            self._stops_sent += 1
+            for child in children:
+                child.send(signal.SIGTERM)
+        if self._stops_sent and time.monotonic() > self._kill_at:
+            for child in children:
+                if child.pid is not None:
+                    log.warning("worker process %d does not end: killing it", child.pid)
+                    child.send(signal.SIGKILL)

@@ -1,0 +1,91 @@
+"""The figures of worker processes, which their parent adds up and serves on one port.
+
+Each process writes its figures to a file in the parent's private folder, as it does for its health.
+When a process ends, the parent keeps its counts, so that counters never go back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+import orjson
+
+from ackq.worker.figures import Figures, Handled, Snapshot
+from ackq.worker.health import Health
+from ackq.worker.state import State
+from ackq.worker.steps import Routine
+
+
+class ReportingHealth(Health):
+    """The health check of a child, which also writes its figures to a file."""
+
+    def __init__(self, file: str, stalled_after: float, figures_file: str) -> None:
+        super().__init__(file=file, stalled_after=stalled_after)
+        self._own = Figures()
+        self.figures = self._own
+        self._figures_file = Path(figures_file)
+        self._written = -1.0
+
+    def watch(self, state: State) -> Routine[None]:
+        """Check the worker, and write its figures as often."""
+        yield from super().watch(state)
+        if self._seen != self._written:
+            self._written = self._seen
+            self._write()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, traceback)
+        self._own.busy = 0
+        self._write()
+
+    def _write(self) -> None:
+        new = self._figures_file.with_suffix(".new")
+        with contextlib.suppress(OSError):
+            new.write_bytes(orjson.dumps(self._own.snapshot()))
+            os.replace(new, self._figures_file)  # never half a file
+
+
+class Reported:
+    """The figures of all processes of a plan together, also of those that have ended."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = files
+        self._lock = threading.Lock()
+        self._ended = Snapshot(time.time())
+
+    def snapshot(self) -> Snapshot:
+        """Return the sum. The running processes' parts are up to a second old."""
+        with self._lock:
+            total = Snapshot(self._ended.since)
+            total.add_ended(self._ended)
+            for file in self._files:
+                if found := _read(file):
+                    total.add(found)
+            return total
+
+    def end(self, file: Path) -> None:
+        """Keep the counts of a process that has ended, before another one writes to its file."""
+        with self._lock:
+            if found := _read(file):
+                self._ended.add_ended(found)
+            file.unlink(missing_ok=True)
+
+
+def _read(file: Path) -> Snapshot | None:
+    try:
+        fields = orjson.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    queues = {name: Handled(**handled) for name, handled in fields.pop("queues").items()}
+    return Snapshot(queues=queues, **fields)

@@ -1,0 +1,293 @@
+"""The settings of ``ackq work``, as a value that can be passed to a child process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import importlib
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import orjson
+
+from ackq.config import PopFrom
+from ackq.errors import ConfigurationError, redact
+from ackq.process.figures import ReportingHealth
+from ackq.queue.client import Queue
+from ackq.queue.client_async import AsyncQueue
+from ackq.worker.base import is_async
+from ackq.worker.failures import Detail
+from ackq.worker.health import Health
+from ackq.worker.logs import JsonFormatter, TextFormatter, location_of, log, reason_of
+from ackq.worker.policy import MAX_RECEIVES
+from ackq.worker.presence import INTERVAL
+from ackq.worker.ratelimit import RateLimit
+from ackq.worker.schedule import Schedule
+from ackq.worker.tasks import AsyncWorker
+from ackq.worker.threads import Worker
+
+#: The environment variable that passes the plan: other users cannot read a process's environment.
+PLAN_VARIABLE = "ACKQ_WORK_PLAN"
+#: Exit code of a process that an operator stopped through Redis. It is not replaced.
+ORDERED_TO_STOP = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One worker: its handler, its queues, and the settings of both."""
+
+    handler: str  #: module:name
+    queues: tuple[str, ...]  #: all of them NAME, or all NAME=WEIGHT
+    url: str | None = None
+    concurrency: int = 16
+    prefetch: int = 200
+    processes: int = 1
+    #: Settings of the queues. None: as in a queue of that name in the handler's module, if any.
+    lease: float | None = None
+    max_receives: int | None = None  #: 0: no limit
+    max_body: int | None = None
+    pop_from: PopFrom | None = None
+    time_limit: float | None = None
+    grace: float = 30.0
+    rate: str | None = None  #: count/seconds
+    expiry_field: str | None = None
+    schedules: str | None = None  #: module:name
+    health_file: str | None = None
+    health_port: int | None = None
+    health_host: str = "127.0.0.1"
+    figures_file: str | None = None  #: where a child writes what its handlers did
+    stalled_after: float = 60.0
+    log_errors: Detail = "text"
+    log_json: bool = False
+    verbose: bool = False
+    drain: bool = False
+    name: str | None = None
+    heartbeat: float = INTERVAL  #: 0: not listed
+
+    def dumps(self) -> str:
+        """Return the plan as text."""
+        return orjson.dumps(self).decode()
+
+    @classmethod
+    def loads(cls, text: str) -> Plan:
+        """Return the plan that `dumps` wrote."""
+        fields = orjson.loads(text)
+        return cls(**{**fields, "queues": tuple(fields["queues"])})
+
+    def replaced(self, **changes: Any) -> Plan:
+        """Return a plan with some settings changed."""
+        return dataclasses.replace(self, **changes)
+
+    def health(self) -> Health | None:
+        """Return the health check, or None if none is configured."""
+        if self.health_file is None and self.health_port is None:
+            return None
+        if self.figures_file is not None:
+            assert self.health_file is not None
+            return ReportingHealth(self.health_file, self.stalled_after, self.figures_file)
+        return Health(
+            file=self.health_file, port=self.health_port, host=self.health_host,
+            stalled_after=self.stalled_after,
+        )  # fmt: skip
+
+    def run(self) -> int:
+        """Work until stopped: in tasks if the handler is async, otherwise in threads.
+
+        Returns:
+            The exit code: 0, or `ORDERED_TO_STOP`.
+
+        Raises:
+            ConfigurationError: the handler or schedules do not exist, or a setting is invalid.
+        """
+        handler = import_object(self.handler)
+        if not callable(handler):
+            raise ConfigurationError(f"{self.handler} is not callable")
+        if is_async(handler):
+            code = asyncio.run(self._run_tasks(handler))
+        else:
+            code = self._run_threads(handler)
+        log.info("stopped")
+        return code
+
+    def _run_threads(self, handler: Callable[[Any], Any]) -> int:
+        opened = [self._open(Queue, name) for name, _ in self._queue_weights()]
+        try:
+            worker = Worker(self._weighted(opened), handler, **self._settings())
+            self._log_start(opened)
+            worker.run(drain=self.drain)
+        finally:
+            for queue in opened:
+                queue.close()
+        return _code_of(worker)
+
+    async def _run_tasks(self, handler: Callable[[Any], Any]) -> int:
+        opened = [self._open(AsyncQueue, name) for name, _ in self._queue_weights()]
+        try:
+            worker = AsyncWorker(self._weighted(opened), handler, **self._settings())
+            self._log_start(opened)
+            await worker.run(drain=self.drain)
+        finally:
+            for queue in opened:
+                await queue.aclose()
+        return _code_of(worker)
+
+    def _log_start(self, opened: Sequence[Any]) -> None:
+        """Log the server, the queues and the settings, after all settings were checked."""
+        queues = []
+        for text, queue in zip(self.queues, opened, strict=True):
+            config = queue.config
+            limit = config.max_receives or self._max_receives() or "unlimited"
+            queues.append(f"{text} (lease {config.visibility_timeout:g} s, max receives {limit})")
+        server = redact(self.url) if self.url else opened[0].address
+        log.info(
+            "working on %s at %s with %s: concurrency %d, processes %d, ackq %s",
+            ", ".join(queues), server, self.handler, self.concurrency, self.processes,
+            version("ackq"),
+        )  # fmt: skip
+
+    def _open(self, kind: Any, name: str) -> Any:
+        chosen = {
+            "visibility_timeout": self.lease,
+            "max_receives": self.max_receives,
+            "max_body_bytes": self.max_body,
+            "pop_from": self.pop_from,
+        }
+        given = {each: value for each, value in chosen.items() if value is not None}
+        settings = {**self._in_module(name), **given}
+        settings["max_receives"] = settings.get("max_receives") or None
+        return kind.from_url(self.url, name, **settings)
+
+    def _in_module(self, name: str) -> dict[str, Any]:
+        """Return the settings of the queue of that name in the handler's module, if any."""
+        module = sys.modules[self.handler.partition(":")[0]]
+        for value in vars(module).values():
+            if isinstance(value, Queue | AsyncQueue) and value.name == name:
+                return dataclasses.asdict(value.config)
+        return {}
+
+    def _max_receives(self) -> int | None:
+        """Return the limit for queues that set none of their own."""
+        return None if self.max_receives == 0 else MAX_RECEIVES
+
+    def _settings(self) -> dict[str, Any]:
+        schedules = import_object(self.schedules) if self.schedules else ()
+        if isinstance(schedules, Schedule):
+            schedules = (schedules,)
+        if not (
+            isinstance(schedules, Sequence)
+            and all(isinstance(each, Schedule) for each in schedules)
+        ):
+            raise ConfigurationError(f"{self.schedules} must be a Schedule or a list of them")
+        return {
+            "concurrency": self.concurrency,
+            "prefetch": self.prefetch,
+            "max_receives": self._max_receives(),
+            "time_limit": self.time_limit,
+            "grace": self.grace,
+            "rate_limit": parse_rate(self.rate),
+            "expiry_field": self.expiry_field,
+            "health": self.health(),
+            "schedules": schedules,
+            "log_errors": self.log_errors,
+            "name": self.name,
+            "heartbeat": self.heartbeat or None,
+        }
+
+    def _queue_weights(self) -> list[tuple[str, float | None]]:
+        named: list[tuple[str, float | None]] = []
+        for text in self.queues:
+            name, equals, weight = text.rpartition("=")
+            try:
+                named.append((name, float(weight)) if equals else (text, None))
+            except ValueError:
+                raise ConfigurationError(f"queue {text!r}: the weight is not a number") from None
+        if len({weight is None for _, weight in named}) > 1:
+            raise ConfigurationError("give every queue a weight, as in jobs=3, or none of them")
+        return named
+
+    def _weighted(self, opened: Sequence[Any]) -> Sequence[Any] | Mapping[Any, float]:
+        weights = [weight for _, weight in self._queue_weights()]
+        if weights[0] is None:
+            return opened
+        return dict(zip(opened, [weight or 0.0 for weight in weights], strict=True))
+
+
+def _code_of(worker: Worker | AsyncWorker) -> int:
+    """Return the exit code after a worker has ended; if its handlers still run, exit with it."""
+    code = ORDERED_TO_STOP if worker.stopped_by_order else 0
+    if worker.cut_short:
+        _exit_now(code)
+    return code
+
+
+def _exit_now(code: int) -> None:
+    """End the process at once.
+
+    Running handlers were signalled, and their messages were released. Without this, Python would
+    wait without limit for a task that ignores cancellation or for an executor's thread.
+    """
+    log.info("stopped; handlers that still ran were abandoned")
+    logging.shutdown()
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(code)
+
+
+def import_object(path: str) -> Any:
+    """Return the object at ``module:name``, looking in the current folder first.
+
+    Raises:
+        ConfigurationError: the module or name does not exist, or the module cannot be imported.
+            The text is one line; for a failed import it has the file and line number.
+    """
+    module, _, name = path.partition(":")
+    if not module or not name or module.startswith("."):
+        raise ConfigurationError(f"{path!r}: write module:name")
+    if sys.path[0] != (here := os.getcwd()):
+        sys.path.insert(0, here)
+    try:
+        value = importlib.import_module(module)
+    except (Exception, SystemExit) as error:
+        name_missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if name_missing is not None and (module + ".").startswith(name_missing + "."):
+            raise ConfigurationError(f"{path}: there is no module {name_missing!r} here") from error
+        reason = " ".join(reason_of(error).split())
+        raise ConfigurationError(f"{path}: {reason}, at {_location_of(error)}") from error
+    for part in name.split("."):
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            raise ConfigurationError(f"{path}: module {module!r} has no {name!r}") from None
+    return value
+
+
+def _location_of(error: BaseException) -> str:
+    """Return the file and line at which an import failed."""
+    if isinstance(error, SyntaxError):  # its traceback does not contain the faulty line
+        return f"{error.filename}:{error.lineno}"
+    return location_of(error)
+
+
+def parse_rate(text: str | None) -> RateLimit | None:
+    """Parse "count/seconds", as in "100/60"; a count alone is per second."""
+    if text is None:
+        return None
+    count, _, per = text.partition("/")
+    try:
+        return RateLimit(int(count), float(per or 1))
+    except ValueError as error:
+        raise ConfigurationError(f"rate {text!r}: write count/seconds, as in 100/60") from error
+
+
+def set_up_logs(as_json: bool, verbose: bool) -> None:
+    """Write the logs to stderr."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
+    logging.basicConfig(handlers=[handler], level=logging.INFO)
+    log.setLevel(logging.DEBUG if verbose else logging.INFO)

@@ -1,0 +1,98 @@
+"""Read the options that a user passed; errors name the option."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ackq.errors import ConfigurationError
+
+#: The largest integer that an option accepts.
+LARGEST = 2**53 - 1
+
+
+class RawOptions:
+    """The options of one read or write.
+
+    Spark passes them in lower case; errors use the documented spelling.
+    """
+
+    def __init__(self, options: Mapping[str, str], known: Iterable[str], purpose: str) -> None:
+        """Reject unknown options.
+
+        Args:
+            options: the options as Spark passes them.
+            known: the documented names.
+            purpose: what the options are for, in errors: "a stream from a queue".
+
+        Raises:
+            ConfigurationError: an option is unknown; the error suggests a known one.
+        """
+        self._values = {name.lower(): value for name, value in options.items()}
+        names = {name.lower(): name for name in known}
+        for name in self._values:
+            if name not in names:
+                near = difflib.get_close_matches(name, names, 1)
+                meant = f"did you mean {names[near[0]]!r}? " if near else ""
+                raise ConfigurationError(
+                    f"unknown option {name!r} for {purpose}: {meant}"
+                    f"Known are {', '.join(names.values())}"
+                )
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self._values
+
+    def text(self, name: str) -> str | None:
+        """Return an option's text, or None if it was not passed.
+
+        Raises:
+            ConfigurationError: the text is empty.
+        """
+        value = self._values.get(name.lower())
+        if value is not None and not value.strip():
+            raise refused(name, "a non-empty string", value)
+        return value
+
+    def integer(self, name: str, default: int, low: int, high: int = LARGEST) -> int:
+        """Return a whole number.
+
+        Raises:
+            ConfigurationError: the value is not a whole number, or is out of range.
+        """
+        value = self.text(name)
+        if value is None:
+            return default
+        try:
+            number = int(value)
+        except ValueError:
+            raise refused(name, f"an integer from {low} to {high}", value) from None
+        if not low <= number <= high:
+            raise refused(name, f"an integer from {low} to {high}", value)
+        return number
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a boolean.
+
+        Raises:
+            ConfigurationError: the value is neither true nor false.
+        """
+        return self.choice(name, str(default).lower(), ("true", "false")) == "true"
+
+    def choice(self, name: str, default: str, choices: Iterable[str]) -> str:
+        """Return one of ``choices``, ignoring case.
+
+        Raises:
+            ConfigurationError: the value is not among them.
+        """
+        value = self.text(name)
+        by_lower = {choice.lower(): choice for choice in choices}
+        found = by_lower.get((default if value is None else value).strip().lower())
+        if found is None:
+            raise refused(name, " or ".join(map(repr, by_lower.values())), value)
+        return found
+
+
+def refused(name: str, wanted: str, value: Any) -> ConfigurationError:
+    """Return the error for an invalid value."""
+    return ConfigurationError(f"option {name!r} must be {wanted}, not {value!r}")

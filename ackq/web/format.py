@@ -1,0 +1,80 @@
+"""Numbers, times and texts as the page shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from ackq.escaping import printable
+
+#: Size of a sparkline in its own units.
+WIDTH, HEIGHT = 120, 28
+#: Characters of a body that are shown.
+SHOWN_BODY = 65_536
+UNKNOWN = "–"  # noqa: RUF001
+
+
+def count(number: float | None) -> str:
+    """Return a whole number, with separators."""
+    if number is None:
+        return UNKNOWN
+    return f"{number:,.0f}" if number < 10_000_000 else f"{number / 1e6:,.1f} M"
+
+
+def speed(number: float | None) -> str:
+    """Return a number per second."""
+    if number is None:
+        return UNKNOWN
+    if number >= 10_000:
+        return f"{number / 1000:,.1f} k"
+    return f"{number:.1f}" if 0 < number < 10 else f"{number:,.0f}"
+
+
+def span(seconds: float | None) -> str:
+    """Return a duration, such as ``5 min``."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 6000:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 360_000 else f"{seconds / 86_400:,.0f} d"
+
+
+def moment(seconds: float | None) -> str:
+    """Return a time since the epoch, in UTC."""
+    if seconds is None:
+        return UNKNOWN
+    try:
+        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return str(seconds)
+
+
+def size(number: int) -> str:
+    """Return a number of bytes."""
+    if number < 1024:
+        return f"{number} B"
+    return f"{number / 1024:,.1f} KiB" if number < 1024 * 1024 else f"{number / 1048576:,.1f} MiB"
+
+
+def body(raw: bytes) -> str:
+    """Return the beginning of a body as lines of visible text."""
+    lines = text(raw[:SHOWN_BODY].decode(errors="backslashreplace"))
+    return lines if len(raw) <= SHOWN_BODY else f"{lines}\n… {size(len(raw) - SHOWN_BODY)} more"
+
+
+def text(value: str) -> str:
+    """Return lines of visible text."""
+    return "\n".join(printable(line) for line in value.split("\n"))
+
+
+def points(values: Sequence[float]) -> str:
+    """Return the points of a sparkline, from zero to the largest value."""
+    if len(values) < 2:
+        return ""
+    top = max(*values, 1e-9)
+    step = WIDTH / (len(values) - 1)
+    line = (f"{number * step:.1f},{HEIGHT - 2 - value / top * (HEIGHT - 4):.1f}"
+            for number, value in enumerate(values))  # fmt: skip
+    return " ".join(line)

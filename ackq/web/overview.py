@@ -1,0 +1,126 @@
+"""The overview: which rows it shows, and the texts in them."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ackq.web import format
+from ackq.web.watcher import Row, View
+
+#: Rows of a page.
+PAGE = 100
+KINDS = {"list": "List", "sharded": "Sharded", "delay": "Delay", "topic": "Topic", "rsmq": "RSMQ"}
+#: How rows can be sorted.
+SORTS = ("backlog", "dead", "name")
+#: The states that have a column or a tile; "hidden" is RSMQ's.
+STATES = ("ready", "in_flight", "delayed", "dead")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The rows of one page."""
+
+    rows: Sequence[Row]
+    total: int
+    number: int
+    pages: int
+    #: Changes when the rows are no longer the same queues.
+    signature: str
+
+
+def page_of(view: View, text: str, kind: str, sort: str, number: int) -> Page:
+    """Return the rows whose names contain ``text``, of one kind or of all, sorted."""
+    found = [row for row in view.rows
+             if text.lower() in row.reading.name.lower()
+             and kind in ("", row.reading.kind)]  # fmt: skip
+    if sort == "name":
+        found.sort(key=lambda row: row.reading.name)
+    else:
+        found.sort(key=lambda row: (-_weight(row, sort), row.reading.name))
+    pages = max(1, -(-len(found) // PAGE))
+    number = min(max(1, number), pages)
+    rows = found[(number - 1) * PAGE : number * PAGE]
+    shown = "\n".join(f"{row.reading.kind} {row.reading.name} {row.reading.paused}" for row in rows)
+    return Page(rows, len(found), number, pages, f"{zlib.crc32(shown.encode()):08x}")
+
+
+def _weight(row: Row, sort: str) -> int:
+    return row.reading.states.get("dead", 0) if sort == "dead" else row.reading.backlog
+
+
+def cells(row: Row) -> dict[str, str]:
+    """Return the texts of a row, by column."""
+    states = row.reading.states
+    waiting = states.get("ready", 0) if states else row.reading.backlog
+    return {
+        "ready": format.count(waiting),
+        "in_flight": format.count(states.get("in_flight", states.get("hidden"))),
+        "delayed": format.count(states.get("delayed")),
+        "dead": format.count(states.get("dead")),
+        **{name: format.speed(found) for name, found in row.rates.items()},
+        "overdue": f"{format.span(row.reading.overdue)} late" if row.reading.overdue else "",
+    }
+
+
+def tiles(view: View) -> dict[str, str]:
+    """Return the sums over all queues."""
+    sums: dict[str, float] = dict.fromkeys(STATES, 0)
+    speeds: dict[str, float | None] = dict.fromkeys(("pushed", "taken", "acked"))
+    for row in view.rows:
+        for name in sums:
+            sums[name] += row.reading.states.get(name, 0)
+        for name, found in row.rates.items():
+            if found is not None:
+                speeds[name] = (speeds[name] or 0) + found
+    return {
+        **{name: format.count(number) for name, number in sums.items()},
+        **{name: format.speed(found) for name, found in speeds.items()},
+        "queues": format.count(len(view.rows)),
+    }
+
+
+def sums_over_time(rows: Sequence[Row], samples: str) -> list[float]:
+    """Return the sum of the last samples of all rows; a queue found later counts from then on."""
+    series: list[Sequence[float]] = [getattr(row, samples) for row in rows]
+    longest = max(map(len, series), default=0)
+    return [
+        sum(each[at - longest] for each in series if len(each) >= longest - at)
+        for at in range(longest)
+    ]
+
+
+def live(view: View, page: Page) -> dict[str, Any]:
+    """Return what changes on an open overview, for its script."""
+    values = {f"sum.{name}": text for name, text in tiles(view).items()}
+    points = {f"sum.{name}": format.points(sums_over_time(view.rows, name))
+              for name in ("backlogs", "speeds")}  # fmt: skip
+    for number, row in enumerate(page.rows):
+        values |= {f"{number}.{name}": text for name, text in cells(row).items()}
+        points[f"{number}.backlogs"] = format.points(row.backlogs)
+        points[f"{number}.speeds"] = format.points(row.speeds)
+    return _live(view, page.signature, values, points)
+
+
+def live_row(view: View, row: Row | None) -> dict[str, Any]:
+    """Return what changes on the open page of one queue."""
+    if row is None:
+        return _live(view, "gone", {}, {})
+    values = {f"0.{name}": text for name, text in cells(row).items()}
+    points = {"0.backlogs": format.points(row.backlogs), "0.speeds": format.points(row.speeds)}
+    return _live(view, signature_of(row), values, points)
+
+
+def signature_of(row: Row | None) -> str:
+    """Return a word that changes when a queue's page has to be loaded again."""
+    return "gone" if row is None else f"{row.reading.kind}-{row.reading.paused}"
+
+
+def _live(
+    view: View, signature: str, values: Mapping[str, str], points: Mapping[str, str]
+) -> dict[str, Any]:
+    return {"at": format.moment(view.at), "interval": view.interval, "signature": signature,
+            "down": [each.address for each in view.snapshot.servers if not each.up],
+            "values": values, "points": points}  # fmt: skip

@@ -1,0 +1,103 @@
+// The page works without this script, which adds the theme switch, live figures and shortcuts.
+// It sets text as text, and asks only the server that it came from.
+"use strict";
+
+(() => {
+  const root = document.documentElement;
+  const THEMES = ["auto", "dark", "light"];
+
+  function storedTheme() {
+    try {
+      return localStorage.getItem("ackq-theme") || "auto";
+    } catch {
+      return "auto"; // storage is switched off
+    }
+  }
+
+  // At once, so that a dark page does not flash white.
+  root.dataset.theme = storedTheme();
+
+  function addThemeSwitch() {
+    const button = document.querySelector("[data-theme-switch]");
+    const show = () => {
+      button.textContent = `Theme: ${root.dataset.theme}`;
+    };
+    button.hidden = false;
+    show();
+    button.addEventListener("click", () => {
+      root.dataset.theme = THEMES[(THEMES.indexOf(root.dataset.theme) + 1) % THEMES.length];
+      try {
+        localStorage.setItem("ackq-theme", root.dataset.theme);
+      } catch {
+        // It holds for this page.
+      }
+      show();
+    });
+  }
+
+  function addShortcuts() {
+    document.addEventListener("keydown", (event) => {
+      const typing = event.target.closest("input, select, textarea");
+      const search = document.querySelector("input[type=search]");
+      if (event.key === "/" && !typing && search && !event.ctrlKey && !event.metaKey) {
+        event.preventDefault();
+        search.focus();
+      } else if (event.key === "Escape" && typing) {
+        typing.blur();
+      }
+    });
+  }
+
+  function show(found) {
+    for (const element of document.querySelectorAll("[data-value]")) {
+      const text = found.values[element.dataset.value];
+      if (text !== undefined && element.textContent !== text) element.textContent = text;
+    }
+    for (const line of document.querySelectorAll("[data-line]")) {
+      const points = found.points[line.dataset.line];
+      if (points !== undefined) {
+        line.setAttribute("points", points);
+        const area = points && `0,28 ${points} 120,28`;
+        line.previousElementSibling.setAttribute("points", area);
+      }
+    }
+  }
+
+  function goLive(main) {
+    const status = document.querySelector("[data-status]");
+    let wait = Number(main.dataset.interval);
+
+    async function update() {
+      if (!document.hidden) {
+        try {
+          const reply = await fetch(main.dataset.live, { cache: "no-store" });
+          if (!reply.ok) throw new Error(`status ${reply.status}`);
+          const found = await reply.json();
+          const typing = document.activeElement?.matches("input, select");
+          if (found.signature !== main.dataset.signature && !typing) {
+            location.reload(); // other queues than before
+            return;
+          }
+          if (found.signature === main.dataset.signature) show(found);
+          wait = found.interval;
+          status.textContent = found.down.length
+            ? `Cannot be reached: ${found.down.join(", ")}`
+            : `Live, ${found.at}`;
+          status.classList.toggle("bad", found.down.length > 0);
+        } catch (error) {
+          status.textContent = `Not updated: ${error.message}`;
+          status.classList.add("bad");
+        }
+      }
+      setTimeout(update, wait * 1000);
+    }
+    setTimeout(update, wait * 1000);
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    addThemeSwitch();
+    addShortcuts();
+    const main = document.querySelector("main[data-live]");
+    if (main) goLive(main);
+  });
+})();

@@ -1,0 +1,173 @@
+"""A worker's entries in the lists of workers of its queues, and the orders that it finds there."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from importlib.metadata import version
+from typing import Any
+
+from redis.exceptions import ResponseError
+
+from ackq.errors import ConfigurationError
+from ackq.ops.registry import encode_record, heartbeat, leave
+from ackq.ops.trials import is_denial
+from ackq.worker.logs import log
+from ackq.worker.policy import check_seconds
+from ackq.worker.routines import TEMPORARY
+from ackq.worker.state import Lane, State
+from ackq.worker.steps import Bell, Call, Routine, Wait
+
+#: Default interval between two heartbeats, in seconds.
+INTERVAL = 5.0
+#: An entry ends this many intervals after the last heartbeat.
+LIFETIME = 6
+#: Longest interval, in seconds: the script's longest lifetime is an hour.
+LONGEST_INTERVAL = 600.0
+#: Seconds between two checks of whether there is something new to report.
+CHECK_INTERVAL = 0.2
+#: Seconds that a worker waits at its end for its entries to be deleted.
+FAREWELL = 1.0
+#: Seconds until the next try if the user may not write the list of workers.
+REFUSED_PAUSE = 60.0
+#: Longest name, in characters.
+LONGEST_NAME = 100
+#: Most of a record: characters of a message id and of a host, messages, and queues.
+ID_SHOWN, HOST_SHOWN, RUNNING_SHOWN, QUEUES_SHOWN = 64, 64, 50, 100
+
+
+class Presence:
+    """What one worker shows of itself. Made when it begins to run, thus after any fork."""
+
+    def __init__(
+        self, state: State, name: str | None, interval: float, stop: Callable[[], None]
+    ) -> None:
+        """Prepare; nothing is sent.
+
+        Args:
+            state: of the worker.
+            name: of the worker. None: its id.
+            interval: seconds between two heartbeats.
+            stop: stops the worker.
+        """
+        host, pid = socket.gethostname()[:HOST_SHOWN], os.getpid()
+        self.id = f"{host}:{pid}:{secrets.token_hex(4)}"
+        self.interval = interval
+        self.ended = False  #: whether to delete the entries
+        self.ordered_to_stop = False
+        self._state = state
+        self._stop = stop
+        self._since = state.clock()
+        self._fixed = {
+            "name": name or self.id, "host": host, "pid": pid, "version": version("ackq"),
+            "queues": [lane.queue.name for lane in state.lanes[:QUEUES_SHOWN]],
+            "concurrency": len(state.slots), "interval": interval,
+            "lifetime": interval * LIFETIME,
+        }  # fmt: skip
+
+    @property
+    def lifetime(self) -> float:
+        """Seconds that an entry lasts without a heartbeat."""
+        return self.interval * LIFETIME
+
+    def condition(self) -> str:
+        """Return what the worker does, in the words of `ackq.ops.workers.WorkerInfo`."""
+        state = self._state
+        if state.stopping or self.ordered_to_stop:
+            return "stopping"
+        # A take that was sent before the order may still bring messages. They are in the buffer
+        # before it is over, so look at the takes first.
+        if not state.quiet or any(lane.taking for lane in state.lanes):
+            return "working"
+        return "quiet" if state.settled() else "quieting"
+
+    def record(self, lane: Lane) -> bytes:
+        """Return what the worker does, for the list of one of its queues."""
+        state, now = self._state, self._state.clock()
+        fields = {
+            **self._fixed, "state": self.condition(), "busy": state.busy(),
+            "age": round(now - self._since, 3),
+        }  # fmt: skip
+        running = sorted(self._running(lane, now), key=lambda each: -each[1])[:RUNNING_SHOWN]
+        return encode_record(fields, running)
+
+    def _running(self, lane: Lane, now: float) -> list[tuple[str, float]]:
+        found = []
+        for slot in self._state.slots:
+            message = slot.message
+            started = slot.started
+            # Only if it is still there: otherwise the time may be that of the next message.
+            if message is not None and slot.message is message and message.queue == lane.queue.name:
+                shown = message.id[:ID_SHOWN].encode(errors="replace").decode()
+                found.append((shown, round(max(0.0, now - started), 3)))
+        return found
+
+    def obey(self, order: str) -> None:
+        """Carry out an order, such as ``1700000000000000:quiet``."""
+        verb = order.rpartition(":")[2]
+        if verb == "stop" and not self._state.stopping and not self.ordered_to_stop:
+            log.info("stop ordered through Redis")
+            self.ordered_to_stop = True
+            self._stop()
+        elif verb in ("quiet", "resume") and self._state.quiet != (verb == "quiet"):
+            log.info("%s ordered through Redis", verb)
+            self._state.hush(verb == "quiet")
+
+
+def stay_listed(state: State, lane: Lane, presence: Presence, bell: Bell) -> Routine[None]:
+    """Send heartbeats to the list of one queue until the worker has ended; then leave the list."""
+    obeyed = b""
+    listed = False
+    while not presence.ended:
+        told = presence.condition()
+        pause = presence.interval
+        try:
+            order: bytes = yield Call(lane.queue.execute, _heartbeat(presence, lane, obeyed))
+        except TEMPORARY as error:
+            lane.outages.failed("registration of this worker", error, state.clock())
+            if isinstance(error, ResponseError) and is_denial(error):
+                pause = max(pause, REFUSED_PAUSE)
+        else:
+            listed = True
+            lane.outages.succeeded("registration of this worker", state.clock())
+            if order and order != obeyed:
+                obeyed = order
+                presence.obey(order.decode(errors="replace"))
+                continue  # confirm it at once
+        until = state.clock() + pause
+        while not presence.ended and (left := until - state.clock()) > 0:
+            if listed and presence.condition() != told:
+                break
+            yield Wait(bell, min(left, CHECK_INTERVAL))
+    if listed:
+        try:
+            yield Call(lane.queue.execute, (leave, presence.id))
+        except TEMPORARY:
+            return  # the entry ends by itself
+
+
+def _heartbeat(presence: Presence, lane: Lane, obeyed: bytes) -> tuple[Any, ...]:
+    return heartbeat, presence.id, presence.record(lane), presence.lifetime, obeyed
+
+
+def check_presence(name: str | None, interval: float | None) -> None:
+    """Raise an error if a worker cannot be listed in this way.
+
+    Raises:
+        ConfigurationError: the name or the interval is out of range.
+    """
+    if name is not None and not (isinstance(name, str) and 1 <= len(name) <= LONGEST_NAME):
+        raise ConfigurationError(f"a worker's name has 1 to {LONGEST_NAME} characters: {name!r}")
+    if name is not None:
+        try:
+            name.encode()
+        except UnicodeEncodeError:
+            raise ConfigurationError(f"the worker's name {name!r} is not valid Unicode") from None
+    if interval is not None:
+        check_seconds(interval, "heartbeat")
+        if not 0.05 <= interval <= LONGEST_INTERVAL:
+            raise ConfigurationError(
+                f"heartbeat is 0.05 to {LONGEST_INTERVAL:g} seconds, or None, not {interval}"
+            )

@@ -1,0 +1,65 @@
+"""How many connections a queue opens, that it leaves none behind, and how long it waits on one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import redis
+
+import ackq
+from ackq.core.io.settings import block_limit_for
+from tests.conftest import MakeQueue
+from tests.facade import AsSync, Portal
+from tests.servers import Target
+from tests.waiting import wait_until
+
+
+def opened(target: Target) -> int:
+    """Return how many connections were ever made, to all primaries together."""
+    nodes = {"target_nodes": "primaries"} if target.cluster else {}
+    info: Any = target.control.info("stats", **nodes)
+    parts = info.values() if target.cluster else [info]
+    return sum(int(part["total_connections_received"]) for part in parts)
+
+
+def test_operations_one_after_the_other_share_a_connection(
+    make_queue: MakeQueue, target: Target, name: str
+) -> None:
+    queue = make_queue()
+    queue.push({"id": "a"})
+    before = opened(target)
+    for _ in range(5):
+        queue.release(queue.pop())
+    message = queue.pop()
+    target.control.sadd(f"{name}DEAD", "x")
+    for _ in range(5):
+        with pytest.raises(ackq.KeyTypeError):
+            queue.reject(message)
+    assert opened(target) == before
+
+
+def test_close_leaves_no_connection(
+    plain_client: redis.Redis, flavour: str, portal: Portal, name: str
+) -> None:
+    def newer_than(last: int) -> set[int]:
+        clients: Any = plain_client.client_list()
+        return {number for each in clients if (number := int(each["id"])) > last}
+
+    settings = plain_client.connection_pool.connection_kwargs
+    url = f"redis://{settings['host']}:{settings['port']}"
+    last = max(newer_than(0))
+    if flavour == "sync":
+        queue: Any = ackq.Queue.from_url(url, name)
+    else:
+        queue = AsSync(portal, portal.call(ackq.AsyncQueue.from_url, url, name))
+    queue.push({"id": "a"})
+    assert newer_than(last)
+    queue.close()
+    wait_until(lambda: not newer_than(last), "it to disconnect")
+
+
+@pytest.mark.parametrize("read_timeout", [0.01, 0.5, 1.0, 3.0, 60.0, None])
+def test_a_wait_ends_well_before_the_read_timeout(read_timeout: float | None) -> None:
+    assert 0 < block_limit_for(read_timeout) <= min(1.0, (read_timeout or math.inf) / 2)

@@ -1,0 +1,123 @@
+"""An argument of the wrong kind raises a typed error that names the expected kind."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+import ackq
+import ackq.dropin.asyncio
+from ackq.delay import AsyncDelayQueue, DelayQueue, PartitionedDelayQueue
+from ackq.queue.claims_client import Claims
+from ackq.queue.staging_client import Staging
+from ackq.rsmq import RSMQ, AsyncRSMQ
+from ackq.sharded import AsyncShardedQueue, ShardedQueue
+from ackq.topic import AsyncTopic, Topic
+from ackq.worker import AsyncWorker, RateLimit, Worker
+from tests.facade import AsSync, Portal
+
+BLOCKING: dict[Any, tuple[Any, ...]] = {
+    ackq.Queue: ("jobs",), RSMQ: (), Topic: ("t",), DelayQueue: ("d",),
+    PartitionedDelayQueue: ("d", 2), ShardedQueue: ("s", 2), Claims: ("jobs", "g"),
+    Staging: ("jobs", "w"), ackq.dropin.Redis: (),
+}  # fmt: skip
+AWAITED: dict[Any, tuple[Any, ...]] = {
+    ackq.AsyncQueue: ("jobs",), AsyncRSMQ: (), AsyncTopic: ("t",), AsyncDelayQueue: ("d",),
+    AsyncShardedQueue: ("s", 2), ackq.dropin.asyncio.Redis: (),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [*BLOCKING, *AWAITED])
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda _: "redis://:secret@host", "from_url"),
+        (lambda blocking: _client(not blocking), "Async in its name"),
+        (lambda _: None, "not NoneType"),
+    ],
+    ids=["url", "twin", "none"],
+)
+def test_a_client_of_the_wrong_kind(kind: Any, make: Any, text: str) -> None:
+    blocking = kind in BLOCKING
+    with pytest.raises(ackq.ConfigurationError, match=text) as caught:
+        kind(make(blocking), *(BLOCKING | AWAITED)[kind])
+    assert "secret" not in str(caught.value)
+
+
+def _client(blocking: bool) -> Any:
+    return redis.Redis() if blocking else redis.asyncio.Redis()
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"rate_limit": 5}, "RateLimit"),
+        ({"rate_limit": {"jobs": 5}}, "RateLimit"),
+        ({"rate_limit": {"job": RateLimit(5)}}, "job"),
+    ],
+)
+def test_a_rate_limit_that_is_none(settings: dict[str, Any], text: str) -> None:
+    for kind, queue in _workers():
+        with pytest.raises(ackq.ConfigurationError, match=text):
+            kind(queue, print, **settings)
+
+
+def test_what_a_worker_takes_from() -> None:
+    (worker, queue), (twin, other) = _workers()
+    for kind, wrong in [
+        (worker, "jobs"), (worker, ["jobs"]), (worker, other), (worker, None), (worker, []),
+        (twin, "jobs"), (twin, queue), (twin, {queue: 1}),
+    ]:  # fmt: skip
+        with pytest.raises(ackq.ConfigurationError, match=r"queues is|class (Async)?Queue"):
+            kind(wrong, print)
+
+
+def _workers() -> list[tuple[Any, Any]]:
+    return [
+        (Worker, ackq.Queue(_client(True), "jobs")),
+        (AsyncWorker, ackq.AsyncQueue(_client(False), "jobs")),
+    ]
+
+
+def test_arguments_of_operations(plain_client: redis.Redis, token: str) -> None:
+    with (
+        ackq.Queue(plain_client, token) as queue,
+        ShardedQueue(plain_client, token, 2) as sharded,
+        Topic(plain_client, f"{token}-t") as topic,
+    ):
+        for many in (queue, sharded):
+            with pytest.raises(ackq.ConfigurationError, match="dedup"):
+                many.push({"id": "a"}, dedup=5)  # type: ignore[arg-type]
+            with pytest.raises(ackq.ConfigurationError, match="at is"):
+                many.push({"id": "a"}, at="soon")  # type: ignore[arg-type]
+            many.push({"id": "a"})
+            message = many.pop()
+            assert message is not None
+            with pytest.raises(ackq.ConfigurationError, match="by its name"):
+                many.reject(message, "no such order")  # type: ignore[arg-type]
+            with pytest.raises(ackq.ConfigurationError, match="not list: pass them one by one"):
+                many.ack([message])  # type: ignore[arg-type]
+            assert many.ack(message) == 1
+        with pytest.raises(ackq.ConfigurationError, match="dedup"):
+            topic.publish({"id": "a"}, dedup=5)  # type: ignore[arg-type]
+
+
+def test_a_refused_connection_is_one_error_and_no_chain(
+    free_port: int, flavour: str, portal: Portal
+) -> None:
+    url = f"redis://127.0.0.1:{free_port}/0"
+    if flavour == "sync":
+        queue: Any = ackq.Queue.from_url(url, "jobs")
+    else:
+        queue = AsSync(portal, portal.call(ackq.AsyncQueue.from_url, url, "jobs"))
+    with pytest.raises(redis.ConnectionError) as caught:
+        queue.stats()
+    shown = "".join(traceback.format_exception(caught.value))
+    assert shown.count("Traceback") == 1
+    assert "IndexError" not in shown
+    assert "site-packages/redis" not in shown
+    queue.close()

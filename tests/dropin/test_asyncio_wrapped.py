@@ -1,0 +1,163 @@
+"""A pop that a task of its own awaits: the message belongs to the task that called it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+import ackq
+from ackq.dropin.asyncio import Redis
+from tests.dropin.seen import LEASE, come_back, in_flight, settled
+
+Body = Callable[[Redis], Awaitable[None]]
+
+
+@pytest.fixture
+def run(plain_client: redis.Redis) -> Callable[[Body], None]:
+    """``run(body)``: run it with a drop-in that is closed at the end."""
+    kwargs = dict(plain_client.connection_pool.connection_kwargs)
+    where = (
+        {"unix_socket_path": kwargs["path"]} if "path" in kwargs
+        else {"host": kwargs["host"], "port": kwargs["port"]}
+    )  # fmt: skip
+
+    async def main(body: Body) -> None:
+        client = redis.asyncio.Redis(**where)
+        async with Redis(client, visibility_timeout=LEASE) as r:
+            await body(r)
+
+    return lambda body: asyncio.run(main(body))
+
+
+async def in_a_task(r: Redis, name: str) -> Any:
+    return await asyncio.create_task(r.rpop(name))
+
+
+async def with_a_time_limit(r: Redis, name: str) -> Any:
+    # What asyncio.wait_for does before Python 3.12.
+    found = await asyncio.wait_for(asyncio.ensure_future(r.brpop(name)), 10)
+    return found[1]
+
+
+async def shielded(r: Redis, name: str) -> Any:
+    return await asyncio.shield(r.rpop(name))
+
+
+async def until_a_signal_to_stop(r: Redis, name: str) -> Any:
+    stop = asyncio.create_task(asyncio.Event().wait())
+    pop = asyncio.create_task(r.brpop([name, f"{name}:low"]))
+    await asyncio.wait({stop, pop}, return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    return pop.result()[1]
+
+
+@pytest.mark.parametrize("pop", [in_a_task, with_a_time_limit, shielded, until_a_signal_to_stop])
+def test_it_is_settled_as_the_caller_asks_for_the_next(
+    run: Callable[[Body], None], name: str, queue: ackq.Queue,
+    pop: Callable[[Redis, str], Awaitable[Any]],
+) -> None:  # fmt: skip
+    async def body(r: Redis) -> None:
+        await r.lpush(name, "a", "b")
+        assert await pop(r, name) == b"a"
+        await ticks_of_renewal(r)
+        assert in_flight(queue) == [b"a"]
+        assert await pop(r, name) == b"b"
+        assert in_flight(queue) == [b"b"]
+
+    run(body)
+    assert settled(queue)
+
+
+def test_it_is_given_back_if_the_caller_fails(
+    run: Callable[[Body], None], name: str, queue: ackq.Queue
+) -> None:
+    async def consume(r: Redis) -> None:
+        await in_a_task(r, name)
+        raise ZeroDivisionError
+
+    async def body(r: Redis) -> None:
+        await r.lpush(name, "a")
+        with pytest.raises(ZeroDivisionError):
+            await asyncio.create_task(consume(r))
+        assert await asyncio.to_thread(come_back, queue) == b"a"
+
+    run(body)
+
+
+def test_pops_at_the_same_time_are_held_together(
+    run: Callable[[Body], None], name: str, queue: ackq.Queue
+) -> None:
+    async def body(r: Redis) -> None:
+        await r.lpush(name, *"abcdefg")
+        for expected in ([b"a", b"b", b"c"], [b"d", b"e", b"f"]):
+            popped = await asyncio.gather(*(r.rpop(name) for _ in range(3)))
+            assert sorted(popped) == expected
+            await ticks_of_renewal(r)
+            assert in_flight(queue) == expected
+
+    run(body)
+    assert not in_flight(queue)
+
+
+def test_pops_at_the_same_time_belong_to_the_batch(
+    run: Callable[[Body], None], name: str, queue: ackq.Queue
+) -> None:
+    async def body(r: Redis) -> None:
+        await r.lpush(name, *"abc")
+        async with r.batch(name):
+            await asyncio.gather(*(r.rpop(name) for _ in range(2)))
+            await r.rpop(name)
+            assert in_flight(queue) == [b"a", b"b", b"c"]
+        assert settled(queue)
+
+    run(body)
+
+
+def test_a_call_that_another_task_awaits_and_works_on_belongs_to_that_task(
+    run: Callable[[Body], None], name: str, queue: ackq.Queue
+) -> None:
+    async def work(pop: Awaitable[bytes], go_on: asyncio.Event) -> None:
+        await pop
+        await go_on.wait()
+
+    async def body(r: Redis) -> None:
+        await r.lpush(name, "a", "b")
+        go_on = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work(r.rpop(name), go_on))
+            await until(lambda: in_flight(queue) == [b"a"])
+            assert await r.rpop(name) == b"b"
+            assert in_flight(queue) == [b"a", b"b"]
+            go_on.set()
+        await until(lambda: in_flight(queue) == [b"b"])
+
+    run(body)
+
+
+async def ticks_of_renewal(r: Redis) -> None:
+    """Wait until the renewal has looked at every task twice: it settles for ended ones."""
+    looked, twice = 0, threading.Event()
+    for hand in r._ackq._renewal.hands():
+        tend = hand.tend
+
+        async def count(tend: Callable[[], Awaitable[bool]] = tend) -> bool:
+            nonlocal looked
+            looked += 1
+            if looked >= 2:
+                twice.set()
+            return await tend()
+
+        hand.tend = count  # type: ignore[method-assign]
+    await until(twice.is_set)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.01)

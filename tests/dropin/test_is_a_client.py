@@ -1,0 +1,157 @@
+"""It is a redis-py client: of the same class, with everything that the wrapped client can do."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+from unittest import mock
+
+import pytest
+import redis
+import redis.asyncio
+
+import ackq
+import ackq.dropin.asyncio
+from ackq import dropin
+from ackq.dropin import client, client_async
+from tests.dropin.seen import LEASE, settled
+
+
+class OfTheUser(redis.Redis):
+    """A client that a user has extended."""
+
+    def greeting(self) -> str:
+        return f"hello {self.get('name')!r}"
+
+
+def test_it_is_an_instance_of_the_clients_class(plain_client: redis.Redis) -> None:
+    pool = plain_client.connection_pool
+    for plain in (plain_client, OfTheUser(connection_pool=pool)):
+        r = dropin.Redis(plain)
+        assert isinstance(r, dropin.Redis)
+        assert isinstance(r, type(plain))
+    assert isinstance(r, OfTheUser)
+    assert r.greeting() == "hello None"
+    awaited = redis.asyncio.Redis()
+    assert isinstance(dropin.asyncio.Redis(awaited), redis.asyncio.Redis)
+
+
+def test_subscripts_and_membership(r: dropin.Redis, name: str) -> None:
+    r[name] = "a"
+    assert r[name] == b"a"
+    assert name in r
+    del r[name]
+    assert name not in r
+    with pytest.raises(KeyError):
+        r[name]
+
+
+def test_pipelines_transactions_locks_and_scripts(r: dropin.Redis, name: str) -> None:
+    with r.pipeline() as pipeline:
+        pipeline.lpush(name, "a", "b")
+        pipeline.lrange(name, 0, -1)
+        assert pipeline.execute() == [2, [b"b", b"a"]]
+
+    def count(pipe: Any) -> None:
+        pipe.multi()
+        pipe.llen(name)
+
+    assert r.transaction(count, name) == [2]
+    with r.lock(f"{name}-lock", timeout=5) as lock:
+        assert lock.owned()
+    assert r.register_script("return redis.call('LLEN', KEYS[1])")(keys=[name]) == 2
+    with r.client() as one:
+        assert isinstance(one, dropin.Redis)
+        assert one.rpop(name) == b"a"
+    assert r.rpop(name) == b"b"
+
+
+def test_copies_hold_nothing_and_share_the_connections(
+    r: dropin.Redis, name: str, queue: ackq.Queue
+) -> None:
+    r.lpush(name, "a", "b")
+    assert r.rpop(name) == b"a"
+    other = copy.copy(r)
+    assert isinstance(other, dropin.Redis)
+    assert other.connection_pool is r.connection_pool
+    assert other.rpop(name) == b"b"
+    assert queue.stats().in_flight == 2
+    assert r.rpop(name) is None
+    assert queue.stats().in_flight == 1
+    assert other.rpop(name) is None
+    assert settled(queue)
+
+
+class Picklable(redis.Redis):
+    """A client that can be pickled, which redis-py's own cannot."""
+
+    def __reduce__(self) -> Any:
+        return Picklable, ()
+
+
+def test_it_can_be_pickled_if_the_client_can(plain_client: redis.Redis) -> None:
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(plain_client)
+    with pytest.raises(TypeError, match="pickle"):
+        pickle.dumps(dropin.Redis(plain_client))
+    loaded: Any = pickle.loads(pickle.dumps(dropin.Redis(Picklable(), visibility_timeout=7)))
+    assert loaded._ackq.settings["visibility_timeout"] == 7
+    assert isinstance(loaded, Picklable)
+
+
+def test_methods_can_be_patched(r: dropin.Redis, name: str) -> None:
+    with mock.patch.object(r, "rpop", return_value=b"patched"):
+        assert r.rpop(name) == b"patched"
+    with mock.patch.object(dropin.Redis, "brpop", return_value=b"patched"):
+        assert r.brpop(name) == b"patched"
+    with mock.patch.object(redis.Redis, "get", return_value=b"patched"):
+        assert r.get(name) == b"patched"
+    assert r.rpop(name) is None
+
+
+def test_a_client_from_a_url(plain_client: redis.Redis, name: str) -> None:
+    settings = plain_client.connection_pool.connection_kwargs
+    url = f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
+    with dropin.Redis.from_url(url, visibility_timeout=LEASE, decode_responses=True) as r:
+        r.lpush(name, "a")
+        assert r.rpop(name) == "a"
+
+
+def test_losing_the_drop_in_leaves_the_wrapped_client_alone(
+    plain_client: redis.Redis, name: str
+) -> None:
+    pool = plain_client.connection_pool
+    kwargs = pool.connection_kwargs
+    plain = redis.Redis.from_pool(redis.ConnectionPool(pool.connection_class, **kwargs))
+    subscription = plain.pubsub()
+    subscription.subscribe(name)
+    r = dropin.Redis(plain)
+    del r
+    assert subscription.connection is not None
+    assert subscription.connection._sock is not None
+    subscription.close()
+    plain.close()
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [(client.Redis, (redis.Redis, redis.RedisCluster)),
+     (client_async.Redis, (redis.asyncio.Redis, redis.asyncio.RedisCluster))],
+    ids=["blocking", "asyncio"],
+)  # fmt: skip
+def test_no_private_name_hides_one_of_redis_py(ours: type, theirs: tuple[type, ...]) -> None:
+    names = {
+        name
+        for kind in ours.__mro__[:-1]
+        for name in vars(kind)
+        if name.startswith("_") and not name.startswith("__") and not name.startswith("_abc")
+    }
+    assert names
+    for kind in theirs:
+        assert not [name for name in names if hasattr(kind, name)]
+
+
+def test_it_is_not_wrapped_twice(r: dropin.Redis) -> None:
+    with pytest.raises(ackq.ConfigurationError, match="already"):
+        dropin.Redis(r)

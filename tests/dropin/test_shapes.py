@@ -1,0 +1,91 @@
+"""Loops of the shapes that people write, each killed while it works."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests.dropin import shapes
+from tests.dropin.shapes import SHAPES, Journal
+from tests.faults.children import end, start
+from tests.waiting import wait_until
+
+#: Messages that nothing is killed at.
+MORE = 10
+
+
+@pytest.fixture
+def url(plain_client: redis.Redis) -> str:
+    """The URL of the plain server."""
+    settings = plain_client.connection_pool.connection_kwargs
+    return f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
+
+
+class Killed:
+    """A loop that is started and killed again and again."""
+
+    def __init__(
+        self, shape: str, client: redis.Redis, url: str, names: list[str], path: Path,
+        protected: bool,
+    ) -> None:  # fmt: skip
+        self.journal = Journal(path)
+        self._role = (shapes.run, shape, url, names, path, protected)
+        self._push = getattr(client, SHAPES[shape].push)
+        self._names = names
+
+    def push(self, n: int, body: str) -> list[str]:
+        bodies = [f"{body}-{number}" for number in range(n)]
+        for number, each in enumerate(bodies):
+            self._push(self._names[number % len(self._names)], each)
+        return bodies
+
+    def kill(self, begun: int) -> None:
+        """Run the loop until so many of the messages that hold it were begun, and kill it."""
+        self._run(lambda: self._holding() >= begun, f"{begun} messages to be begun")
+
+    def _holding(self) -> int:
+        return len({each for each in self.journal.begun() if each.startswith("hold")})
+
+    def finish(self, ready: set[str]) -> set[str]:
+        """Run the loop until these messages are done, and return all that are."""
+        self._run(lambda: ready <= set(self.journal.done()), "all messages to be done")
+        return set(self.journal.done())
+
+    def _run(self, condition: Callable[[], bool], description: str) -> None:
+        process = start(*self._role)
+        try:
+            wait_until(condition, description)
+        finally:
+            # The group too: a forked child would go on alone.
+            os.killpg(process.pid or 0, signal.SIGKILL)
+            end(process)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.campaign)])
+def test_a_loop_that_is_killed_at_work_loses_nothing(
+    plain_client: redis.Redis, url: str, name: str, tmp_path: Path, shape: str, kills: int
+) -> None:
+    at_once = SHAPES[shape].at_once
+    names = [f"{name}-{number}" for number in range(SHAPES[shape].lists)]
+    loop = Killed(shape, plain_client, url, names, tmp_path / "journal", True)
+    pushed = {*loop.push(kills * at_once, "hold"), *loop.push(MORE, "more")}
+    for killed in range(1, kills + 1):
+        loop.kill(killed * at_once)
+    assert loop.finish(pushed) == pushed
+
+
+def test_the_same_loop_on_a_bare_client_loses_what_it_works_on(
+    plain_client: redis.Redis, url: str, name: str, tmp_path: Path
+) -> None:
+    loop = Killed("blocking", plain_client, url, [name], tmp_path / "journal", False)
+    loop.push(2, "hold")
+    more = set(loop.push(MORE, "more"))
+    for killed in (1, 2):
+        loop.kill(killed)
+    assert loop.finish(more) == more

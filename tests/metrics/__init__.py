@@ -1,0 +1,1 @@
+"""What Prometheus, KEDA and Grafana read."""

@@ -1,0 +1,206 @@
+"""The metrics of queues: true figures, in a format that Prometheus's own parser reads."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from ackq import Queue
+from ackq.metrics import Collector
+from ackq.metrics import collector as collector_module
+from ackq.ops.readings import Reading, Totals
+from ackq.worker import Worker
+from tests.ops.every_kind import EXPECTED, fill
+from tests.servers import Client, Target
+from tests.waiting import wait_until
+
+#: A sample by its name and its labels.
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def scrape(collector: Collector) -> Samples:
+    """Return all samples, as Prometheus's parser reads them."""
+    return parsed(as_text(collector))
+
+
+def as_text(collector: Collector) -> str:
+    registry = CollectorRegistry()
+    registry.register(collector)
+    return generate_latest(registry).decode()
+
+
+def parsed(text: str) -> Samples:
+    found: Samples = {}
+    for family in text_string_to_metric_families(text):
+        assert family.type != "unknown", family.name
+        assert family.documentation, family.name
+        for sample in family.samples:
+            key = sample.name, frozenset(sample.labels.items())
+            assert key not in found, f"{key} twice"
+            found[key] = sample.value
+    return found
+
+
+def value(samples: Samples, metric: str, **labels: str) -> float:
+    return samples[metric, frozenset(labels.items())]
+
+
+@pytest.fixture
+def client(target: Target) -> Iterator[Client]:
+    with contextlib.closing(target.make_client()) as made:
+        yield made
+
+
+def test_every_kind_of_queue_is_reported(client: Client, token: str) -> None:
+    expected = fill(client, token)
+    with Collector(client) as collector:
+        samples = scrape(collector)
+    for (kind, name), (backlog, states) in expected.items():
+        labels = {"queue": name, "kind": kind}
+        assert value(samples, "ackq_backlog", **labels) == backlog
+        for state, count in states.items():
+            assert value(samples, "ackq_messages", state=state, **labels) == count
+    reported = [labels for name, labels in samples if name == "ackq_backlog"]
+    assert len(reported) == len(EXPECTED)
+    topic = f"{{{token}}}topic"
+    assert value(samples, "ackq_topic_lag", queue=topic, consumer='o"dd\\name') == 3
+    assert value(samples, "ackq_pushed_total", queue=topic, kind="topic") == 3
+    assert value(samples, "ackq_search_complete") == 1
+    assert {v for (name, _), v in samples.items() if name == "ackq_up"} == {1}
+
+
+#: What follows the token in names of queues, and what only consumers may have in their names.
+HOSTILE = ('"', 'a",kind="x', "{a}b", "<script>", "ünï", "a b", "{'x':1}", "#", "\u2028", "$(x)")
+WORSE = ('a"} 1', "\\", '\\"', "\\n")
+
+
+def test_hostile_names_are_read_back_as_they_are(plain_client: redis.Redis, token: str) -> None:
+    names = {token + each for each in HOSTILE}
+    for name in names:
+        plain_client.zadd(f"{name}BACKUP", {"key": 1e15})
+    consumers = {token + each for each in WORSE}
+    for consumer in consumers:
+        plain_client.set(f"{token}:consumers:{consumer}", "0")
+    plain_client.set(f"{token}:nextIndex", "1")
+    with Collector(plain_client) as collector:
+        text = as_text(collector)
+    samples = parsed(text)
+    assert {dict(labels)["queue"] for name, labels in samples if name == "ackq_paused"} == names
+    assert {dict(labels)["consumer"] for name, labels in samples if "lag" in name} == consumers
+    for line in text.rstrip("\n").split("\n"):
+        assert line.startswith(("# HELP ackq_", "# TYPE ackq_", "ackq_"))
+
+
+def test_openmetrics_has_the_time_at_which_counting_began(
+    plain_client: redis.Redis, name: str
+) -> None:
+    with Queue(plain_client, name) as queue, Collector(plain_client, [name]) as collector:
+        began = float(plain_client.time()[0])
+        scrape(collector)  # consumers count from now on
+        queue.push_many([{"id": str(each)} for each in range(3)])
+        messages = queue.pop_many(3)
+        queue.ack(*messages[:2])
+        registry = CollectorRegistry()
+        registry.register(collector)
+        families: Any = parse_openmetrics(generate_openmetrics(registry).decode())
+        found = {sample.name: sample.value for family in families for sample in family.samples}
+    assert found["ackq_taken_total"] == 3
+    assert found["ackq_acked_total"] == 2
+    assert found["ackq_returned_total"] == 0
+    assert began <= found["ackq_taken_created"] <= float(plain_client.time()[0]) + 1
+
+
+def test_counters_only_grow_even_if_the_queue_is_purged(
+    plain_client: redis.Redis, name: str
+) -> None:
+    with Queue(plain_client, name) as queue, Collector(plain_client, [name]) as collector:
+        scrape(collector)
+        queue.push_many([{"id": str(each)} for each in range(3)])
+        queue.pop_many(2)
+        queue.purge(dead=True)
+        samples = scrape(collector)
+    assert value(samples, "ackq_taken_total", queue=name, kind="list") == 2
+    assert value(samples, "ackq_backlog", queue=name, kind="list") == 0
+
+
+def test_an_ended_lease_is_overdue(plain_client: redis.Redis, name: str) -> None:
+    with Queue(plain_client, name) as queue, Collector(plain_client, [name]) as collector:
+        queue.push({"id": "a"})
+        labels = {"queue": name, "kind": "list"}
+        assert value(scrape(collector), "ackq_lease_overdue_seconds", **labels) == 0
+        queue.pop(visibility_timeout=0.01)
+        wait_until(
+            lambda: value(scrape(collector), "ackq_lease_overdue_seconds", **labels) > 0,
+            "the lease to end",
+        )
+        assert value(scrape(collector), "ackq_backlog", **labels) == 1
+
+
+def test_a_server_that_is_away_is_down_and_reports_no_queue(free_port: int) -> None:
+    with (
+        contextlib.closing(redis.Redis(port=free_port)) as client,
+        Collector(client) as collector,
+    ):
+        samples = scrape(collector)
+    assert [number for (name, _), number in samples.items() if name == "ackq_up"] == [0]
+    assert not [labels for name, labels in samples if name in ("ackq_backlog", "ackq_messages")]
+
+
+def test_registering_a_collector_asks_nothing(free_port: int) -> None:
+    with contextlib.closing(redis.Redis(port=free_port)) as client:
+        registry = CollectorRegistry(auto_describe=True)
+        collector = Collector(client)
+        collector.collect = lambda: pytest.fail("it was asked")  # type: ignore[method-assign]
+        registry.register(collector)
+
+
+def test_failed_scripts_are_counted(plain_client: redis.Redis, name: str) -> None:
+    def errors() -> float:
+        samples = scrape(collector)
+        (count,) = (number for (name, _), number in samples.items() if "script_errors" in name)
+        return count
+
+    with Collector(plain_client, [name]) as collector:
+        before = errors()
+        with pytest.raises(redis.ResponseError):
+            plain_client.eval("return redis.error_reply('ACKQ_ARGUMENT x')", 0)
+        assert errors() == before + 1
+
+
+def test_workers_are_counted_while_they_run(plain_client: redis.Redis, name: str) -> None:
+    labels = {"queue": name, "kind": "list"}
+
+    def count() -> float:
+        return value(scrape(collector), "ackq_workers", **labels)
+
+    with Queue(plain_client, name) as queue, Collector(plain_client) as collector:
+        workers = [Worker(queue, print) for _ in range(2)]
+        threads = [threading.Thread(target=each.run) for each in workers]
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: ("ackq_workers", frozenset(labels.items())) in scrape(collector), "one")
+        wait_until(lambda: count() == 2, "both")
+        for worker, thread in zip(workers, threads, strict=True):
+            worker.stop()
+            thread.join(20)
+        assert count() == 0
+        plain_client.zadd(f"{name}WORKERS:SEEN", {"dead": 1.0})
+        assert count() == 0
+
+
+def test_reasons_of_dead_letters_are_bounded() -> None:
+    totals = Totals(1.0, {}, {f"reason {number:02}": 1 for number in range(30)})
+    family = collector_module._dead([Reading("list", "jobs", 0, totals=totals)])
+    counts = {sample.labels["reason"]: sample.value for sample in family.samples
+              if sample.name == "ackq_dead_total"}  # fmt: skip
+    assert len(counts) == collector_module.MOST_REASONS + 1
+    assert (counts["other"], sum(counts.values())) == (10, 30)

@@ -1,0 +1,239 @@
+"""The exporter answers scrapers and scalers truly, or with an error that stops them."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import redis
+from redis.cluster import RedisCluster
+
+from ackq import Queue
+from ackq.core.io import http as http_module
+from ackq.errors import ConfigurationError
+from ackq.metrics.exporter import Exporter
+from ackq.topic import Topic
+from tests.cli.conftest import ackq, url  # noqa: F401 - fixtures
+from tests.metrics.test_collector import parsed, value
+from tests.ops.every_kind import fill
+from tests.servers import Client, Target
+from tests.waiting import wait_until
+
+#: ``get(path, **headers)``: the status, the headers and the body.
+Get = Callable[..., tuple[int, http.client.HTTPMessage, bytes]]
+
+
+@pytest.fixture
+def client(target: Target) -> Iterator[Client]:
+    with contextlib.closing(target.make_client()) as made:
+        yield made
+
+
+def get(address: tuple[str, int], path: str, method: str = "GET", **headers: str) -> Any:
+    with contextlib.closing(http.client.HTTPConnection(*address, timeout=20)) as connection:
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+
+
+def backlog(exporter: Exporter, name: str, query: str = "") -> int:
+    """Return the number that KEDA's metrics-api reads with valueLocation: backlog."""
+    status, _, body = get(exporter.address, f"/v1/queues/{quote(name, safe='')}{query}")
+    assert status == 200, body
+    found: int = json.loads(body)["backlog"]
+    return found
+
+
+def test_metrics_and_json_tell_the_same_of_every_kind(client: Client, token: str) -> None:
+    expected = fill(client, token)
+    with Exporter(client) as exporter:
+        status, headers, body = get(exporter.address, "/metrics")
+        assert (status, headers["Content-Type"]) == (
+            200, "text/plain; version=0.0.4; charset=utf-8"
+        )  # fmt: skip
+        samples = parsed(body.decode())
+        for (kind, name), (number, _) in expected.items():
+            assert value(samples, "ackq_backlog", queue=name, kind=kind) == number
+            assert backlog(exporter, name) == number
+
+
+def test_a_scaler_at_zero_is_woken_by_whatever_needs_a_worker(
+    client: Client, name: str, target: Target
+) -> None:
+    """Without a worker nobody pops, so only the number can tell that there is work."""
+    with Queue(client, name) as queue, Exporter(client) as exporter:
+        assert backlog(exporter, name) == 0
+
+        queue.push({"id": "expired"})
+        queue.pop(visibility_timeout=0.01)  # by a worker that was killed
+        assert target.control.llen(name) == 0
+        wait_until(lambda: queue.stats().expired, "the lease to end")
+        assert backlog(exporter, name) == 1
+        queue.ack(*queue.pop_many(1))
+        assert backlog(exporter, name) == 0
+
+        queue.push({"id": "due"}, delay=0.3)
+        assert backlog(exporter, name) == 0
+        wait_until(lambda: backlog(exporter, name) == 1, "the message to be due")
+        assert target.control.llen(name) == 0
+        queue.ack(*queue.pop_many(1))
+        assert backlog(exporter, name) == 0
+
+        queue.push({"id": "handed over"})
+        target.control.blmove(name, f"{name}HANDOFF", 1, "RIGHT", "LEFT")  # to one that died then
+        assert target.control.llen(name) == 0
+        assert backlog(exporter, name) == 1
+        (message,) = queue.pop_many(1)
+        assert message.id == "handed over"
+        assert backlog(exporter, name) == 1  # it is being worked on
+        queue.ack(message)
+        assert backlog(exporter, name) == 0
+
+
+def test_a_topic_wakes_the_consumer_that_is_behind(client: Client, name: str) -> None:
+    with Topic(client, name) as topic, Exporter(client) as exporter:
+        topic.subscribe("billing", "end")
+        topic.subscribe("audit", "end")
+        topic.publish_many([b"1", b"2"])
+        topic.commit(topic.consume("audit", 10))
+        assert backlog(exporter, name) == 2
+        assert backlog(exporter, name, "?consumer=billing") == 2
+        assert backlog(exporter, name, "?consumer=audit") == 0
+        status, _, body = get(exporter.address, f"/v1/queues/{quote(name)}?consumer=nobody")
+        assert (status, json.loads(body)) == (404, {"error": "not subscribed: nobody"})
+
+
+def test_a_figure_that_may_be_wrong_is_an_error(
+    plain_client: redis.Redis, name: str, free_port: int
+) -> None:
+    plain_client.set(f"{name}BACKUP", "text")
+    plain_client.set(f"{name}both:nextIndex", "1")
+    plain_client.lpush(f"{name}both", "{}")
+    with Exporter(plain_client) as exporter:
+        for path, expected in {
+            name: 409, f"{name}both": 409, f"{name}both?kind=list": 200, f"{name}both?kind=delay":
+            404, "a%0ab": 400, "x*": 400, "jobsDEAD": 400, "%ff": 200, "": 400,
+        }.items():  # fmt: skip
+            status, _, body = get(exporter.address, f"/v1/queues/{path}")
+            assert status == expected, (path, body)
+            assert ("backlog" in json.loads(body)) == (status == 200)
+    with (
+        contextlib.closing(redis.Redis(port=free_port)) as away,
+        Exporter(away) as exporter,
+    ):
+        assert get(exporter.address, f"/v1/queues/{name}")[0] == 503
+        assert get(exporter.address, "/healthz")[0] == 200
+        samples = parsed(get(exporter.address, "/metrics")[2].decode())
+        assert value(samples, "ackq_up", server=f"localhost:{free_port}/0") == 0
+
+
+def test_a_named_queue_hides_the_others(plain_client: redis.Redis, name: str) -> None:
+    for each in (name, f"{name}-secret"):
+        plain_client.zadd(f"{each}BACKUP", {"key": 1e15})
+    with Exporter(plain_client, [name]) as exporter:
+        assert b"secret" not in get(exporter.address, "/metrics")[2]
+        status, _, body = get(exporter.address, f"/v1/queues/{name}-secret")
+        assert (status, b"backlog" in body) == (404, False)
+        assert backlog(exporter, name) == 1
+
+
+def test_the_format_is_the_one_that_is_asked_for(plain_client: redis.Redis, name: str) -> None:
+    pipe = plain_client.pipeline()
+    for number in range(50):
+        pipe.zadd(f"{name}{number}BACKUP", {"key": 1e15})
+    pipe.execute()
+    with Exporter(plain_client) as exporter:
+        address = exporter.address
+        _, headers, body = get(address, "/metrics", Accept="application/openmetrics-text;"
+                               "version=1.0.0", **{"Accept-Encoding": "gzip"})  # fmt: skip
+        assert headers["Content-Encoding"] == "gzip"
+        text = gzip.decompress(body).decode()
+        assert text.endswith("# EOF\n")
+        assert "ackq_taken_created" in text
+        for accepted in ("identity", "gzip;q=0"):
+            _, headers, body = get(address, "/metrics", **{"Accept-Encoding": accepted})
+            assert headers["Content-Encoding"] is None
+            assert b"_created" not in body
+            assert b"ackq_taken_total" in body
+
+
+def test_it_only_answers_get_and_tells_no_version(plain_client: redis.Redis) -> None:
+    with Exporter(plain_client) as exporter:
+        for method in ("POST", "DELETE", "PUT", "OPTIONS"):
+            assert get(exporter.address, "/metrics", method)[0] == 501
+        status, headers, _ = get(exporter.address, "/secret")
+        assert (status, headers["Server"]) == (404, "ackq")
+
+
+def test_too_many_connections_are_refused(
+    plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_module, "MOST_CONNECTIONS", 2)
+    with Exporter(plain_client) as exporter, contextlib.ExitStack() as stack:
+        for _ in range(2):
+            idle = http.client.HTTPConnection(*exporter.address)
+            stack.callback(idle.close)
+            idle.connect()
+        wait_until(lambda: len(exporter._server.connections) == 2, "both")
+        with pytest.raises((http.client.RemoteDisconnected, ConnectionError)):
+            get(exporter.address, "/healthz")
+
+
+def test_a_port_in_use_is_reported(plain_client: redis.Redis) -> None:
+    with (
+        Exporter(plain_client) as first,
+        pytest.raises(ConfigurationError, match=r"exporter: cannot listen on 127\.0\.0\.1:"),
+    ):
+        Exporter(plain_client, listen=first.address)
+
+
+def test_the_command_serves_until_it_is_stopped(url: str, name: str) -> None:  # noqa: F811
+    code = "from ackq.cli import main; main()"
+    command = [sys.executable, "-c", code, "exporter", "--listen", "127.0.0.1:0"]
+    environment = {**os.environ, "ACKQ_REDIS_URL": url, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().decode()
+            assert line.startswith("metrics at http://127.0.0.1:"), line
+            port = int(line.split(":")[2].split("/")[0])
+            samples = parsed(get(("127.0.0.1", port), "/metrics")[2].decode())
+            assert value(samples, "ackq_search_complete") == 1
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("listen", ["9465", "localhost", "127.0.0.1:99999", "::1:9465", "a b:1"])
+def test_an_address_that_is_none_is_refused(ackq: Any, listen: str) -> None:  # noqa: F811
+    assert "write HOST:PORT" in ackq("exporter", "--listen", listen, code=2).output
+
+
+def test_a_cluster_client_serves_the_queues_of_all_nodes(
+    request: pytest.FixtureRequest, token: str
+) -> None:
+    survey, fleet = request.getfixturevalue("survey"), request.getfixturevalue("fleet")
+    if "cluster" not in survey.offers:
+        pytest.skip("the run has no cluster")
+    with contextlib.closing(fleet.get("cluster").make_client()) as client:
+        assert isinstance(client, RedisCluster)
+        names = {f"{{{token}:{number}}}x" for number in range(8)}
+        for each in names:
+            client.zadd(f"{each}BACKUP", {"key": 1e15})
+        with Exporter(client) as exporter:
+            samples = parsed(get(exporter.address, "/metrics")[2].decode())
+            assert {dict(labels)["queue"] for name, labels in samples
+                    if name == "ackq_backlog"} == names  # fmt: skip
+            assert sum(number for (name, _), number in samples.items() if name == "ackq_up") == 3
+            assert all(backlog(exporter, each) == 1 for each in names)

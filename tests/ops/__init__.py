@@ -1,0 +1,1 @@
+"""What operators use: the doctor and the ACL roles."""

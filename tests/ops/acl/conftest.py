@@ -1,0 +1,80 @@
+"""Users with a role, on each plain server of this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Callable, Iterator
+
+import pytest
+import redis
+
+from ackq import Queue
+from ackq.config import PopFrom
+from ackq.ops.acl import rules
+from tests.servers import Fleet, Survey, Target
+
+#: ``as_role("consumer", "jobs")``: a client that is that user of queue jobs.
+AsRole = Callable[..., redis.Redis]
+PLAIN = ("oldest", "debian", "newest", "container")
+
+
+def has_selectors(admin: redis.Redis) -> bool:
+    """Whether the server grants pairs of commands and keys."""
+    return int(admin.info("server")["redis_version"].split(".")[0]) >= 7
+
+
+@pytest.fixture(params=PLAIN)
+def server(request: pytest.FixtureRequest, survey: Survey, fleet: Fleet) -> Target:
+    """One plain server after the other."""
+    if request.param not in survey.offers:
+        pytest.skip(f"there is no {request.param} server here")
+    return fleet.get(request.param)
+
+
+@pytest.fixture
+def admin(server: Target) -> Iterator[redis.Redis]:
+    """A client that may do everything."""
+    with contextlib.closing(server.make_client()) as client:
+        assert isinstance(client, redis.Redis)
+        yield client
+
+
+@pytest.fixture
+def as_role(admin: redis.Redis) -> Iterator[AsRole]:
+    """Make users; they are gone after the test."""
+    password = secrets.token_hex()
+    with contextlib.ExitStack() as stack:
+
+        def make(
+            role: str, queue: str, *, eval: bool = True, pop_from: PopFrom = "right"
+        ) -> redis.Redis:
+            user = f"{queue}-{role}"
+            selectors = has_selectors(admin)
+            words = rules(queue, role, eval=eval, selectors=selectors, pop_from=pop_from)
+            admin.execute_command("ACL", "SETUSER", user, *words, f">{password}")
+            stack.callback(admin.acl_deluser, user)
+            settings = admin.connection_pool.connection_kwargs
+            where = {key: settings[key] for key in ("host", "port", "path") if key in settings}
+            client = redis.Redis(**where, username=user, password=password)
+            stack.callback(client.close)
+            return client
+
+        yield make
+
+
+@pytest.fixture
+def stocked(admin: redis.Redis, name: str) -> Iterator[Queue]:
+    """A queue with a little of everything, on the administrator's connection."""
+    with Queue(admin, name) as queue:
+        stock(queue)
+        yield queue
+
+
+def stock(queue: Queue) -> None:
+    """Put a little of everything into the queue: ready, in flight, delayed and dead."""
+    queue.purge(dead=True)
+    queue.push_many([{"id": each} for each in "abcdefgh"])
+    queue.push({"id": "later"}, delay=600)
+    queue.reject(*queue.pop_many(2))
+    queue.pop()

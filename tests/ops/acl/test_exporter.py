@@ -1,0 +1,37 @@
+"""The exporter of a named queue needs no more than a role that reads."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+from redis.exceptions import NoPermissionError
+
+from ackq import Queue
+from ackq.metrics.exporter import Exporter
+from tests.metrics.test_collector import parsed, value
+from tests.metrics.test_exporter import backlog, get
+from tests.ops.acl.conftest import AsRole
+
+
+@pytest.mark.parametrize("role", ["monitor", "watcher"])
+def test_the_exporter_runs_as_a_role_that_reads(
+    as_role: AsRole, admin: redis.Redis, stocked: Queue, name: str, role: str
+) -> None:
+    before = {key: admin.dump(key) for key in admin.scan_iter(f"{name}*")}
+    with Exporter(as_role(role, name), [name]) as exporter:
+        samples = parsed(get(exporter.address, "/metrics")[2].decode())
+        assert backlog(exporter, name) == 6
+    labels = {"queue": name, "kind": "list"}
+    assert value(samples, "ackq_messages", state="ready", **labels) == 5
+    assert value(samples, "ackq_messages", state="dead", **labels) == 2
+    assert value(samples, "ackq_workers", **labels) == 0
+    counted = ("ackq_taken_total", frozenset(labels.items())) in samples
+    assert counted == (role == "watcher")
+    after = {key: admin.dump(key) for key in admin.scan_iter(f"{name}*")}
+    after.pop(f"{name}COUNTERS".encode(), None)
+    assert after == before
+
+
+def test_without_names_the_user_must_be_able_to_search(as_role: AsRole, name: str) -> None:
+    with pytest.raises(NoPermissionError, match="scan"):
+        Exporter(as_role("watcher", name))

@@ -1,0 +1,239 @@
+"""What the doctor reports about servers that are set up well or badly, or that answer nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click.testing
+import pytest
+import redis
+
+from ackq.cli import main
+from ackq.config import PopFrom
+from ackq.ops.acl import SCRATCH, rules
+from ackq.ops.diagnosis import Diagnosis, durability_of, judge
+from ackq.ops.doctor import Doctor
+from ackq.ops.facts import Facts
+from ackq.ops.trials import TRIALS, Answer
+from tests.servers import private_server
+from tests.waiting import wait_until
+
+ALLOWED: dict[str, Answer] = {name: "allowed" for names in TRIALS.values() for name in names}
+
+
+def examined(url: str, pop_from: PopFrom = "right", **settings: Any) -> Diagnosis:
+    with (
+        redis.Redis.from_url(url, **settings) as client,
+        Doctor(client, pop_from=pop_from) as doctor,
+    ):
+        return doctor.examine()
+
+
+def verdicts(diagnosis: Diagnosis) -> dict[str, str]:
+    return {finding.check: finding.verdict for finding in diagnosis.findings}
+
+
+def text(diagnosis: Diagnosis, check: str) -> str:
+    return next(each.text for each in diagnosis.findings if each.check == check)
+
+
+# --- real servers -----------------------------------------------------------------
+
+
+def test_a_sound_server_is_found_so_and_nothing_is_left_there(tmp_path: Path) -> None:
+    with private_server(tmp_path) as server:
+        diagnosis = examined(server.url)
+        assert diagnosis.sound
+        assert diagnosis.durability == "always"
+        assert set(diagnosis.permissions.values()) == {"allowed"}
+        found = verdicts(diagnosis)
+        assert found["replicas"] == "warning"
+        assert {found[each] for each in found if each != "replicas"} == {"ok"}
+        with redis.Redis.from_url(server.url) as client:
+            assert client.dbsize() == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "check", "verdict"),
+    [
+        ({"maxmemory_policy": "allkeys-lru"}, "eviction", "problem"),
+        ({"maxmemory_policy": "volatile-lru"}, "eviction", "warning"),
+        ({"appendonly": "no", "save": '""'}, "persistence", "warning"),
+        ({"appendonly": "no", "save": "60 1"}, "persistence", "warning"),
+        ({"no_appendfsync_on_rewrite": "yes"}, "persistence", "warning"),
+    ],
+)
+def test_a_setting_is_judged(
+    tmp_path: Path, options: dict[str, Any], check: str, verdict: str
+) -> None:
+    with private_server(tmp_path, **options) as server:
+        assert verdicts(examined(server.url))[check] == verdict
+
+
+def test_a_server_that_is_nearly_full_is_a_warning(users: redis.Redis) -> None:
+    users.config_set("maxmemory", int(users.info()["used_memory"] * 1.01))
+    diagnosis = examined(url_of(users))
+    assert verdicts(diagnosis)["memory"] == "warning"
+    assert diagnosis.permissions["push"] in ("allowed", "refused")
+    assert diagnosis.permissions["purge"] == "allowed"
+
+
+@pytest.mark.parametrize(
+    ("options", "durability"),
+    [
+        ({"appendonly": "no", "save": '""'}, "none"),
+        ({"appendonly": "no", "save": "60 1"}, "snapshots"),
+        ({"appendfsync": "no"}, "system"),
+        ({"appendfsync": "everysec"}, "everysec"),
+        ({"appendfsync": "always"}, "always"),
+    ],
+)
+def test_the_durability_class_is_what_the_settings_make_it(
+    tmp_path: Path, options: dict[str, Any], durability: str
+) -> None:
+    with private_server(tmp_path, **options) as server:
+        diagnosis = examined(server.url)
+    assert diagnosis.durability == durability
+    assert f"class {durability}." in text(diagnosis, "durability")
+
+
+def test_a_replica_is_a_problem_and_its_primary_wants_it_needed(tmp_path: Path) -> None:
+    with (
+        private_server(tmp_path / "one") as primary,
+        private_server(tmp_path / "two", replicaof=f"127.0.0.1 {primary.port}") as replica,
+    ):
+        with redis.Redis.from_url(primary.url) as client:
+            wait_until(lambda: client.info()["connected_slaves"], "the replica to connect")
+        assert verdicts(examined(primary.url))["replicas"] == "warning"
+        with redis.Redis.from_url(primary.url) as client:
+            client.config_set("min-replicas-to-write", 1)
+            wait_until(lambda: client.info().get("min_slaves_good_slaves"), "a good replica")
+        diagnosis = examined(primary.url)
+        assert verdicts(diagnosis)["replicas"] == "ok"
+        assert "1 connected, 1 required" in text(diagnosis, "replicas")
+        diagnosis = examined(replica.url)
+        assert verdicts(diagnosis)["replicas"] == "problem"
+        assert not diagnosis.sound
+
+
+# --- users ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Iterator[redis.Redis]:
+    """The administrator of a server of this test's own."""
+    with private_server(tmp_path) as server:
+        client = redis.Redis.from_url(server.url)
+        with contextlib.closing(client):
+            yield client
+
+
+def log_in(admin: redis.Redis, *words: str) -> dict[str, Any]:
+    admin.execute_command("ACL", "SETUSER", "someone", *words, ">c4n4ry")
+    return {"username": "someone", "password": "c4n4ry"}
+
+
+def url_of(admin: redis.Redis) -> str:
+    return f"redis://127.0.0.1:{admin.connection_pool.connection_kwargs['port']}/0"
+
+
+def test_the_doctors_own_rules_are_enough(users: redis.Redis) -> None:
+    diagnosis = examined(url_of(users), **log_in(users, *rules("jobs", "doctor")))
+    unknown = {check for check, verdict in verdicts(diagnosis).items() if verdict == "unknown"}
+    assert unknown <= {"persistence", "replicas", "durability"}
+    assert set(diagnosis.permissions.values()) == {"allowed"}
+    more = log_in(users, *rules("jobs", "doctor"), "+config|get")
+    diagnosis = examined(url_of(users), **more)
+    assert "unknown" not in verdicts(diagnosis).values()
+    assert set(diagnosis.permissions.values()) == {"allowed"}
+    assert users.dbsize() == 0
+
+
+def test_a_user_of_the_left_end_is_tried_there(users: redis.Redis) -> None:
+    words = rules("jobs", "doctor", pop_from="left")
+    diagnosis = examined(url_of(users), pop_from="left", **log_in(users, *words))
+    assert set(diagnosis.permissions.values()) == {"allowed"}
+    assert users.dbsize() == 0
+
+
+def test_what_a_user_may_not_do_is_named(users: redis.Redis) -> None:
+    words = [each for each in rules("jobs", "doctor") if each not in ("+unlink", "+xadd")]
+    diagnosis = examined(url_of(users), **log_in(users, *words))
+    denied = {name for name, answer in diagnosis.permissions.items() if answer == "denied"}
+    assert denied == {"reject", "ack a claim", "purge"}
+    assert "user 'someone' may not: purge" in text(diagnosis, "may look after")
+    assert users.dbsize() == 0
+
+
+def test_for_a_user_without_permissions_the_diagnosis_says_unknown(users: redis.Redis) -> None:
+    diagnosis = examined(url_of(users), **log_in(users, "on", "-@all", "+hello"))
+    assert set(verdicts(diagnosis).values()) == {"unknown", "warning"}
+    assert diagnosis.sound
+    assert "allowed" not in diagnosis.permissions.values()
+
+
+# --- judging ----------------------------------------------------------------------
+
+
+def test_valkey_is_judged_by_its_own_version() -> None:
+    facts = Facts({"redis_version": "7.2.4", "valkey_version": "8.1.7"})
+    assert (facts.product, facts.version) == ("valkey", (8, 1, 7))
+    assert text(judge(facts, ALLOWED), "server") == "valkey 8.1.7, standalone"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "verdict"), [(None, "unknown"), (0.2, "ok"), (-600.0, "warning"), (600.0, "warning")]
+)
+def test_clocks_that_differ_are_a_warning(ahead: float | None, verdict: str) -> None:
+    facts = Facts({"redis_version": "8.4.0"}, clock_ahead=ahead, clock_uncertainty=0.01)
+    assert verdicts(judge(facts, ALLOWED))["clock"] == verdict
+
+
+@pytest.mark.parametrize(
+    ("info", "check"),
+    [
+        ({"redis_version": "6.0.16"}, "server"),
+        ({"redis_version": "7.4.6", "loading": "1"}, "persistence"),
+        ({"redis_version": "7.4.6", "aof_last_write_status": "err"}, "persistence"),
+    ],
+)
+def test_what_cannot_hold_a_queue_is_a_problem(info: dict[str, str], check: str) -> None:
+    diagnosis = judge(Facts(info), ALLOWED)
+    assert verdicts(diagnosis)[check] == "problem"
+    assert not diagnosis.sound
+
+
+def test_what_may_not_be_asked_is_not_made_up() -> None:
+    assert durability_of(Facts()) == "unknown"
+    assert durability_of(Facts({"aof_enabled": "1"})) == "unknown"
+    assert durability_of(Facts({"aof_enabled": "0"})) == "unknown"
+
+
+# --- the command ------------------------------------------------------------------
+
+
+def test_the_command_says_it_by_its_exit_code_and_shows_no_password(
+    users: redis.Redis,
+) -> None:
+    log_in(users, *rules("jobs", "doctor"), "+config|get")
+    url = url_of(users).replace("//", "//someone:c4n4ry@")
+    runner = click.testing.CliRunner()
+    done = runner.invoke(main, ["doctor", "--url", url], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "ok\tpersistence\tappend-only file, appendfsync always" in done.output
+    users.config_set("maxmemory-policy", "allkeys-lru")
+    bad = runner.invoke(main, ["doctor", "--url", url, "--json"], catch_exceptions=False)
+    assert bad.exit_code == 1
+    assert json.loads(bad.stdout)["sound"] is False
+    wrong = url.replace("c4n4ry", "c4n4ry2")
+    refused = runner.invoke(main, ["doctor", "--url", wrong], catch_exceptions=False)
+    assert refused.exit_code in (3, 4)
+    assert "c4n4ry" not in done.output + bad.output + refused.output
+
+
+def test_the_scratch_queue_is_one_that_no_rule_of_a_queue_covers() -> None:
+    assert not any(word.startswith(f"~{SCRATCH}") for word in rules("jobs", "operator"))

@@ -1,0 +1,191 @@
+"""An overview finds the queues of every kind, and reads true figures in few round trips."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from ackq import Queue
+from ackq.ops import overview as overview_module
+from ackq.ops.overview import Overview
+from ackq.ops.readings import Reading
+from ackq.topic import Topic
+from tests.ops.every_kind import fill
+from tests.servers import Client, Target, private_server
+from tests.waiting import wait_until
+
+
+@pytest.fixture
+def client(target: Target) -> Iterator[Client]:
+    with contextlib.closing(target.make_client()) as made:
+        yield made
+
+
+def figures(queues: tuple[Reading, ...]) -> dict[tuple[str, str], tuple[int, Any]]:
+    return {(each.kind, each.name): (each.backlog, each.states) for each in queues}
+
+
+def test_queues_of_every_kind_are_found_by_themselves(client: Client, token: str) -> None:
+    expected = fill(client, token)
+    with Overview(client) as overview:
+        snapshot = overview.read()
+    assert figures(snapshot.queues) == expected
+    assert snapshot.complete
+    assert snapshot.left_out == 0
+    assert all(server.up for server in snapshot.servers)
+    (topic,) = (each for each in snapshot.queues if each.kind == "topic")
+    assert topic.lags == {"billing": 2, 'o"dd\\name': 3}
+
+
+def test_named_queues_of_every_kind_are_read_without_a_search_for_others(
+    client: Client, token: str
+) -> None:
+    expected = fill(client, token)
+    with Queue(client, f"{{{token}}}other") as other:
+        other.push({"id": "a"})
+        other.pop()
+    with Overview(client, [name for _, name in expected]) as overview:
+        assert figures(overview.read().queues) == expected
+
+
+def test_a_queue_without_keys_is_read_if_it_is_named(client: Client, name: str) -> None:
+    with Overview(client, [name]) as overview:
+        (reading,) = overview.read().queues
+        assert (reading.kind, reading.backlog) == ("list", 0)
+        client.lpush(name, "{}")
+        (reading,) = overview.read().queues
+        assert (reading.kind, reading.backlog) == ("list", 1)
+
+
+def test_what_only_looks_like_a_queue_is_left_out(client: Client, name: str) -> None:
+    client.set(f"{name}BACKUP", "text")
+    client.zadd(f"{name}:z", {"a rank": 1})
+    client.xadd(f"{name}log:dead", {"text": "x"})
+    client.set(f"{name}:nextIndex", "soon")
+    client.set(f"{name}:QUEUES", "text")
+    client.set(f"{name}:group", "text")
+    client.zadd(name.encode() + b"\xffBACKUP", {"a": 1})
+    with Overview(client) as overview:
+        snapshot = overview.read()
+        assert snapshot.queues == ()
+        assert snapshot.left_out == 4
+        assert overview.read().left_out == 4
+
+
+def test_many_queues_are_read_in_few_steps(plain_client: redis.Redis, name: str) -> None:
+    pipe = plain_client.pipeline()
+    for number in range(350):
+        pipe.zadd(f"{name}-{number}BACKUP", {"key": 1e15})
+    pipe.execute()
+    with Overview(plain_client) as overview:
+        overview.read()  # learns the script
+        (node,) = overview._nodes
+        pipelined: list[int] = []
+        send = node.driver._pipeline
+
+        def pipeline(requests: Any) -> list[Any]:
+            pipelined.append(len(requests))
+            return send(requests)
+
+        node.driver._pipeline = pipeline  # type: ignore[method-assign]
+        assert len(overview.read().queues) == 350
+    assert pipelined == [100, 100] * 3 + [50, 50]  # the counts, then the workers
+
+
+def test_a_search_is_complete_at_once_and_goes_on_in_bounded_steps(
+    plain_client: redis.Redis, name: str
+) -> None:
+    pipe = plain_client.pipeline()
+    for number in range(5000):
+        pipe.set(f"{name}:{number}", "")
+    pipe.execute()
+    plain_client.zadd(f"{name}BACKUP", {"key": 1e15})
+
+    def scans() -> int:
+        return int(plain_client.info("commandstats").get("cmdstat_scan", {}).get("calls", 0))
+
+    with Overview(plain_client, steps=2) as overview:
+        assert overview.read().complete
+        before = scans()
+        overview.read()
+        assert scans() - before == 2
+
+
+def test_more_queues_than_the_limit_are_counted(plain_client: redis.Redis, name: str) -> None:
+    for number in range(5):
+        plain_client.zadd(f"{name}-{number}BACKUP", {"key": 1e15})
+    with Overview(plain_client, most=3) as overview:
+        snapshot = overview.read()
+    assert (len(snapshot.queues), snapshot.left_out) == (3, 2)
+
+
+def test_a_queue_that_stays_empty_is_forgotten(
+    plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Queue(plain_client, name) as queue, Overview(plain_client, window=60) as overview:
+        queue.push({"id": "a"})
+        message = queue.pop()
+        assert message is not None
+        assert len(overview.read().queues) == 1
+        queue.ack(message)
+        assert [each.backlog for each in overview.read().queues] == [0]
+        monkeypatch.setattr(overview_module, "FORGET_AFTER", 0.0)
+        queue.push({"id": "b"})
+        message = queue.pop()
+        assert message is not None
+        queue.ack(message)
+        # It was used since the last reading, as its totals show.
+        assert len(overview.read().queues) == 1
+        wait_until(lambda: overview.read().queues == (), "it to be forgotten")
+
+
+def test_consumers_that_unsubscribed_are_forgotten(client: Client, name: str) -> None:
+    with Topic(client, name) as topic, Overview(client) as overview:
+        topic.publish(b"1")
+        topic.subscribe("gone", "end")
+        topic.subscribe("stays", "end")
+        (reading,) = overview.read().queues
+        assert reading.lags == {"gone": 0, "stays": 0}
+        topic.unsubscribe("gone")
+        (reading,) = overview.read().queues
+        assert reading.lags == {"stays": 0}
+
+
+def test_a_server_that_is_away_has_no_figures_and_is_read_again_later(tmp_path: Path) -> None:
+    with (
+        private_server(tmp_path) as server,
+        contextlib.closing(redis.Redis(port=server.port or 0)) as client,
+        Overview(client) as overview,
+    ):
+        client.zadd("jobsBACKUP", {"key": 1e15})
+        assert len(overview.read().queues) == 1
+        server.kill()
+        snapshot = overview.read()
+        assert snapshot.queues == ()
+        assert [each.up for each in snapshot.servers] == [False]
+        server.start()
+        client.zadd("jobsBACKUP", {"key": 1e15})
+        assert len(overview.read().queues) == 1
+
+
+def test_scripts_that_the_server_does_not_know_are_sent(client: Client, name: str) -> None:
+    with Queue(client, name) as queue, Overview(client, [name]) as overview:
+        queue.push({"id": "a"})
+        overview.read()
+        client.script_flush()
+        assert [each.backlog for each in overview.read().queues] == [1]
+
+
+def test_shards_without_a_group_are_queues_of_their_own(client: Client, token: str) -> None:
+    for number in range(2):
+        with Queue(client, f"{{{token}:{number}}}") as queue:
+            queue.push({"id": "a"})
+            queue.pop()
+    with Overview(client) as overview:
+        names = [each.name for each in overview.read().queues]
+    assert names == [f"{{{token}:0}}", f"{{{token}:1}}"]

@@ -1,0 +1,284 @@
+"""Drivers, consumers and operators at once, step by step: no message is lost, none is there twice.
+
+``ACKQ_SOAK=20`` takes twenty times as many walks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from ackq import Queue
+from ackq.config import QueueConfig
+from ackq.core.effects import Operation, Request
+from ackq.errors import ClaimLost, Fenced, LeaseLost
+from ackq.queue import claims, inspection, settle, take
+from ackq.queue.claims import Group
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import Claim
+from ackq.queue.spec import QueueSpec
+from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
+from tests.servers import private_server
+
+WALKS = max(1, round(12 * SOAK))
+STEPS = 200
+#: What may change messages of a claim for the group's latest driver only.
+FENCED = {"claims/claim", "claims/ack", "claims/forget", "claims/beat", "claims/release"}
+#: What may take messages out of the queue.
+SETTLING = {"pop", "ack", "claims/ack"}
+
+
+class ClaimWalk(Walk):
+    """A queue, and the places where each of its messages may be."""
+
+    def __init__(self, queue: Queue, client: Any, name: str, seed: int) -> None:
+        super().__init__(queue._driver, client, seed)
+        end = queue.config.pop_from
+        self.spec = QueueSpec(name, QueueKeys.of(name, end), QueueConfig(pop_from=end))
+        self.pushed = 0
+        self.settled: set[bytes] = set()
+        #: What the claims of a group held when they were first seen.
+        self.contents: dict[tuple[str, int], list[bytes]] = {}
+
+    def places(self) -> tuple[Counter[bytes], dict[bytes, tuple[float, int]]]:
+        """Return how often each message is there, and the time and the rows of held lists."""
+        keys, pipe = self.spec.keys, self.client.pipeline()
+        pipe.lrange(keys.ready, 0, -1).lrange(keys.handoff, 0, -1).hvals(keys.context)
+        pipe.zrange(keys.held, 0, -1, withscores=True).hgetall(keys.heldrows)
+        pipe.hmget(keys.claims("g"), "epoch").hmget(keys.claims("h"), "epoch")
+        ready, handoff, context, scores, rows, *epochs = pipe.execute()
+        self.epochs = {group: int(epoch[0] or 0) for group, epoch in zip("gh", epochs, strict=True)}
+        found = Counter([*ready, *handoff, *context])
+        for name, _ in scores:
+            pipe.lrange(name, 0, -1)
+        lists = dict(zip((name for name, _ in scores), pipe.execute(), strict=True))
+        for name, bodies in lists.items():
+            found.update(bodies)
+            assert self.client.pttl(name) == -1, "a list that is held expires"
+        held = {name: (score, len(lists[name])) for name, score in scores}
+        assert rows == {name: b"%d" % count for name, (_, count) in held.items()}
+        return found, held
+
+    def look(self, actor: Actor, request: Request) -> Callable[[], None]:
+        before, held = self.places()
+        epochs, epoch = self.epochs, actor.epoch()
+        script = request.script.name if request.script else ""
+
+        def after() -> None:
+            found, now_held = self.places()
+            assert max(found.values(), default=1) == 1, "a message is there twice"
+            removed = before.keys() - found.keys()
+            if removed:
+                assert script in SETTLING
+                assert removed <= actor.known, "acked, and nobody has seen it"
+                self.settled |= removed
+            assert not found.keys() & self.settled, "what was acked is there again"
+            # A release goes on behind the fence that it has set itself.
+            later = epochs.get(actor.name[0], 0) - (script == "claims/release")
+            if script in FENCED and 0 < epoch < later:
+                assert (found, now_held) == (before, held), "not fenced"
+
+        return after
+
+
+def beginning(group: Group) -> Operation[None]:
+    while not group.epoch:
+        try:
+            yield from claims.begin(group)
+        except PASSING:
+            continue
+
+
+def repeating(operation: Callable[[], Operation[Any]]) -> Operation[Any]:
+    """Do it again until it succeeds, as an actor that must not fail does."""
+    while True:
+        try:
+            return (yield from operation())
+        except PASSING:
+            continue
+
+
+def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
+    """A driver of group ``name``: it replays open claims, then claims, reads and acks."""
+
+    def read(actor: Actor, group: Group, claim: Claim) -> Operation[None]:
+        bodies = yield from repeating(lambda: claims.read(group, claim.batch, 0, claim.rows))
+        first = walk.contents.setdefault((name, claim.batch), bodies)
+        assert bodies == first, "a claim was replayed with other messages"
+        actor.known.update(bodies)
+
+    def life(actor: Actor) -> Life:
+        group, draw = Group(walk.spec, name, 3600.0), walk.random
+        actor.epoch = lambda: group.epoch
+        after = 0
+        try:
+            yield from beginning(group)
+            for claim in (yield from repeating(lambda: claims.open_claims(group))):
+                yield from read(actor, group, claim)
+                after = claim.batch
+            while True:
+                messages, size = draw.randint(1, 12), draw.choice([None, None, 60])
+                batch = draw.choice([None, None, None, after + draw.randint(1, 3)])
+                claim = yield from claiming(group, after, messages, size, batch)
+                if claim is not None and claim.rows:
+                    assert claim.batch > after
+                    yield from read(actor, group, claim)
+                    after = claim.batch
+                if draw.random() < 0.3:
+                    yield from repeating(lambda: claims.beat(group))
+                if draw.random() < 0.7:
+                    keep = draw.choice([0, 600])
+                    yield from repeating(lambda: claims.ack(group, after, keep))  # noqa: B023
+                if draw.random() < 0.3:
+                    yield from repeating(lambda: claims.forget(group, after))  # noqa: B023
+                if draw.random() < 0.1:
+                    yield from repeating(lambda: claims.release(group))
+                    return
+        except (Fenced, ClaimLost):
+            return
+
+    def claiming(
+        group: Group, after: int, messages: int, size: int | None, batch: int | None
+    ) -> Operation[Claim | None]:
+        while True:
+            try:
+                return (yield from claims.claim(group, after, messages, size, batch))
+            except PASSING:
+                continue
+            except ValueError:  # the number was used: by itself, and given back meanwhile
+                batch = None
+
+    return life
+
+
+def consumer(walk: ClaimWalk) -> Callable[[Actor], Life]:
+    def life(actor: Actor) -> Life:
+        while True:
+            wanted = walk.random.randint(1, 5)
+            try:
+                messages = yield from take.pop_many(walk.spec, wanted, None, None, ())
+                actor.known.update(each.body for each in messages)
+                if walk.random.random() < 0.8:
+                    yield from settle.ack(walk.spec, messages)
+            except (*PASSING, LeaseLost):
+                continue
+
+    return life
+
+
+def producer(walk: ClaimWalk) -> Callable[[Actor], Life]:
+    def life(actor: Actor) -> Life:
+        while True:
+            bodies = [b'{"id":"%d"}' % (walk.pushed + n) for n in range(walk.random.randint(1, 15))]
+            walk.pushed += len(bodies)
+            try:
+                yield Request((walk.spec.keys.push, walk.spec.keys.ready, *bodies))
+            except PASSING:
+                continue
+
+    return life
+
+
+def time(walk: ClaimWalk) -> Callable[[Actor], Life]:
+    """Leases end, and messages become due."""
+
+    def life(actor: Actor) -> Life:
+        keys = walk.spec.keys
+        while True:
+            try:
+                key = walk.random.choice([keys.held, keys.held, keys.backup])
+                member = yield Request((b"ZRANDMEMBER", key))
+                if member is not None:
+                    yield Request((b"ZADD", key, b"XX", b"LT", walk.random.randint(1, 9), member))
+            except PASSING:
+                continue
+
+    return life
+
+
+def operator(walk: ClaimWalk) -> Callable[[Actor], Life]:
+    def life(actor: Actor) -> Life:
+        spec, draw = walk.spec, walk.random
+        while True:
+            try:
+                what = draw.randrange(8)
+                if what == 0:
+                    yield from claims.release(Group(spec, draw.choice("gh"), 3600.0))
+                elif what == 1:
+                    yield from inspection.drain(spec)
+                elif what == 2:
+                    yield from inspection.pause(spec)
+                    yield from inspection.resume(spec)
+                elif what == 3:
+                    report = yield from inspection.audit(spec, repair=True)
+                    assert report.findings == ()
+                elif what == 4:
+                    yield from inspection.counters(spec, 60.0)
+                elif what == 5:
+                    yield from inspection.stats(spec)
+                elif what == 6:
+                    yield from inspection.peek(spec, 20, "ready")
+                else:
+                    yield from claims.look(Group(spec, "g", 3600.0), 1, 5)
+            except PASSING:
+                continue
+
+    return life
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with private_server(tmp_path_factory.mktemp("server"), appendonly="no") as server:
+        yield server
+
+
+@pytest.mark.timeout(60 * SOAK + 60)
+def test_nothing_is_lost_or_doubled_however_their_steps_follow_each_other(
+    server: Any, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shorten(
+        monkeypatch,
+        {
+            "claims/claim": {"CHUNK = 1000": "CHUNK = 3", "RECOVERED = 500": "RECOVERED = 2"},
+            "held/give_back": {"front = 1000": "front = 2"},
+        },
+    )
+    with redis.Redis.from_url(server.url) as client:
+        for seed in range(WALKS):
+            name = f"{token}-{seed}"
+            with Queue(client, name, pop_from="left" if seed % 2 else "right") as queue:
+                walk = ClaimWalk(queue, client, name, seed)
+                try:
+                    take_a_walk(walk, queue)
+                except BaseException as error:
+                    error.add_note(f"the seed is {seed}")
+                    raise
+
+
+def take_a_walk(walk: ClaimWalk, queue: Queue) -> None:
+    lives = {
+        "g": driver(walk, "g"),
+        "consumer": consumer(walk),
+        "producer": producer(walk),
+        "time": time(walk),
+        "g, another": driver(walk, "g"),
+        "h": driver(walk, "h"),
+        "other consumer": consumer(walk),
+        "operator": operator(walk),
+    }
+    walk.run(lives, STEPS)
+    keys = walk.spec.keys
+    left = walk.places()[0]
+    queue.resume()
+    assert queue.audit().findings == ()
+    queue.drain()
+    found = [message.body for message in iter(queue.pop, None)]
+    assert Counter(found) == left
+    assert set(found).isdisjoint(walk.settled)
+    queue.purge()
+    kept = {key for key in walk.client.scan_iter(f"{queue.name}*") if walk.client.pttl(key) < 0}
+    assert kept <= {keys.claims("g"), keys.claims("h")}

@@ -1,0 +1,217 @@
+"""What operators may rely on, on every server and through both faces."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import ackq
+from ackq.config import PopFrom
+from tests.conftest import MakeQueue
+from tests.servers.target import Target
+from tests.waiting import wait_until
+
+
+def test_stats_count_every_message_once(make_queue: Any) -> None:
+    queue = make_queue()
+    queue.push_many({"n": n} for n in range(6))
+    queue.reject(queue.pop())
+    queue.nack(queue.pop(), delay=60)
+    queue.nack(queue.pop(), delay=0)
+    queue.pop(visibility_timeout=60)
+    stats = queue.stats()
+    assert (stats.ready, stats.in_flight, stats.delayed, stats.dead) == (3, 1, 1, 1)
+    assert (stats.expired, stats.due, stats.paused) == (0, 0, False)
+    assert 0 < stats.next_event_in <= 61
+
+
+def test_what_expired_or_is_due_counts_as_ready(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.push_many({"id": n} for n in "abc")
+    queue.pop(visibility_timeout=0.001)
+    queue.nack(queue.pop(visibility_timeout=60), delay=0)
+    wait_until(lambda: queue.stats().ready == 3, "the lease to end")
+    stats = queue.stats()
+    assert (stats.in_flight, stats.delayed, stats.next_event_in) == (0, 0, 0.0)
+    assert [each.id for each in queue.peek()][-1] == "c"
+    assert len(queue.peek(2)) == 2
+
+
+def test_peek_shows_the_order_of_delivery_and_takes_nothing(make_queue: Any) -> None:
+    queue = make_queue()
+    ids = queue.push_many({"n": n} for n in range(1200))
+    assert [each.id for each in queue.peek(1100)] == ids[:1100]
+    assert queue.stats().ready == 1200
+    queue.pop_many(3)
+    (first, *_) = queue.peek(5, state="in_flight")
+    assert first.receive_count == 1
+    assert first.at is not None
+    assert queue.peek(0) == []
+    assert queue.peek(state="delayed") == []
+    with pytest.raises(ackq.ConfigurationError):
+        queue.peek(state="lost")
+
+
+def test_purge_deletes_everything_and_the_dead_only_when_asked(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.push_many({"n": n} for n in range(4))
+    queue.reject(queue.pop())
+    queue.nack(queue.pop(), delay=60)
+    held = queue.pop()
+    assert queue.purge() == 3
+    assert queue.stats().dead == 1
+    with pytest.raises(ackq.LeaseLost):
+        queue.ack(held)
+    assert queue.purge(dead=True) == 1
+    assert queue.stats().dead == 0
+
+
+def test_purge_leaves_the_markers_of_idempotent_pushes(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.push({"id": "a"}, dedup="once", dedup_window=60)
+    assert queue.purge(dead=True) == 1
+    queue.push({"id": "a"}, dedup="once", dedup_window=60)
+    assert queue.stats().ready == 0
+
+
+def test_drain_gives_everything_back_to_a_bare_pop(
+    make_queue: MakeQueue, target: Target, name: str, pop_from: PopFrom
+) -> None:
+    queue = make_queue()
+    bodies = [b"%d" % n for n in range(5)]
+    queue.push_many(bodies)
+    queue.nack(queue.pop(), delay=60)
+    queue.pop_many(2)
+    assert queue.drain() == 3
+    pop = target.control.rpop if pop_from == "right" else target.control.lpop
+    left: list[Any] = [pop(name) for _ in range(5)]
+    assert sorted(left) == bodies
+    assert left[-2:] == bodies[3:], "those that were never taken come last"
+    assert not target.control.exists(f"{name}HELD"), "a record without use"
+    assert queue.stats().in_flight == queue.stats().delayed == 0
+
+
+def test_an_audit_of_a_sound_queue_finds_nothing(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.push_many({"n": n} for n in range(300))
+    queue.nack(*queue.pop_many(100), delay=60)
+    queue.pop_many(100)
+    report = queue.audit()
+    assert report.findings == ()
+    assert report.sound
+    assert report.checked >= 200
+
+
+def test_an_audit_finds_and_mends_what_does_not_belong(
+    make_queue: MakeQueue, target: Target, name: str
+) -> None:
+    queue, control = make_queue(), target.control
+    control.hset(f"{name}CONTEXT", "orphan", b"body")
+    control.zadd(f"{name}BACKUP", {"hollow": 1})
+    control.zadd(f"{name}BACKUP", {"far": 2e18})
+    control.hset(f"{name}CONTEXT", "far", b"far body")
+    control.hset(f"{name}RECEIVES", "nobody", 3)
+    control.hset(f"{name}EXTENDED", "nobody", "1:2")
+    control.expire(f"{name}CONTEXT", 1000)
+    problems = {(each.problem, each.key) for each in queue.audit().findings}
+    assert problems == {
+        ("orphan body", "orphan"),
+        ("body missing", "hollow"),
+        ("deadline out of range", "far"),
+        ("stale count", "nobody"),
+        ("stale extension", "nobody"),
+        ("the key expires", f"{name}CONTEXT"),
+    }
+    assert queue.audit(repair=True).sound
+    assert queue.audit().findings == ()
+    assert {each.body for each in queue.pop_many(5)} == {b"body", b"far body"}
+    assert [each.reason for each in queue.dead_letters()] == ["body missing"]
+    assert control.ttl(f"{name}CONTEXT") == -1
+
+
+def test_the_count_of_a_message_that_went_to_the_back_is_sound(make_queue: MakeQueue) -> None:
+    queue = make_queue(requeue="back")
+    queue.push({"id": "a"})
+    queue.nack(queue.pop())
+    assert queue.audit(repair=True).findings == ()
+    assert queue.pop().receive_count == 2
+
+
+def test_many_large_dead_letters_are_all_redriven(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.push_many(b"x" * 1_000_000 for _ in range(20))
+    while message := queue.pop():
+        queue.reject(message)
+    letters = queue.dead_letters()
+    assert queue.redrive(entries=[each.entry for each in letters[:15]] + ["1-1"]) == 15
+    assert queue.redrive() == 5
+    assert queue.stats().ready == 20
+    with pytest.raises(ackq.ConfigurationError, match="not a dead letter"):
+        queue.redrive(entries=["one"])
+
+
+def test_a_key_of_another_type_is_named_and_nothing_changes(
+    make_queue: MakeQueue, target: Target, name: str
+) -> None:
+    queue, control = make_queue(), target.control
+    control.lpush(name, b'{"id":"a"}')
+    control.set(f"{name}CONTEXT", "mine")
+    for operation in (queue.pop, lambda: queue.push({"n": 1}, delay=1)):
+        with pytest.raises(ackq.KeyTypeError, match="CONTEXT' is a string, not a hash"):
+            operation()
+    assert control.llen(name) == 1
+    (finding,) = queue.audit().findings
+    assert finding.problem == "a string where a hash belongs"
+
+
+def test_a_push_onto_a_key_of_another_type_is_refused(
+    make_queue: MakeQueue, target: Target, name: str
+) -> None:
+    target.control.set(name, "mine")
+    with pytest.raises(ackq.KeyTypeError, match="is a string, not a list"):
+        make_queue().push({"n": 1})
+
+
+@pytest.mark.refused_by_the_client
+@pytest.mark.parametrize(
+    "bad",
+    ["", "x" * 201, "a\nb", "a*", "a?", "[a]", "a\\b", "{a", "a}", "{}a", "jobsBACKUP", "jobsDEAD",
+     "jobsDEDUP:x", "\ud800"],
+)  # fmt: skip
+def test_a_name_that_would_collide_or_mislead_is_refused(make_queue: MakeQueue, bad: str) -> None:
+    with pytest.raises(ackq.QueueNameError):
+        make_queue(bad)
+
+
+@pytest.mark.refused_by_the_client
+@pytest.mark.parametrize(
+    "settings",
+    [{"max_receives": 0}, {"max_receives": 1.5}, {"max_receives": True}, {"requeue": "left"},
+     {"max_body_bytes": 0}, {"max_body_bytes": 2**30}],
+)  # fmt: skip
+def test_a_setting_out_of_range_is_refused(make_queue: MakeQueue, settings: Any) -> None:
+    with pytest.raises(ackq.ConfigurationError):
+        make_queue(**settings)
+
+
+def test_a_cluster_needs_a_hash_tag_before_anything_is_written(
+    make_queue: MakeQueue, target: Target, token: str
+) -> None:
+    queue = make_queue(token)
+    if target.cluster:
+        for operation in (queue.pop, lambda: queue.push({"n": 1})):
+            with pytest.raises(ackq.CrossSlotError, match=r"\{t-"):
+                operation()
+    else:
+        queue.push({"n": 1})
+        assert queue.pop().json()["n"] == 1
+
+
+def test_many_dead_letters_are_dropped_in_several_calls(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.push_many({"n": n} for n in range(60))
+    queue.reject(*queue.pop_many(60))
+    entries = [letter.entry for letter in queue.dead_letters(60)]
+    assert queue.drop_dead_letters(*entries) == 60
+    assert queue.stats().dead == 0

@@ -1,0 +1,275 @@
+"""What producers may rely on, on every server and through both faces."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import json
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import ackq
+from tests.conftest import MakeQueue
+from tests.servers.target import Target
+from tests.waiting import wait_until
+
+
+def test_a_pushed_mapping_arrives_as_json_with_its_id_first(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    assert queue.push({"task": "resize", "id": "a-1"}) == "a-1"
+    message = queue.pop()
+    assert message.body == b'{"id":"a-1","task":"resize"}'
+    assert message.id == "a-1"
+    assert message.json() == {"id": "a-1", "task": "resize"}
+
+
+def test_a_mapping_without_an_id_is_given_one(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    first, second = queue.push({"n": 1}), queue.push({"n": 2})
+    assert first != second
+    assert len(first) == 16
+    assert [queue.pop().id, queue.pop().id] == [first, second]
+
+
+def test_a_dataclass_is_pushed_as_an_object(make_queue: Any) -> None:
+    @dataclasses.dataclass
+    class Job:
+        id: int
+        path: str
+
+    queue = make_queue()
+    assert queue.push(Job(7, "/a")) == "7"
+    assert queue.pop().json() == {"id": 7, "path": "/a"}
+
+
+def test_bytes_are_pushed_unchanged(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    assert queue.push(b"\x00not json\xff") == ""
+    assert queue.push(b'{"n": 1, "id": 5}') == "5"
+    assert [queue.pop().body, queue.pop().body] == [b"\x00not json\xff", b'{"n": 1, "id": 5}']
+
+
+@pytest.mark.parametrize(
+    ("written", "id"),
+    [(b"1.0", "1"), (b"1e3", "1000"), (b"-0.0", "0"), (b"1.5", ""), (b"1e300", "")],
+)
+def test_a_whole_number_is_an_id_however_it_is_written(
+    make_queue: MakeQueue, written: bytes, id: str
+) -> None:
+    queue = make_queue()
+    assert queue.push(b'{"id":%s}' % written) == id
+    message = queue.pop()
+    assert message.key == id.encode() or (not id and message.key.startswith(b"\0"))
+
+
+def test_a_plain_push_is_a_push(make_queue: MakeQueue, push_plainly: Callable[..., Any]) -> None:
+    push_plainly(json.dumps({"id": "plain", "n": 1}))
+    message = make_queue().pop()
+    assert (message.id, message.json()["n"], message.receive_count) == ("plain", 1, 1)
+
+
+def test_messages_are_delivered_in_the_order_of_their_push(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    ids = queue.push_many({"n": n} for n in range(2500))
+    popped: list[Any] = []
+    while batch := queue.pop_many(1000, ack=popped[-1000:]):
+        popped += batch
+    assert [message.id for message in popped] == ids
+
+
+def test_push_many_of_nothing_sends_nothing(make_queue: MakeQueue) -> None:
+    assert make_queue().push_many([]) == []
+
+
+@pytest.mark.refused_by_the_client
+@pytest.mark.parametrize(
+    "message",
+    [None, 5, "text", [1], {"id": None}, {"id": ""}, {"id": True}, {"id": 1.5}, {"id": {}},
+     {"id": 2**53}, {"id": "x" * 513}, {"id": "\x00x"}, {"id": "\ud800"}, {"n": object()},
+     {"n": 2**70}, {5: 1}],
+)  # fmt: skip
+def test_what_cannot_be_a_message_is_refused_and_nothing_is_stored(
+    make_queue: MakeQueue, message: Any
+) -> None:
+    queue = make_queue()
+    with pytest.raises(ackq.InvalidMessage):
+        queue.push(message)
+    with pytest.raises(ackq.InvalidMessage):
+        queue.push_many([{"id": "good"}, message])
+    assert queue.stats().ready == 0
+
+
+@dataclasses.dataclass
+class Reading:
+    values: list[float]
+
+
+class Level(enum.Enum):
+    UNKNOWN = float("nan")
+
+
+@pytest.mark.refused_by_the_client
+@pytest.mark.parametrize(
+    ("message", "path"),
+    [
+        ({"a": float("nan")}, "$.a is nan"),
+        ({"none": None, "a": {"b": [0.5, float("inf")]}}, "$.a.b[1] is inf"),
+        ({"a b": (1, {"c": float("-inf")})}, "$['a b'][1].c is -inf"),
+        ({"a": [Reading([1.0, float("nan")])]}, "$.a[0].values[1] is nan"),
+        (Reading([float("nan")]), "$.values[0] is nan"),
+        ({"a": Level.UNKNOWN}, "$.a is nan"),
+    ],
+)
+def test_a_number_that_json_lacks_is_refused_with_its_path(
+    make_queue: MakeQueue, message: Any, path: str
+) -> None:
+    queue = make_queue()
+    with pytest.raises(ackq.InvalidMessage, match=re.escape(path)):
+        queue.push(message)
+    with pytest.raises(ackq.InvalidMessage, match=re.escape(path)):
+        queue.push(message, delay=60)
+    with pytest.raises(ackq.InvalidMessage, match=re.escape(path)):
+        queue.push_many([{"id": "good"}, message])
+    stats = queue.stats()
+    assert (stats.ready, stats.delayed) == (0, 0)
+
+
+def test_null_and_the_word_null_are_pushed_as_they_are(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    message = {"id": "a", "none": None, "in": [None, {"null": "null"}, 1.5, 3, True]}
+    queue.push(message)
+    assert queue.pop().json() == message
+
+
+def test_a_body_over_the_limit_is_refused_by_push(make_queue: MakeQueue) -> None:
+    queue = make_queue(max_body_bytes=100)
+    queue.push(b"x" * 100)
+    with pytest.raises(ackq.MessageTooLarge, match="101 bytes, over the limit of 100"):
+        queue.push(b"x" * 101)
+    assert queue.stats().ready == 1
+
+
+def test_a_body_over_the_limit_that_others_pushed_is_put_aside_and_can_be_redriven(
+    make_queue: MakeQueue, push_plainly: Callable[..., Any]
+) -> None:
+    queue = make_queue(max_body_bytes=100)
+    body = b'{"id":"big","x":"' + b"y" * 200 + b'"}'
+    push_plainly(body, b'{"id":"small"}')
+    assert queue.pop().id == "small"
+    (letter,) = queue.dead_letters()
+    assert (letter.id, letter.body, letter.reason) == ("big", body, "too large")
+    assert queue.redrive() == 1
+    assert queue.pop().body == body
+    assert queue.dead_letters() == []
+
+
+def test_a_delayed_message_is_not_delivered_early(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    before = time.monotonic()
+    assert queue.push({"id": "later"}, delay=0.3) == "later"
+    assert queue.pop() is None
+    assert queue.stats().delayed == 1
+    message = queue.pop(timeout=5)
+    assert time.monotonic() - before >= 0.3
+    assert (message.id, message.receive_count) == ("later", 1)
+
+
+def test_a_message_can_be_scheduled_for_an_instant(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    now = time.time()
+    queue.push({"id": "past"}, at=now - 10)
+    zone = datetime.timezone(datetime.timedelta(hours=5, minutes=30))
+    queue.push({"id": "soon"}, at=datetime.datetime.fromtimestamp(now + 3600, zone))
+    queue.push({"id": "longest"}, delay=0)
+    assert {queue.pop().id, queue.pop().id} == {"past", "longest"}
+    (waiting,) = queue.peek(state="delayed")
+    assert waiting.id == "soon"
+    assert waiting.at == pytest.approx(now + 3600, abs=0.001)
+
+
+def test_scheduled_messages_of_one_id_are_all_kept(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.push_many([{"id": "same", "n": 1}, {"id": "same", "n": 2}, b"raw"], delay=0)
+    assert {message.body for message in queue.pop_many(5)} == {
+        b'{"id":"same","n":1}', b'{"id":"same","n":2}', b"raw",
+    }  # fmt: skip
+
+
+@pytest.mark.refused_by_the_client
+@pytest.mark.parametrize(
+    "when",
+    [{"delay": -1}, {"delay": float("nan")}, {"delay": float("inf")}, {"at": float("nan")},
+     {"at": 1e12}, {"delay": 1, "at": 1}, {"at": datetime.datetime(2030, 1, 1)}],
+)  # fmt: skip
+def test_a_time_that_cannot_be_is_refused(make_queue: MakeQueue, when: Any) -> None:
+    queue = make_queue()
+    with pytest.raises(ackq.ConfigurationError):
+        queue.push({"n": 1}, **when)
+    assert queue.stats().delayed == 0
+
+
+def test_a_second_push_under_one_key_stores_nothing_and_returns_the_first_id(
+    make_queue: MakeQueue,
+) -> None:
+    queue = make_queue()
+    first = queue.push({"n": 1}, dedup="order-7")
+    assert queue.push({"n": 2}, dedup="order-7") == first
+    assert queue.push({"n": 3}, dedup="order-8") != first
+    assert [message.json()["n"] for message in queue.pop_many(5)] == [1, 3]
+
+
+def test_a_dedup_key_is_forgotten_after_its_window(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.push({"n": 1}, dedup="k", dedup_window=0.05)
+    wait_until(
+        lambda: queue.push({"n": 2}, dedup="k", dedup_window=0.05) and queue.stats().ready == 2,
+        "the window to pass",
+    )
+
+
+def test_a_scheduled_push_can_be_deduplicated(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    first = queue.push({"n": 1}, dedup="tick", delay=60)
+    assert queue.push({"n": 2}, dedup="tick", delay=60) == first
+    assert queue.stats().delayed == 1
+
+
+@pytest.mark.parametrize("dedup", ["", "x" * 513])
+def test_a_dedup_key_has_a_length(make_queue: MakeQueue, dedup: str) -> None:
+    with pytest.raises(ackq.ConfigurationError, match="dedup"):
+        make_queue().push({"n": 1}, dedup=dedup)
+
+
+def keeps_a_log(target: Target) -> bool:
+    client: Any = target.control
+    if target.cluster:
+        client = client.get_redis_connection(client.get_default_node())
+    return bool(client.info("persistence")["aof_enabled"])
+
+
+def test_a_push_and_an_ack_wait_for_the_disk_where_redis_can(
+    make_queue: MakeQueue, target: Target
+) -> None:
+    queue = make_queue()
+    on_disk = ackq.Confirm(fsync=True, timeout=2)
+    if tuple(map(int, target.version.split(".")[:2])) < (7, 2):
+        with pytest.raises(ackq.UnsupportedServer, match=r"Redis 7\.2"):
+            queue.push({"n": 1}, confirm=on_disk)
+        assert queue.stats().ready == 0
+        return
+    if not keeps_a_log(target):
+        with pytest.raises(ackq.NotConfirmed, match="appendonly is disabled"):
+            queue.push({"n": 1}, confirm=on_disk)
+        assert queue.stats().ready == 1
+        return
+    queue.push({"n": 1}, confirm=on_disk)
+    assert queue.ack(queue.pop(), confirm=on_disk) == 1
+    with pytest.raises(ackq.NotConfirmed) as raised:
+        queue.push({"n": 2}, confirm=ackq.Confirm(replicas=9, fsync=True, timeout=0.05))
+    assert (raised.value.confirmed, raised.value.required) == (0, 9)
+    assert queue.stats().ready == 1

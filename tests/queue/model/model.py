@@ -1,0 +1,344 @@
+"""What a queue should do, in plain Python: no Redis, no clock, no retries.
+
+A message is in exactly one place: `ready`, `handoff`, `leased`, `delayed` or `dead`; or it is
+gone, counted in `acked` or `deleted`. Each lease has a generation, a number that no other lease
+has: whoever holds the newest one of a key is the rightful holder, whatever the receipts say.
+
+Times are the server's, in µs. The model cannot know the instant at which the server read its
+clock, so a new time is a `Window`, and becomes a number when the server's is seen to lie in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+
+class Window(NamedTuple):
+    """Bounds, both included, of a time that the server chose."""
+
+    low: int
+    high: int
+
+
+@dataclass
+class Kept:
+    """A message in flight or delayed."""
+
+    body: bytes
+    receives: int  #: true count of deliveries; an equal id or a requeue to the back loses it
+    at: int | Window
+    generation: int = 0  #: 0 while it is delayed
+
+
+class Handle(NamedTuple):
+    """What a consumer holds: the key, and the lease that it was given."""
+
+    key: bytes
+    generation: int
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A delivery that the model expects. ``key`` is None where a key has to be derived."""
+
+    key: bytes | None
+    body: bytes
+    count: int
+    receives: int
+
+
+@dataclass(frozen=True)
+class Dead:
+    """A dead letter."""
+
+    key: bytes
+    body: bytes
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The result of a settle: how many counted, and the positions of the refused ones.
+
+    Refused is whatever its holder does not hold: a holder does not ask again for what it settled.
+    """
+
+    count: int
+    refused: list[int]
+
+
+@dataclass
+class Model:
+    """The queue. Index 0 of a list is its left end; -1 is the right end, where a pop takes."""
+
+    max_receives: int
+    requeue: Literal["front", "back"]
+    max_body: int
+    ready: list[bytes] = field(default_factory=list)
+    handoff: list[bytes] = field(default_factory=list)
+    leased: dict[bytes, Kept] = field(default_factory=dict)
+    delayed: dict[bytes, Kept] = field(default_factory=dict)
+    #: Delayed messages whose derived key is not known yet.
+    nameless: list[Kept] = field(default_factory=list)
+    dead: list[Dead] = field(default_factory=list)
+    #: Receive counts by key, of messages that came back.
+    counts: dict[bytes, int] = field(default_factory=dict)
+    #: Likewise of messages on the list, with ``requeue="back"``: the count, and whose it is. A key
+    #: has one or the other.
+    listed: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
+    accepted: Counter[bytes] = field(default_factory=Counter)
+    acked: Counter[bytes] = field(default_factory=Counter)
+    deleted: Counter[bytes] = field(default_factory=Counter)
+    markers: dict[str, str] = field(default_factory=dict)
+    paused: bool = False
+    _generations: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    # --- pushing ---------------------------------------------------------------------
+
+    def push(self, body: bytes) -> None:
+        self.accepted[body] += 1
+        self.ready.insert(0, body)
+
+    def schedule(self, key: bytes | None, body: bytes, due: Window) -> None:
+        self.accepted[body] += 1
+        self._delay(key, Kept(body, 0, due))
+
+    def _delay(self, key: bytes | None, kept: Kept) -> bool:
+        """Delay under ``key``; return False if it is taken, so that one has to be derived."""
+        if key is None or key in self.leased or key in self.delayed:
+            self.nameless.append(kept)
+            return False
+        self.delayed[key] = kept
+        return True
+
+    # --- taking ----------------------------------------------------------------------
+
+    def hand_over(self) -> None:
+        """BLMOVE ready handoff RIGHT LEFT."""
+        if self.ready:
+            self.handoff.insert(0, self.ready.pop())
+
+    def take(self, now: int, wanted: int, natural: dict[bytes, bytes | None]) -> list[Taken]:
+        """Remove and return what a pop at ``now`` must deliver, for `lease` to take in.
+
+        ``natural`` is the key that each body asks for, None where it has no usable id.
+        """
+        while not self.paused:
+            buried = len(self.dead)
+            taken = self._take_once(now, wanted, natural)
+            if not taken and len(self.dead) == buried:
+                self.listed.clear()  # both lists are empty
+            if taken or len(self.dead) == buried:
+                return taken
+        return []
+
+    def _take_once(self, now: int, wanted: int, natural: dict[bytes, bytes | None]) -> list[Taken]:
+        taken: list[Taken] = []
+        if not self._take_back(self.leased, 1, now, wanted, taken):
+            return taken
+        if not self._take_back(self.delayed, 0, now, wanted, taken):
+            return taken
+        for source in (self.handoff, self.ready):
+            while source and len(taken) < wanted:
+                body = source[-1]
+                if len(body) > self.max_body:
+                    self.dead.append(Dead(b"", source.pop(), "too large", 0))
+                    continue
+                key, count = natural[body], 1
+                if key is None or key in self.leased or self._is_context(key, taken):
+                    key = None
+                else:
+                    noted, of = self.listed.get(key, (0, b""))
+                    count += noted if of == body else 0
+                if self._is_last(count) and taken:
+                    return taken
+                source.pop()
+                if key is not None and count > 1:
+                    self._count(key, count)
+                taken.append(Taken(key, body, count, 1))
+                if self._is_last(count):
+                    return taken
+        return taken
+
+    def _is_context(self, key: bytes, taken: Iterable[Taken]) -> bool:
+        return key in self.delayed or any(each.key == key for each in taken)
+
+    def _is_last(self, count: int) -> bool:
+        return 0 < self.max_receives <= count
+
+    def _take_back(
+        self, source: dict[bytes, Kept], absent: int, now: int, wanted: int, taken: list[Taken]
+    ) -> bool:
+        """Take what ended or is due; return whether the pop may go on to other places."""
+        ended = [(kept.at, key) for key, kept in source.items() if _passed(kept.at, now)]
+        goes_back = self.requeue == "back" and source is self.leased
+        for _, key in sorted(ended)[: wanted - len(taken) if goes_back else None]:
+            if len(taken) == wanted:
+                return False
+            kept = source[key]
+            count = 1 + self.counts.get(key, absent)
+            if 0 < self.max_receives < count:
+                del source[key]
+                self._uncount(key)
+                self.dead.append(Dead(key, kept.body, "max receives", count - 1))
+            elif self._is_last(count) and taken:
+                return False
+            elif goes_back:
+                del source[key]
+                self._uncount(key)
+                self.ready.insert(0, kept.body)
+                if not key.startswith(b"\0"):
+                    self.listed[key] = (count - 1, kept.body)
+            else:
+                del source[key]
+                if count > 1:
+                    self._count(key, count)
+                taken.append(Taken(key, kept.body, count, kept.receives + 1))
+                if self._is_last(count):
+                    return False
+        return len(taken) < wanted
+
+    def lease(self, key: bytes, expected: Taken, deadline: int) -> Handle:
+        """Put what was taken under a lease."""
+        generation = next(self._generations)
+        self.leased[key] = Kept(expected.body, expected.receives, deadline, generation)
+        return Handle(key, generation)
+
+    # --- settling --------------------------------------------------------------------
+
+    def _sort(self, handles: Sequence[Handle]) -> tuple[list[bytes], Settled]:
+        held: list[bytes] = []
+        refused: list[int] = []
+        for position, (key, generation) in enumerate(handles):
+            if key in self.leased and self.leased[key].generation == generation:
+                held.append(key)
+            else:
+                refused.append(position)
+        unique = list(dict.fromkeys(held))
+        return unique, Settled(len(unique), refused)
+
+    def ack(self, handles: Sequence[Handle]) -> Settled:
+        held, answer = self._sort(handles)
+        for key in held:
+            self.acked[self._settle(key).body] += 1
+        return answer
+
+    def ack_id(self, key: bytes) -> int:
+        if key not in self.leased:
+            return 0
+        self.acked[self._settle(key).body] += 1
+        return 1
+
+    def _count(self, key: bytes, count: int) -> None:
+        self._uncount(key)
+        self.counts[key] = count
+
+    def _uncount(self, key: bytes) -> None:
+        self.counts.pop(key, None)
+        self.listed.pop(key, None)
+
+    def _settle(self, key: bytes) -> Kept:
+        self._uncount(key)
+        return self.leased.pop(key)
+
+    def give_back(
+        self, handles: Sequence[Handle], due: dict[bytes, Window | None], charge: bool
+    ) -> Settled:
+        """Nack, or release with ``charge`` False; ``due`` None pushes onto the list."""
+        held, answer = self._sort(handles)
+        for key in held:
+            count = self.counts.get(key, 1)
+            kept = self._settle(key)
+            if charge and 0 < self.max_receives <= count:
+                self.dead.append(Dead(key, kept.body, "max receives", count))
+                continue
+            count -= not charge
+            at = due[key]
+            if at is None:
+                self.ready.insert(0, kept.body)
+            else:
+                self.delayed[key] = Kept(kept.body, kept.receives - (not charge), at)
+            if count and at is not None:
+                self._count(key, count)
+            elif count and not key.startswith(b"\0"):
+                self.listed[key] = (count, kept.body)
+        return answer
+
+    def reject(self, handles: Sequence[Handle], reason: str) -> Settled:
+        held, answer = self._sort(handles)
+        for key in held:
+            count = self.counts.get(key, 1)
+            self.dead.append(Dead(key, self._settle(key).body, reason, count))
+        return answer
+
+    def extend(self, handles: Sequence[Handle], deadline: Window) -> Settled:
+        held, answer = self._sort(handles)
+        for key in held:
+            self.leased[key].at = deadline
+        return answer
+
+    # --- looking after it ------------------------------------------------------------
+
+    def redrive(self, positions: Iterable[int], due: Window) -> int:
+        chosen = [self.dead[position] for position in positions]
+        for letter in chosen:
+            if self._delay(letter.key or None, Kept(letter.body, 0, due)):
+                self._uncount(letter.key)
+            self.dead.remove(letter)
+        return len(chosen)
+
+    def drop(self, positions: Iterable[int]) -> None:
+        for letter in [self.dead[position] for position in positions]:
+            self.dead.remove(letter)
+            self.deleted[letter.body] += 1
+
+    def drain(self) -> int:
+        moved = len(self.handoff) + len(self.delayed) + len(self.leased)
+        self.ready += self.handoff
+        self.handoff.clear()
+        for source in (self.delayed, self.leased):
+            for _, key in sorted(((kept.at, key) for key, kept in source.items()), reverse=True):
+                self.ready.append(source.pop(key).body)
+                self._uncount(key)
+        return moved
+
+    def purge(self, dead: bool) -> int:
+        kept = [each.body for each in (*self.leased.values(), *self.delayed.values())]
+        bodies = [*self.ready, *self.handoff, *kept]
+        if dead:
+            bodies += [letter.body for letter in self.dead]
+            self.dead.clear()
+        for place in (self.ready, self.handoff, self.leased, self.delayed, self.counts,
+                      self.listed):  # fmt: skip
+            place.clear()
+        self.deleted.update(bodies)
+        return len(bodies)
+
+    def advance(self, shift: int) -> None:
+        """Let ``shift`` µs pass: every time that lies ahead comes nearer."""
+        for kept in (*self.leased.values(), *self.delayed.values()):
+            assert isinstance(kept.at, int)
+            kept.at -= shift
+
+    # --- laws ------------------------------------------------------------------------
+
+    def everywhere(self) -> Counter[bytes]:
+        """Count the bodies that are somewhere."""
+        kept = (*self.leased.values(), *self.delayed.values(), *self.nameless)
+        return (
+            Counter([*self.ready, *self.handoff])
+            + Counter(each.body for each in kept)
+            + Counter(each.body for each in self.dead)
+            + self.acked
+            + self.deleted
+        )
+
+
+def _passed(at: int | Window, now: int) -> bool:
+    assert isinstance(at, int)
+    return at <= now

@@ -1,0 +1,97 @@
+"""Any sequence of operations leaves the queue as the model says. See `machine` and `model`.
+
+``ACKQ_SOAK=20`` tries twenty times as many sequences. A failure prints a blob that
+``@reproduce_failure`` replays.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+import ackq
+from tests.facade import AsSync, Portal
+from tests.servers import PLAIN, Fleet, Survey
+
+from .machine import QueueMachine
+
+SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
+#: Sequences for each flavour; the asynchronous one takes longer over each.
+EXAMPLES = {"sync": 150, "async": 50}
+
+settings.register_profile(
+    "ackq",
+    stateful_step_count=40,
+    deadline=None,
+    print_blob=True,
+    database=None,
+    report_multiple_bugs=False,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.generate, Phase.shrink),
+)
+
+
+@pytest.fixture
+def plain_url(survey: Survey, fleet: Fleet) -> str:
+    """The address of a plain server."""
+    kind = survey.first(PLAIN)
+    if kind is None:
+        pytest.skip("ACKQ_TEST_SERVERS names no plain server")
+    url = fleet.get(kind).url
+    assert url is not None
+    return url
+
+
+@pytest.fixture
+def make_named_queue(plain_url: str, flavour: str, portal: Portal) -> Callable[..., Any]:
+    """``make_named_queue(name, **settings)``: a queue that its user closes."""
+
+    def make(name: str, **settings: Any) -> Any:
+        if flavour == "sync":
+            return ackq.Queue.from_url(plain_url, name, **settings)
+        return AsSync(portal, portal.call(ackq.AsyncQueue.from_url, plain_url, name, **settings))
+
+    return make
+
+
+@pytest.mark.timeout(60 * SOAK + 60)
+def test_every_sequence_of_operations_agrees_with_the_model(
+    plain_client: redis.Redis,
+    make_named_queue: Callable[..., Any],
+    flavour: str,
+    token: str,
+) -> None:
+    numbers = itertools.count()
+
+    class Machine(QueueMachine):
+        make_queue = staticmethod(make_named_queue)
+        client = plain_client
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.name = f"{token}-{next(numbers)}"
+
+    examples = max(1, round(EXAMPLES[flavour] * SOAK))
+    run_state_machine_as_test(
+        Machine, settings=settings(settings.get_profile("ackq"), max_examples=examples)
+    )
+
+
+def test_the_audit_accepts_the_count_of_a_message_that_is_back_on_the_list(
+    plain_client: redis.Redis, make_named_queue: Callable[..., Any], token: str
+) -> None:
+    queue = make_named_queue(token, requeue="back")
+    queue.push({"id": "a"})
+    queue.nack(queue.pop())
+    findings = queue.audit(repair=True).findings
+    again = queue.pop()
+    queue.close()
+    assert findings == ()
+    assert again.receive_count == 2

@@ -1,0 +1,63 @@
+"""What the header of a script declares."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+_LEFT = re.compile(r"^-- Left end: KEYS\[(\d+)\] (\S+) (.*)$", re.MULTILINE)
+_SLOT = re.compile(r"^-- (KEYS|ARGV)\[(\d+)\] (\S+) +(\S.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One line such as ``-- KEYS[2] {name}BACKUP  ZSET  lease key -> deadline``."""
+
+    number: int
+    name: str
+    meaning: str
+
+    @property
+    def suffix(self) -> str:
+        """What follows the queue's name: "BACKUP", and "" for the ready list itself."""
+        return self.name.removeprefix("{name}")
+
+    @property
+    def type(self) -> str:
+        """The type as TYPE says it, such as "zset"."""
+        return self.meaning.split()[0].lower()
+
+
+@dataclass(frozen=True)
+class Header:
+    """The keys and the arguments of a script, in the order in which they are passed."""
+
+    keys: tuple[Slot, ...]
+    arguments: tuple[Slot, ...]
+    #: The record, if the script has another key for queues that are popped from the left.
+    record: Slot | None = None
+
+    def argument(self, name: str) -> int:
+        """Return the place of an argument among the arguments, from 0."""
+        return next(slot.number - 1 for slot in self.arguments if slot.name == name)
+
+
+def comment(text: str) -> str:
+    """Return the lines at the top of a script that are comments."""
+    return re.match(r"(--.*\n)*", text)[0]  # type: ignore[index]
+
+
+def parse(text: str) -> Header:
+    """Return what the header declares."""
+    found: dict[str, list[Slot]] = {"KEYS": [], "ARGV": []}
+    for kind, number, name, meaning in _SLOT.findall(comment(text)):
+        found[kind].append(Slot(int(number), name, meaning))
+    left = _LEFT.search(comment(text))
+    record = Slot(int(left[1]), left[2], left[3]) if left else None
+    return Header(tuple(found["KEYS"]), tuple(found["ARGV"]), record)
+
+
+def read(directory: Path, script: str) -> str:
+    """Return the text of a script."""
+    return (directory / f"{script}.lua").read_text()

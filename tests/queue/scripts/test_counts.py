@@ -1,0 +1,181 @@
+"""What is counted while a client watches, and what follows from the counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackq.queue.inspection import read_counters
+from ackq.queue.messages import QueueCounters
+from tests.queue.scripts.space import FUTURE, NOW, PAST, SECOND, Space, body
+
+
+def watch(space: Space) -> QueueCounters:
+    now, live, held, *pairs = space.call("watch", 60_000)
+    counted = dict(zip(pairs[::2], map(int, pairs[1::2]), strict=True))
+    return read_counters(now, live, held, counted)
+
+
+def shown(space: Space) -> dict[str, object]:
+    """Return the counts that are not 0, but the number of pushes and takes always."""
+    counters = watch(space)
+    names = ("acked", "returned", "nacked", "released", "dead", "redriven", "dropped",
+             "dead_dropped")  # fmt: skip
+    found = {name: getattr(counters, name) for name in names if getattr(counters, name)}
+    return {"pushed": counters.pushed, "taken": counters.taken, **found}
+
+
+def busy(space: Space) -> Space:
+    """Put something into every state, and begin to count."""
+    space.lease("leased before")
+    space.delay("delayed before")
+    space.push(body("before"))
+    space.hold(body("claimed before"))
+    space.hold(body("staged before"), until=FUTURE, suffix="STAGED:CLAIM:1:t")
+    space.die("dead before", b"body")
+    watch(space)
+    return space
+
+
+@pytest.mark.parametrize("wanted", [1, 2])
+def test_a_take_and_an_ack(space: Space, wanted: int) -> None:
+    watched = busy(space)
+    watched.push(body("a"))
+    popped = watched.pop(wanted, jitter=1)
+    assert shown(watched) == {"pushed": 1, "taken": wanted}
+    watched.ack((popped.deadline, *popped.keys))
+    assert shown(watched) == {"pushed": 1, "taken": wanted, "acked": wanted}
+    watched.ack((popped.deadline, *popped.keys))
+    assert shown(watched)["acked"] == wanted
+
+
+def test_a_queue_with_nothing_else_counts_too(space: Space) -> None:
+    watch(space)
+    for id in "abc":
+        space.push(body(id))
+    first = space.pop(jitter=1)
+    second = space.pop(jitter=2, settled=[(first.deadline, "a")])
+    space.pop(jitter=3, settled=[(second.deadline, "b")])
+    assert shown(space) == {"pushed": 3, "taken": 3, "acked": 2}
+
+
+def test_an_ack_by_bare_id(space: Space) -> None:
+    watched = busy(space)
+    watched.call("ack_id", "leased before")
+    assert shown(watched) == {"pushed": 0, "taken": 0, "acked": 1}
+
+
+def test_a_nack_and_a_release(space: Space) -> None:
+    watched = busy(space)
+    watched.push(body("a"))
+    for charge in (1, 0):
+        popped = watched.frozen().pop(jitter=1)
+        watched.frozen().nack((popped.deadline, 0, *popped.keys), charge=charge)
+    assert shown(watched) == {"pushed": 1, "taken": 2, "nacked": 1, "released": 1}
+
+
+def test_a_nack_that_kills_and_a_reject(space: Space) -> None:
+    watched = busy(space)
+    watched.nack((FUTURE, 0, "leased before"), max_receives=1)
+    popped = watched.pop(jitter=1)
+    watched.reject((popped.deadline, *popped.keys))
+    assert shown(watched) == {
+        "pushed": 0, "taken": 1, "nacked": 1, "dead": {"max receives": 1, "rejected": 1},
+    }  # fmt: skip
+
+
+def test_a_redelivery_and_a_death_after_a_lease_ended(space: Space) -> None:
+    watched = busy(space)
+    watched.lease("again", deadline=PAST)
+    watched.lease("dies", deadline=PAST, count=3)
+    watched.pop(2, jitter=1, max_receives=3)
+    # The two leases were not given by pop, so they count as taken where they end.
+    assert shown(watched) == {
+        "pushed": 2, "taken": 4, "returned": 1, "dead": {"max receives": 1},
+    }  # fmt: skip
+
+
+def test_a_message_that_is_too_large_was_never_taken(space: Space) -> None:
+    watch(space)
+    space.push(b"x" * 100, body("a"))
+    space.pop(2, jitter=1, max_body=50)
+    assert shown(space) == {"pushed": 2, "taken": 1, "dead": {"too large": 1}}
+
+
+def test_redriven_and_dropped_dead_letters(space: Space) -> None:
+    watched = busy(space)
+    first, second = watched.die("a", b"a"), watched.die("b", b"b")
+    watched.call("redrive", 1, "", first)
+    assert watched.call("drop", second, second) == 1
+    assert shown(watched) == {"pushed": 0, "taken": 0, "redriven": 1, "dead_dropped": 1}
+
+
+def test_a_purge_resets_nothing(space: Space) -> None:
+    watched = busy(space)
+    watched.push(body("a"))
+    watched.pop(jitter=1)
+    watched.call("purge", 1)
+    assert shown(watched) == {"pushed": 1, "taken": 1, "dropped": 4, "dead_dropped": 1}
+
+
+def test_a_drain_ends_deliveries_and_loses_no_message(space: Space) -> None:
+    watched = busy(space)
+    watched.pop(jitter=1)
+    watched.call("drain", 10)
+    assert shown(watched) == {"pushed": 0, "taken": 1}
+
+
+def test_claims(space: Space) -> None:
+    watched = busy(space)
+    watched.know(epoch=3, last=1)
+    watched.push(body("a"), body("b"))
+    watched.lease("expired", deadline=PAST)
+    batch = "CLAIM:<group>:<batch>"
+    watched.client.unlink(watched.key(batch))
+    watched.client.zrem(watched.key("HELD"), watched.key(batch))
+    watched.client.hdel(watched.key("HELDROWS"), watched.key(batch))
+    before = watch(watched)
+    watched.call("claims/claim", 3, 2, 3, 0, 60 * SECOND)
+    claimed = watch(watched)
+    assert claimed.taken - before.taken == 3
+    assert claimed.returned == 1
+    watched.frozen(FUTURE).call("held/give_back", "front")
+    assert watch(watched).taken == claimed.taken
+    watched.call("claims/claim", 3, 3, 3, 0, 60 * SECOND)
+    watched.call("claims/ack", 3, 3, 0)
+    done = watch(watched)
+    assert (done.taken - claimed.taken, done.acked, done.pushed) == (3, 3, before.pushed)
+
+
+def test_a_dropped_claim_ends_its_deliveries(space: Space) -> None:
+    watched = busy(space)
+    watched.call("held/drop")
+    assert shown(watched) == {"pushed": 0, "taken": 0, "dropped": 1}
+
+
+def test_an_audit_counts_what_it_buries(space: Space) -> None:
+    watched = busy(space)
+    watched.client.hdel(watched.key("CONTEXT"), "leased before", "delayed before")
+    for walk in ("backup", "delayed"):
+        watched.call("audit_scan", walk, 0, 1)
+    assert shown(watched) == {"pushed": 0, "taken": 0, "dead": {"body missing": 2}}
+
+
+def test_a_record_of_the_former_release_is_read(space: Space) -> None:
+    fields = {"since": NOW, "taken": 3, "acked": 2, "timeout:30": 3}
+    space.client.hset(space.key("COUNTERS"), mapping=fields)
+    counters = watch(space)
+    assert (counters.taken, counters.pushed, counters.timeouts) == (3, None, {30: 3})
+
+
+def test_other_clients_push_and_remove(space: Space) -> None:
+    watched = busy(space)
+    watched.push(body("a"), body("b"), body("c"))
+    watched.client.rpop(watched.name)
+    assert shown(watched) == {"pushed": 2, "taken": 0}
+
+
+def test_counts_of_another_type_stop_no_pop_half_way(space: Space) -> None:
+    space.client.set(space.key("COUNTERS"), "a string")
+    space.push(b"x" * 100, body("a"))
+    assert space.pop(2, jitter=1, max_body=50).keys == [b"a"]
+    assert len(space.dead) == 1

@@ -1,0 +1,348 @@
+"""The headers are true, and the scripts keep to their keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ackq import scripts
+from ackq.config import QueueConfig
+from ackq.core.effects import Clock, Request
+from ackq.queue import claims, handed_over, inspection, pop_from, push, settle, take
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import Message
+from ackq.queue.spec import QueueSpec
+from tests.queue.scripts.headers import Header, comment, parse, read
+
+#: The scripts of the list queue; those of other queues lie in folders of their own.
+SCRIPTS = [
+    script
+    for script in scripts.names()
+    if "/" not in script or script.startswith(("claims/", "held/"))
+]
+every_script = pytest.mark.parametrize("script", SCRIPTS)
+
+#: What a key may be called where it is passed to a function or walked over.
+PASSED_KEYS = {"zset", "list", "key"}
+#: What keys are called whose names have parts of their own.
+LOCALS = {"": "ready", "DEDUP:<marker>": "marker", "CLAIMS:<group>": "group", "HELD:LEFT": "held"}
+
+
+#: What holds the place of the next group of keys among the arguments.
+GROUPS = {"at", "settled", "claims"}
+
+
+def header(directory: Path, script: str) -> Header:
+    return parse(read(directory, script))
+
+
+def code(directory: Path, script: str) -> str:
+    """Return a script without its comments."""
+    return re.sub(r"--.*", "", read(directory, script))
+
+
+def bindings(text: str) -> Iterator[tuple[str, str, int]]:
+    """Yield the name, KEYS or ARGV, and the number of every slot that a local is bound to."""
+    for names, values in re.findall(r"^local ([\w, ]+) = (.*)$", text, re.MULTILINE):
+        if not re.search(r"\b(KEYS|ARGV)\[", values) and names not in GROUPS:
+            continue
+        for name, value in zip(names.split(", "), values.split(", "), strict=True):
+            if slot := re.search(r"\b(KEYS|ARGV)\[(\d+)\]", value):
+                yield name, slot[1], int(slot[2])
+            else:
+                assert name in GROUPS
+                yield name, "ARGV", int(value)
+
+
+@every_script
+def test_a_header_says_what_returns_why_it_is_atomic_and_what_it_costs(
+    scripts_directory: Path, script: str
+) -> None:
+    text = comment(read(scripts_directory, script))
+    assert text.startswith(f"-- {script}: ")
+    for part in ("\n-- Returns ", "\n-- Atomic", "\n-- Cost: O("):
+        assert part in text
+    slots = header(scripts_directory, script)
+    assert [slot.number for slot in slots.keys] == list(range(1, len(slots.keys) + 1))
+    assert [slot.number for slot in slots.arguments] == list(range(1, len(slots.arguments) + 1))
+
+
+@every_script
+def test_a_header_names_the_keys_of_the_queue_with_their_types(
+    scripts_directory: Path, script: str
+) -> None:
+    types = {"": "list", "BACKUP": "zset", "CONTEXT": "hash", "HANDOFF": "list",
+             "RECEIVES": "hash", "EXTENDED": "hash", "DELAYED": "zset", "DEAD": "stream",
+             "PAUSED": "string", "DEDUP:<marker>": "string", "HELD": "zset",
+             "COUNTERS": "hash", "HELDROWS": "hash", "CLAIMS:<group>": "hash", "ERRORS": "hash",
+             "CLAIM:<group>:<batch>": "list"}  # fmt: skip
+    if script == "pop_from":
+        types |= {"HELD": "string", "HELD:LEFT": "zset"}
+    for slot in header(scripts_directory, script).keys:
+        assert slot.name.startswith("{name}")
+        assert types[slot.suffix] == slot.type
+
+
+@every_script
+def test_every_key_is_bound_to_the_name_that_the_header_gives_it(
+    scripts_directory: Path, script: str
+) -> None:
+    slots = header(scripts_directory, script)
+    text = code(scripts_directory, script)
+    keys = {number: name for name, kind, number in bindings(text) if kind == "KEYS"}
+    # Of any held list it is a list; of a group's own it is its claim.
+    claim = "list" if script.startswith("held/") else "claim"
+    names = {**LOCALS, "CLAIM:<group>:<batch>": claim}
+    if script == "pop_from":
+        names["HELD"] = "record"
+    declared = {slot.number: names.get(slot.suffix, slot.suffix.lower()) for slot in slots.keys}
+    if slots.record is not None:
+        assert slots.record.number == len(slots.keys) + 1
+        declared[slots.record.number] = "record"
+    if "in ipairs(KEYS)" in text:  # audit and peek look at each of their keys alike
+        assert keys.items() <= declared.items()
+    else:
+        assert keys == declared
+    for name in keys.values():
+        assert len(re.findall(rf"\b{name}\b", text)) > 1, f"{name} is declared and never used"
+
+
+@every_script
+def test_every_argument_is_bound_to_the_name_that_the_header_gives_it(
+    scripts_directory: Path, script: str
+) -> None:
+    declared = {slot.number: slot.name for slot in header(scripts_directory, script).arguments}
+    text = code(scripts_directory, script)
+    bound = {number: name for name, kind, number in bindings(text) if kind == "ARGV"}
+    if script in ("ack_id", "drop"):  # all of its arguments are ids
+        return
+    for number, name in bound.items():
+        assert name in {declared[number], "base", *GROUPS}
+    if script not in ("schedule", "redrive", "audit", "purge", "watch"):  # walked over, or 0|1
+        assert bound.keys() == declared.keys()
+
+
+@every_script
+def test_a_script_builds_no_name_of_a_key(scripts_directory: Path, script: str) -> None:
+    text = code(scripts_directory, script)
+    keys = [name for name, kind, _ in bindings(text) if kind == "KEYS"]
+    rest = "\n".join(line for line in text.splitlines() if "KEYS[" not in line)
+    assert len(re.findall(r"\bKEYS\b", rest)) == rest.count("in ipairs(KEYS)")
+    for name in (*keys, *PASSED_KEYS - {"key"}):
+        assert not re.search(rf"\b{name} *\.\.|\.\. *{name}\b", text)
+
+
+@every_script
+def test_a_script_touches_only_keys_that_it_was_passed(
+    scripts_directory: Path, script: str
+) -> None:
+    text = code(scripts_directory, script)
+    keys = {name for name, kind, _ in bindings(text) if kind == "KEYS"}
+    for command, first in re.findall(r"redis\.call\('(\w+)'(?:, *([^,)]+))?", text):
+        if command == "TIME":
+            continue
+        allowed = keys | PASSED_KEYS - ({"key"} if "in ipairs(KEYS)" not in text else set())
+        assert first in allowed, f"{command} {first}"
+    functions = r"\b(?:take_back|take_ready|look_in_set)"
+    for name in re.findall(rf"{functions}\((\w+)", text):
+        assert name in keys | PASSED_KEYS
+
+
+@every_script
+def test_the_time_is_the_servers_and_is_read_once(scripts_directory: Path, script: str) -> None:
+    text = code(scripts_directory, script)
+    assert text.count("redis.call('TIME')") == ("clock" in re.findall(r"local (\w+)", text))
+    assert "os." not in text
+    # An error must end the script, unless it only counts.
+    assert "redis.pcall" not in re.sub(r"redis\.pcall\('\w+', counters,", "", text)
+
+
+@every_script
+def test_a_script_needs_no_other_file(scripts_directory: Path, script: str) -> None:
+    # Any language can load it with SCRIPT LOAD, and 6.2 knows no #! line.
+    text = read(scripts_directory, script)
+    assert "require" not in text
+    assert not text.startswith("#!")
+
+
+def blocks(directory: Path, pattern: str) -> dict[str, str]:
+    found = {}
+    for script in SCRIPTS:
+        if block := re.search(pattern, read(directory, script), re.DOTALL):
+            found[script] = block[0]
+    return found
+
+
+def test_the_budgets_of_different_scripts_are_equal(scripts_directory: Path) -> None:
+    budgets = blocks(scripts_directory, r"BODY_BUDGET = \d+")
+    assert budgets.keys() >= {"pop", "nack", "reject", "peek", "drain", "redrive"}
+    assert set(budgets.values()) == {"BODY_BUDGET = 1048576"}
+
+
+# What Python passes.
+
+SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(7.0, 11, "back", 12345))
+CLAIM = b"jobsCLAIM:<group>:1"
+
+
+def leased() -> list[Message]:
+    """Return a message that is not settled yet."""
+    return [Message("jobs", b"k", b"body", 99, 1)]
+
+
+def group() -> claims.Group:
+    return claims.Group(SPEC, "<group>", 8.0, epoch=3)
+
+
+def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
+    """Drive an operation with replies of a queue that has little, and return its script calls."""
+    replies: dict[str, list[Any]] = {
+        "pop": [[b"empty", [], -1]],
+        "ack": [[1]],
+        "ack_id": [[1, 1]],
+        "nack": [[1]],
+        "reject": [[1]],
+        "extend": [[1, 1]],
+        "schedule": [1],
+        "push_once": [[1, b"id"]],
+        "stats": [[0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0]],
+        "watch": [[1, 0, 0, b"since", b"1"]],
+        "drop": [1],
+        "claims/begin": [[4, 0, 0]],
+        "claims/claim": [[b"ok", 1, 0]],
+        "claims/ack": [[b"ok", 1]],
+        "claims/forget": [[b"ok", 1]],
+        "claims/beat": [[b"ok", 1]],
+        "claims/release": [[b"ok", 5]] * 2,
+        "held/scan": [[b"0", 1, CLAIM, b"2", b"1"]] * 2,
+        "held/give_back": [[1, 0]],
+        "held/drop": [1],
+        "held/audit": [[]],
+        "peek": [[]],
+        "purge": [0],
+        "redrive": [[1, 1, b"1-1"]],
+        "drain": [0],
+        "audit": [[*[[b"none", 0]] * 11, [1, 0, 0, 0]]],
+        "audit_scan": [[b"0", 0]] * 7,
+        "pop_from": [b"left"],
+    }
+    calls: dict[str, Request] = {}
+    answer: Any = None
+    try:
+        while True:
+            step = steps.send(answer)
+            if isinstance(step, Clock):
+                answer = 0.0
+            elif isinstance(step, Request) and step.script is None:
+                assert step.args[0] in (b"HMGET", b"TYPE")
+                facts = [b"1", b"0", b"0"][: len(step.args) - 2]
+                answer = facts if step.args[0] == b"HMGET" else b"none"
+            else:
+                assert isinstance(step, Request)
+                assert step.script is not None
+                # Of several calls, the one that passes the most.
+                former = calls.setdefault(step.script.name, step)
+                calls[step.script.name] = max(former, step, key=lambda each: len(each.args))
+                answer = replies[step.script.name].pop(0)
+    except StopIteration:
+        return calls
+
+
+OPERATIONS: dict[str, Callable[[], Generator[Any, Any, Any]]] = {
+    "pop": lambda: take.pop_many(SPEC, 5, None, 3.0, leased()),
+    "ack": lambda: settle.ack(SPEC, leased()),
+    "ack_id": lambda: settle.ack_id(SPEC, ["k"]),
+    "nack": lambda: settle.nack(SPEC, leased(), 2.0),
+    "reject": lambda: settle.reject(SPEC, leased(), "why"),
+    "extend": lambda: settle.extend(SPEC, leased(), 4.0),
+    "schedule": lambda: push.push(SPEC, {"id": "k"}, 2.0, None, None, 1.0, None),
+    "push_once": lambda: push.push(SPEC, {"id": "k"}, None, 6.0, "<marker>", 60.0, None),
+    "stats": lambda: inspection.stats(SPEC),
+    "peek": lambda: inspection.peek(SPEC, 5, "delayed"),
+    "purge": lambda: inspection.purge(SPEC, True),
+    "redrive": lambda: inspection.redrive(SPEC, 1, ()),
+    "drop": lambda: inspection.drop_dead_letters(SPEC, ["1-1"]),
+    "drain": lambda: inspection.drain(SPEC),
+    "audit": lambda: inspection.audit(SPEC, True),
+    "audit_scan": lambda: inspection.audit(SPEC, True),
+    "watch": lambda: inspection.counters(SPEC, 5.0),
+    "claims/begin": lambda: claims.begin(group()),
+    "claims/claim": lambda: claims.claim(group(), 0, 20, 30, 1),
+    "claims/ack": lambda: claims.ack(group(), 1, 9.0),
+    "claims/forget": lambda: claims.forget(group(), 1),
+    "claims/beat": lambda: claims.beat(group()),
+    "claims/release": lambda: claims.release(group()),
+    "held/scan": lambda: handed_over.claims(SPEC),
+    "held/give_back": lambda: handed_over.give_back(SPEC, CLAIM),
+    "held/drop": lambda: inspection.purge(SPEC, True),
+    "held/audit": lambda: inspection.audit(SPEC, True),
+    "pop_from": lambda: pop_from.record(QueueKeys.of("jobs", "left")),
+}
+#: Arguments by the names in the headers; jitter is drawn.
+ARGUMENTS: dict[str, dict[str, list[Any]]] = {
+    "pop": {"wanted": [5], "timeout": [3_000_000], "max_receives": [11], "max_body": [12345],
+            "requeue": ["back"], "settled": [99, 1, b"k"]},
+    "ack": {"settled": [99, 1, b"k"]},
+    "ack_id": {"ids": ["k"]},
+    "nack": {"charge": [1], "max_receives": [11], "returned": [99, 2_000_000, 1, b"k"]},
+    "reject": {"reason": ["why"], "rejected": [99, 1, b"k"]},
+    "extend": {"timeout": [4_000_000], "extended": [99, 1, b"k"]},
+    "schedule": {"clock": ["delay"], "due": [2_000_000], "messages": ["k", b'{"id":"k"}']},
+    "push_once": {"window": [60_000], "id": ["k"], "body": [b'{"id":"k"}'], "when": ["at"],
+                  "due": [6_000_000], "key": ["k"], "pop_from": ["right"]},
+    "stats": {},
+    "watch": {"window": [5000]},
+    "claims/begin": {},
+    "claims/claim": {"epoch": [3], "batch": [1], "messages": [20], "size": [30],
+                     "timeout": [8_000_000]},
+    "claims/ack": {"epoch": [3], "batch": [1], "keep": [9000]},
+    "claims/forget": {"epoch": [3], "batch": [1]},
+    "claims/beat": {"epoch": [3], "timeout": [8_000_000], "claims": [CLAIM]},
+    "claims/release": {"epoch": [3], "claims": [CLAIM]},
+    "held/scan": {"cursor": [b"0"]},
+    "held/give_back": {"mode": ["front"]},
+    "held/drop": {},
+    "held/audit": {"repair": [1]},
+    "peek": {"state": ["delayed"], "offset": [0], "wanted": [5], "front": [1],
+             "pop_from": ["right"]},
+    "purge": {"dead": [1]},
+    "redrive": {"wanted": [1], "after": [""]},
+    "drain": {"wanted": [1000]},
+    "drop": {"entries": ["1-1"]},
+    "audit": {"repair": [1]},
+    "audit_scan": {"walked": ["backup"], "cursor": [b"0"], "repair": [1]},
+    "pop_from": {"verb": [b"record"]},
+}  # fmt: skip
+
+
+@every_script
+def test_python_passes_the_keys_in_the_order_of_the_header(
+    scripts_directory: Path, script: str
+) -> None:
+    args = run(OPERATIONS[script]())[script].args
+    slots = header(scripts_directory, script).keys
+    expected = [f"jobs{slot.suffix}".replace("<batch>", "1").encode() for slot in slots]
+    assert list(args[: len(expected) + 1]) == [len(expected), *expected]
+
+
+@every_script
+def test_python_passes_the_arguments_in_the_order_of_the_header(
+    scripts_directory: Path, script: str
+) -> None:
+    slots = header(scripts_directory, script)
+    passed = run(OPERATIONS[script]())[script].args[1 + len(slots.keys) :]
+    known = ARGUMENTS[script]
+    at = 0
+    for slot in slots.arguments:
+        if slot.name == "jitter":
+            assert passed[at] in range(65536)
+            at += 1
+        elif slot.name in known:
+            expected = known[slot.name]
+            assert list(passed[at : at + len(expected)]) == expected, slot.name
+            at += len(expected)
+    assert at == len(passed)

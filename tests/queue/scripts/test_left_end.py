@@ -1,0 +1,245 @@
+"""A queue that is popped from the left: the same as from the right, from the other end.
+
+A client of the other end meets a key of another type: nothing is taken from a wrong end.
+"""
+
+from __future__ import annotations
+
+import pytest
+from redis.exceptions import ResponseError
+
+from tests.queue.scripts.space import CLAIM, FUTURE, MIB, PAST, SECOND, Space, body
+
+IDS = ("a", "b", "c", "d", "e")
+BODIES = [body(id) for id in IDS]
+
+
+@pytest.mark.parametrize("wanted", [1, 2, 20])
+def test_pop_takes_from_the_left(space: Space, wanted: int) -> None:
+    left = space.popped_from_the_left()
+    left.client.rpush(left.name, *BODIES)
+    assert left.pop(wanted).bodies == BODIES[:wanted]
+    assert left.client.lrange(left.name, 0, -1) == BODIES[wanted:]
+
+
+def test_a_long_list_is_taken_in_order_from_the_left(space: Space) -> None:
+    left = space.popped_from_the_left()
+    bodies = [body(str(number)) for number in range(100)]
+    left.client.rpush(left.name, *bodies)
+    assert left.pop(70).bodies == bodies[:70]
+    assert left.pop(70).bodies == bodies[70:]
+
+
+def test_a_handed_over_message_comes_first_from_the_left(space: Space) -> None:
+    left = space.popped_from_the_left()
+    left.client.rpush(left.name, *BODIES)
+    for _ in range(2):  # as consumers do that wait
+        left.client.lmove(left.name, left.key("HANDOFF"), "LEFT", "LEFT")
+    assert left.call("peek", "ready", 0, 10, 0, "left")[2::5] == BODIES
+    assert left.pop(20).bodies == BODIES
+
+
+def test_requeue_back_goes_to_the_right_end_from_the_left(space: Space) -> None:
+    left = space.popped_from_the_left()
+    left.client.rpush(left.name, body("listed"))
+    left.lease("expired", body("expired"), deadline=PAST)
+    left.pop(1, requeue="back")
+    assert left.client.lrange(left.name, 0, -1) == [body("expired")]
+
+
+def test_a_delay_of_minus_two_pushes_to_the_right_end(space: Space) -> None:
+    space.client.rpush(space.name, body("listed"))
+    space.lease("mine", body("mine"))
+    assert space.nack((FUTURE, -2, "mine")) == [1]
+    assert space.client.lrange(space.name, 0, -1) == [body("listed"), body("mine")]
+
+
+def test_push_once_pushes_to_the_right_end_for_the_left(space: Space) -> None:
+    left = space.popped_from_the_left()
+    left.client.rpush(left.name, body("listed"))
+    assert left.call("push_once", 1000, "new", body("new"), "now", 0, "new", "left")[0] == 1
+    assert left.client.lrange(left.name, 0, -1) == [body("listed"), body("new")]
+
+
+def test_drain_puts_everything_back_at_the_left_end(space: Space) -> None:
+    left = space.popped_from_the_left()
+    left.client.rpush(left.name, body("listed"))
+    left.hand_over(body("handed one"), body("handed two"))
+    left.lease("leased", body("leased"))
+    left.delay("delayed", body("delayed"))
+    assert left.call("drain", 10) == 4
+    ids = ("leased", "delayed", "handed one", "handed two", "listed")
+    assert left.client.lrange(left.name, 0, -1) == [body(id) for id in ids]
+
+
+def test_a_claim_takes_from_the_left_in_order(space: Space) -> None:
+    left = space.popped_from_the_left()
+    left.know(epoch=1)
+    # Two, since one alone has no order.
+    left.lease("expired", body("expired"), deadline=PAST)
+    left.lease("expired later", body("expired later"), deadline=PAST + 1)
+    left.hand_over(body("handed"))
+    left.client.rpush(left.name, *BODIES)
+    assert left.call("claims/claim", 1, 1, 6, 0, 60 * SECOND)[1] == 6
+    assert left.client.lrange(left.key(CLAIM), 0, -1) == [
+        body("expired"),
+        body("expired later"),
+        body("handed"),
+        *BODIES[:3],
+    ]
+    assert left.ready == BODIES[3:]
+
+
+def test_a_whole_list_becomes_the_claim_from_the_left(space: Space) -> None:
+    left = space.popped_from_the_left()
+    left.know(epoch=1)
+    left.client.rpush(left.name, *BODIES)
+    assert left.call("claims/claim", 1, 1, 5, 0, 60 * SECOND)[1] == 5
+    assert left.client.lrange(left.key(CLAIM), 0, -1) == BODIES
+
+
+@pytest.mark.parametrize("handed", [0, 1])
+def test_a_claim_returns_to_the_left_end_in_its_order(space: Space, handed: int) -> None:
+    left = space.popped_from_the_left()
+    left.client.rpush(left.name, body("listed"))
+    if handed:
+        left.hand_over(body("handed"))
+    bodies = [body(str(number)) for number in range(150)]
+    left.hold(*bodies, until=0)
+    assert left.call("held/give_back", "front") == [150, 0]
+    rest = [body("handed")] * handed + [body("listed")]
+    assert left.call("peek", "ready", 0, 200, 0, "left")[2::5] == [*bodies, *rest]
+    assert left.pop(200).bodies == [*bodies, *rest]
+
+
+def test_committed_rows_go_to_the_right_end_for_the_left(space: Space) -> None:
+    left = space.popped_from_the_left()
+    left.client.rpush(left.name, body("listed"))
+    left.client.lpush(left.key(CLAIM), *BODIES)  # as a writer stages them
+    left.client.zadd(left.key("HELD:LEFT"), {left.key(CLAIM): 0})
+    assert left.call("held/give_back", "back") == [5, 0]
+    assert left.client.lrange(left.name, 0, -1) == [body("listed"), *BODIES]
+
+
+def test_peek_shows_what_a_pop_from_the_left_would_take(space: Space) -> None:
+    left = space.popped_from_the_left()
+    left.client.rpush(left.name, *BODIES)
+    left.hold(body("claimed one"), body("claimed two"), until=0)
+    shown = left.call("peek", "ready", 1, 10, 1, "left")[2::5]
+    assert shown == [body("claimed two"), *BODIES]
+    left.client.zadd(left.key("HELD:LEFT"), {left.key(CLAIM): FUTURE})
+    flying = left.call("peek", "in_flight", 0, 10, 1, "left")[2::5]
+    assert flying == [body("claimed one"), body("claimed two")]
+    left.client.zadd(left.key("HELD:LEFT"), {left.key(CLAIM): 0})
+    # A committed list is read from its right end, whichever end is popped.
+    assert left.call("peek", "ready", 5, 10, 0, "left")[2::5] == [
+        body("claimed two"), body("claimed one")
+    ]  # fmt: skip
+
+
+# Who may use which end.
+
+
+CALLS_OF_THE_LEFT = (
+    ("pop", 1, 30 * SECOND, 0, 0, MIB, "front"),
+    ("claims/claim", 1, 1, 5, 0, 60 * SECOND),
+)
+
+
+@pytest.mark.parametrize("call", CALLS_OF_THE_LEFT, ids=lambda call: str(call[0]))
+def test_nothing_is_taken_from_the_left_without_a_record(
+    space: Space, call: tuple[str, int]
+) -> None:
+    left = space.popped_from_the_left()
+    left.know(epoch=1)
+    left.client.rpush(left.name, *BODIES)
+    left.client.delete(left.key("HELD"))
+    before = left.dump()
+    with pytest.raises(ResponseError, match="ACKQ_POP_FROM"):
+        left.call(*call)
+    assert left.dump() == before
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("pop", 1, 30 * SECOND, 0, 0, MIB, "front"),
+        ("pop", 10, 30 * SECOND, 0, 0, MIB, "back"),
+        ("claims/claim", 1, 1, 5, 0, 60 * SECOND),
+        ("held/give_back", "front"),
+        ("held/scan", 0),
+        ("stats",),
+    ],
+    ids=lambda call: str(call[0]),
+)
+def test_a_client_of_the_right_end_is_refused_by_every_script_that_takes(
+    space: Space, call: tuple[str, int]
+) -> None:
+    left = space.popped_from_the_left()
+    left.know(epoch=1)
+    left.client.rpush(left.name, *BODIES)
+    before = left.dump()
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        space.call(*call)
+    assert left.dump() == before
+
+
+def test_the_left_end_is_recorded_at_first_use(space: Space) -> None:
+    space.client.rpush(space.name, *BODIES)
+    for _ in range(2):
+        assert space.call("pop_from", "record") == b"left"
+        assert space.dump() == {"": BODIES, "HELD": b"left"}
+
+
+@pytest.mark.parametrize("use", ["lease", "claim"])
+def test_an_end_in_use_is_not_taken_over(space: Space, use: str) -> None:
+    if use == "lease":
+        space.lease("mine")
+    else:
+        space.hold(body("claimed"))
+    before = space.dump()
+    assert space.call("pop_from", "record") == b"right"
+    assert space.dump() == before
+
+
+def test_a_lease_that_ended_does_not_hold_up_the_other_end(space: Space) -> None:
+    space.lease("expired", deadline=PAST)
+    space.delay("later")
+    space.hand_over(body("handed"))
+    assert space.call("pop_from", "record") == b"left"
+
+
+@pytest.mark.parametrize("use", ["lease", "delay", "hold"])
+def test_a_record_stays_while_messages_depend_on_it(space: Space, use: str) -> None:
+    left = space.popped_from_the_left()
+    if use == "hold":
+        left.hold(body("mine"))
+    else:
+        (left.lease if use == "lease" else left.delay)("mine")
+    before = left.dump()
+    assert left.call("pop_from", "forget") == b"left"
+    assert left.dump() == before
+
+
+def test_the_record_of_an_empty_queue_is_forgotten(space: Space) -> None:
+    left = space.popped_from_the_left()
+    left.client.rpush(left.name, *BODIES)
+    for _ in range(2):
+        assert left.call("pop_from", "forget") == b"none"
+        assert left.dump() == {"": BODIES}
+
+
+@pytest.mark.parametrize("verb", ["record", "forget"])
+def test_a_string_of_another_program_is_no_record(space: Space, verb: str) -> None:
+    space.client.set(space.key("HELD"), "another")
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        space.call("pop_from", verb)
+    assert space.dump() == {"HELD": b"another"}
+
+
+def test_the_left_end_is_recorded_on_a_full_server(own_space: Space) -> None:
+    own_space.client.rpush(own_space.name, *BODIES)
+    own_space.client.config_set("maxmemory", 1)
+    assert own_space.call("pop_from", "record") == b"left"
+    own_space.client.config_set("maxmemory", 0)
+    assert own_space.dump()["HELD"] == b"left"

@@ -1,0 +1,155 @@
+"""Servers that refuse writes: full, replicas, or without enough replicas."""
+
+from __future__ import annotations
+
+import pytest
+import redis
+from redis.exceptions import RedisError, ResponseError
+
+from tests.queue.scripts.calls import CALLS, READERS, Call, damage, fill
+from tests.queue.scripts.headers import parse, read
+from tests.queue.scripts.space import FUTURE, PAST, SECOND, Space, body
+
+STORING = {"schedule", "push_once", "redrive"}
+# pop_from writes nothing into a queue that is popped from the right now.
+WRITERS = [call for call in CALLS if call.script not in {*READERS, "pop_from"}]
+
+
+def exhaust_memory(space: Space) -> None:
+    space.client.config_set("maxmemory", 1)
+    with pytest.raises(RedisError, match="used memory"):
+        space.client.lpush(space.name, "more")
+
+
+# A full server. pop, ack, nack, extend and reject each begin with a write that frees, if only
+# nothing: Redis refuses a script at its first write that may allocate, and none after.
+
+
+def test_a_full_queue_can_be_drained(own_space: Space) -> None:
+    own_space.push(body("a"), body("b"))
+    exhaust_memory(own_space)
+    first = own_space.pop()
+    second = own_space.pop(settled=[(first.deadline, "a")])
+    assert (first.keys, second.keys) == ([b"a"], [b"b"])
+    assert own_space.ack((second.deadline, "b")) == [1]
+    assert own_space.dump() == {}
+
+
+def test_a_full_server_takes_back_what_expired_and_what_is_due(own_space: Space) -> None:
+    own_space.lease("a", deadline=PAST)
+    own_space.delay("b", due=PAST)
+    exhaust_memory(own_space)
+    assert own_space.pop(2).keys == [b"a", b"b"]
+
+
+def test_a_full_server_requeues_to_the_back(own_space: Space) -> None:
+    own_space.lease("a", deadline=PAST)
+    exhaust_memory(own_space)
+    assert own_space.pop(requeue="back").counts == [2]
+
+
+def test_poison_is_buried_on_a_full_server(own_space: Space) -> None:
+    own_space.push(b"x" * 101)
+    own_space.lease("a", deadline=PAST, count=3)
+    exhaust_memory(own_space)
+    assert own_space.pop(2, max_body=100, max_receives=3).status == "again"
+    assert len(own_space.dead) == 2
+
+
+@pytest.mark.parametrize("delay", [SECOND, -1])
+@pytest.mark.parametrize("max_receives", [0, 1])
+def test_work_can_be_given_back_to_a_full_server(
+    own_space: Space, delay: int, max_receives: int
+) -> None:
+    own_space.lease("a")
+    exhaust_memory(own_space)
+    reply = own_space.nack((FUTURE, delay, "a"), max_receives=max_receives)
+    assert reply[0] == 1
+    assert own_space.leases == {}
+
+
+def test_a_message_can_be_rejected_on_a_full_server(own_space: Space) -> None:
+    own_space.lease("a")
+    exhaust_memory(own_space)
+    assert own_space.reject((FUTURE, "a")) == [1]
+    assert own_space.dead == [(b"a", body("a"), "bad", 1)]
+
+
+def test_a_lease_can_be_extended_on_a_full_server(own_space: Space) -> None:
+    own_space.lease("a")
+    exhaust_memory(own_space)
+    deadline, *rest = own_space.extend((FUTURE, "a"))
+    assert (rest, own_space.leases) == ([1], {b"a": deadline})
+
+
+@pytest.mark.parametrize("script", ["ack_id", "purge", "drain"])
+def test_what_frees_works_on_a_full_server(own_space: Space, script: str) -> None:
+    fill(own_space)
+    exhaust_memory(own_space)
+    [call] = [each for each in WRITERS if each.script == script][-1:]
+    freed = call.on(own_space)
+    assert (freed[0] if script == "ack_id" else freed) > 0
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if call.script in STORING], ids=str)
+def test_what_stores_is_refused_by_a_full_server_and_leaves_nothing(
+    own_space: Space, call: Call
+) -> None:
+    fill(own_space)
+    exhaust_memory(own_space)
+    before = own_space.dump()
+    with pytest.raises(ResponseError, match="used memory"):
+        call.on(own_space)
+    assert own_space.dump() == before
+
+
+# Servers that take no writes at all.
+
+
+@pytest.mark.parametrize("call", WRITERS, ids=str)
+def test_a_replica_refuses_before_anything_is_changed(own_space: Space, call: Call) -> None:
+    fill(own_space)
+    damage(own_space)
+    before = own_space.dump()
+    own_space.client.replicaof("127.0.0.1", 1)  # no server listens there, so it keeps its data
+    with pytest.raises(RedisError, match=r"READONLY|read only replica"):
+        call.on(own_space)
+    assert own_space.dump() == before
+
+
+@pytest.mark.parametrize("call", WRITERS, ids=str)
+def test_too_few_replicas_refuse_before_anything_is_changed(own_space: Space, call: Call) -> None:
+    fill(own_space)
+    damage(own_space)
+    before = own_space.dump()
+    own_space.client.config_set("min-replicas-to-write", 1)
+    with pytest.raises(RedisError, match="NOREPLICAS"):
+        call.on(own_space)
+    assert own_space.dump() == before
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if call.script in READERS], ids=str)
+def test_a_replica_can_be_looked_at(own_space: Space, call: Call) -> None:
+    fill(own_space)
+    before = own_space.dump()
+    own_space.client.replicaof("127.0.0.1", 1)
+    call.on(own_space)
+    assert own_space.dump() == before
+
+
+# Least privilege.
+
+
+@pytest.mark.parametrize("call", CALLS, ids=str)
+def test_a_script_touches_no_key_that_it_does_not_declare(own_space: Space, call: Call) -> None:
+    fill(own_space)
+    damage(own_space)
+    declared = [slot.suffix for slot in parse(read(own_space.directory, call.script)).keys]
+    keys = [f"~{own_space.key(suffix).decode()}" for suffix in declared]
+    server = own_space.client
+    server.execute_command("ACL", "SETUSER", "narrow", "reset", "on", "nopass", "+@all", *keys)
+    call.on(own_space)  # loads the script
+    fill(own_space)
+    where = server.connection_pool.connection_kwargs
+    with redis.Redis(where["host"], where["port"], username="narrow", password="any") as narrow:
+        call.on(Space(narrow, own_space.name, own_space.directory))

@@ -1,0 +1,840 @@
+"""pop: settle, then take."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.queue.scripts.space import (
+    FUTURE,
+    MIB,
+    NOW,
+    PAST,
+    SECOND,
+    Popped,
+    Space,
+    body,
+    listed_count,
+)
+
+HOUR = 3600 * SECOND
+
+
+# Taking from the ready list.
+
+
+def test_a_message_leaves_the_list_and_gains_a_lease_and_nothing_else(space: Space) -> None:
+    space.push(body("a"), body("b"))
+    popped = space.pop()
+    assert popped.messages == [(b"a", body("a"))]
+    assert popped.counts == [1]
+    assert popped.refused == []
+    assert space.dump() == {
+        "": [body("b")],
+        "BACKUP": {b"a": popped.deadline},
+        "CONTEXT": {b"a": body("a")},
+    }
+
+
+def test_the_last_message_leaves_no_empty_key_behind(space: Space) -> None:
+    space.push(body("a"))
+    popped = space.pop()
+    space.ack((popped.deadline, "a"))
+    assert space.dump() == {}
+
+
+def test_messages_are_taken_in_the_order_of_their_push(space: Space) -> None:
+    ids = [f"m{number:03d}" for number in range(40)]  # more than two slices of a take
+    space.push(*map(body, ids))
+    assert space.pop(37).keys == [id.encode() for id in ids[:37]]
+    assert space.ready == [body(id) for id in ids[37:]]
+    assert space.pop(37).keys == [id.encode() for id in ids[37:]]
+
+
+def test_a_thousand_messages_are_taken_in_one_call(space: Space) -> None:
+    space.push(*(body(str(number)) for number in range(1001)))
+    popped = space.pop(1000)
+    assert popped.keys == [str(number).encode() for number in range(1000)]
+    assert space.leases == dict.fromkeys(popped.keys, popped.deadline)
+    assert space.bodies == dict(popped.messages)
+    assert space.ready == [body("1000")]
+
+
+def test_a_lease_ends_at_the_servers_time_plus_timeout_and_jitter(space: Space) -> None:
+    space.push(body("a"))
+    before = space.now()
+    popped = space.pop(timeout=HOUR, jitter=1234)
+    assert before <= popped.deadline - HOUR - 1234 <= space.now()
+    assert space.leases == {b"a": popped.deadline}
+
+
+def test_a_deadline_is_exact_to_the_microsecond(space: Space) -> None:
+    space.push(body("a"))
+    popped = space.frozen(NOW + 1).pop(timeout=12 * HOUR, jitter=65535)
+    assert popped.deadline == NOW + 1 + 12 * HOUR + 65535
+    assert space.leases == {b"a": popped.deadline}
+
+
+def test_every_message_of_a_batch_has_the_same_receipt(space: Space) -> None:
+    space.push(body("a"), body("b"))
+    popped = space.pop(2)
+    assert space.leases == {b"a": popped.deadline, b"b": popped.deadline}
+
+
+def test_the_handed_over_are_taken_before_the_listed(space: Space) -> None:
+    space.push(body("c"), body("d"))
+    space.hand_over(body("a"), body("b"))
+    assert space.pop(3).keys == [b"a", b"b", b"c"]
+    assert space.dump()[""] == [body("d")]
+    assert "HANDOFF" not in space.dump()
+
+
+# Nothing to take.
+
+
+def test_an_empty_queue_is_empty_and_stays_so(space: Space) -> None:
+    popped = space.pop()
+    assert (popped.status, popped.wait) == ("empty", -1)
+    assert space.dump() == {}
+
+
+@pytest.mark.parametrize(
+    ("deadline", "due", "wait"),
+    [(7, None, 7), (None, 8, 8), (7, 8, 7), (8, 7, 7), (1, None, 1)],
+)
+def test_an_empty_queue_returns_when_to_look_again(
+    space: Space, deadline: int | None, due: int | None, wait: int
+) -> None:
+    if deadline:
+        space.lease("a", deadline=NOW + deadline)
+        space.lease("later", deadline=NOW + deadline + 1)
+    if due:
+        space.delay("b", due=NOW + due)
+    before = space.dump()
+    popped = space.frozen().pop()
+    assert (popped.status, popped.wait) == ("empty", wait)
+    assert space.dump() == before
+
+
+# What came back: expired leases and due messages.
+
+
+def test_a_lease_that_runs_is_not_taken(space: Space) -> None:
+    space.lease("a", deadline=FUTURE)
+    before = space.dump()
+    assert space.pop().status == "empty"
+    assert space.dump() == before
+
+
+def test_a_lease_is_over_at_its_deadline_and_not_a_microsecond_before(space: Space) -> None:
+    space.lease("a", deadline=NOW)
+    assert space.frozen(NOW - 1).pop().status == "empty"
+    assert space.frozen(NOW).pop().keys == [b"a"]
+
+
+def test_a_message_is_due_at_its_time_and_not_a_microsecond_before(space: Space) -> None:
+    space.delay("a", due=NOW)
+    assert space.frozen(NOW - 1).pop().status == "empty"
+    assert space.frozen(NOW).pop().keys == [b"a"]
+
+
+def test_a_microsecond_is_a_lease(space: Space) -> None:
+    space.push(body("a"))
+    assert space.frozen(NOW).pop(timeout=1).deadline == NOW + 1
+    assert space.frozen(NOW).pop().status == "empty"
+    assert space.frozen(NOW + 1).pop().keys == [b"a"]
+
+
+def test_what_came_back_is_taken_first_the_oldest_first(space: Space) -> None:
+    space.push(body("listed"))
+    space.hand_over(body("handed"))
+    space.delay("due-2", due=PAST + 2)
+    space.delay("due-1", due=PAST + 1)
+    space.lease("expired-2", deadline=PAST + 4)
+    space.lease("expired-1", deadline=PAST + 3)
+    popped = space.pop(6)
+    assert popped.keys == [b"expired-1", b"expired-2", b"due-1", b"due-2", b"handed", b"listed"]
+    assert popped.counts == [2, 2, 1, 1, 1, 1]
+    assert space.leases == dict.fromkeys(popped.keys, popped.deadline)
+    assert space.delayed == {}
+
+
+def test_an_expired_message_is_leased_in_place_with_key_body_and_count(space: Space) -> None:
+    space.lease("a", b"\xff not its id", deadline=PAST, count=4)
+    popped = space.pop()
+    assert popped.messages == [(b"a", b"\xff not its id")]
+    assert popped.counts == [5]
+    assert space.dump() == {
+        "BACKUP": {b"a": popped.deadline},
+        "CONTEXT": {b"a": b"\xff not its id"},
+        "RECEIVES": {b"a": b"5"},
+    }
+
+
+def test_the_second_receive_is_the_first_to_be_written_down(space: Space) -> None:
+    space.push(body("a"))
+    space.pop(timeout=1)
+    assert space.receives == {}
+    assert space.pop(timeout=1).counts == [2]
+    assert space.receives == {b"a": 2}
+    assert space.pop(timeout=1).counts == [3]
+    assert space.receives == {b"a": 3}
+
+
+def test_a_delayed_message_that_was_never_received_is_received_once(space: Space) -> None:
+    space.delay("a", due=PAST)
+    popped = space.pop()
+    assert popped.counts == [1]
+    assert space.dump() == {"BACKUP": {b"a": popped.deadline}, "CONTEXT": {b"a": body("a")}}
+
+
+def test_a_delayed_message_that_was_received_before_keeps_its_count(space: Space) -> None:
+    space.delay("a", due=PAST, count=1)
+    assert space.pop().counts == [2]
+    assert space.receives == {b"a": 2}
+
+
+def test_the_counts_of_a_batch_belong_to_their_messages(space: Space) -> None:
+    space.lease("a", deadline=PAST, count=7)
+    space.delay("b", due=PAST)
+    space.delay("c", due=PAST + 1, count=2)
+    space.push(body("d"), body("e"))
+    space.list_count("e", 4, body("e"))
+    popped = space.pop(5)
+    assert popped.keys == [b"a", b"b", b"c", b"d", b"e"]
+    assert popped.counts == [8, 1, 3, 1, 5]
+    assert space.receives == {b"a": 8, b"c": 3, b"e": 5}
+
+
+def test_a_lease_taken_again_clears_the_extension_of_the_former_holder(space: Space) -> None:
+    space.lease("a", deadline=PAST, extended=f"7:{PAST}")
+    popped = space.pop()
+    assert space.extended == {}
+    assert space.ack((7, "a")) == [0, 1]
+    assert space.ack((popped.deadline, "a")) == [1]
+
+
+def test_a_body_that_is_missing_does_not_wedge_the_queue(space: Space) -> None:
+    space.client.zadd(space.key("BACKUP"), {"gone": PAST})
+    space.client.zadd(space.key("DELAYED"), {"lost": PAST})
+    space.client.hset(space.key("EXTENDED"), "gone", f"1:{PAST}")
+    space.client.hset(space.key("RECEIVES"), "gone", 3)
+    space.push(body("a"))
+    popped = space.pop(3)
+    assert popped.keys == [b"a"]
+    assert space.dead == [(b"gone", b"", "body missing", 3), (b"lost", b"", "body missing", 0)]
+    assert space.leases == {b"a": popped.deadline}
+    assert (space.delayed, space.extended, space.receives) == ({}, {}, {})
+
+
+def test_a_deadline_of_infinity_is_no_message_to_wait_for(space: Space) -> None:
+    space.lease("never", deadline=float("inf"))
+    space.lease("always", deadline=float("-inf"))
+    assert space.pop(2).keys == [b"always"]
+
+
+# Lease keys.
+
+DERIVED = b"\0%d:0001"
+
+
+@pytest.mark.parametrize(
+    ("raw", "key"),
+    [
+        (b'{"id":"a"}', b"a"),
+        (b'{"id": "a", "x": 1}', b"a"),
+        (b'{"id":5}', b"5"),
+        (b'{"id": 5,"x":1}', b"5"),
+        (b'{"id" : 5}', b"5"),
+        (b'{"id":5 }', b"5"),
+        (b' {"id":"a"} ', b"a"),
+        (b'{"x":{"id":"no"},"id":"a"}', b"a"),
+        (b'{"id":0}', b"0"),
+        (b'{"id":-0}', b"0"),
+        (b'{"id":-5}', b"-5"),
+        (b'{"id":1.0}', b"1"),
+        (b'{"id":1e3}', b"1000"),
+        (b'{"id":123456789012345}', b"123456789012345"),
+        (b'{"id":9007199254740991}', b"9007199254740991"),
+        (b'{"id":-9007199254740991}', b"-9007199254740991"),
+        (b'{"id":"\xc3\xa9"}', b"\xc3\xa9"),
+        (b'{"id":"\xff"}', b"\xff"),
+        (b'{"id":"\x7f"}', b"\x7f"),
+        (b'{"id":"a\\"b"}', b'a"b'),
+        (b'{"id":"a\\\\b"}', b"a\\b"),
+        (b'{"id":"a\\nb"}', b"a\nb"),
+        (b'{"id":"a\\u0000b"}', b"a\0b"),
+        (b'{"id":"' + b"a" * 512 + b'"}', b"a" * 512),
+        (b'{"x":1,"id":"' + b"a" * 512 + b'"}', b"a" * 512),
+        (b'{"id":"a"', b"a"),  # no JSON, but the id can be read
+        (b'{"x":1,"id":"a","id":"b"}', b"b"),
+    ],
+)
+def test_the_key_is_the_id(space: Space, raw: bytes, key: bytes) -> None:
+    space.push(raw)
+    assert space.pop().messages == [(key, raw)]
+    assert space.bodies == {key: raw}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"", b" ", b"\0", b"\xff\xfe", b"id", b'"id"', b"{}", b"[]", b"42", b"null", b"true",
+        b'{"id":""}', b'{"id":null}', b'{"id":true}', b'{"id":false}', b'{"id":[]}', b'{"id":{}}',
+        b'{"id":1.5}', b'{"id":nan}', b'{"id":inf}', b'{"id":-inf}', b'{"id":1e400}',
+        b'{"id":9007199254740992}', b'{"id":-9007199254740992}', b'{"id":12345678901234567890}',
+        b'{"id":1e16}', b'{"id":"\\u0000a"}', b'{"id":"\\ud800"}', b"{'id':'a'}",
+        b'\xef\xbb\xbf{"id":"a"}', b'{"\\u0069d":"a"}', b'{"ID":"a"}', b'["id","a"]',
+        b'{"x":1,"id":"a"} trailing', b'{"x":1,"id":"a",}',
+        b'{"id":"' + b"a" * 513 + b'"}', b'{"x":1,"id":"' + b"a" * 513 + b'"}',
+        b"[" * 1001 + b'"id"' + b"]" * 1001, b'{"id":' * 1001 + b"1" + b"}" * 1001,
+        b'{"id":"a\0b', b'{"x":1,"id":"a\xff',
+    ],
+)  # fmt: skip
+def test_a_body_without_a_usable_id_gets_a_derived_key(space: Space, raw: bytes) -> None:
+    space.push(raw)
+    popped = space.pop()
+    assert popped.messages == [(DERIVED % popped.deadline, raw)]
+    assert space.bodies == dict(popped.messages)
+    assert space.ack((popped.deadline, *popped.keys)) == [1]
+    assert space.dump() == {}
+
+
+def test_a_duplicate_id_in_flight_gets_a_derived_key_and_both_bodies_survive(space: Space) -> None:
+    first, second = b'{"id":"a","n":1}', b'{"id":"a","n":2}'
+    space.push(first, second)
+    held, other = space.pop(), space.pop()
+    assert other.keys == [DERIVED % other.deadline]
+    assert space.bodies == {b"a": first, other.keys[0]: second}
+    assert space.ack((held.deadline, "a")) == [1]
+    assert space.bodies == {other.keys[0]: second}
+    assert space.leases == {other.keys[0]: other.deadline}
+
+
+def test_a_duplicate_does_not_inherit_the_count_of_the_message_whose_id_it_has(
+    space: Space,
+) -> None:
+    space.lease("a", count=5)
+    space.push(body("a"))
+    popped = space.pop(max_receives=5)
+    assert popped.counts == [1]
+    assert space.receives == {b"a": 5}
+
+
+def test_duplicate_ids_in_one_batch_get_keys_of_their_own(space: Space) -> None:
+    space.push(body("a"), body("a"), b"{}", body("a"))
+    popped = space.pop(4)
+    derived = [b"\0%d:%04d" % (popped.deadline, number) for number in (1, 2, 3)]
+    assert popped.keys == [b"a", *derived]
+    assert space.ack((popped.deadline, *popped.keys)) == [4]
+
+
+def test_an_id_and_the_number_of_the_same_digits_do_not_share_a_key(space: Space) -> None:
+    space.push(b'{"id":"1"}', b'{"id":1}')
+    popped = space.pop(2)
+    assert popped.keys == [b"1", DERIVED % popped.deadline]
+
+
+def test_the_id_of_a_delayed_message_is_not_free(space: Space) -> None:
+    space.delay("a", b"delayed")
+    space.push(body("a"))
+    popped = space.pop()
+    assert popped.keys == [DERIVED % popped.deadline]
+    assert space.bodies == {b"a": b"delayed", popped.keys[0]: body("a")}
+
+
+def test_an_orphan_in_context_is_never_overwritten(space: Space) -> None:
+    space.client.hset(space.key("CONTEXT"), "a", "orphan")
+    space.push(body("a"))
+    popped = space.pop()
+    assert space.bodies == {b"a": b"orphan", popped.keys[0]: body("a")}
+
+
+def test_a_derived_key_never_collides_with_one_that_exists(space: Space) -> None:
+    lease = NOW + 30 * SECOND
+    for number in (1, 2, 4):
+        space.client.hset(space.key("CONTEXT"), b"\0%d:%04d" % (lease, number), "taken")
+    space.push(b"first", b"second")
+    popped = space.frozen().pop(2)
+    assert popped.keys == [b"\0%d:%04d" % (lease, number) for number in (3, 5)]
+    assert len(space.bodies) == 5
+
+
+def test_an_id_that_looks_like_a_derived_key_is_derived(space: Space) -> None:
+    lease = NOW + 30 * SECOND
+    space.push(b'{"id":"\\u0000%d:0001","n":1}' % lease, b"{}")
+    assert space.frozen().pop(2).keys == [b"\0%d:0001" % lease, b"\0%d:0002" % lease]
+
+
+def test_a_free_id_is_taken_again_once_its_holder_acked(space: Space) -> None:
+    space.push(body("a"), body("a"))
+    held = space.pop()
+    assert space.pop(settled=[(held.deadline, "a")]).keys == [b"a"]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"id":"a","x":[],"y":{},"n":12345678901234567890,"f":1.10,"u":"\\u00e9\\/"}',
+        b'{"x":[],"y":{},"n":12345678901234567890,"f":1.10,"u":"\\u00e9\\/","id":"a"}',
+        b'{"id" : "a" , "x" : [ ] }\r\n',
+        b'{"id":"a"}\0\xff\xfe',
+        b"\0",
+        b"",
+        bytes(range(256)),
+    ],
+)
+def test_a_body_is_returned_byte_for_byte(space: Space, raw: bytes) -> None:
+    space.push(raw)
+    assert space.pop(timeout=1).bodies == [raw]
+    assert space.pop(timeout=1).bodies == [raw]
+    assert list(space.bodies.values()) == [raw]
+
+
+# Limits of one call.
+
+
+def long_tail(number: int, size: int) -> bytes:
+    """Return a body whose id stands last, so that the script must decode it."""
+    tail = b',"id":"%d"}' % number
+    return b'{"x":"' + b"x" * (size - 7 - len(tail)) + b'"' + tail
+
+
+def test_a_body_over_the_decode_limit_is_leased_undecoded(space: Space) -> None:
+    within, over = long_tail(1, 65536), long_tail(2, 65537)
+    space.push(within, over)
+    popped = space.pop(2)
+    assert popped.messages == [(b"1", within), (DERIVED % popped.deadline, over)]
+
+
+def test_an_id_that_stands_first_is_read_whatever_the_length(space: Space) -> None:
+    space.push(body("a", padding=200_000))
+    assert space.pop().keys == [b"a"]
+
+
+def test_one_call_decodes_one_body_of_the_longest(space: Space) -> None:
+    space.push(*(long_tail(number, 65536) for number in range(3)))
+    assert [space.pop(3).keys for _ in range(4)] == [[b"0"], [b"1"], [b"2"], []]
+
+
+def test_decoding_ends_in_the_middle_of_a_slice(space: Space) -> None:
+    space.push(*(long_tail(number, 6000) for number in range(15)))
+    assert len(space.pop(15).keys) == 10  # ten and their search cost 67,500 of 73,728 bytes
+    assert len(space.pop(15).keys) == 5
+
+
+def test_decoding_may_end_before_the_first_of_a_slice(space: Space) -> None:
+    space.push(long_tail(0, 40000), body("a", padding=30000), long_tail(1, 40000), body("b"))
+    space.list_count("1", 1, long_tail(1, 40000))
+    assert space.pop(4).keys == [b"0", b"a"]
+    popped = space.pop(4)
+    assert (popped.keys, popped.counts) == ([b"1", b"b"], [2, 1])
+
+
+def test_a_search_for_an_id_costs_an_eighth_of_a_decode(space: Space) -> None:
+    space.push(*[b"x" * 6000] * 120)
+    assert len(space.pop(120).keys) == 98
+
+
+def test_bodies_that_need_no_decode_do_not_count_as_decoded(space: Space) -> None:
+    space.push(*(body(str(number), padding=65000) for number in range(10)))
+    assert len(space.pop(10).keys) == 10
+
+
+@pytest.mark.parametrize("field", ["taken", "acked", "returned", "timeout:30"])
+def test_counters_that_cannot_count_stop_nothing(space: Space, field: str) -> None:
+    space.client.hset(space.key("COUNTERS"), field, "somebody else's")
+    space.push(body("a"))
+    space.lease("e", deadline=PAST)
+    popped = space.pop(2)
+    assert popped.keys == [b"e", b"a"]
+    assert space.ack((popped.deadline, "e")) == [1]
+    assert space.pop(settled=[(popped.deadline, "a")]).status == "empty"
+    assert space.dump() == {"COUNTERS": {field.encode(): b"somebody else's"}}
+
+
+def test_one_call_moves_a_mebibyte(space: Space) -> None:
+    space.push(*(body(str(number), padding=MIB // 8 - 100) for number in range(12)))
+    assert len(space.pop(12).keys) == 9  # the ninth is the first to pass 1 MiB
+    assert len(space.ready) == 3
+    assert len(space.pop(12).keys) == 3
+
+
+def test_one_message_may_pass_the_mebibyte(space: Space) -> None:
+    space.push(*(body(str(number), padding=3 * MIB // 4) for number in range(3)))
+    assert space.pop(3).keys == [b"0", b"1"]
+    assert space.pop(3).keys == [b"2"]
+
+
+def test_what_came_back_counts_toward_the_mebibyte(space: Space) -> None:
+    for number in range(3):
+        space.lease(str(number), b"x" * (3 * MIB // 4), deadline=PAST + number)
+    space.push(body("a"))
+    assert space.pop(4).keys == [b"0", b"1"]
+    assert space.pop(4).keys == [b"2", b"a"]
+
+
+def test_no_body_is_read_to_learn_whether_an_id_is_free(space: Space) -> None:
+    large = body("a", padding=MIB // 2)
+    space.lease("a", large)
+    space.push(*[body("a")] * 1000)
+    weighed = space.weigh("pop", 1000, 30 * SECOND, 0, 0, MIB, "front")
+    assert len(Popped.of(weighed.reply).keys) == 1000
+    assert weighed.total < MIB // 8
+    assert space.bodies[b"a"] == large
+
+
+def test_what_came_back_is_read_one_by_one(space: Space) -> None:
+    for number in range(40):
+        space.lease(str(number), b"x" * (MIB // 2), deadline=PAST + number)
+    weighed = space.weigh("pop", 40, 30 * SECOND, 0, 0, MIB, "front")
+    assert len(Popped.of(weighed.reply).keys) == 2
+    assert weighed.total < MIB + 1000
+
+
+def test_of_a_list_no_more_is_read_at_a_time_than_was_short_before(space: Space) -> None:
+    large = body("large", padding=MIB // 2)
+    space.push(body("a"), body("b"), *[large] * 20)
+    weighed = space.weigh("pop", 22, 30 * SECOND, 0, 0, 1000, "front")
+    assert Popped.of(weighed.reply).keys == [b"a", b"b"]
+    assert weighed.total < 3 * MIB // 2
+    assert len(space.dead) == 2
+
+
+def test_too_large_a_body_goes_to_the_dead_letters_undecoded(space: Space) -> None:
+    large = body("a", padding=1000)
+    space.push(large, body("b"))
+    popped = space.pop(2, max_body=100)
+    assert popped.keys == [b"b"]
+    assert space.dead == [(b"", large, "too large", 0)]  # its id was not even looked for
+    assert space.leases == {b"b": popped.deadline}
+    assert space.ready == []
+
+
+def test_the_longest_permitted_body_is_delivered(space: Space) -> None:
+    raw = body("a", padding=100)
+    space.push(raw)
+    assert space.pop(max_body=len(raw) - 1).status == "again"
+    space.push(raw)
+    assert space.pop(max_body=len(raw)).keys == [b"a"]
+
+
+def test_a_call_that_only_buried_asks_for_another(space: Space) -> None:
+    space.push(b"x" * 101)
+    assert space.pop(max_body=100).status == "again"
+    assert space.pop(max_body=100).status == "empty"
+    assert len(space.dead) == 1
+
+
+def test_one_call_buries_a_hundred(space: Space) -> None:
+    for number in range(150):
+        space.lease(str(number), deadline=PAST, count=3)
+    assert space.pop(1000, max_receives=3).status == "again"
+    assert (len(space.dead), len(space.leases)) == (100, 50)
+    assert space.pop(1000, max_receives=3).status == "again"
+    assert space.pop(1000, max_receives=3).status == "empty"
+    assert len(space.dead) == 150
+    assert space.dump().keys() == {"DEAD"}
+
+
+def test_what_came_back_fills_the_room_that_a_burial_leaves(space: Space) -> None:
+    for number, key in enumerate(("dead", "a", "b")):
+        space.lease(key, deadline=PAST + number, count=3 if key == "dead" else None)
+    space.push(body("c"))
+    assert space.pop(1, max_receives=3).keys == [b"a"]
+    assert space.pop(2, max_receives=3).keys == [b"b", b"c"]
+
+
+def test_a_burial_delivers_nothing_twice(space: Space) -> None:
+    """The messages taken before it keep their old scores until the end of the call."""
+    for number, key in enumerate(("a", "dead", "b", "dead too", "c")):
+        space.lease(key, deadline=PAST + number, count=3 if key.startswith("dead") else None)
+    assert space.pop(10, max_receives=3).keys == [b"a", b"b", b"c"]
+    assert [letter[0] for letter in space.dead] == [b"dead", b"dead too"]
+
+
+def test_what_is_due_fills_the_room_that_a_burial_leaves(space: Space) -> None:
+    for number, key in enumerate(("dead", "a", "b")):
+        space.delay(key, due=PAST + number, count=3 if key == "dead" else None)
+    space.push(body("c"))
+    assert space.pop(2, max_receives=3, requeue="back").keys == [b"a", b"b"]
+    assert space.ready == [body("c")]
+
+
+def test_burials_of_one_call_are_limited_however_many_fill_their_room(space: Space) -> None:
+    for number in range(150):
+        space.lease(str(number), deadline=PAST, count=3)
+    assert space.pop(1, max_receives=3).status == "again"
+    assert len(space.dead) == 100
+
+
+# The last permitted receive.
+
+
+def test_a_message_is_dead_exactly_at_the_maximum(space: Space) -> None:
+    space.push(body("a"))
+    for count in (1, 2, 3):
+        assert space.pop(timeout=1, max_receives=3).counts == [count]
+    assert space.pop(max_receives=3).status == "again"
+    assert space.dead == [(b"a", body("a"), "max receives", 3)]
+    assert space.dump().keys() == {"DEAD"}
+
+
+def test_a_due_message_is_dead_at_the_maximum_too(space: Space) -> None:
+    space.delay("a", due=PAST, count=2)
+    space.delay("b", due=PAST + 1, count=3)
+    assert space.pop(max_receives=3).keys == [b"a"]
+    assert space.pop(max_receives=3).status == "again"
+    assert space.dead == [(b"b", body("b"), "max receives", 3)]
+
+
+def test_without_a_maximum_nothing_dies(space: Space) -> None:
+    space.lease("a", deadline=PAST, count=1_000_000)
+    assert space.pop(max_receives=0).counts == [1_000_001]
+
+
+def test_a_message_on_its_last_permitted_receive_travels_alone(space: Space) -> None:
+    space.lease("killer", deadline=PAST, count=2)
+    space.lease("other", deadline=PAST + 1)
+    space.push(body("a"))
+    assert space.pop(10, max_receives=3).keys == [b"killer"]
+    assert space.pop(10, max_receives=3).keys == [b"other", b"a"]
+
+
+def test_a_message_on_its_last_permitted_receive_is_not_added_to_a_batch(space: Space) -> None:
+    space.lease("a", deadline=PAST)
+    space.lease("killer", deadline=PAST + 1, count=2)
+    space.push(body("b"))
+    assert space.pop(10, max_receives=3).keys == [b"a"]
+    assert space.pop(10, max_receives=3).keys == [b"killer"]
+    assert space.pop(10, max_receives=3).keys == [b"b"]
+
+
+def test_a_due_message_on_its_last_permitted_receive_travels_alone(space: Space) -> None:
+    space.lease("a", deadline=PAST)
+    space.delay("killer", due=PAST, count=2)
+    space.push(body("b"))
+    assert space.pop(10, max_receives=3).keys == [b"a"]
+    assert space.pop(10, max_receives=3).keys == [b"killer"]
+
+
+def test_a_listed_message_on_its_last_permitted_receive_travels_alone(space: Space) -> None:
+    space.push(body("a"), body("killer"), body("b"))
+    space.list_count("killer", 2, body("killer"))
+    assert space.pop(10, max_receives=3).keys == [b"a"]
+    assert space.ready == [body("killer"), body("b")]
+    assert space.pop(10, max_receives=3).keys == [b"killer"]
+    assert space.pop(10, max_receives=3).keys == [b"b"]
+
+
+def test_with_one_permitted_receive_every_message_travels_alone(space: Space) -> None:
+    space.push(body("a"), body("b"))
+    assert space.pop(10, max_receives=1).keys == [b"a"]
+    assert space.pop(10, max_receives=1).keys == [b"b"]
+
+
+# Requeue to the back.
+
+
+def test_requeue_back_gives_the_articles_order_and_keeps_the_counts(space: Space) -> None:
+    space.push(body("listed"))
+    space.lease("b", deadline=PAST + 1)
+    space.lease("a", deadline=PAST, count=4)
+    popped = space.pop(10, requeue="back")
+    assert popped.keys == [b"listed", b"a", b"b"]
+    assert popped.counts == [1, 5, 2]
+    assert space.receives == {b"a": 5, b"b": 2}
+    assert space.leases == dict.fromkeys(popped.keys, popped.deadline)
+
+
+def test_requeue_back_puts_expired_messages_behind_the_backlog(space: Space) -> None:
+    space.push(body("first"), body("second"))
+    space.lease("a", deadline=PAST, extended=f"7:{PAST}")
+    popped = space.pop(requeue="back")
+    assert popped.keys == [b"first"]
+    assert space.dump() == {
+        "": [body("a"), body("second")],
+        "BACKUP": {b"first": popped.deadline},
+        "CONTEXT": {b"first": body("first")},
+        "RECEIVES": {b"a": listed_count(1, body("a"))},
+    }
+
+
+@pytest.mark.parametrize("padding", [0, 5000])
+def test_a_count_on_the_list_is_that_of_one_body(space: Space, padding: int) -> None:
+    poison = body("a", padding)
+    space.list_count("a", 3, poison)
+    space.push(poison[:-1] + b" ", b" " + poison, poison)
+    assert space.pop(max_receives=5).counts == [1]  # the same id, another message
+    space.client.delete(space.key("BACKUP"), space.key("CONTEXT"))
+    assert space.receives == {b"a": 3}
+    assert space.pop(max_receives=5).counts == [1]
+    space.client.delete(space.key("BACKUP"), space.key("CONTEXT"))
+    assert space.pop(max_receives=5).counts == [4]
+    assert space.client.hgetall(space.key("RECEIVES")) == {b"a": b"4"}
+
+
+def test_a_count_on_the_list_is_none_of_a_message_that_is_leased_or_delayed(space: Space) -> None:
+    for key in ("a", "b"):
+        space.list_count(key, 3, body("another"))
+    space.lease("a", deadline=PAST)
+    space.delay("b", due=PAST)
+    assert space.pop(2, max_receives=4).counts == [2, 1]
+    space.list_count("b", 3, body("another"))
+    space.reject((space.leases[b"b"], "b"))
+    assert space.dead == [(b"b", body("b"), "bad", 1)]
+
+
+def test_counts_of_messages_that_left_the_list_are_removed_when_it_is_empty(space: Space) -> None:
+    for number in range(150):
+        space.list_count(str(number), 3, body(str(number)))
+    space.push(body("x"))
+    space.lease("kept", count=2)
+    popped = space.pop()
+    assert len(space.receives) == 151  # the list was not empty
+    assert space.pop().status == "empty"
+    assert 50 <= len(space.receives) <= 52  # a hundred were looked at
+    for _ in range(20):
+        space.pop()
+    assert space.receives == {b"kept": 2}
+    assert popped.keys == [b"x"]
+
+
+def test_requeue_back_leases_due_messages_in_place(space: Space) -> None:
+    space.push(body("listed"))
+    space.delay("a", due=PAST)
+    assert space.pop(requeue="back").keys == [b"a"]
+    assert space.ready == [body("listed")]
+
+
+def test_requeue_back_leaves_no_count_under_a_derived_key(space: Space) -> None:
+    space.push(b"first", b"no id")
+    space.lease(b"\x001:0001", b"no id", deadline=PAST, count=3)
+    space.pop(requeue="back")
+    assert space.receives == {}
+
+
+def test_requeue_back_buries_at_the_maximum(space: Space) -> None:
+    space.push(body("a"))
+    for count in (1, 2):
+        assert space.pop(timeout=1, max_receives=2, requeue="back").counts == [count]
+    assert space.pop(max_receives=2, requeue="back").status == "again"
+    assert space.dead == [(b"a", body("a"), "max receives", 2)]
+
+
+def test_requeue_back_moves_a_mebibyte_in_one_call(space: Space) -> None:
+    for number in range(3):
+        space.lease(str(number), b"x" * (3 * MIB // 4), deadline=PAST + number)
+    assert space.pop(3, requeue="back").status == "again"
+    assert len(space.leases) == 1
+
+
+# Settling in the same call.
+
+
+def test_settled_messages_are_deleted_before_the_next_are_taken(space: Space) -> None:
+    space.lease("a", deadline=FUTURE, count=3)
+    space.lease("b", deadline=FUTURE + 1, extended=f"7:{FUTURE + 1}")
+    space.push(body("c"))
+    popped = space.pop(settled=[(FUTURE, "a"), (7, "b")])
+    assert (popped.keys, popped.refused) == ([b"c"], [])
+    assert space.dump() == {"BACKUP": {b"c": popped.deadline}, "CONTEXT": {b"c": body("c")}}
+
+
+def test_a_fused_ack_refuses_stale_receipts_by_position_and_takes_all_the_same(
+    space: Space,
+) -> None:
+    for key in ("a", "b", "c"):
+        space.lease(key, deadline=FUTURE)
+    space.delay("d")
+    space.push(body("e"))
+    popped = space.pop(settled=[(FUTURE, "a"), (FUTURE - 1, "b", "gone"), (FUTURE, "c", "d")])
+    assert popped.refused == [2, -3, 5]
+    assert popped.keys == [b"e"]
+    assert space.leases == {b"b": FUTURE, b"e": popped.deadline}
+    assert space.delayed == {b"d": FUTURE}
+    assert space.bodies.keys() == {b"b", b"d", b"e"}
+
+
+@pytest.mark.parametrize(
+    "named", [("a",), ("a", "b"), ("a", "b", "gone"), ("a", "b", "b"), ("c", "b", "a", "gone")]
+)
+def test_a_fused_ack_touches_no_other_message_of_its_batch(
+    space: Space, named: tuple[str, ...]
+) -> None:
+    for key in ("a", "b", "c"):
+        space.lease(key, deadline=FUTURE)
+    space.push(body("d"))
+    popped = space.pop(settled=[(FUTURE, *named)])
+    assert popped.refused == [-1 - at for at, key in enumerate(named) if key == "gone"]
+    assert space.leases.keys() == {b"a", b"b", b"c", b"d"} - {each.encode() for each in named}
+    assert space.bodies.keys() == space.leases.keys()
+
+
+def test_a_fused_ack_of_a_whole_batch_leaves_nothing_of_it(space: Space) -> None:
+    for key in ("a", "b", "c"):
+        space.lease(key, deadline=FUTURE, count=2, extended=f"7:{FUTURE}")
+    space.lease("other", deadline=FUTURE + 1)
+    space.pop(settled=[(FUTURE, "b", "c", "a")])
+    assert space.leases == {b"other": FUTURE + 1}
+    assert space.bodies.keys() == {b"other"}
+    assert not space.receives
+    assert "EXTENDED" not in space.dump()
+
+
+def test_a_fused_ack_on_an_empty_queue_reports_what_was_refused(space: Space) -> None:
+    space.lease("a", deadline=FUTURE)
+    popped = space.pop(settled=[(1, "a")])
+    assert (popped.status, popped.refused) == ("empty", [1])
+
+
+def test_a_fused_ack_of_an_expired_lease_that_nobody_took_is_in_time(space: Space) -> None:
+    space.lease("a", deadline=PAST)
+    popped = space.pop(settled=[(PAST, "a")])
+    assert (popped.status, popped.refused) == ("empty", [])
+    assert space.dump() == {}
+
+
+def test_a_thousand_messages_are_settled_and_taken_in_one_call(space: Space) -> None:
+    space.push(*(body(str(number)) for number in range(2000)))
+    first = space.pop(1000)
+    second = space.pop(1000, settled=[(first.deadline, *first.keys)])
+    assert second.refused == []
+    assert space.leases == dict.fromkeys(second.keys, second.deadline)
+    assert space.bodies.keys() == set(second.keys)
+
+
+def test_a_paused_queue_takes_nothing_but_settles(space: Space) -> None:
+    space.client.set(space.key("PAUSED"), 1)
+    space.push(body("listed"))
+    space.hand_over(body("handed"))
+    space.delay("due", due=PAST)
+    space.lease("expired", deadline=PAST)
+    before = space.dump()
+    space.lease("mine", deadline=FUTURE)
+    space.lease("theirs", deadline=FUTURE)
+    popped = space.pop(10, settled=[(FUTURE, "mine"), (7, "theirs")])
+    assert (popped.status, popped.refused) == ("paused", [2])
+    space.client.zrem(space.key("BACKUP"), "theirs")
+    space.client.hdel(space.key("CONTEXT"), "theirs")
+    assert space.dump() == before
+
+
+# Damaged records.
+
+
+@pytest.mark.parametrize("place", ["BACKUP", "DELAYED", "list"])
+def test_a_count_that_is_no_number_does_not_wedge_the_queue(space: Space, place: str) -> None:
+    if place == "list":
+        space.push(body("a"))
+    else:
+        space.client.zadd(space.key(place), {"a": PAST})
+        space.client.hset(space.key("CONTEXT"), "a", body("a"))
+    space.client.hset(space.key("RECEIVES"), "a", "many")
+    assert space.pop().keys == [b"a"]
+
+
+def test_the_bodies_of_the_producers_are_json(space: Space) -> None:
+    # Guards the other tests here: `body` must be what it says.
+    assert json.loads(body("a", padding=20)) == {"id": "a", "x": "x" * 13}

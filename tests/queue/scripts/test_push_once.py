@@ -1,0 +1,132 @@
+"""push_once: one message a marker and window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.queue.scripts.headers import parse, read
+from tests.queue.scripts.space import FUTURE, NOW, PAST, SECOND, Space, Value, body
+
+
+def push_once(
+    space: Space,
+    id: str = "a",
+    when: str = "now",
+    due: Value = 0,
+    window: Value = 60_000,
+    key: Value | None = None,
+    raw: bytes | None = None,
+) -> Any:
+    raw = body(id) if raw is None else raw
+    return space.call("push_once", window, id, raw, when, due, id if key is None else key)
+
+
+def marker(space: Space) -> str:
+    """Return the suffix of the marker's key as the header names it."""
+    return parse(read(space.directory, "push_once")).keys[-1].suffix
+
+
+def test_the_first_push_is_stored_and_marked(space: Space) -> None:
+    assert push_once(space) == [1, b"a"]
+    assert space.dump() == {"": [body("a")], marker(space): b"a", "EXPIRES": [marker(space)]}
+
+
+def test_the_message_goes_where_every_push_goes(space: Space) -> None:
+    space.push(body("first"))
+    push_once(space)
+    assert space.ready == [body("first"), body("a")]
+
+
+def test_a_second_push_stores_nothing_and_returns_the_first_id(space: Space) -> None:
+    push_once(space)
+    before = space.dump()
+    assert push_once(space, "b") == [0, b"a"]
+    assert push_once(space, "b", "at", FUTURE) == [0, b"a"]
+    assert space.dump() == before
+
+
+def test_a_message_that_was_acked_is_not_pushed_again(space: Space) -> None:
+    push_once(space)
+    popped = space.pop()
+    space.ack((popped.deadline, "a"))
+    assert push_once(space) == [0, b"a"]
+    assert space.ready == []
+
+
+def test_the_marker_lives_for_the_window_and_no_longer(space: Space) -> None:
+    push_once(space, window=60_000)
+    assert 59_000 < space.client.pttl(space.key(marker(space))) <= 60_000
+    space.client.delete(space.key(marker(space)))  # as it expires
+    assert push_once(space) == [1, b"a"]
+    assert space.ready == [body("a"), body("a")]
+
+
+def test_only_the_marker_expires(space: Space) -> None:
+    push_once(space)
+    space.client.delete(space.key(marker(space)))
+    push_once(space, "b", "at", FUTURE)
+    assert space.dump()["EXPIRES"] == [marker(space)]
+
+
+def test_a_message_without_an_id_is_marked_too(space: Space) -> None:
+    assert push_once(space, "", raw=b"no id") == [1, b""]
+    assert push_once(space, "", raw=b"no id") == [0, b""]
+    assert space.ready == [b"no id"]
+
+
+def test_a_scheduled_push_is_stored_among_the_delayed(space: Space) -> None:
+    assert push_once(space.frozen(), "a", "delay", 5 * SECOND) == [1, b"a"]
+    dump = space.dump()
+    assert dump["DELAYED"] == {b"a": NOW + 5 * SECOND}
+    assert dump["CONTEXT"] == {b"a": body("a")}
+    assert dump.keys() == {"DELAYED", "CONTEXT", marker(space), "EXPIRES"}
+
+
+def test_a_delay_counts_from_the_servers_time(space: Space) -> None:
+    before = space.now()
+    push_once(space, "a", "delay", SECOND)
+    assert before <= space.delayed[b"a"] - SECOND <= space.now()
+
+
+def test_an_instant_is_taken_as_it_is(space: Space) -> None:
+    push_once(space, "a", "at", PAST)
+    assert space.delayed == {b"a": PAST}
+
+
+def test_a_delay_ends_before_scores_lose_their_exactness(space: Space) -> None:
+    push_once(space, "a", "delay", 2**53 - 1)
+    assert space.delayed == {b"a": 2**53 - 1}
+
+
+def test_a_key_that_is_taken_is_replaced_and_both_bodies_survive(space: Space) -> None:
+    space.lease("a", b"held")
+    assert push_once(space.frozen(), "a", "at", FUTURE) == [1, b"a"]
+    derived = b"\0%d:%d:0001" % (FUTURE, NOW)
+    assert space.bodies == {b"a": b"held", derived: body("a")}
+    assert space.delayed == {derived: FUTURE}
+    assert space.leases == {b"a": FUTURE}
+
+
+@pytest.mark.parametrize("key", [b"", b"\0x"])
+def test_no_key_and_a_key_that_looks_derived_are_derived(space: Space, key: bytes) -> None:
+    space.client.hset(space.key("CONTEXT"), b"\0%d:%d:0001" % (FUTURE, NOW), "taken")
+    push_once(space.frozen(), "a", "at", FUTURE, key=key)
+    assert space.delayed == {b"\0%d:%d:0002" % (FUTURE, NOW): FUTURE}
+
+
+@pytest.mark.parametrize(("when", "wrong"), [("now", ""), ("at", "DELAYED"), ("at", "CONTEXT")])
+def test_what_could_not_be_stored_is_not_marked(space: Space, when: str, wrong: str) -> None:
+    space.client.set(space.key(wrong), "of another type")
+    before = space.dump()
+    with pytest.raises(Exception, match="WRONGTYPE"):
+        push_once(space, "a", when)
+    assert space.dump() == before
+
+
+def test_messages_for_one_time_keep_the_order_of_their_pushes(space: Space) -> None:
+    for id in ("z", "y", "x"):
+        space.client.delete(space.key("DEDUP:<marker>"))
+        space.call("push_once", 1000, id, body(id), "at", FUTURE, id)
+    assert space.client.zrange(space.key("DELAYED"), 0, -1) == [b"z", b"y", b"x"]

@@ -1,0 +1,112 @@
+"""Queues of every kind, full of hostile text, and a page that shows them."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+import redis
+import uvicorn
+from playwright.sync_api import Browser, sync_playwright
+from starlette.testclient import TestClient
+
+from ackq import Queue
+from ackq.delay import DelayQueue
+from ackq.ops.registry import encode_record, heartbeat
+from ackq.rsmq import RSMQ
+from ackq.topic import Topic
+from ackq.web import application
+from ackq.web.access import address_of, listen
+from tests.waiting import wait_until
+
+#: Runs wherever it is taken for markup, in text and in attributes.
+HOSTILE = """'"><img src=x onerror="window.canary=1"><script>window.canary=1</script>"""
+
+
+@dataclass(frozen=True)
+class Stock:
+    """The names of the queues."""
+
+    jobs: str
+    reminders: str
+    prices: str
+    legacy: str
+
+
+@pytest.fixture
+def stock(plain_client: redis.Redis, token: str) -> Stock:
+    """Queues of every kind: hostile names, ids, keys, bodies, reasons, errors and consumers."""
+    jobs, reminders, prices = f"{token}/{HOSTILE}", f"{token} due {HOSTILE}", f"{token}-p-{HOSTILE}"
+    with Queue(plain_client, jobs, max_receives=2) as queue:
+        queue.push_many([{"id": f"{number}{HOSTILE}", "secret": HOSTILE} for number in range(6)])
+        queue.reject(*queue.pop_many(1), reason=HOSTILE)
+        for _ in range(2):
+            queue.nack(*queue.pop_many(1), delay=0, error=KeyError(HOSTILE))
+        queue.pop_many(1)
+        queue.push({"id": f"later{HOSTILE}"}, delay=3600)
+        fields = {"name": f"worker{HOSTILE}", "host": HOSTILE, "state": "working", "busy": 1,
+                  "concurrency": 4, "interval": 5, "lifetime": 30, "queues": [jobs]}  # fmt: skip
+        record = encode_record(fields, [(f"runs{HOSTILE}"[:64], 2.0)])
+        queue.execute(lambda spec: heartbeat(spec, HOSTILE, record, 30.0, b""))
+    with DelayQueue(plain_client, reminders) as delay:
+        delay.push(f"due{HOSTILE}", HOSTILE, delay=0)
+        delay.push(f"later{HOSTILE}", HOSTILE, delay=3600)
+        delay.push(f"dead{HOSTILE}", HOSTILE, delay=0)
+        taken = delay.take(2)
+        delay.reject(*taken, reason=HOSTILE)
+        delay.push(f"due{HOSTILE}", HOSTILE, delay=0)
+    with Topic(plain_client, prices) as topic:
+        topic.subscribe(f"c{HOSTILE}", "oldest")
+        topic.publish_many([HOSTILE.encode()] * 3)
+    with RSMQ(plain_client, token) as rsmq:
+        rsmq.create_queue("legacy")
+        rsmq.send_message("legacy", HOSTILE)
+    return Stock(jobs, reminders, prices, f"{token}:legacy")
+
+
+@pytest.fixture
+def url(plain_client: redis.Redis) -> str:
+    """The address of the plain server."""
+    settings = plain_client.connection_pool.connection_kwargs
+    return f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
+
+
+@pytest.fixture
+def http(plain_client: redis.Redis) -> Iterator[TestClient]:
+    """The page, without a browser."""
+    page = application(plain_client)
+    with TestClient(page, base_url="http://localhost") as client:
+        yield client
+
+
+@pytest.fixture
+def site(plain_client: redis.Redis) -> Iterator[str]:
+    """The URL of the page, served on a free port."""
+    with listen("127.0.0.1", 0, None) as listener:
+        config = uvicorn.Config(application(plain_client), log_level="error", ws="none")
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        wait_until(lambda: server.started, "the page to be served")
+        yield address_of(listener)
+        server.should_exit = True
+        thread.join()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, to which every name that ends in .test is this machine."""
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    if path is None:
+        pytest.skip("no browser: apt install chromium")
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--host-resolver-rules=MAP *.test 127.0.0.1"],
+        )
+        with closing(launched):
+            yield launched

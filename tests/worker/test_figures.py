@@ -1,0 +1,194 @@
+"""The worker's port shows what its handlers did, complete even if there are several processes."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from pathlib import Path
+
+import orjson
+import psutil
+import pytest
+import redis
+
+from ackq import Queue
+from ackq.process.figures import Reported
+from ackq.worker import Health, Reject, Release
+from ackq.worker.figures import BUCKETS, Figures, Handled, Snapshot
+from tests.cli.conftest import url  # noqa: F401 - a fixture
+from tests.metrics.test_collector import Samples, parsed, value
+from tests.metrics.test_exporter import get
+from tests.waiting import wait_until
+from tests.worker.conftest import QueueOf, Recorder, StartWorker, settled, until
+
+from .commands import working
+
+
+def scraped(address: tuple[str, int] | None) -> Samples:
+    assert address is not None
+    status, _, body = get(address, "/metrics")
+    assert status == 200, body
+    return parsed(body.decode())
+
+
+def test_handlers_are_counted_by_outcome_and_by_duration(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
+    queue = queue_of(visibility_timeout=30)
+
+    def behave(message: object) -> object:
+        id = message.id  # type: ignore[attr-defined]
+        if id == "fail":
+            raise ValueError
+        if id == "reject":
+            raise Reject("no")
+        return asyncio.sleep(0.3 if id == "slow" else 0)
+
+    handler.behave = behave
+    queue.push_many([{"id": each} for each in ("a", "b", "fail", "reject", "slow")])
+    health = Health(port=0, interval=0.05)
+    work(queue, handler, concurrency=2, health=health, max_receives=1)
+    wait_until(lambda: queue.stats().dead == 2 and settled_but_dead(queue), "all")
+    samples = scraped(health.address)
+    counts = {dict(labels)["outcome"]: number for (name, labels), number in samples.items()
+              if name == "ackq_handled_total"}  # fmt: skip
+    assert counts == {"ack": 3, "nack": 1, "reject": 1}
+    assert value(samples, "ackq_handler_seconds_count", queue=queue.name) == 5
+    assert value(samples, "ackq_handler_seconds_sum", queue=queue.name) >= 0.3
+    slow = value(samples, "ackq_handler_seconds_bucket", queue=queue.name, le="0.25")
+    assert slow <= 4
+    assert value(samples, "ackq_handler_seconds_bucket", queue=queue.name, le="+Inf") == 5
+    assert value(samples, "ackq_worker_concurrency") == 2
+
+
+def settled_but_dead(queue: Queue) -> bool:
+    stats = queue.stats()
+    return not (stats.ready or stats.in_flight or stats.delayed)
+
+
+def test_running_handlers_are_busy(queue_of: QueueOf, work: StartWorker, handler: Recorder) -> None:
+    queue, go_on = queue_of(), threading.Event()
+    handler.behave = lambda message: until(go_on)
+    queue.push_many([{"id": "a"}, {"id": "b"}])
+    health = Health(port=0, interval=0.02)
+    work(queue, handler, concurrency=3, health=health)
+    handler.wait_for(2)
+    wait_until(lambda: value(scraped(health.address), "ackq_worker_busy") == 2, "both")
+    go_on.set()
+    wait_until(lambda: value(scraped(health.address), "ackq_worker_busy") == 0, "none")
+    assert settled(queue)
+
+
+def test_a_released_message_is_counted_as_such(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
+    queue = queue_of()
+
+    def behave(message: object) -> None:
+        if len(handler.seen) == 1:
+            raise Release
+
+    handler.behave = behave
+    queue.push({"id": "a"})
+    health = Health(port=0, interval=0.05)
+    work(queue, handler, health=health)
+    wait_until(lambda: settled(queue), "it")
+    samples = scraped(health.address)
+    assert value(samples, "ackq_handled_total", queue=queue.name, outcome="release") == 1
+    assert value(samples, "ackq_handled_total", queue=queue.name, outcome="ack") == 1
+
+
+def test_a_worker_without_a_port_counts_nothing(
+    queue_of: QueueOf, work: StartWorker, tmp_path: Path
+) -> None:
+    made = work(queue_of(), print, start=False, health=Health(file=tmp_path / "healthy"))
+    assert made.worker._state.figures is None
+    assert work(queue_of("b"), print, start=False).worker._state.figures is None
+
+
+def test_a_duration_belongs_to_the_first_bucket_that_is_long_enough() -> None:
+    figures = Figures()
+    for seconds in (0.0, BUCKETS[0], BUCKETS[0] + 0.001, 1e6):
+        figures.add("jobs", "ack", seconds)
+    buckets = figures.snapshot().queues["jobs"].buckets
+    assert (buckets[0], buckets[1], buckets[-1], sum(buckets)) == (2, 1, 1, 4)
+
+
+def test_no_end_of_a_handler_is_lost_between_threads() -> None:
+    figures = Figures()
+
+    def record() -> None:
+        for _ in range(2000):
+            figures.add("jobs", "ack", 0.1)
+
+    threads = [threading.Thread(target=record) for _ in range(4)]
+    for each in threads:
+        each.start()
+    while any(each.is_alive() for each in threads):
+        figures.count()
+    assert figures.snapshot().queues["jobs"].outcomes == {"ack": 8000}
+
+
+def test_counts_of_a_process_that_ended_are_kept_once(tmp_path: Path) -> None:
+    file = tmp_path / "0.figures"
+    reported = Reported([file])
+    handled = Handled(1.0, outcomes={"ack": 3})
+    file.write_bytes(orjson.dumps(Snapshot(1.0, {"jobs": handled}, busy=2, concurrency=4)))
+    assert reported.snapshot().queues["jobs"].outcomes == {"ack": 3}
+    assert reported.snapshot().busy == 2
+    reported.end(file)
+    after = reported.snapshot()
+    assert (after.queues["jobs"].outcomes, after.busy, after.concurrency) == ({"ack": 3}, 0, 0)
+    file.write_bytes(orjson.dumps(Snapshot(2.0, {"jobs": handled}, concurrency=4)))
+    assert reported.snapshot().queues["jobs"].outcomes == {"ack": 6}
+    file.write_bytes(b"{")
+    assert reported.snapshot().queues["jobs"].outcomes == {"ack": 3}
+
+
+@pytest.mark.timeout(120)
+def test_one_port_has_the_figures_of_all_processes_and_of_those_that_died(
+    tmp_path: Path,
+    url: str,  # noqa: F811
+    name: str,
+    free_port: int,
+    plain_client: redis.Redis,
+) -> None:
+    def count() -> float:
+        samples = scraped(("127.0.0.1", free_port))
+        return sum(number for (name, _), number in samples.items() if name == "ackq_handled_total")
+
+    options = ("-q", name, "--processes", "2", "--concurrency", "2", "--prefetch", "0",
+               "--lease", "2", "--health-port", str(free_port))  # fmt: skip
+    with (
+        Queue(plain_client, name) as queue,
+        working(tmp_path, url, "tests.worker.jobs:as_told", *options) as command,
+    ):
+        queue.push_many([{"id": f"m{each}", "seconds": 0.05} for each in range(40)])
+        wait_until(lambda: len(command.events("end")) == 40 and settled(queue), "all", 40)
+        assert len({event["pid"] for event in command.events()}) == 2
+        wait_until(lambda: count() == 40, "all figures", 10)
+        victim = psutil.Process(command.events("end")[0]["pid"])
+        victim.kill()
+        wait_until(lambda: "starting another" in command.log(), "the death", 20)
+        assert count() == 40
+        queue.push_many([{"id": f"n{each}", "seconds": 0} for each in range(10)])
+        wait_until(lambda: count() == 50, "the others", 40)
+        samples = scraped(("127.0.0.1", free_port))
+        wait_until(
+            lambda: value(scraped(("127.0.0.1", free_port)), "ackq_worker_concurrency") == 4,
+            "the successor", 20,
+        )  # fmt: skip
+        assert value(samples, "ackq_handler_seconds_count", queue=name) == 50
+
+
+def test_without_the_extra_the_port_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [each for each in sys.modules if each.startswith("ackq.metrics")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
+    with Health(port=0) as health:
+        assert health.address is not None
+        status, _, body = get(health.address, "/metrics")
+        assert status == 404
+        assert b"pip install 'ackq[metrics]'" in body
+        assert get(health.address, "/healthz")[0] == 200

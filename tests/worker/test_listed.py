@@ -1,0 +1,323 @@
+"""Workers in the lists of workers: what they show of themselves, and the orders that they obey."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+import redis
+
+from ackq.embedded import Server
+from ackq.errors import ConfigurationError
+from ackq.ops.registry import Order, encode_record, heartbeat
+from ackq.ops.workers import WorkerInfo, send_order, workers
+from ackq.queue.keys import QueueKeys
+from ackq.worker import Health, RateLimit, Worker
+from tests.conftest import MakeQueue
+from tests.servers import Target, private_server
+from tests.waiting import wait_until
+
+from .conftest import QueueOf, Recorder, StartWorker, until
+
+List = Callable[..., list[WorkerInfo]]
+#: Many heartbeats in the time of a test; few enough for a busy machine.
+OFTEN = 0.2
+
+
+@pytest.fixture
+def listed(plain_client: redis.Redis, token: str) -> List:
+    """``listed("suffix")``: the workers of the test's queue with that suffix."""
+    return lambda suffix="": workers(plain_client, [token + suffix])
+
+
+@pytest.fixture
+def order(plain_client: redis.Redis, listed: List) -> Callable[[Order], None]:
+    """``order("quiet")``: leave this order for every worker of the test's queue."""
+
+    def leave(order: Order) -> None:
+        assert send_order(plain_client, order, listed())
+
+    return leave
+
+
+def alone(listed: List, condition: Callable[[WorkerInfo], bool], description: str) -> WorkerInfo:
+    """Wait until the only worker fulfils a condition, and return it."""
+    return wait_until(
+        lambda: next((each for each in listed() if condition(each)), None), description
+    )  # type: ignore[return-value]
+
+
+def test_a_worker_shows_what_it_is_and_works_on(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List
+) -> None:
+    queue, release = queue_of(), threading.Event()
+    handler.behave = lambda message: until(release)
+    long = "x" * 200
+    queue.push_many([{"id": "a\x1b[31m"}, {"id": long}])
+    work(queue, handler, concurrency=3, name="mailer", heartbeat=OFTEN)
+    found = alone(listed, lambda each: each.busy == 2, "two running handlers")
+    assert (found.name, found.queues, found.concurrency) == ("mailer", (queue.name,), 3)
+    assert (found.state, found.late, found.order) == ("working", False, "")
+    assert {each.message_id for each in found.running} == {"a\x1b[31m", long[:64]}
+    assert {each.queue for each in found.running} == {queue.name}
+    for each in found.running:
+        assert found.started_at <= each.since <= found.seen_at
+    release.set()
+    alone(listed, lambda each: each.busy == 0 and not each.running, "no running handler")
+
+
+def test_a_worker_that_ends_leaves_the_list_at_once(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List,
+    plain_client: redis.Redis, token: str,
+) -> None:  # fmt: skip
+    running = work(queue_of(), handler, heartbeat=600)
+    wait_until(listed, "it to be listed")
+    running.stop()
+    running.join()
+    assert not plain_client.exists(*QueueKeys.of(token).workers)
+
+
+def test_a_worker_can_stay_unlisted(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List
+) -> None:
+    queue = queue_of()
+    queue.push({"id": "a"})
+    work(queue, handler, heartbeat=None)
+    handler.wait_for(1)
+    assert listed() == []
+
+
+@pytest.mark.parametrize("limited", [False, True], ids=["waiting in its take", "with a rate limit"])
+def test_a_quiet_worker_finishes_its_messages_and_takes_no_more(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List,
+    order: Callable[[Order], None], limited: bool,
+) -> None:  # fmt: skip
+    queue, release = queue_of(visibility_timeout=0.5), threading.Event()
+    handler.behave = lambda message: until(release)
+    queue.push({"id": "first"})
+    limits = RateLimit(1000, burst=1000) if limited else None
+    work(queue, handler, concurrency=2, prefetch=0, heartbeat=OFTEN, rate_limit=limits)
+    handler.wait_for(1)
+    order("quiet")
+    assert alone(listed, lambda each: each.state == "quieting", "it to obey").order == ""
+    queue.push_many([{"id": f"later{n}"} for n in range(20)])
+    release.set()
+    quiet = alone(listed, lambda each: each.state == "quiet", "its last handler to end")
+    assert quiet.busy == 0
+    assert (queue.stats().in_flight, queue.stats().ready) == (0, 20)
+    seen_at = quiet.seen_at
+    alone(listed, lambda each: each.seen_at > seen_at + 3 * OFTEN, "more heartbeats")
+    assert handler.seen == ["first"], "taken once, although it straddled its lease"
+    assert handler.counts == {"first": 1}
+    assert queue.stats().ready == 20
+    order("resume")
+    handler.wait_for(21)
+    alone(listed, lambda each: each.state == "working", "its new state")
+
+
+def test_a_quiet_worker_of_several_queues_takes_from_none(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List,
+    order: Callable[[Order], None], plain_client: redis.Redis, token: str,
+) -> None:  # fmt: skip
+    first, second = queue_of(), queue_of("-b")
+    work([first, second], handler, heartbeat=OFTEN)
+    (found,) = wait_until(lambda: workers(plain_client, [first.name, second.name]), "both")
+    assert found.queues == (first.name, second.name)
+    wait_until(lambda: listed("-b"), "the other list")
+    order("quiet")
+    alone(listed, lambda each: each.state == "quiet", "it to obey")
+    first.push({"id": "a"})
+    second.push({"id": "b"})
+    seen_at = listed()[0].seen_at
+    alone(listed, lambda each: each.seen_at > seen_at + 3 * OFTEN, "more heartbeats")
+    assert handler.seen == []
+    order("resume")
+    handler.wait_for(2)
+
+
+def test_the_list_of_a_queue_shows_only_messages_of_its_own_queue(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List
+) -> None:
+    first, second, release = queue_of("-a"), queue_of("-b"), threading.Event()
+    handler.behave = lambda message: until(release)
+    first.push({"id": "of a"})
+    second.push({"id": "of b"})
+    work([first, second], handler, heartbeat=OFTEN)
+    for suffix in ("-a", "-b"):
+        found = wait_until(
+            lambda suffix=suffix: [each for each in listed(suffix) if each.busy == 2],  # type: ignore[misc]
+            "both handlers",
+        )
+        assert [each.message_id for each in found[0].running] == [f"of {suffix[1:]}"]
+    release.set()
+
+
+def test_a_quiet_worker_is_healthy(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List,
+    order: Callable[[Order], None], tmp_path: object,
+) -> None:  # fmt: skip
+    queue = queue_of()
+    health = Health(port=0, stalled_after=0.2, interval=0.05)
+    work(queue, handler, heartbeat=OFTEN, health=health)
+    wait_until(listed, "it to be listed")
+    order("quiet")
+    alone(listed, lambda each: each.state == "quiet", "it to obey")
+    queue.push({"id": "a"})
+    seen_at = listed()[0].seen_at
+    alone(listed, lambda each: each.seen_at > seen_at + 1, "several checks")
+    assert health.reason == ""
+
+
+def test_a_worker_stops_by_order_when_its_handlers_have_ended(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List,
+    order: Callable[[Order], None],
+) -> None:  # fmt: skip
+    queue, release = queue_of(visibility_timeout=0.5), threading.Event()
+    handler.behave = lambda message: until(release)
+    queue.push({"id": "first"})
+    running = work(queue, handler, heartbeat=OFTEN)
+    handler.wait_for(1)
+    order("stop")
+    alone(listed, lambda each: each.state == "stopping", "it to obey")
+    order("stop")  # again: this must not end the grace
+    at = listed()[0].seen_at
+    alone(listed, lambda each: each.seen_at > at + 3 * OFTEN, "more heartbeats")
+    assert running.running
+    queue.push({"id": "second"})
+    release.set()
+    running.join()
+    assert running.worker.stopped_by_order
+    assert handler.seen == ["first"]
+    assert queue.stats().ready == 1
+    assert listed() == []
+
+
+def test_two_workers_of_one_name_are_two(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List,
+    order: Callable[[Order], None],
+) -> None:  # fmt: skip
+    for _ in range(2):
+        work(queue_of(), handler, name="twin", heartbeat=OFTEN)
+    wait_until(lambda: len(listed()) == 2, "both")
+    assert {each.name for each in listed()} == {"twin"}
+    assert len({each.id for each in listed()}) == 2
+    order("quiet")
+    wait_until(lambda: [each.state for each in listed()] == ["quiet"] * 2, "both to obey")
+
+
+def test_a_worker_of_several_servers_is_in_the_list_of_each(
+    queue_of: QueueOf, make_queue: MakeQueue, work: StartWorker, handler: Recorder, listed: List,
+    target: Target,
+) -> None:  # fmt: skip
+    here, there = queue_of("-here"), make_queue()
+    work([here, there], handler, heartbeat=OFTEN)
+    node = any_node(target)
+    wait_until(lambda: listed("-here"), "its entry here")
+    (found,) = wait_until(lambda: workers(node, [there.name]), "its entry there")
+    assert found.queues == (here.name, there.name)
+    assert found.id == listed("-here")[0].id
+    # Searched for on all nodes, not named.
+    assert found.id in {each.id for each in workers(node)}
+    send_order(node, "quiet", [found])
+    wait_until(lambda: listed("-here")[0].state == "quiet", "the order from there")
+
+
+def any_node(target: Target) -> redis.Redis:
+    """Return a client of the server, or of a node of the cluster."""
+    control = target.control
+    if isinstance(control, redis.Redis):
+        return control
+    node = control.get_redis_connection(control.get_primaries()[-1])
+    assert isinstance(node, redis.Redis)
+    return node
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_is_listed_again_when_the_server_is_back(
+    tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    import ackq
+
+    with private_server(tmp_path_factory.mktemp("server")) as server:
+        assert isinstance(server, Server)
+        client = redis.Redis.from_url(server.url)
+        with ackq.Queue.from_url(server.url, "jobs") as queue:
+            worker = Worker(queue, lambda message: None, heartbeat=OFTEN)
+            running = threading.Thread(target=worker.run)
+            running.start()
+            try:
+                (before,) = wait_until(lambda: workers(client, ["jobs"]), "it to be listed")
+                client.flushall()  # as a server that lost its data
+                (after,) = wait_until(lambda: workers(client, ["jobs"]), "the next heartbeat")
+                assert after.id == before.id
+                # Heartbeats fail while the server refuses them; the worker logs it once.
+                client.config_set("min-replicas-to-write", 1)
+                wait_until(lambda: "refuses it" in caplog.text, "the first failure")
+                client.config_set("min-replicas-to-write", 0)
+                at = float(client.time()[0])
+                wait_until(lambda: workers(client, ["jobs"])[0].seen_at > at + 1, "it to go on")
+            finally:
+                worker.stop()
+                running.join(20)
+        assert caplog.text.count("registration of this worker failed") == 1
+        assert workers(client, ["jobs"]) == []
+        client.close()
+
+
+def test_a_thousand_workers_are_listed_in_bounded_steps(
+    queue_of: QueueOf, plain_client: redis.Redis, token: str, listed: List
+) -> None:
+    queue = queue_of()
+    running = [("x" * 64, 1.5)] * 50
+    record = encode_record({"name": "n", "interval": 5.0, "lifetime": 30.0}, running)
+    text = (record,)
+    for number in range(1000):
+        queue.execute(heartbeat, f"host:{number}:a", *text, 30.0, b"")
+    before = int(plain_client.info("commandstats")["cmdstat_evalsha"]["calls"])
+    found = listed()
+    calls = int(plain_client.info("commandstats")["cmdstat_evalsha"]["calls"]) - before
+    assert len(found) == 1000
+    assert all(len(each.running) == 50 for each in found)
+    assert 8 <= calls <= 40, "about 100 workers a call"
+
+
+def test_a_record_holds_as_many_messages_as_fit() -> None:
+    messages = [("\u20ac" * 64, 1.0)] * 50
+    record = encode_record({"name": "n"}, messages)
+    assert 3000 < len(record) <= 8192
+
+
+def test_records_of_other_programs_do_no_harm(
+    queue_of: QueueOf, plain_client: redis.Redis, token: str, listed: List
+) -> None:
+    queue = queue_of()
+    hostile = [b"not JSON", b"[1]", b'{"name": 5, "pid": "x", "queues": [1], "running": [[1], 2],'
+               b' "state": "\\u001b[2J", "busy": null, "interval": "x"}', b"{}"]  # fmt: skip
+    for number, record in enumerate(hostile):
+        queue.execute(heartbeat, f"w{number}", record, 60.0, b"")
+    plain_client.hset(QueueKeys.of(token).workers[1].decode(), "w0", b"x" * 9000)
+    found = listed()
+    assert [each.name for each in found] == ["w0", "w1", "w2", "w3"]
+    assert {each.state for each in found} == {"unknown"}
+    assert all(each.running == () and each.queues == (token,) for each in found)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"name": ""}, {"name": "x" * 101}, {"name": "\ud800"}, {"name": 5}, {"heartbeat": 0},
+     {"heartbeat": 601}, {"heartbeat": "1"}, {"heartbeat": float("nan")}],
+    ids=str,
+)  # fmt: skip
+def test_a_name_or_interval_out_of_range_is_an_error(
+    queue_of: QueueOf, flavour: str, settings: dict[str, object], work: StartWorker
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"name|heartbeat"):
+        work(queue_of(), lambda message: None, start=False, **settings)
+
+
+def test_a_name_of_a_queue_cannot_end_like_a_list_of_workers() -> None:
+    for suffix in ("SEEN", "DOING", "ORDERS"):
+        with pytest.raises(ConfigurationError, match="collide"):
+            QueueKeys.of(f"jobsWORKERS:{suffix}")
+    assert QueueKeys.of("MY_WORKERS")

@@ -1,0 +1,115 @@
+"""Every mistake planted in a script of the list of workers is noticed by the test beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from dataclasses import dataclass
+
+import pytest
+
+from ackq import scripts
+from ackq.scripts import Script
+from tests.servers import Target
+
+from . import test_list_scripts
+from .test_list_scripts import call
+
+__all__ = ["call"]  # a fixture of the tests that are run here
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake in one script, and the test that must fail for it."""
+
+    script: str
+    mistake: str
+    old: str
+    new: str
+    test: str  #: in test_list_scripts
+
+    def __str__(self) -> str:
+        return f"{self.script}: {self.mistake}"
+
+    def load(self) -> Script:
+        """Return the script with the mistake in it."""
+        text = scripts.load(f"worker/{self.script}").text.decode()
+        assert text.count(self.old) == 1, f"{self}: the old text must occur once"
+        raw = text.replace(self.old, self.new).encode()
+        return Script(self.script, raw, hashlib.sha1(raw).hexdigest().encode())
+
+
+CONFIRMED = "test_an_order_waits_until_it_is_confirmed"
+NEWER = "test_a_confirmation_does_not_delete_a_newer_order"
+ENDED = "test_a_worker_whose_entry_ended_is_not_listed_and_then_deleted"
+EXPIRES = "test_a_heartbeat_lists_a_worker_until_its_entry_ends"
+HUNDRED = "test_one_heartbeat_deletes_a_hundred_entries"
+LASTS = "test_the_keys_last_as_long_as_the_last_entry"
+FROZEN = "test_an_order_outlives_the_entry_of_a_frozen_worker"
+LEAVES = "test_a_worker_that_leaves_takes_its_order_along"
+ABSENT = "test_a_worker_that_is_not_listed_gets_no_order"
+LONG = "test_a_record_that_is_too_long_is_not_read"
+EVERY = "test_every_worker_is_listed_a_hundred_or_so_at_a_time"
+
+MUTANTS = (
+    Mutant("heartbeat", "deletes any order", "if order and order == obeyed then", "if order then",
+           CONFIRMED),
+    Mutant("heartbeat", "keeps an order that is confirmed", "redis.call('HDEL', orders, worker)",
+           "redis.call('HGET', orders, worker)", CONFIRMED),
+    Mutant("heartbeat", "confirms by the verb", "order == obeyed then",
+           "string.match(order, '%a+$') == string.match(obeyed, '%a+$') then", NEWER),
+    Mutant("heartbeat", "returns no order", "return order or ''", "return ''", CONFIRMED),
+    Mutant("heartbeat", "keeps dead entries", "if #ended > 0 then", "if false then", ENDED),
+    Mutant("heartbeat", "keeps dead records", "  redis.call('HDEL', doing, unpack(ended))\n", "",
+           ENDED),
+    Mutant("heartbeat", "deletes orders of the dead", "  redis.call('HDEL', doing, unpack(ended))",
+           "  redis.call('HDEL', doing, unpack(ended))\n"
+           "  redis.call('HDEL', orders, unpack(ended))",
+           FROZEN),
+    Mutant("heartbeat", "deletes without a bound", ", 'LIMIT', 0, 100)", ")", HUNDRED),
+    Mutant("heartbeat", "never expires", "redis.call('PEXPIRE', doing, left)", "", EXPIRES),
+    Mutant("heartbeat", "shortens the life of others", "(tonumber(last[2]) - now)", "lifetime",
+           LASTS),
+    Mutant("heartbeat", "keeps the first record", "redis.call('HSET', doing",
+           "redis.call('HSETNX', doing", EXPIRES),
+    Mutant("leave", "keeps the record", "redis.call('HDEL', doing, worker)", "", LEAVES),
+    Mutant("leave", "keeps the order", "redis.call('HDEL', orders, worker)", "", LEAVES),
+    Mutant("order", "reaches the dead",
+           "found[i - 1] = ends > now and 1 or 0\n  if ends > now then",
+           "found[i - 1] = ends > 0 and 1 or 0\n  if ends > 0 then", ABSENT),
+    Mutant("order", "reaches who is not there", "if ends > now then", "if true then", ABSENT),
+    Mutant("order", "never expires", "    redis.call('PEXPIRE', orders, 86400000)\n", "", ABSENT),
+    Mutant("order", "has no time", "string.format('%.0f', now) .. ':' .. order", "':' .. order",
+           NEWER),
+    Mutant("list", "shows the dead", "if ends > now then", "if true then", ENDED),
+    Mutant("list", "reads long records", "<= 8192", "<= 1000000", LONG),
+    Mutant("list", "reads all at once", "'COUNT', 100", "'COUNT', 100000", EVERY),
+    Mutant("list", "stops early", "local found = { page[1], now }", "local found = { '0', now }",
+           EVERY),
+    Mutant("list", "hides orders", "redis.call('HGET', orders, worker) or ''", "''", CONFIRMED),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=str)
+def test_a_planted_mistake_is_noticed(
+    mutant: Mutant,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    target: Target,
+) -> None:
+    load, planted = scripts.load, mutant.load()
+    monkeypatch.setattr(
+        scripts, "load", lambda name: planted if name == f"worker/{mutant.script}" else load(name)
+    )
+    monkeypatch.setattr("tests.worker.test_list_scripts.wait_until", _soon)
+    function = getattr(test_list_scripts, mutant.test)
+    wanted = inspect.signature(function).parameters
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        function(**{each: request.getfixturevalue(each) for each in wanted})
+
+
+def _soon(condition: object, description: str) -> object:
+    """Wait as the tests do, but not for long: most mistakes never come right."""
+    from tests.waiting import wait_until
+
+    return wait_until(condition, description, 2)  # type: ignore[arg-type]

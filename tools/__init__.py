@@ -1,0 +1,1 @@
+"""Programs for developers of ackq: none is installed."""
