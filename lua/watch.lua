@@ -20,6 +20,8 @@
 --                   was returned, or by the death of a message whose lease had ended
 --   lease:<s>       a sample of what was taken with a lease of so many whole seconds
 --   dead:<reason>   max receives, too large, body missing, rejected
+--   rows:<reason>   dead letters that a pipeline wrote, of rows whose claim it acked or that were
+--                   never in this queue: nothing follows from them
 --   redriven; dropped: purged; dropped:dead: dead letters deleted
 -- A field is absent while it is 0. What is not counted follows, since each delivery ends once:
 --   pushed = live now - live at first + acked + dead + dropped - redriven

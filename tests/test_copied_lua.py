@@ -37,6 +37,7 @@ VARIANTS: dict[str, list[set[str]]] = {
             "held/drop",
             "held/give_back",
             "nack",
+            "pipeline/reject",
             "purge",
             "redrive",
             "reject",

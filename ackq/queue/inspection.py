@@ -14,6 +14,7 @@ from redis.exceptions import NoPermissionError
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
+from ackq.core.counters import LONGEST_WATCH, by_suffix, derived
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
 from ackq.core.ids import text_of_key
@@ -34,8 +35,6 @@ DEAD_CHUNK = 100
 DROP_CHUNK = 50
 #: Most claims and committed lists, of each kind, that a peek reads.
 PEEKED = 1000
-#: Longest time that counters are kept after their last reading, in seconds.
-LONGEST_WATCH = 7 * 86400.0
 
 _ENTRY = re.compile(r"\d+-\d+")
 
@@ -84,42 +83,18 @@ def counters(spec: QueueSpec, window: float) -> Operation[QueueCounters]:
 
 def read_counters(now: int, live: int, held: int, counted: Mapping[bytes, int]) -> QueueCounters:
     """Return the counts; ``live`` messages are in the queue now, ``held`` of them in flight."""
-    dead = {kind.decode(): count for kind, count in _by_suffix(counted, b"dead:").items()}
-    acked, redriven = counted.get(b"acked", 0), counted.get(b"redriven", 0)
-    dropped = counted.get(b"dropped", 0)
-    pushed, taken = None, counted.get(b"taken", 0)
-    if b"live" in counted:
-        left = acked + sum(dead.values()) + dropped - redriven
-        pushed = live - counted[b"live"] + left
-        ends = (b"acked", b"nacked", b"released", b"dead:rejected", b"returned", b"ended")
-        taken = held - counted[b"held"] + sum(counted.get(each, 0) for each in ends)
+    fields = derived(now, live, held, counted)
+    if b"live" not in counted:  # a former release began to count, and counted what was taken
+        fields |= {"pushed": None, "taken": counted.get(b"taken", 0)}
+    rows = by_suffix(counted, b"rows:")
+    for reason, count in rows.items():
+        name = reason.decode(errors="replace")
+        fields["dead"][name] = fields["dead"].get(name, 0) + count
     timeouts = Counter[int]()
     for prefix in (b"lease:", b"timeout:"):
-        for seconds, count in _by_suffix(counted, prefix).items():
+        for seconds, count in by_suffix(counted, prefix).items():
             timeouts[int(seconds)] += count
-    return QueueCounters(
-        at=now / 1_000_000,
-        since=counted[b"since"] / 1_000_000,
-        taken=taken,
-        acked=acked,
-        returned=counted.get(b"returned", 0),
-        timeouts=dict(timeouts),
-        pushed=pushed,
-        nacked=counted.get(b"nacked", 0),
-        released=counted.get(b"released", 0),
-        dead=dead,
-        redriven=redriven,
-        dropped=dropped,
-        dead_dropped=counted.get(b"dropped:dead", 0),
-    )
-
-
-def _by_suffix(counted: Mapping[bytes, int], prefix: bytes) -> dict[bytes, int]:
-    return {
-        field.removeprefix(prefix): count
-        for field, count in counted.items()
-        if field.startswith(prefix)
-    }
+    return QueueCounters(**fields, timeouts=dict(timeouts), dead_rows=sum(rows.values()))
 
 
 def peek(

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from ackq.core.counters import Counters
 from ackq.core.ids import text_of_key
 
 
@@ -99,45 +100,25 @@ class QueueStats:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueCounters:
-    """What happened to messages since counting began. The counts only grow; no purge resets them.
+class QueueCounters(Counters):
+    """What happened to the messages of a list queue since counting began; see `Counters`.
 
-    ``pushed`` and ``taken`` are not counted: they follow from the other counts, since each message
-    and each delivery ends once. Consumers of the release before this one do not count nacks,
-    releases and rejects; while they run, both may be too low.
+    A row that a Spark pipeline rejected counts in ``dead`` and in ``dead_rows``. It was not lost
+    or delivered in another way: if it was claimed from this queue, ``acked`` counts it too,
+    because the pipeline acks whole claims.
 
-    Counting restarts, with a new ``since``, if no call came within the window. To get a rate,
-    compare two readings with the same ``since``: ``at`` is when each was taken.
+    ``dead`` has the reasons "max receives", "too large", "body missing", "rejected" and those of
+    rejected rows. Consumers of the release before this one do not count nacks, releases and
+    rejects; while they run, ``pushed`` and ``taken`` may be too low. ``pushed`` is None if a
+    former release began the counting.
     """
 
-    #: When this was read and when counting began, in seconds since the epoch by the server's clock.
-    at: float
-    since: float
-    #: Messages taken by pop and by claims.
-    taken: int
-    #: Messages acked by pop, by ack and by claims.
-    acked: int
-    #: How many of ``taken`` were delivered again because a lease had ended.
-    returned: int
     #: Messages taken by pop, by their visibility timeout in whole seconds: a sample, since
     #: counting each would cost too much. If all timeouts are equal and none is extended, the
     #: oldest lease has run ``timeout - stats.lease_ends_in`` seconds.
-    timeouts: Mapping[int, int]
-    #: Messages that entered the queue, from ackq or any other client, less those that other
-    #: clients removed with their own commands. None if a former release began the counting.
-    pushed: int | None = None
-    #: Messages that were nacked; those that became dead letters count in ``dead`` too.
-    nacked: int = 0
-    #: Messages that release returned to the queue.
-    released: int = 0
-    #: New dead letters: "max receives", "too large", "body missing" or "rejected".
-    dead: Mapping[str, int] = field(default_factory=dict)
-    #: Dead letters that were made ready again.
-    redriven: int = 0
-    #: Messages that a purge deleted, without dead letters.
-    dropped: int = 0
-    #: Dead letters that were deleted.
-    dead_dropped: int = 0
+    timeouts: Mapping[int, int] = field(default_factory=dict)
+    #: How many of ``dead`` are rows that a Spark pipeline rejected.
+    dead_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)

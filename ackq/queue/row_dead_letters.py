@@ -31,8 +31,10 @@ def reject_rows(
     spec: QueueSpec, writer: str, batch: str, rows: Iterable[RejectedRow], window_ms: int
 ) -> Operation[int]:
     """Append rows to the dead letters; see `RowDeadLetters.reject`."""
-    keys = (spec.keys.dead, spec.keys.ready + f"{REJECTED}{writer}".encode())
-    expected = Keys(f"queue {spec.name!r}", dict(zip(keys, ("stream", "hash"), strict=True)))
+    rejected = spec.keys.ready + f"{REJECTED}{writer}".encode()
+    keys = (spec.keys.dead, rejected, spec.keys.counters)
+    types = dict(zip(keys, ("stream", "hash", "hash"), strict=True))
+    expected = Keys(f"queue {spec.name!r}", types)
     rows = list(rows)
     appended = 0
     for chunk in chunked(rows, [len(each.body) for each in rows], CHUNK_ROWS, CHUNK_BYTES):

@@ -2,6 +2,7 @@
 --
 -- KEYS[1] {name}DEAD                 STREAM  key, body, reason, count, time of dead letters
 -- KEYS[2] {name}REJECTED:<writer>    HASH    batch, and a field for each row of it that is dead
+-- KEYS[3] {name}COUNTERS             HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] batch            text, 1..64 bytes           a new batch forgets the previous one's rows
 -- ARGV[2] window           integer 1..315360000000     ms that the rows are remembered
@@ -13,8 +14,10 @@
 -- and a mark without its dead letter would lose the row.
 -- Cost: O(rows). The first write frees memory, so that rows can be rejected at maxmemory: the claim
 -- is settled afterwards.
-local dead, rejected = KEYS[1], KEYS[2]
+local dead, rejected, counters = KEYS[1], KEYS[2], KEYS[3]
 local batch, window, base = ARGV[1], tonumber(ARGV[2]), 3
+
+local COUNTED = 100 -- fields of the counters; further reasons count as other
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -26,22 +29,39 @@ if outside(rows, 1, 1000) or outside(window, 1, 315360000000) or #batch < 1 or #
 end
 
 redis.call('XLEN', dead)
+local watched = redis.call('HEXISTS', counters, 'since') == 1
 local known = redis.call('HGET', rejected, 'batch')
 local clock = redis.call('TIME')
 local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
+
+-- Count for those who watch. A field that is no number is left alone.
+local function count_up(field, number)
+  if watched and number > 0 then
+    redis.pcall('HINCRBY', counters, field, number)
+  end
+end
 
 redis.call('HDEL', rejected, '')
 if known ~= batch then
   redis.call('UNLINK', rejected)
   redis.call('HSET', rejected, 'batch', batch)
 end
-local appended = 0
+local appended, counts = 0, {}
 for at = base, #ARGV, 4 do
   if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then
     redis.call('XADD', dead, '*', 'key', ARGV[at + 1], 'body', ARGV[at + 2],
       'reason', ARGV[at + 3], 'count', '1', 'time', now)
+    counts[ARGV[at + 3]] = (counts[ARGV[at + 3]] or 0) + 1
     appended = appended + 1
   end
 end
 redis.call('PEXPIRE', rejected, ARGV[2])
+for reason, number in pairs(counts) do
+  local field = 'rows:' .. reason
+  if watched and redis.call('HEXISTS', counters, field) == 0
+    and redis.call('HLEN', counters) >= COUNTED then
+    field = 'rows:other'
+  end
+  count_up(field, number)
+end
 return appended

@@ -135,10 +135,10 @@ def test_help_fits_and_lists_commands_in_full(
 #: The longest of everything that top shows.
 BUSY = QueueCounts(
     QueueStats(123_456_789, 123_456, 123_456, 123_456, 0, 0, False, None, -35_900.0),
-    QueueCounters(10.0, 2.0, 123_456_789, 123_456_789, 123_456_789, {}),
+    QueueCounters(10.0, 2.0, None, *(123_456_789,) * 3),
 )
 IDLE = QueueCounts(
-    QueueStats(0, 0, 0, 0, 0, 0, True, None, None), QueueCounters(9.0, 2.0, 0, 0, 0, {})
+    QueueStats(0, 0, 0, 0, 0, 0, True, None, None), QueueCounters(9.0, 2.0, None, 0, 0, 0)
 )
 
 

@@ -193,7 +193,7 @@ def looked(
 ) -> QueueCounts:  # fmt: skip
     return QueueCounts(
         QueueStats(ready, 0, 0, 0, 0, 0, False, None, left),
-        QueueCounters(at, since, taken, 0, 0, timeouts or {}, pushed=ready),
+        QueueCounters(at, since, ready, taken, 0, 0, timeouts=timeouts or {}),
     )
 
 

@@ -13,6 +13,7 @@ PURGED = f"{T}.test_a_purge_resets_nothing"
 AUDITED = f"{T}.test_an_audit_counts_what_it_buries"
 DRAINED = f"{T}.test_a_drain_ends_deliveries_and_loses_no_message"
 REDRIVEN = f"{T}.test_redriven_and_dropped_dead_letters"
+ROWS = f"{T}.test_rows_that_a_pipeline_rejected_are_dead_but_were_claimed_and_acked"
 TAKEN = f"{T}.test_a_take_and_an_ack"
 
 MUTANTS = (
@@ -56,6 +57,14 @@ MUTANTS = (
            f"{T}.test_a_dropped_claim_ends_its_deliveries"),
     Mutant("held/give_back", "deliveries go on for ever",
            "count_up('ended', is_claim(list) and moved or 0)", "", f"{T}.test_claims"),
+    Mutant("pipeline/reject", "counts rows that were dead before",
+           "  if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then\n",
+           "  counts['check: age'] = (counts['check: age'] or 0) + 1\n"
+           "  if redis.call('HSETNX', rejected, 'row:' .. ARGV[at], '') == 1 then\n", ROWS),
+    Mutant("pipeline/reject", "rows are counted as messages that died", "'rows:' .. reason",
+           "'dead:' .. reason", ROWS),
+    Mutant("pipeline/reject", "any number of reasons", "redis.call('HLEN', counters) >= COUNTED",
+           "false", f"{T}.test_reasons_of_rows_beyond_a_hundred_fields_are_counted_together"),
     Mutant("watch", "claimed messages are not in flight", "(is_claim(list) and rows or 0)", "0",
            f"{T}.test_claims"),
     Mutant("watch", "staged messages are in flight", "(is_claim(list) and rows or 0)", "rows",

@@ -109,6 +109,27 @@ def test_redriven_and_dropped_dead_letters(space: Space) -> None:
     assert shown(watched) == {"pushed": 0, "taken": 0, "redriven": 1, "dead_dropped": 1}
 
 
+def test_rows_that_a_pipeline_rejected_are_dead_but_were_claimed_and_acked(space: Space) -> None:
+    watched = busy(space)
+    rows = ("1", "a", b"{}", "check: age", "2", "b", b"{}", "does not parse")
+    for _ in range(2):  # a replayed batch
+        watched.call("pipeline/reject", "7", 60_000, *rows, "3", "c", b"{}", "check: age")
+    counters = watch(watched)
+    assert counters.dead == {"check: age": 2, "does not parse": 1}
+    assert (counters.pushed, counters.taken, counters.acked, counters.dead_rows) == (0, 0, 0, 3)
+
+
+def test_reasons_of_rows_beyond_a_hundred_fields_are_counted_together(space: Space) -> None:
+    watch(space)
+    for batch in range(2):
+        rows = [(n, "", b"", f"reason {n}") for n in range(120)]
+        space.call("pipeline/reject", batch, 60_000, *(each for row in rows for each in row))
+    counters = watch(space)
+    assert len(counters.dead) == 98
+    assert counters.dead["other"] == 2 * 23
+    assert sum(counters.dead.values()) == counters.dead_rows == 240
+
+
 def test_a_purge_resets_nothing(space: Space) -> None:
     watched = busy(space)
     watched.push(body("a"))

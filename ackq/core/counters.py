@@ -1,0 +1,90 @@
+"""What happened to the messages of a queue, as its scripts count it while a client watches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+#: The longest time that counters are kept after they were last read, in seconds.
+LONGEST_WATCH = 7 * 86400.0
+#: The fields of what ended a delivery.
+_ENDS = (b"acked", b"nacked", b"released", b"dead:rejected", b"returned", b"ended")
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What happened to messages since counting began. The counts only grow; no purge resets them.
+
+    ``pushed`` and ``taken`` are not counted: they follow from the other counts, since each message
+    and each delivery ends once. ``pushed + redriven`` equals the growth of the queue plus
+    ``acked``, ``dropped`` and all of ``dead``.
+
+    Counting restarts, with a new ``since``, if no call came within the window. To get a rate,
+    compare two readings with the same ``since``: ``at`` is when each was taken.
+    """
+
+    #: When this was read and when counting began, in seconds since the epoch by the server's clock.
+    at: float
+    since: float
+    #: Messages that entered the queue, from ackq or any other client, less those that other
+    #: clients removed with their own commands. None if unknown.
+    pushed: int | None
+    #: Deliveries: messages taken, each time they were.
+    taken: int
+    #: Messages acked, or deleted by their consumer.
+    acked: int
+    #: How many of ``taken`` were delivered again because a lease had ended.
+    returned: int
+    #: Messages that were nacked; those that became dead letters count in ``dead`` too.
+    nacked: int = 0
+    #: Messages that release returned to the queue.
+    released: int = 0
+    #: New dead letters by reason. All rejects count as "rejected", whatever their reason.
+    dead: Mapping[str, int] = field(default_factory=dict)
+    #: Dead letters that were made ready again.
+    redriven: int = 0
+    #: Messages that a purge or a cancel deleted, without dead letters.
+    dropped: int = 0
+    #: Dead letters that were deleted.
+    dead_dropped: int = 0
+
+
+def derived(now: int, live: int, held: int, counted: Mapping[bytes, int]) -> dict[str, Any]:
+    """Return the fields of `Counters` that follow from what the scripts counted.
+
+    Args:
+        now: when it was read, in µs since the epoch.
+        live: messages in the queue now, without dead letters.
+        held: how many of them are in flight.
+        counted: the fields of the counters.
+    """
+    dead = {kind.decode(errors="replace"): count
+            for kind, count in by_suffix(counted, b"dead:").items()}  # fmt: skip
+    acked, redriven = counted.get(b"acked", 0), counted.get(b"redriven", 0)
+    dropped = counted.get(b"dropped", 0)
+    left = acked + sum(dead.values()) + dropped - redriven
+    ended = sum(counted.get(each, 0) for each in _ENDS)
+    return {
+        "at": now / 1_000_000,
+        "since": counted[b"since"] / 1_000_000,
+        "pushed": live - counted.get(b"live", 0) + left,
+        "taken": held - counted.get(b"held", 0) + ended,
+        "acked": acked,
+        "returned": counted.get(b"returned", 0),
+        "nacked": counted.get(b"nacked", 0),
+        "released": counted.get(b"released", 0),
+        "dead": dead,
+        "redriven": redriven,
+        "dropped": dropped,
+        "dead_dropped": counted.get(b"dropped:dead", 0),
+    }
+
+
+def by_suffix(counted: Mapping[bytes, int], prefix: bytes) -> dict[bytes, int]:
+    """Return the counts whose fields begin with ``prefix``, by the rest of the field."""
+    return {
+        name.removeprefix(prefix): count
+        for name, count in counted.items()
+        if name.startswith(prefix)
+    }

@@ -1,0 +1,51 @@
+"""``--totals`` of ``ackq stats``, and of the same command for the other kinds of queue."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import redis
+
+from ackq import Queue
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def totals(ackq: Run) -> Any:
+    """``totals("delay", "stats", name)``: the totals that the command reports, without zeros."""
+
+    def totals(*args: str) -> dict[str, Any]:
+        found = json.loads(ackq(*args, "--totals", "--json").output)["totals"]
+        return {field: value for field, value in found.items() if value and field != "at"}
+
+    return totals
+
+
+def test_stats_show_the_totals_of_a_list_queue(
+    ackq: Run, totals: Any, plain_client: redis.Redis, name: str
+) -> None:
+    assert "totals" not in json.loads(ackq("stats", name, "--json").output)
+    began = totals("stats", name)
+    assert [*began] == ["since"]
+    with Queue(plain_client, name, max_receives=1) as queue:
+        queue.push_many({"id": id} for id in ("acked", "released", "rejected", "dies"))
+        acked, released, rejected = (queue.pop_many(1)[0] for _ in range(3))
+        queue.ack(acked)
+        queue.reject(rejected, reason="no such order")
+        queue.release(released)
+        while message := queue.pop():
+            queue.nack(message, delay=0)
+    assert totals("stats", name) == {
+        **began, "pushed": 4, "taken": 5, "acked": 1, "nacked": 2, "released": 1,
+        "dead": {"rejected": 1, "max receives": 2},
+    }  # fmt: skip
+    ackq("dead", "redrive", name, "--all")
+    ackq("purge", name, "--yes")
+    shown = ackq("stats", name, "--totals").output.splitlines()
+    assert [line.split("\t") for line in shown][-11:] == [
+        ["pushed", "4"], ["taken", "5"], ["acked", "1"], ["returned", "0"], ["nacked", "2"],
+        ["released", "1"], ["dead: max receives", "2"], ["dead: rejected", "1"],
+        ["redriven", "3"], ["dropped", "3"], ["dead letters dropped", "0"],
+    ]  # fmt: skip
