@@ -1,1 +1,1 @@
-"""Operating queues: doctor, discovery, monitor, access rules, moves."""
+"""Operating queues: doctor, search, figures, workers, access rules, moves."""

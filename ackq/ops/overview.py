@@ -41,6 +41,10 @@ class Server:
     up: bool
     #: How many script calls have failed since it started, those of other programs included.
     failed_scripts: int | None = None
+    #: How many commands it has processed since it started.
+    commands: int | None = None
+    #: Why it cannot be reached.
+    problem: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,26 @@ class Snapshot:
     complete: bool
     #: How many queues are left out: those above the limit, or with a key of a wrong type.
     left_out: int
+    #: The first server's time in seconds since the epoch; None: this user may not ask.
+    at: float | None = None
+    #: Why queues that were named could not be read.
+    problems: tuple[Exception, ...] = ()
+
+    @property
+    def up(self) -> bool:
+        """Whether at least one server could be read."""
+        return any(each.up for each in self.servers)
+
+    def check(self) -> None:
+        """Raise the error that kept a server or a named queue from being read, if there is one.
+
+        Raises:
+            redis.ConnectionError: a server cannot be reached.
+            KeyTypeError: a key of a named queue is not a queue's.
+        """
+        problems = [each.problem for each in self.servers if each.problem]
+        for each in (*problems, *self.problems):
+            raise each
 
 
 @dataclass(slots=True)
@@ -138,31 +162,40 @@ class Overview(Closable):
         """
         try:
             nodes = self._connected()
-        except (redis.ConnectionError, redis.TimeoutError, OSError):
-            return Snapshot((Server(_address(self._client), False),), (), False, 0)
+        except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
+            down = Server(_address(self._client), False, problem=error)
+            return Snapshot((down,), (), False, 0)
         found: list[Reading] = []
         servers: list[Server] = []
         groups: set[str] = set()
+        problems: dict[Found, Exception] = {}
         left_out = 0
+        at: float | None = None
         lost = False
         if self._names:
             self._look_up(nodes)
         for node in nodes:
             try:
-                readings, others = self._read_node(node, self._most - len(found))
+                now = node.driver.run(_time())
+                readings, unread, others = self._read_node(node, self._most - len(found), now)
                 servers.append(_server(node))
-            except (redis.ConnectionError, redis.TimeoutError, OSError):
-                servers.append(Server(node.address, False))
+            except (redis.ConnectionError, redis.TimeoutError, OSError) as error:
+                servers.append(Server(node.address, False, problem=error))
                 lost = True
                 continue
             found += readings
-            left_out += others
+            left_out += others + len(unread)
+            problems |= unread
+            at = now / 1_000_000 if at is None and now is not None else at
             groups |= node.search.groups
         complete = all(node.search.complete for node in nodes) or bool(self._names)
         if lost:
             self.close()  # the cluster may have other primaries at the next reading
         queues = _by_queue(found, groups)
-        return Snapshot(tuple(servers), queues, complete and not lost, left_out)
+        missing = {*self._names} - {each.name for each in queues}
+        unread_names = tuple(error for each, error in problems.items() if each.name in missing)
+        complete = complete and not lost
+        return Snapshot(tuple(servers), queues, complete, left_out, at, unread_names)
 
     def _connected(self) -> list[_Node]:
         if not self._nodes:
@@ -175,22 +208,24 @@ class Overview(Closable):
             ]
         return self._nodes
 
-    def _read_node(self, node: _Node, most: int) -> tuple[list[Reading], int]:
-        """Return the readings of a server's queues, and how many were left out."""
+    def _read_node(
+        self, node: _Node, most: int, now: int | None
+    ) -> tuple[list[Reading], dict[Found, Exception], int]:
+        """Return the readings of a server's queues, why some failed, and how many are too many."""
         driver, search = node.driver, node.search
         if not self._names:
             driver.run(search.proceed(self._steps if search.complete else FIRST_STEPS))
         wanted = sorted(search.queues)
         left_out = len(wanted[most:])
         del wanted[most:]
+        unread: dict[Found, Exception] = {}
         unchecked = [each for each in wanted if each not in node.checked]
         for each, problem in zip(unchecked, driver.run_all(map(check, unchecked)), strict=True):
             if problem is None:
                 node.checked.add(each)
-            else:
-                left_out += not isinstance(problem, _MOVED)
+            elif not isinstance(problem, _MOVED):
+                unread[each] = problem
         checked = [each for each in wanted if each in node.checked]
-        now = driver.run(_time())
         results = driver.run_all(
             read(each, search.consumers.get(each.name, ()), self._window, now) for each in checked
         )
@@ -202,10 +237,11 @@ class Overview(Closable):
                     search.consumers[each.name] = set(result.lags)
                 self._forget_unused(node, each, result)
             else:
-                left_out += not isinstance(result, _MOVED)
+                if not isinstance(result, _MOVED):
+                    unread[each] = result
                 node.checked.discard(each)
                 search.queues.discard(each)
-        return readings, left_out
+        return readings, unread, left_out
 
     def _look_up(self, nodes: Iterable[_Node]) -> None:
         """Find the kinds, shards and partitions of the named queues, wherever they are."""
@@ -248,10 +284,11 @@ class Overview(Closable):
 
 
 def _server(node: _Node) -> Server:
-    failed = None
+    failed = commands = None
     with suppress(NoPermissionError):
         failed = node.driver.run(_failed_scripts())
-    return Server(node.address, True, failed)
+        commands = node.driver.run(_commands())
+    return Server(node.address, True, failed, commands)
 
 
 def _time() -> Operation[int | None]:
@@ -267,6 +304,12 @@ def _failed_scripts() -> Operation[int]:
     info: bytes = yield Request((b"INFO", b"commandstats"), resend=True)
     found = re.findall(rb"^cmdstat_(?:evalsha|eval):.*?failed_calls=(\d+)", info, re.MULTILINE)
     return sum(map(int, found))
+
+
+def _commands() -> Operation[int | None]:
+    info: bytes = yield Request((b"INFO", b"stats"), resend=True)
+    found = re.search(rb"^total_commands_processed:(\d+)", info, re.MULTILINE)
+    return int(found[1]) if found else None
 
 
 def _address(client: redis.Redis | redis.RedisCluster) -> str:

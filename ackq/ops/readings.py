@@ -17,7 +17,7 @@ from ackq.ops.search import Found, Kind
 from ackq.ops.trials import is_denial
 from ackq.queue import inspection
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import QueueStats
+from ackq.queue.messages import QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 from ackq.rsmq import operations as rsmq
 from ackq.rsmq.values import RSMQSpec
@@ -25,6 +25,9 @@ from ackq.topic.keys import TopicKeys
 
 #: The counts of a list queue that are reported, if they are known.
 COUNTED = ("pushed", "taken", "acked", "returned", "nacked", "released", "redriven", "dropped")
+#: Seconds by which a lease may appear longer than its timeout: timeouts are counted in whole
+#: seconds, and each lease has a little jitter.
+_ROUNDED = 1.1
 #: The fields of a delay queue's dead letter.
 _DEAD_FIELDS = {b"key", b"body", b"reason", b"count", b"time"}
 
@@ -39,6 +42,8 @@ class Totals:
     counts: Mapping[str, int]
     #: Messages that became dead letters, by reason.
     dead: Mapping[str, int] = field(default_factory=dict)
+    #: When they were read, by the same clock; None: unknown.
+    at: float | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +69,13 @@ class Reading:
     totals: Totals | None = None
     #: How many messages each consumer of a topic is behind.
     lags: Mapping[str, int] = field(default_factory=dict)
+    #: Seconds since the lease that ends first was taken or last renewed. Known only while the
+    #: consumers of a list queue count, and if one visibility timeout is in use.
+    lease_age: float | None = None
+    #: All counts of a list queue.
+    stats: QueueStats | None = None
+    #: The shards of a sharded queue, or the partitions of a delay queue.
+    parts: tuple[Reading, ...] = ()
 
     @property
     def empty(self) -> bool:
@@ -103,10 +115,13 @@ def _list(name: str, window: float | None, now: int | None) -> Operation[Reading
         config = QueueConfig(pop_from="left")
         spec = QueueSpec(name, QueueKeys.of(name, "left"), config)
         stats = yield from inspection.stats(spec)
-    totals = (yield from _totals(spec, window)) if window else None
+    counted = (yield from _counters(spec, window)) if window else None
     return Reading(
         "list", name, backlog_of(stats), _states(stats), stats.paused, _overdue(stats),
-        workers=(yield from _workers(spec, now)), totals=totals,
+        workers=(yield from _workers(spec, now)),
+        totals=_totals(counted) if counted else None,
+        lease_age=lease_age(stats.lease_ends_in, counted.timeouts if counted else {}),
+        stats=stats,
     )  # fmt: skip
 
 
@@ -131,17 +146,37 @@ def _overdue(stats: QueueStats) -> float:
     return -left if left is not None and left < 0 else 0.0
 
 
-def _totals(spec: QueueSpec, window: float) -> Operation[Totals | None]:
+def lease_age(left: float | None, timeouts: Mapping[int, int]) -> float | None:
+    """Return the age of the lease that ends first, if only one timeout is in use.
+
+    The age of a renewed lease counts from its last renewal. The receipt gives the time it was
+    taken only together with its timeout, which is not stored. Finding the renewed lease that was
+    taken first would require a scan of all of them.
+
+    Args:
+        left: seconds until that lease ends.
+        timeouts: how many messages were taken with each timeout in seconds.
+    """
+    if left is None or left < 0 or len(timeouts) != 1:
+        return None
+    (timeout,) = timeouts
+    return max(0.0, timeout - left) if 0 < timeout > left - _ROUNDED else None
+
+
+def _counters(spec: QueueSpec, window: float) -> Operation[QueueCounters | None]:
     try:
-        found = yield from inspection.counters(spec, window)
+        return (yield from inspection.counters(spec, window))
     except ResponseError as error:
         # Users that may only count, and replicas, can still show the other figures.
         if is_denial(error) or isinstance(error, ReadOnlyError):
             return None
         raise
+
+
+def _totals(found: QueueCounters) -> Totals:
     fields = asdict(found)
     counts = {name: fields[name] for name in COUNTED if fields.get(name) is not None}
-    return Totals(found.since, counts, fields.get("dead", {}))
+    return Totals(found.since, counts, fields.get("dead", {}), found.at)
 
 
 def _delay(name: str) -> Operation[Reading]:
@@ -240,6 +275,7 @@ def merged(name: str, kind: Kind, parts: list[Reading]) -> Reading:
     states = [each.states for each in parts]
     overdue = [each.overdue for each in parts if each.overdue is not None]
     oldest = [each.oldest_ready for each in parts if each.oldest_ready is not None]
+    ages = [each.lease_age for each in parts if each.lease_age is not None]
     totals = [each.totals for each in parts if each.totals is not None]
     return Reading(
         kind,
@@ -252,6 +288,8 @@ def merged(name: str, kind: Kind, parts: list[Reading]) -> Reading:
         # A worker of a sharded queue takes from some of its shards, so these cannot be added.
         None,
         _sum(totals) if len(totals) == len(parts) else None,
+        lease_age=max(ages, default=None),
+        parts=tuple(sorted(parts, key=lambda each: each.name)),
     )
 
 
@@ -259,10 +297,12 @@ def _sum(parts: list[Totals]) -> Totals:
     names = {name for each in parts for name in each.counts}
     reasons = {reason for each in parts for reason in each.dead}
     since = [each.since for each in parts if each.since is not None]
+    at = [each.at for each in parts if each.at is not None]
     return Totals(
         max(since, default=None),
         {name: sum(each.counts.get(name, 0) for each in parts) for name in sorted(names)},
         {reason: sum(each.dead.get(reason, 0) for each in parts) for reason in sorted(reasons)},
+        max(at, default=None),
     )
 
 

@@ -18,8 +18,8 @@ from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
 from ackq.core.names import WORKERS_SEEN, check_name
 from ackq.errors import KeyTypeError, QueueNameError
-from ackq.ops.discovery import SCANNED
 from ackq.ops.registry import Entry, Order, entries, leave_order
+from ackq.ops.search import SCANNED
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
 

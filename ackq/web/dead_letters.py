@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ackq.core.inspected import DeadLetter
-from ackq.core.page_size import next_size
+from ackq.ops.causes import MOST_READ, oldest
 from ackq.queue.client import Queue
 
 #: Dead letters of a page.
 PAGE = 50
-#: Most dead letters, and bytes of their bodies, that one page reads.
-MOST_READ, MOST_BYTES = 1000, 8 * 1024 * 1024
-#: Most dead letters that one call reads.
-STEP = 100
 #: Most causes that are listed.
 CAUSES = 12
 
@@ -48,7 +43,7 @@ def dead_page(queue: Queue, after: str | None, cause: str | None) -> DeadPage:
     read = 0
     full_at: str | None = None
     last: str | None = None
-    for letter in _read(queue, after):
+    for letter in oldest(queue, after, MOST_READ):
         read += 1
         last = letter.entry
         causes[letter.cause] += 1
@@ -61,16 +56,3 @@ def dead_page(queue: Queue, after: str | None, cause: str | None) -> DeadPage:
     more = last is not None and bool(queue.dead_letters(1, after=last))
     following = full_at or (last if more else None)
     return DeadPage(tuple(shown), read, tuple(causes.most_common(CAUSES)), following)
-
-
-def _read(queue: Queue, after: str | None) -> Iterator[DeadLetter]:
-    size, read, weight = 1, 0, 0
-    while read < MOST_READ and weight < MOST_BYTES:
-        found = queue.dead_letters(min(size, MOST_READ - read), after=after)
-        yield from found
-        if len(found) < size:
-            return
-        read += len(found)
-        weight += sum(len(each.body) for each in found)
-        after = found[-1].entry
-        size = next_size((each.body for each in found), STEP)

@@ -10,17 +10,16 @@ from dataclasses import dataclass, field
 
 import redis
 
-from ackq.ops.discovery import rate
 from ackq.ops.overview import Overview, Snapshot
+from ackq.ops.rates import interval_for, rates
 from ackq.ops.readings import Reading
 
 #: Most queues that are shown.
 MOST_QUEUES = 5000
 #: Samples of a sparkline.
 SAMPLES = 60
-#: Seconds between two samples: at least, and for each queue. Reading a queue costs Redis about
-#: 35 µs, so any number of open pages costs it less than 1 % of a core.
-SHORTEST, PER_QUEUE = 2.0, 0.006
+#: Shortest time between two samples, in seconds.
+SHORTEST = 2.0
 #: Seconds for which consumers count what they do after a sample.
 WINDOW = 60.0
 #: The counts whose rates are shown.
@@ -107,16 +106,17 @@ class Watcher:
         )
         kept = {_key(each) for each in snapshot.queues}
         self._history = {key: each for key, each in self._history.items() if key in kept}
-        return View(time.time(), interval_for(len(rows)), rows, snapshot)
+        return View(time.time(), interval_for(len(rows), SHORTEST), rows, snapshot)
 
     def _row(self, now: Reading, before: Reading | None, seconds: float) -> Row:
-        rates = _rates(now, before, seconds)
+        found = rates(now, before, seconds)
+        speeds = {name: found[name] for name in COUNTED}
         history = self._history.setdefault(_key(now), _History())
         history.backlogs.append(now.backlog)
-        left = rates["acked"] if rates["acked"] is not None else rates["taken"]
-        if (speed := rates["pushed"] if now.kind == "topic" else left) is not None:
+        left = speeds["acked"] if speeds["acked"] is not None else speeds["taken"]
+        if (speed := speeds["pushed"] if now.kind == "topic" else left) is not None:
             history.speeds.append(speed)
-        return Row(now, rates, tuple(history.backlogs), tuple(history.speeds))
+        return Row(now, speeds, tuple(history.backlogs), tuple(history.speeds))
 
     def close(self) -> None:
         """Close the connections."""
@@ -124,25 +124,5 @@ class Watcher:
             self._overview.close()
 
 
-def interval_for(queues: int) -> float:
-    """Return the seconds between two samples of so many queues."""
-    return max(SHORTEST, queues * PER_QUEUE)
-
-
 def _key(reading: Reading) -> Key:
     return reading.kind, reading.name
-
-
-def _rates(now: Reading, before: Reading | None, seconds: float) -> dict[str, float | None]:
-    rates: dict[str, float | None] = dict.fromkeys(COUNTED)
-    if not (before and before.totals and now.totals) or before.totals.since != now.totals.since:
-        return rates
-    for name in COUNTED:
-        found = rate(now.totals.counts.get(name), before.totals.counts.get(name), seconds)
-        rates[name] = found if found is not None and found >= 0 else None
-    if now.kind in ("list", "sharded") and rates["acked"] is not None:
-        # Producers do not count: what was pushed is the growth of the queue and what was acked.
-        growth = sum(now.states.values()) - sum(before.states.values())
-        pushed = growth / seconds + rates["acked"]
-        rates["pushed"] = pushed if pushed >= 0 else None
-    return rates

@@ -125,17 +125,22 @@ def test_the_name_of_a_queue_is_shown_live(url: str, name: str) -> None:
     """Names in `top` come from any client that may write keys."""
     from io import StringIO
 
-    from rich.console import Console, ConsoleDimensions
+    from rich.console import Console
 
-    from ackq.cli.top import _table
-    from ackq.ops.discovery import QueueCounts
-    from ackq.ops.monitor import Sample
-    from ackq.queue.messages import QueueStats
+    from ackq.cli.top.detail import Detail, wrapped
+    from ackq.cli.top.table import table
+    from ackq.cli.top.view import Row, Sample, View
+    from ackq.ops.causes import Causes
+    from ackq.ops.overview import Snapshot
+    from ackq.ops.rates import UNKNOWN
+    from ackq.ops.readings import Reading
 
-    idle = QueueCounts(QueueStats(0, 0, 0, 0, 0, 0, False, None, None), None)
-    seen = Sample(1.0, 1, {"a\x9b31m\u202eb": idle})
+    evil = "a\x9b31m\u202eb"
+    row = Row(Reading("topic", evil, 0, {evil: 1, "dead": 1}, lags={evil: 1}), UNKNOWN)
+    sample = Sample(Snapshot((), (row.reading,), True, 0), [row], trouble=evil)
     file = StringIO()
-    Console(file=file, width=80, no_color=True).print(
-        _table(seen, None, "", ConsoleDimensions(80, 24))
-    )
-    assert "a\\x9b31m\\u202eb" in file.getvalue()
+    console = Console(file=file, width=80, no_color=True)
+    console.print(table(sample, [row], View("name"), 80, 20))
+    console.print(*wrapped(row, Detail(Causes(((evil, 1),), 1), None, evil), 80))
+    assert file.getvalue().count("a\\x9b31m\\u202eb") == 7
+    assert "\x9b" not in file.getvalue()

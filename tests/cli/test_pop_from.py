@@ -5,7 +5,8 @@ from __future__ import annotations
 import redis
 
 from ackq import Queue
-from ackq.ops.discovery import read_counts
+from ackq.ops.causes import causes_of
+from ackq.ops.overview import Overview
 from ackq.sharded.client import ShardedQueue
 from tests.cli.conftest import Run
 
@@ -41,12 +42,19 @@ def test_messages_move_between_queues_of_different_ends(
     assert plain_client.lrange(name, 0, -1) == [b'{"id":"a"}', b'{"id":"b"}']
 
 
-def test_monitors_count_queues_of_both_ends(url: str, name: str) -> None:
-    with Queue.from_url(url, name, pop_from="left") as queue:
-        queue.push_many([{"id": "a"}, {"id": "b"}])
+def test_top_counts_queues_of_both_ends_and_finds_the_causes_of_their_dead_letters(
+    plain_client: redis.Redis, name: str
+) -> None:
+    with (
+        Queue(plain_client, name, pop_from="left") as queue,
+        Overview(plain_client, [name]) as overview,
+    ):
+        queue.push_many([{"id": "a"}, {"id": "b"}, {"id": "c"}])
+        queue.reject(*queue.pop_many(1), reason="no such customer")
         queue.pop()
-        counts = queue.execute(lambda spec: read_counts(spec.name, None)).stats
-        assert (counts.ready, counts.in_flight) == (1, 1)
+        (reading,) = overview.read().queues
+    assert reading.states == {"ready": 1, "in_flight": 1, "delayed": 0, "dead": 1}
+    assert causes_of(plain_client, reading).counts == (("no such customer", 1),)
 
 
 def test_a_sharded_queue_has_one_end(ackq: Run, url: str, name: str) -> None:

@@ -9,17 +9,20 @@ from pathlib import Path
 
 import click
 import pytest
-from rich.console import Console, ConsoleDimensions
+from rich.console import Console
 
 from ackq import Queue
 from ackq.cli import WIDTH
 from ackq.cli.connection import short_time
 from ackq.cli.layout import BODY, FEWEST, GAP, widths
 from ackq.cli.reference import commands, help_of
-from ackq.cli.top import _table
-from ackq.ops.discovery import QueueCounts
-from ackq.ops.monitor import Sample
-from ackq.queue.messages import QueueCounters, QueueStats
+from ackq.cli.top.detail import Detail, wrapped
+from ackq.cli.top.table import table
+from ackq.cli.top.view import Row, Sample, View
+from ackq.ops.causes import Causes
+from ackq.ops.overview import Server, Snapshot
+from ackq.ops.rates import COUNTED
+from ackq.ops.readings import Reading, Totals
 from tests.cli.terminal import plain, shown
 
 REASON = "no such customer in the ledger of this year: KeyError('customer-17')"
@@ -63,8 +66,8 @@ def test_top_shows_the_names_of_queues_at_80_columns(url: str, name: str) -> Non
         queue.pop()
     lines = plain(shown("top", name, "--once", "--url", url, columns=80))
     assert all(len(line) <= 80 for line in lines)
-    assert any(line.split()[:3] == [name, "1,233", "1"] for line in lines)
-    assert "ends it" not in lines[-1]
+    assert any(line.split()[:4] == [name, "list", "1,233", "1"] for line in lines)
+    assert "q quit" not in lines[-1]
 
 
 def test_a_time_is_as_short_as_it_can_be_understood(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,39 +135,60 @@ def test_help_fits_and_lists_commands_in_full(
         assert not line.endswith("...") or line.startswith("Usage:"), line
 
 
+NAME = "a-queue-with-a-long-name-of-a-team-in-another-building"
 #: The longest of everything that top shows.
-BUSY = QueueCounts(
-    QueueStats(123_456_789, 123_456, 123_456, 123_456, 0, 0, False, None, -35_900.0),
-    QueueCounters(10.0, 2.0, None, *(123_456_789,) * 3),
+STATES = {"ready": 123_456_789, "in_flight": 123_456, "delayed": 123_456, "dead": 123_456}
+BUSY = Row(
+    Reading(
+        "list", NAME, 123_580_245, STATES, False, overdue=35_900.0, oldest_ready=1e6, workers=1234,
+        totals=Totals(1.0, {"taken": 123_456_789}, {"no such customer in the ledger": 123_456}),
+    ),
+    dict.fromkeys(COUNTED, 123_456_789.0),
+)  # fmt: skip
+IDLE = Row(
+    Reading("list", "paused", 0, dict.fromkeys(STATES, 0), True, workers=0),
+    dict.fromkeys(COUNTED, 0.0),
 )
-IDLE = QueueCounts(
-    QueueStats(0, 0, 0, 0, 0, 0, True, None, None), QueueCounters(9.0, 2.0, None, 0, 0, 0)
-)
+
+
+def screen(rows: list[Row], columns: int, lines: int, view: View = View("name")) -> list[str]:  # noqa: B008
+    """Return the lines of a screen."""
+    readings = tuple(row.reading for row in rows)
+    sample = Sample(Snapshot((Server("r:1", True),), readings, True, 0), rows, 1234.0)
+    console = Console(file=StringIO(), width=columns, no_color=True)
+    console.print(table(sample, rows, view, columns, lines))
+    return console.file.getvalue().splitlines()  # type: ignore[attr-defined, no-any-return]
 
 
 @pytest.mark.parametrize("columns", [54, 72, 80, 120, 200])
 def test_top_cuts_no_number(columns: int) -> None:
-    name = "a-queue-with-a-long-name-of-a-team-in-another-building"
-    seen, before = (
-        Sample(at, 1, {name: each, "paused": IDLE}) for at, each in ((10.0, BUSY), (9.0, IDLE))
-    )
-    console = Console(file=StringIO(), width=columns, no_color=True)
-    console.print(_table(seen, before, "", ConsoleDimensions(columns, 24)))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    lines = screen([BUSY, IDLE], columns, 20)
     assert all(len(line) <= columns for line in lines)
     (busy,) = [line for line in lines if line.startswith("a-")]
-    words = busy.split()
-    assert "…" not in "".join(words[1:])
-    assert words[1] == "123.46M"
-    assert busy.rstrip().endswith("9 h late")
-    assert any(line.rstrip().endswith("paused") for line in lines)
+    numbers = re.findall(r"\S*\d\S*", busy)
+    assert "…" not in "".join(numbers[:-1])
+    assert numbers[0] == "123.46M"
+    assert "9 h late" in busy
+    assert ("no such customer in the ledger" in busy) == (columns == 200)
+    assert any(" paused " in f"{line} " for line in lines[3:])
+    assert lines[-1].startswith("q quit")
 
 
-def test_top_shows_the_largest_where_there_is_no_room(name: str) -> None:
-    queues = {f"{name}{number}": IDLE for number in range(40)} | {name: BUSY}
-    console = Console(file=StringIO(), width=80, no_color=True)
-    console.print(_table(Sample(10.0, None, queues), None, "", ConsoleDimensions(80, 24)))
-    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert len(lines) <= 24
-    assert any(line.startswith(name) and "123.46M" in line for line in lines)
-    assert "22 smaller ones are not shown; name some" in lines[-1]
+def test_top_shows_as_many_rows_as_there_is_room_for() -> None:
+    rows = [Row(Reading("list", f"q{n:02}", n, STATES), IDLE.rates) for n in range(40)]
+    lines = screen(rows, 80, 20, View("name", first=7, selected=("list", "q09")))
+    assert len(lines) == 24
+    assert [line.split()[0] for line in lines[3:-1]] == [f"q{n:02}" for n in range(7, 27)]
+    assert "40 queues  8-27 shown" in lines[0]
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_an_opened_queue_fits_and_says_why_messages_died(columns: int) -> None:
+    cause = "shop.errors.CardDeclined at /srv/app/shop/payments/cards.py:117 in charge"
+    found = Detail(Causes(((cause, 1000),), 1000), (), "")
+    lines = [line.plain for line in wrapped(BUSY, found, columns)]
+    assert all(len(line) <= columns for line in lines)
+    text = " ".join(" ".join(lines).split())
+    assert "the 1,000 oldest of 123,456" in text
+    assert cause in text.replace("- ", "-") or columns == 40
+    assert "Workers none" in text

@@ -10,20 +10,24 @@ import subprocess
 import sys
 import termios
 from collections.abc import Iterator
+from typing import Self
 
 import pytest
 import redis
 
 from ackq import Queue
-from ackq.cli.activity import activity, rows
 from ackq.cli.connection import span
-from ackq.cli.top import _count, _rate
+from ackq.cli.keyboard import names
+from ackq.cli.top.table import count, rate
+from ackq.cli.top.view import Row, View, arranged
+from ackq.ops import rates
 from ackq.ops.acl import rules
-from ackq.ops.discovery import QueueCounts, queue_of, rate
-from ackq.ops.monitor import Monitor
-from ackq.queue.messages import QueueCounters, QueueStats
+from ackq.ops.overview import Overview
+from ackq.ops.readings import Reading, Totals, lease_age
+from ackq.ops.registry import encode_record, heartbeat
 from tests.cli.conftest import Run
 from tests.ops.acl.conftest import has_selectors
+from tests.ops.every_kind import fill
 from tests.waiting import wait_until
 
 
@@ -46,7 +50,23 @@ def test_a_queue_is_found_by_its_side_keys(ackq: Run, busy: Queue) -> None:
     shown = next(
         line for line in ackq("top").output.splitlines() if line.startswith(f"{busy.name}\t")
     )
-    assert shown == f"{busy.name}\t2\t1\t1\t1\t-\t-\t-\t-\t-\t"
+    assert shown == f"{busy.name}\t2\t1\t1\t1\t-\t-\t-\t-\t-\t\tlist\t-\t0"
+
+
+def test_queues_of_every_kind_are_shown(ackq: Run, plain_client: redis.Redis, token: str) -> None:
+    expected = fill(plain_client, token)
+    rows = [json.loads(line) for line in ackq("top", "--json").output.splitlines()]
+    found = {(row["kind"], row["queue"]): row for row in rows}
+    assert found.keys() == expected.keys()
+    for key, (backlog, states) in expected.items():
+        assert found[key]["backlog"] == backlog
+        assert {state: found[key][state] for state in states} == states
+    assert found["topic", f"{{{token}}}topic"]["lags"] == {"billing": 2, 'o"dd\\name': 3}
+    parts = found["sharded", f"{token}sharded"]["parts"]
+    assert [each["ready"] + each["in_flight"] for each in parts] == [2, 2, 2, 2]
+    lines = [line.split("\t") for line in ackq("top", "--sort", "backlog").output.splitlines()]
+    assert lines[0][11] == "sharded"
+    assert {line[11] for line in lines} == {"list", "sharded", "delay", "topic", "rsmq"}
 
 
 def test_a_bare_list_is_only_counted_when_it_is_named_and_gets_no_time(
@@ -67,143 +87,127 @@ def test_what_only_looks_like_a_queue_is_passed_over(
     assert "BACKUP" in ackq("top", name, code=3).stderr
 
 
-def test_a_look_searches_a_bounded_number_of_keys_and_the_next_goes_on(
-    plain_client: redis.Redis, busy: Queue, name: str
-) -> None:
-    pipe = plain_client.pipeline()
-    for number in range(5000):
-        pipe.set(f"{name}:{number}", "")
-    pipe.execute()
-
-    def scans() -> int:
-        return int(plain_client.info("commandstats").get("cmdstat_scan", {}).get("calls", 0))
-
-    before = scans()
-    with Monitor(plain_client, steps=10) as monitor:
-        assert name in monitor.sample().queues
-    assert 5 <= scans() - before <= 10
-    before, looks = scans(), 0
-    with Monitor(plain_client, steps=1) as monitor:
-        while name not in monitor.sample().queues:
-            looks += 1
-            assert looks < 20
-    assert scans() - before == looks + 1
-
-
-def test_an_expired_lease_is_shown_as_past(plain_client: redis.Redis, name: str) -> None:
-    with Queue(plain_client, name) as queue, Monitor(plain_client, [name]) as monitor:
-        queue.push({"id": "a"})
-        queue.pop(visibility_timeout=0.01)
-
-        def ended() -> QueueStats | None:
-            stats = monitor.sample().queues[name].stats
-            return stats if stats.lease_ends_in is not None and stats.lease_ends_in < 0 else None
-
-        stats = wait_until(ended, "the lease to end")
-    assert stats is not None
-    assert (stats.ready, stats.expired, stats.in_flight) == (1, 1, 0)
-
-
-@pytest.mark.parametrize(
-    ("key", "queue"),
-    [(b"jobsBACKUP", "jobs"), (b"{a}bDEAD", "{a}b"), (b"jobs", None), (b"BACKUP", None),
-     (b"\xffDEAD", None), (b"a*DEAD", None), (b"jobsBACKUPDEAD", None)],
-)  # fmt: skip
-def test_a_side_key_names_its_queue(key: bytes, queue: str | None) -> None:
-    assert queue_of(key) == queue
-
-
-def test_a_rate_is_known_only_between_two_counts() -> None:
-    assert rate(30, 10, 2) == 10
-    assert rate(30, None, 2) is None
-    assert rate(30, 10, 0) is None
-
-
 def test_numbers_are_short() -> None:
     assert [span(each) for each in (0.4, 99, 121, 7320)] == ["0 s", "99 s", "2 min", "2 h"]
-    assert [_count(each) for each in (0, 999_999, 12_345_678)] == ["0", "999,999", "12.35M"]
-    rates = [_rate(each) for each in (None, 0, 0.25, 12.5, 9999, 12_345)]
-    assert rates == ["-", "0", "0.2", "12", "9,999", "12.3k"]
+    assert [count(each) for each in (0, 999_999, 12_345_678)] == ["0", "999,999", "12.35M"]
+    shown = [rate(each) for each in (None, 0, 0.25, 12.5, 9999, 12_345)]
+    assert shown == ["-", "0", "0.2", "12", "9,999", "12.3k"]
 
 
 # --- rates and ages -----------------------------------------------------------------
 
 
-def test_rates_are_what_happened_between_two_looks(plain_client: redis.Redis, name: str) -> None:
+def test_rates_are_what_happened_between_two_readings(plain_client: redis.Redis, name: str) -> None:
     with (
         Queue(plain_client, name, visibility_timeout=30) as queue,
-        Monitor(plain_client, [name], window=60) as monitor,
+        Overview(plain_client, [name], window=60) as overview,
     ):
         queue.push_many([{"n": number} for number in range(10)])
         queue.pop(visibility_timeout=0.001)
-        first = monitor.sample().queues[name]
+        (first,) = overview.read().queues
         queue.push_many([{"n": number} for number in range(5)])
         wait_until(lambda: queue.stats().expired, "the lease to end")
         done = queue.pop_many(4)
         queue.ack(*done[:2])
         queue.reject(done[2])
-        second = monitor.sample().queues[name]
-    assert first.counters is not None
-    assert second.counters is not None
-    seconds = second.counters.at - first.counters.at
-    found = activity(second, first)
-    assert found.pushed_per_second == pytest.approx(5 / seconds)
-    assert found.taken_per_second == pytest.approx(4 / seconds)
-    assert found.acked_per_second == pytest.approx(2 / seconds)
-    assert found.returned_per_second == pytest.approx(1 / seconds)
-    assert found.oldest_lease_age == pytest.approx(0, abs=5)
-    assert found.dead == 1
-    assert activity(second, None).taken_per_second is None
+        (second,) = overview.read().queues
+    assert first.totals is not None
+    assert second.totals is not None
+    seconds = (second.totals.at or 0) - (first.totals.at or 0)
+    found = rates.rates(second, first, 1e9)
+    expected = {"pushed": 5, "taken": 4, "acked": 2, "returned": 1}
+    assert found == pytest.approx({name: each / seconds for name, each in expected.items()})
+    assert second.lease_age == pytest.approx(0, abs=5)
+    assert second.states["dead"] == 1
+    assert second.totals.dead == {"rejected": 1}
+    assert set(rates.rates(second, None, 1.0).values()) == {None}
 
 
 def test_counts_that_began_anew_are_not_compared() -> None:
-    now, before = looked(since=2.0, taken=5), looked(since=1.0, taken=100)
-    assert activity(now, before).taken_per_second is None
-    assert activity(now, looked(since=2.0, taken=1, at=9.0)).taken_per_second == 4
+    now, before = counted(since=2.0, taken=5), counted(since=1.0, taken=100)
+    assert rates.rates(now, before, 1.0)["taken"] is None
+    assert rates.rates(now, counted(since=2.0, taken=1), 1.0)["taken"] == 4
+    assert rates.rates(now, counted(since=2.0, taken=1), 0.0)["taken"] is None
 
 
 def test_nothing_is_said_of_pushes_where_messages_were_dropped() -> None:
-    found = activity(looked(ready=1), looked(ready=5, at=9.0))
-    assert (found.pushed_per_second, found.acked_per_second) == (None, 0)
+    found = rates.rates(counted(pushed=1), counted(pushed=5), 1.0)
+    assert (found["pushed"], found["taken"], found["acked"]) == (None, 0, None)
 
 
 @pytest.mark.parametrize(
-    ("left", "timeouts", "age", "overdue"),
+    ("left", "timeouts", "age"),
     [
-        (20.0, {30: 1}, 10.0, None),
-        (30.05, {30: 1}, 0.0, None),  # jitter
-        (20.0, {30: 1, 60: 1}, None, None),
-        (20.0, {}, None, None),
-        (20.0, {0: 1}, None, None),
-        (600.0, {30: 1}, None, None),  # a lease from before
-        (-5.0, {30: 1}, None, 5.0),
-        (None, {30: 1}, None, None),
+        (20.0, {30: 1}, 10.0),
+        (30.05, {30: 1}, 0.0),  # jitter
+        (20.0, {30: 1, 60: 1}, None),
+        (20.0, {}, None),
+        (20.0, {0: 1}, None),
+        (600.0, {30: 1}, None),  # a lease from before
+        (-5.0, {30: 1}, None),
+        (None, {30: 1}, None),
     ],
 )
 def test_a_lease_is_as_old_as_the_only_timeout_says(
-    left: float | None, timeouts: dict[int, int], age: float | None, overdue: float | None
+    left: float | None, timeouts: dict[int, int], age: float | None
 ) -> None:
-    found = activity(looked(left=left, timeouts=timeouts), None)
-    assert (found.oldest_lease_age, found.overdue) == (age, overdue)
+    assert lease_age(left, timeouts) == age
 
 
-def looked(
-    *, ready: int = 0, left: float | None = None, at: float = 10.0, since: float = 2.0,
-    taken: int = 0, timeouts: dict[int, int] | None = None,
-) -> QueueCounts:  # fmt: skip
-    return QueueCounts(
-        QueueStats(ready, 0, 0, 0, 0, 0, False, None, left),
-        QueueCounters(at, since, ready, taken, 0, 0, timeouts=timeouts or {}),
-    )
+def counted(*, since: float = 2.0, taken: int = 0, pushed: int = 0) -> Reading:
+    return Reading("list", "jobs", 0, totals=Totals(since, {"taken": taken, "pushed": pushed}))
 
 
-def test_the_shards_of_a_queue_are_one_row() -> None:
-    names = ["{jobs:0}", "{jobs:1}", "{other:0}", "jobs"]
-    found = rows({name: activity(looked(ready=2), looked(ready=1, at=9.0)) for name in names})
-    assert list(found) == ["jobs", "jobs (2 shards)", "{other:0}"]
-    assert found["jobs (2 shards)"].ready == 4
-    assert found["jobs (2 shards)"].pushed_per_second == 2
-    assert found["jobs (2 shards)"].oldest_lease_age is None
+def test_many_queues_are_read_less_often() -> None:
+    assert rates.interval_for(10, 1.0) == 1.0
+    assert rates.interval_for(1000, 1.0) == pytest.approx(6.0)  # of which Redis is busy for 35 ms
+
+
+# --- order, selection and keys ------------------------------------------------------
+
+
+def rows_of(*backlogs: int) -> list[Row]:
+    return [Row(Reading("list", f"q{n}", each, {"dead": 9 - n}), rates.UNKNOWN)
+            for n, each in enumerate(backlogs)]  # fmt: skip
+
+
+def test_rows_are_sorted_by_name_or_with_the_largest_first() -> None:
+    rows = rows_of(1, 5, 3)
+
+    def order(*how: object) -> list[str]:
+        return [row.reading.name for row in arranged(rows, *how)]  # type: ignore[arg-type]
+
+    assert order("name") == order("dead") == ["q0", "q1", "q2"]
+    assert order("backlog") == ["q1", "q2", "q0"]
+    assert order("backlog", True) == ["q0", "q2", "q1"]
+
+
+def test_keys_move_the_selection_and_the_rows_follow() -> None:
+    rows = rows_of(*range(40, 0, -1))
+
+    view = View("backlog")
+    for key, at, first in [("down", 1, 0), ("page down", 11, 2), ("up", 10, 2), ("end", 39, 30),
+                           ("page up", 29, 29), ("home", 0, 0), ("up", 0, 0)]:  # fmt: skip
+        view = view.press(key, rows, 10)
+        view = view.fitted(len(rows), 10, view.at(rows))
+        assert (key, view.at(rows), view.first) == (key, at, first)
+    view = view.press("j", rows, 10)
+    assert view.at([rows[1], rows[0]]) == 0  # it stays selected when it moves
+    opened = view.press("enter", rows, 10)
+    assert (opened.opened, opened.selected) == (True, rows[1].key)
+    scrolled = opened.press("page down", rows, 10).fitted(15, 10)
+    assert scrolled.first == 5
+    assert not scrolled.press("escape", rows, 10).opened
+    assert view.press("s", rows, 10).sort == "dead"
+    assert view.press("S", rows, 10).sort == "kind"
+    assert view.press("r", rows, 10).reverse
+    assert view.press("enter", [], 10) == view
+
+
+def test_terminals_send_names_of_keys() -> None:
+    assert names("\x1b[A\x1bOBjq\x1b[6~\x1b[99~\r\x1b") == [
+        "up", "down", "j", "q", "page down", "enter", "escape"
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("role", ["monitor", "watcher"])
@@ -219,13 +223,15 @@ def test_a_queue_is_watched_with_the_rights_of_its_role(
         place = {key: settings[key] for key in ("host", "port", "path") if key in settings}
         with (
             redis.Redis(**place, username=user, password="secret") as client,
-            Monitor(client, [busy.name], window=60) as monitor,
+            Overview(client, [busy.name], window=60) as overview,
         ):
-            watched = monitor.sample().queues[busy.name]
+            snapshot = overview.read()
     finally:
         plain_client.acl_deluser(user)
-    assert watched.stats.ready == 2
-    assert (watched.counters is not None) == (role == "watcher")
+    snapshot.check()
+    (watched,) = snapshot.queues
+    assert watched.states["ready"] == 2
+    assert (watched.totals is not None) == (role == "watcher")
     assert plain_client.exists(f"{busy.name}COUNTERS") == (role == "watcher")
 
 
@@ -262,37 +268,80 @@ def test_a_pipe_gets_whole_numbers(ackq: Run, url: str, name: str) -> None:
     assert ackq("top", name, "--once").output.split("\t")[:4] == [name, "1233", "1", "0"]
 
 
+class Terminal:
+    """``ackq top`` in a pty."""
+
+    def __init__(
+        self, url: str, terminal: str = "xterm-256color", size: tuple[int, int] = (120, 40)
+    ) -> None:
+        self.parent, self.child = pty.openpty()
+        self.before = termios.tcgetattr(self.child)
+        columns, lines = map(str, size)
+        code = "from ackq.cli import main; main()"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", code, "top", "--every", "0.1", "--url", url],
+            stdin=self.child, stdout=self.child, stderr=self.child,
+            env={**os.environ, "COLUMNS": columns, "LINES": lines, "TERM": terminal},
+        )  # fmt: skip
+        self.shown = b""
+
+    def press(self, keys: bytes) -> None:
+        """Press keys, and forget what was shown before."""
+        self.shown = b""
+        os.write(self.parent, keys)
+
+    def wait_for(self, *words: bytes) -> None:
+        """Wait until all words were shown since the last key."""
+
+        def seen() -> bool:
+            if not all(word in self.shown for word in words):
+                self.shown += os.read(self.parent, 65536)
+            return all(word in self.shown for word in words)
+
+        wait_until(seen, f"{words} to be shown", 20)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.child)
+        os.close(self.parent)
+
+
 @pytest.mark.parametrize("key", [b"q", b"Q", None], ids=str)
 @pytest.mark.parametrize("terminal", ["xterm-256color", "dumb"])
 def test_in_a_terminal_it_goes_on_until_q_or_ctrl_c(
     busy: Queue, url: str, terminal: str, key: bytes | None
 ) -> None:
-    parent, child = pty.openpty()
-    before = termios.tcgetattr(child)
-    code = "from ackq.cli import main; main()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, "top", "--every", "0.1", "--url", url],
-        stdin=child, stdout=child, stderr=child,
-        env={**os.environ, "COLUMNS": "120", "LINES": "40", "TERM": terminal},
-    )  # fmt: skip
-    shown = b""
-
-    def seen(*words: bytes) -> bool:
-        nonlocal shown
-        shown += os.read(parent, 65536)
-        return all(word in shown for word in words)
-
-    try:
-        wait_until(lambda: seen(busy.name.encode(), b"commands/s"), "two looks", 20)
+    with Terminal(url, terminal) as top:
+        top.wait_for(busy.name.encode(), b"commands/s")
+        assert (b"\x1b" in top.shown) == (terminal != "dumb")
         if key is None:
-            process.send_signal(signal.SIGINT)
+            top.process.send_signal(signal.SIGINT)
         else:
-            os.write(parent, b"x" + key)
-        assert process.wait(10) == 0
-        assert (b"\x1b" in shown) == (terminal != "dumb")
-        assert termios.tcgetattr(child) == before
-    finally:
-        process.kill()
-        process.wait()
-        os.close(child)
-        os.close(parent)
+            top.press(b"x" + key)
+        assert top.process.wait(10) == 0
+        assert termios.tcgetattr(top.child) == top.before
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 50)])
+def test_a_queue_is_opened_with_causes_and_workers(
+    busy: Queue, url: str, size: tuple[int, int]
+) -> None:
+    fields = {"name": "mailer", "state": "working", "busy": 1, "concurrency": 3,
+              "interval": 5.0, "lifetime": 30.0}  # fmt: skip
+    record = encode_record(fields, [("order-17", 4.0)])
+    busy.execute(lambda spec: heartbeat(spec, "w1", record, 30.0, b""))
+    with Terminal(url, size=size) as top:
+        top.wait_for(busy.name.encode(), b"by backlog")
+        top.press(b"\r")
+        top.wait_for(b"Dead letters by cause", b"no reason given", b"mailer  working  1 of 3 busy",
+                     b"order-17", b"back")  # fmt: skip
+        top.press(b"\x1b")
+        top.wait_for(b"by backlog")
+        top.press(b"s")
+        top.wait_for(b"by dead")
+        top.press(b"q")
+        assert top.process.wait(10) == 0

@@ -23,7 +23,7 @@ from redis.exceptions import ClusterDownError
 import ackq
 from ackq.core.io import settings
 from ackq.embedded import Server
-from ackq.ops.monitor import Monitor
+from ackq.ops.overview import Overview
 from tests.facade import AsSync, Portal
 from tests.servers import private_server
 from tests.servers.binaries import best_server
@@ -222,23 +222,24 @@ def test_a_slot_that_moves_to_an_unknown_node_is_followed_there(
         assert [queue.pop().id, queue.pop().id] == ["0", "1"]
 
 
-def test_a_monitor_passes_over_a_queue_while_its_slot_moves(pair: list[Server]) -> None:
+def test_an_overview_passes_over_a_queue_while_its_slot_moves(pair: list[Server]) -> None:
     with (
         redis.Redis.from_url(pair[0].url) as source,
         redis.Redis.from_url(pair[1].url) as target,
         ackq.Queue(source, "{jobs}") as queue,
-        Monitor(source) as monitor,
+        Overview(source) as overview,
     ):
         queue.push_many([{"id": "a"}, {"id": "b"}])
         queue.pop()
-        assert monitor.sample().queues["{jobs}"].stats.in_flight == 1
+        assert [each.states["in_flight"] for each in overview.read().queues] == [1]
         move = begin_move(key_slot(b"{jobs}"), source, target)
         assert pair[1].port is not None
         move_keys(move.slot, source, pair[1].port)
-        assert monitor.sample().queues == {}
+        snapshot = overview.read()
+        assert (snapshot.queues, snapshot.left_out) == ((), 0)
         end_move(move, source, target)
-        stats = monitor.sample().queues["{jobs}"].stats
-        assert (stats.ready, stats.in_flight) == (1, 1)
+        (reading,) = overview.read().queues
+        assert (reading.states["ready"], reading.states["in_flight"]) == (1, 1)
 
 
 def longer_than(listed: list[str], size: int) -> bool:

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from ackq.ops.monitor import Monitor
+from ackq.ops.overview import Overview as Readings
 from ackq.queue.messages import QueueStats
 from ackq.spark.connection import Connection
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-#: Maximum SCAN calls to find queues, each of 1,000 keys.
-STEPS = 1000
 #: The states of the messages in a report.
 STATES = ("dead", "in_flight")
 #: The columns of the table, which has one row per message. ``at`` is the time when the message
@@ -45,10 +43,14 @@ def overview(connection: Connection, names: tuple[str, ...]) -> Overview:
         redis.ConnectionError: Redis cannot be reached.
         KeyTypeError: the key of a named queue is of another type.
     """
-    client = connection.client()
-    seen = Monitor(client, names, STEPS).sample()  # type: ignore[arg-type]
-    taken_at = time.time() if seen.at is None else seen.at
-    return Overview(taken_at, {name: each.stats for name, each in sorted(seen.queues.items())})
+    with Readings(connection.client(), names) as readings:
+        snapshot = readings.read()
+    snapshot.check()
+    taken_at = time.time() if snapshot.at is None else snapshot.at
+    # A sharded queue is read shard by shard.
+    found = (part for each in snapshot.queues for part in (each, *each.parts))
+    stats = {each.name: each.stats for each in found if each.stats is not None}
+    return Overview(taken_at, dict(sorted(stats.items())))
 
 
 def messages(spark: SparkSession, found: Overview, options: Mapping[str, str]) -> DataFrame:

@@ -1,0 +1,152 @@
+"""``ackq top``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+import redis
+
+from ackq.cli.connection import examples, json_option, print_json, print_table, url_option
+from ackq.cli.top.table import VALUES, values
+from ackq.cli.top.view import Row, Sample, Sort, View, arranged, sample_of
+from ackq.errors import AckqError
+from ackq.ops.readings import Reading
+
+if TYPE_CHECKING:
+    from ackq.ops.overview import Overview
+
+#: Most queues that are shown.
+MOST_QUEUES = 5000
+#: Seconds for which consumers go on counting after a sample, of two samples and of a live view,
+#: whose samples of many queues are further apart. Twice the time between samples is added.
+GRACE, WINDOW = 5.0, 60.0
+
+
+@click.command(
+    epilog=examples(
+        "ackq top", "ackq top jobs --once", "ackq top --sort dead --once --every 1 --json"
+    )
+)
+@click.argument("queues", nargs=-1, metavar="[QUEUE]...")
+@url_option
+@click.option("--every", type=click.FloatRange(0.1, 1800), metavar="SECONDS",
+              help="Time between two samples, at least 6 ms for each queue.  [1]")  # fmt: skip
+@click.option("--sort", type=click.Choice(get_args(Sort)),
+              help="Order of the queues.  [backlog; outside a terminal, name]")  # fmt: skip
+@click.option("--once", is_flag=True, help="Print one sample and exit; with --every, take two, for"
+              " rates. The default outside a terminal.")  # fmt: skip
+@json_option
+def top(
+    queues: tuple[str, ...], url: str | None, every: float | None, sort: Sort | None, once: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Watch QUEUES of every kind, or all that are found, until you press q or Ctrl-C.
+
+    Keys: the arrows, j, k, PgUp, PgDn, Home and End select a queue. Enter shows it in full: totals,
+    dead letters by cause, a topic's consumers, shards or partitions, workers and what they work on.
+    Esc goes back. s and S change the order, r reverses it.
+
+    Queues are found, on all nodes of a cluster, by the keys that consumers create; a list that no
+    consumer has used yet must be named. Name RSMQ's queues NAMESPACE:QUEUE. The shards of a sharded
+    queue share a row, and so do the partitions of a delay queue.
+
+    A topic's "ready" is the lag of the consumer that is furthest behind. RSMQ does not distinguish
+    messages in flight from delayed ones; both are "in flight" here.
+
+    While top runs, the consumers of list queues count taken and acked messages and ended leases.
+    Pushes are derived from these counts and the queue's size.
+
+    "oldest lease" is the time since the lease that ends first was taken or last renewed, not how
+    long a job has run: workers renew their leases. It is the timeout minus the time left, so it is
+    unknown until a message is taken while top runs, or if several timeouts are in use. "late" is
+    the time since a lease ended whose message has not been redelivered.
+
+    With many queues, samples are further apart, so that Redis spends less than 1 % of a core on
+    them.
+    """
+    from ackq.cli.top.live import watch
+    from ackq.core.client import client_of
+    from ackq.ops.overview import Overview
+
+    terminal = sys.stdout.isatty()
+    once = once or as_json or not terminal
+    pause = 1.0 if every is None else every
+    window = None if once and every is None else pause * 2 + (GRACE if once else WINDOW)
+    chosen: Sort = sort or ("backlog" if terminal and not as_json else "name")
+    with (
+        client_of(url) as client,
+        Overview(client, queues, window=window, most=MOST_QUEUES) as overview,
+        _searching(queues),
+    ):
+        if once:
+            sample = _sample(overview, every)
+        else:
+            watch(overview, client, pause, chosen)
+            return
+    rows = arranged(sample.rows, chosen)
+    if as_json:
+        for row in rows:
+            print_json(_fields(row))
+    elif not terminal:
+        print_table(VALUES, [values(row) for row in rows])
+    else:
+        _print(sample, rows, chosen)
+
+
+def _sample(overview: Overview, every: float | None) -> Sample:
+    """Read one sample; with ``every``, two, for rates."""
+    snapshot = overview.read()
+    snapshot.check()
+    if every is None:
+        return sample_of(snapshot, None, 0.0)
+    began = time.monotonic()
+    time.sleep(every)
+    later = overview.read()
+    later.check()
+    return sample_of(later, snapshot, time.monotonic() - began)
+
+
+def _print(sample: Sample, rows: Sequence[Row], sort: Sort) -> None:
+    """Print one sample in a terminal."""
+    from rich.console import Console
+
+    from ackq.cli.top.table import table
+
+    console = Console(highlight=False)
+    console.print(table(sample, rows, View(sort), console.width, len(rows), live=False))
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    """Return a row as JSON has it. A list queue has all counts of ``ackq stats``, too."""
+    reading = row.reading
+    others = {**reading.states, "paused": reading.paused}
+    return {
+        "queue": reading.name, "kind": reading.kind, "backlog": reading.backlog,
+        **(asdict(reading.stats) if reading.stats else others),
+        **{f"{name}_per_second": each for name, each in row.rates.items()},
+        "oldest_lease_age": reading.lease_age, "overdue": reading.overdue or None,
+        "oldest_ready": reading.oldest_ready, "workers": reading.workers, "lags": reading.lags,
+        "dead_by_reason": reading.totals.dead if reading.totals else {},
+        "parts": [_part(each) for each in reading.parts],
+    }  # fmt: skip
+
+
+def _part(reading: Reading) -> Mapping[str, Any]:
+    return {"queue": reading.name, **(asdict(reading.stats) if reading.stats else reading.states)}
+
+
+@contextmanager
+def _searching(queues: tuple[str, ...]) -> Iterator[None]:
+    """Add advice to the error for users who may read queues but not search for them."""
+    try:
+        yield
+    except redis.exceptions.NoPermissionError as error:
+        if queues:
+            raise
+        raise AckqError(f"{error}: name the queues, as in ackq top jobs") from error

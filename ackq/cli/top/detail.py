@@ -1,0 +1,163 @@
+"""One queue in full: its figures, totals, causes of death, consumers, parts and workers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ackq.cli.connection import local_time, short_time, span
+from ackq.cli.top.table import count, rate
+from ackq.cli.top.view import Key, Row
+from ackq.escaping import printable
+
+if TYPE_CHECKING:
+    import redis
+    from rich.text import Text
+
+    from ackq.ops.causes import Causes
+    from ackq.ops.readings import Reading
+    from ackq.ops.workers import WorkerInfo
+
+#: Seconds after which causes and workers are read again. Workers send heartbeats as often.
+FRESH = 5.0
+#: Most shards whose workers are read.
+MOST_SHARDS = 100
+#: The cause of a message that was rejected without an error or a reason.
+NO_REASON = "(no reason given)"
+#: Lines of the screen that are not those of the queue.
+FRAME = 1
+#: What the keys do.
+KEYS = "q quit  enter, esc back  arrows, j, k, PgUp, PgDn scroll"
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """What is read only of a queue that is opened. None: unknown, for the reason in ``problem``."""
+
+    causes: Causes | None = None
+    workers: Sequence[WorkerInfo] | None = None
+    problem: str = ""
+
+
+class Details:
+    """Reads the details of the opened queue, at most once in `FRESH` seconds."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+        self._key: Key | None = None
+        self._read_at = 0.0
+        self._detail = Detail()
+
+    def of(self, row: Row) -> Detail:
+        """Return the details of a queue.
+
+        Raises:
+            redis.ConnectionError: Redis cannot be reached.
+        """
+        now = time.monotonic()
+        if self._key != row.key or now - self._read_at >= FRESH:
+            self._detail = _read(self._client, row.reading)
+            self._key, self._read_at = row.key, time.monotonic()
+        return self._detail
+
+
+def _read(client: redis.Redis, reading: Reading) -> Detail:
+    from redis.exceptions import ResponseError
+
+    from ackq.errors import AckqError
+    from ackq.ops.causes import causes_of
+    from ackq.ops.workers import workers
+
+    causes, found, problem = None, None, ""
+    names = [each.name for each in reading.parts or (reading,) if each.kind == "list"]
+    try:
+        causes = causes_of(client, reading)
+        found = workers(client, names[:MOST_SHARDS]) if names else None
+    except (ResponseError, AckqError) as error:  # this user may not look
+        problem = str(error)
+    return Detail(causes, found, problem)
+
+
+def lines(row: Row, detail: Detail) -> Iterator[tuple[str, str]]:
+    """Yield each line of a queue's page with its style. All text of others is escaped."""
+    reading = row.reading
+    yield (
+        f"{printable(reading.name)}  ({reading.kind}{', paused' if reading.paused else ''})",
+        ("bold"),
+    )
+    yield _pairs({"backlog": reading.backlog, **reading.states}), ""
+    yield "   ".join(f"{name} {rate(each)}/s" for name, each in row.rates.items()), ""
+    yield "   ".join(_ages(reading)), "yellow" if reading.overdue else ""
+    if reading.totals:
+        since = local_time(reading.totals.since)
+        found = [_pairs(reading.totals.counts), _pairs(reading.totals.dead)]
+        yield from _section(f"Totals since {since}" if since else "Totals", found)
+    yield from _causes(reading, detail)
+    behind = sorted(reading.lags.items(), key=lambda each: (-each[1], each[0]))
+    yield from _section("Consumers", [f"{count(lag):>10} behind  {printable(name)}"
+                                      for name, lag in behind])  # fmt: skip
+    yield from _section(
+        "Shards" if reading.kind == "sharded" else "Partitions",
+        [f"{printable(each.name)}  {_pairs(each.states)}" for each in reading.parts],
+    )
+    if detail.workers is not None:
+        yield from _section("Workers", [line for each in detail.workers for line in _worker(each)]
+                            or ["none"])  # fmt: skip
+    if detail.problem:
+        yield "", ""
+        yield printable(detail.problem), "red"
+
+
+def wrapped(row: Row, detail: Detail, width: int) -> list[Text]:
+    """Return the lines, wrapped to a terminal."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(width=width)
+    found: list[Text] = []
+    for text, style in lines(row, detail):
+        found += Text(text, style).wrap(console, width) or [Text("")]
+    return found
+
+
+def _section(title: str, found: Sequence[str]) -> Iterator[tuple[str, str]]:
+    if any(found):
+        yield "", ""
+        yield title, "bold"
+        yield from ((f"  {line}", "") for line in found if line)
+
+
+def _pairs(counts: Mapping[str, int]) -> str:
+    return "   ".join(f"{printable(name).replace('_', ' ')} {count(number)}"
+                      for name, number in counts.items())  # fmt: skip
+
+
+def _ages(reading: Reading) -> Iterator[str]:
+    yield f"oldest ready {span(reading.oldest_ready) if reading.oldest_ready is not None else '-'}"
+    yield f"oldest lease {span(reading.lease_age) if reading.lease_age is not None else '-'}"
+    if reading.overdue:
+        yield f"a lease ended {span(reading.overdue)} ago, and its message is not redelivered"
+
+
+def _causes(reading: Reading, detail: Detail) -> Iterator[tuple[str, str]]:
+    if detail.causes is None or not detail.causes.counts:
+        return
+    read, dead = detail.causes.read, reading.states.get("dead", 0)
+    title = "Dead letters by cause"
+    if read < dead:
+        title += f", the {read:,} oldest of {dead:,}"
+    yield from _section(title, [f"{count(number):>7}  {printable(cause) or NO_REASON}"
+                                for cause, number in detail.causes.counts])  # fmt: skip
+
+
+def _worker(worker: WorkerInfo) -> Iterator[str]:
+    state = ", ".join([worker.state, *(["late"] if worker.late else []),
+                       *([f"{worker.order} ordered"] if worker.order else [])])  # fmt: skip
+    yield printable(f"{worker.name}  {state}  {worker.busy} of {worker.concurrency} busy  "
+                    f"{worker.host}, process {worker.pid}  since {short_time(worker.started_at)}"
+                    )  # fmt: skip
+    for each in worker.running:
+        runs = span(max(0.0, worker.seen_at - each.since))
+        yield f"  {runs:>7}  {printable(each.message_id)}"

@@ -1,0 +1,136 @@
+"""The live view: read the queues, show them, and obey the keys."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import redis
+
+from ackq.cli.keyboard import Pressed, keys
+from ackq.cli.top import detail, table
+from ackq.cli.top.view import Row, Sample, Sort, View, arranged, sample_of
+from ackq.errors import redact
+from ackq.ops.rates import interval_for
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from ackq.ops.overview import Overview, Snapshot
+
+#: Seconds after which a changed size of the terminal is noticed.
+RESIZED = 0.5
+
+
+def watch(overview: Overview, client: redis.Redis, every: float, sort: Sort) -> None:
+    """Show the queues until the user ends it.
+
+    Raises:
+        redis.ConnectionError, KeyTypeError: the first reading failed.
+    """
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    try:
+        with _screen(console) as show, keys() as pressed:
+            _Live(overview, client, console, View(sort)).run(every, show, pressed)
+    except KeyboardInterrupt:
+        return
+
+
+@contextmanager
+def _screen(console: Console) -> Iterator[Callable[[RenderableType], None]]:
+    """Yield a function that shows something in place of the last, or below it if it must."""
+    from rich.live import Live
+
+    if _scrolls(console):
+        yield console.print
+        return
+    with Live(console=console, screen=True, auto_refresh=False) as live:
+        yield lambda shown: live.update(shown, refresh=True)
+
+
+def _scrolls(console: Console) -> bool:
+    return console.is_dumb_terminal or not console.is_terminal
+
+
+class _Live:
+    """What is on the screen."""
+
+    def __init__(
+        self, overview: Overview, client: redis.Redis, console: Console, view: View
+    ) -> None:
+        self._overview = overview
+        self._console = console
+        self._view = view
+        self._details = detail.Details(client)
+        self._sample: Sample | None = None
+        self._snapshot: Snapshot | None = None
+        self._read_at = 0.0
+
+    def run(self, every: float, show: Callable[[RenderableType], None], pressed: Pressed) -> None:
+        """Show a sample, and the next one when it is time or a key was pressed."""
+        while True:
+            sample = self._read()
+            due = time.monotonic() + interval_for(len(sample.rows), every)
+            show(self._render(sample))
+            size = self._console.size
+            while (left := due - time.monotonic()) > 0:
+                found = pressed(min(left, RESIZED))
+                if {"q", "Q"} & {*found}:
+                    return
+                for key in found:
+                    self._press(key, sample)
+                if not _scrolls(self._console) and (found or size != self._console.size):
+                    size = self._console.size
+                    show(self._render(sample))
+
+    def _read(self) -> Sample:
+        snapshot = self._overview.read()
+        now = time.monotonic()
+        if self._sample is None:
+            snapshot.check()
+        down = [each.problem for each in snapshot.servers if each.problem]
+        trouble = redact(str(down[0])) or type(down[0]).__name__ if down else ""
+        if self._sample and not snapshot.up:
+            self._sample = replace(self._sample, trouble=trouble)
+            return self._sample
+        found = sample_of(snapshot, self._snapshot, now - self._read_at)
+        self._sample = replace(found, trouble=trouble)
+        self._snapshot, self._read_at = snapshot, now
+        return self._sample
+
+    def _press(self, key: str, sample: Sample) -> None:
+        rows = arranged(sample.rows, self._view.sort, self._view.reverse)
+        frame = detail.FRAME if self._view.opened else table.FRAME
+        self._view = self._view.press(key, rows, max(1, self._console.size.height - frame))
+
+    def _render(self, sample: Sample) -> RenderableType:
+        rows = arranged(sample.rows, self._view.sort, self._view.reverse)
+        if self._view.opened and any(row.key == self._view.selected for row in rows):
+            return self._opened(rows[self._view.at(rows)], sample)
+        width, height = self._console.size
+        room = max(1, height - table.FRAME)
+        self._view = replace(self._view, opened=False).fitted(len(rows), room, self._view.at(rows))
+        return table.table(sample, rows, self._view, width, room, not _scrolls(self._console))
+
+    def _opened(self, row: Row, sample: Sample) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        trouble = sample.trouble
+        found = detail.Detail()
+        try:
+            found = self._details.of(row)
+        except (redis.ConnectionError, redis.TimeoutError) as error:
+            trouble = redact(str(error)) or type(error).__name__
+        width, height = self._console.size
+        room = max(1, height - detail.FRAME)
+        lines = detail.wrapped(row, found, width)
+        self._view = self._view.fitted(len(lines), room)
+        shown = lines[self._view.first : self._view.first + room]
+        blank = [Text("")] * (room - len(shown))
+        return Group(*shown, *blank, table.caption(trouble, detail.KEYS, width))

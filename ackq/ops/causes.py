@@ -1,0 +1,66 @@
+"""Why the messages of a queue died: its dead letters counted by cause, in bounded steps."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import redis
+
+from ackq.core.inspected import DeadLetter
+from ackq.core.page_size import next_size
+from ackq.delay.client import DelayQueue
+from ackq.ops.readings import Reading
+from ackq.queue.client import Queue
+
+#: Most dead letters, and bytes of their bodies, that are read.
+MOST_READ, MOST_BYTES = 1000, 8 * 1024 * 1024
+#: Most dead letters that one call reads.
+STEP = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Causes:
+    """The oldest dead letters of a queue by cause."""
+
+    #: The most frequent first.
+    counts: tuple[tuple[str, int], ...]
+    #: How many dead letters were read.
+    read: int
+
+
+def causes_of(client: redis.Redis, reading: Reading) -> Causes:
+    """Count the oldest dead letters of a queue by cause. At most `MOST_READ` are read.
+
+    RSMQ and topics record no cause.
+    """
+    counts: Counter[str] = Counter()
+    for each in reading.parts or (reading,):
+        left = MOST_READ - counts.total()
+        if not each.states.get("dead") or not left:
+            continue
+        if each.kind == "list":
+            with Queue(client, each.name) as queue:
+                counts.update(letter.cause for letter in oldest(queue, None, left))
+        elif each.kind == "delay":
+            with DelayQueue(client, each.name) as delayed:
+                counts.update(letter.cause for letter in delayed.dead_letters(min(left, STEP)))
+    return Causes(tuple(counts.most_common()), counts.total())
+
+
+def oldest(queue: Queue, after: str | None, most: int) -> Iterator[DeadLetter]:
+    """Yield up to ``most`` dead letters that follow the entry ``after``; None: from the first.
+
+    At most 8 MiB of bodies are read, and one more call's.
+    """
+    size, read, weight = 1, 0, 0
+    while read < most and weight < MOST_BYTES:
+        found = queue.dead_letters(min(size, most - read), after=after)
+        yield from found
+        if len(found) < size:
+            return
+        read += len(found)
+        weight += sum(len(each.body) for each in found)
+        after = found[-1].entry
+        size = next_size((each.body for each in found), STEP)
