@@ -12,32 +12,45 @@ from ackq.errors import ConfigurationError
 
 
 @click.command(
-    epilog=examples("ackq web --listen 127.0.0.1:8383", "ackq web jobs --listen 127.0.0.1:8383")
+    epilog=examples(
+        "ackq web --listen 127.0.0.1:8383",
+        "ackq web jobs --listen 127.0.0.1:8383",
+        "ackq web --operate",
+    )
 )
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @url_option
 @click.option("--listen", default="127.0.0.1:8383", metavar="HOST:PORT",
               help="Address to listen on. Any but a loopback address needs --users."
               "  [127.0.0.1:8383]")  # fmt: skip
+@click.option("--operate", is_flag=True,
+              help="Let people redrive and drop dead letters, pause queues, and so on."
+              )  # fmt: skip
 @click.option("--users", "users_file", type=click.Path(dir_okay=False, path_type=Path),
               metavar="FILE", help="Ask for a user name and a password: lines name:password."
               )  # fmt: skip
 @click.option("--host", "hosts", multiple=True, metavar="NAME",
               help="A name under which the page is reached, such as queues.example.com. IP"
               " addresses and localhost need none; may be repeated.")  # fmt: skip
+@click.option("--user-header", metavar="NAME",
+              help="Header in which a proxy in front names the user, for the log of operations."
+              )  # fmt: skip
 @click.option("--root-path", default="", metavar="PREFIX",
               help="Prefix that a proxy in front removes from paths, such as /queues."
               )  # fmt: skip
 def web(
-    queues: tuple[str, ...], url: str | None, listen: str, users_file: Path | None,
-    hosts: tuple[str, ...], root_path: str,
+    queues: tuple[str, ...], url: str | None, listen: str, operate: bool,
+    users_file: Path | None, hosts: tuple[str, ...], user_header: str | None, root_path: str,
 ) -> None:  # fmt: skip
     """Show QUEUES, or all queues found, on a web page, until Ctrl-C.
 
-    The page shows counts, rates, messages, dead letters and the server's settings. It only reads,
-    but while somebody looks, consumers count what they do, as for ackq top. Anyone who reaches
-    the page can read messages, so it listens on a loopback address unless there are passwords.
-    Passwords are sent as they are: put a proxy with TLS in front.
+    The page shows counts, rates, messages, dead letters, workers and the server's settings.
+    Without --operate it only reads, but while somebody looks, consumers count what they do, as
+    for ackq top. With --operate it has buttons, and everything done with them is recorded in
+    Redis, with the user's name.
+
+    Anyone who reaches the page can read messages, so it listens on a loopback address unless
+    there are passwords. Passwords are sent as they are: put a proxy with TLS in front.
     """
     try:
         from ackq.web.access import address_of, endpoint_of, read_users
@@ -51,7 +64,10 @@ def web(
     endpoint = endpoint_of(listen)
     users = read_users(users_file) if users_file else None
     with listen_on(*endpoint, users) as listener, client_of(url) as client:
-        page = application(client, queues, hosts=(*hosts, endpoint[0]), users=users)
+        page = application(
+            client, queues, hosts=(*hosts, endpoint[0]), users=users, operate=operate,
+            user_header=user_header,
+        )  # fmt: skip
         with suppress(KeyboardInterrupt):
             click.echo(f"{address_of(listener)}  (Ctrl-C ends it)")
             serve(page, listener, root_path.rstrip("/"))

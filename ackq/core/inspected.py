@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 from ackq.core.failure import Failure
+from ackq.errors import ConfigurationError
+
+_ENTRY = re.compile(r"[0-9]+-[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +52,13 @@ class DeadLetter:
 
 
 State = Literal["ready", "in_flight", "delayed"]
+
+
+def check_entry(text: str) -> None:
+    """Raise an error for what cannot be the `DeadLetter.entry` of a dead letter.
+
+    Raises:
+        ConfigurationError: it is not the id of an entry in a stream.
+    """
+    if not isinstance(text, str) or not _ENTRY.fullmatch(text):
+        raise ConfigurationError(f"{text!r} is not the entry of a dead letter, such as '17-0'")

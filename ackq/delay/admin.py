@@ -9,14 +9,17 @@ from ackq import scripts
 from ackq.config import check_integer
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.inspected import DeadLetter
+from ackq.core.inspected import DeadLetter, check_entry
 from ackq.core.page_size import next_size
 from ackq.delay.messages import DelayKeys, DelaySpec, DelayStats, decode_key
+from ackq.errors import ConfigurationError
 
 #: Most dead letters that one call redrives.
 CHUNK = 1000
 #: Most dead letters that one call reads, with their bodies.
 DEAD_CHUNK = 100
+#: Most dead letters that one call deletes: it frees their bodies, whose sizes are unknown.
+DROP_CHUNK = 50
 
 
 def stats(spec: DelaySpec) -> Operation[DelayStats]:
@@ -41,12 +44,17 @@ def purge(spec: DelaySpec, dead: bool) -> Operation[int]:
     return deleted
 
 
-def dead_letters(spec: DelaySpec, wanted: int) -> Operation[list[DeadLetter]]:
+def dead_letters(
+    spec: DelaySpec, wanted: int, after: str | None, partition: int | None
+) -> Operation[list[DeadLetter]]:
     """Read dead letters; see `ackq.delay.DelayQueue.dead_letters`."""
     check_integer(wanted, "dead_letters", 0, 2**53)
+    parts = spec.partitions if partition is None and after is None else [_part(spec, partition)]
+    if after is not None:
+        check_entry(after)
     letters: list[DeadLetter] = []
-    for keys in spec.partitions:
-        first, size = "-", 1
+    for keys in parts:
+        first, size = "-" if after is None else f"({after}", 1
         while len(letters) < wanted:
             size = min(size, wanted - len(letters))
             request = Request((b"XRANGE", keys.dead, first, b"+", b"COUNT", size), resend=True)
@@ -58,6 +66,20 @@ def dead_letters(spec: DelaySpec, wanted: int) -> Operation[list[DeadLetter]]:
             first = f"({letters[-1].entry}"
             size = next_size((letter.body for letter in page), DEAD_CHUNK)
     return letters
+
+
+def drop_dead_letters(
+    spec: DelaySpec, entries: Sequence[str], partition: int | None
+) -> Operation[int]:
+    """Delete dead letters; see `ackq.delay.DelayQueue.drop_dead_letters`."""
+    keys = _part(spec, partition)
+    for entry in entries:
+        check_entry(entry)
+    dropped = 0
+    for first in range(0, len(entries), DROP_CHUNK):
+        chunk = entries[first : first + DROP_CHUNK]
+        dropped += yield from call(spec, Request((b"XDEL", keys.dead, *chunk)))
+    return dropped
 
 
 def redrive(spec: DelaySpec, wanted: int | None) -> Operation[int]:
@@ -87,6 +109,14 @@ def _redrive(spec: DelaySpec, keys: DelayKeys, size: int, wanted: int) -> Operat
         if not seen:
             break
     return redriven
+
+
+def _part(spec: DelaySpec, partition: int | None) -> DelayKeys:
+    """Return the keys of a partition, whose entries are unlike those of the others."""
+    if partition is None and len(spec.partitions) > 1:
+        raise ConfigurationError("entries are those of one partition: pass partition")
+    check_integer(partition or 0, "partition", 0, len(spec.partitions) - 1)
+    return spec.partitions[partition or 0]
 
 
 def _dead_letter(entry: Sequence[Any]) -> DeadLetter:

@@ -363,9 +363,37 @@ class DelayClient(Client):
         """
         return self._run(admin.purge(self._spec, dead))
 
-    def dead_letters(self, n: int = 100) -> list[DeadLetter]:
-        """Return up to ``n`` dead letters, oldest first within a partition, without removal."""
-        return self._run(admin.dead_letters(self._spec, n))
+    def dead_letters(
+        self, n: int = 100, *, after: str | None = None, partition: int | None = None
+    ) -> list[DeadLetter]:
+        """Return up to ``n`` dead letters, oldest first within a partition, without removal.
+
+        Args:
+            n: how many. One round trip reads at most 100, or fewer if they are long.
+            after: only those after this `DeadLetter.entry`, to page through many. Defaults to
+                None, from the first.
+            partition: only those of this partition. With several partitions, ``after`` needs it.
+                Defaults to None, all.
+
+        Raises:
+            ConfigurationError: ``after`` is not an entry, or the partition is missing or out of
+                range.
+        """
+        return self._run(admin.dead_letters(self._spec, n, after, partition))
+
+    def drop_dead_letters(self, *entries: str, partition: int | None = None) -> int:
+        """Delete dead letters for good by `DeadLetter.entry`, and return how many.
+
+        Cost: one round trip per 50.
+
+        Args:
+            entries: which.
+            partition: in which partition; needed if there are several.
+
+        Raises:
+            ConfigurationError: that is not an entry, or the partition is missing or out of range.
+        """
+        return self._run(admin.drop_dead_letters(self._spec, entries, partition))
 
     def redrive(self, n: int | None = None) -> int:
         """Make dead letters ready again with receive counts of zero, and return how many.

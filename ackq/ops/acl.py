@@ -19,6 +19,9 @@ from ackq.ops.acl_access import access_of, slots_of
 #: The doctor tries operations on queues of its own. Their names begin with this, in one slot.
 SCRATCH = "{ackq:doctor}:"
 
+#: The log of what is done through the page. It belongs to no queue, so the roles name it in full.
+_LOG = "=ackq:web:log"
+
 #: Characters that would end a selector, or begin a quotation in it.
 _NOT_IN_SELECTORS = re.compile("[()\"']")
 
@@ -32,7 +35,7 @@ class Role:
     #: Scripts that it calls.
     scripts: tuple[str, ...] = ()
     #: Commands that it sends itself, or that a script calls by a computed name, with the suffixes
-    #: of the keys that they use.
+    #: of the keys that they use. "=" begins the whole name of a key that belongs to no queue.
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -50,12 +53,14 @@ _RELEASE = ("claims/release", "held/scan", "held/give_back")
 _SCHEDULE = ("schedule", "push_once")
 _COUNT_COMMANDS = {"info": (), "time": (), "zcount": ("WORKERS:SEEN",)}
 _WATCH = ("stats", "held/scan", "watch", "worker/list")
-_OPERATE = ("stats", "peek", "audit", "audit_scan", "redrive", "purge", "drain",
+_VIEW_COMMANDS = {**_COUNT_COMMANDS, "xrange": ("DEAD",), "xrevrange": ("DEAD", _LOG),
+                  "hmget": ("ERRORS",)}  # fmt: skip
+_OPERATE = ("stats", "peek", "watch", "audit", "audit_scan", "redrive", "purge", "drain",
                "held/audit", "held/drop", "drop", "worker/list", "worker/order",
                *_RELEASE)  # fmt: skip
 _OPERATE_COMMANDS = {
-    "info": (), "xrange": ("DEAD",), "set": ("PAUSED",), "del": ("PAUSED",),
-    "hmget": ("ERRORS",), "zscan": ("BACKUP", "DELAYED"),
+    **_VIEW_COMMANDS, "xadd": (_LOG,), "set": ("PAUSED",), "del": ("PAUSED",),
+    "zscan": ("BACKUP", "DELAYED"),
     "hscan": ("CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS", "ERRORS"),
 }  # fmt: skip
 _PUSH_COMMANDS = {"lpush": ("",), "wait": ()}
@@ -78,8 +83,10 @@ ROLES = {
                     ("stats", "held/scan", "worker/list"), _COUNT_COMMANDS),
     "watcher": Role("runs ackq top and ackq exporter: counts, and measures rates", _WATCH,
                     _COUNT_COMMANDS),
-    "operator": Role("inspects, repairs, redrives, pauses, purges, quiets and stops workers",
-                     _OPERATE, _OPERATE_COMMANDS),
+    "viewer": Role("looks at ackq web: counts, rates, messages, dead letters and workers",
+                   (*_WATCH, "peek"), _VIEW_COMMANDS),
+    "operator": Role("inspects, repairs, redrives, pauses, purges, quiets and stops workers; runs"
+                     " ackq web --operate", _OPERATE, _OPERATE_COMMANDS),
     "doctor": Role("runs ackq doctor on temporary queues. It cannot read the server's settings,"
                    " since CONFIG GET also shows passwords. To allow it, add +config|get",
                    (*_TAKE, *_SCHEDULE, *_OPERATE, *_CLAIM, *_WATCH),
@@ -196,4 +203,5 @@ def _patterns(name: str, suffixes: frozenset[str]) -> list[str]:
     wide = {each[:-1] for each in suffixes if each.count("*") == 1}
     needed = (each for each in suffixes
               if each.count("*") < 2 or not each.startswith(tuple(wide)))  # fmt: skip
-    return [f"~{name}{each}" for each in sorted(needed)]
+    return [f"~{each[1:]}" if each.startswith("=") else f"~{name}{each}"
+            for each in sorted(needed)]  # fmt: skip

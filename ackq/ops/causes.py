@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import islice
 
 import redis
 
@@ -18,6 +20,9 @@ from ackq.queue.client import Queue
 MOST_READ, MOST_BYTES = 1000, 8 * 1024 * 1024
 #: Most dead letters that one call reads.
 STEP = 100
+
+#: Reads so many dead letters of a queue, oldest first, after an entry.
+Read = Callable[[int, str | None], Sequence[DeadLetter]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +47,41 @@ def causes_of(client: redis.Redis, reading: Reading) -> Causes:
             continue
         if each.kind == "list":
             with Queue(client, each.name) as queue:
-                counts.update(letter.cause for letter in oldest(queue, None, left))
+                read = partial(_read, queue)
+                counts.update(letter.cause for letter in oldest(read, None, left))
         elif each.kind == "delay":
             with DelayQueue(client, each.name) as delayed:
-                counts.update(letter.cause for letter in delayed.dead_letters(min(left, STEP)))
+                read = partial(_read, delayed)
+                counts.update(letter.cause for letter in oldest(read, None, left))
     return Causes(tuple(counts.most_common()), counts.total())
 
 
-def oldest(queue: Queue, after: str | None, most: int) -> Iterator[DeadLetter]:
+def _read(queue: Queue | DelayQueue, n: int, after: str | None) -> list[DeadLetter]:
+    return queue.dead_letters(n, after=after)
+
+
+def oldest(read: Read, after: str | None, most: int) -> Iterator[DeadLetter]:
     """Yield up to ``most`` dead letters that follow the entry ``after``; None: from the first.
 
     At most 8 MiB of bodies are read, and one more call's.
     """
-    size, read, weight = 1, 0, 0
-    while read < most and weight < MOST_BYTES:
-        found = queue.dead_letters(min(size, most - read), after=after)
+    weight = 0
+    for letter in islice(every(read, after), most):
+        yield letter
+        weight += len(letter.body)
+        if weight >= MOST_BYTES:
+            return
+
+
+def every(read: Read, after: str | None) -> Iterator[DeadLetter]:
+    """Yield the dead letters that follow an entry, oldest first.
+
+    One call reads at most `STEP`, or fewer if they are long.
+    """
+    size = 1
+    while found := read(size, after):
         yield from found
         if len(found) < size:
             return
-        read += len(found)
-        weight += sum(len(each.body) for each in found)
         after = found[-1].entry
         size = next_size((each.body for each in found), STEP)

@@ -282,9 +282,31 @@ class AsyncRSMQ(Client):
         """
         return await self._run(operations.change_message_visibility(self._spec, qname, id, vt))
 
-    async def dead_letters(self, qname: str, n: int = 100) -> list[RSMQDeadLetter]:
-        """Return up to ``n`` dead letters of a queue, oldest first, without removing them."""
-        return await self._run(operations.dead_letters(self._spec, qname, n))
+    async def dead_letters(
+        self, qname: str, n: int = 100, *, after: str | None = None
+    ) -> list[RSMQDeadLetter]:
+        """Return up to ``n`` dead letters of a queue, oldest first, without removing them.
+
+        Args:
+            qname: the queue.
+            n: how many. One round trip reads at most 100, or fewer if they are long.
+            after: only those after this `RSMQDeadLetter.entry`, to page through many. Defaults to
+                None, from the first.
+
+        Raises:
+            ConfigurationError: ``after`` is not an entry.
+        """
+        return await self._run(operations.dead_letters(self._spec, qname, n, after))
+
+    async def drop_dead_letters(self, qname: str, *entries: str) -> int:
+        """Delete dead letters for good by `RSMQDeadLetter.entry`, and return how many.
+
+        Cost: one round trip per 50.
+
+        Raises:
+            ConfigurationError: that is not an entry.
+        """
+        return await self._run(operations.drop_dead_letters(self._spec, qname, entries))
 
     async def redrive(self, qname: str, n: int | None = None) -> int:
         """Make dead letters visible again with ``rc`` at zero, and return how many.

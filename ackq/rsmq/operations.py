@@ -14,6 +14,7 @@ from ackq import scripts
 from ackq.core.call import Keys, call
 from ackq.core.chunking import CHUNK_MESSAGES, SETTLE_CHUNK, TAKE_CHUNK, chunked
 from ackq.core.effects import Arg, Operation, Request
+from ackq.core.inspected import check_entry
 from ackq.core.page_size import next_size
 from ackq.core.waiting import WAIT_JITTER, Deadline, block, seconds_of
 from ackq.errors import (
@@ -40,6 +41,8 @@ from ackq.rsmq.values import (
 REDRIVEN = 16
 #: Most dead letters that one call reads.
 DEAD_CHUNK = 100
+#: Most dead letters that one call deletes: it frees their bodies, whose sizes are unknown.
+DROP_CHUNK = 50
 #: Bytes of bodies that one call sends. It also publishes a notice for each message.
 CHUNK_BYTES = 1024 * 1024
 #: How much more a body weighs whose characters the script may have to count: 20 ns a byte.
@@ -200,24 +203,40 @@ def change_message_visibility(spec: RSMQSpec, qname: str, id: str, vt: int) -> O
     return bool(reply == b"ok")
 
 
-def dead_letters(spec: RSMQSpec, qname: str, n: int) -> Operation[list[RSMQDeadLetter]]:
+def dead_letters(
+    spec: RSMQSpec, qname: str, n: int, after: str | None
+) -> Operation[list[RSMQDeadLetter]]:
     """Read dead letters; see `ackq.rsmq.RSMQ.dead_letters`."""
     keys = spec.keys(qname)
     if not isinstance(n, int) or isinstance(n, bool) or n < 0:
         raise ConfigurationError(f"a number of dead letters is an integer from 0, not {n!r}")
+    if after is not None:
+        check_entry(after)
     letters: list[RSMQDeadLetter] = []
-    first, size = b"-", 1
+    first, size = "-" if after is None else f"({after}", 1
     while len(letters) < n:
         size = min(size, n - len(letters))
         request = Request((b"XRANGE", keys.dead, first, b"+", b"COUNT", size), resend=True)
         entries = yield from call(spec, request, qname)
-        page = [RSMQDeadLetter.of(fields) for _, fields in entries]
+        page = [RSMQDeadLetter.of(entry, fields) for entry, fields in entries]
         letters += page
         if len(page) < size:
             break
-        first = b"(" + entries[-1][0]
+        first = f"({page[-1].entry}"
         size = next_size((letter.body for letter in page), DEAD_CHUNK)
     return letters
+
+
+def drop_dead_letters(spec: RSMQSpec, qname: str, entries: Sequence[str]) -> Operation[int]:
+    """Delete dead letters; see `ackq.rsmq.RSMQ.drop_dead_letters`."""
+    keys = spec.keys(qname)
+    for entry in entries:
+        check_entry(entry)
+    dropped = 0
+    for first in range(0, len(entries), DROP_CHUNK):
+        chunk = entries[first : first + DROP_CHUNK]
+        dropped += yield from call(spec, Request((b"XDEL", keys.dead, *chunk)), qname)
+    return dropped
 
 
 def redrive(spec: RSMQSpec, qname: str, n: int | None) -> Operation[int]:

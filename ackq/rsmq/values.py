@@ -121,7 +121,8 @@ class QueueAttributes:
 class RSMQDeadLetter:
     """A message that was received too often. It is not received again unless it is redriven.
 
-    ``died_at`` is in ms since the epoch by the server's clock, as ``fr`` is.
+    ``died_at`` is in ms since the epoch by the server's clock, as ``fr`` is. ``entry`` is its id in
+    the stream of dead letters.
     """
 
     id: str
@@ -129,9 +130,10 @@ class RSMQDeadLetter:
     rc: int
     fr: int | None
     died_at: int
+    entry: str
 
     @classmethod
-    def of(cls, fields: Sequence[bytes]) -> RSMQDeadLetter:
+    def of(cls, entry: bytes, fields: Sequence[bytes]) -> RSMQDeadLetter:
         """Return the dead letter in the fields of a stream entry."""
         found = dict(zip(fields[::2], fields[1::2], strict=True))
         return cls(
@@ -140,6 +142,7 @@ class RSMQDeadLetter:
             _integer(found[b"rc"]) or 0,
             _integer(found[b"fr"]),
             int(found[b"time"]),
+            entry.decode(),
         )
 
 

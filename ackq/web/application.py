@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import redis
 
 try:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
+    import jinja2  # noqa: F401
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.exceptions import HTTPException
     from starlette.requests import Request
-    from starlette.responses import HTMLResponse, JSONResponse, Response
+    from starlette.responses import JSONResponse, Response
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
 except ModuleNotFoundError as missing:
@@ -27,19 +24,33 @@ except ModuleNotFoundError as missing:
         f"ackq.web needs {missing.name}: pip install 'ackq[web]'", name=missing.name
     ) from missing
 
-import ackq
-from ackq.core.inspected import State
-from ackq.errors import AckqError, ConfigurationError, QueueNotFound, redact
-from ackq.escaping import printable
-from ackq.web import format, inspecting, overview
-from ackq.web.dead_letters import dead_page
+from ackq.core.inspected import DeadLetter, State
+from ackq.errors import (
+    AckqError,
+    ConfigurationError,
+    MessageError,
+    NotSubscribed,
+    QueueNotFound,
+    redact,
+)
+from ackq.web import dead_letters, inspecting, overview, rendering
 from ackq.web.guard import Guard
+from ackq.web.jobs import Jobs
+from ackq.web.log import OperationLog
+from ackq.web.operating import Operating
+from ackq.web.rendering import Renderer
 from ackq.web.watcher import Watcher
 
 FILES = Path(__file__).parent / "static"
 #: Longest text of the search field that is looked at.
 LONGEST_SEARCH = 200
 STATES: dict[str, State] = {"ready": "ready", "in_flight": "in_flight", "delayed": "delayed"}
+#: What the page says instead of an error of HTTP.
+PROBLEMS = {
+    403: "This form is out of date, or it did not come from this page. Nothing was done. Go back,"
+    " reload the page, and try again.",
+    413: "This form is too long. Nothing was done.",
+}
 _NOT_IN_FILE_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -49,12 +60,14 @@ def application(
     *,
     hosts: Iterable[str] = (),
     users: Mapping[str, str] | None = None,
+    operate: bool = False,
+    user_header: str | None = None,
 ) -> Guard:
     """Return the page as an ASGI application, to be served or mounted under a prefix.
 
-    It reads and never writes, but for one thing: while somebody looks, consumers count what they
-    do, see `ackq.Queue.counters`. Links honour the prefix that the server passes as root_path.
-    Nothing is sent before the first request.
+    Without ``operate`` it reads and never writes, but for one thing: while somebody looks,
+    consumers count what they do, see `ackq.Queue.counters`. Links honour the prefix that the
+    server passes as root_path. Nothing is sent before the first request.
 
     Mount it behind a login of yours, or pass ``users``: anyone who reaches the page can read
     every message.
@@ -66,48 +79,66 @@ def application(
         hosts: the names under which the page is reached, such as ``admin.example.com``. Requests
             to any other are refused, except to ``localhost`` and to IP addresses.
         users: passwords by user name, for HTTP's basic authentication. Defaults to None: none.
+        operate: let people redrive and drop dead letters, pause queues, move consumers, and so
+            on. Every operation is recorded in Redis. Serve such a page with one process, since
+            what runs in the background belongs to one. Defaults to False: no request changes
+            anything.
+        user_header: the header in which a proxy names the user, such as ``X-Forwarded-User``,
+            for the record. Anyone can send such a header to the page itself, so let nobody reach
+            it but through the proxy. Defaults to None: the user of ``users``, or ``user`` of the
+            ASGI scope, as Starlette's authentication sets it.
 
     Raises:
         QueueNameError: a name cannot be a queue's.
     """
-    site = _Site(client, Watcher(client, names))
+    log = OperationLog(client)
+    jobs = Jobs(log)
+    renderer = Renderer(operate, log, rendering.templates())
+    site = _Site(client, Watcher(client, names), renderer)
+    operating = Operating(client, renderer, jobs, site.watcher.look_anew)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
-        await run_in_threadpool(site.watcher.close)
+        for close in (jobs.close, site.watcher.close, log.close):
+            await run_in_threadpool(close)
 
     app = Starlette(
-        routes=[*site.routes(), Mount("/static", StaticFiles(directory=FILES), name="static")],
-        exception_handlers={
-            HTTPException: site.not_found, QueueNotFound: site.missing,
-            ConfigurationError: site.misused,
-            AckqError: site.failed, redis.RedisError: site.failed, OSError: site.failed,
-        },
+        routes=[*site.routes(), *operating.routes(),
+                Mount("/static", StaticFiles(directory=FILES), name="static")],
+        exception_handlers=site.problems(),
         lifespan=lifespan,
     )  # fmt: skip
-    return Guard(app, hosts, users)
+    return Guard(app, hosts, users, operate=operate, user_header=user_header)
 
 
 class _Site:
-    """The handlers. They are not coroutines, so Starlette runs them in threads."""
+    """The handlers that read. They are not coroutines, so Starlette runs them in threads."""
 
-    def __init__(self, client: redis.Redis | redis.RedisCluster, watcher: Watcher) -> None:
+    def __init__(
+        self, client: redis.Redis | redis.RedisCluster, watcher: Watcher, renderer: Renderer
+    ) -> None:
         self.client = client
         self.watcher = watcher
-        self._templates = _templates()
+        self._show = renderer.show
 
     def routes(self) -> list[Route]:
         """Return the routes. Names of queues are in the query, since they may contain slashes."""
+        handlers = (self.live, self.queue, self.dead, self.letter, self.body, self.workers,
+                    self.server)  # fmt: skip
         return [
             Route("/", self.queues, name="overview"),
-            Route("/live", self.live, name="live"),
-            Route("/queue", self.queue, name="queue"),
-            Route("/dead", self.dead, name="dead"),
-            Route("/letter", self.letter, name="letter"),
-            Route("/body", self.body, name="body"),
-            Route("/server", self.server, name="server"),
+            *(Route(f"/{each.__name__}", each, name=each.__name__) for each in handlers),
         ]
+
+    def problems(self) -> dict[Any, Callable[[Request, Exception], Response]]:
+        """Return the handlers of errors."""
+        return {
+            HTTPException: self.not_found, QueueNotFound: self.missing,
+            NotSubscribed: self.missing, ConfigurationError: self.misused,
+            MessageError: self.misused, AckqError: self.failed, redis.RedisError: self.failed,
+            OSError: self.failed,
+        }  # fmt: skip
 
     def queues(self, request: Request) -> Response:
         """Show all queues."""
@@ -139,12 +170,14 @@ class _Site:
         shared: dict[str, Any] = {
             "kind": kind, "name": name, "state": state, "view": view, "row": row,
             "bodies": _text(request, "bodies") == "1", "live": overview.live_row(view, row),
+            "paused": bool(row and row.reading.paused), "totals": overview.totals(row),
         }  # fmt: skip
         if kind == "list":
             stats, found = inspecting.list_queue(
                 self.client, name, state, _number(request, "skip", 0)
             )
             workers = inspecting.workers_of(self.client, name)
+            shared["paused"] = stats.paused
             return self._show(request, "list.html", stats=stats, found=found, workers=workers,
                               **shared)  # fmt: skip
         if kind == "topic":
@@ -152,58 +185,67 @@ class _Site:
             found_topic = inspecting.topic(self.client, name, consumers)
             return self._show(request, "topic.html", topic=found_topic, **shared)
         if kind == "rsmq":
-            attributes, letters = inspecting.rsmq_queue(self.client, name)
-            return self._show(request, "rsmq.html", attributes=attributes, letters=letters,
-                              **shared)  # fmt: skip
+            attributes = inspecting.rsmq_queue(self.client, name)
+            dead = dead_letters.newest(self.client, kind, name)[0]
+            return self._show(request, "rsmq.html", attributes=attributes, dead=dead, **shared)
         if kind not in overview.KINDS:
             raise ConfigurationError(f"{kind!r} is not a kind of queue")
         if parts := inspecting.parts_of(self.client, kind, name):
             return self._show(request, "parts.html", parts=parts, **shared)
-        messages, dead = inspecting.delay_queue(self.client, name, state)
-        return self._show(request, "delay.html", found=messages, letters=dead, **shared)
+        delayed, messages = inspecting.delay_queue(self.client, name, state)
+        return self._show(request, "delay.html", found=messages, stats=delayed, **shared)
 
     def dead(self, request: Request) -> Response:
-        """Show dead letters of a list queue."""
-        name, cause = _text(request, "name"), request.query_params.get("cause")
-        after = _text(request, "after") or None
-        with inspecting.open_queue(self.client, name) as queue:
-            page = dead_page(queue, after, cause)
-            total = queue.stats().dead
-        return self._show(request, "dead.html", name=name, cause=cause, after=after, page=page,
-                          total=total)  # fmt: skip
+        """Show dead letters of a queue."""
+        kind, name = _text(request, "kind") or "list", _text(request, "name")
+        cause, after = request.query_params.get("cause"), _text(request, "after") or None
+        with dead_letters.opened(self.client, kind, name) as letters:
+            page = dead_letters.dead_page(letters, after, cause)
+        total, newest = dead_letters.newest(self.client, kind, name)
+        return self._show(request, "dead.html", kind=kind, name=name, cause=cause, after=after,
+                          page=page, total=total, newest=newest)  # fmt: skip
 
     def letter(self, request: Request) -> Response:
         """Show one dead letter, with its body if that was asked for."""
-        name, entry = _text(request, "name"), _text(request, "entry")
-        letter = inspecting.dead_letter(self.client, name, entry)
-        if letter is None:
-            raise HTTPException(404)
-        return self._show(request, "letter.html", name=name, letter=letter,
+        kind, name, _, letter = self._letter(request)
+        return self._show(request, "letter.html", kind=kind, name=name, letter=letter,
                           body=_text(request, "body") == "1")  # fmt: skip
 
     def body(self, request: Request) -> Response:
         """Return the body of a dead letter, byte for byte, to be saved and not shown."""
-        name, entry = _text(request, "name"), _text(request, "entry")
-        letter = inspecting.dead_letter(self.client, name, entry)
-        if letter is None:
-            raise HTTPException(404)
+        _, name, entry, letter = self._letter(request)
         file = _NOT_IN_FILE_NAMES.sub("_", f"{name}-{entry}")
         return Response(
             letter.body, media_type="application/octet-stream",
             headers={"content-disposition": f'attachment; filename="{file}.bin"'},
         )  # fmt: skip
 
+    def _letter(self, request: Request) -> tuple[str, str, str, DeadLetter]:
+        kind, name = _text(request, "kind") or "list", _text(request, "name")
+        entry = _text(request, "entry")
+        with dead_letters.opened(self.client, kind, name) as letters:
+            letter = dead_letters.find(letters, entry)
+        if letter is None:
+            raise HTTPException(404)
+        return kind, name, entry, letter
+
+    def workers(self, request: Request) -> Response:
+        """Show all workers."""
+        found = inspecting.all_workers(self.client, self.watcher.look().rows)
+        return self._show(request, "workers.html", workers=found)
+
     def server(self, request: Request) -> Response:
         """Show what the doctor finds without trying anything."""
         return self._show(request, "server.html", servers=inspecting.servers(self.client))
 
     def not_found(self, request: Request, error: Exception) -> Response:
-        """Answer a request for what is not there."""
+        """Answer a request for what is not there, or with a form that is not accepted."""
         status = error.status_code if isinstance(error, HTTPException) else 404
-        return self._problem(request, status, "There is no such page, or it is there no more.")
+        text = PROBLEMS.get(status, "There is no such page, or it is there no more.")
+        return self._problem(request, status, text)
 
     def missing(self, request: Request, error: Exception) -> Response:
-        """Answer a request for a queue that does not exist."""
+        """Answer a request for a queue or a consumer that does not exist."""
         return self._problem(request, 404, str(error))
 
     def misused(self, request: Request, error: Exception) -> Response:
@@ -216,38 +258,6 @@ class _Site:
 
     def _problem(self, request: Request, status: int, text: str) -> Response:
         return self._show(request, "problem.html", status, problem=text)
-
-    def _show(
-        self, request: Request, template: str, status: int = 200, **values: Any
-    ) -> HTMLResponse:
-        root: str = request.scope.get("root_path", "").rstrip("/")
-
-        def url(path: str, **query: object) -> str:
-            chosen = {key: value for key, value in query.items() if value is not None}
-            return f"{root}/{path}" + (f"?{urlencode(chosen)}" if chosen else "")
-
-        html = self._templates.get_template(template).render(
-            url=url, here="server" if template == "server.html" else "queues", **values
-        )
-        return HTMLResponse(html, status)
-
-
-def _templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("ackq.web"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-        # Invisible characters, which could reverse how a text reads, become escapes.
-        finalize=lambda value: printable(value) if _is_plain(value) else value,
-    )  # fmt: skip
-    environment.globals |= {
-        "format": format, "cells": overview.cells, "kinds": overview.KINDS,
-        "version": ackq.__version__, "quote": shlex.quote,
-    }  # fmt: skip
-    return environment
-
-
-def _is_plain(value: object) -> bool:
-    return isinstance(value, str) and not isinstance(value, Markup)
 
 
 def _text(request: Request, name: str) -> str:

@@ -41,6 +41,15 @@ def span(seconds: float | None) -> str:
     return f"{seconds / 3600:.0f} h" if seconds < 360_000 else f"{seconds / 86_400:,.0f} d"
 
 
+def short_span(seconds: float | None) -> str:
+    """Return a short duration, such as ``35 µs``."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 0.001:
+        return f"{seconds * 1e6:.0f} µs"
+    return f"{seconds * 1e3:.1f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
 def moment(seconds: float | None) -> str:
     """Return a time since the epoch, in UTC."""
     if seconds is None:

@@ -26,24 +26,36 @@ HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
-    "referrer-policy": "no-referrer",
+    # With no-referrer, browsers would not name the origin of this page's own forms either.
+    "referrer-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
 #: Pages show what may be secret.
 NOT_STORED = "no-store"
+#: Where the name of who asks is in the scope of a request, for the handlers.
+USER = "ackq.user"
+#: Longest name that is recorded.
+LONGEST_NAME = 100
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 class Guard:
-    """ASGI middleware: checks the host, the method and the password; adds `HEADERS`.
+    """ASGI middleware: checks the host, the method, the password and the origin; adds `HEADERS`.
 
     The Host header must be an IP address, ``localhost`` or one of ``hosts``. A page of another
     site, whose name was made to point to this server (DNS rebinding), sends that name, so it
-    gets nothing.
+    gets nothing. A POST must come from a page of the same origin.
     """
 
     def __init__(
-        self, app: ASGIApp, hosts: Iterable[str] = (), users: Mapping[str, str] | None = None
+        self,
+        app: ASGIApp,
+        hosts: Iterable[str] = (),
+        users: Mapping[str, str] | None = None,
+        *,
+        operate: bool = False,
+        user_header: str | None = None,
     ) -> None:
         """Prepare.
 
@@ -51,13 +63,19 @@ class Guard:
             app: what is protected.
             hosts: further names under which the page is reached, without ports.
             users: passwords by user name. None: no password is asked for.
+            operate: let POST pass, if it comes from a page of the same origin. Defaults to False:
+                only GET and HEAD pass.
+            user_header: the header in which a proxy in front names the user. A POST without it
+                is refused. Defaults to None.
         """
         self._app = app
         self._hosts = {"localhost", *(host.lower().rstrip(".") for host in hosts)}
         self._users = None if users is None else {
-            hashlib.sha256(f"{name}:{password}".encode()).digest()
+            hashlib.sha256(f"{name}:{password}".encode()).digest(): name
             for name, password in users.items()
         }  # fmt: skip
+        self._methods = ("GET", "HEAD", *(["POST"] if operate else []))
+        self._user_header = user_header
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or refuse it."""
@@ -75,6 +93,7 @@ class Guard:
                 headers.setdefault("cache-control", NOT_STORED)
             await send(message)
 
+        scope = dict(scope)
         refusal = await self._refusal(scope)
         await (refusal or self._app)(scope, receive, send_with_headers)
 
@@ -84,14 +103,25 @@ class Guard:
             return PlainTextResponse(
                 "This name is not one of the page's. Pass it with --host, or in hosts.\n", 421
             )
-        if scope["method"] not in ("GET", "HEAD"):
-            return PlainTextResponse("The page only reads.\n", 405, {"allow": "GET, HEAD"})
-        if self._users is not None and not self._is_user(headers.get("authorization", "")):
+        if scope["method"] not in self._methods:
+            return PlainTextResponse(
+                "The page only reads.\n", 405, {"allow": ", ".join(self._methods)}
+            )
+        user = self._user_of(headers.get("authorization", ""))
+        if self._users is not None and user is None:
             await anyio.sleep(REFUSAL_DELAY if "authorization" in headers else 0)
             return PlainTextResponse(
                 "A user name and a password are needed.\n", 401,
                 {"www-authenticate": 'Basic realm="ackq", charset="UTF-8"'},
             )  # fmt: skip
+        forwarded = headers.get(self._user_header, "") if self._user_header else ""
+        scope[USER] = (user or forwarded or _logged_in(scope))[:LONGEST_NAME]
+        if scope["method"] != "POST":
+            return None
+        if not _is_same_origin(headers):
+            return PlainTextResponse("A form of another site is refused.\n", 403)
+        if self._user_header and not forwarded:
+            return PlainTextResponse(f"The header {self._user_header} is missing.\n", 403)
         return None
 
     def _is_known(self, hosts: list[str]) -> bool:
@@ -103,16 +133,42 @@ class Guard:
             return False
         return host.rstrip(".") in self._hosts or is_address(host)
 
-    def _is_user(self, authorization: str) -> bool:
+    def _user_of(self, authorization: str) -> str | None:
+        """Return the user whose password this is."""
         scheme, _, encoded = authorization.partition(" ")
         try:
             given = base64.b64decode(encoded.strip(), validate=True)
         except (binascii.Error, ValueError):
-            return False
+            return None
         digest = hashlib.sha256(given).digest()
         # Compare with every user's, so that the time shows nothing.
-        found = [hmac.compare_digest(digest, each) for each in self._users or ()]
-        return scheme.lower() == "basic" and any(found)
+        users = self._users or {}
+        found = [name for each, name in users.items() if hmac.compare_digest(digest, each)]
+        return found[0] if scheme.lower() == "basic" and found else None
+
+
+def _is_same_origin(headers: Headers) -> bool:
+    """Return whether a page of this origin sent the form. A request without Origin is refused."""
+    if headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return False
+    origin, host = headers.getlist("origin"), headers["host"].lower()
+    scheme, _, sender = "".join(origin).lower().partition("://")
+    if len(origin) != 1 or scheme not in _DEFAULT_PORTS:
+        return False
+    port = _DEFAULT_PORTS[scheme]
+    return sender.removesuffix(port) == host.removesuffix(port)
+
+
+def _logged_in(scope: Scope) -> str:
+    """Return the user that an application around this page has logged in, or who asks from where.
+
+    Starlette's users have a ``display_name``; any other object is shown as text, as Django's are.
+    """
+    user = scope.get("user")
+    if user is not None and getattr(user, "is_authenticated", True):
+        return str(getattr(user, "display_name", "") or user)
+    host, _ = scope.get("client") or ("unknown address", 0)
+    return f"anonymous at {host}"
 
 
 def is_address(host: str) -> bool:

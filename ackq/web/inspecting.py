@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 
@@ -10,21 +10,23 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from ackq.core.effects import Operation, Request
-from ackq.core.inspected import DeadLetter, PeekedMessage, State
+from ackq.core.inspected import PeekedMessage, State
 from ackq.core.io.connections import SingleRoute, route_of
 from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
 from ackq.delay.client import DelayQueue
-from ackq.errors import ConfigurationError
+from ackq.delay.messages import DelayStats
 from ackq.ops.diagnosis import DURABILITY, Finding, durability_of, judge_server
 from ackq.ops.facts import read_facts
+from ackq.ops.script_times import ScriptTimes, script_times
 from ackq.ops.workers import WorkerInfo, workers
 from ackq.queue.client import Queue
 from ackq.queue.messages import QueueStats
 from ackq.queue.pop_from import recorded
 from ackq.rsmq.client import RSMQ
-from ackq.rsmq.values import QueueAttributes, RSMQDeadLetter
+from ackq.rsmq.values import QueueAttributes
 from ackq.topic.client import Topic
+from ackq.web.watcher import Row
 
 Redis = redis.Redis | redis.RedisCluster
 
@@ -32,8 +34,8 @@ Redis = redis.Redis | redis.RedisCluster
 PAGE = 50
 #: Furthest message that a page shows: Redis walks along the list to it.
 FURTHEST = 10_000
-#: Dead letters of a delay queue or of RSMQ that are shown.
-SHOWN_DEAD = 50
+#: Most lists of workers that are read for the page of all workers.
+MOST_WORKED = 500
 #: Longest body that is read to be shown or downloaded.
 MAX_BODY_BYTES = 512 * 1024 * 1024
 
@@ -75,6 +77,8 @@ class ServerView:
     findings: Sequence[Finding]
     #: What a kill and a power failure would lose; see `ackq.ops.diagnosis.DURABILITY`.
     losses: tuple[str, str]
+    #: None: this user may not ask.
+    scripts: ScriptTimes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +109,11 @@ def list_queue(client: Redis, name: str, state: State, skip: int) -> tuple[Queue
         return queue.stats(), Messages(state, found[:PAGE], skip, len(found) > PAGE)
 
 
-def delay_queue(client: Redis, name: str, state: State) -> tuple[Messages, Sequence[DeadLetter]]:
-    """Return the first messages and dead letters of a delay queue or of a partition."""
+def delay_queue(client: Redis, name: str, state: State) -> tuple[DelayStats, Messages]:
+    """Return the counts and the first messages of a delay queue or of a partition."""
     with DelayQueue(client, name) as queue:
         found = queue.peek(PAGE + 1, state)
-        return (
-            Messages(state, found[:PAGE], 0, len(found) > PAGE),
-            queue.dead_letters(SHOWN_DEAD),
-        )
+        return queue.stats(), Messages(state, found[:PAGE], 0, len(found) > PAGE)
 
 
 def topic(client: Redis, name: str, consumers: Sequence[str]) -> TopicView:
@@ -125,11 +126,11 @@ def topic(client: Redis, name: str, consumers: Sequence[str]) -> TopicView:
         return TopicView(newest, opened.oldest(), found)
 
 
-def rsmq_queue(client: Redis, name: str) -> tuple[QueueAttributes, Sequence[RSMQDeadLetter]]:
-    """Return the attributes and the first dead letters of queue ``<namespace>:<queue>``."""
+def rsmq_queue(client: Redis, name: str) -> QueueAttributes:
+    """Return the attributes of queue ``<namespace>:<queue>``."""
     namespace, _, queue = name.rpartition(":")
     with RSMQ(client, namespace) as opened:
-        return opened.get_queue_attributes(queue), opened.dead_letters(queue, SHOWN_DEAD)
+        return opened.get_queue_attributes(queue)
 
 
 def parts_of(client: Redis, kind: str, name: str) -> Parts | None:
@@ -148,29 +149,28 @@ def _shares(group: str) -> Operation[int]:
     return min(int(shares), FURTHEST) if shares and shares.isdigit() else 0
 
 
-def dead_letter(client: Redis, name: str, entry: str) -> DeadLetter | None:
-    """Return a dead letter of a list queue, or None if it is not there any more.
-
-    Raises:
-        ConfigurationError: that is not an entry.
-    """
-    first, dash, second = entry.partition("-")
-    if not (dash and first.isdecimal() and second.isdecimal() and entry.isascii()):
-        raise ConfigurationError("that is not the entry of a dead letter, such as 17-0")
-    with open_queue(client, name) as queue:
-        found = queue.dead_letters(entries=[entry])
-        return found[0] if found else None
-
-
 def workers_of(client: Redis, name: str) -> Sequence[WorkerInfo] | None:
     """Return the workers of a list queue, or None if this user may not ask."""
     try:
-        return workers(_one_node(client), [name])
+        return workers(one_node(client), [name])
     except NoPermissionError:
         return None
 
 
-def _one_node(client: Redis) -> redis.Redis:
+def all_workers(client: Redis, rows: Iterable[Row]) -> Sequence[WorkerInfo] | None:
+    """Return the workers of the queues that have any, or None if this user may not ask.
+
+    At most `MOST_WORKED` lists of workers are read, each in one connection.
+    """
+    readings = [part for row in rows for part in row.reading.parts or (row.reading,)]
+    names = [each.name for each in readings if each.kind == "list" and each.workers]
+    try:
+        return workers(one_node(client), names[:MOST_WORKED]) if names else []
+    except NoPermissionError:
+        return None
+
+
+def one_node(client: Redis) -> redis.Redis:
     """Return a client of one node, from which the others are found."""
     if isinstance(client, redis.RedisCluster):
         node: redis.Redis = client.get_redis_connection(client.get_default_node())
@@ -179,12 +179,12 @@ def _one_node(client: Redis) -> redis.Redis:
 
 
 def servers(client: Redis) -> list[ServerView]:
-    """Judge every primary from what it reports. About 8 round trips each; nothing is written."""
+    """Judge every primary from what it reports. About 12 round trips each; nothing is written."""
     found = []
-    for node in nodes_of(_one_node(client)):
+    for node in nodes_of(one_node(client)):
         driver = Driver(SingleRoute(node, follow=False))
         with closing(driver.route):
-            facts = driver.run(read_facts())
+            facts, times = driver.run(read_facts()), driver.run(script_times())
         losses = DURABILITY[durability_of(facts)]
-        found.append(ServerView(driver.route.address, judge_server(facts), losses))
+        found.append(ServerView(driver.route.address, judge_server(facts), losses, times))
     return found

@@ -65,6 +65,15 @@ def cells(row: Row) -> dict[str, str]:
     }
 
 
+def totals(row: Row | None) -> dict[str, str]:
+    """Return what happened to a queue's messages since counting began, by name."""
+    found = row.reading.totals if row else None
+    if found is None:
+        return {}
+    dead = {f"dead: {reason}": count for reason, count in sorted(found.dead.items())}
+    return {name: format.count(count) for name, count in {**found.counts, **dead}.items()}
+
+
 def tiles(view: View) -> dict[str, str]:
     """Return the sums over all queues."""
     sums: dict[str, float] = dict.fromkeys(STATES, 0)
@@ -109,13 +118,17 @@ def live_row(view: View, row: Row | None) -> dict[str, Any]:
     if row is None:
         return _live(view, "gone", {}, {})
     values = {f"0.{name}": text for name, text in cells(row).items()}
+    values |= {f"0.total.{name}": text for name, text in totals(row).items()}
     points = {"0.backlogs": format.points(row.backlogs), "0.speeds": format.points(row.speeds)}
     return _live(view, signature_of(row), values, points)
 
 
 def signature_of(row: Row | None) -> str:
     """Return a word that changes when a queue's page has to be loaded again."""
-    return "gone" if row is None else f"{row.reading.kind}-{row.reading.paused}"
+    if row is None:
+        return "gone"
+    shown = "\n".join((row.reading.kind, str(row.reading.paused), *totals(row)))
+    return f"{zlib.crc32(shown.encode()):08x}"
 
 
 def _live(

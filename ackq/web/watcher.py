@@ -39,6 +39,11 @@ class Row:
     backlogs: Sequence[float]
     speeds: Sequence[float]
 
+    @property
+    def name(self) -> str:
+        """The queue's name."""
+        return self.reading.name
+
 
 @dataclass(frozen=True, slots=True)
 class View:
@@ -83,6 +88,7 @@ class Watcher:
         self._lock = threading.Lock()
         self._view: View | None = None
         self._read_at = 0.0
+        self._fresh = True
         self._history: dict[Key, _History] = {}
 
     def look(self) -> View:
@@ -92,9 +98,16 @@ class Watcher:
             NoPermissionError: no queues were named, and the user may not search for them.
         """
         with self._lock:
-            if self._view is None or time.monotonic() - self._read_at >= self._view.interval:
-                self._view = self._sample(self._view)
-            return self._view
+            view, age = self._view, time.monotonic() - self._read_at
+            if view is None or age >= view.interval or not self._fresh:
+                view = self._view = self._sample(view)
+                self._fresh = True
+            return view
+
+    def look_anew(self) -> None:
+        """Let the next look take a sample, since something was changed."""
+        with self._lock:
+            self._fresh = False
 
     def _sample(self, before: View | None) -> View:
         snapshot = self._overview.read()

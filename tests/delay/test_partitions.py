@@ -164,6 +164,29 @@ def test_dead_letters_of_all_partitions_are_read_and_redriven(make_delay: MakeDe
     assert queue.stats().ready == 40
 
 
+def test_dead_letters_of_a_partition_are_paged_and_dropped(make_delay: MakeDelay) -> None:
+    queue = make_delay(P)
+    queue.push_many(DelayEntry(f"k{n}", b"x") for n in range(40))
+    queue.reject(*queue.take(40), reason="no")
+    seen: set[str] = set()
+    for partition in range(P):
+        letters = queue.dead_letters(1000, partition=partition)
+        assert {home(each.id) for each in letters} <= {partition}
+        if letters:
+            last = letters[-1].entry
+            rest = queue.dead_letters(1000, after=letters[0].entry, partition=partition)
+            assert rest == letters[1:]
+            assert queue.drop_dead_letters(last, last, "1-1", partition=partition) == 1
+            assert queue.dead_letters(1000, partition=partition) == letters[:-1]
+        seen |= {each.id for each in letters}
+    assert len(seen) == 40
+    for call in (lambda: queue.dead_letters(after="1-1"), lambda: queue.drop_dead_letters("1-1"),
+                 lambda: queue.dead_letters(partition=P),
+                 lambda: queue.drop_dead_letters("x", partition=0)):  # fmt: skip
+        with pytest.raises(ackq.ConfigurationError):
+            call()
+
+
 def test_a_waiting_consumer_is_woken_by_an_arrival_in_any_of_its_partitions(
     make_delay: MakeDelay,
 ) -> None:

@@ -194,7 +194,7 @@ def test_a_key_of_another_type_is_named_and_nothing_is_changed(
                ("delete_message", ("q", id)), ("set_queue_attributes", ("q", 1))],
         ":Q.wake": [("send_message", ("q", "n")), ("change_message_visibility", ("q", id, 0))],
         ":Q.dead": [("receive_message", ("q",)), ("pop_message", ("q",)), ("redrive", ("q",)),
-                    ("dead_letters", ("q",))],
+                    ("dead_letters", ("q",)), ("drop_dead_letters", ("q", "1-1"))],
     }  # fmt: skip
     for operation, args in operations[end]:
         with pytest.raises(ackq.KeyTypeError, match="is a string"):

@@ -236,6 +236,7 @@ def test_a_name_that_cannot_be_one_is_refused_by_every_operation(
         lambda: rsmq.delete_messages(qname, [ID]),
         lambda: rsmq.change_message_visibility(qname, ID, 1),
         lambda: rsmq.dead_letters(qname),
+        lambda: rsmq.drop_dead_letters(qname, "1-1"),
         lambda: rsmq.redrive(qname),
         lambda: rsmq.delete_message("q", qname),
         lambda: rsmq.change_message_visibility("q", qname, 1),
@@ -354,9 +355,17 @@ def test_many_dead_letters_are_read_and_redriven_in_order(make_rsmq: MakeRSMQ) -
     assert [each.id for each in rsmq.dead_letters("q")] == ids
     assert [each.id for each in rsmq.dead_letters("q", 3)] == ids[:3]
     assert rsmq.dead_letters("q", 0) == []
+    letters = rsmq.dead_letters("q")
+    assert rsmq.dead_letters("q", 5, after=letters[9].entry) == letters[10:15]
+    for call in (lambda: rsmq.dead_letters("q", after="x"),
+                 lambda: rsmq.drop_dead_letters("q", "1-1", "x")):  # fmt: skip
+        with pytest.raises(ackq.ConfigurationError, match="not the entry of a dead letter"):
+            call()
     assert rsmq.redrive("q", 20) == 20
     assert [each.id for each in plain.receive_messages("q", 40)] == ids[:20]
-    assert rsmq.redrive("q") == 20
+    last = letters[-1].entry
+    assert rsmq.drop_dead_letters("q", last, last, "1-1") == 1
+    assert rsmq.redrive("q") == 19
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, 1_000_001])

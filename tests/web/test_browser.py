@@ -80,6 +80,7 @@ def paths_of(stock: Stock, client: redis.Redis) -> list[str]:
         ("queue", {"kind": "rsmq", "name": stock.legacy}),
         ("dead", {"name": stock.jobs}), ("dead", {"name": stock.jobs, "cause": HOSTILE}),
         ("dead", {"name": stock.jobs, "after": HOSTILE}),
+        ("dead", {"kind": "delay", "name": stock.reminders}), ("workers", {}), ("operations", {}),
         *(("letter", {"name": stock.jobs, "entry": entry, "body": "1"}) for entry in entries),
     ]  # fmt: skip
     return [f"{page}?{urlencode(query)}" for page, query in queries]
@@ -194,10 +195,8 @@ def test_themes_have_readable_contrast_and_pages_fit_a_phone(
     browser: Browser, site: str, stock: Stock, plain_client: redis.Redis
 ) -> None:
     every = paths_of(stock, plain_client)
-    # One of each kind of page.
-    paths = [
-        *{re.split("&(name|state|q|cause|after|entry)", each)[0]: each for each in every}.values()
-    ]
+    kinds = {re.split("[?&](name|state|q|cause|after|entry)", each)[0]: each for each in every}
+    paths = [*kinds.values()]
     backs = set()
     with closing(browser.new_context(viewport={"width": 390, "height": 800})) as context:
         page = context.new_page()

@@ -30,7 +30,7 @@ def test_every_answer_carries_the_policy(http: TestClient, path: str) -> None:
     assert headers["content-security-policy"] == POLICY
     assert "unsafe" not in POLICY
     assert headers["x-content-type-options"] == "nosniff"
-    assert headers["referrer-policy"] == "no-referrer"
+    assert headers["referrer-policy"] == "same-origin"
     assert headers["cache-control"] == "no-store"
 
 

@@ -53,6 +53,9 @@
       const text = found.values[element.dataset.value];
       if (text !== undefined && element.textContent !== text) element.textContent = text;
     }
+    for (const bar of document.querySelectorAll("[data-progress]")) {
+      bar.value = Number(found.values[bar.dataset.progress]);
+    }
     for (const line of document.querySelectorAll("[data-line]")) {
       const points = found.points[line.dataset.line];
       if (points !== undefined) {

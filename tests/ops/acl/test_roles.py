@@ -79,6 +79,7 @@ SEVERAL = TAKES - {"take", "ack by id"}
 #: Without selectors Redis grants commands and keys, not pairs of them. So a user that may give
 #: messages back can also store new ones, and so on: what else a role can do at most.
 BESIDES = {
+    "viewer": {"order"},
     "consumer": {"push", "push later", "confirm", "count", "peek"},
     "worker": {"push", "push later", "confirm", "pause", "order", "peek"},
     "operator": {"push later", "ack by id", "be listed", "take"},
@@ -103,7 +104,8 @@ FOR = {
     "writer": set(),
     "monitor": {"count", "list claims", "list workers"},
     "watcher": {"count", "list claims", "list workers", "watch"},
-    "operator": LOOKS_AFTER,
+    "viewer": {"count", "peek", "read the dead", "list claims", "list workers", "watch"},
+    "operator": {*LOOKS_AFTER, "watch"},
     "doctor": set(),
     "loader": set(),
 }
@@ -198,6 +200,7 @@ NEEDED: dict[str, dict[str, set[str]]] = {
     },
     "monitor": {},
     "watcher": {"PEXPIRE": {"COUNTERS"}, "HSET": {"COUNTERS"}},
+    "viewer": {"PEXPIRE": {"COUNTERS"}, "HSET": {"COUNTERS"}},
     "doctor": {},
     "loader": {},
 }  # fmt: skip

@@ -1,0 +1,305 @@
+"""What the page can do if it may operate: `Actions`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import redis
+
+from ackq.delay.client import DelayQueue
+from ackq.errors import AckqError, ConfigurationError, redact
+from ackq.ops.causes import MOST_READ, every
+from ackq.ops.registry import Order
+from ackq.ops.workers import send_order, workers
+from ackq.queue.client import Queue
+from ackq.sharded import ShardedQueue
+from ackq.topic.client import Topic
+from ackq.web import dead_letters, format, inspecting
+from ackq.web.asking import Ask
+from ackq.web.inspecting import Redis
+from ackq.web.jobs import Job, Jobs, Step
+from ackq.web.log import OperationLog
+
+#: What each action can be done to.
+KINDS: dict[str, tuple[str, ...]] = {
+    "pause": ("list", "sharded"), "resume": ("list", "sharded"),
+    "redrive": dead_letters.KINDS, "drop": dead_letters.KINDS,
+    "run_now": ("delay",), "cancel": ("delay",), "seek": ("topic",),
+    "quiet_worker": ("list",), "resume_worker": ("list",), "stop_worker": ("list",),
+    "stop_job": dead_letters.KINDS,
+}  # fmt: skip
+ORDERS: dict[str, Order] = {
+    "quiet_worker": "quiet", "resume_worker": "resume", "stop_worker": "stop",
+}  # fmt: skip
+#: Characters of a text that is quoted in a sentence.
+SHOWN = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What an action would do, before it is confirmed."""
+
+    ask: Ask
+    title: str
+    #: What would happen.
+    text: str
+    #: What cannot be taken back; may be empty.
+    warning: str = ""
+    #: How many messages it affects at least; None: not counted.
+    count: int | None = None
+    #: Whether a pace can be chosen.
+    paced: bool = False
+
+
+class Actions:
+    """Performs what people ask for, and records it. Safe to share between threads."""
+
+    def __init__(self, client: Redis, log: OperationLog, jobs: Jobs) -> None:
+        """Prepare; nothing is sent.
+
+        Args:
+            client: of the server, or a client of its cluster.
+            log: where every action is recorded before it begins, and with its result.
+            jobs: run what may affect many messages.
+        """
+        self._client = client
+        self._log = log
+        self._jobs = jobs
+
+    def preview(self, ask: Ask) -> Preview:
+        """Return what would happen. Nothing is changed.
+
+        Raises:
+            ConfigurationError: there is no such action, or it has no preview.
+        """
+        check(ask)
+        if ask.action in ("redrive", "drop"):
+            return self._preview_dead(ask)
+        if ask.action == "seek":
+            return self._preview_seek(ask)
+        if ask.action == "cancel":
+            return Preview(ask, "Cancel a delayed message", f"The message {short(ask.key)} of"
+                           f" {short(ask.name)} is deleted and will not be delivered.",
+                           "It cannot be restored.")  # fmt: skip
+        if ask.action == "stop_worker":
+            return Preview(ask, "Stop a worker", f"The worker {short(ask.worker)} finishes the"
+                           " messages it works on, within its grace, and ends, as after SIGTERM.",
+                           "ackq work does not start it again.")  # fmt: skip
+        raise ConfigurationError(f"{ask.action} needs no preview")
+
+    def perform(self, who: str, ask: Ask) -> str:
+        """Do it, and return the entry of the log that has its result, or that it has begun.
+
+        Raises:
+            ConfigurationError: there is no such action, or it is impossible.
+            AckqError, RedisError: it failed, or could not be recorded and was not begun.
+        """
+        check(ask)
+        if ask.action in ("redrive", "drop"):
+            job = self._start(who, ask)
+            return job.ended or job.begun
+        if ask.action == "stop_job":
+            return self._stop(who, ask)
+        what, act = self._prepared(ask)
+        begun = self._log.begin(who, what, ask.kind, ask.name)
+        try:
+            result = act()
+        except (AckqError, redis.RedisError, OSError) as error:
+            self._log.end(begun, f"failed: {redact(str(error)) or type(error).__name__}")
+            raise
+        return self._log.end(begun, result)
+
+    def _prepared(self, ask: Ask) -> tuple[str, Callable[[], str]]:
+        """Return an action as a sentence, and what does it and returns its result."""
+        if ask.action == "pause":
+            return "Pause the queue", lambda: self._set_paused(ask, True)
+        if ask.action == "resume":
+            return "Resume the queue", lambda: self._set_paused(ask, False)
+        if ask.action == "run_now":
+            return f"Make message {short(ask.key)} ready now", lambda: self._run_now(ask)
+        if ask.action == "cancel":
+            return f"Cancel message {short(ask.key)}", lambda: self._cancel(ask)
+        if ask.action == "seek":
+            to = ask.to if ask.to in ("oldest", "end") else format.count(target_of(ask.to))
+            return f"Move consumer {short(ask.consumer)} to {to}", lambda: self._seek(ask)
+        order = ORDERS[ask.action]
+        return f"{order.capitalize()} worker {short(ask.worker)}", lambda: self._order(ask, order)
+
+    def _set_paused(self, ask: Ask, paused: bool) -> str:
+        with self._pausable(ask) as queue:
+            if paused:
+                queue.pause()
+            else:
+                queue.resume()
+        return "paused" if paused else "resumed"
+
+    @contextmanager
+    def _pausable(self, ask: Ask) -> Iterator[ShardedQueue | Queue]:
+        if ask.kind == "list":
+            with inspecting.open_queue(self._client, ask.name) as queue:
+                yield queue
+            return
+        parts = inspecting.parts_of(self._client, "sharded", ask.name)
+        if parts is None or not parts.names:
+            raise ConfigurationError(f"{ask.name!r} has no shards")
+        with ShardedQueue(self._client, ask.name, len(parts.names)) as sharded:
+            yield sharded
+
+    def _run_now(self, ask: Ask) -> str:
+        with DelayQueue(self._client, ask.name) as queue:
+            found = queue.reschedule(ask.key, delay=0)
+        return "ready" if found else "nothing: the message is not there, or it is in flight"
+
+    def _cancel(self, ask: Ask) -> str:
+        with DelayQueue(self._client, ask.name) as queue:
+            found = queue.cancel(ask.key)
+        return "canceled" if found else "nothing: the message is not there, or it is in flight"
+
+    def _seek(self, ask: Ask) -> str:
+        to = ask.to
+        with Topic(self._client, ask.name) as topic:
+            if to == "oldest":
+                topic.seek(ask.consumer, "oldest")
+            else:
+                topic.seek(ask.consumer, "end" if to == "end" else target_of(to))
+            position = topic.position(ask.consumer)
+        return f"the next message is {format.count((position or 0) + 1)}"
+
+    def _order(self, ask: Ask, order: Order) -> str:
+        node = inspecting.one_node(self._client)
+        found = [each for each in workers(node, [ask.name]) if each.id == ask.worker]
+        listed = send_order(node, order, found)
+        return "ordered: it is done with its next heartbeat" if listed else "nothing: it has ended"
+
+    def _preview_seek(self, ask: Ask) -> Preview:
+        with Topic(self._client, ask.name) as topic:
+            position, newest = topic.position(ask.consumer), topic.newest()
+            oldest = topic.oldest() or newest + 1
+        if position is None:
+            raise ConfigurationError(f"the consumer {ask.consumer!r} is not subscribed")
+        to = {"oldest": oldest, "end": newest + 1}.get(ask.to) or target_of(ask.to)
+        text = (f"The next message for consumer {short(ask.consumer)} is then"
+                f" {format.count(to)}, not {format.count(position + 1)}. ")  # fmt: skip
+        if to <= position:
+            text += f"{messages(position + 1 - to)} are delivered to it again."
+        elif to > position + 1:
+            text += f"{messages(to - position - 1)} are not delivered to it."
+        return Preview(ask, "Move a consumer", text,
+                       "Leases of its readers end: what they read is not committed.")  # fmt: skip
+
+    def _preview_dead(self, ask: Ask) -> Preview:
+        size, newest = dead_letters.newest(self._client, ask.kind, ask.name)
+        verb = "Redrive" if ask.action == "redrive" else "Drop"
+        becomes = "become ready again" if ask.action == "redrive" else "are deleted"
+        warning = "" if ask.action == "redrive" else "They cannot be restored."
+        until = ask.until or newest
+        if ask.entries:
+            count, about = len(ask.entries), "the dead letters that you chose"
+        elif ask.cause is None:
+            count, about = size, f"all dead letters of {short(ask.name)}"
+        else:
+            about = f"dead letters with the cause “{short(ask.cause)}”"
+            with dead_letters.opened(self._client, ask.kind, ask.name) as letters:
+                count, read = dead_letters.count_with(letters, ask.cause, until)
+            if read < size:
+                about += (f", counted among the oldest {format.count(read)} of"
+                          f" {format.count(size)}; the others are searched, too")  # fmt: skip
+        return Preview(replace(ask, until=until), f"{verb} dead letters",
+                       f"{format.count(count)} {becomes}: {about}.", warning, count,
+                       not ask.entries)  # fmt: skip
+
+    def _start(self, who: str, ask: Ask) -> Job:
+        size, newest = dead_letters.newest(self._client, ask.kind, ask.name)
+        total = len(ask.entries) or size
+        ask = replace(ask, until=ask.until or newest)
+        if ask.entries:
+            which = f"{total} dead letter{'' if total == 1 else 's'}"
+        elif ask.cause is None:
+            which = "all dead letters"
+        else:
+            which = f"dead letters with the cause “{short(ask.cause)}”"
+        verb, done = ("Redrive", "redriven") if ask.action == "redrive" else ("Drop", "dropped")
+        return self._jobs.start(
+            who, f"{verb} {which}", done, ask.kind, ask.name, total, ask.pace,
+            lambda most: self._steps(ask, total, most),
+        )  # fmt: skip
+
+    def _steps(self, ask: Ask, total: int, most: int) -> Iterator[Step]:
+        with dead_letters.opened(self._client, ask.kind, ask.name) as letters:
+            act = letters.redrive if ask.action == "redrive" else letters.drop
+            if act is None:
+                yield from _oldest(letters, total, most)
+                return
+            if ask.entries:
+                chosen = iter([(each, True) for each in ask.entries])
+            else:
+                chosen = _chosen(letters, ask)
+            looked, batch = 0, list[str]()
+            for entry, wanted in chosen:
+                looked += 1
+                batch += [entry] * wanted
+                if len(batch) >= most or looked >= MOST_READ:
+                    yield Step(looked, act(batch) if batch else 0)
+                    looked, batch = 0, []
+            if looked:
+                yield Step(looked, act(batch) if batch else 0)
+
+    def _stop(self, who: str, ask: Ask) -> str:
+        job = self._jobs.find(ask.job)
+        if job is None:
+            raise ConfigurationError("that operation is not known here any more")
+        self._jobs.stop(job, who)
+        return job.ended or job.begun
+
+
+def check(ask: Ask) -> None:
+    """Raise an error if an action does not exist or cannot be done to this kind of queue.
+
+    Raises:
+        ConfigurationError: it cannot.
+    """
+    if ask.action not in KINDS:
+        raise ConfigurationError("there is no such operation")
+    if ask.kind not in KINDS[ask.action]:
+        raise ConfigurationError(f"that cannot be done to a queue of kind {ask.kind!r}")
+    if ask.action == "redrive" and ask.kind != "list" and (ask.entries or ask.cause is not None):
+        raise ConfigurationError("only a list queue can redrive some of its dead letters")
+
+
+def target_of(text: str) -> int:
+    """Return the index that a consumer is moved to.
+
+    Raises:
+        ConfigurationError: it is not one.
+    """
+    if not (text.isascii() and text.isdigit() and 0 < len(text) < 17 and int(text)):
+        raise ConfigurationError("an index of a message is a number from 1, or oldest, or end")
+    return int(text)
+
+
+def short(text: str) -> str:
+    """Return the beginning of a text, for a sentence."""
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def messages(number: int) -> str:
+    """Return a number of messages."""
+    return f"{format.count(number)} message{'' if number == 1 else 's'}"
+
+
+def _chosen(letters: dead_letters.DeadLetters, ask: Ask) -> Iterator[tuple[str, bool]]:
+    """Yield the entries that were there at the preview, and whether each has the cause."""
+    for letter in every(letters.read, None):
+        if dead_letters.is_after(letter.entry, ask.until):
+            return
+        yield letter.entry, ask.cause is None or letter.cause == ask.cause
+
+
+def _oldest(letters: dead_letters.DeadLetters, total: int, most: int) -> Iterator[Step]:
+    """Redrive as many as there were, where they cannot be chosen."""
+    left = total
+    while left > 0 and (moved := letters.redrive_oldest(min(most, left))):
+        yield Step(moved, moved)
+        left -= moved

@@ -1,0 +1,81 @@
+"""What a person asks the page to do: `Ask`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from ackq.errors import ConfigurationError
+
+#: Messages per second that can be chosen for what may affect many.
+PACES = (1, 10, 100, 1000, 10_000)
+#: The pace unless another is chosen.
+PACE = 100
+#: Most dead letters that can be chosen one by one.
+MOST_ENTRIES = 200
+
+_ENTRY = re.compile(r"[0-9]{1,20}-[0-9]{1,20}")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """An operation and what it is to affect, as links and forms pass it on."""
+
+    action: str
+    kind: str = "list"
+    name: str = ""
+    #: Dead letters: these; or all with a cause; or all.
+    entries: tuple[str, ...] = ()
+    cause: str | None = None
+    #: The newest dead letter that was there when somebody looked.
+    until: str = ""
+    #: A message of a delay queue.
+    key: str = ""
+    #: A consumer of a topic, and where to move it.
+    consumer: str = ""
+    to: str = ""
+    #: The id of a worker.
+    worker: str = ""
+    #: What runs in the background.
+    job: str = ""
+    pace: int = PACE
+
+    def query(self) -> str:
+        """Return a query string of ASCII, from which `read` makes this again."""
+        fields: dict[str, str | tuple[str, ...]] = {
+            "action": self.action, "kind": self.kind, "name": self.name, "entry": self.entries,
+            "until": self.until, "key": self.key, "consumer": self.consumer, "to": self.to,
+            "worker": self.worker, "job": self.job,
+        }  # fmt: skip
+        chosen = {field: value for field, value in fields.items() if value}
+        if self.cause is not None:
+            chosen["cause"] = self.cause
+        return urlencode(chosen, doseq=True, errors="surrogateescape")
+
+
+def read(fields: Mapping[str, Sequence[str]]) -> Ask:
+    """Return what the fields of a form or of a link ask for.
+
+    Raises:
+        ConfigurationError: an entry or a pace is impossible, or there are too many entries.
+    """
+
+    def one(field: str) -> str:
+        return fields.get(field, [""])[-1]
+
+    entries = tuple(dict.fromkeys(fields.get("entry", ())))
+    pace = one("pace") or str(PACE)
+    if len(entries) > MOST_ENTRIES:
+        raise ConfigurationError(f"at most {MOST_ENTRIES} dead letters can be chosen one by one")
+    for each in (*entries, *([one("until")] if one("until") else [])):
+        if not _ENTRY.fullmatch(each):
+            raise ConfigurationError("that is not the entry of a dead letter, such as 17-0")
+    if pace not in map(str, PACES):
+        raise ConfigurationError(f"the pace is one of {', '.join(map(str, PACES))} per second")
+    return Ask(
+        one("action"), one("kind") or "list", one("name"), entries,
+        fields["cause"][-1] if "cause" in fields else None, one("until"), one("key"),
+        one("consumer"), one("to"), one("worker"), one("job"), int(pace),
+    )  # fmt: skip

@@ -1,0 +1,133 @@
+"""The handlers of a page that may operate: previews, forms, progress, and the log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from ackq.errors import ConfigurationError
+from ackq.web import asking, format, forms
+from ackq.web.actions import Actions
+from ackq.web.asking import Ask
+from ackq.web.inspecting import Redis
+from ackq.web.jobs import Job, Jobs
+from ackq.web.rendering import Renderer, root_of, who_of
+
+#: Operations of the log that are shown.
+SHOWN = 100
+#: Seconds between two looks at the progress of operations.
+INTERVAL = 1.0
+
+
+class Operating:
+    """The handlers. Without ``operate`` there is only the log."""
+
+    def __init__(
+        self, client: Redis, renderer: Renderer, jobs: Jobs, changed: Callable[[], None]
+    ) -> None:
+        """Prepare; nothing is sent.
+
+        Args:
+            client: of the server, or a client of its cluster.
+            renderer: shows the pages.
+            jobs: what runs in the background.
+            changed: called when an operation has changed something.
+        """
+        self._renderer = renderer
+        self._jobs = jobs
+        self._actions = Actions(client, renderer.log, jobs)
+        self._changed = changed
+
+    def routes(self) -> list[Route]:
+        """Return the routes. The only one that takes a POST is there only to operate."""
+        routes = [
+            Route("/operations", self.operations, name="operations"),
+            Route("/progress", self.progress, name="progress"),
+        ]
+        if self._renderer.operate:
+            routes += [
+                Route("/preview", self.preview, name="preview"),
+                Route("/operate", self.operate, methods=["POST"], name="operate"),
+            ]
+        return routes
+
+    def operations(self, request: Request) -> Response:
+        """Show what runs, and what was done."""
+        jobs = self._jobs.all()
+        return self._renderer.show(
+            request, "operations.html", entries=self._renderer.log.newest(SHOWN), jobs=jobs,
+            running={each.begun for each in jobs if not each.over.is_set()}, live=_live(jobs),
+            progress_of=progress_of,
+        )  # fmt: skip
+
+    def progress(self, request: Request) -> Response:
+        """Return what changes on the open page of operations, as JSON."""
+        return JSONResponse(_live(self._jobs.all()))
+
+    def preview(self, request: Request) -> Response:
+        """Show what an operation would do."""
+        preview = self._actions.preview(_asked(forms.parsed(request.url.query)))
+        return self._renderer.show(request, "preview.html", preview=preview)
+
+    async def operate(self, request: Request) -> Response:
+        """Do what a form asks for, then show the page that it concerns."""
+        who = who_of(request)
+        fields = await forms.read_form(request, who)
+        return await run_in_threadpool(self._operate, request, who, _asked(fields))
+
+    def _operate(self, request: Request, who: str, ask: Ask) -> Response:
+        try:
+            done = self._actions.perform(who, ask)
+        finally:
+            self._changed()
+        # The browser asks for the page with GET, so loading it again repeats nothing.
+        return RedirectResponse(
+            f"{root_of(request)}/{_page_after(ask, self._jobs)}&done={done}", 303
+        )
+
+
+def progress_of(job: Job) -> str:
+    """Return how far a job is, as a sentence."""
+    if job.over.is_set():
+        return job.result
+    return f"{job.looked:,} of {job.total:,} looked at, {job.moved:,} {job.done}"
+
+
+def _live(jobs: list[Job]) -> dict[str, Any]:
+    running = [each for each in jobs if not each.over.is_set()]
+    values = {f"{each.id}.text": progress_of(each) for each in running}
+    values |= {f"{each.id}.looked": str(each.looked) for each in running}
+    return {"at": format.moment(time.time()), "interval": INTERVAL,
+            "signature": "-".join(["jobs", *(each.id for each in running)]),
+            "down": [], "values": values, "points": {}}  # fmt: skip
+
+
+def _asked(fields: forms.Fields) -> Ask:
+    """Return what is asked for. The field ``what`` has other fields in one text of ASCII.
+
+    So names pass unchanged, whatever characters they contain; a person's own choices are added.
+    """
+    try:
+        fixed = forms.parsed(fields.get("what", [""])[-1])
+    except ValueError as error:
+        raise ConfigurationError("this form has too many fields") from error
+    chosen = {name: found for name, found in fields.items() if name in ("entry", "to", "pace")}
+    return asking.read({**chosen, **fixed})
+
+
+def _page_after(ask: Ask, jobs: Jobs) -> str:
+    """Return the page to show when an operation has ended or begun."""
+    here = Ask("", ask.kind, ask.name).query()
+    if ask.action in ("redrive", "drop") and not any(
+        each.name == ask.name and not each.over.is_set() for each in jobs.all()
+    ):
+        return f"dead?{here}"
+    if ask.action in ("redrive", "drop", "stop_job"):
+        return f"operations?{here}"
+    return f"workers?{here}" if ask.worker else f"queue?{here}"

@@ -1,0 +1,88 @@
+"""Make the answers: pages from templates, for whoever asks."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import HTMLResponse
+
+import ackq
+from ackq.escaping import printable
+from ackq.web import format, forms, overview
+from ackq.web.asking import PACE, PACES, Ask
+from ackq.web.guard import USER
+from ackq.web.log import OperationLog
+
+#: The pages of the bar, by the name of their template.
+PAGES = {"workers.html": "workers", "operations.html": "operations", "server.html": "server"}
+
+
+@dataclass(frozen=True, slots=True)
+class Renderer:
+    """Shows templates."""
+
+    #: Whether the pages have buttons that change something.
+    operate: bool
+    log: OperationLog
+    templates: Environment
+
+    def show(
+        self, request: Request, template: str, status: int = 200, **values: Any
+    ) -> HTMLResponse:
+        """Return a page."""
+        root = root_of(request)
+
+        def url(path: str, **query: object) -> str:
+            chosen = {key: value for key, value in query.items() if value is not None}
+            text = urlencode(chosen, errors="surrogateescape")
+            return f"{root}/{path}" + (f"?{text}" if text else "")
+
+        who, session = who_of(request), forms.session_of(request)
+        done = request.query_params.get("done", "") if self.operate else ""
+        html = self.templates.get_template(template).render(
+            url=url, here=PAGES.get(template, "queues"), operate=self.operate, who=who,
+            token=forms.token_of(session, who) if self.operate else "",
+            notice=self.log.entry(done) if forms.ENTRY.fullmatch(done) else None, **values,
+        )  # fmt: skip
+        response = HTMLResponse(html, status)
+        if self.operate and request.cookies.get(forms.COOKIE) != session:
+            forms.remember(response, session, f"{root}/", request.url.scheme == "https")
+        return response
+
+
+def who_of(request: Request) -> str:
+    """Return who asks, as the guard found out."""
+    return str(request.scope.get(USER, ""))
+
+
+def root_of(request: Request) -> str:
+    """Return the prefix of the page's paths."""
+    root: str = request.scope.get("root_path", "")
+    return root.rstrip("/")
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates, which escape every text. They are compiled once."""
+    environment = Environment(
+        loader=PackageLoader("ackq.web"), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+        # Invisible characters, which could reverse how a text reads, become escapes.
+        finalize=lambda value: printable(value) if _is_plain(value) else value,
+    )  # fmt: skip
+    environment.globals |= {
+        "format": format, "cells": overview.cells, "kinds": overview.KINDS, "ask": Ask,
+        "version": ackq.__version__, "quote": shlex.quote, "paces": PACES, "usual_pace": PACE,
+    }  # fmt: skip
+    return environment
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str) and not isinstance(value, Markup)

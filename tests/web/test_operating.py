@@ -1,0 +1,465 @@
+"""What people do through the page happens, and is recorded; nobody else can do it."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import redis
+from starlette.testclient import TestClient
+
+from ackq import Queue
+from ackq.delay import DelayQueue
+from ackq.errors import LeaseLost
+from ackq.ops import rates
+from ackq.ops.registry import encode_record, entries, heartbeat
+from ackq.rsmq import RSMQ
+from ackq.sharded import ShardedQueue
+from ackq.topic import Topic
+from ackq.web import application, jobs, log, watcher
+from ackq.web.asking import Ask
+from ackq.web.forms import COOKIE
+from tests.servers import Target
+from tests.waiting import wait_until
+from tests.web.conftest import HOSTILE
+from tests.web.test_pages import path_of
+
+ORIGIN = "http://localhost"
+#: A key of a delay queue that is not UTF-8, and whose characters are invisible.
+ODD_KEY = b"k\xff\xe2\x80\xae&=+ \"'<".decode(errors="surrogateescape")
+
+
+class Operator:
+    """A browser's forms, without a browser."""
+
+    def __init__(self, http: TestClient, name: str = "{x}") -> None:
+        self.http = http
+        text = http.get(path_of("queue", kind="list", name=name)).text
+        self.token = re.findall(r'name="token" value="(\w+)"', text)[0]
+
+    def post(self, ask: Ask, *, headers: dict[str, str] | None = None, **fields: str) -> Any:
+        fields = {"token": self.token, "what": ask.query(), **fields}
+        headers = {"origin": ORIGIN} if headers is None else headers
+        return self.http.post("/operate", data=fields, headers=headers, follow_redirects=False)
+
+    def do(self, ask: Ask, **fields: str) -> str:
+        """Do it; return the notice on the page that follows."""
+        reply = self.post(ask, headers=None, **fields)
+        assert reply.status_code == 303, reply.text
+        page = self.http.get(reply.headers["location"])
+        assert page.status_code == 200
+        (notice,) = re.findall(r'<p class="notice[^>]*>(.*?)</p>', page.text)
+        return html.unescape(re.sub("<[^>]*>", "", notice))
+
+    def preview(self, ask: Ask, **fields: str) -> str:
+        """Return what the preview says."""
+        text = self.http.get(path_of("preview", what=ask.query(), **fields)).text
+        return html.unescape(" ".join(re.findall("<p[^>]*>([^<]*)</p>", text)))
+
+
+@pytest.fixture
+def page(target: Target, monkeypatch: pytest.MonkeyPatch) -> Iterator[TestClient]:
+    """A page that may operate, on an old server and on a cluster."""
+    monkeypatch.setattr(watcher, "SHORTEST", 0)
+    monkeypatch.setattr(rates, "PER_QUEUE", 0)
+    client = target.make_client()
+    with TestClient(application(client, operate=True), base_url=ORIGIN) as http:
+        yield http
+    target.control.delete(log.KEY.decode())
+    client.close()
+
+
+@pytest.fixture
+def operator(page: TestClient) -> Operator:
+    return Operator(page)
+
+
+@pytest.fixture
+def queue(target: Target, name: str) -> Iterator[Queue]:
+    client = target.make_client()
+    with Queue(client, name) as queue:
+        yield queue
+    client.close()
+
+
+def kill(queue: Queue, **reasons: int) -> None:
+    """Make dead letters, so many for each reason."""
+    for reason, count in reasons.items():
+        queue.push_many([{"id": f"{reason}-{number}"} for number in range(count)])
+        while messages := queue.pop_many(100):
+            queue.reject(*messages, reason=reason)
+
+
+def logged(page: TestClient) -> list[tuple[str, ...]]:
+    """Return who, what and the result of the operations on the page, the newest first."""
+    rows = re.findall("<tr>(.*?)</tr>", page.get("/operations").text, re.DOTALL)[1:]
+    cells = [re.findall("<td[^>]*>(.*?)</td>", row, re.DOTALL) for row in rows]
+    texts = [[html.unescape(re.sub("<[^>]*>", "", each)).strip() for each in row] for row in cells]
+    return [(row[1], row[2], row[4]) for row in texts]
+
+
+def test_dead_letters_are_redriven_and_dropped_by_choice_cause_or_all(
+    operator: Operator, page: TestClient, queue: Queue, name: str
+) -> None:
+    kill(queue, bad=7, late=60)
+    chosen = tuple(letter.entry for letter in queue.dead_letters(3))
+    one = Ask("redrive", name=name, entries=chosen[:1])
+    assert "7 become ready again" in operator.preview(Ask("redrive", name=name, cause="bad"))
+    assert operator.do(one) == "Redrive 1 dead letter: 1 redriven"
+    assert operator.do(one) == "Redrive 1 dead letter: 0 redriven"
+    assert operator.do(Ask("drop", name=name, entries=chosen)) == "Drop 3 dead letters: 2 dropped"
+    assert queue.stats().ready == 1
+    assert operator.do(Ask("redrive", name=name, cause="bad"), pace="1000").endswith("4 redriven")
+    assert {letter.reason for letter in queue.dead_letters()} == {"late"}
+    # What died after the preview was not seen by anyone, so it stays.
+    until = queue.dead_letters(10)[-1].entry
+    assert "60 are deleted" in operator.preview(Ask("drop", name=name))
+    assert operator.do(Ask("drop", name=name, until=until), pace="10000").endswith("10 dropped")
+    assert operator.do(Ask("redrive", name=name), pace="10000").endswith("50 redriven")
+    assert (queue.stats().ready, queue.stats().dead) == (55, 0)
+    who, what, result = logged(page)[0]
+    assert (who, what, result) == ("anonymous at testclient", "Redrive all dead letters",
+                                   "50 redriven")  # fmt: skip
+
+
+def test_a_long_operation_keeps_its_pace_shows_its_progress_and_can_be_stopped(
+    operator: Operator, page: TestClient, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "WAIT", 0.3)
+    kill(queue, bad=40)
+    assert operator.do(Ask("drop", name=queue.name), pace="10").endswith("begun")
+    assert 30 <= queue.stats().dead <= 38
+    live = page.get("/progress").json()
+    ((number, text),) = [(key, value) for key, value in live["values"].items() if "text" in key]
+    assert re.fullmatch(r"\d+ of 40 looked at, \d+ dropped", text)
+    assert logged(page)[0][2] == "running"
+    stop = Ask("stop_job", name=queue.name, job=number.partition(".")[0])
+    assert re.search(r"\d dropped, then stopped by anonymous", operator.do(stop))
+    left = queue.stats().dead
+    assert left > 20
+    assert logged(page)[0][2] == f"{40 - left} dropped, then stopped by anonymous at testclient"
+    assert page.get("/progress").json()["values"] == {}
+
+
+def test_a_page_that_ends_stops_what_runs_and_says_so(
+    target: Target, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "WAIT", 0)
+    kill(queue, bad=40)
+    client = target.make_client()
+    with TestClient(application(client, operate=True), base_url=ORIGIN) as http:
+        Operator(http).post(Ask("redrive", name=queue.name), pace="10")
+    with TestClient(application(client), base_url=ORIGIN) as http:
+        assert "redriven, then stopped by the end of the page" in logged(http)[0][2]
+    assert queue.stats().dead > 20
+    target.control.delete(log.KEY.decode())
+    client.close()
+
+
+def test_an_operation_that_fails_is_recorded_with_its_error(
+    operator: Operator, page: TestClient, target: Target, name: str
+) -> None:
+    target.control.set(f"{name}DEAD", "text")
+    reply = operator.post(Ask("redrive", name=name, entries=("1-1",)))
+    assert reply.status_code in (303, 503)
+    with Topic(target.make_client(), name) as topic:
+        topic.publish(b"{}")
+        assert operator.post(Ask("seek", "topic", name, consumer="none", to="1")).status_code == 404
+    assert "failed" in logged(page)[0][2]
+    target.control.delete(f"{name}DEAD")
+
+
+def test_queues_are_paused_and_resumed(
+    operator: Operator, page: TestClient, queue: Queue, target: Target, name: str, token: str
+) -> None:
+    queue.push({"id": "a"})
+    assert operator.do(Ask("pause", name=name)) == "Pause the queue: paused"
+    assert queue.stats().paused
+    assert ">Resume<" in page.get(path_of("queue", kind="list", name=name)).text
+    assert operator.do(Ask("resume", name=name)) == "Resume the queue: resumed"
+    assert not queue.stats().paused
+    with ShardedQueue(target.make_client(), token, 3) as sharded:
+        sharded.push_many([{"id": str(number)} for number in range(9)])
+        sharded.join()
+        operator.do(Ask("pause", "sharded", token))
+        assert sharded.stats().paused
+        operator.do(Ask("resume", "sharded", token))
+        assert not sharded.stats().paused
+
+
+def test_delayed_messages_run_now_or_are_canceled(
+    operator: Operator, page: TestClient, target: Target, name: str
+) -> None:
+    with DelayQueue(target.make_client(), name) as delay:
+        for key in (ODD_KEY, "a", "b"):
+            delay.push(key, b"x", delay=3600)
+        assert operator.do(Ask("run_now", "delay", name, key=ODD_KEY)).endswith(": ready")
+        assert [each.id for each in delay.peek()] == [ODD_KEY]
+        assert "will not be delivered" in operator.preview(Ask("cancel", "delay", name, key="a"))
+        assert operator.do(Ask("cancel", "delay", name, key="a")) == "Cancel message a: canceled"
+        assert "nothing" in operator.do(Ask("cancel", "delay", name, key="a"))
+        assert [each.id for each in delay.peek(10, "delayed")] == ["b"]
+        # The form of the page names the key unchanged, though it shows escapes.
+        text = page.get(path_of("queue", kind="delay", name=name, state="delayed")).text
+        whats = map(html.unescape, re.findall('name="what" value="([^"]*)"', text))
+        assert Ask("run_now", "delay", name, key="b").query() in whats
+
+
+def test_dead_letters_of_every_kind_are_paged_redriven_and_dropped(
+    operator: Operator, page: TestClient, target: Target, name: str
+) -> None:
+    client = target.make_client()
+    with DelayQueue(client, name) as delay, RSMQ(client, name, max_receives=1) as rsmq:
+        for number in range(60):
+            delay.push(f"k{number}", b"x")
+        delay.reject(*delay.take(60), reason="no")
+        rsmq.create_queue("q")
+        rsmq.send_messages("q", [f"m{number}" for number in range(60)])
+        with RSMQ(client, name) as plain:
+            plain.receive_messages("q", 60, vt=0)
+        assert rsmq.pop_message("q") is None
+        wait_until(lambda: len(rsmq.dead_letters("q")) == 60, "all to be dead")
+        sizes = {"delay": lambda: len(delay.dead_letters()),
+                 "rsmq": lambda: len(rsmq.dead_letters("q"))}  # fmt: skip
+        for kind, here in (("delay", name), ("rsmq", f"{name}:q")):
+            text = page.get(path_of("dead", kind=kind, name=here)).text
+            first = re.findall(r'name="entry" value="([^"]*)"', text)
+            assert len(first) == 50
+            (following,) = re.findall(r'<a href="([^"]*)">Next', text)
+            rest = page.get(html.unescape(following)).text
+            assert len(re.findall(r'name="entry" value="([^"]*)"', rest)) == 10
+            letter = page.get(path_of("letter", kind=kind, name=here, entry=first[3]))
+            assert first[3] in letter.text
+            operator.do(Ask("drop", kind, here, entries=tuple(first[:2])))
+            assert sizes[kind]() == 58
+            assert operator.do(Ask("redrive", kind, here), pace="10000").endswith("58 redriven")
+            assert sizes[kind]() == 0
+            assert operator.post(Ask("redrive", kind, here, cause="x")).status_code == 400
+        assert delay.stats().ready == 58
+
+
+def test_a_consumer_of_a_topic_is_moved(operator: Operator, target: Target, name: str) -> None:
+    with Topic(target.make_client(), name) as topic:
+        topic.publish_many([b"{}"] * 9)
+        topic.subscribe("billing", "oldest")
+        topic.commit(topic.consume("billing", 4))
+        held = topic.consume("billing", 1)
+        seek = Ask("seek", "topic", name, consumer="billing")
+        assert "3 messages are delivered to it again" in operator.preview(seek, to="2")
+        assert "4 messages are not delivered" in operator.preview(seek, to="9")
+        assert "5 messages are not delivered" in operator.preview(seek, to="end")
+        assert "Leases of its readers end" in operator.preview(seek, to="oldest")
+        moved = "Move consumer billing to 2: the next message is 2"
+        assert operator.do(Ask("seek", "topic", name, consumer="billing", to="2")) == moved
+        with pytest.raises(LeaseLost):
+            topic.commit(held)
+        assert topic.position("billing") == 1
+        for to in ("0", "-1", "x", "10000", "1e3"):
+            assert operator.post(seek, to=to).status_code == 400, to
+
+
+def test_workers_are_shown_and_ordered(
+    operator: Operator, page: TestClient, queue: Queue, name: str
+) -> None:
+    queue.push({"id": "a"})
+    for state in ("working", "quiet"):
+        fields = {"name": state, "host": "h", "state": state, "busy": 1, "concurrency": 4,
+                  "interval": 5, "lifetime": 30, "queues": [name], "version": "1.2"}  # fmt: skip
+        record = encode_record(fields, [("m-17", 2.0)] if state == "working" else [])
+        queue.execute(heartbeat, f"w-{state}", record, 30.0, b"")
+    text = page.get("/workers").text
+    for shown in ("m-17", "1 of 4", "ackq 1.2", ">working<", ">quiet<"):
+        assert shown in text
+    assert "finishes the messages" in operator.preview(Ask("stop_worker", name=name, worker="w"))
+    for action, worker in (("quiet_worker", "w-working"), ("resume_worker", "w-quiet"),
+                           ("stop_worker", "w-working")):  # fmt: skip
+        assert "ordered" in operator.do(Ask(action, name=name, worker=worker))
+    assert "it has ended" in operator.do(Ask("stop_worker", name=name, worker="w-none"))
+    orders = {each.worker: each.order for each in queue.execute(entries)}
+    assert orders == {b"w-working": "stop", b"w-quiet": "resume"}
+
+
+def test_the_log_is_bounded_and_survives_the_page(
+    target: Target, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log, "KEPT", 50)
+    client = target.make_client()
+    with log.OperationLog(client) as first:
+        for number in range(300):
+            first.end(first.begin("ada", f"Do {number}{HOSTILE * 20}", "list", name), "x" * 9999)
+        lost = first.begin("bob", "Vanish", "list", name)
+    assert target.control.xlen(log.KEY.decode()) < 200
+    with log.OperationLog(client) as second:
+        found = second.newest(10)
+    assert found is not None
+    assert [each.id for each in found[:1]] == [lost]
+    assert found[0].result is None
+    assert found[1].what.startswith("Do 299'\"><img")
+    assert len(found[1].result or "") == log.LONGEST
+    with TestClient(application(client), base_url=ORIGIN) as http:
+        assert logged(http)[0] == ("bob", "Vanish", "no result was recorded")
+    target.control.delete(log.KEY.decode())
+    client.close()
+
+
+FORGED = [
+    {}, {"origin": "http://evil.test"}, {"origin": "null"}, {"origin": "http://localhost:81"},
+    {"origin": "http://localhost.evil.test"}, {"origin": "ftp://localhost"},
+    {"origin": "localhost"},
+    {"origin": "http://localhost/"}, {"origin": ORIGIN, "sec-fetch-site": "same-site"},
+    {"origin": ORIGIN, "sec-fetch-site": "cross-site"},
+    {"origin": ORIGIN, "sec-fetch-site": "none"},
+    {"origin": ORIGIN, "host": "evil.test"}, {"origin": "http://evil.test", "host": "evil.test"},
+]  # fmt: skip
+
+
+@pytest.fixture
+def plain_page(plain_client: redis.Redis) -> Iterator[TestClient]:
+    """A page that may operate, on one plain server."""
+    with TestClient(application(plain_client, operate=True), base_url=ORIGIN) as http:
+        yield http
+    plain_client.delete(log.KEY)
+
+
+def test_a_forged_form_does_nothing(
+    plain_page: TestClient, plain_client: redis.Redis, name: str
+) -> None:
+    operator = Operator(plain_page)
+    pause = Ask("pause", name=name)
+    for headers in FORGED:
+        assert operator.post(pause, headers=headers).status_code in (403, 421), headers
+    for token in ("", "x", operator.token[:-1], operator.token.upper() + "é"):
+        assert operator.post(pause, token=token).status_code == 403
+    session = plain_page.cookies[COOKIE]
+    for cookie in ("", "x", "A" * 43, session[:-1], session + "=", session + session):
+        plain_page.cookies.clear()
+        if cookie:
+            plain_page.cookies.set(COOKIE, cookie, domain="localhost.local", path="/")
+        assert operator.post(pause).status_code == 403, cookie
+    for kind in ("application/json", "text/plain", "multipart/form-data; boundary=x", ""):
+        headers = {"origin": ORIGIN, "content-type": kind}
+        assert plain_page.post("/operate", content=b"what=x", headers=headers).status_code == 415
+    long = plain_page.post("/operate", data={"what": "x" * 70_000}, headers={"origin": ORIGIN})
+    assert long.status_code == 413
+    for method in ("GET", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert plain_page.request(method, "/operate", headers={"origin": ORIGIN}).status_code == 405
+    assert plain_client.exists(f"{name}PAUSED") == 0
+    assert plain_client.exists(log.KEY) == 0
+    plain_page.cookies.clear()
+    assert Operator(plain_page).post(pause).status_code == 303
+    assert plain_client.exists(f"{name}PAUSED") == 1
+
+
+def test_the_cookie_is_kept_from_scripts_and_other_sites(plain_page: TestClient) -> None:
+    cookie = plain_page.get("/").headers["set-cookie"].lower()
+    assert "httponly" in cookie
+    assert "samesite=lax" in cookie
+    assert "path=/" in cookie
+    assert "set-cookie" not in plain_page.get("/").headers
+
+
+def test_a_page_that_only_reads_has_no_route_for_a_form(http: TestClient, name: str) -> None:
+    for path in ("/operate", "/preview?what=action%3Dpause%26name%3Dx"):
+        assert http.get(path).status_code == 404
+        reply = http.post(path, data={"what": "x"}, headers={"origin": ORIGIN})
+        assert reply.status_code == 405
+        assert reply.headers["allow"] == "GET, HEAD"
+    text = http.get(path_of("queue", kind="list", name=name)).text
+    assert "<button" not in text.replace('<button type="button" data-theme-switch', "")
+    assert "set-cookie" not in http.get("/").headers
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        Ask("purge", name="x"), Ask("", name="x"), Ask("pause", "topic", "x"),
+        Ask("seek", name="x"), Ask("pause", name="x*"), Ask("drop", "odd", "x"),
+        Ask("drop", name="x", entries=("+",)), Ask("drop", name="x", entries=("1-1", "1-1 x")),
+        Ask("drop", name="x", until="x"), Ask("stop_job", name="x", job="none"),
+        Ask("pause", "sharded", "x"),
+    ],
+)  # fmt: skip
+def test_what_is_impossible_is_refused(plain_page: TestClient, ask: Ask) -> None:
+    assert Operator(plain_page).post(ask).status_code == 400
+
+
+def test_the_record_names_who_did_it(plain_client: redis.Redis, name: str) -> None:
+    """Who: a login of the page, a header of a proxy, or the user of the application around it."""
+    pause = Ask("pause", name=name)
+
+    def done_by(page: Any, **headers: str) -> str:
+        with TestClient(page, base_url=ORIGIN, headers=headers) as http:
+            Operator(http).do(pause)
+            return logged(http)[0][0]
+
+    class Person:
+        is_authenticated = True
+        display_name = "grace"
+
+    class Stranger:
+        is_authenticated = False
+
+    def around(user: object) -> Any:
+        page = application(plain_client, operate=True)
+
+        async def app(scope: Any, receive: Any, send: Any) -> None:
+            await page(scope | {"user": user} if scope["type"] == "http" else scope, receive, send)
+
+        return app
+
+    users = {"ada": "correct horse battery", "bob": "x" * 12}
+    login = application(plain_client, operate=True, users=users)
+    assert done_by(login, authorization="Basic YWRhOmNvcnJlY3QgaG9yc2UgYmF0dGVyeQ==") == "ada"
+    proxied = application(plain_client, operate=True, user_header="X-Forwarded-User")
+    assert done_by(proxied, **{"x-forwarded-user": HOSTILE}) == HOSTILE
+    with TestClient(proxied, base_url=ORIGIN) as http:
+        assert Operator(http).post(pause).status_code == 403
+    open_page = application(plain_client, operate=True)
+    assert done_by(open_page, **{"x-forwarded-user": "mallory"}) == "anonymous at testclient"
+    assert done_by(around(Person())) == "grace"
+    assert done_by(around("linus")) == "linus"
+    assert done_by(around(Stranger())) == "anonymous at testclient"
+    plain_client.delete(log.KEY)
+
+
+def test_a_token_of_one_user_is_none_of_another(plain_client: redis.Redis, name: str) -> None:
+    page = application(plain_client, operate=True, user_header="X-User")
+    with TestClient(page, base_url=ORIGIN, headers={"x-user": "ada"}) as http:
+        operator = Operator(http)
+        headers = {"origin": ORIGIN, "x-user": "bob"}
+        assert operator.post(Ask("pause", name=name), headers=headers).status_code == 403
+        assert operator.post(Ask("pause", name=name)).status_code == 303
+    plain_client.delete(log.KEY)
+
+
+def test_mounted_under_a_prefix_forms_work_as_in_django(
+    plain_client: redis.Redis, name: str
+) -> None:
+    """As docs/web.md shows for asgi.py: the path keeps its prefix, and root_path names it."""
+    queues = application(plain_client, operate=True, hosts=["admin.example.com"])
+
+    async def project(scope: Any, receive: Any, send: Any) -> None:
+        assert scope["type"] != "http" or scope["path"].startswith("/queues/")
+        await queues(scope | {"root_path": "/queues"}, receive, send)
+
+    origin = "https://admin.example.com"
+    with TestClient(project, base_url=origin, root_path="/queues") as http:
+        text = http.get("/queues/queue", params={"kind": "list", "name": name}).text
+        cookie = next(iter(http.cookies.jar))
+        assert (cookie.path, cookie.secure) == ("/queues/", True)
+        token = re.findall(r'name="token" value="(\w+)"', text)[0]
+        (action,) = set(re.findall(r'method="post" action="([^"]*)"', text))
+        reply = http.post(
+            action, data={"token": token, "what": Ask("pause", name=name).query()},
+            headers={"origin": origin}, follow_redirects=False,
+        )  # fmt: skip
+        assert reply.status_code == 303
+        where = urlsplit(reply.headers["location"])
+        assert where.path == "/queues/queue"
+        assert parse_qs(where.query)["name"] == [name]
+    assert plain_client.exists(f"{name}PAUSED") == 1
+    plain_client.delete(log.KEY)
