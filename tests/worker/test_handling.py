@@ -8,10 +8,11 @@ import time
 from typing import Any
 
 import pytest
+import redis
 
 import ackq
 from ackq import Queue
-from ackq.worker import Backoff, Reject, Release, Retry, routines
+from ackq.worker import Backoff, Reject, Release, Retry, Worker, routines
 from tests.waiting import wait_until
 from tests.worker.conftest import QueueOf, Recorder, StartWorker
 
@@ -40,6 +41,35 @@ def test_a_worker_that_drains_returns_when_nothing_is_ready(
     work(queue, handler, start=False).drain()
     assert settled(queue)
     assert sorted(handler.seen) == sorted(ids)
+
+
+def test_a_worker_that_drains_takes_what_a_handler_pushed_while_a_take_found_nothing(
+    plain_client: redis.Redis, name: str
+) -> None:
+    """The take saw an empty queue, but its reply comes after the handler's push and ack."""
+    found_nothing = threading.Event()
+    seen = []
+    with Queue(plain_client, name) as queue, Queue(plain_client, name) as producer:
+        pop_many = queue.pop_many
+
+        def pop_slowly(*args: Any, **options: Any) -> list[ackq.Message]:
+            messages = pop_many(*args, **options)
+            if not messages and not found_nothing.is_set():
+                found_nothing.set()
+                wait_until(lambda: producer.stats().in_flight == 0, "the ack")
+            return messages
+
+        def handle(message: ackq.Message) -> None:
+            seen.append(message.id)
+            if message.id == "first":
+                assert found_nothing.wait(30)
+                producer.push({"id": "second"})
+
+        queue.pop_many = pop_slowly  # type: ignore[method-assign]
+        producer.push({"id": "first"})
+        Worker(queue, handle).run(drain=True)
+        assert seen == ["first", "second"]
+        assert settled(queue)
 
 
 def test_raising_nacks_with_the_backoff(
