@@ -13,7 +13,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 
 # What test-lowest runs: the parts that touch redis-py and the other dependencies most. The lowest
 # fakeredis hangs in its Lua.
-LOWEST = tests/queue/conformance tests/faults tests/worker tests/cli tests/dropin tests/sharded \
+LOWEST = tests/queue/conformance tests/faults tests/worker tests/process tests/cli tests/dropin tests/sharded \
     tests/queue/scripts/test_pop.py tests/test_errors.py tests/core/test_wrong_arguments.py
 
 .PHONY: help demo test test-core test-spark test-campaign test-lowest clients lint docs picture pictures-of-the-page clean

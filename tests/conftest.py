@@ -47,7 +47,7 @@ SAME_ROUTE = ("debian", "container", "valkey", "valkey-cluster", "valkey-sentine
 #: Files whose tests take longest. They run first, so that no process is busy alone at the end.
 LONGEST = (
     "tests.queue.model.test_model",
-    "tests.worker.test_campaign",
+    "tests.process.test_campaign",
     "tests.staging.test_interleavings",
     "tests.test_benchmarks",
 )

@@ -20,7 +20,7 @@ from ackq.membership.operations import Assignment, Session, heartbeat
 from ackq.staging.unfinished import UnfinishedCommits
 
 #: Most seconds by which Redis ends a blocking command late: its timer ticks every 0.1 s.
-TICK = 0.1
+SERVER_TICK = 0.1
 #: Seconds between two checks when a message will be ready within a tick.
 SOON_POLL = 0.02
 #: Seconds of jitter on a wait, so that one ready time does not wake every consumer at once.
@@ -124,9 +124,9 @@ def _wait(spec: DelaySpec, partitions: Sequence[int], wait: int, timeout: float)
     block_limit = min(spec.block_limit, timeout)
     if wait >= 0:
         left = wait / 1_000_000 + random.random() * WAIT_JITTER
-        if left <= TICK + SHORTEST_BLOCK:
+        if left <= SERVER_TICK + SHORTEST_BLOCK:
             yield Sleep(min(left, SOON_POLL, timeout))
             return
-        block_limit = min(block_limit, left - TICK)
+        block_limit = min(block_limit, left - SERVER_TICK)
     wakes = [spec.partitions[index].wake for index in partitions]
     yield from block(spec, (b"BLPOP", *wakes, seconds_of(block_limit)), block_limit)

@@ -31,10 +31,10 @@ class Child:
         self.state = "running"
         journal, self._errors = folder / f"{self.name}.jsonl", folder / f"{self.name}.err"
         self._reader = Reader(journal)
-        told = orjson.dumps({**orders, "journal": str(journal)}).decode()
+        settings = orjson.dumps({**orders, "journal": str(journal)}).decode()
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ackq.demo.processes", role, told],
+                [sys.executable, "-m", "ackq.demo.processes", role, settings],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,

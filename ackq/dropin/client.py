@@ -185,17 +185,17 @@ class Redis(PassedOn):
             more: further lists.
         """
         names = names_of((name, *more), self._ackq_encoder)
-        hands = [self._ackq.hand(each, end) for each in names for end in COMMANDS]
-        hands = [hand for hand in hands if not hand.in_batch]
-        for hand in hands:
-            hand.settle()
-            hand.in_batch = True
+        all_in_flight = [self._ackq.in_flight(each, end) for each in names for end in COMMANDS]
+        all_in_flight = [in_flight for in_flight in all_in_flight if not in_flight.in_batch]
+        for in_flight in all_in_flight:
+            in_flight.settle()
+            in_flight.in_batch = True
         try:
             yield
         except BaseException:
-            self._end_batch(hands, clean=False)
+            self._end_batch(all_in_flight, clean=False)
             raise
-        self._end_batch(hands, clean=True)
+        self._end_batch(all_in_flight, clean=True)
 
     def llen(self, name: Key) -> int:
         """Count what `rpop` can take: the list and redelivered messages. One round trip."""
@@ -246,7 +246,7 @@ class Redis(PassedOn):
         wanted = 1 if count is None else count_of(count)
         try:
             if not wanted:
-                self._ackq.hand(text, end, caller).settle()
+                self._ackq.in_flight(text, end, caller).settle()
                 return [] if self.llen(name) else None
             values = self._take(text, wanted, end, caller)
         except PopFromMismatch:
@@ -257,14 +257,14 @@ class Redis(PassedOn):
         return values or None
 
     def _wait_and_pop(self, keys: Any, timeout: float | None, end: PopFrom, caller: Caller) -> Any:
-        names, patience = names_of(keys, self._ackq_encoder), timeout_of(timeout)
+        names, seconds = names_of(keys, self._ackq_encoder), timeout_of(timeout)
         if len(names) > 1:
             try:
-                return self._take_from_several(names, patience, end, caller)
+                return self._take_from_several(names, seconds, end, caller)
             except PopFromMismatch as error:
                 raise refused(error) from error
         try:
-            values = self._take(names[0], 1, end, caller, patience)
+            values = self._take(names[0], 1, end, caller, seconds)
         except PopFromMismatch:
             self._warn(loops.BOTH_ENDS, names[0], command=COMMANDS[end][1])
             return getattr(super(), COMMANDS[end][1])(keys, timeout)
@@ -273,32 +273,32 @@ class Redis(PassedOn):
     def _take(
         self, name: str, wanted: int, end: PopFrom, caller: Caller, timeout: float | None = None
     ) -> list[Any]:
-        hand = self._ackq.hand(name, end, caller)
-        before = hand.finish()
+        in_flight = self._ackq.in_flight(name, end, caller)
+        before = in_flight.finish()
         try:
-            messages = hand.queue.pop_many(min(wanted, _TAKE_MESSAGES), timeout, ack=before)
+            messages = in_flight.queue.pop_many(min(wanted, _TAKE_MESSAGES), timeout, ack=before)
         except PopFromMismatch:
             raise
         except ConfigurationError as error:
             raise refused(error) from error
-        hand.clear(before)
+        in_flight.clear(before)
         if not messages:
             return []
         if wanted > 1:
-            _fill_up(hand.queue, messages, wanted)
+            _fill_up(in_flight.queue, messages, wanted)
         # A body that cannot be decoded raises here, before it is held, and is redelivered.
         values = [self._ackq_encoder.decode(message.body) for message in messages]
-        self._ackq.watch(hand, messages, caller)
-        hand.pace.given()
+        self._ackq.watch(in_flight, messages, caller)
+        in_flight.pace.given()
         return values
 
     def _take_from_several(
-        self, names: Sequence[str], patience: float, end: PopFrom, caller: Caller
+        self, names: Sequence[str], seconds: float, end: PopFrom, caller: Caller
     ) -> Any:
         # Settle first: if this failed after a take, the taken message could not be returned.
         for name in names[1:]:
-            self._ackq.hand(name, end, caller).settle()
-        until, turn = time.monotonic() + patience, 0
+            self._ackq.in_flight(name, end, caller).settle()
+        until, turn = time.monotonic() + seconds, 0
         while True:
             for name in names:
                 if values := self._take(name, 1, end, caller):
@@ -314,11 +314,14 @@ class Redis(PassedOn):
     def _pair(self, name: str, values: list[Any]) -> tuple[Any, Any]:
         return self._ackq_encoder.decode(name.encode("utf-8", "surrogateescape")), values[0]
 
-    def _end_batch(self, hands: Sequence[InFlight], clean: bool) -> None:
-        for hand in hands:
+    def _end_batch(self, all_in_flight: Sequence[InFlight], clean: bool) -> None:
+        for in_flight in all_in_flight:
             # A forked child holds nothing of its parent's.
-            if self._ackq.hand(hand.queue.name, hand.queue.config.pop_from) is hand:
-                hand.end_batch(clean)
+            if (
+                self._ackq.in_flight(in_flight.queue.name, in_flight.queue.config.pop_from)
+                is in_flight
+            ):
+                in_flight.end_batch(clean)
 
     def _warn(self, text: str, name: str, **fields: object) -> None:
         find = functools.partial(calling_line, sys._getframe(), globals())

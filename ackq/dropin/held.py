@@ -11,7 +11,7 @@ from typing import Any
 import redis
 
 from ackq.config import PopFrom
-from ackq.dropin.in_flight import Hands, InFlight, make_room
+from ackq.dropin.in_flight import AllInFlight, InFlight, make_room
 from ackq.dropin.loops import Reports
 from ackq.dropin.owner import Caller, Owner
 from ackq.dropin.queues import Queues
@@ -22,7 +22,7 @@ from ackq.queue.messages import Message
 
 class _OfThread(threading.local):
     def __init__(self) -> None:
-        self.hands: Hands = {}
+        self.all_in_flight: AllInFlight = {}
 
 
 class Held:
@@ -34,7 +34,7 @@ class Held:
         self._at_exit_too = False
         self._reset()
 
-    def hand(self, name: str, end: PopFrom = "right", _: Caller | None = None) -> InFlight:
+    def in_flight(self, name: str, end: PopFrom = "right", _: Caller | None = None) -> InFlight:
         """Return what the calling thread has in flight of ``end`` of list ``name``.
 
         Raises:
@@ -42,13 +42,13 @@ class Held:
         """
         if self._pid != os.getpid():
             self._reset()
-        hands = self._local.hands
-        hand = hands.get((name, end))
-        if hand is None:
+        all_in_flight = self._local.all_in_flight
+        in_flight = all_in_flight.get((name, end))
+        if in_flight is None:
             queue = self._queues.of(name, end)
-            make_room(hands, name, self.reports)
-            hand = hands[name, end] = InFlight(queue, self.reports)
-        return hand
+            make_room(all_in_flight, name, self.reports)
+            in_flight = all_in_flight[name, end] = InFlight(queue, self.reports)
+        return in_flight
 
     def queue(self, name: str, end: PopFrom = "right") -> Queue:
         """Return the queue of list ``name``, popped from ``end``.
@@ -58,20 +58,20 @@ class Held:
         """
         return self._queues.of(name, end)
 
-    def watch(self, hand: InFlight, messages: Sequence[Message], caller: Caller) -> None:
+    def watch(self, in_flight: InFlight, messages: Sequence[Message], caller: Caller) -> None:
         """Hold messages that the calling thread popped, and renew their leases.
 
         Args:
-            hand: of this thread.
+            in_flight: of this thread.
             messages: what it popped.
             caller: of the drop-in's method.
         """
         if not self._at_exit_too:
             atexit.register(self._at_exit)
             self._at_exit_too = True
-        hand.hold(messages, Owner(caller))
-        self._renewal.watch(hand)
-        hand.check_owner()
+        in_flight.hold(messages, Owner(caller))
+        self._renewal.watch(in_flight)
+        in_flight.check_owner()
 
     def forget(self, names: Iterable[str] | None = None) -> None:
         """Forget what all threads have in flight of these lists, which are being deleted.
@@ -82,9 +82,9 @@ class Held:
         if self._pid != os.getpid():
             return  # a forked child has nothing in flight, and its copy of a lock may stay locked
         gone = None if names is None else set(names)
-        for hand in self._renewal.hands():
-            if gone is None or hand.queue.name in gone:
-                hand.forget()
+        for in_flight in self._renewal.all_in_flight():
+            if gone is None or in_flight.queue.name in gone:
+                in_flight.forget()
 
     def close(self, clean: bool) -> None:
         """Settle or give back the messages of this thread and of ended threads.
@@ -93,16 +93,16 @@ class Held:
             clean: whether this thread's work on its messages is done.
         """
         if self._pid == os.getpid():
-            for hand in self._renewal.hands():
-                hand.close(clean)
+            for in_flight in self._renewal.all_in_flight():
+                in_flight.close(clean)
             self._queues.close()
         atexit.unregister(self._at_exit)
         self._at_exit_too = False
 
     def _at_exit(self) -> None:
         if self._pid == os.getpid():
-            for hand in self._renewal.hands():
-                hand.close_at_exit()
+            for in_flight in self._renewal.all_in_flight():
+                in_flight.close_at_exit()
 
     def _reset(self) -> None:
         """Start with nothing in flight: at first, and in a forked child."""

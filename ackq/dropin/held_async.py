@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import redis.asyncio
 
 from ackq.config import PopFrom
-from ackq.dropin.in_flight_async import Hands, InFlight, make_room
+from ackq.dropin.in_flight_async import AllInFlight, InFlight, make_room
 from ackq.dropin.loops import Reports
 from ackq.dropin.owner_async import Caller, Owner
 from ackq.dropin.queues_async import Queues
@@ -29,11 +29,13 @@ class Held:
     ) -> None:
         self.client, self.settings = client, settings
         self.reports = Reports()
-        self._hands: WeakKeyDictionary[asyncio.Task[Any], Hands] = WeakKeyDictionary()
+        self._all_in_flight: WeakKeyDictionary[asyncio.Task[Any], AllInFlight] = WeakKeyDictionary()
         self._queues = Queues(client, settings)
         self._renewal = LeaseRenewal(settings["visibility_timeout"])
 
-    def hand(self, name: str, end: PopFrom = "right", caller: Caller | None = None) -> InFlight:
+    def in_flight(
+        self, name: str, end: PopFrom = "right", caller: Caller | None = None
+    ) -> InFlight:
         """Return what a task has in flight of ``end`` of list ``name``.
 
         The task is that of ``caller``, by default the running one.
@@ -45,16 +47,16 @@ class Held:
         task = caller.consumer() if caller else asyncio.current_task()
         if task is None:
             raise RuntimeError("ackq.dropin.asyncio works in tasks: start one, as asyncio.run does")
-        hands = self._hands.get(task)
-        if hands is None:
-            hands = self._hands[task] = {}
+        all_in_flight = self._all_in_flight.get(task)
+        if all_in_flight is None:
+            all_in_flight = self._all_in_flight[task] = {}
             task.add_done_callback(self._ended)
-        hand = hands.get((name, end))
-        if hand is None:
+        in_flight = all_in_flight.get((name, end))
+        if in_flight is None:
             queue = self._queues.of(name, end)
-            make_room(hands, name, self.reports)
-            hand = hands[name, end] = InFlight(queue, self.reports)
-        return hand
+            make_room(all_in_flight, name, self.reports)
+            in_flight = all_in_flight[name, end] = InFlight(queue, self.reports)
+        return in_flight
 
     def queue(self, name: str, end: PopFrom = "right") -> AsyncQueue:
         """Return the queue of list ``name``, popped from ``end``.
@@ -64,16 +66,16 @@ class Held:
         """
         return self._queues.of(name, end)
 
-    def watch(self, hand: InFlight, messages: Sequence[Message], caller: Caller) -> None:
+    def watch(self, in_flight: InFlight, messages: Sequence[Message], caller: Caller) -> None:
         """Hold messages that the calling task popped, and renew their leases.
 
         Args:
-            hand: of this task.
+            in_flight: of this task.
             messages: what it popped.
             caller: of the drop-in's method.
         """
-        hand.hold(messages, Owner(caller))
-        self._renewal.watch(hand)
+        in_flight.hold(messages, Owner(caller))
+        self._renewal.watch(in_flight)
 
     def forget(self, names: Iterable[str] | None = None) -> None:
         """Forget what all tasks have in flight of these lists, which are being deleted.
@@ -82,12 +84,12 @@ class Held:
             names: the lists. Defaults to None, all of them.
         """
         gone = None if names is None else set(names)
-        for hand in self._renewal.hands():
-            if gone is None or hand.queue.name in gone:
-                hand.forget()
+        for in_flight in self._renewal.all_in_flight():
+            if gone is None or in_flight.queue.name in gone:
+                in_flight.forget()
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._hands.pop(task, None)
+        self._all_in_flight.pop(task, None)
         self._renewal.look()
 
     async def aclose(self, clean: bool) -> None:
@@ -96,7 +98,7 @@ class Held:
         Args:
             clean: whether this task's work on its messages is done.
         """
-        for hand in self._renewal.hands():
-            await hand.close(clean)
+        for in_flight in self._renewal.all_in_flight():
+            await in_flight.close(clean)
         await self._renewal.stop()
         await self._queues.aclose()

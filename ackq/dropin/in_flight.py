@@ -190,17 +190,21 @@ class InFlight:
 
 
 #: What one consumer has in flight, by list and end.
-Hands: TypeAlias = dict[tuple[str, PopFrom], InFlight]
+AllInFlight: TypeAlias = dict[tuple[str, PopFrom], InFlight]
 
 
-def make_room(hands: Hands, name: str, reports: loops.Reports) -> None:
+def make_room(all_in_flight: AllInFlight, name: str, reports: loops.Reports) -> None:
     """Remove idle entries of one consumer before list ``name`` is added, or warn of too many."""
-    if len(hands) < loops.MANY_LISTS:
+    if len(all_in_flight) < loops.MANY_LISTS:
         return
-    for each in [each for each, hand in hands.items() if not hand.messages and not hand.in_batch]:
-        del hands[each]
-    latest = next(reversed(hands.values()), None)
-    if len(hands) >= loops.MANY_LISTS and latest is not None and latest.owner is not None:
+    for each in [
+        each
+        for each, in_flight in all_in_flight.items()
+        if not in_flight.messages and not in_flight.in_batch
+    ]:
+        del all_in_flight[each]
+    latest = next(reversed(all_in_flight.values()), None)
+    if len(all_in_flight) >= loops.MANY_LISTS and latest is not None and latest.owner is not None:
         reports.warn(loops.MANY, name, latest.owner.line, count=loops.MANY_LISTS)
 
 

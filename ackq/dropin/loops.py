@@ -15,7 +15,7 @@ log = logging.getLogger("ackq.dropin")
 NO_WORK = 20_000
 #: So many such messages in a row are a batch that is being collected.
 IN_A_ROW = 10
-#: Most lists of which one consumer has messages in hand at a time, without a warning.
+#: Most lists of which one consumer has messages in flight at a time, without a warning.
 MANY_LISTS = 100
 #: Most warnings of one client.
 MOST_WARNINGS = 1000
@@ -38,7 +38,7 @@ JOB_RETURNED = (
     " a kill. Settle it in the job: put the popping and the work into `with r.batch({name!r}):`"
 )
 MANY = (
-    "one thread or task has messages of more than {count} lists in hand, now of {name!r}, as if"
+    "one thread or task has messages of more than {count} lists in flight, now of {name!r}, as if"
     " each list were made for one message. Each message stays leased until the same list is asked"
     " for the next. For lists that are used once, pop inside `with r.batch({name!r}):`, or pop from"
     " the redis-py client itself"

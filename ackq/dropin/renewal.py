@@ -23,38 +23,38 @@ class LeaseRenewal:
 
     def __init__(self, visibility_timeout: float) -> None:
         self._tick = min(LONGEST_TICK, visibility_timeout / 6)
-        self._hands: set[InFlight] = set()
+        self._all_in_flight: set[InFlight] = set()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
-    def watch(self, hand: InFlight) -> None:
-        """Renew the leases in ``hand`` for as long as it holds messages."""
+    def watch(self, in_flight: InFlight) -> None:
+        """Renew the leases in ``in_flight`` for as long as it holds messages."""
         with self._lock:
-            self._hands.add(hand)
+            self._all_in_flight.add(in_flight)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="ackq-renew", daemon=True)
                 self._thread.start()
 
-    def hands(self) -> list[InFlight]:
+    def all_in_flight(self) -> list[InFlight]:
         """Return the `InFlight` objects whose leases are being renewed."""
         with self._lock:
-            return list(self._hands)
+            return list(self._all_in_flight)
 
     def _run(self) -> None:
         while True:
             time.sleep(self._tick)
-            idle = [hand for hand in self.hands() if not _tend(hand)]
+            idle = [in_flight for in_flight in self.all_in_flight() if not _tend(in_flight)]
             with self._lock:
                 # Keep any that received messages in the meantime.
-                self._hands -= {hand for hand in idle if not hand.messages}
-                if not self._hands:
+                self._all_in_flight -= {in_flight for in_flight in idle if not in_flight.messages}
+                if not self._all_in_flight:
                     self._thread = None
                     return
 
 
-def _tend(hand: InFlight) -> bool:
+def _tend(in_flight: InFlight) -> bool:
     try:
-        return hand.tend()
+        return in_flight.tend()
     except UserWarning as warning:
         # The user turned warnings into errors. One must not end the renewals of other messages.
         log.warning("%s", warning)

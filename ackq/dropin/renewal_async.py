@@ -23,13 +23,13 @@ class LeaseRenewal:
 
     def __init__(self, visibility_timeout: float) -> None:
         self._tick = min(LONGEST_TICK, visibility_timeout / 6)
-        self._hands: set[InFlight] = set()
+        self._all_in_flight: set[InFlight] = set()
         self._task: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
 
-    def watch(self, hand: InFlight) -> None:
-        """Renew the leases in ``hand`` for as long as it holds messages."""
-        self._hands.add(hand)
+    def watch(self, in_flight: InFlight) -> None:
+        """Renew the leases in ``in_flight`` for as long as it holds messages."""
+        self._all_in_flight.add(in_flight)
         if self._task is None or self._task.done():
             self._ended = asyncio.Event()
             self._task = asyncio.create_task(self._run(), name="ackq-renew")
@@ -38,13 +38,16 @@ class LeaseRenewal:
         """Settle at once what a task that has just ended has in flight."""
         self._ended.set()
 
-    def hands(self) -> list[InFlight]:
+    def all_in_flight(self) -> list[InFlight]:
         """Return the `InFlight` objects whose leases are being renewed."""
-        return list(self._hands)
+        return list(self._all_in_flight)
 
     async def stop(self) -> None:
         """End the task, unless other tasks still have messages in flight."""
-        if not any(hand.messages for hand in self._hands) and self._task is not None:
+        if (
+            not any(in_flight.messages for in_flight in self._all_in_flight)
+            and self._task is not None
+        ):
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
@@ -52,23 +55,25 @@ class LeaseRenewal:
 
     async def _run(self) -> None:
         try:
-            while self._hands:
+            while self._all_in_flight:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._tick):
                         await self._ended.wait()
                 self._ended.clear()
-                idle = [hand for hand in self.hands() if not await _tend(hand)]
-                self._hands -= {hand for hand in idle if not hand.messages}
+                idle = [
+                    in_flight for in_flight in self.all_in_flight() if not await _tend(in_flight)
+                ]
+                self._all_in_flight -= {in_flight for in_flight in idle if not in_flight.messages}
         except asyncio.CancelledError:
-            for hand in self.hands():
-                if hand.owner is not None and hand.owner.ended():
-                    await _tend(hand)
+            for in_flight in self.all_in_flight():
+                if in_flight.owner is not None and in_flight.owner.ended():
+                    await _tend(in_flight)
             raise
 
 
-async def _tend(hand: InFlight) -> bool:
+async def _tend(in_flight: InFlight) -> bool:
     try:
-        return await hand.tend()
+        return await in_flight.tend()
     except UserWarning as warning:
         # The user turned warnings into errors. One must not end the renewals of other messages.
         log.warning("%s", warning)

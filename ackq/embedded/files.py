@@ -158,8 +158,8 @@ def failure(what: str, directory: Path, logged: int = 0) -> AckqError:
     text = log.read_bytes()[logged:].decode(errors="replace") if log.is_file() else ""
     lines = text.splitlines()
     starts = [number for number, line in enumerate(lines) if "oO0OoO0OoO0Oo" in line]
-    said = [_LOGGED.sub("", line) for line in lines[max(starts, default=0) :]]
-    worth = [line.removeprefix("# ") for line in said if line and not line.startswith(_USUAL)]
+    texts = [_LOGGED.sub("", line) for line in lines[max(starts, default=0) :]]
+    worth = [line.removeprefix("# ") for line in texts if line and not line.startswith(_USUAL)]
     error = f"the redis-server in {directory} {what}"
     if not lines:
         return AckqError(f"{error}. It has logged nothing: is its disk full?")

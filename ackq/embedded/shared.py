@@ -131,8 +131,8 @@ def _start_shared(folder: Path, lock: int) -> Binary:
         check=False,
     )
     if done.returncode != 0:
-        said = "; ".join(line for line in done.stderr.splitlines() if line.strip())
-        raise AckqError(f"the redis-server in {folder} did not start: {said}")
+        output = "; ".join(line for line in done.stderr.splitlines() if line.strip())
+        raise AckqError(f"the redis-server in {folder} did not start: {output}")
     return binary
 
 

@@ -121,5 +121,5 @@ class AsyncConsumerGroup(Client):
                     await self._run(operations.heartbeat(self._spec, session))
             except (AckqError, redis.RedisError, OSError) as error:
                 # The next heartbeat may come in time. If not, this member rejoins.
-                _LOG.warning("group %r: a beat failed: %s", self._key, error)
+                _LOG.warning("group %r: a heartbeat failed: %s", self._key, error)
                 session.next_heartbeat = self._spec.heartbeat_interval

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
 
 import orjson
 
@@ -39,13 +38,9 @@ class ReportingHealth(Health):
             self._written = self._seen
             self._write()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, traceback)
+    def close(self) -> None:
+        """Stop, and write that no handler runs any more."""
+        super().close()
         self._own.busy = 0
         self._write()
 

@@ -21,7 +21,7 @@ from ackq.queue.spec import QueueSpec
 #: Longest lease of a claim, and longest time to keep an acked claim, in seconds: ten years.
 LONGEST = 315_360_000.0
 #: The highest integer that is exact in Redis, Lua and Python.
-MOST = 2**53 - 1
+LARGEST_INTEGER = 2**53 - 1
 #: Most names that one call passes.
 CHUNK = 1000
 #: Most acked claims that one `forget` looks for; older ones expire by themselves.
@@ -84,12 +84,12 @@ def claim(
 ) -> Operation[Claim | None]:
     """Claim the next batch; see `ackq.queue.Claims.claim`."""
     _require_begun(group)
-    check_integer(after, "after", 0, MOST - 1)
-    check_integer(messages, "messages", 1, MOST)
+    check_integer(after, "after", 0, LARGEST_INTEGER - 1)
+    check_integer(messages, "messages", 1, LARGEST_INTEGER)
     if size is not None:
-        check_integer(size, "size", 1, MOST)
+        check_integer(size, "size", 1, LARGEST_INTEGER)
     if batch is not None:
-        check_integer(batch, "batch", after + 1, MOST)
+        check_integer(batch, "batch", after + 1, LARGEST_INTEGER)
     number = batch or (yield from _next(group, after))
     while True:
         group.claiming = number
@@ -115,7 +115,7 @@ def claim(
 def ack(group: Group, up_to: int, keep: float) -> Operation[int]:
     """Ack claims; see `ackq.queue.Claims.ack`."""
     _require_begun(group)
-    check_integer(up_to, "up_to", 0, MOST)
+    check_integer(up_to, "up_to", 0, LARGEST_INTEGER)
     milliseconds = 0 if keep == 0 else max(1, microseconds(keep, "keep", LONGEST) // 1000)
     keys = group.spec.keys
     batches = [batch for batch, _ in (yield from _open(group)) if batch <= up_to]
@@ -131,7 +131,7 @@ def ack(group: Group, up_to: int, keep: float) -> Operation[int]:
 def forget(group: Group, up_to: int) -> Operation[None]:
     """Delete kept claims; see `ackq.queue.Claims.forget`."""
     _require_begun(group)
-    check_integer(up_to, "up_to", 0, MOST)
+    check_integer(up_to, "up_to", 0, LARGEST_INTEGER)
     keys = group.spec.keys
     known = yield from _facts(group, b"acked", b"forgotten")
     last = min(up_to, known[0])
@@ -152,8 +152,8 @@ def beat(group: Group) -> Operation[None]:
 
 def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
     """List the readable claims; see `ackq.queue.Claims.look`."""
-    check_integer(first, "first", 0, MOST)
-    check_integer(last, "last", 0, MOST)
+    check_integer(first, "first", 0, LARGEST_INTEGER)
+    check_integer(last, "last", 0, LARGEST_INTEGER)
     known = {each.name: each for each in (yield from handed_over.lists(group.spec))[1]}
     found = []
     for batch in range(max(1, first), last + 1):
@@ -169,9 +169,9 @@ def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
 
 def read(group: Group, batch: int, start: int, count: int) -> Operation[list[bytes]]:
     """Read messages of a claim; see `ackq.queue.Claims.read`."""
-    check_integer(batch, "batch", 1, MOST)
-    check_integer(start, "start", 0, MOST)
-    check_integer(count, "count", 0, MOST)
+    check_integer(batch, "batch", 1, LARGEST_INTEGER)
+    check_integer(start, "start", 0, LARGEST_INTEGER)
+    check_integer(count, "count", 0, LARGEST_INTEGER)
     if not count:
         return []
     keys = group.spec.keys

@@ -24,10 +24,10 @@ from ackq.queue.messages import Message
 from ackq.queue.settle import ack, check_own, group
 from ackq.queue.spec import QueueSpec
 
-#: Seconds between ticks of an idle Redis, by its default. Blocking commands end on a tick.
-TICK = 0.1
-#: So many waiting consumers of one queue object are enough for the pushes within a tick.
-PLENTY = 10
+#: Seconds between two ticks of an idle Redis, by its default. Blocking commands end on a tick.
+SERVER_TICK = 0.1
+#: Waiting consumers of one queue object that are enough for the pushes within a tick.
+ENOUGH_WAITING = 10
 
 
 def pop_many(
@@ -126,10 +126,10 @@ def _wait(spec: QueueSpec, reply: Sequence[Any], timeout: float) -> Operation[No
     if reply[2] >= 0:
         block_limit = min(block_limit, reply[2] / 1_000_000 + random.random() * WAIT_JITTER)
     in_vain = yield from _block(spec, block_limit)
-    if in_vain and block_limit == whole and len(spec.waiting) >= PLENTY:
+    if in_vain and block_limit == whole and len(spec.waiting) >= ENOUGH_WAITING:
         # Waits that end on the same tick would all retry at once, and delay a message pushed just
         # then. Enough other consumers are still waiting for it, so spread the retries.
-        yield Sleep(min(random.random() * TICK, timeout - block_limit))
+        yield Sleep(min(random.random() * SERVER_TICK, timeout - block_limit))
 
 
 def _block(spec: QueueSpec, block_limit: float) -> Operation[bool]:

@@ -27,7 +27,7 @@ from ackq.worker.steps import Bell, Routine
 Q = TypeVar("Q")
 
 #: Seconds between two rounds of settling: no ack waits longer while the server answers.
-TICK = 0.05
+UPKEEP_INTERVAL = 0.05
 #: Seconds for which a stopping worker still tries to settle finished messages.
 SHUTDOWN_TIMEOUT = 5.0
 
@@ -160,7 +160,7 @@ class BaseWorker(Generic[Q]):
             figures=health.figures if health is not None else None,
         )
         shortest = min(lane.timeout for lane in self._state.lanes)
-        self._tick = min(TICK, shortest / 6)
+        self._upkeep_interval = min(UPKEEP_INTERVAL, shortest / 6)
 
     def stop(self) -> None:
         """Stop taking, let running handlers end, and release the other messages; end `run`.

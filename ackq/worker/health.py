@@ -9,9 +9,9 @@ import time
 from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, Self
 
+from ackq.core.client import Closable
 from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import ConfigurationError
 from ackq.worker.figures import BUCKETS, Figures, Snapshot
@@ -29,7 +29,7 @@ LONGEST_CONNECTION = 5.0
 LONGEST_TAKE = 2 * TAKE_TIMEOUT
 
 
-class Health:
+class Health(Closable):
     """Report a worker as unhealthy (red) if its work is stuck for ``stalled_after`` seconds.
 
     Work is stuck if messages are ready in a queue that is not paused and none is taken, if a call
@@ -176,12 +176,8 @@ class Health:
             threading.Thread(target=self._guard, daemon=True).start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Stop the endpoint and the guard, and remove the file."""
         self._ended.set()
         if self._server is not None:
             self._server.stop()

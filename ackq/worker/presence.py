@@ -121,7 +121,7 @@ def stay_listed(state: State, lane: Lane, presence: Presence, bell: Bell) -> Rou
     obeyed = b""
     listed = False
     while not presence.ended:
-        told = presence.condition()
+        listed_as = presence.condition()
         pause = presence.interval
         try:
             order: bytes = yield Call(lane.queue.execute, _heartbeat(presence, lane, obeyed))
@@ -138,7 +138,7 @@ def stay_listed(state: State, lane: Lane, presence: Presence, bell: Bell) -> Rou
                 continue  # confirm it at once
         until = state.clock() + pause
         while not presence.ended and (left := until - state.clock()) > 0:
-            if listed and presence.condition() != told:
+            if listed and presence.condition() != listed_as:
                 break
             yield Wait(bell, min(left, CHECK_INTERVAL))
     if listed:

@@ -152,7 +152,7 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
             await drive(upkeep(state))
             if self._health is not None:
                 await drive(self._health.watch(state))
-            await state.upkeep_bell.wait(self._tick)
+            await state.upkeep_bell.wait(self._upkeep_interval)
 
     async def _shut_down(self, helpers: list[asyncio.Task[None]]) -> None:
         """Settle finished messages; cancel handlers that still run and release their messages."""
@@ -169,7 +169,7 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
         abandon(state)
         await drive(upkeep(state))
         while state.unsettled() and state.clock() < until:
-            await asyncio.sleep(self._tick)
+            await asyncio.sleep(self._upkeep_interval)
             await drive(upkeep(state))
         for task in (*helpers, *(slot.runner for slot in state.slots)):
             task.cancel()

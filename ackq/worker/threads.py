@@ -150,7 +150,7 @@ class Worker(BaseWorker[Queue]):
             drive(upkeep(state))
             if self._health is not None:
                 drive(self._health.watch(state))
-            state.upkeep_bell.wait(self._tick)
+            state.upkeep_bell.wait(self._upkeep_interval)
 
     def _shut_down(self, helpers: list[threading.Thread]) -> None:
         """Settle finished messages; release the messages of handlers that still run."""
@@ -159,7 +159,7 @@ class Worker(BaseWorker[Queue]):
         abandon(state)
         drive(upkeep(state))
         while state.unsettled() and time.monotonic() < until:
-            time.sleep(self._tick)
+            time.sleep(self._upkeep_interval)
             drive(upkeep(state))
 
     def _start(self, routine: Routine[None]) -> threading.Thread:

@@ -10,7 +10,7 @@ from ackq.config import QueueConfig
 from ackq.core.effects import Request, Sleep
 from ackq.queue.keys import QueueKeys
 from ackq.queue.spec import QueueSpec
-from ackq.queue.take import PLENTY, TICK, _block, _wait
+from ackq.queue.take import ENOUGH_WAITING, SERVER_TICK, _block, _wait
 
 NO_EVENT = (b"empty", (), -1)
 SOON = (b"empty", (), 10_000)
@@ -38,15 +38,15 @@ def after_blocking(spec: QueueSpec, reply: Any, patience: float, moved: bytes | 
 
 
 def test_one_of_many_waiters_takes_its_time_to_look_again(spec: QueueSpec) -> None:
-    others = crowd(spec, PLENTY)
+    others = crowd(spec, ENOUGH_WAITING)
     step = after_blocking(spec, NO_EVENT, 60.0, None)
     assert isinstance(step, Sleep)
-    assert 0 <= step.seconds <= TICK
+    assert 0 <= step.seconds <= SERVER_TICK
     assert len(spec.waiting) == len(others)
 
 
 def test_one_of_few_waiters_looks_again_at_once(spec: QueueSpec) -> None:
-    others = crowd(spec, PLENTY - 1)
+    others = crowd(spec, ENOUGH_WAITING - 1)
     assert after_blocking(spec, NO_EVENT, 60.0, None) is None
     assert len(spec.waiting) == len(others)
 
@@ -59,7 +59,7 @@ def test_one_of_few_waiters_looks_again_at_once(spec: QueueSpec) -> None:
 def test_who_has_something_to_do_does_not_take_its_time(
     spec: QueueSpec, reply: Any, patience: float, moved: bytes | None
 ) -> None:
-    others = crowd(spec, PLENTY)
+    others = crowd(spec, ENOUGH_WAITING)
     assert after_blocking(spec, reply, patience, moved) is None
     assert len(spec.waiting) == len(others)
 

@@ -222,7 +222,7 @@ def test_the_error_of_a_task_is_still_reported(start: Callable[..., Redis], name
         await r.lpush(name, "a")
         task = asyncio.create_task(raises(r, name))
         await asyncio.wait([task])
-        await until(lambda: not r._ackq._renewal.hands())
+        await until(lambda: not r._ackq._renewal.all_in_flight())
         del task
         async with asyncio.timeout(30):
             while not unseen:

@@ -143,8 +143,8 @@ def test_a_call_that_another_task_awaits_and_works_on_belongs_to_that_task(
 async def ticks_of_renewal(r: Redis) -> None:
     """Wait until the renewal has looked at every task twice: it settles for ended ones."""
     looked, twice = 0, threading.Event()
-    for hand in r._ackq._renewal.hands():
-        tend = hand.tend
+    for each in r._ackq._renewal.all_in_flight():
+        tend = each.tend
 
         async def count(tend: Callable[[], Awaitable[bool]] = tend) -> bool:
             nonlocal looked
@@ -153,7 +153,7 @@ async def ticks_of_renewal(r: Redis) -> None:
                 twice.set()
             return await tend()
 
-        hand.tend = count  # type: ignore[method-assign]
+        each.tend = count  # type: ignore[method-assign]
     await until(twice.is_set)
 
 

@@ -121,8 +121,8 @@ def test_a_message_that_comes_just_as_the_hand_is_found_empty_is_renewed(
 ) -> None:
     tend, found_empty, refilled = InFlight.tend, threading.Event(), threading.Event()
 
-    def tend_slowly(hand: InFlight) -> bool:
-        more = tend(hand)
+    def tend_slowly(in_flight: InFlight) -> bool:
+        more = tend(in_flight)
         if not more and not found_empty.is_set():
             found_empty.set()
             assert refilled.wait(30)
@@ -190,9 +190,11 @@ def test_a_lost_lease_is_logged_once_while_the_work_goes_on(
     r.lpush(name, '{"id":"a"}', '{"id":"b"}')
     r.rpop(name, 2)
     queue.ack_id("a")
-    hand = r._ackq.hand(name)
-    wait_until(lambda: hand.messages[0].lease_lost, "a renewal notices that the lease is lost")
+    in_flight = r._ackq.in_flight(name)
+    wait_until(lambda: in_flight.messages[0].lease_lost, "a renewal notices that the lease is lost")
     seen = caplog.text.count("ended before its work did")
-    ends = hand.messages[1].lease_expires_at
-    wait_until(lambda: hand.messages[1].lease_expires_at > ends + 1, "more renewals of the other")
+    ends = in_flight.messages[1].lease_expires_at
+    wait_until(
+        lambda: in_flight.messages[1].lease_expires_at > ends + 1, "more renewals of the other"
+    )
     assert caplog.text.count("ended before its work did") == seen == 1

@@ -15,7 +15,7 @@ from ackq import Queue
 from ackq.core.effects import Operation, Request, Sleep
 from ackq.ops.survey import Survey, Surveyor, bodies, neighbours
 from ackq.ops.survey.advice import advise
-from ackq.ops.survey.bodies import judged, sample
+from ackq.ops.survey.bodies import sample, summary_of
 from ackq.ops.survey.clients import Users, note
 from ackq.ops.survey.edges import LONGEST, shift, watch
 from ackq.ops.survey.neighbours import processing_lists
@@ -145,21 +145,21 @@ def test_a_short_list_is_read_once_from_end_to_end(client: redis.Redis, name: st
 
 
 def test_ids_are_judged_as_a_pop_would() -> None:
-    found = judged([b'{"id":"a"}', b'{"n":1,"id":"a"}', b'{"id":""}', b'{"id":null,"uuid":1}',
+    found = summary_of([b'{"id":"a"}', b'{"n":1,"id":"a"}', b'{"id":""}', b'{"id":null,"uuid":1}',
                     b"[1]", b"\xff", b'{"id":7}', b'{"id":7}', b'{"id":1.5}'])  # fmt: skip
     assert (found.read, found.objects, found.with_id) == (9, 7, 4)
     assert (found.repeated_ids, found.repeated_bodies) == (2, 1)
     assert found.other_id is None
-    assert judged([b'{"uuid":"a"}', b'{"uuid":"b","id":""}']).other_id == "uuid"
+    assert summary_of([b'{"uuid":"a"}', b'{"uuid":"b","id":""}']).other_id == "uuid"
 
 
 def test_messages_of_another_queue_system_are_recognised() -> None:
     celery = {"body": "", "headers": {}, "properties": {}, "content-type": "application/json"}
     sidekiq = {"class": "A", "args": [], "jid": "b", "created_at": 1.0}
-    assert judged([json.dumps(celery).encode()]).system == "Celery"
-    assert judged([json.dumps(sidekiq).encode()] * 2).system == "Sidekiq"
-    assert judged([json.dumps(sidekiq).encode(), b'{"id":1}']).system is None
-    assert judged([]).system is None
+    assert summary_of([json.dumps(celery).encode()]).system == "Celery"
+    assert summary_of([json.dumps(sidekiq).encode()] * 2).system == "Sidekiq"
+    assert summary_of([json.dumps(sidekiq).encode(), b'{"id":1}']).system is None
+    assert summary_of([]).system is None
 
 
 # --- beside the list --------------------------------------------------------------

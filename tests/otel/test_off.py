@@ -18,8 +18,8 @@ from ackq.core import observing
 from ackq.errors import ConfigurationError
 from ackq.otel.operations import OPERATIONS
 from tests.otel.conftest import Connect, Recorded
+from tests.process.commands import working
 from tests.waiting import wait_until
-from tests.worker.commands import working
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,7 +15,7 @@ from ackq.rsmq import RSMQError, RSMQMessage
 
 DRIVER = Path(__file__).parent / "peer.js"
 #: Fields of a message that every implementation returns.
-Told = dict[str, Any]
+Fields = dict[str, Any]
 
 
 class PeerError(Exception):
@@ -31,8 +31,8 @@ class Peer(Protocol):
     def attributes(self, qname: str) -> dict[str, Any]: ...
     def change(self, qname: str, **settings: int) -> dict[str, Any]: ...
     def send(self, qname: str, message: str, delay: int | None = None) -> str: ...
-    def receive(self, qname: str, vt: int | None = None) -> Told | None: ...
-    def pop(self, qname: str) -> Told | None: ...
+    def receive(self, qname: str, vt: int | None = None) -> Fields | None: ...
+    def pop(self, qname: str) -> Fields | None: ...
     def delete(self, qname: str, id: str) -> bool: ...
     def show(self, qname: str, id: str, vt: int) -> bool: ...
     def close(self) -> None: ...
@@ -62,11 +62,11 @@ class Ours:
     def send(self, qname: str, message: str, delay: int | None = None) -> str:
         return str(self._call("send_message", qname, message, delay))
 
-    def receive(self, qname: str, vt: int | None = None) -> Told | None:
-        return self._told(self._call("receive_message", qname, vt))
+    def receive(self, qname: str, vt: int | None = None) -> Fields | None:
+        return self._fields(self._call("receive_message", qname, vt))
 
-    def pop(self, qname: str) -> Told | None:
-        return self._told(self._call("pop_message", qname))
+    def pop(self, qname: str) -> Fields | None:
+        return self._fields(self._call("pop_message", qname))
 
     def delete(self, qname: str, id: str) -> bool:
         return bool(self._call("delete_message", qname, id))
@@ -84,7 +84,7 @@ class Ours:
             name = type(error).__name__
             raise PeerError(name[0].lower() + name[1:]) from error
 
-    def _told(self, found: RSMQMessage | None) -> Told | None:
+    def _fields(self, found: RSMQMessage | None) -> Fields | None:
         if found is None:
             return None
         return {"id": found.id, "message": found.message, "rc": found.rc, "fr": found.fr}
@@ -115,11 +115,11 @@ class Python:
     def send(self, qname: str, message: str, delay: int | None = None) -> str:
         return str(self._call("sendMessage", qname=qname, message=message, delay=delay))
 
-    def receive(self, qname: str, vt: int | None = None) -> Told | None:
-        return self._told(self._call("receiveMessage", qname=qname, vt=vt))
+    def receive(self, qname: str, vt: int | None = None) -> Fields | None:
+        return self._fields(self._call("receiveMessage", qname=qname, vt=vt))
 
-    def pop(self, qname: str) -> Told | None:
-        return self._told(self._call("popMessage", qname=qname))
+    def pop(self, qname: str) -> Fields | None:
+        return self._fields(self._call("popMessage", qname=qname))
 
     def delete(self, qname: str, id: str) -> bool:
         return bool(self._call("deleteMessage", qname=qname, id=id))
@@ -140,7 +140,7 @@ class Python:
         except QueueAlreadyExists as error:
             raise PeerError("queueExists") from error
 
-    def _told(self, found: dict[str, Any] | None) -> Told | None:
+    def _fields(self, found: dict[str, Any] | None) -> Fields | None:
         if found is None:
             return None
         noted = dict(found)
@@ -192,11 +192,11 @@ class JavaScript:
     def send(self, qname: str, message: str, delay: int | None = None) -> str:
         return str(self.call("sendMessage", qname=qname, message=message, delay=delay))
 
-    def receive(self, qname: str, vt: int | None = None) -> Told | None:
-        return self._told(self.call("receiveMessage", qname=qname, vt=vt))
+    def receive(self, qname: str, vt: int | None = None) -> Fields | None:
+        return self._fields(self.call("receiveMessage", qname=qname, vt=vt))
 
-    def pop(self, qname: str) -> Told | None:
-        return self._told(self.call("popMessage", qname=qname))
+    def pop(self, qname: str) -> Fields | None:
+        return self._fields(self.call("popMessage", qname=qname))
 
     def delete(self, qname: str, id: str) -> bool:
         return bool(self.call("deleteMessage", qname=qname, id=id))
@@ -211,7 +211,7 @@ class JavaScript:
         self.process.wait(10)
         self.process.stdout.close()
 
-    def _told(self, found: Told) -> Told | None:
+    def _fields(self, found: Fields) -> Fields | None:
         return {name: found[name] for name in ("id", "message", "rc", "fr")} if found else None
 
 

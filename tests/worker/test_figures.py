@@ -7,22 +7,16 @@ import sys
 import threading
 from pathlib import Path
 
-import orjson
-import psutil
 import pytest
-import redis
 
 from ackq import Queue
-from ackq.process.figures import Reported
 from ackq.worker import Health, Reject, Release
-from ackq.worker.figures import BUCKETS, Figures, Handled, Snapshot
+from ackq.worker.figures import BUCKETS, Figures
 from tests.cli.conftest import url  # noqa: F401 - a fixture
 from tests.metrics.test_collector import Samples, parsed, value
 from tests.metrics.test_exporter import get
 from tests.waiting import wait_until
 from tests.worker.conftest import QueueOf, Recorder, StartWorker, settled, until
-
-from .commands import working
 
 
 def scraped(address: tuple[str, int] | None) -> Samples:
@@ -128,58 +122,6 @@ def test_no_end_of_a_handler_is_lost_between_threads() -> None:
     while any(each.is_alive() for each in threads):
         figures.count()
     assert figures.snapshot().queues["jobs"].outcomes == {"ack": 8000}
-
-
-def test_counts_of_a_process_that_ended_are_kept_once(tmp_path: Path) -> None:
-    file = tmp_path / "0.figures"
-    reported = Reported([file])
-    handled = Handled(1.0, outcomes={"ack": 3})
-    file.write_bytes(orjson.dumps(Snapshot(1.0, {"jobs": handled}, busy=2, concurrency=4)))
-    assert reported.snapshot().queues["jobs"].outcomes == {"ack": 3}
-    assert reported.snapshot().busy == 2
-    reported.end(file)
-    after = reported.snapshot()
-    assert (after.queues["jobs"].outcomes, after.busy, after.concurrency) == ({"ack": 3}, 0, 0)
-    file.write_bytes(orjson.dumps(Snapshot(2.0, {"jobs": handled}, concurrency=4)))
-    assert reported.snapshot().queues["jobs"].outcomes == {"ack": 6}
-    file.write_bytes(b"{")
-    assert reported.snapshot().queues["jobs"].outcomes == {"ack": 3}
-
-
-@pytest.mark.timeout(120)
-def test_one_port_has_the_figures_of_all_processes_and_of_those_that_died(
-    tmp_path: Path,
-    url: str,  # noqa: F811
-    name: str,
-    free_port: int,
-    plain_client: redis.Redis,
-) -> None:
-    def count() -> float:
-        samples = scraped(("127.0.0.1", free_port))
-        return sum(number for (name, _), number in samples.items() if name == "ackq_handled_total")
-
-    options = ("-q", name, "--processes", "2", "--concurrency", "2", "--prefetch", "0",
-               "--lease", "2", "--health-port", str(free_port))  # fmt: skip
-    with (
-        Queue(plain_client, name) as queue,
-        working(tmp_path, url, "tests.worker.jobs:as_told", *options) as command,
-    ):
-        queue.push_many([{"id": f"m{each}", "seconds": 0.05} for each in range(40)])
-        wait_until(lambda: len(command.events("end")) == 40 and settled(queue), "all", 40)
-        assert len({event["pid"] for event in command.events()}) == 2
-        wait_until(lambda: count() == 40, "all figures", 10)
-        victim = psutil.Process(command.events("end")[0]["pid"])
-        victim.kill()
-        wait_until(lambda: "starting another" in command.log(), "the death", 20)
-        assert count() == 40
-        queue.push_many([{"id": f"n{each}", "seconds": 0} for each in range(10)])
-        wait_until(lambda: count() == 50, "the others", 40)
-        samples = scraped(("127.0.0.1", free_port))
-        wait_until(
-            lambda: value(scraped(("127.0.0.1", free_port)), "ackq_worker_concurrency") == 4,
-            "the successor", 20,
-        )  # fmt: skip
-        assert value(samples, "ackq_handler_seconds_count", queue=name) == 50
 
 
 def test_without_the_extra_the_port_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def sample(key: bytes, length: int) -> Operation[Sample]:
     half = min(length, ENTRIES)
     left = yield from _read(key, half - half // 2, from_left=True)
     right = yield from _read(key, half // 2, from_left=False)
-    return judged([*left, *right])
+    return summary_of([*left, *right])
 
 
 def _read(key: bytes, wanted: int, *, from_left: bool) -> Operation[list[bytes]]:
@@ -82,7 +82,7 @@ def _read(key: bytes, wanted: int, *, from_left: bool) -> Operation[list[bytes]]
     return found
 
 
-def judged(bodies: list[bytes]) -> Sample:
+def summary_of(bodies: list[bytes]) -> Sample:
     """Return what these messages show."""
     objects = [parsed for body in bodies if isinstance(parsed := _parsed(body), dict)]
     keys = [key_of_id(each.get("id")) for each in objects]

@@ -14,8 +14,8 @@ import redis
 from ackq import Message, Queue
 from ackq.worker import Backoff, Health, RateLimit, Reject, Release, Schedule, Worker, presence
 from tests.ops.acl.conftest import AsRole
+from tests.process.commands import working
 from tests.waiting import wait_until
-from tests.worker.commands import working
 
 
 class Handler:
@@ -137,8 +137,8 @@ def test_ackq_work_runs_as_its_role(
         url = f"redis://{user}@{settings['host']}:{settings['port']}"
     options = ("-q", name, "--processes", "2", "--rate", "1000/1", "--stalled-after", "5",
                "--health-file", str(tmp_path / "healthy"),
-               "--schedules", "tests.worker.jobs:SCHEDULES")  # fmt: skip
-    with working(tmp_path, url, "tests.worker.jobs:quick", *options) as command:
+               "--schedules", "tests.process.jobs:SCHEDULES")  # fmt: skip
+    with working(tmp_path, url, "tests.process.jobs:quick", *options) as command:
         wait_until(lambda: len(command.events("end")) >= 3, "three ticks", 40)
         command.process.terminate()
         assert command.wait() == 0

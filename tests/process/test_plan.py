@@ -38,9 +38,9 @@ def run_with_a_spy(asked: Plan, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
 
 def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Plan(
-        handler="tests.worker.jobs:quick", queues=("a=3", "b=1"), url="redis://127.0.0.1:1",
+        handler="tests.process.jobs:quick", queues=("a=3", "b=1"), url="redis://127.0.0.1:1",
         concurrency=5, prefetch=7, lease=11.0, max_receives=13, max_body=37, time_limit=17.0,
-        grace=19.0, rate="23/29", expiry_field="until", schedules="tests.worker.jobs:SCHEDULES",
+        grace=19.0, rate="23/29", expiry_field="until", schedules="tests.process.jobs:SCHEDULES",
         health_port=0, health_host="127.0.0.2", stalled_after=31.0, drain=True, log_errors="type",
         name="mailer", heartbeat=3.0,
     )  # fmt: skip
@@ -76,7 +76,9 @@ def test_a_queue_in_the_module_keeps_its_settings_unless_an_option_says_otherwis
     options: Any, declared: QueueConfig, other: QueueConfig, limit: int | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    asked = Plan("tests.worker.jobs:quick", ("declared", "other"), "redis://127.0.0.1:1", **options)
+    asked = Plan(
+        "tests.process.jobs:quick", ("declared", "other"), "redis://127.0.0.1:1", **options
+    )
     made = run_with_a_spy(asked, monkeypatch)
     assert [queue.config for queue in made["queues"]] == [declared, other]
     assert made["max_receives"] == limit
@@ -86,7 +88,7 @@ def test_a_queue_in_the_module_keeps_its_settings_unless_an_option_says_otherwis
     "settings",
     [{"handler": "nocolon"}, {"handler": "tests.worker.absent:x"}, {"handler": "os:sep"},
      {"queues": ("a=x",)}, {"queues": ("a=1", "b")}, {"rate": "many"}, {"rate": "1/0"},
-     {"schedules": "tests.worker.jobs:absent"}, {"max_body": 0},
+     {"schedules": "tests.process.jobs:absent"}, {"max_body": 0},
      {"health_file": "/nowhere/healthy"}],
     ids=str,
 )  # fmt: skip
@@ -94,7 +96,7 @@ def test_what_cannot_be_planned_is_said(
     settings: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "ackq.worker")
-    usual = {"handler": "tests.worker.jobs:quick", "queues": ("a",), "url": "redis://127.0.0.1:1"}
+    usual = {"handler": "tests.process.jobs:quick", "queues": ("a",), "url": "redis://127.0.0.1:1"}
     with pytest.raises(ConfigurationError):
         Plan(**{**usual, **settings}).run()
     assert "working on" not in caplog.text
@@ -118,7 +120,7 @@ def test_a_module_that_cannot_be_imported_is_one_line_with_the_place(
     (tmp_path / "broken_tasks.py").write_text(source)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
-    usual = Plan("tests.worker.jobs:quick", ("a",), url="redis://127.0.0.1:1")
+    usual = Plan("tests.process.jobs:quick", ("a",), url="redis://127.0.0.1:1")
     with pytest.raises(ConfigurationError) as caught:
         usual.replaced(**{named: "broken_tasks:handle"}).run()
     text = str(caught.value)

@@ -55,14 +55,14 @@ def quick(message: Message) -> None:
     note("end", message)
 
 
-def as_told(message: Message) -> None:
+def scripted(message: Message) -> None:
     """Take as many seconds as the message says."""
     note("begin", message)
     time.sleep(message.json()["seconds"])
     note("end", message)
 
 
-async def as_told_async(message: Message) -> None:
+async def scripted_async(message: Message) -> None:
     """Take as many seconds as the message says, and say when that is cut short."""
     note("begin", message)
     try:

@@ -28,9 +28,9 @@ import ackq
 from ackq.embedded import Server
 from tests.servers import private_server
 from tests.waiting import wait_until
+from tests.worker.conftest import settled
 
 from .commands import Command, working
-from .conftest import settled
 from .jobs import seconds_of
 
 LEASE = 1.0
@@ -146,7 +146,7 @@ def all_settled(queue: ackq.Queue) -> Callable[[], bool]:
 
 @pytest.mark.timeout(900 * max(1, SOAK))
 @pytest.mark.parametrize("messages", [1000, pytest.param(20_000, marks=pytest.mark.campaign)])
-@pytest.mark.parametrize("handler", ["as_told", "as_told_async"])
+@pytest.mark.parametrize("handler", ["scripted", "scripted_async"])
 def test_nothing_is_lost_and_every_duplicate_is_explained(
     tmp_path: Path, handler: str, messages: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,7 +157,7 @@ def test_nothing_is_lost_and_every_duplicate_is_explained(
     with private_server(tmp_path / "server", Path(executable) if executable else None) as server:
         ids = [f"m{number}" for number in range(int(messages * SOAK))]
         with working(
-            tmp_path, server.url, f"tests.worker.jobs:{handler}", "--processes", "4",
+            tmp_path, server.url, f"tests.process.jobs:{handler}", "--processes", "4",
             "--lease", str(LEASE), "--grace", "4", "--stalled-after", "5",
         ) as command, ackq.Queue.from_url(server.url, "jobs") as queue:  # fmt: skip
             wait_until(lambda: len(command.children()) == 4, "four processes", 30)

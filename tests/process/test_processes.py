@@ -25,14 +25,14 @@ from ackq.process.children import EARLY_DEATH, Child
 from ackq.process.plan import Plan
 from tests.servers import private_server
 from tests.waiting import wait_until
+from tests.worker.conftest import Silencer, settled
 
 from .commands import Command, working
-from .conftest import Silencer, settled
 
-QUICK = "tests.worker.jobs:quick"
-TOLD = "tests.worker.jobs:as_told"
+QUICK = "tests.process.jobs:quick"
+SCRIPTED = "tests.process.jobs:scripted"
 #: Handlers that go on although they are cancelled.
-ENDLESS = ("tests.worker.jobs:stubborn", "tests.worker.jobs:in_an_executor")
+ENDLESS = ("tests.process.jobs:stubborn", "tests.process.jobs:in_an_executor")
 pytestmark = pytest.mark.timeout(120)
 
 
@@ -61,7 +61,7 @@ def test_several_processes_share_the_work(
 ) -> None:
     push(queue, 60, 0.1)
     options = ("-q", queue.name, "--processes", "3", "--concurrency", "2", "--prefetch", "0")
-    with working(tmp_path, server.url, TOLD, *options) as command:
+    with working(tmp_path, server.url, SCRIPTED, *options) as command:
         wait_until(lambda: settled(queue), "all", 40)
         assert len(command.events("end")) == 60
         assert len({event["pid"] for event in command.events()}) == 3
@@ -76,7 +76,7 @@ def test_workers_take_a_list_of_rpush_in_its_order(tmp_path: Path, server: Serve
     ):
         client.rpush("rpushed", *(json.dumps({"id": str(n), "seconds": 0}) for n in range(20)))
         options = ("-q", "rpushed", "--pop-from", "left", "--concurrency", "1")
-        with working(tmp_path, server.url, TOLD, *options) as command:
+        with working(tmp_path, server.url, SCRIPTED, *options) as command:
             wait_until(lambda: settled(queue), "all", 40)
             command.process.terminate()
             assert command.wait() == 0
@@ -89,7 +89,7 @@ def test_a_child_that_dies_is_replaced_and_its_message_comes_back(
 ) -> None:
     push(queue, 1, 3)
     options = ("-q", queue.name, "--processes", str(processes), "--lease", "1")
-    with working(tmp_path, server.url, TOLD, *options) as command:
+    with working(tmp_path, server.url, SCRIPTED, *options) as command:
         begun(command, 1)
         victim = psutil.Process(command.events("begin")[0]["pid"])
         victim.kill()
@@ -102,7 +102,7 @@ def test_a_child_that_dies_is_replaced_and_its_message_comes_back(
     assert "ended (-9)" in command.log()
 
 
-@pytest.mark.parametrize("handler", [TOLD, TOLD + "_async"])
+@pytest.mark.parametrize("handler", [SCRIPTED, SCRIPTED + "_async"])
 def test_the_ack_of_a_process_that_was_frozen_past_its_lease_is_refused(
     tmp_path: Path, server: Server, queue: ackq.Queue, handler: str
 ) -> None:
@@ -144,7 +144,7 @@ def test_a_sigterm_in_any_phase_loses_and_delays_nothing(
     push(queue, {"idle": 1, "taking": 20_000}.get(phase, 200), seconds)
     options = ("-q", queue.name, "--processes", str(processes), "--concurrency", "4",
                "--lease", "60")  # fmt: skip
-    with working(tmp_path, server.url, TOLD, *options) as command:
+    with working(tmp_path, server.url, SCRIPTED, *options) as command:
         if phase != "starting":
             begun(command, 1)
         if phase == "idle":
@@ -163,7 +163,7 @@ def test_a_sigterm_in_any_phase_loses_and_delays_nothing(
         assert {message.receive_count for message in left} <= {1}
 
 
-@pytest.mark.parametrize("handler", [TOLD, TOLD + "_async", *ENDLESS])
+@pytest.mark.parametrize("handler", [SCRIPTED, SCRIPTED + "_async", *ENDLESS])
 def test_a_second_signal_leaves_at_once(
     tmp_path: Path, server: Server, queue: ackq.Queue, handler: str
 ) -> None:
@@ -200,7 +200,7 @@ def test_a_second_signal_ends_a_worker_whose_connections_or_processes_hang(
     tmp_path: Path, silenced: tuple[str, Silencer], queue: ackq.Queue, frozen: bool
 ) -> None:
     url, silencer = silenced
-    with working(tmp_path, url, TOLD, "-q", queue.name, "--grace", "3600") as command:
+    with working(tmp_path, url, SCRIPTED, "-q", queue.name, "--grace", "3600") as command:
         hang(command, queue, silencer)
         if frozen:  # no signal but SIGKILL ends it
             command.children()[0].suspend()
@@ -215,7 +215,7 @@ def test_a_process_that_cannot_end_does_not_outlive_its_parent(
     tmp_path: Path, silenced: tuple[str, Silencer], queue: ackq.Queue
 ) -> None:
     url, silencer = silenced
-    with working(tmp_path, url, TOLD, "-q", queue.name, "--grace", "0") as command:
+    with working(tmp_path, url, SCRIPTED, "-q", queue.name, "--grace", "0") as command:
         hang(command, queue, silencer)
         (child,) = command.children()
         command.process.kill()
@@ -234,7 +234,7 @@ def test_a_worker_says_what_it_works_on_and_what_it_waits_for(
         client.config_set("requirepass", "c4n4ry")
         try:
             options = ("-q", queue.name, "--grace", "17", "--concurrency", "4")
-            with working(tmp_path, url, TOLD, *options) as command:
+            with working(tmp_path, url, SCRIPTED, *options) as command:
                 begun(command, 3)
                 command.process.send_signal(signal.SIGINT)
                 waits = "stopping: 3 running, up to 17 s; stop again to release their messages"
@@ -246,7 +246,7 @@ def test_a_worker_says_what_it_works_on_and_what_it_waits_for(
     (line,) = [each for each in command.log().splitlines() if "working on" in each]
     assert line.endswith(
         f"working on {queue.name} (lease 30 s, max receives 25) at"
-        f" redis://***@127.0.0.1:{server.port}/0 with {TOLD}:"
+        f" redis://***@127.0.0.1:{server.port}/0 with {SCRIPTED}:"
         f" concurrency 4, processes 1, ackq {ackq.__version__}"
     )
 
@@ -273,7 +273,7 @@ def test_what_is_not_there_is_said_once(
     tmp_path: Path, server: Server, queue: ackq.Queue, processes: str
 ) -> None:
     options = ("-q", queue.name, "--processes", processes)
-    with working(tmp_path, server.url, "tests.worker.jobs:absent", *options) as command:
+    with working(tmp_path, server.url, "tests.process.jobs:absent", *options) as command:
         assert command.wait(30) == 3
         assert command.log().count("has no 'absent'") == 1
 
@@ -324,13 +324,13 @@ def test_a_message_of_any_length_can_be_asked_for(
     assert queue.stats().dead == 0
 
 
-@pytest.mark.parametrize("path", [".:handle", "tests.worker.jobs:SCHEDULES", "nowhere", "tests:"])
+@pytest.mark.parametrize("path", [".:handle", "tests.process.jobs:SCHEDULES", "nowhere", "tests:"])
 def test_what_is_no_handler_is_an_error_of_one_line(path: str) -> None:
     with pytest.raises(ConfigurationError, match=re.escape(path)):
         Plan(path, ("jobs",)).run()
 
 
-@pytest.mark.parametrize("path", ["tests.worker.jobs:quick", "tests.worker.jobs:__name__"])
+@pytest.mark.parametrize("path", ["tests.process.jobs:quick", "tests.process.jobs:__name__"])
 def test_what_is_no_list_of_schedules_is_an_error_of_one_line(path: str, server: Server) -> None:
     plan = Plan(QUICK, ("jobs",), url=server.url, schedules=path, drain=True)
     with pytest.raises(ConfigurationError, match="must be a Schedule"):
@@ -370,7 +370,7 @@ def test_what_a_message_may_take_and_how_often_can_be_asked_for(
     queue.push({"id": "old", "seconds": 0, "until": time.time() - 1})
     options = ("-q", queue.name, "--time-limit", "0.2", "--max-receives", "1",
                "--expiry-field", "until")  # fmt: skip
-    with working(tmp_path, server.url, TOLD + "_async", *options):
+    with working(tmp_path, server.url, SCRIPTED + "_async", *options):
         wait_until(lambda: queue.stats().dead == 2, "two dead letters", 30)
     reasons = {letter.id: letter.reason for letter in queue.dead_letters()}
     assert reasons == {"slow": "max receives", "old": "expired"}
@@ -380,7 +380,7 @@ def test_schedules_and_rates_and_queues_can_be_asked_for(
     tmp_path: Path, server: Server, queue: ackq.Queue
 ) -> None:
     options = ("-q", f"{queue.name}=2", "-q", f"{queue.name}-b=1", "--rate", "1000/1",
-               "--schedules", "tests.worker.jobs:SCHEDULES", "--processes", "2")  # fmt: skip
+               "--schedules", "tests.process.jobs:SCHEDULES", "--processes", "2")  # fmt: skip
     with working(tmp_path, server.url, QUICK, *options) as command:
         begun(command, 3)
         ids = [event["id"] for event in command.events("begin")]

@@ -19,10 +19,10 @@ from ackq.ops.workers import WorkerInfo, workers
 from ackq.queue.keys import QueueKeys
 from tests.servers import private_server
 from tests.waiting import wait_until
+from tests.worker.conftest import settled
 
 from .commands import working
-from .conftest import settled
-from .test_processes import TOLD, begun, push
+from .test_processes import SCRIPTED, begun, push
 
 #: Heartbeats every 0.3 s: late after 0.6 s, not listed after 1.8 s.
 OFTEN = ("--heartbeat", "0.3")
@@ -81,7 +81,7 @@ def test_a_killed_worker_disappears_by_itself(
     tmp_path: Path, server: Server, queue: ackq.Queue, client: redis.Redis, listed: List
 ) -> None:
     push(queue, 1, 60)
-    with working(tmp_path, server.url, TOLD, "-q", queue.name, *OFTEN) as command:
+    with working(tmp_path, server.url, SCRIPTED, "-q", queue.name, *OFTEN) as command:
         (found,) = wait_until(lambda: [each for each in listed() if each.busy], "the worker", 40)
         assert [each.message_id for each in found.running] == ["m0"]
         (child,) = command.children()
@@ -100,7 +100,7 @@ def test_a_killed_worker_disappears_by_itself(
 def test_a_frozen_worker_is_late_then_gone_then_back(
     tmp_path: Path, server: Server, queue: ackq.Queue, listed: List
 ) -> None:
-    with working(tmp_path, server.url, TOLD, "-q", queue.name, *OFTEN) as command:
+    with working(tmp_path, server.url, SCRIPTED, "-q", queue.name, *OFTEN) as command:
         (found,) = known(listed, 1)
         (child,) = command.children()
         child.suspend()
@@ -116,7 +116,7 @@ def test_a_frozen_worker_is_late_then_gone_then_back(
 def test_an_order_reaches_a_worker_that_was_frozen_meanwhile(
     tmp_path: Path, server: Server, queue: ackq.Queue, listed: List, run: Callable[..., Any]
 ) -> None:
-    with working(tmp_path, server.url, TOLD, "-q", queue.name, *OFTEN) as command:
+    with working(tmp_path, server.url, SCRIPTED, "-q", queue.name, *OFTEN) as command:
         (found,) = known(listed, 1)
         (child,) = command.children()
         child.suspend()
@@ -129,7 +129,7 @@ def test_an_order_reaches_a_worker_that_was_frozen_meanwhile(
         assert command.wait() == 0
 
 
-@pytest.mark.parametrize("handler", [TOLD, TOLD + "_async"], ids=["threads", "tasks"])
+@pytest.mark.parametrize("handler", [SCRIPTED, SCRIPTED + "_async"], ids=["threads", "tasks"])
 def test_quiet_and_stop_let_a_job_straddle_its_lease(
     tmp_path: Path, server: Server, queue: ackq.Queue, listed: List, run: Callable[..., Any],
     handler: str,
@@ -165,7 +165,7 @@ def test_each_process_is_listed_and_can_be_stopped_alone(
     tmp_path: Path, server: Server, queue: ackq.Queue, listed: List, run: Callable[..., Any]
 ) -> None:
     options = ("-q", queue.name, "--processes", "3", "--name", "mailer", *OFTEN)
-    with working(tmp_path, server.url, TOLD, *options) as command:
+    with working(tmp_path, server.url, SCRIPTED, *options) as command:
         found = known(listed, 3)
         assert {each.pid for each in found} == {each.pid for each in command.children()}
         assert {each.name for each in found} == {"mailer"}
@@ -194,7 +194,7 @@ def test_a_worker_is_listed_again_after_a_restart_of_the_server(
         options = ("-q", token, *OFTEN)
         with (
             redis.Redis.from_url(server.url) as client,
-            working(tmp_path, server.url, TOLD, *options) as command,
+            working(tmp_path, server.url, SCRIPTED, *options) as command,
         ):
             (before,) = wait_until(lambda: workers(client, [token]), "the worker", 40)
             server.kill()
