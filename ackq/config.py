@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -16,6 +17,8 @@ PopFrom = Literal["right", "left"]
 
 #: What a queue stores about the error of a failed delivery; each includes the one before.
 RecordErrors = Literal["none", "type", "text", "traceback"]
+
+_TIME_FIELD = re.compile(r"(?!id$)[\w.:@$-]{1,100}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,9 @@ class QueueConfig:
     #: What to store about the error of a failed delivery: "none", "type" (with the line of code and
     #: the time), "text" (also the error's text) or "traceback". Defaults to "text".
     record_errors: RecordErrors = "text"
+    #: The member of a message's JSON object that holds the time at which it was created. Defaults
+    #: to None: only the ``time`` of CloudEvents is used.
+    time_field: str | None = None
 
     def __post_init__(self) -> None:
         """Check that every setting is in its range.
@@ -56,6 +62,7 @@ class QueueConfig:
             raise ConfigurationError(
                 f"record_errors is one of {get_args(RecordErrors)}, not {self.record_errors!r}"
             )
+        check_time_field(self.time_field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +106,17 @@ def check_pop_from(end: PopFrom) -> None:
     """Raise ConfigurationError unless ``end`` is an end of a list."""
     if end not in ("right", "left"):
         raise ConfigurationError(f"pop_from is 'right' or 'left', not {end!r}")
+
+
+def check_time_field(name: str | None) -> None:
+    """Raise ConfigurationError unless ``name`` is None, or usable as a ``time_field``.
+
+    JSON can write other characters in several ways, so a script could not search for them.
+    """
+    if name is not None and not (isinstance(name, str) and _TIME_FIELD.fullmatch(name)):
+        raise ConfigurationError(
+            f"time_field is 1 to 100 ASCII letters, digits, or of _-.:@$, and not 'id': {name!r}"
+        )
 
 
 def check_integer(value: int, name: str, low: int, high: int) -> None:

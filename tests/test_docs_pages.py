@@ -34,6 +34,7 @@ PAGES = {
     "retries.md": (3, "mails*"),
     "idempotence.md": (1, "payments*"),
     "index.md": (1, "jobs*"),
+    "metrics.md": (1, "orders*"),
 }
 #: Pages whose examples run in the tests of a product.
 RUN_BY = {

@@ -92,6 +92,13 @@ pop_from_option = click.option(
 )  # fmt: skip
 
 
+time_field_option = click.option(
+    "--time-field", metavar="FIELD",
+    help="Field of the body with the time at which a message was created; besides the time of"
+    " CloudEvents.",
+)  # fmt: skip
+
+
 def on_queue(command: F) -> F:
     """Add the argument QUEUE and the URL options."""
     return queue_argument(url_option(command))

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import click
 
-from ackq.cli.connection import examples, url_option
+from ackq.cli.connection import examples, time_field_option, url_option
 from ackq.errors import AckqError
 
 #: Where it listens by default.
@@ -28,11 +28,13 @@ def _endpoint(ctx: click.Context, parameter: click.Parameter, text: str) -> tupl
 @url_option
 @click.option("--listen", default=LISTEN, callback=_endpoint, metavar="HOST:PORT",
               help=f"Address and port; 0.0.0.0:PORT for remote scrapers.  [{LISTEN}]")  # fmt: skip
+@time_field_option
 @click.option("--no-totals", is_flag=True,
               help="Change nothing in Redis: list queues then have no counters.")  # fmt: skip
 def exporter(
-    queues: tuple[str, ...], url: str | None, listen: tuple[str, int], no_totals: bool
-) -> None:
+    queues: tuple[str, ...], url: str | None, listen: tuple[str, int], time_field: str | None,
+    no_totals: bool,
+) -> None:  # fmt: skip
     """Serve metrics of QUEUES, or of all queues found, to Prometheus and KEDA.
 
     /metrics has the metrics. /v1/queues/NAME has one queue's figures as JSON; its backlog is what
@@ -56,7 +58,8 @@ def exporter(
     ended = threading.Event()
     with closing(client_of(url)) as client, stopping_on_signals(ended.set):
         try:
-            opened = Exporter(client, queues, listen=listen, totals=not no_totals)
+            opened = Exporter(client, queues, listen=listen, totals=not no_totals,
+                              time_field=time_field)  # fmt: skip
         except redis.exceptions.NoPermissionError as error:
             raise AckqError(f"{error}: name the queues, as in ackq exporter jobs") from error
         with opened:

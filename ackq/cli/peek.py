@@ -15,6 +15,7 @@ from ackq.cli.connection import (
     print_json,
     print_table,
     short_time,
+    time_field_option,
 )
 from ackq.core.inspected import State
 
@@ -29,18 +30,28 @@ from ackq.core.inspected import State
     default="ready",
     help="State of the messages.  [ready]",
 )
+@time_field_option
 @json_option
-def peek(queue: str, url: str | None, number: int, state: State, as_json: bool) -> None:
+def peek(
+    queue: str, url: str | None, number: int, state: State, time_field: str | None, as_json: bool
+) -> None:
     """Show messages of QUEUE in delivery order, without taking them."""
-    with open_queue(url, queue) as opened:
+    with open_queue(url, queue, time_field=time_field) as opened:
         messages = opened.peek(number, state)
     if as_json:
         for each in messages:
             print_json({"id": each.id, "receive_count": each.receive_count, "at": each.at,
+                        "created_at": each.created_at,
                         "errors": [asdict(error) for error in each.errors],
                         **body_fields(each.body)})  # fmt: skip
         return
-    print_table(
-        ("id", "receives", "lease ends" if state == "in_flight" else "due", "body"),
-        [(each.id, each.receive_count, short_time(each.at), each.body) for each in messages],
-    )
+    columns = {
+        "id": [each.id for each in messages],
+        "receives": [each.receive_count for each in messages],
+        "created": [short_time(each.created_at) for each in messages],
+        "lease ends" if state == "in_flight" else "due": [short_time(each.at) for each in messages],
+        "body": [each.body for each in messages],
+    }
+    if not any(each.created_at for each in messages):
+        del columns["created"]
+    print_table(tuple(columns), [*zip(*columns.values(), strict=True)])

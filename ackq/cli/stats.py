@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 import click
+from redis.exceptions import ResponseError
 
 from ackq.cli.connection import (
     examples,
@@ -17,7 +18,10 @@ from ackq.cli.connection import (
     open_queue,
     print_json,
     print_table,
+    time_field_option,
 )
+from ackq.ops.trials import is_denial
+from ackq.queue.client import Queue
 from ackq.queue.messages import QueueCounters
 
 #: Seconds that counting goes on after `--totals`.
@@ -29,15 +33,18 @@ WINDOW = 7 * 86400.0
 @click.option("--totals", is_flag=True, help="Also show how many messages were pushed, taken, acked"
               " and so on since counting began. Counting begins with the first call and ends a week"
               " after the last one.")  # fmt: skip
+@time_field_option
 @json_option
-def stats(queue: str, url: str | None, totals: bool, as_json: bool) -> None:
+def stats(queue: str, url: str | None, totals: bool, time_field: str | None, as_json: bool) -> None:
     """Count the messages of QUEUE by state.
 
     Each message is counted once, as ready, in_flight, delayed or dead. expired (lease ended) and
     due (delay over) are parts of ready; claimed, the messages in claims, is part of in_flight.
+    oldest_ready is the time for which the oldest ready message has been ready. It is unknown if
+    that message contains no time.
     """
-    with open_queue(url, queue) as opened:
-        counts = asdict(opened.stats())
+    with open_queue(url, queue, time_field=time_field) as opened:
+        counts = asdict(opened.stats()) | {"oldest_ready": _oldest_ready(opened)}
         counted = opened.counters(WINDOW) if totals else None
     if as_json:
         print_json(counts | ({"totals": _total_fields(counted)} if counted else {}))
@@ -47,6 +54,15 @@ def stats(queue: str, url: str | None, totals: bool, as_json: bool) -> None:
         rows += [("since", local_time(counted.since))]
         rows += [(name, shown(value)) for name, value in _total_rows(counted)]
     print_table(("", queue), rows)
+
+
+def _oldest_ready(queue: Queue) -> float | None:
+    try:
+        return queue.oldest_ready()
+    except ResponseError as error:
+        if is_denial(error):  # the user may count, but read no message
+            return None
+        raise
 
 
 def _total_fields(counted: QueueCounters) -> dict[str, Any]:

@@ -7,7 +7,13 @@ from typing import Any
 
 import click
 
-from ackq.cli.connection import MAX_BODY_BYTES, examples, seconds, url_option
+from ackq.cli.connection import (
+    MAX_BODY_BYTES,
+    examples,
+    seconds,
+    time_field_option,
+    url_option,
+)
 
 
 @click.command(
@@ -33,6 +39,7 @@ from ackq.cli.connection import MAX_BODY_BYTES, examples, seconds, url_option
 @click.option("--pop-from", type=click.Choice(["right", "left"]),
               help="End of the queues' lists that is popped: left if producers use RPUSH.  [right]"
               )  # fmt: skip
+@time_field_option
 @click.option("--max-receives", type=click.IntRange(0), metavar="N",
               help="Deliveries before a message becomes a dead letter; 0: no limit.  [25]"
               )  # fmt: skip
@@ -88,8 +95,8 @@ def work(
     a second signal they exit within seconds, and unfinished messages are redelivered. A process
     that dies is replaced.
 
-    If the module has a Queue of the same name, its lease, end, max receives and max body are
-    the defaults of these options.
+    If the module has a Queue of the same name, its lease, end, time field, max receives and max
+    body are the defaults of these options.
     """
     # A worker may take a moment to load its modules; other commands should not.
     from ackq.process.children import Processes

@@ -8,7 +8,7 @@ import enum
 import math
 import re
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -16,6 +16,8 @@ import orjson
 
 from ackq.core import observing
 from ackq.core.ids import key_of_id, usable_id
+from ackq.core.io.wall_clock import now
+from ackq.core.observing import Members
 from ackq.errors import InvalidMessage, MessageTooLarge
 
 #: A message ready to be pushed: its id (empty if it has none), and its body. A bare tuple, since
@@ -31,23 +33,27 @@ _SAFE = frozenset({str, int, bool, type(None)})
 _AT_ONCE = 64
 
 
-def encode(message: Mapping[str, Any] | bytes, limit: int) -> Encoded:
+def encode(
+    message: Mapping[str, Any] | bytes, limit: int, time_field: str | None = None
+) -> Encoded:
     """Return ``message`` as bytes, its id first, so that the pop script need not decode it.
 
     A mapping (or a dataclass) becomes a JSON object. If it has no ``id``, it gets a random one of
-    16 characters. Bytes are unchanged, whatever they contain.
+    16 characters. If it has no ``time_field``, it gets the time there. Bytes are unchanged.
 
     Raises:
         InvalidMessage: another type, an unusable id, or a value that JSON cannot hold.
         MessageTooLarge: longer than ``limit`` bytes.
     """
-    id, body = _encode(message, limit, _random_id, observing.members())
+    id, body = _encode(message, limit, _random_id, _added(time_field))
     if body.count(b"null"):
         _check_finite(id, message)
     return id, body
 
 
-def encode_many(messages: Iterable[Mapping[str, Any] | bytes], limit: int) -> list[Encoded]:
+def encode_many(
+    messages: Iterable[Mapping[str, Any] | bytes], limit: int, time_field: str | None = None
+) -> list[Encoded]:
     """Return what `encode` returns for each message. Costs less than as many calls of it.
 
     Raises:
@@ -55,16 +61,25 @@ def encode_many(messages: Iterable[Mapping[str, Any] | bytes], limit: int) -> li
         MessageTooLarge: as in `encode`, for the first such message.
     """
     draw_id = _random_ids().__next__
-    members = observing.members()
+    added = _added(time_field)
     encoded: list[Encoded] = []
     iterator = iter(messages)
     while batch := list(islice(iterator, _AT_ONCE)):
-        some = [_encode(message, limit, draw_id, members) for message in batch]
+        some = [_encode(message, limit, draw_id, added) for message in batch]
         if b"null" in b"".join([body for _, body in some]):
             for message, (id, _) in zip(batch, some, strict=True):
                 _check_finite(id, message)
         encoded += some
     return encoded
+
+
+def _added(time_field: str | None) -> Sequence[Members]:
+    """Return what is added to the mappings of a call."""
+    observed = observing.members()
+    added = (observed,) if observed else ()
+    if time_field is None:
+        return added
+    return (*added, Members((time_field,), b'"%s":"%s"' % (time_field.encode(), now().encode())))
 
 
 def _random_id() -> str:
@@ -82,7 +97,7 @@ def _encode(
     message: Mapping[str, Any] | bytes,
     limit: int,
     draw_id: Callable[[], str],
-    members: observing.Members | None,
+    added: Sequence[Members],
 ) -> Encoded:
     """Encode a message without searching it for NaN and infinity."""
     if type(message) is dict:
@@ -100,7 +115,9 @@ def _encode(
         )
     if not id:
         return usable_id(body) or "", body
-    return (id, members.added_to(body, message, limit)) if members else encoded
+    for members in added:
+        body = members.added_to(body, message, limit)
+    return id, body
 
 
 def _mapping_of(message: Any) -> Mapping[str, Any]:

@@ -26,6 +26,9 @@ class PeekedMessage:
     at: float | None
     #: Why its last deliveries failed, oldest first; see `Failure`.
     errors: tuple[Failure, ...] = ()
+    #: When it was created, in seconds since the epoch by its producer's clock, as far as its body
+    #: tells; see `Message.created_at`.
+    created_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import math
 from ackq import scripts
 from ackq.config import check_integer
 from ackq.core.call import call
+from ackq.core.created import created_at
 from ackq.core.effects import Operation, Request
 from ackq.core.inspected import PeekedMessage, State
 from ackq.delay.messages import DelaySpec, decode_key, raw_key
@@ -38,7 +39,7 @@ def page(
     after, last, *found = yield from call(spec, request)
     unit = 1_000_000 if state == "in_flight" else 1
     seen = [
-        PeekedMessage(decode_key(key), body, count, float(score) / unit)
+        PeekedMessage(decode_key(key), body, count, float(score) / unit, (), created_at(body, None))
         for key, body, count, score in zip(*(found[at::4] for at in range(4)), strict=True)
     ]
     if after:

@@ -61,6 +61,7 @@ class Collector(RegistryCollector, Closable):
         names: Sequence[str] = (),
         *,
         totals: bool = True,
+        time_field: str | None = None,
     ) -> None:
         """Prepare; nothing is sent.
 
@@ -70,11 +71,15 @@ class Collector(RegistryCollector, Closable):
                 all that are found, see `ackq.ops.overview.Overview`. Defaults to all.
             totals: let consumers of list queues count what they do, for 15 minutes after each
                 collection. Without it, list queues have no counters. Defaults to True.
+            time_field: the field of the bodies with the time of creation, as in `ackq.Queue`, for
+                ``ackq_oldest_ready_seconds``. Defaults to None: only the time of CloudEvents.
 
         Raises:
             QueueNameError: a name cannot be a queue's.
+            ConfigurationError: the time field's name cannot be used.
         """
-        self._overview = Overview(client, names, window=WINDOW if totals else None)
+        window = WINDOW if totals else None
+        self._overview = Overview(client, names, window=window, time_field=time_field)
         self._lock = threading.Lock()
 
     def describe(self) -> list[Metric]:

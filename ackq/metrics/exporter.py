@@ -37,6 +37,7 @@ class Exporter(Closable):
         *,
         listen: tuple[str, int] = ("127.0.0.1", 0),
         totals: bool = True,
+        time_field: str | None = None,
     ) -> None:
         """Listen, and read the queues once, so that the first scrape is quick.
 
@@ -46,15 +47,16 @@ class Exporter(Closable):
             listen: the address, IPv4 or IPv6, and the port; 0 picks a free port. Defaults to
                 loopback and a free port.
             totals: see `Collector`.
+            time_field: see `Collector`.
 
         Raises:
-            ConfigurationError: the address or port cannot be used.
+            ConfigurationError: the address, port or time field cannot be used.
             NoPermissionError: no queues were named, and the user may not search for them.
             QueueNameError: a name cannot be a queue's.
         """
         self._names = frozenset(names)
-        self._collector = Collector(client, names, totals=totals)
-        self._one = Overview(client)
+        self._collector = Collector(client, names, totals=totals, time_field=time_field)
+        self._one = Overview(client, time_field=time_field)
         self._lock = threading.Lock()
         self._server = HttpServer(listen, self._answer, LONGEST_CONNECTION, "exporter")
         try:
@@ -125,6 +127,8 @@ def _fields(reading: Reading) -> dict[str, object]:
         fields["paused"] = reading.paused
     if reading.overdue is not None:
         fields["lease_overdue_seconds"] = reading.overdue
+    if reading.oldest_ready is not None:
+        fields["oldest_ready_seconds"] = reading.oldest_ready
     if reading.kind == "topic":
         fields["lag"] = dict(reading.lags)
     return fields

@@ -51,11 +51,12 @@ _STAGE_COMMANDS = {"info": (), "time": (), "lpushx": ("STAGED:*",), "zrangebysco
                    }  # fmt: skip
 _RELEASE = ("claims/release", "held/scan", "held/give_back")
 _SCHEDULE = ("schedule", "push_once")
-_COUNT_COMMANDS = {"info": (), "time": (), "zcount": ("WORKERS:SEEN",)}
+_COUNT_COMMANDS = {"info": (), "time": (), "zcount": ("WORKERS:SEEN",),
+                   "zrangebyscore": ("WORKERS:SEEN",)}  # fmt: skip
 _WATCH = ("stats", "held/scan", "watch", "worker/list")
 _VIEW_COMMANDS = {**_COUNT_COMMANDS, "xrange": ("DEAD",), "xrevrange": ("DEAD", _LOG),
                   "hmget": ("ERRORS",)}  # fmt: skip
-_OPERATE = ("stats", "peek", "watch", "audit", "audit_scan", "redrive", "purge", "drain",
+_OPERATE = ("stats", "oldest", "peek", "watch", "audit", "audit_scan", "redrive", "purge", "drain",
                "held/audit", "held/drop", "drop", "worker/list", "worker/order",
                *_RELEASE)  # fmt: skip
 _OPERATE_COMMANDS = {
@@ -84,7 +85,7 @@ ROLES = {
     "watcher": Role("runs ackq top and ackq exporter: counts, and measures rates", _WATCH,
                     _COUNT_COMMANDS),
     "viewer": Role("looks at ackq web: counts, rates, messages, dead letters and workers",
-                   (*_WATCH, "peek"), _VIEW_COMMANDS),
+                   (*_WATCH, "peek", "oldest"), _VIEW_COMMANDS),
     "operator": Role("inspects, repairs, redrives, pauses, purges, quiets and stops workers; runs"
                      " ackq web --operate", _OPERATE, _OPERATE_COMMANDS),
     "doctor": Role("runs ackq doctor on temporary queues. It cannot read the server's settings,"

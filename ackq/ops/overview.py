@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 import redis
 from redis.exceptions import AskError, MovedError, NoPermissionError, TryAgainError
 
+from ackq.config import check_time_field
 from ackq.core.client import Closable
 from ackq.core.effects import Operation, Request
 from ackq.core.io.connections import SingleRoute
 from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
 from ackq.core.names import check_name
-from ackq.ops.readings import Reading, check, look_up, merged, read
+from ackq.ops.readings import Asked, Reading, check, look_up, merged, read
 from ackq.ops.search import Found, Kind, Search
 
 #: SCANs of one reading on each server: few, except until all keys were examined once.
@@ -90,6 +91,8 @@ class _Node:
     checked: set[Found] = field(default_factory=set)
     #: When a queue was last seen in use, by a monotonic clock, and its totals at that time.
     used: dict[Found, tuple[float, object]] = field(default_factory=dict)
+    #: List queues whose messages this user may not read.
+    unreadable: set[str] = field(default_factory=set)
 
     @property
     def address(self) -> str:
@@ -109,6 +112,7 @@ class Overview(Closable):
         *,
         steps: int = STEPS,
         window: float | None = None,
+        time_field: str | None = None,
         most: int = MOST_QUEUES,
     ) -> None:
         """Prepare; nothing is sent.
@@ -122,17 +126,21 @@ class Overview(Closable):
                 reading examines up to a million keys. Defaults to 10.
             window: let consumers of list queues count what they do, for this many seconds after
                 each reading, 0.001 to 3600. Defaults to None: no totals.
+            time_field: as in `ackq.Queue`, for all queues. Defaults to None.
             most: how many queues to read; any more are left out. Defaults to 50,000.
 
         Raises:
             QueueNameError: a name cannot be a queue's.
+            ConfigurationError: the time field's name cannot be used.
         """
         for name in names:
             check_name(name)
+        check_time_field(time_field)
         self._client = client
         self._names = tuple(dict.fromkeys(names))
         self._steps = steps
         self._window = window
+        self._time_field = time_field
         self._most = most
         self._consumers: tuple[str, ...] = ()
         self._nodes: list[_Node] = []
@@ -226,8 +234,9 @@ class Overview(Closable):
             elif not isinstance(problem, _MOVED):
                 unread[each] = problem
         checked = [each for each in wanted if each in node.checked]
+        asked = Asked(self._window, self._time_field, now, node.unreadable)
         results = driver.run_all(
-            read(each, search.consumers.get(each.name, ()), self._window, now) for each in checked
+            read(each, search.consumers.get(each.name, ()), asked) for each in checked
         )
         readings = []
         for each, result in zip(checked, results, strict=True):

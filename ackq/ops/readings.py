@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 
 from redis.exceptions import ReadOnlyError, ResponseError
 
 from ackq.config import QueueConfig
-from ackq.core.effects import Operation, Request
+from ackq.core.created import created_at
+from ackq.core.effects import Arg, Operation, Request
 from ackq.delay import admin
 from ackq.delay.messages import DelayKeys, DelaySpec
 from ackq.errors import KeyTypeError, PopFromMismatch
@@ -28,6 +30,11 @@ COUNTED = ("pushed", "taken", "acked", "returned", "nacked", "released", "redriv
 #: Seconds by which a lease may appear longer than its timeout: timeouts are counted in whole
 #: seconds, and each lease has a little jitter.
 _ROUNDED = 1.1
+#: Most workers of a shard that are counted.
+MOST_WORKERS = 1000
+_SHARD = re.compile(r"\{[^{}]+:\d+\}")
+#: Bytes of a topic's message above which its time is not read.
+LONGEST_TIMED = 65_536
 #: The fields of a delay queue's dead letter.
 _DEAD_FIELDS = {b"key", b"body", b"reason", b"count", b"time"}
 
@@ -66,6 +73,8 @@ class Reading:
     oldest_ready: float | None = None
     #: How many workers take from the queue.
     workers: int | None = None
+    #: Of a shard: the ids of these workers, which may take from other shards too.
+    worker_ids: frozenset[bytes] = frozenset()
     totals: Totals | None = None
     #: How many messages each consumer of a topic is behind.
     lags: Mapping[str, int] = field(default_factory=dict)
@@ -85,55 +94,84 @@ class Reading:
         return not any(self.states.values())
 
 
-def read(
-    found: Found, consumers: Iterable[str], window: float | None, now: int | None
-) -> Operation[Reading]:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How to read the figures of a server's queues."""
+
+    #: Let the consumers of list queues count what they do for this many more seconds; None: do not
+    #: change that.
+    window: float | None
+    #: See `QueueConfig.time_field`.
+    time_field: str | None
+    #: The server's time in µs, which tells which workers are alive; None: unknown.
+    now: int | None
+    #: List queues whose messages this user may not read. They are noted here, and not tried again.
+    unreadable: set[str]
+
+
+def read(found: Found, consumers: Iterable[str], asked: Asked) -> Operation[Reading]:
     """Return the figures of a queue.
 
     Args:
         found: its kind and name.
         consumers: those of a topic, whose lags are read.
-        window: let the consumers of a list queue count what they do for this many more seconds;
-            None: do not change that.
-        now: the server's time in µs, which tells which workers are alive; None: unknown.
+        asked: what to read, and how.
 
     Raises:
         KeyTypeError: a key of that name does not belong to a queue of that kind.
     """
     if found.kind == "topic":
-        return (yield from _topic(found.name, sorted(consumers)))
-    if found.kind == "list":
-        return (yield from _list(found.name, window, now))
-    return (yield from _OTHERS[found.kind](found.name))
+        return (yield from _topic(found.name, sorted(consumers), asked))
+    return (yield from _OTHERS[found.kind](found.name, asked))
 
 
-def _list(name: str, window: float | None, now: int | None) -> Operation[Reading]:
-    spec = QueueSpec(name, QueueKeys.of(name), QueueConfig())
+def _list(name: str, asked: Asked) -> Operation[Reading]:
+    spec = QueueSpec(name, QueueKeys.of(name), QueueConfig(time_field=asked.time_field))
     try:
         stats = yield from inspection.stats(spec)
     except PopFromMismatch:
-        config = QueueConfig(pop_from="left")
-        spec = QueueSpec(name, QueueKeys.of(name, "left"), config)
+        spec = replace(
+            spec, keys=QueueKeys.of(name, "left"), config=replace(spec.config, pop_from="left")
+        )
         stats = yield from inspection.stats(spec)
-    counted = (yield from _counters(spec, window)) if window else None
+    oldest = (yield from _oldest_ready(spec, asked)) if stats.ready else 0.0
+    workers, ids = yield from _workers(spec, asked.now)
+    counted = (yield from _counters(spec, asked.window)) if asked.window else None
     return Reading(
-        "list", name, backlog_of(stats), _states(stats), stats.paused, _overdue(stats),
-        workers=(yield from _workers(spec, now)),
-        totals=_totals(counted) if counted else None,
+        "list", name, backlog_of(stats), _states(stats), stats.paused, _overdue(stats), oldest,
+        workers, ids, _totals(counted) if counted else None,
         lease_age=lease_age(stats.lease_ends_in, counted.timeouts if counted else {}),
         stats=stats,
     )  # fmt: skip
 
 
-def _workers(spec: QueueSpec, now: int | None) -> Operation[int | None]:
-    """Count the workers whose heartbeats have not ended."""
-    if now is None:
+def _oldest_ready(spec: QueueSpec, asked: Asked) -> Operation[float | None]:
+    if spec.name in asked.unreadable:
         return None
-    seen, _, _ = spec.keys.workers
     try:
-        return (yield Request((b"ZCOUNT", seen, f"({now}", b"+inf"), resend=True))  # type: ignore[no-any-return]
-    except ResponseError:  # the user may not look, or the key is of another type
+        return (yield from inspection.oldest_ready(spec))
+    except ResponseError as error:
+        if not is_denial(error):
+            raise
+        # The server logs each denial, so do not cause one with each reading.
+        asked.unreadable.add(spec.name)
         return None
+
+
+def _workers(spec: QueueSpec, now: int | None) -> Operation[tuple[int | None, frozenset[bytes]]]:
+    """Count the workers whose heartbeats have not ended; of a shard, return their ids as well."""
+    if now is None:
+        return None, frozenset()
+    seen, _, _ = spec.keys.workers
+    limits: tuple[Arg, ...] = (seen, f"({now}", b"+inf")
+    try:
+        if not _SHARD.fullmatch(spec.name):
+            return (yield Request((b"ZCOUNT", *limits), resend=True)), frozenset()
+        command = (b"ZRANGEBYSCORE", *limits, b"LIMIT", 0, MOST_WORKERS)
+        ids = frozenset((yield Request(command, resend=True)))
+    except ResponseError:  # the user may not look, or the key is of another type
+        return None, frozenset()
+    return len(ids), ids
 
 
 def backlog_of(stats: QueueStats) -> int:
@@ -174,16 +212,31 @@ def _counters(spec: QueueSpec, window: float) -> Operation[QueueCounters | None]
 
 
 def _totals(found: QueueCounters) -> Totals:
-    fields = asdict(found)
-    counts = {name: fields[name] for name in COUNTED if fields.get(name) is not None}
-    return Totals(found.since, counts, fields.get("dead", {}), found.at)
+    counts = {name: getattr(found, name) for name in COUNTED if getattr(found, name) is not None}
+    return Totals(found.since, counts, found.dead, found.at)
 
 
-def _delay(name: str) -> Operation[Reading]:
+def _delay(name: str, asked: Asked) -> Operation[Reading]:
     stats = yield from admin.stats(DelaySpec.plain(name, QueueConfig(), 1.0))
     states = {"ready": stats.ready, "in_flight": stats.in_flight, "delayed": stats.delayed,
               "dead": stats.dead}  # fmt: skip
-    return Reading("delay", name, stats.ready + stats.in_flight, states)
+    age = (yield from _age(DelayKeys.of(name).z, 1.0, asked.now)) if stats.ready else 0.0
+    return Reading("delay", name, stats.ready + stats.in_flight, states, oldest_ready=age)
+
+
+def _age(key: bytes, unit: float, now: int | None) -> Operation[float | None]:
+    """Return for how many seconds the first message of a sorted set has been ready.
+
+    Args:
+        key: of the set. Its scores are the times at which messages are ready.
+        unit: of the scores, in seconds.
+        now: the server's time in µs; None: unknown.
+    """
+    first = yield Request((b"ZRANGE", key, 0, 0, b"WITHSCORES"), resend=True)
+    if now is None or not first:
+        return None
+    score = first[0][1] if isinstance(first[0], list) else first[1]  # as in RESP3, or RESP2
+    return max(0.0, now / 1_000_000 - float(score) * unit)
 
 
 def check(found: Found) -> Operation[None]:
@@ -206,17 +259,18 @@ def check(found: Found) -> Operation[None]:
         raise KeyTypeError(f"{found.name!r} is not a delay queue: a part of it is missing")
 
 
-def _rsmq(name: str) -> Operation[Reading]:
+def _rsmq(name: str, asked: Asked) -> Operation[Reading]:
     namespace, _, queue = name.rpartition(":")
     spec = RSMQSpec(namespace)
     found = yield from rsmq.attributes(spec, queue)
     dead = yield Request((b"XLEN", spec.keys(queue).dead), resend=True)
     states = {"ready": found.msgs - found.hiddenmsgs, "hidden": found.hiddenmsgs, "dead": dead}
+    age = (yield from _age(spec.keys(queue).zset, 0.001, asked.now)) if states["ready"] else 0.0
     totals = Totals(found.created, {"pushed": found.totalsent, "taken": found.totalrecv})
-    return Reading("rsmq", name, found.msgs, states, totals=totals)
+    return Reading("rsmq", name, found.msgs, states, oldest_ready=age, totals=totals)
 
 
-def _topic(name: str, consumers: list[str]) -> Operation[Reading]:
+def _topic(name: str, consumers: list[str], asked: Asked) -> Operation[Reading]:
     keys = TopicKeys.of(name)
     places = [keys.consumer(each).place for each in consumers]
     newest, *found = yield Request((b"MGET", keys.newest, *places), resend=True)
@@ -225,7 +279,20 @@ def _topic(name: str, consumers: list[str]) -> Operation[Reading]:
             for consumer, place in zip(consumers, found, strict=True) if place is not None
             }  # fmt: skip
     totals = Totals(None, {"pushed": last})
-    return Reading("topic", name, max(lags.values(), default=0), totals=totals, lags=lags)
+    lag = max(lags.values(), default=0)
+    age = (yield from _topic_age(keys, last - lag, asked)) if lag else 0.0
+    return Reading("topic", name, lag, oldest_ready=age, totals=totals, lags=lags)
+
+
+def _topic_age(keys: TopicKeys, after: int, asked: Asked) -> Operation[float | None]:
+    """Return the age of the message that the consumer furthest behind reads next."""
+    (key,) = keys.messages(after, 1)
+    # A body that is cut is no JSON, so its time is unknown.
+    body = yield Request((b"GETRANGE", key, 0, LONGEST_TIMED - 1), resend=True)
+    created = created_at(body, asked.time_field)
+    if asked.now is None or created is None:
+        return None
+    return max(0.0, asked.now / 1_000_000 - created)
 
 
 def _index(name: str, value: bytes | None) -> int:
@@ -234,7 +301,9 @@ def _index(name: str, value: bytes | None) -> int:
     return int(value or 0)
 
 
-_OTHERS: dict[str, Callable[[str], Operation[Reading]]] = {"delay": _delay, "rsmq": _rsmq}
+_OTHERS: dict[str, Callable[[str, Asked], Operation[Reading]]] = {
+    "list": _list, "delay": _delay, "rsmq": _rsmq,
+}  # fmt: skip
 
 
 def look_up(name: str) -> Operation[list[Found]]:
@@ -277,6 +346,8 @@ def merged(name: str, kind: Kind, parts: list[Reading]) -> Reading:
     oldest = [each.oldest_ready for each in parts if each.oldest_ready is not None]
     ages = [each.lease_age for each in parts if each.lease_age is not None]
     totals = [each.totals for each in parts if each.totals is not None]
+    # A worker may take from several shards.
+    workers = frozenset[bytes]().union(*(each.worker_ids for each in parts))
     return Reading(
         kind,
         name,
@@ -285,8 +356,8 @@ def merged(name: str, kind: Kind, parts: list[Reading]) -> Reading:
         all(each.paused for each in parts) if parts[0].paused is not None else None,
         max(overdue, default=None),
         max(oldest) if len(oldest) == len(parts) else None,
-        # A worker of a sharded queue takes from some of its shards, so these cannot be added.
-        None,
+        None if any(each.workers is None for each in parts) else len(workers),
+        workers,
         _sum(totals) if len(totals) == len(parts) else None,
         lease_age=max(ages, default=None),
         parts=tuple(sorted(parts, key=lambda each: each.name)),

@@ -53,6 +53,7 @@ class Plan:
     max_receives: int | None = None  #: 0: no limit
     max_body: int | None = None
     pop_from: PopFrom | None = None
+    time_field: str | None = None
     time_limit: float | None = None
     grace: float = 30.0
     rate: str | None = None  #: count/seconds
@@ -157,6 +158,7 @@ class Plan:
             "max_receives": self.max_receives,
             "max_body_bytes": self.max_body,
             "pop_from": self.pop_from,
+            "time_field": self.time_field,
         }
         given = {each: value for each, value in chosen.items() if value is not None}
         settings = {**self._in_module(name), **given}

@@ -50,6 +50,7 @@ class AsyncQueue(Client):
         max_body_bytes: int = 1024 * 1024,
         pop_from: PopFrom = "right",
         record_errors: RecordErrors = "text",
+        time_field: str | None = None,
     ) -> None:
         """Set up queue ``name``. Nothing is sent before the first operation.
 
@@ -77,14 +78,20 @@ class AsyncQueue(Client):
                 cropped to 500 characters) or "traceback" (its last 4,000 characters too). It is
                 kept for the last five failures of a message, until the message is acked; a dead
                 letter keeps it. Defaults to "text".
+            time_field: the member of each message's JSON object that holds the time at which it
+                was created: text in RFC 3339 with Z or an offset, or a number of seconds since the
+                epoch; from 1e11 on, of milliseconds. `Message.created_at` and `oldest_ready` read
+                it. Push adds the time, by this machine's clock, to a mapping that lacks the member.
+                Defaults to None: only the ``time`` of CloudEvents is read; nothing is added.
 
         Raises:
             QueueNameError: the name cannot be used.
             ConfigurationError: a setting is out of range.
         """
         config = QueueConfig(
-            visibility_timeout, max_receives, requeue, max_body_bytes, pop_from, record_errors
-        )
+            visibility_timeout, max_receives, requeue, max_body_bytes, pop_from, record_errors,
+            time_field,
+        )  # fmt: skip
         keys = QueueKeys.of(name, pop_from)
         super().__init__(client, name)
         self._spec = QueueSpec(name, keys, config, self._block_limit)
@@ -440,6 +447,18 @@ class AsyncQueue(Client):
     async def stats(self) -> QueueStats:
         """Count the messages by state. Cost: one round trip, O(log n)."""
         return await self._run(inspection.stats(self._spec))
+
+    async def oldest_ready(self) -> float | None:
+        """Return for how many seconds the oldest ready message has been ready; 0 if none is.
+
+        A message on the list is taken to be ready since it was created, see `Message.created_at`;
+        a delayed one since it was due, a redelivered one since its lease ended. Of the list, only
+        the message that is taken next is read.
+
+        None if that message has no time, or is longer than 64 KiB: a plain LPUSH records none.
+        Cost: one round trip, O(log n).
+        """
+        return await self._run(inspection.oldest_ready(self._spec))
 
     async def claims(self) -> list[HeldClaim]:
         """List the claims of all groups: batches that a reader such as Spark has not acked yet.

@@ -15,6 +15,7 @@ from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.counters import LONGEST_WATCH, by_suffix, derived
+from ackq.core.created import CLOUDEVENT, created_at
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
 from ackq.core.ids import text_of_key
@@ -66,6 +67,24 @@ def stats(spec: QueueSpec) -> Operation[QueueStats]:
         lease_ends_in=lease_end / 1_000_000 if leased else None,
         claimed=claimed,
     )
+
+
+def oldest_ready(spec: QueueSpec) -> Operation[float | None]:
+    """Return how long the oldest ready message is ready; see `ackq.Queue.oldest_ready`."""
+    keys, field = spec.keys, spec.config.time_field
+    yield from _compare(spec)
+    now, since, listed, body = yield from _call(
+        spec, "oldest",
+        (keys.ready, keys.handoff, keys.backup, keys.delayed, keys.held, keys.heldrows),
+        keys.pop_from, CLOUDEVENT, field or CLOUDEVENT,
+    )  # fmt: skip
+    times = [since / 1_000_000] if since else []
+    if listed:
+        created = created_at(body, field)
+        if created is None:
+            return None
+        times.append(created)
+    return max(0.0, now / 1_000_000 - min(times)) if times else 0.0
 
 
 def counters(spec: QueueSpec, window: float) -> Operation[QueueCounters]:
@@ -124,7 +143,10 @@ def peek(
         for at in range(0, len(reply), 5):
             _, key, body, count, score = reply[at : at + 5]
             when = float(score) / 1_000_000
-            seen.append(PeekedMessage(text_of_key(key, body), body, count, when or None))
+            created = created_at(body, spec.config.time_field)
+            seen.append(
+                PeekedMessage(text_of_key(key, body), body, count, when or None, (), created)
+            )
             kept.append((key, body, count))
         if not reply:
             break
@@ -361,6 +383,6 @@ def _compare(spec: QueueSpec) -> Operation[None]:
 
 def _call(spec: QueueSpec, script: str, keys: Sequence[bytes], *args: Arg) -> Operation[Any]:
     # Applied twice, purge, drain and redrive could affect more messages than requested.
-    resend = script in ("stats", "peek", "audit", "audit_scan", "watch", "held/audit")
+    resend = script in ("stats", "oldest", "peek", "audit", "audit_scan", "watch", "held/audit")
     request = Request((len(keys), *keys, *args), script=scripts.load(script), resend=resend)
     return (yield from call(spec, request))

@@ -9,7 +9,18 @@ from typing import Any
 import orjson
 
 from ackq.core.counters import Counters
+from ackq.core.created import created_at
 from ackq.core.ids import text_of_key
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What the messages of one pop share."""
+
+    #: When they were taken, in seconds since the epoch by the server's clock.
+    taken_at: float
+    #: See `QueueConfig.time_field`.
+    time_field: str | None
 
 
 class Message:
@@ -31,11 +42,18 @@ class Message:
             the reply was lost, since then nobody knows.
     """
 
-    __slots__ = ("_settled", "_settles_sent", "body", "dead", "failure", "key", "lease_expires_at",
-                 "lease_lost", "queue", "receipt", "receive_count", "timed_out")  # fmt: skip
+    __slots__ = ("_delivery", "_settled", "_settles_sent", "body", "dead", "failure", "key",
+                 "lease_expires_at", "lease_lost", "queue", "receipt", "receive_count",
+                 "timed_out")  # fmt: skip
 
     def __init__(
-        self, queue: str, key: bytes, body: bytes, receipt: int, receive_count: int
+        self,
+        queue: str,
+        key: bytes,
+        body: bytes,
+        receipt: int,
+        receive_count: int,
+        delivery: Delivery | None = None,
     ) -> None:
         self.queue = queue
         self.key = key
@@ -52,11 +70,32 @@ class Message:
         self._settled = ""
         # Why this delivery failed, as a nack or reject stores it; see `ackq.core.failure`.
         self.failure = b""
+        self._delivery = delivery
 
     @property
     def id(self) -> str:
         """The id in the body as text, or the lease key if the body has no usable id."""
         return text_of_key(self.key, self.body)
+
+    @property
+    def created_at(self) -> float | None:
+        """When it was created, in seconds since the epoch by its producer's clock, or None.
+
+        It is what the body has in the queue's ``time_field``, or in the ``time`` of a CloudEvent.
+        None if there is no valid time. Parses the body each time.
+        """
+        return created_at(self.body, self._delivery.time_field if self._delivery else None)
+
+    @property
+    def time_in_queue(self) -> float | None:
+        """Seconds from `created_at` to this delivery, delays and retries included, or None.
+
+        0 if the producer's clock is ahead of the server's.
+        """
+        created = self.created_at
+        if created is None or self._delivery is None:
+            return None
+        return max(0.0, self._delivery.taken_at - created)
 
     def json(self) -> Any:
         """Return the body parsed as JSON by orjson, which turns integers over 64 bits into floats.

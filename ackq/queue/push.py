@@ -44,7 +44,7 @@ def push(
     confirm: int | Confirm | None,
 ) -> Operation[str]:
     """Push one message; see `ackq.Queue.push`."""
-    id, body = encode(message, spec.config.max_body_bytes)
+    id, body = encode(message, spec.config.max_body_bytes, spec.config.time_field)
     base, due = _due(delay, at)
     yield from before_push(spec.keys, spec.push_check)
     if dedup is None:
@@ -74,7 +74,7 @@ def push_many(
     confirm: int | Confirm | None,
 ) -> Operation[list[str]]:
     """Push many messages; see `ackq.Queue.push_many`."""
-    encoded = encode_many(messages, spec.config.max_body_bytes)
+    encoded = encode_many(messages, spec.config.max_body_bytes, spec.config.time_field)
     ids, bodies = [id for id, _ in encoded], [body for _, body in encoded]
     sizes, most = list(map(len, bodies)), CHUNK_MESSAGES
     base, due = _due(delay, at)

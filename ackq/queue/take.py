@@ -20,7 +20,7 @@ from ackq.core.waiting import PAUSED_POLL, WAIT_JITTER, Deadline, block
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.queue import pop_from
 from ackq.queue.handed_over import return_some
-from ackq.queue.messages import Message
+from ackq.queue.messages import Delivery, Message
 from ackq.queue.settle import ack, check_own, group
 from ackq.queue.spec import QueueSpec
 
@@ -51,11 +51,12 @@ def pop_many(
         yield from _ack_marking(spec, part)
     settled = parts[0] if parts else ()
     while True:
-        reply = yield from _take(spec, min(wanted, TAKE_CHUNK), lease, settled)
+        jitter = draw_jitter()
+        reply = yield from _take(spec, min(wanted, TAKE_CHUNK), lease, jitter, settled)
         settled = ()
         status = reply[0]
         if status == b"ok":
-            return _messages(spec, reply)
+            return _messages(spec, reply, lease + jitter)
         if status == b"again":
             continue
         if status == b"held":
@@ -68,7 +69,7 @@ def pop_many(
 
 
 def _take(
-    spec: QueueSpec, wanted: int, lease: int, settled: Sequence[Message]
+    spec: QueueSpec, wanted: int, lease: int, jitter: int, settled: Sequence[Message]
 ) -> Operation[Sequence[Any]]:
     args: list[Arg] = []
     order: list[Message] = []
@@ -76,7 +77,7 @@ def _take(
         held, _ = fencing.admit("ack", settled)
         args, order = group(held)
     request = Request(
-        (*spec.pop_keys, wanted, lease, draw_jitter(), *spec.pop_settings, *args),
+        (*spec.pop_keys, wanted, lease, jitter, *spec.pop_settings, *args),
         script=scripts.load("pop"),
     )
     try:
@@ -86,7 +87,7 @@ def _take(
         if not pop_from.is_missing(error):
             raise
         yield from pop_from.record(spec.keys)
-        return (yield from _take(spec, wanted, lease, settled))
+        return (yield from _take(spec, wanted, lease, jitter, settled))
     except UnknownOutcome:
         # The acks are fenced, so they can be sent again alone. Messages that the lost call leased
         # are delivered again after their timeout. If the acks fail too, report the lost pop.
@@ -104,11 +105,13 @@ def _ack_marking(spec: QueueSpec, messages: Sequence[Message]) -> Operation[None
         yield from ack(spec, messages)
 
 
-def _messages(spec: QueueSpec, reply: Sequence[Any]) -> list[Message]:
+def _messages(spec: QueueSpec, reply: Sequence[Any], lease: int) -> list[Message]:
     receipt, counts = reply[2], reply[3]
     name = spec.name
+    delivery = Delivery((receipt - lease) / 1_000_000, spec.config.time_field)
     messages = [
-        Message(name, reply[at], reply[at + 1], receipt, 1) for at in range(4, len(reply), 2)
+        Message(name, reply[at], reply[at + 1], receipt, 1, delivery)
+        for at in range(4, len(reply), 2)
     ]
     for message, count in zip(messages, counts, strict=False):
         message.receive_count = count

@@ -50,6 +50,7 @@ class ShardedQueue(Closable):
         max_body_bytes: int = 1024 * 1024,
         session_timeout: float = 10.0,
         pop_from: PopFrom = "right",
+        time_field: str | None = None,
     ) -> None:
         """Set up the client. Nothing is sent before the first operation.
 
@@ -65,6 +66,7 @@ class ShardedQueue(Closable):
             session_timeout: seconds of silence after which other consumers take over a
                 consumer's shards. Defaults to 10.
             pop_from: as in `Queue`, for all shards. Defaults to "right".
+            time_field: as in `Queue`. Defaults to None.
 
         Raises:
             QueueNameError: the name cannot be used.
@@ -81,6 +83,7 @@ class ShardedQueue(Closable):
                 requeue=requeue,
                 max_body_bytes=max_body_bytes,
                 pop_from=pop_from,
+                time_field=time_field,
             )
             for each in names
         )
@@ -178,10 +181,13 @@ class ShardedQueue(Closable):
         """
         if key is not None:
             return self._shard_for(key).push_many(messages, delay=delay, at=at, confirm=confirm)
-        limit = self._queues[0].config.max_body_bytes
+        config = self._queues[0].config
         listed = list(messages)
         with observing.sending(self.name, self._queues[0].address, listed):
-            dealt, ids = operations.spread(listed, len(self._queues), next(self._turns), limit)
+            dealt, ids = operations.spread(
+                listed, len(self._queues), next(self._turns), config.max_body_bytes,
+                config.time_field,
+            )  # fmt: skip
             for shard, (_, bodies) in dealt.items():
                 try:
                     self._queues[shard].push_many(bodies, delay=delay, at=at, confirm=confirm)
@@ -272,6 +278,14 @@ class ShardedQueue(Closable):
     def stats(self) -> QueueStats:
         """Count the messages of all shards. One round trip per shard, so not at one instant."""
         return operations.total([queue.stats() for queue in self._queues])
+
+    def oldest_ready(self) -> float | None:
+        """Return for how many seconds the oldest ready message of all shards has been ready.
+
+        None if that is unknown for one shard; see `Queue.oldest_ready`. Cost: one round trip per
+        shard.
+        """
+        return operations.oldest([queue.oldest_ready() for queue in self._queues])
 
     def dead_letters(self, n: int = 100) -> list[DeadLetter]:
         """Return up to ``n`` dead letters, shard by shard, without removing them."""

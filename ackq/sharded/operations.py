@@ -58,7 +58,11 @@ def shard_of(key: str, shards: int) -> int:
 
 
 def spread(
-    messages: Iterable[Mapping[str, Any] | bytes], shards: int, first: int, limit: int
+    messages: Iterable[Mapping[str, Any] | bytes],
+    shards: int,
+    first: int,
+    limit: int,
+    time_field: str | None,
 ) -> tuple[dict[int, Dealt], list[str]]:
     """Distribute bodies in turn, beginning with shard ``first``; return them and all ids.
 
@@ -68,7 +72,7 @@ def spread(
     """
     dealt: dict[int, Dealt] = {}
     ids = []
-    for position, (id, body) in enumerate(encode_many(messages, limit)):
+    for position, (id, body) in enumerate(encode_many(messages, limit, time_field)):
         to_shard = dealt.setdefault((first + position) % shards, Dealt([], []))
         to_shard.positions.append(position)
         to_shard.bodies.append(body)
@@ -134,6 +138,12 @@ def total(counts: Sequence[QueueStats]) -> QueueStats:
         next_event_in=min(events, default=None),
         claimed=sum(each.claimed for each in counts),
     )
+
+
+def oldest(ages: Sequence[float | None]) -> float | None:
+    """Return the greatest of the shards' ages; None if one is unknown."""
+    known = [each for each in ages if each is not None]
+    return max(known) if len(known) == len(ages) else None
 
 
 def wait(spec: QueueSpec, timeout: float) -> Operation[None]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from cronsim import CronSim, CronSimError
 
 from ackq import scripts
+from ackq.config import QueueConfig
 from ackq.core.call import Keys, call
 from ackq.core.effects import Operation, Request
 from ackq.core.encode import encode
@@ -101,7 +102,7 @@ class Schedule:
             count += 1
         return count
 
-    def body(self, tick: int, limit: int) -> bytes:
+    def body(self, tick: int, limit: int, time_field: str | None = None) -> bytes:
         """Return the body to push for a tick.
 
         Raises:
@@ -111,7 +112,7 @@ class Schedule:
         message = self.message(when) if callable(self.message) else self.message
         if isinstance(message, Mapping) and "id" not in message:
             message = {"id": f"{self.name}@{when.isoformat()}", **message}
-        _, body = encode(message, limit)
+        _, body = encode(message, limit, time_field)
         return body
 
 
@@ -169,7 +170,7 @@ def run_schedule(
                 due = schedule.after(max(answer.latest, answer.now))
             else:
                 due = schedule.newest(due, now)
-                body = _body(queue.config.max_body_bytes, schedule, due)
+                body = _body(queue.config, schedule, due)
                 if body is None:
                     due = schedule.after(due)
                     continue
@@ -196,9 +197,9 @@ def _ask(queue: Any, schedule: Schedule, at: int, previous: int, body: bytes) ->
     return answer
 
 
-def _body(limit: int, schedule: Schedule, at: int) -> bytes | None:
+def _body(config: QueueConfig, schedule: Schedule, at: int) -> bytes | None:
     try:
-        return schedule.body(at, limit)
+        return schedule.body(at, config.max_body_bytes, config.time_field)
     except Exception as error:
         # The user's function failed; it may work for a later tick.
         kind = reason_of(error) if isinstance(error, MessageError) else type(error).__name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ackq.queue import pop_from
 from benchmarks.worst.case import Act, times, worst
-from benchmarks.worst.scene import LARGE, LISTED, MIB, Scene
+from benchmarks.worst.scene import LARGE, LISTED, MIB, NAME, Scene
 from benchmarks.worst.taking import hold_lists
 
 
@@ -42,6 +42,19 @@ def stats_deep(scene: Scene) -> Act:
 def stats_held(scene: Scene) -> Act:
     hold_lists(scene, scene.many(10_000), scene.far)
     return times(20, scene.queue().stats)
+
+
+@worst("oldest", "1,000,000 in every place")
+def oldest_deep(scene: Scene) -> Act:
+    _in_every_place(scene, scene.many(1_000_000))
+    return times(20, scene.queue().oldest_ready)
+
+
+@worst("oldest", "10,000 committed lists, a body of 64 MiB by a stranger")
+def oldest_held(scene: Scene) -> Act:
+    hold_lists(scene, scene.many(10_000), 1)
+    scene.client.lpush(NAME, b'{"created": "%s"}' % (b"x" * scene.size(64 * MIB)))
+    return times(5, scene.queue().oldest_ready)
 
 
 @worst("peek", "1,000 x 0.9 MiB in flight")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +19,7 @@ from ackq import Queue
 from ackq.metrics import Collector
 from ackq.metrics import collector as collector_module
 from ackq.ops.readings import Reading, Totals
+from ackq.sharded import ShardedQueue
 from ackq.worker import Worker
 from tests.ops.every_kind import EXPECTED, fill
 from tests.servers import Client, Target
@@ -195,6 +197,19 @@ def test_workers_are_counted_while_they_run(plain_client: redis.Redis, name: str
         assert count() == 0
         plain_client.zadd(f"{name}WORKERS:SEEN", {"dead": 1.0})
         assert count() == 0
+
+
+def test_a_worker_of_several_shards_counts_once(plain_client: redis.Redis, token: str) -> None:
+    names = [f"{{{token}:{number}}}" for number in range(2)]
+    with (
+        ShardedQueue(plain_client, token, 2) as sharded,
+        Collector(plain_client, [token]) as collector,
+    ):
+        sharded.join()
+        ends = time.time() * 1e6 + 6e7
+        plain_client.zadd(f"{names[0]}WORKERS:SEEN", {"both": ends, "first": ends, "dead": 1.0})
+        plain_client.zadd(f"{names[1]}WORKERS:SEEN", {"both": ends})
+        assert value(scrape(collector), "ackq_workers", queue=token, kind="sharded") == 2
 
 
 def test_reasons_of_dead_letters_are_bounded() -> None:

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
@@ -98,6 +99,30 @@ def test_a_scaler_at_zero_is_woken_by_whatever_needs_a_worker(
         assert backlog(exporter, name) == 1  # it is being worked on
         queue.ack(message)
         assert backlog(exporter, name) == 0
+
+
+def test_the_age_of_the_oldest_ready_message_is_in_both(
+    plain_client: redis.Redis, name: str
+) -> None:
+    with (
+        Queue(plain_client, name) as queue,
+        Exporter(plain_client, [name], time_field="made") as exporter,
+    ):
+        labels = {"queue": name, "kind": "list"}
+        for body, age in (
+            (None, 0),
+            (b'{"made":%d}' % (time.time() - 60), 60),
+            (b'{"made":"yesterday"}', None),
+        ):
+            queue.purge()
+            if body:
+                queue.push(body)
+            samples = parsed(get(exporter.address, "/metrics")[2].decode())
+            found = samples.get(("ackq_oldest_ready_seconds", frozenset(labels.items())))
+            assert found == (None if age is None else pytest.approx(age, abs=20))
+            fields = json.loads(get(exporter.address, f"/v1/queues/{name}")[2])
+            expected = None if age is None else pytest.approx(age, abs=20)
+            assert fields.get("oldest_ready_seconds") == expected
 
 
 def test_a_topic_wakes_the_consumer_that_is_behind(client: Client, name: str) -> None:

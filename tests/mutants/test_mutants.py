@@ -25,6 +25,7 @@ from tests.mutants import (
     delayed_order,
     errors_kept,
     left_end,
+    oldest,
 )
 from tests.mutants.catalogue import Mutant
 
@@ -36,6 +37,7 @@ MUTANTS = (
     *delayed_order.MUTANTS,
     *errors_kept.MUTANTS,
     *counts.MUTANTS,
+    *oldest.MUTANTS,
 )
 
 

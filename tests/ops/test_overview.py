@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import redis
 
 from ackq import Queue
+from ackq.delay import DelayQueue
 from ackq.ops import overview as overview_module
 from ackq.ops.overview import Overview
 from ackq.ops.readings import Reading
@@ -94,7 +96,8 @@ def test_many_queues_are_read_in_few_steps(plain_client: redis.Redis, name: str)
 
         node.driver._pipeline = pipeline  # type: ignore[method-assign]
         assert len(overview.read().queues) == 350
-    assert pipelined == [100, 100] * 3 + [50, 50]  # the counts, then the workers
+    # The counts, the oldest message, the workers.
+    assert pipelined == [100, 100, 100] * 3 + [50, 50, 50]
 
 
 def test_a_search_is_complete_at_once_and_goes_on_in_bounded_steps(
@@ -122,6 +125,49 @@ def test_more_queues_than_the_limit_are_counted(plain_client: redis.Redis, name:
     with Overview(plain_client, most=3) as overview:
         snapshot = overview.read()
     assert (len(snapshot.queues), snapshot.left_out) == (3, 2)
+
+
+def test_the_age_of_the_oldest_ready_message_is_that_of_every_kind(
+    client: Client, token: str
+) -> None:
+    fill(client, token)
+    ago = round(time.time() * 1000) - 600_000
+    tag, timed = f"{{{token}}}", b'{"made":%d}' % ago
+    with (
+        Queue(client, f"{{{token}sharded:3}}") as shard,
+        DelayQueue(client, tag + "delay") as delay,
+        DelayQueue(client, tag + "parts:1") as part,
+        Topic(client, tag + "topic") as topic,
+        Overview(client, time_field="made") as overview,
+    ):
+        ages = {each.name: each.oldest_ready for each in overview.read().queues}
+        # Lists and topics have no times, and neither have these messages.
+        known = {name: age for name, age in ages.items() if age is not None}
+        assert ages.keys() - known.keys() == {tag, tag + "left", tag + "topic"}
+        assert all(0 <= age < 30 for age in known.values())
+
+        for delayed in (delay, part):
+            delayed.purge()
+            delayed.push("old", b"1", at_ms=ago)
+        for name in (tag, tag + "left"):
+            with Queue(client, name, pop_from="left" if "left" in name else "right") as queue:
+                queue.purge()
+                queue.push(timed)
+        topic.publish(timed)
+        topic.seek("billing", 4)
+        topic.seek('o"dd\\name', "end")
+        zset = f"{tag}ns:mails"
+        visible: Any = client.zrange(zset, 0, 0)
+        client.zadd(zset, {visible[0]: ago})
+        for number in range(4):
+            with Queue(client, f"{{{token}sharded:{number}}}") as queue:
+                queue.purge()
+        ages = {each.name: each.oldest_ready for each in overview.read().queues}
+        assert ages.pop(token + "sharded") == 0
+        assert all(age == pytest.approx(600, abs=15) for age in ages.values()), ages
+        shard.push(timed)
+        ages = {each.name: each.oldest_ready for each in overview.read().queues}
+        assert ages[token + "sharded"] == pytest.approx(600, abs=15)
 
 
 def test_a_queue_that_stays_empty_is_forgotten(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import redis
 from redis.exceptions import NoPermissionError
@@ -25,11 +27,24 @@ def test_the_exporter_runs_as_a_role_that_reads(
     assert value(samples, "ackq_messages", state="ready", **labels) == 5
     assert value(samples, "ackq_messages", state="dead", **labels) == 2
     assert value(samples, "ackq_workers", **labels) == 0
+    # A role that only counts reads no message, and so no time.
+    assert not [metric for metric, _ in samples if metric == "ackq_oldest_ready_seconds"]
     counted = ("ackq_taken_total", frozenset(labels.items())) in samples
     assert counted == (role == "watcher")
     after = {key: admin.dump(key) for key in admin.scan_iter(f"{name}*")}
     after.pop(f"{name}COUNTERS".encode(), None)
     assert after == before
+
+
+def test_a_user_that_may_not_read_messages_is_denied_once(
+    as_role: AsRole, admin: redis.Redis, stocked: Queue, name: str
+) -> None:
+    with Exporter(as_role("watcher", name), [name]) as exporter:
+        admin.acl_log_reset()
+        for _ in range(3):
+            get(exporter.address, "/metrics")
+        log: Any = admin.acl_log()  # the first reading was before
+        assert not [each for each in log if each["object"] == "lindex"]
 
 
 def test_without_names_the_user_must_be_able_to_search(as_role: AsRole, name: str) -> None:

@@ -58,6 +58,7 @@ OPERATIONS: dict[str, Operation] = {
     "extend": lambda queue: queue.extend(_take(queue)),
     "count": lambda queue: queue.stats(),
     "peek": lambda queue: queue.peek(),
+    "read the oldest": lambda queue: queue.oldest_ready(),
     "read the dead": lambda queue: queue.dead_letters(),
     "redrive": lambda queue: queue.redrive(1),
     "drop": lambda queue: queue.drop_dead_letters("1-1"),
@@ -72,18 +73,18 @@ OPERATIONS: dict[str, Operation] = {
     "order": lambda queue: queue.execute(leave_order, "quiet", [b"w"]),
 }
 TAKES = {"take", "wait", "ack", "ack by id", "nack", "release", "reject", "extend"}
-LOOKS_AFTER = {"count", "peek", "read the dead", "redrive", "drop", "pause", "audit", "drain",
-               "purge", "list claims", "list workers", "order"}  # fmt: skip
+LOOKS_AFTER = {"count", "peek", "read the oldest", "read the dead", "redrive", "drop", "pause",
+               "audit", "drain", "purge", "list claims", "list workers", "order"}  # fmt: skip
 #: What takes a message first, so that the second call may be the one that is denied.
 SEVERAL = TAKES - {"take", "ack by id"}
 #: Without selectors Redis grants commands and keys, not pairs of them. So a user that may give
 #: messages back can also store new ones, and so on: what else a role can do at most.
 BESIDES = {
     "viewer": {"order"},
-    "consumer": {"push", "push later", "confirm", "count", "peek"},
-    "worker": {"push", "push later", "confirm", "pause", "order", "peek"},
+    "consumer": {"push", "push later", "confirm", "count", "peek", "read the oldest"},
+    "worker": {"push", "push later", "confirm", "pause", "order", "peek", "read the oldest"},
     "operator": {"push later", "ack by id", "be listed", "take"},
-    "claimer": {"push", "push later", "confirm", "purge", "peek", *TAKES},
+    "claimer": {"push", "push later", "confirm", "purge", "peek", "read the oldest", *TAKES},
     "writer": {"push", "push later", "confirm"},
 }
 #: With selectors: what takes the same commands on the same keys.
@@ -104,7 +105,15 @@ FOR = {
     "writer": set(),
     "monitor": {"count", "list claims", "list workers"},
     "watcher": {"count", "list claims", "list workers", "watch"},
-    "viewer": {"count", "peek", "read the dead", "list claims", "list workers", "watch"},
+    "viewer": {
+        "count",
+        "peek",
+        "read the oldest",
+        "read the dead",
+        "list claims",
+        "list workers",
+        "watch",
+    },
     "operator": {*LOOKS_AFTER, "watch"},
     "doctor": set(),
     "loader": set(),

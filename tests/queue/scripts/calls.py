@@ -51,6 +51,7 @@ CALLS = (
     Call("push_once", (1000, "mine", body("mine"), "at", FUTURE, "mine")),
     Call("push_once", (1000, "", b"body", "at", FUTURE, "")),
     Call("stats"),
+    Call("oldest", ("right", "specversion", "created")),
     Call("peek", ("ready", 0, 100, 1)),
     Call("peek", ("in_flight", 0, 100, 1)),
     Call("peek", ("delayed", 0, 100, 0)),
@@ -87,7 +88,7 @@ CALLS = (
     Call("held/audit", (1,)),
 )
 #: What changes nothing in a queue that `fill` has filled.
-READERS = {"pop_from", "stats", "peek", "audit", "held/scan"}
+READERS = {"pop_from", "stats", "oldest", "peek", "audit", "held/scan"}
 
 
 def fill(space: Space) -> None:

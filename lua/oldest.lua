@@ -1,0 +1,75 @@
+-- oldest: find out since when the oldest ready message has been ready.
+--
+-- KEYS[1] {name}           LIST    ready messages: pushed on the left, taken from the right
+-- KEYS[2] {name}HANDOFF    LIST    front of the ready list: messages handed to a blocked consumer
+-- KEYS[3] {name}BACKUP     ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[4] {name}DELAYED    ZSET    lease key -> due time, µs since the epoch
+-- KEYS[5] {name}HELD       ZSET    held list -> µs from which its messages are the queue's
+-- KEYS[6] {name}HELDROWS   HASH    held list -> messages in it
+--
+-- ARGV[1] pop_from         right|left   the end that is popped
+-- ARGV[2] member           text         a body with a time has a JSON member of this name ...
+-- ARGV[3] other            text         ... or of this one
+--
+-- Returns {now, since, listed, body}, times in µs since the epoch. since: when the first lease
+-- ended, message was due, or lease of a claim ended, of those that are ready now; 0 if none is.
+-- listed: 1 if a list has ready messages. Lists record no times, so body is the message that is
+-- taken from them next: empty if it has none of the members, or more than 64 KiB. Neither do
+-- released claims and committed lists, until a pop moves them: listed is 1 if only they are ready.
+-- Atomic because a message that moves between two places would be missed.
+-- Cost: O(log in-flight + log delayed + held lists), and one body. Redis reports no element
+-- lengths, so it is read whatever its length.
+local ready, handoff, backup = KEYS[1], KEYS[2], KEYS[3]
+local delayed, held, heldrows = KEYS[4], KEYS[5], KEYS[6]
+local pop_from, member, other = ARGV[1], ARGV[2], ARGV[3]
+
+local LONGEST = 65536 -- bytes
+
+if (pop_from ~= 'right' and pop_from ~= 'left') or not other then
+  return redis.error_reply('ACKQ_ARGUMENT oldest: an argument is out of range')
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+local now_text = string.format('%.0f', now)
+local since = math.huge
+
+-- Return whether a JSON body may have a member of this name, somewhere.
+local function has(body, name)
+  return string.find(body, '"' .. name .. '"', 1, true)
+end
+
+local function note(score)
+  since = math.min(since, tonumber(score) or math.huge)
+end
+
+note(redis.call('ZRANGEBYSCORE', backup, '-inf', now_text, 'WITHSCORES', 'LIMIT', 0, 1)[2])
+note(redis.call('ZRANGEBYSCORE', delayed, '-inf', now_text, 'WITHSCORES', 'LIMIT', 0, 1)[2])
+redis.call('HLEN', heldrows)
+local lists, untimed = redis.call('ZRANGEBYSCORE', held, '-inf', now_text, 'WITHSCORES'), false
+for i = 1, #lists, 2 do
+  if string.sub(lists[i], -8) ~= ':delayed'
+    and tonumber(redis.call('HGET', heldrows, lists[i]) or 0) > 0 then
+    if tonumber(lists[i + 1]) > 0 then
+      note(lists[i + 1])
+    else
+      untimed = true
+    end
+  end
+end
+
+local listed = redis.call('LLEN', handoff) + redis.call('LLEN', ready) > 0
+local body = ''
+if listed then
+  body = redis.call('LINDEX', handoff, -1)
+    or redis.call('LINDEX', ready, pop_from == 'left' and 0 or -1)
+end
+if #body > LONGEST or not (has(body, member) or has(body, other)) then
+  body = ''
+end
+
+if since == math.huge then
+  since = 0
+  listed = listed or untimed
+end
+return {now, since, listed and 1 or 0, body}

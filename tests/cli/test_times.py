@@ -1,0 +1,36 @@
+"""What the command line shows of the times of messages."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+import redis
+
+from tests.cli.conftest import Run
+
+
+def test_stats_and_peek_show_times_if_messages_have_them(
+    ackq: Run, plain_client: redis.Redis, name: str
+) -> None:
+    def oldest(*options: str) -> float | None:
+        found: float | None = json.loads(ackq("stats", name, "--json", *options).output)[
+            "oldest_ready"
+        ]
+        return found
+
+    assert oldest() == 0
+    ago = time.time() - 60
+    plain_client.lpush(name, b'{"id":"a","made":%d}' % ago, b'{"id":"b"}')
+    assert oldest() is None
+    assert oldest("--time-field", "made") == pytest.approx(60, abs=20)
+    assert ackq("peek", name).output.count("\t") == 6  # no column without times
+    first, second = (
+        line.split("\t") for line in ackq("peek", name, "--time-field", "made").output.splitlines()
+    )
+    assert second[2] == "-"
+    assert first[2].startswith(time.strftime("%Y", time.localtime(ago)))
+    lines = ackq("peek", name, "--time-field", "made", "--json").output.splitlines()
+    assert [json.loads(line)["created_at"] for line in lines] == [int(ago), None]
+    assert "time_field" in ackq("peek", name, "--time-field", "a b", code=3).output
