@@ -20,9 +20,7 @@ from tools.picture import drawn, screen, written
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-#: Where the files of the checkout stand on the web.
-BLOB = "https://github.com/ackq/ackq/blob/main/"
-#: Where the same files can be loaded from, as pictures must be.
+#: Where the files of the checkout can be loaded from, as pictures must be.
 RAW = "https://raw.githubusercontent.com/ackq/ackq/main/"
 #: Where ackq and Python are installed.
 BIN = Path(sys.executable).parent
@@ -83,16 +81,6 @@ def test_the_first_steps_run_as_printed_with_nothing_else_installed(tmp_path: Pa
 
 def test_there_are_examples_to_run() -> None:
     assert len(EXAMPLES) >= 4
-
-
-def test_every_page_that_the_readme_links_to_exists() -> None:
-    """PyPI shows this page without the pages beside it, so its links are absolute."""
-    links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README)
-    assert any(link.startswith(BLOB) for link in links)
-    for link in links:
-        assert link.startswith("https://"), link
-        assert not link.startswith(BLOB) or (ROOT / link.removeprefix(BLOB)).is_file(), link
-        assert not link.startswith(RAW) or (ROOT / link.removeprefix(RAW)).is_file(), link
 
 
 def test_the_picture_shows_a_passed_demo_and_loads_nothing() -> None:
