@@ -22,6 +22,7 @@ import redis
 
 from ackq import AsyncQueue, Message, Queue
 from tests.facade import AsSync, Portal
+from tests.left_open import left_open, watch
 from tests.servers import OFFERS, PLAIN, Client, Fleet, Survey, Target, known_commands
 from tests.servers import free_port as find_free_port
 from tests.spark import home as spark_home
@@ -40,6 +41,7 @@ for _name, _value in spark_home.environment().items():
 # redis-py reads its own version anew for each connection, which takes longer than to connect.
 importlib.metadata.version = functools.cache(importlib.metadata.version)
 known_commands.remember()
+watch()
 
 #: Servers that asyncio reaches as it reaches another: a plain one, a cluster or a Sentinel.
 SAME_ROUTE = ("debian", "container", "valkey", "valkey-cluster", "valkey-sentinel")
@@ -56,6 +58,7 @@ _SURVEY = pytest.StashKey[Survey]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # the thousands of tests that are collected live to the end
     # What a shell started in the background ignores Ctrl-C, and so would the processes of tests.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -109,8 +112,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    # The thousands of tests live to the end: the garbage collector need not walk them again.
-    gc.freeze()
+    gc.freeze()  # nor are they walked again
+    gc.enable()
 
 
 def _is_shown(item: pytest.Function, first: str | None) -> bool:
@@ -175,6 +178,15 @@ def name(request: pytest.FixtureRequest, token: str) -> str:
         return token
     target: Target = request.getfixturevalue("target")
     return f"{{{token}}}" if target.cluster else token
+
+
+@pytest.fixture(autouse=True)
+def no_open_connections() -> Iterator[None]:
+    """Fail a test that leaves an asyncio connection open."""
+    left_open()  # those of fixtures that serve more than one test
+    yield
+    found = left_open()
+    assert not found, f"connections left open: {found}"
 
 
 @pytest.fixture(autouse=True)
