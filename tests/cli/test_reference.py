@@ -51,6 +51,8 @@ WRITING = {
 }  # fmt: skip
 #: What starts Spark takes a while.
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))
+#: What another test runs as well: the README's pipeline, another example.
+SHOWN = re.compile("ackq (pipeline run|pipeline report jobs|bench .*--batch)")
 #: Queue jobs to nowhere.
 PIPELINE = """
 checkpoint = "state"
@@ -67,8 +69,15 @@ def examples_of(command: click.Command) -> list[str]:
     return re.findall(r"^  (ackq .*)$", text, re.MULTILINE)
 
 
+
+
+def marks_of(example: str) -> list[pytest.MarkDecorator]:
+    marks = [*SPARK] if re.match("ackq pipeline (run|report)", example) else []
+    return [*marks, pytest.mark.campaign] if SHOWN.match(example) else marks
+
+
 EXAMPLES = [
-    pytest.param(example, marks=[*SPARK] if re.match("ackq pipeline (run|report)", example) else [])
+    pytest.param(example, marks=marks_of(example))
     for _, command in commands()
     for example in examples_of(command)
 ]

@@ -33,6 +33,7 @@ class Mutant:
         path = directory / f"{self.script}.lua"
         text = path.read_text()
         assert text.count(self.old) == 1, f"{self}: the old text must occur once"
+        path.unlink()  # a link to the script itself
         path.write_text(text.replace(self.old, self.new))
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -32,9 +33,10 @@ def mutant(request: pytest.FixtureRequest) -> Mutant | None:
 
 @pytest.fixture
 def scripts_directory(mutant: Mutant | None, tmp_path: Path) -> Path:
-    """A copy of the scripts, one of them mutated."""
+    """The scripts, in a copy if one of them is mutated."""
+    if mutant is None:
+        return scripts.directory()
     directory = tmp_path / "lua"
-    shutil.copytree(scripts.directory(), directory)
-    if mutant is not None:
-        mutant.plant(directory)
+    shutil.copytree(scripts.directory(), directory, copy_function=os.symlink)
+    mutant.plant(directory)
     return directory

@@ -1,4 +1,7 @@
-"""The driver of a pipeline is killed at every point of a batch; the next run goes on."""
+"""The driver of a pipeline is killed at every point of a batch; the next run goes on.
+
+A kill of a source's driver and one of a sink's are in the ordinary run: test_kills, test_sink_kills.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,6 @@ from tests.spark.killed import assert_silent, run_until_killed
 PASSWORD = "canary-2b9e-of-redis"
 #: More of a batch are good than the sink moves in one step.
 MESSAGES, BATCH = 9000, 3500
-#: The one that the ordinary run has time for: the sink has the batch, and Spark does not know.
-USUAL = "committed"
 
 
 @pytest.fixture
@@ -30,11 +31,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
         yield server
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(
-    "point",
-    [pytest.param(each, marks=() if each == USUAL else pytest.mark.campaign) for each in POINTS],
-)
+@pytest.mark.parametrize("point", POINTS)
 def test_a_pipeline_killed_anywhere_moves_every_message_once_and_leaks_no_secret(
     spark: SparkSession, server: Server, tmp_path: Path, point: str
 ) -> None:
