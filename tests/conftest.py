@@ -45,6 +45,9 @@ watch()
 
 #: Servers that asyncio reaches as it reaches another: a plain one, a cluster or a Sentinel.
 SAME_ROUTE = ("debian", "container", "valkey", "valkey-cluster", "valkey-sentinel")
+#: Products whose blocking clients are generated from the asyncio ones, and whose routes to a server
+#: are those that the conformance suite shows: asyncio on a plain server, blocking on a cluster.
+GENERATED = ("tests.delay", "tests.topic", "tests.rsmq", "tests.staging")
 
 #: Files whose tests take longest. They run first, so that no process is busy alone at the end.
 LONGEST = (
@@ -88,7 +91,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         offers = survey_of(metafunc.config).offers
         if not metafunc.module.__name__.startswith(EVERYWHERE) and not asked_for():
             offers = {kind: offers[kind] for kind in USUALLY if kind in offers} or offers
-        if metafunc.definition.get_closest_marker("refused_by_the_client"):
+        if _needs_no_server(metafunc.definition):
             offers = dict(list(offers.items())[:1])  # no server gets to see it
         names = [offer.name for offer in offers.values()]
         # Not by session scope: pytest would stop a server whenever the next test wants another.
@@ -96,14 +99,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the longest tests first; leave out asyncio on servers that it reaches like another."""
+    """Put the longest tests first; leave out flavours that other tests stand for."""
     # xdist runs its groups first, the largest ones before the others, and then goes by this order.
     items.sort(key=lambda item: not item.nodeid.replace("/", ".").startswith(LONGEST))
     if asked_for():
         return
-    first = survey_of(config).first(PLAIN)
+    survey = survey_of(config)
     left_out = [
-        item for item in items if isinstance(item, pytest.Function) and _is_shown(item, first)
+        item for item in items if isinstance(item, pytest.Function) and _is_shown(item, survey)
     ]
     if left_out:
         dropped = set(left_out)
@@ -116,16 +119,24 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def _is_shown(item: pytest.Function, first: str | None) -> bool:
-    callspec = getattr(item, "callspec", None)
-    if callspec is None or callspec.params.get("flavour") != "async":
+def _is_shown(item: pytest.Function, survey: Survey) -> bool:
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    flavour, target = params.get("flavour"), params.get("target")
+    module = item.module.__name__
+    if flavour == "sync":
+        both = "cluster" in survey.offers and not _needs_no_server(item)
+        return both and target == survey.first(PLAIN) and module.startswith(GENERATED)
+    if flavour != "async":
         return False
-    target = callspec.params.get("target")
-    if item.module.__name__.startswith("tests.queue.conformance"):
+    if module.startswith("tests.queue.conformance"):
         # What a server answers differently shows on a blocking connection too. So asyncio runs on
         # one server of each way to connect, and on the newest.
-        return target in SAME_ROUTE and target != first
-    return target == "cluster" and not item.module.__name__.startswith(EVERYWHERE)
+        return target in SAME_ROUTE and target != survey.first(PLAIN)
+    return target == "cluster" and not module.startswith(EVERYWHERE)
+
+
+def _needs_no_server(item: pytest.Function) -> bool:
+    return item.get_closest_marker("refused_by_the_client") is not None
 
 
 def asked_for() -> list[str]:

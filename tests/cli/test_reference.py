@@ -69,8 +69,6 @@ def examples_of(command: click.Command) -> list[str]:
     return re.findall(r"^  (ackq .*)$", text, re.MULTILINE)
 
 
-
-
 def marks_of(example: str) -> list[pytest.MarkDecorator]:
     marks = [*SPARK] if re.match("ackq pipeline (run|report)", example) else []
     return [*marks, pytest.mark.campaign] if SHOWN.match(example) else marks

@@ -531,7 +531,7 @@ POP = (
         RANGE_CHECK,
         "return not number or number < low or number > high",
         "test_arguments.test_an_argument_out_of_range_is_refused_before_anything_is_changed",
-        {"call": Call("pop", (1, "nan", 0, 0, MIB, "front"))},
+        {"calls": {"nan": Call("pop", (1, "nan", 0, 0, MIB, "front"))}},
     ),
     Mutant(
         "pop",

@@ -41,7 +41,7 @@ MUTANTS = (
            "count_up('dropped:dead', deleted + 1)", REDRIVEN),
     Mutant("drop", "any number of entries", "#ARGV > 50", "false",
            "test_arguments.test_an_argument_out_of_range_is_refused_before_anything_is_changed",
-           {"call": Call("drop", ("1-1",) * 51)}),
+           {"calls": {"51 entries": Call("drop", ("1-1",) * 51)}}),
     Mutant("purge", "does not count", "count_up('dropped', deleted)", "", PURGED),
     Mutant("purge", "deliveries go on for ever", "count_up('ended', leased)", "", PURGED),
     Mutant("purge", "resets the counts", "redis.call('UNLINK', ready, backup,",

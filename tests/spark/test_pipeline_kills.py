@@ -1,6 +1,6 @@
 """The driver of a pipeline is killed at every point of a batch; the next run goes on.
 
-A kill of a source's driver and one of a sink's are in the ordinary run: test_kills, test_sink_kills.
+The ordinary run kills the driver of a source and that of a sink: test_kills, test_sink_kills.
 """
 
 from __future__ import annotations
