@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 from unittest import mock
@@ -95,9 +96,16 @@ def test_a_client_of_the_other_kind() -> None:
 
 
 @pytest.mark.parametrize(
-    "stranger", [mock.Mock(), mock.MagicMock(spec=redis.Redis), mock.create_autospec(redis.Redis)]
+    "make",
+    [
+        mock.Mock,
+        lambda: mock.MagicMock(spec=redis.Redis),
+        lambda: mock.create_autospec(redis.Redis),
+    ],
+    ids=["mock", "with a spec", "autospec"],
 )
-def test_a_mock_is_refused_with_a_way_out(stranger: Any) -> None:
+def test_a_mock_is_refused_with_a_way_out(make: Callable[[], Any]) -> None:
+    stranger = make()
     with pytest.raises(ackq.ConfigurationError, match=r"fakeredis\[lua\]"):
         dropin.Redis(stranger)
     with pytest.raises(ackq.ConfigurationError, match=r"fakeredis\[lua\]"):

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 import redis
-from matplotlib.axes import Axes
 from pyspark.sql import SparkSession
 
 from ackq import Queue
 from ackq.errors import ConfigurationError
-from ackq.spark.report import Summary, charts, report
+from ackq.spark.report import Summary, report
 from ackq.spark.report.messages import Overview
 from ackq.spark.report.summary import Failure
 
@@ -159,6 +158,10 @@ def test_the_files_have_one_row_per_message_and_each_report_adds_to_them(
 
 
 def test_the_time_axis_of_recent_dead_letters_ends_with_the_report() -> None:
+    from matplotlib.axes import Axes  # half a second, which each test process would spend
+
+    from ackq.spark.report import charts
+
     taken_at = 1_700_000_030.5
     summary = Summary(Overview(taken_at, {}), width=60)
     for reason, ago in (("a", 60), ("b", 120)):
