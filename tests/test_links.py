@@ -26,7 +26,10 @@ PAGES = sorted(
 #: Where the files of the checkout stand on the web.
 BLOB = "https://github.com/ackq/ackq/blob/main/"
 #: Where links may lead outside. Each further host is one more that can disappear.
-HOSTS = {"github.com", "raw.githubusercontent.com", "pypi.org", "semver.org", "opentelemetry.io"}
+HOSTS = {
+    "github.com", "raw.githubusercontent.com", "pypi.org",
+    "semver.org", "opentelemetry.io", "cloudevents.io",
+}  # fmt: skip
 #: How a page of the site contains another one.
 INCLUDE = re.compile(r"^```\{include\} (\S+)$.*?^```$", re.MULTILINE | re.DOTALL)
 #: The site shows headings of these levels as anchors, see docs/conf.py.

@@ -21,7 +21,7 @@ SAMPLES = 60
 #: Shortest time between two samples, in seconds.
 SHORTEST = 2.0
 #: Seconds for which consumers count what they do after a sample.
-WINDOW = 60.0
+WINDOW = 150.0
 #: The counts whose rates are shown.
 COUNTED = ("pushed", "taken", "acked")
 

@@ -14,6 +14,7 @@ from redis.cluster import RedisCluster
 from ackq.cli import main
 from ackq.ops.acl import rules
 from ackq.scripts import names
+from ackq.sharded import ShardedQueue
 from tests.cli.conftest import Run
 from tests.servers import CLUSTERS, Fleet, Survey
 
@@ -112,15 +113,18 @@ def test_rsmq_is_used_from_any_node(ackq: Run, name: str) -> None:
     assert ackq("rsmq", "receive", "mails", "--delete", "--ns", name).output == "one\n"
 
 
-def test_top_finds_the_queues_of_all_nodes(ackq: Run, token: str) -> None:
+def test_top_finds_the_queues_of_all_nodes(ackq: Run, cluster: RedisCluster, token: str) -> None:
     queues = {f"{{{token}:{number}}}" for number in range(8)}
     for queue in queues:
         ackq("push", queue, "{}")
         ackq("pop", queue)
     found = {json.loads(line)["queue"] for line in ackq("top", "--json").output.splitlines()}
     assert queues <= found
+    with ShardedQueue(cluster, token, 8) as whole:
+        whole.pop()  # joins the group, which shows that they are the shards of one queue
     (row,) = [line for line in ackq("top").output.splitlines() if token in line]
-    assert row.startswith(f"{token} (8 shards)\t0\t8\t0\t0\t")
+    assert row.startswith(f"{token}\t0\t8\t0\t0\t")
+    assert row.split("\t")[11] == "sharded"
 
 
 def test_the_doctor_looks_at_every_primary(ackq: Run) -> None:

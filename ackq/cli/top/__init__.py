@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 import redis
 
-from ackq.cli.connection import examples, json_option, print_json, print_table, url_option
+from ackq.cli.connection import (
+    examples,
+    json_option,
+    print_json,
+    print_table,
+    time_field_option,
+    url_option,
+)
 from ackq.cli.top.table import VALUES, values
 from ackq.cli.top.view import Row, Sample, Sort, View, arranged, sample_of
 from ackq.errors import AckqError
@@ -25,7 +32,7 @@ if TYPE_CHECKING:
 MOST_QUEUES = 5000
 #: Seconds for which consumers go on counting after a sample, of two samples and of a live view,
 #: whose samples of many queues are further apart. Twice the time between samples is added.
-GRACE, WINDOW = 5.0, 60.0
+GRACE, WINDOW = 5.0, 150.0
 
 
 @click.command(
@@ -36,15 +43,16 @@ GRACE, WINDOW = 5.0, 60.0
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @url_option
 @click.option("--every", type=click.FloatRange(0.1, 1800), metavar="SECONDS",
-              help="Time between two samples, at least 6 ms for each queue.  [1]")  # fmt: skip
+              help="Time between two samples, at least 12 ms for each queue.  [1]")  # fmt: skip
 @click.option("--sort", type=click.Choice(get_args(Sort)),
               help="Order of the queues.  [backlog; outside a terminal, name]")  # fmt: skip
+@time_field_option
 @click.option("--once", is_flag=True, help="Print one sample and exit; with --every, take two, for"
               " rates. The default outside a terminal.")  # fmt: skip
 @json_option
 def top(
-    queues: tuple[str, ...], url: str | None, every: float | None, sort: Sort | None, once: bool,
-    as_json: bool,
+    queues: tuple[str, ...], url: str | None, every: float | None, sort: Sort | None,
+    time_field: str | None, once: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Watch QUEUES of every kind, or all that are found, until you press q or Ctrl-C.
 
@@ -61,6 +69,9 @@ def top(
 
     While top runs, the consumers of list queues count taken and acked messages and ended leases.
     Pushes are derived from these counts and the queue's size.
+
+    "oldest ready" is the time for which the oldest ready message has been ready. A list queue knows
+    it only if its messages carry a time: see --time-field.
 
     "oldest lease" is the time since the lease that ends first was taken or last renewed, not how
     long a job has run: workers renew their leases. It is the timeout minus the time left, so it is
@@ -81,7 +92,9 @@ def top(
     chosen: Sort = sort or ("backlog" if terminal and not as_json else "name")
     with (
         client_of(url) as client,
-        Overview(client, queues, window=window, most=MOST_QUEUES) as overview,
+        Overview(
+            client, queues, window=window, time_field=time_field, most=MOST_QUEUES
+        ) as overview,
         _searching(queues),
     ):
         if once:
