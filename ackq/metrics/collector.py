@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import redis
 
 try:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+    from prometheus_client.core import Metric
     from prometheus_client.registry import Collector as RegistryCollector
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
@@ -19,6 +19,7 @@ except ModuleNotFoundError as error:
 
 from ackq.core.client import Closable
 from ackq.errors import AckqError, redact
+from ackq.metrics.families import Family
 from ackq.ops.overview import Overview, Server, Snapshot
 from ackq.ops.readings import Reading
 
@@ -87,7 +88,11 @@ class Collector(RegistryCollector, Closable):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics. 2 or 3 round trips for 100 queues."""
+        """Yield all metrics. 4 or 5 round trips for 100 queues."""
+        return (each.metric() for each in self.families())
+
+    def families(self) -> Iterator[Family]:
+        """Yield what `collect` yields, in the form that is quickly written as text."""
         started = time.perf_counter()
         with self._lock:
             try:
@@ -98,9 +103,7 @@ class Collector(RegistryCollector, Closable):
         yield from _queue_metrics(snapshot.queues)
         yield from _server_metrics(snapshot)
         seconds = time.perf_counter() - started
-        yield GaugeMetricFamily(
-            "ackq_scrape_seconds", "Time that this collection took, in seconds.", seconds
-        )
+        yield _single("ackq_scrape_seconds", "Time that this collection took, in seconds.", seconds)
 
     def prepare(self) -> None:
         """Search for queues, so that the first collection is quick. No error if Redis is away.
@@ -116,65 +119,74 @@ class Collector(RegistryCollector, Closable):
         self._overview.close()
 
 
-def _queue_metrics(queues: Sequence[Reading]) -> Iterator[Metric]:
-    messages = GaugeMetricFamily(
-        "ackq_messages", "Messages by state, as in ackq stats.", labels=(*_QUEUE, "state")
+def _queue_metrics(queues: Sequence[Reading]) -> Iterator[Family]:
+    messages = Family(
+        "ackq_messages", "gauge", "Messages by state, as in ackq stats.", labels=(*_QUEUE, "state")
     )
-    backlog = GaugeMetricFamily(
-        "ackq_backlog", "Messages that need a consumer now: ready and in flight, without claims.",
+    backlog = Family(
+        "ackq_backlog",
+        "gauge",
+        "Messages that need a consumer now: ready and in flight, without claims.",
         labels=_QUEUE,
-    )  # fmt: skip
-    paused = GaugeMetricFamily("ackq_paused", "1 while the queue is paused.", labels=_QUEUE)
-    overdue = GaugeMetricFamily(
+    )
+    paused = Family("ackq_paused", "gauge", "1 while the queue is paused.", labels=_QUEUE)
+    overdue = Family(
         "ackq_lease_overdue_seconds",
+        "gauge",
         "Time since the first lease ended whose message was not delivered again; 0 if none.",
         labels=_QUEUE,
     )
-    oldest = GaugeMetricFamily(
+    oldest = Family(
         "ackq_oldest_ready_seconds",
-        "Age of the oldest ready message; missing if its time is not known.",
+        "gauge",
+        "Time for which the oldest ready message has been ready; missing if it is not known.",
         labels=_QUEUE,
     )
-    workers = GaugeMetricFamily(
-        "ackq_workers", "Worker processes that take from the queue.", labels=_QUEUE
+    workers = Family(
+        "ackq_workers", "gauge", "Worker processes that take from the queue.", labels=_QUEUE
     )
-    lag = GaugeMetricFamily(
-        "ackq_topic_lag", "Messages that a consumer of a topic is behind.",
+    lag = Family(
+        "ackq_topic_lag",
+        "gauge",
+        "Messages that a consumer of a topic is behind.",
         labels=("queue", "consumer"),
-    )  # fmt: skip
+    )
     for each in queues:
         labels = (each.name, each.kind)
         for state, count in each.states.items():
-            messages.add_metric((*labels, state), count)
-        backlog.add_metric(labels, each.backlog)
+            messages.add((*labels, state), count)
+        backlog.add(labels, each.backlog)
         if each.paused is not None:
-            paused.add_metric(labels, each.paused)
+            paused.add(labels, each.paused)
         if each.overdue is not None:
-            overdue.add_metric(labels, each.overdue)
+            overdue.add(labels, each.overdue)
         if each.oldest_ready is not None:
-            oldest.add_metric(labels, each.oldest_ready)
+            oldest.add(labels, each.oldest_ready)
         if each.workers is not None:
-            workers.add_metric(labels, each.workers)
+            workers.add(labels, each.workers)
         for consumer, behind in each.lags.items():
-            lag.add_metric((each.name, consumer), behind)
+            lag.add((each.name, consumer), behind)
     yield from (messages, backlog, paused, overdue, oldest, workers, lag)
     yield from _counters(queues)
     yield _dead(queues)
 
 
-def _counters(queues: Sequence[Reading]) -> Iterator[Metric]:
+def _counters(queues: Sequence[Reading]) -> Iterator[Family]:
     for name, help in COUNTERS.items():
-        family = CounterMetricFamily(f"ackq_{name}", help, labels=_QUEUE)
+        family = Family(f"ackq_{name}", "counter", help, labels=_QUEUE)
         for each in queues:
             if each.totals is not None and name in each.totals.counts:
                 labels = (each.name, each.kind)
-                family.add_metric(labels, each.totals.counts[name], created=each.totals.since)
+                family.add(labels, each.totals.counts[name], each.totals.since)
         yield family
 
 
-def _dead(queues: Sequence[Reading]) -> Metric:
-    family = CounterMetricFamily(
-        "ackq_dead", "Messages that became dead letters, by reason.", labels=(*_QUEUE, "reason")
+def _dead(queues: Sequence[Reading]) -> Family:
+    family = Family(
+        "ackq_dead",
+        "counter",
+        "Messages that became dead letters, by reason.",
+        labels=(*_QUEUE, "reason"),
     )
     for each in queues:
         if each.totals is None:
@@ -183,26 +195,30 @@ def _dead(queues: Sequence[Reading]) -> Metric:
         if rest := sum(count for _, count in reasons[MOST_REASONS:]):
             reasons = [*reasons[:MOST_REASONS], ("other", rest)]
         for reason, count in reasons:
-            family.add_metric((each.name, each.kind, reason), count, created=each.totals.since)
+            family.add((each.name, each.kind, reason), count, each.totals.since)
     return family
 
 
-def _server_metrics(snapshot: Snapshot) -> Iterator[Metric]:
-    up = GaugeMetricFamily("ackq_up", "1 if the server could be read.", labels=("server",))
-    errors = CounterMetricFamily(
+def _server_metrics(snapshot: Snapshot) -> Iterator[Family]:
+    up = Family("ackq_up", "gauge", "1 if the server could be read.", labels=("server",))
+    errors = Family(
         "ackq_script_errors",
+        "counter",
         "Script calls that failed since the server started, those of other programs included.",
         labels=("server",),
     )
     for each in snapshot.servers:
-        up.add_metric((each.address,), each.up)
+        up.add((each.address,), each.up)
         if each.failed_scripts is not None:
-            errors.add_metric((each.address,), each.failed_scripts)
+            errors.add((each.address,), each.failed_scripts)
     yield from (up, errors)
-    yield GaugeMetricFamily(
-        "ackq_search_complete", "1 if all keys have been searched for queues.", snapshot.complete
-    )
-    yield GaugeMetricFamily(
-        "ackq_queues_left_out", "Queues above the limit, or with a key of a wrong type.",
-        snapshot.left_out,
-    )  # fmt: skip
+    yield _single("ackq_search_complete", "1 if all keys have been searched for queues.",
+                  snapshot.complete)  # fmt: skip
+    yield _single("ackq_queues_left_out", "Queues above the limit, or with a key of a wrong type.",
+                  snapshot.left_out)  # fmt: skip
+
+
+def _single(name: str, help: str, value: float) -> Family:
+    family = Family(name, "gauge", help)
+    family.add((), value)
+    return family

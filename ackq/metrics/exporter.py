@@ -12,7 +12,7 @@ from ackq.core.client import Closable
 from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import AckqError, QueueNameError, redact
 from ackq.metrics.collector import Collector
-from ackq.metrics.exposition import render
+from ackq.metrics.exposition import render_families
 from ackq.ops.overview import Overview, Snapshot
 from ackq.ops.readings import Reading
 
@@ -80,7 +80,7 @@ class Exporter(Closable):
     def _answer(self, path: str, headers: Mapping[str, str]) -> Answer:
         parts = urlsplit(path)
         if parts.path == "/metrics":
-            return render(self._collector.collect(), headers)
+            return render_families(self._collector.families(), headers)
         if parts.path == "/healthz":
             return Answer.of_json(200, {"healthy": True})
         if parts.path.startswith(QUEUES):

@@ -11,6 +11,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector as RegistryCollector
 
 from ackq.core.io.http import Answer
+from ackq.metrics.families import Family, as_text
 
 #: Bytes from which on an answer is compressed.
 LARGE = 10_000
@@ -19,14 +20,27 @@ LARGE = 10_000
 def render(metrics: Iterable[Metric], headers: Mapping[str, str]) -> Answer:
     """Return metrics in the format, and compressed, as the headers of the request ask for.
 
-    The times at which counters began are only in OpenMetrics: the older format has no place for
-    them, so each would be one more series.
+    The times at which counters began are only in OpenMetrics, see `Family.lines`.
     """
     encoder, content_type = choose_encoder(headers.get("Accept") or "")
-    if not content_type.startswith("application/openmetrics-text"):
+    if not _is_openmetrics(content_type):
         metrics = map(_without_created, metrics)
     encode: Any = encoder
-    body: bytes = encode(_Collected(metrics))
+    return _answer(encode(_Collected(metrics)), content_type, headers)
+
+
+def render_families(families: Iterable[Family], headers: Mapping[str, str]) -> Answer:
+    """Return what `render` returns, for more samples in less time."""
+    _, content_type = choose_encoder(headers.get("Accept") or "")
+    text = as_text(families, _is_openmetrics(content_type))
+    return _answer(text.encode(), content_type, headers)
+
+
+def _is_openmetrics(content_type: str) -> bool:
+    return content_type.startswith("application/openmetrics-text")
+
+
+def _answer(body: bytes, content_type: str, headers: Mapping[str, str]) -> Answer:
     if len(body) < LARGE or not _takes_gzip(headers.get("Accept-Encoding") or ""):
         return Answer(200, body, content_type, {"Vary": "Accept, Accept-Encoding"})
     return Answer(

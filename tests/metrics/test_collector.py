@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 import redis
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector as RegistryCollector
 
 from ackq import Queue
 from ackq.metrics import Collector
 from ackq.metrics import collector as collector_module
+from ackq.metrics.families import as_text as as_text_of
 from ackq.ops.readings import Reading, Totals
 from ackq.sharded import ShardedQueue
 from ackq.worker import Worker
@@ -100,6 +103,41 @@ def test_hostile_names_are_read_back_as_they_are(plain_client: redis.Redis, toke
     assert {dict(labels)["consumer"] for name, labels in samples if "lag" in name} == consumers
     for line in text.rstrip("\n").split("\n"):
         assert line.startswith(("# HELP ackq_", "# TYPE ackq_", "ackq_"))
+
+
+def test_the_exporters_text_is_that_of_prometheus_client(
+    plain_client: redis.Redis, token: str
+) -> None:
+    """Sample by sample, in both formats, also for names that need escaping."""
+    fill(plain_client, token)
+    for each in HOSTILE:
+        plain_client.zadd(f"{token}{each}BACKUP", {"key": 1e15})
+    with Collector(plain_client) as collector:
+        collector.prepare()
+        families = [*collector.families()]
+    registry = CollectorRegistry()
+    registry.register(Fixed([each.metric() for each in families]))
+    encoders: tuple[tuple[Any, Any, bool], ...] = (
+        (generate_latest, text_string_to_metric_families, False),
+        (generate_openmetrics, parse_openmetrics, True),
+    )
+    for encode, parse, openmetrics in encoders:
+        text = as_text_of(families, openmetrics)
+        expected = encode(registry).decode()
+        own, reference = ([*parse(each)] for each in (text, expected))
+        # The old format has no place for the times at which counting began.
+        assert own == [each for each in reference if openmetrics or "_created" not in each.name]
+        assert text.endswith("# EOF\n") == openmetrics
+
+
+class Fixed(RegistryCollector):
+    """Metrics that were collected before."""
+
+    def __init__(self, metrics: list[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> list[Metric]:
+        return self._metrics
 
 
 def test_openmetrics_has_the_time_at_which_counting_began(
@@ -215,7 +253,7 @@ def test_a_worker_of_several_shards_counts_once(plain_client: redis.Redis, token
 def test_reasons_of_dead_letters_are_bounded() -> None:
     totals = Totals(1.0, {}, {f"reason {number:02}": 1 for number in range(30)})
     family = collector_module._dead([Reading("list", "jobs", 0, totals=totals)])
-    counts = {sample.labels["reason"]: sample.value for sample in family.samples
+    counts = {sample.labels["reason"]: sample.value for sample in family.metric().samples
               if sample.name == "ackq_dead_total"}  # fmt: skip
     assert len(counts) == collector_module.MOST_REASONS + 1
     assert (counts["other"], sum(counts.values())) == (10, 30)
