@@ -62,7 +62,7 @@ class QueueConfig:
             raise ConfigurationError(
                 f"record_errors is one of {get_args(RecordErrors)}, not {self.record_errors!r}"
             )
-        check_time_field(self.time_field)
+        _check_time_field(self.time_field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def check_pop_from(end: PopFrom) -> None:
         raise ConfigurationError(f"pop_from is 'right' or 'left', not {end!r}")
 
 
-def check_time_field(name: str | None) -> None:
+def _check_time_field(name: str | None) -> None:
     """Raise ConfigurationError unless ``name`` is None, or usable as a ``time_field``.
 
     JSON can write other characters in several ways, so a script could not search for them.

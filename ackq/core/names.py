@@ -47,6 +47,8 @@ HELD_LEFT = "HELD:LEFT"
 NAME_LIMIT = 200
 
 
+_ENDS = (*SUFFIXES, RATELIMIT, TICKS, WORKERS_SEEN, WORKERS_DOING, WORKERS_ORDERS, HELD_LEFT)
+_PREFIXES = re.compile("|".join((DEDUP, REJECTED, CLAIM, CLAIMS, STAGED, STAGING)))
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f*?\[\]\\]")
 _GROUP = re.compile(rf"(?:(?![*?\[\]\\{{}}])[!-~]){{1,{NAME_LIMIT}}}")
 _HASH_TAG = re.compile(r"\{[^{}]+\}")
@@ -77,13 +79,11 @@ def _problem_of(name: str) -> str | None:
         return f"contains {found[0]!r}, which Redis patterns or terminals misread"
     if name.count("{") != name.count("}") or (("{" in name) and not _HASH_TAG.search(name)):
         return "has braces that do not form a hash tag such as {jobs}"
-    for suffix in (*SUFFIXES, RATELIMIT, TICKS, WORKERS_SEEN, WORKERS_DOING, WORKERS_ORDERS,
-                   HELD_LEFT):  # fmt: skip
-        if name.endswith(suffix):
-            return f"ends in {suffix}, so it would collide with a key of another queue"
-    for prefix in (DEDUP, REJECTED, CLAIM, CLAIMS, STAGED, STAGING):
-        if prefix in name:
-            return f"contains {prefix}, so it would collide with a key of another queue"
+    if name.endswith(_ENDS):
+        suffix = next(each for each in _ENDS if name.endswith(each))
+        return f"ends in {suffix}, so it would collide with a key of another queue"
+    if found := _PREFIXES.search(name):
+        return f"contains {found[0]}, so it would collide with a key of another queue"
     return None
 
 

@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import redis
 from redis.exceptions import AskError, MovedError, NoPermissionError, TryAgainError
 
-from ackq.config import check_time_field
+from ackq.config import QueueConfig
 from ackq.core.client import Closable
 from ackq.core.effects import Operation, Request
 from ackq.core.io.connections import SingleRoute
@@ -28,6 +29,7 @@ MOST_QUEUES = 50_000
 #: Seconds after which an empty queue that was found is forgotten; it may be found again.
 FORGET_AFTER = 3600.0
 
+_KIND_AND_NAME = attrgetter("kind", "name")
 _PART = re.compile(r"\{(?P<sharded>[^{}]+):\d+\}|(?P<delay>.+):\d+")
 #: The keys are on another node, or are being moved there.
 _MOVED = (MovedError, AskError, TryAgainError)
@@ -135,12 +137,11 @@ class Overview(Closable):
         """
         for name in names:
             check_name(name)
-        check_time_field(time_field)
         self._client = client
         self._names = tuple(dict.fromkeys(names))
         self._steps = steps
         self._window = window
-        self._time_field = time_field
+        self._config = QueueConfig(time_field=time_field)
         self._most = most
         self._consumers: tuple[str, ...] = ()
         self._nodes: list[_Node] = []
@@ -223,7 +224,7 @@ class Overview(Closable):
         driver, search = node.driver, node.search
         if not self._names:
             driver.run(search.proceed(self._steps if search.complete else FIRST_STEPS))
-        wanted = sorted(search.queues)
+        wanted = sorted(search.queues, key=_KIND_AND_NAME)
         left_out = len(wanted[most:])
         del wanted[most:]
         unread: dict[Found, Exception] = {}
@@ -234,7 +235,7 @@ class Overview(Closable):
             elif not isinstance(problem, _MOVED):
                 unread[each] = problem
         checked = [each for each in wanted if each in node.checked]
-        asked = Asked(self._window, self._time_field, now, node.unreadable)
+        asked = Asked(self._window, self._config, now, node.unreadable)
         results = driver.run_all(
             read(each, search.consumers.get(each.name, ()), asked) for each in checked
         )
@@ -344,7 +345,7 @@ def _by_queue(readings: Iterable[Reading], groups: set[str]) -> tuple[Reading, .
     others = {each.name for each in whole if each.kind != "list"}
     whole = [each for each in whole
              if each.kind != "list" or not each.empty or each.name not in others]  # fmt: skip
-    return tuple(sorted(_distinct(whole), key=lambda each: (each.kind, each.name)))
+    return tuple(sorted(_distinct(whole), key=_KIND_AND_NAME))
 
 
 def _distinct(readings: Iterable[Reading]) -> Iterator[Reading]:

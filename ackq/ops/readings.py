@@ -101,8 +101,8 @@ class Asked:
     #: Let the consumers of list queues count what they do for this many more seconds; None: do not
     #: change that.
     window: float | None
-    #: See `QueueConfig.time_field`.
-    time_field: str | None
+    #: The settings of list queues: their ``time_field``.
+    config: QueueConfig
     #: The server's time in µs, which tells which workers are alive; None: unknown.
     now: int | None
     #: List queues whose messages this user may not read. They are noted here, and not tried again.
@@ -126,7 +126,7 @@ def read(found: Found, consumers: Iterable[str], asked: Asked) -> Operation[Read
 
 
 def _list(name: str, asked: Asked) -> Operation[Reading]:
-    spec = QueueSpec(name, QueueKeys.of(name), QueueConfig(time_field=asked.time_field))
+    spec = QueueSpec(name, QueueKeys.of(name), asked.config)
     try:
         stats = yield from inspection.stats(spec)
     except PopFromMismatch:
@@ -289,7 +289,7 @@ def _topic_age(keys: TopicKeys, after: int, asked: Asked) -> Operation[float | N
     (key,) = keys.messages(after, 1)
     # A body that is cut is no JSON, so its time is unknown.
     body = yield Request((b"GETRANGE", key, 0, LONGEST_TIMED - 1), resend=True)
-    created = created_at(body, asked.time_field)
+    created = created_at(body, asked.config.time_field)
     if asked.now is None or created is None:
         return None
     return max(0.0, asked.now / 1_000_000 - created)

@@ -105,6 +105,7 @@ def read_counters(now: int, live: int, held: int, counted: Mapping[bytes, int]) 
     fields = derived(now, live, held, counted)
     if b"live" not in counted:  # a former release began to count, and counted what was taken
         fields |= {"pushed": None, "taken": counted.get(b"taken", 0)}
+    counted = {name: count for name, count in counted.items() if b":" in name}
     rows = by_suffix(counted, b"rows:")
     for reason, count in rows.items():
         name = reason.decode(errors="replace")

@@ -21,6 +21,9 @@ from ackq.core.names import (
 )
 from ackq.core.waiting import seconds_of
 
+#: The fields of `QueueKeys` with the suffixes of the keys.
+_FIELDS = tuple((suffix.lower(), suffix.encode()) for suffix in SUFFIXES)
+
 
 @dataclass(frozen=True, slots=True)
 class QueueKeys:
@@ -56,10 +59,11 @@ class QueueKeys:
         """
         check_name(name)
         check_pop_from(pop_from)
-        named = {suffix.lower(): (name + suffix).encode() for suffix in SUFFIXES}
+        ready = name.encode()
+        named = {field: ready + suffix for field, suffix in _FIELDS}
         if pop_from == "left":
-            named["held"] = (name + HELD_LEFT).encode()
-        return cls(ready=name.encode(), **named, pop_from=pop_from)
+            named["held"] = ready + HELD_LEFT.encode()
+        return cls(ready=ready, **named, pop_from=pop_from)
 
     @property
     def record(self) -> bytes:
