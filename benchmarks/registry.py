@@ -20,6 +20,7 @@ BENCHMARKS = {
     "rsmq": "benchmarks.rsmq",
     "delay": "benchmarks.delay",
     "topic": "benchmarks.topic",
+    "exporter": "benchmarks.exporter",
     "spark": "benchmarks.spark",
 }
 

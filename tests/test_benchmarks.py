@@ -44,6 +44,7 @@ CONTESTANTS = {
     "worker": {"ackq, threads", "ackq, tasks"},
     "rsmq": {"ackq", "PyRSMQ", "sent by ackq", "sent by PyRSMQ"},
     "delay": {"ackq", "article", "article, pipelined"},
+    "exporter": {"ackq exporter", "no scrape"},
     "topic": {"ackq, at least once", "ackq, at most once", "streams, group", "streams, XREAD"},
     "spark": {"ackq, push_many(1000)", "ackq, pop_many(1000)", "Spark sink", "Spark sink, direct",
               "Spark source, foreachBatch",

@@ -28,12 +28,16 @@ def _endpoint(ctx: click.Context, parameter: click.Parameter, text: str) -> tupl
 @url_option
 @click.option("--listen", default=LISTEN, callback=_endpoint, metavar="HOST:PORT",
               help=f"Address and port; 0.0.0.0:PORT for remote scrapers.  [{LISTEN}]")  # fmt: skip
+@click.option("--host", "hosts", multiple=True, metavar="NAME",
+              help="A name under which the exporter is reached; requests that name others are"
+              " refused. IP addresses and localhost need none; may be repeated.  [on loopback:"
+              " none, else any]")  # fmt: skip
 @time_field_option
 @click.option("--no-totals", is_flag=True,
               help="Change nothing in Redis: list queues then have no counters.")  # fmt: skip
 def exporter(
-    queues: tuple[str, ...], url: str | None, listen: tuple[str, int], time_field: str | None,
-    no_totals: bool,
+    queues: tuple[str, ...], url: str | None, listen: tuple[str, int], hosts: tuple[str, ...],
+    time_field: str | None, no_totals: bool,
 ) -> None:  # fmt: skip
     """Serve metrics of QUEUES, or of all queues found, to Prometheus and KEDA.
 
@@ -58,7 +62,7 @@ def exporter(
     ended = threading.Event()
     with closing(client_of(url)) as client, stopping_on_signals(ended.set):
         try:
-            opened = Exporter(client, queues, listen=listen, totals=not no_totals,
+            opened = Exporter(client, queues, listen=listen, hosts=hosts, totals=not no_totals,
                               time_field=time_field)  # fmt: skip
         except redis.exceptions.NoPermissionError as error:
             raise AckqError(f"{error}: name the queues, as in ackq exporter jobs") from error

@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import redis
 
 from ackq.core.client import Closable
+from ackq.core.io.hosts import KnownHosts, is_loopback
 from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import AckqError, QueueNameError, redact
 from ackq.metrics.collector import Collector
@@ -36,6 +37,7 @@ class Exporter(Closable):
         names: Sequence[str] = (),
         *,
         listen: tuple[str, int] = ("127.0.0.1", 0),
+        hosts: Sequence[str] = (),
         totals: bool = True,
         time_field: str | None = None,
     ) -> None:
@@ -46,6 +48,9 @@ class Exporter(Closable):
             names: the queues to report; any other is not found. If empty, all.
             listen: the address, IPv4 or IPv6, and the port; 0 picks a free port. Defaults to
                 loopback and a free port.
+            hosts: names under which the exporter is reached, without ports; requests that name
+                others are refused. IP addresses and localhost need none. Defaults to none on
+                loopback, where a browser may be made to ask by other sites, else to any name.
             totals: see `Collector`.
             time_field: see `Collector`.
 
@@ -58,7 +63,8 @@ class Exporter(Closable):
         self._collector = Collector(client, names, totals=totals, time_field=time_field)
         self._one = Overview(client, time_field=time_field)
         self._lock = threading.Lock()
-        self._server = HttpServer(listen, self._answer, LONGEST_CONNECTION, "exporter")
+        known = KnownHosts(hosts) if hosts or is_loopback(listen[0]) else None
+        self._server = HttpServer(listen, self._answer, LONGEST_CONNECTION, "exporter", known)
         try:
             self._collector.prepare()
         except BaseException:

@@ -6,14 +6,14 @@ import base64
 import binascii
 import hashlib
 import hmac
-import ipaddress
 from collections.abc import Iterable, Mapping
-from urllib.parse import urlsplit
 
 import anyio
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ackq.core.io.hosts import KnownHosts
 
 #: Seconds before a wrong password is refused.
 REFUSAL_DELAY = 0.5
@@ -69,7 +69,7 @@ class Guard:
                 is refused. Defaults to None.
         """
         self._app = app
-        self._hosts = {"localhost", *(host.lower().rstrip(".") for host in hosts)}
+        self._hosts = KnownHosts(hosts)
         self._users = None if users is None else {
             hashlib.sha256(f"{name}:{password}".encode()).digest(): name
             for name, password in users.items()
@@ -99,7 +99,7 @@ class Guard:
 
     async def _refusal(self, scope: Scope) -> Response | None:
         headers = Headers(scope=scope)
-        if not self._is_known(headers.getlist("host")):
+        if not self._hosts.allow(headers.getlist("host")):
             return PlainTextResponse(
                 "This name is not one of the page's. Pass it with --host, or in hosts.\n", 421
             )
@@ -123,15 +123,6 @@ class Guard:
         if self._user_header and not forwarded:
             return PlainTextResponse(f"The header {self._user_header} is missing.\n", 403)
         return None
-
-    def _is_known(self, hosts: list[str]) -> bool:
-        if len(hosts) != 1 or "@" in hosts[0]:
-            return False
-        try:
-            host = urlsplit(f"//{hosts[0]}").hostname or ""
-        except ValueError:
-            return False
-        return host.rstrip(".") in self._hosts or is_address(host)
 
     def _user_of(self, authorization: str) -> str | None:
         """Return the user whose password this is."""
@@ -169,12 +160,3 @@ def _logged_in(scope: Scope) -> str:
         return str(getattr(user, "display_name", "") or user)
     host, _ = scope.get("client") or ("unknown address", 0)
     return f"anonymous at {host}"
-
-
-def is_address(host: str) -> bool:
-    """Return whether this is an IP address and not a name."""
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True

@@ -8,6 +8,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -198,6 +199,33 @@ def test_it_only_answers_get_and_tells_no_version(plain_client: redis.Redis) -> 
             assert get(exporter.address, "/metrics", method)[0] == 501
         status, headers, _ = get(exporter.address, "/secret")
         assert (status, headers["Server"]) == (404, "ackq")
+
+
+def test_a_browser_that_was_sent_here_by_another_site_reads_nothing(
+    plain_client: redis.Redis, name: str
+) -> None:
+    paths = ("/metrics", "/healthz", f"/v1/queues/{name}", "/")
+    with Exporter(plain_client, [name]) as exporter:
+        for path in paths:
+            for host in ("rebound.example", "rebound.example:9465", "", "127.0.0.1@evil.example",
+                         "127.0.0.1.evil.example"):  # fmt: skip
+                status, _, body = get(exporter.address, path, Host=host)
+                assert (status, name.encode() in body) == (421, False)
+            for host in ("127.0.0.1:9465", "localhost", "[::1]:9465", "LOCALHOST."):
+                assert get(exporter.address, path, Host=host)[0] == 200
+        with socket.create_connection(exporter.address, timeout=20) as plain:
+            plain.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")  # a probe
+            assert plain.recv(100).startswith(b"HTTP/1.0 200")
+    with Exporter(plain_client, [name], hosts=["metrics.example"]) as exporter:
+        assert get(exporter.address, "/metrics", Host="metrics.example:1")[0] == 200
+        assert get(exporter.address, "/metrics", Host="rebound.example")[0] == 421
+    # Scrapers elsewhere use names that the exporter does not know.
+    with Exporter(plain_client, [name], listen=("0.0.0.0", 0)) as exporter:
+        address = ("127.0.0.1", exporter.address[1])
+        assert get(address, "/metrics", Host="exporter.monitoring.svc")[0] == 200
+    with Exporter(plain_client, listen=("0.0.0.0", 0), hosts=["metrics.example"]) as exporter:
+        address = ("127.0.0.1", exporter.address[1])
+        assert get(address, "/metrics", Host="rebound.example")[0] == 421
 
 
 def test_too_many_connections_are_refused(

@@ -13,6 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
 from typing import Any, Self
 
+from ackq.core.io.hosts import KnownHosts
 from ackq.errors import ConfigurationError
 
 #: Most connections at a time; any more are closed at once.
@@ -47,7 +48,12 @@ class HttpServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(
-        self, endpoint: tuple[str, int], answer: Handler, longest: float, purpose: str
+        self,
+        endpoint: tuple[str, int],
+        answer: Handler,
+        longest: float,
+        purpose: str,
+        hosts: KnownHosts | None = None,
     ) -> None:
         """Listen; `start` begins to answer.
 
@@ -56,12 +62,15 @@ class HttpServer(ThreadingHTTPServer):
             answer: called in a thread for each request.
             longest: seconds that a connection may last.
             purpose: begins the error.
+            hosts: refuse requests that name another host. A request without a Host header, which
+                no browser sends, passes. Defaults to None: do not look at it.
 
         Raises:
             ConfigurationError: the address or port cannot be used.
         """
         self.answer = answer
         self.longest = longest
+        self.hosts = hosts
         self.connections: dict[socket.socket, float] = {}
         self.address_family = socket.AF_INET6 if ":" in endpoint[0] else socket.AF_INET
         try:
@@ -121,7 +130,7 @@ class _Requests(BaseHTTPRequestHandler):
             super().finish()
 
     def do_GET(self) -> None:
-        answer = self.server.answer(self.path, self.headers)  # type: ignore[arg-type]
+        answer = self._refusal() or self.server.answer(self.path, self.headers)  # type: ignore[arg-type]
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))
@@ -129,6 +138,12 @@ class _Requests(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(answer.body)
+
+    def _refusal(self) -> Answer | None:
+        named, hosts = self.headers.get_all("Host"), self.server.hosts
+        if hosts is None or named is None or hosts.allow(named):
+            return None
+        return Answer.of_json(421, {"error": "this is not a name of the server: see --host"})
 
     def version_string(self) -> str:
         """Return a name without any version, not even Python's."""
