@@ -15,10 +15,10 @@ from pathlib import Path
 
 import orjson
 
+from ackq.worker.effects import Routine
 from ackq.worker.figures import Figures, Handled, Snapshot
 from ackq.worker.health import Health
 from ackq.worker.state import State
-from ackq.worker.steps import Routine
 
 
 class ReportingHealth(Health):

@@ -12,6 +12,7 @@ from ackq.config import check_integer
 from ackq.core import observing
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
+from ackq.worker.effects import Bell, Routine
 from ackq.worker.failures import Detail, Failures
 from ackq.worker.health import Health
 from ackq.worker.hooks import Hooks
@@ -22,7 +23,6 @@ from ackq.worker.ratelimit import RateLimit
 from ackq.worker.routines import feed, wait_for_messages
 from ackq.worker.schedule import Schedule, run_schedule
 from ackq.worker.state import Lane, Slot, State
-from ackq.worker.steps import Bell, Routine
 
 Q = TypeVar("Q")
 

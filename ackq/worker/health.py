@@ -14,12 +14,12 @@ from typing import Protocol, Self
 from ackq.core.client import Closable
 from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import ConfigurationError
+from ackq.worker.effects import Call, Routine
 from ackq.worker.figures import BUCKETS, Figures, Snapshot
 from ackq.worker.logs import log
 from ackq.worker.policy import check_seconds
 from ackq.worker.routines import TAKE_TIMEOUT, TEMPORARY
 from ackq.worker.state import State
-from ackq.worker.steps import Call, Routine
 
 #: Paths that the HTTP endpoint serves.
 PATHS = ("/", "/healthz", "/metrics")

@@ -14,11 +14,11 @@ from redis.exceptions import ResponseError
 from ackq.errors import ConfigurationError
 from ackq.ops.registry import encode_record, heartbeat, leave
 from ackq.ops.trials import is_denial
+from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.logs import log
 from ackq.worker.policy import check_seconds
 from ackq.worker.routines import TEMPORARY
 from ackq.worker.state import Lane, State
-from ackq.worker.steps import Bell, Call, Routine, Wait
 
 #: Default interval between two heartbeats, in seconds.
 INTERVAL = 5.0
@@ -29,7 +29,7 @@ LONGEST_INTERVAL = 600.0
 #: Seconds between two checks of whether there is something new to report.
 CHECK_INTERVAL = 0.2
 #: Seconds that a worker waits at its end for its entries to be deleted.
-FAREWELL = 1.0
+LEAVE_TIMEOUT = 1.0
 #: Seconds until the next try if the user may not write the list of workers.
 REFUSED_PAUSE = 60.0
 #: Longest name, in characters.

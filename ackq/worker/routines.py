@@ -11,10 +11,10 @@ from ackq.core import observing
 from ackq.core.chunking import TAKE_CHUNK
 from ackq.errors import AckqError, ConfigurationError, LeaseLost
 from ackq.queue.messages import Message
+from ackq.worker.effects import Call, Routine, Wait
 from ackq.worker.policy import Settlement
 from ackq.worker.ratelimit import permit
 from ackq.worker.state import Lane, State
-from ackq.worker.steps import Call, Routine, Wait
 
 #: Seconds that one take waits for a message; a stop is noticed within this time. Shorter while
 #: handlers run, since a message that one of them returns does not wake a waiting take.

@@ -16,11 +16,11 @@ from ackq.core.effects import Operation, Request
 from ackq.core.encode import encode
 from ackq.errors import ConfigurationError, MessageError
 from ackq.queue.spec import QueueSpec
+from ackq.worker.effects import Bell, Call, Routine, Wait
 from ackq.worker.logs import log, reason_of
 from ackq.worker.outages import Outages
 from ackq.worker.policy import check_seconds
 from ackq.worker.routines import TEMPORARY
-from ackq.worker.steps import Bell, Call, Routine, Wait
 
 #: Longest time, in seconds, between two checks of whether to stop.
 CHECK_INTERVAL = 0.5

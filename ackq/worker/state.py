@@ -13,6 +13,7 @@ import orjson
 
 from ackq.core.io.jitter import JITTER
 from ackq.queue.messages import Message
+from ackq.worker.effects import Bell
 from ackq.worker.failures import Failures, outlook
 from ackq.worker.figures import Figures
 from ackq.worker.hooks import Hooks, call
@@ -28,7 +29,6 @@ from ackq.worker.policy import (
     settlement_of,
 )
 from ackq.worker.ratelimit import RateLimit
-from ackq.worker.steps import Bell
 from ackq.worker.verdicts import Verdict
 
 #: Seconds of jitter that a lease may carry beyond the visibility timeout.

@@ -13,11 +13,11 @@ from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker, is_async
 from ackq.worker.daemons import DaemonThreads
-from ackq.worker.presence import FAREWELL
+from ackq.worker.effects import Bell, Call, Routine
+from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.routines import abandon, upkeep
 from ackq.worker.signals import stopping_on_signals
 from ackq.worker.state import Slot
-from ackq.worker.steps import Bell, Call, Routine
 
 
 class TaskBell:
@@ -81,7 +81,7 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
                 state.stop()
                 await self._shut_down(helpers)
                 self._leave_lists()
-                await _end(heartbeats, FAREWELL)
+                await _end(heartbeats, LEAVE_TIMEOUT)
                 if daemons is not None:
                     daemons.close()
         if state.fatal is not None:

@@ -12,11 +12,11 @@ from typing import Any
 
 from ackq.queue.client import Queue
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker
-from ackq.worker.presence import FAREWELL
+from ackq.worker.effects import Bell, Call, Routine
+from ackq.worker.presence import LEAVE_TIMEOUT
 from ackq.worker.routines import abandon, upkeep
 from ackq.worker.signals import stopping_on_signals
 from ackq.worker.state import Slot, State
-from ackq.worker.steps import Bell, Call, Routine
 
 
 class ThreadBell:
@@ -108,7 +108,7 @@ class Worker(BaseWorker[Queue]):
                 state.stop()
                 self._shut_down(helpers)
                 self._leave_lists()
-                _join(heartbeats, FAREWELL)
+                _join(heartbeats, LEAVE_TIMEOUT)
         if state.fatal is not None:
             raise state.fatal
 

@@ -12,9 +12,9 @@ import pytest
 from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
 from ackq.worker import Schedule
+from ackq.worker.effects import Call, Wait
 from ackq.worker.outages import Outages
 from ackq.worker.schedule import Answer, run_schedule
-from ackq.worker.steps import Call, Wait
 from tests.waiting import wait_until
 from tests.worker.conftest import QueueOf, Recorder, StartWorker
 

@@ -1,4 +1,4 @@
-"""A look at a delay queue takes nothing; a purge deletes everything, on every server."""
+"""Inspecting a delay queue takes nothing; a purge deletes everything, on every server."""
 
 from __future__ import annotations
 
