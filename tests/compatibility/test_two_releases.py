@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,9 +11,13 @@ from pathlib import Path
 import pytest
 import redis
 
-from ackq import Queue
-from tests.faults.checker import check
-from tests.faults.roles import LEASE, Consumer, Log, consume, produce, read_log
+from tests.campaign.checker import check
+from tests.campaign.history import Log, now, read
+from tests.campaign.run import drain
+from tests.campaign.site import Site
+from tests.campaign.workloads import WORKLOADS
+from tests.campaign.workloads.listed import ListRig
+from tests.campaign.workloads.rig import Role, consume, produce
 from tests.waiting import wait_until
 
 from .conftest import Release
@@ -62,28 +67,33 @@ def test_a_release_finishes_what_the_other_left(
 def test_both_work_on_one_queue_at_the_same_time(
     previous: Release, current: Release, url: str, name: str, tmp_path: Path
 ) -> None:
-    log, enough, done = (tmp_path / each for each in ("events", "enough", "done"))
+    history, workload = tmp_path / "history", WORKLOADS["queue, late"]
+    history.mkdir()
+    (tmp_path / "settings.json").write_text(json.dumps({**workload.rules, "order": False}))
+    site = Site("server", int(url.rpartition(":")[2]), name)
+    enough, done = tmp_path / "enough", tmp_path / "done"
     with contextlib.ExitStack() as stack:
         processes = [
-            (release, stack.enter_context(ended(release.start(role, url, name, log, *rest))))
+            (release, stack.enter_context(ended(release.start(what, role))))
             for release in (previous, current)
-            for role, rest in (
-                (produce, (release.name, enough)),
-                (consume, (release.name, done, 3)),
+            for what, role in (
+                (produce, Role(site, workload, history, f"{release.name}-p", 1, enough)),
+                (consume, Role(site, workload, history, f"{release.name}-c", 2, done)),
             )
         ]
-        wait_until(lambda: mixed(log), "messages to pass between the releases", timeout=40)
+        wait_until(lambda: mixed(history), "messages to pass between the releases", timeout=40)
         enough.touch()
         for release, process in processes[::2]:
             release.result(process)
+        log = Log(history / "end.jsonl")
+        log.write(do="calm", at=now())
         done.touch()
         for release, process in processes[1::2]:
             release.result(process)
-    with Queue.from_url(url, name, visibility_timeout=LEASE) as queue:
-        drain(queue, log)
-        assert queue.audit().findings == ()
-    verdict = check(read_log(log), LEASE)
-    assert verdict.problems == []
+    left = drain(ListRig(site, workload), Log(history / "drain.jsonl"), within=30)
+    log.write(do="left", **left, at=now())
+    verdict = check(tmp_path)
+    assert verdict.sound, str(verdict)
     assert verdict.refused > 0, "no settle came too late: fencing was not tried"
 
 
@@ -97,28 +107,21 @@ def ended(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def mixed(log: Path) -> bool:
+def mixed(history: Path) -> bool:
     """Whether each release has taken enough of the other's messages, and its redeliveries."""
-    taken = [each for each in read_log(log) if each["kind"] == "deliver"]
-    by = {each["token"]: each["token"].partition(".")[0] for each in taken}
-    pushed = [(each["id"].partition("-")[0], by[each["token"]]) for each in taken]
+    taken: list[tuple[float, str, str]] = []
+    late = False
+    for release in ("previous", "current"):
+        path = history / f"{release}-c.jsonl"
+        for event in read(path) if path.exists() else ():
+            late = late or event.get("state") == "refused" or bool(event.get("refused"))
+            if event["do"] == "take":
+                taken += [(event["end"], each[0], release) for each in event["got"]]
+    pushed = [(each.partition("-")[0], by) for _, each, by in taken]
     last: dict[str, str] = {}
-    handed = []
-    for each in taken:
-        handed.append((last.get(each["id"]), by[each["token"]]))
-        last[each["id"]] = by[each["token"]]
+    handed = set()
+    for _, each, by in sorted(taken):
+        handed.add((last.get(each), by))
+        last[each] = by
     pairs = [("previous", "current"), ("current", "previous")]
-    late = any(each.get("state") == "refused" for each in read_log(log))
     return late and all(pushed.count(each) >= ENOUGH and each in handed for each in pairs)
-
-
-def drain(queue: Queue, log: Path) -> None:
-    """Take and ack all that is left, as one more consumer."""
-    consumer = Consumer(queue, Log(log), "last")
-
-    def empty() -> bool:
-        consumer.finish()
-        stats = queue.stats()
-        return stats.ready == stats.in_flight == stats.delayed == 0
-
-    wait_until(empty, "every message to be settled", timeout=30)

@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["__main__", "tests.faults.roles"])
+_context.set_forkserver_preload(["__main__", "tests.faults.roles", "tests.campaign.workloads"])
 
 
 @contextlib.contextmanager

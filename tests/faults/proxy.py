@@ -15,7 +15,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
-Kind = Literal["lose_reply", "cut_reply", "lose_request", "swallow_reply", "delay"]
+Kind = Literal[
+    "lose_reply", "cut_reply", "lose_request", "swallow_reply", "half_close", "drip", "delay"
+]
 #: Seconds after which a client gives up a silent server. A busy machine needs less for a reply.
 SILENCE = 0.5
 #: Seconds that a client waits for a reply where the server is not to be silent.
@@ -28,8 +30,9 @@ class Fault:
 
     ``lose_request`` closes the connection before the server sees the request; ``lose_reply``
     after the server has answered; ``cut_reply`` when half of the answer has been passed on.
-    ``swallow_reply`` keeps the connection open and silent. ``delay`` holds the reply back for
-    ``seconds``.
+    ``swallow_reply`` keeps the connection open and silent. ``half_close`` ends the client's side
+    after the server has answered, and reads on. ``drip`` passes the answer on in pieces, over
+    ``seconds``. ``delay`` holds it back for ``seconds``.
     """
 
     command: bytes
@@ -141,7 +144,7 @@ class Proxy:
             if self.silent or number < self._muted:
                 await _until_closed(reader)
                 return
-            fault = self._fault_for(command, request)
+            fault, seconds = self._fault_for(command, request)
             if fault == "lose_request":
                 return
             back_writer.write(request)
@@ -167,12 +170,19 @@ class Proxy:
             if fault == "swallow_reply" or self.silent or number < self._muted:
                 await _until_closed(reader)
                 return
-            if isinstance(fault, float):
-                await asyncio.sleep(fault)
-            writer.write(reply)
+            if fault == "half_close":
+                writer.write_eof()
+                await _until_closed(reader)
+                return
+            if fault == "delay":
+                await asyncio.sleep(seconds)
+            if fault == "drip":
+                await _drip(reply, writer, seconds)
+            else:
+                writer.write(reply)
             await writer.drain()
 
-    def _fault_for(self, command: bytes, request: bytes) -> Kind | float | None:
+    def _fault_for(self, command: bytes, request: bytes) -> tuple[Kind | None, float]:
         for fault in self.faults:
             if fault.command != command or fault.containing not in request:
                 continue
@@ -180,8 +190,16 @@ class Proxy:
                 fault.skip -= 1
             elif fault.hit < fault.times:
                 fault.hit += 1
-                return fault.seconds if fault.kind == "delay" else fault.kind
-        return None
+                return fault.kind, fault.seconds
+        return None, 0.0
+
+
+async def _drip(reply: bytes, writer: asyncio.StreamWriter, seconds: float) -> None:
+    size = max(1, len(reply) // 10)
+    for at in range(0, len(reply), size):
+        writer.write(reply[at : at + size])
+        await writer.drain()
+        await asyncio.sleep(seconds / 10)
 
 
 async def _until_closed(reader: asyncio.StreamReader) -> None:

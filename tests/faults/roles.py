@@ -6,18 +6,13 @@ import json
 import os
 import random
 import signal
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import redis
 
 import ackq
-
-#: Seconds that a delivery lasts in `produce` and `consume`.
-LEASE = 0.5
 
 
 class Log:
@@ -166,140 +161,3 @@ def hold_briefly(url: str, name: str, log: Path, seed: int) -> None:
             lease=round(lease * 1_000_000), ends=round(message.lease_expires_at * 1_000_000),
             accepted=accepted,
         )  # fmt: skip
-
-
-# --- the campaign -------------------------------------------------------------------
-# tests/compatibility runs this on the previous release too: use only what both have.
-
-
-def body_of(message_id: str) -> bytes:
-    """Return the one body that a message with this id may have."""
-    size = random.Random(message_id).randrange(400)
-    return b'{"id":"%s","pad":"%s"}' % (message_id.encode(), b"x" * size)
-
-
-def produce(url: str, name: str, log: Path, label: str, stop: Path) -> None:
-    """Push until ``stop`` exists."""
-    queue = ackq.Queue.from_url(url, name)
-    journal = Log(log)
-    number = 0
-    while not stop.exists():
-        number += 1
-        message_id = f"{label}-{number}"
-        journal.write(kind="push", id=message_id, state="invoked", end=time.monotonic())
-        state = _outcome(lambda each=message_id: queue.push(body_of(each)) and "ok")  # type: ignore[misc]
-        journal.write(kind="push", id=message_id, state=state, end=time.monotonic())
-        time.sleep(0.006)
-
-
-def consume(url: str, name: str, log: Path, label: str, stop: Path, threads: int) -> None:
-    """Take, handle and settle until ``stop`` exists, some of it too late."""
-    queue = ackq.Queue.from_url(url, name, visibility_timeout=LEASE)
-    journal = Log(log)
-
-    def run(number: int) -> None:
-        consumer = Consumer(queue, journal, f"{label}.{number}")
-        while not stop.exists():
-            consumer.work()
-
-    workers = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-
-
-class Consumer:
-    """One thread that takes messages and settles each in a way drawn at random."""
-
-    def __init__(self, queue: ackq.Queue, journal: Log, label: str) -> None:
-        self._queue = queue
-        self._journal = journal
-        self._label = label
-        self._random = random.Random(label)
-        self._deliveries = 0
-        self._finished: list[tuple[ackq.Message, str]] = []
-
-    def work(self) -> None:
-        """Take a few messages and settle them."""
-        for message, token in self._take(self._random.choice([1, 1, 3])):
-            draw = self._random.random()
-            if draw < 0.3:
-                time.sleep(LEASE * self._random.uniform(0.7, 2.7))
-            if draw < 0.15 and self._settle("extend", message, token) != "ok":
-                continue
-            verb = self._random.choices(["ack", "nack", "release", "fused"], [70, 8, 4, 18])[0]
-            if verb == "fused":
-                self._finished.append((message, token))
-            else:
-                self._settle(verb, message, token)
-            if verb == "ack" and self._random.random() < 0.1:
-                self._settle("ack", message, token)  # as a caller would that is not sure
-
-    def finish(self) -> None:
-        """Take many messages, to be acked along with the next call."""
-        self._finished = self._take(100)
-
-    def _take(self, wanted: int) -> list[tuple[ackq.Message, str]]:
-        finished, self._finished = self._finished, []
-        begin = time.monotonic()
-        for message, token in finished:
-            self._write("ack", message, token, "invoked", begin)
-        taken: list[ackq.Message] = []
-        acked = [message for message, _ in finished]
-
-        def take() -> str:
-            taken.extend(self._queue.pop_many(wanted, timeout=0.3, ack=acked))
-            return "unknown"  # settled now or before: a fused ack does not say which
-
-        state = _outcome(take)
-        for message, token in finished:
-            self._write("ack", message, token, "refused" if message.lease_lost else state, begin)
-        delivered = []
-        for message in taken:
-            self._deliveries += 1
-            token = f"{self._label}/{self._deliveries}"
-            self._journal.write(
-                kind="deliver", id=message.id, token=token, receipt=message.receipt,
-                count=message.receive_count, body=message.body.decode("latin-1"),
-                begin=begin, end=time.monotonic(),
-            )  # fmt: skip
-            delivered.append((message, token))
-        return delivered
-
-    def _settle(self, verb: str, message: ackq.Message, token: str) -> str:
-        begin = time.monotonic()
-        self._write(verb, message, token, "invoked", begin)
-        operations: dict[str, Callable[[], int]] = {
-            "ack": lambda: self._queue.ack(message),
-            "nack": lambda: self._queue.nack(message, delay=self._random.choice([0, 0.1])),
-            "release": lambda: self._queue.release(message),
-            "extend": lambda: self._queue.extend(message, timeout=LEASE),
-        }
-        state = _outcome(lambda: "ok" if operations[verb]() else "gone")
-        self._write(verb, message, token, state, begin)
-        return state
-
-    def _write(
-        self, verb: str, message: ackq.Message, token: str, state: str, begin: float
-    ) -> None:
-        self._journal.write(
-            kind=verb, id=message.id, token=token, state=state, begin=begin, end=time.monotonic()
-        )
-
-
-def _outcome(operation: Callable[[], str]) -> str:
-    """Return the outcome: its result, or refused, unknown or fail (certainly not applied)."""
-    try:
-        return operation()
-    except ackq.LeaseLost:
-        return "refused"
-    except ackq.UnknownOutcome:
-        return "unknown"
-    except redis.ResponseError:
-        time.sleep(0.02)
-        return "fail"
-    except redis.RedisError:
-        # It may be that nothing was ever sent; or a settle was, again and again.
-        time.sleep(0.02)
-        return "unknown"

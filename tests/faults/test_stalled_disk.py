@@ -17,11 +17,10 @@ import redis
 
 import ackq
 from ackq.embedded import Server
+from tests.campaign.machine import Machine
 from tests.servers import private_server
 from tests.servers.target import Absent
 from tests.waiting import wait_until
-
-from .disk import Disk
 
 #: A busy machine may be stopped for so long that the server writes before it is killed.
 TRIES = 5
@@ -30,9 +29,9 @@ MakeQueue = Callable[..., ackq.Queue]
 
 
 @pytest.fixture(scope="module")
-def disk(tmp_path_factory: pytest.TempPathFactory) -> Disk:
+def disk(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     try:
-        return Disk(tmp_path_factory.mktemp("disk"))
+        return Machine(tmp_path_factory.mktemp("disk"))
     except Absent as reason:
         pytest.skip(str(reason))
 
@@ -45,7 +44,7 @@ def restarted(server: Server) -> set[str]:
 
 
 def test_everysec_loses_what_was_answered_while_an_fsync_ran(
-    tmp_path: Path, disk: Disk, queue_at: MakeQueue
+    tmp_path: Path, disk: Machine, queue_at: MakeQueue
 ) -> None:
     with private_server(tmp_path, disk.executable, appendfsync="everysec") as server:
         lost: set[str] = set()
@@ -67,7 +66,7 @@ def test_everysec_loses_what_was_answered_while_an_fsync_ran(
 
 
 def test_everysec_loses_no_more_than_about_two_seconds(
-    tmp_path: Path, disk: Disk, queue_at: MakeQueue
+    tmp_path: Path, disk: Machine, queue_at: MakeQueue
 ) -> None:
     with private_server(tmp_path, disk.executable, appendfsync="everysec") as server:
         queue = queue_at(server.url)
@@ -82,7 +81,7 @@ def test_everysec_loses_no_more_than_about_two_seconds(
 
 
 def test_always_loses_nothing_that_was_answered(
-    tmp_path: Path, disk: Disk, queue_at: MakeQueue
+    tmp_path: Path, disk: Machine, queue_at: MakeQueue
 ) -> None:
     answered: list[str] = []
 

@@ -1,0 +1,93 @@
+"""``python -m tests.campaign``: run scenarios, and print what the checker says of each run."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from . import schedule
+from .history import now
+from .run import environment, run
+from .sabotage import SABOTAGES, is_caught
+from .scenarios import SCENARIOS
+
+
+def main() -> int:
+    """Run until the time is over; return 1 if a rule was broken."""
+    options = _options()
+    if options.list:
+        print("\n".join(SCENARIOS))
+        return 0
+    if options.sabotage:
+        return _sabotage(options)
+    names = options.scenario or list(SCENARIOS)
+    until = now() + options.seconds
+    draw = random.Random(options.seed)
+    broken = 0
+    for number, name in enumerate(itertools.cycle(names)):
+        if now() > until or (options.strikes and number):
+            break
+        seed = options.seed if len(names) == 1 and not number else draw.randrange(1 << 30)
+        broken += _run(name, seed, min(options.round, max(5.0, until - now())), options)
+    return bool(broken)
+
+
+def _run(name: str, seed: int, seconds: float, options: argparse.Namespace) -> bool:
+    folder = options.into / f"{name.replace(' ', '-').replace(':', '')}-{seed}"
+    strikes = schedule.load(options.strikes) if options.strikes else None
+    begin = now()
+    verdict = run(SCENARIOS[name], seed, seconds, folder, strikes)
+    print(f"{name}, seed {seed}, {now() - begin:.0f} s: {verdict}", flush=True)
+    if not verdict.sound:
+        again = ["python", "-m", "tests.campaign", "--scenario", name, "--seed", str(seed),
+                 "--for", f"{seconds:g}"]  # fmt: skip
+        print(f"  repeat it with: {shlex.join(again)}\n  its history: {folder}", flush=True)
+    elif not options.keep:
+        shutil.rmtree(folder / "history")
+        shutil.rmtree(folder / "server", ignore_errors=True)
+    return not verdict.sound
+
+
+def _sabotage(options: argparse.Namespace) -> int:
+    """Plant each fault; return 1 unless all were found."""
+    missed = []
+    for number, sabotage in enumerate(SABOTAGES):
+        found = is_caught(sabotage, options.seed + number, options.into / f"sabotage-{number}")
+        print(f"{'found ' if found else 'MISSED'} {sabotage.name}", flush=True)
+        missed += [] if found else [sabotage.name]
+    kept = {"planted": len(SABOTAGES), "missed": missed, "seed": options.seed, **environment()}
+    (options.into / "sabotage.json").write_text(json.dumps(kept, indent=1) + "\n")
+    return bool(missed)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m tests.campaign", description=__doc__)
+    parser.add_argument("--list", action="store_true", help="print the scenarios")
+    parser.add_argument("--sabotage", action="store_true",
+                        help="plant faults that the checker must find, and end")  # fmt: skip
+    parser.add_argument("--scenario", action="append", choices=SCENARIOS, metavar="NAME",
+                        help="run this one; may be repeated. Defaults to all, in turn")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30),
+                        help="the faults follow from it. Defaults to a random one")  # fmt: skip
+    parser.add_argument("--for", dest="seconds", type=float, default=900.0, metavar="SECONDS",
+                        help="how long to go on. Defaults to 900")  # fmt: skip
+    parser.add_argument("--hours", type=lambda hours: float(hours) * 3600, dest="seconds",
+                        help="the same in hours")  # fmt: skip
+    parser.add_argument("--round", type=float, default=30.0, metavar="SECONDS",
+                        help="length of one run. Defaults to 30")  # fmt: skip
+    parser.add_argument("--strikes", type=Path, metavar="FILE",
+                        help="faults of a stored schedule.json, not the seed's")  # fmt: skip
+    parser.add_argument("--into", type=Path, default=Path(".campaign"), metavar="FOLDER",
+                        help="where runs leave their files. Defaults to .campaign")  # fmt: skip
+    parser.add_argument("--keep", action="store_true", help="keep the histories of sound runs too")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

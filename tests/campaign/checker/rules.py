@@ -1,0 +1,313 @@
+"""The rules that a history must keep.
+
+A rule is a function that yields violations in words. It is excused where a fault is documented to
+undo answers (``since``), or to end leases and delays early (``clock``).
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from .stories import POSSIBLE, Delivery, Fault, History, Settle, Story, Take
+from .verdict import Verdict
+
+#: s by which times that servers report are rounded.
+ROUNDED = 1e-5
+
+
+class Judge:
+    """The rules, for one history."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._faults = history.faults
+        self._ends = [each.end for each in history.faults]
+        self._lease: float = history.settings["lease"]
+        self._fenced: bool = history.settings.get("fenced", True)
+        self._dead = dict((history.left or {}).get("dead", ()))
+        self._stored = (history.left or {}).get("messages", 0)
+        self.verdict = Verdict(faults=history.struck)
+
+    def judge(self) -> Verdict:
+        for story in self._history.stories.values():
+            if not self._is_plain(story):
+                self._judge_story(story)
+        for rule, words in itertools.chain(self.end(), self.order(), self.places()):
+            self.verdict.broke(rule, words)
+        return self.verdict
+
+    def _is_plain(self, story: Story) -> bool:
+        """Count a message that was pushed, delivered and acked once; return whether it was one."""
+        if len(story.pushes) != 1 or len(story.deliveries) != 1:
+            return False
+        push, delivery = story.pushes[0][0], story.deliveries[0]
+        settles = delivery.settles
+        if not (
+            push.state == "ok" and not push.delay and delivery.sum == story.sum
+            and len(settles) == 1 and settles[0].kind == "ack" and settles[0].state == "ok"
+            and not self._dead
+        ):  # fmt: skip
+            return False
+        self.verdict.pushed += 1
+        self.verdict.delivered += 1
+        self.verdict.acked += 1
+        return True
+
+    def _judge_story(self, story: Story) -> None:
+        # Receive counts give the order in which the server delivered.
+        story.deliveries.sort(key=lambda each: (each.count or 0, each.take.end))
+        verdict = self.verdict
+        states = {push.state for push, _ in story.pushes}
+        verdict.pushed += "ok" in states
+        verdict.unsure += "ok" not in states and "unknown" in states
+        verdict.delivered += len(story.deliveries)
+        verdict.redelivered += max(0, len(story.deliveries) - 1)
+        settles = [each for delivery in story.deliveries for each in delivery.settles]
+        verdict.acked += any(each.kind == "ack" and each.state == "ok" for each in settles)
+        verdict.refused += sum(each.state == "refused" for each in settles)
+        for rule in RULES_OF_A_MESSAGE:
+            for words in RULES[rule](self, story):
+                verdict.broke(rule, f"{story.name}: {words}")
+
+    # --- excuses --------------------------------------------------------------------
+
+    def undone(self, answered: float, later: float) -> Fault | None:
+        """Return the fault that may have undone what was answered then, as seen later."""
+        for fault in itertools.islice(self._faults, bisect.bisect_left(self._ends, answered), None):
+            if fault.since is not None and fault.since <= answered and fault.begin <= later:
+                return fault
+        return None
+
+    def clocked(self, first: float, later: float) -> bool:
+        """Whether a clock was set between the two."""
+        return any(
+            fault.clock and fault.begin <= later
+            for fault in itertools.islice(self._faults, bisect.bisect_left(self._ends, first), None)
+        )
+
+    def excused(self, request: Take | Settle, later: float) -> bool:
+        """Whether a fault explains that a request had no lasting effect."""
+        return self.clocked(request.begin, later) or self.undone(request.end, later) is not None
+
+    # --- rules of one message -------------------------------------------------------
+
+    def lost(self, story: Story) -> Iterator[str]:
+        """Push-ok, and neither acked nor dead, although nothing is stored any more."""
+        push = next((push for push, _ in story.pushes if push.state == "ok"), None)
+        if push is None or self._stored or story.name in self._dead:
+            return
+        if any(each.had("ack", "reject") for each in story.deliveries):
+            return
+        fault = None if push.kept else self.undone(push.end, math.inf)
+        if fault is not None:
+            self.verdict.lost_as_expected += 1
+            self.verdict.window = max(self.verdict.window, fault.begin - push.end)
+        else:
+            yield f"pushed, delivered {len(story.deliveries)} times, never acked"
+
+    def phantom(self, story: Story) -> Iterator[str]:
+        """Delivered, and never pushed; or its push was refused."""
+        if story.deliveries and not any(push.state in POSSIBLE for push, _ in story.pushes):
+            yield "delivered, although no push stored it"
+
+    def changed(self, story: Story) -> Iterator[str]:
+        """Delivered with another body than pushed."""
+        if story.pushes and any(each.sum != story.sum for each in story.deliveries):
+            yield "delivered with another body"
+
+    def after_ack(self, story: Story) -> Iterator[str]:
+        """Delivered after an answered ack."""
+        for ack in _settles(story, "ack", "ok"):
+            for each in story.deliveries:
+                if each.take.begin > ack.end and not self.undone(ack.end, each.take.begin):
+                    yield f"acked, and delivered {each.take.begin - ack.end:.3f} s later"
+
+    def lease(self, story: Story) -> Iterator[str]:
+        """Delivered while another consumer held the lease."""
+        for held, later in itertools.pairwise(story.deliveries):
+            if held.had("nack", "release") or self.excused(held.take, later.take.end):
+                continue
+            if self._is_early(held, later):
+                yield f"delivered to {later.take.by} while {held.take.by} held it"
+            for each in held.settles:
+                if (each.kind, each.state) == ("extend", "ok") and (
+                    each.end < later.take.end < each.begin + self._lease
+                ):
+                    yield f"delivered to {later.take.by} although {held.take.by} had extended it"
+
+    def _is_early(self, held: Delivery, later: Delivery) -> bool:
+        if held.until is not None and later.until is not None and not held.had("extend"):
+            # Each lease lasts at least its time by the server's clock, and to the time reported.
+            return later.until < held.until + self._lease - ROUNDED
+        return later.take.end < held.take.begin + self._lease
+
+    def fencing(self, story: Story) -> Iterator[str]:
+        """A settle succeeded after another consumer had received the message."""
+        if not self._fenced:
+            return
+        for earlier, later in itertools.pairwise(story.deliveries):
+            for each in earlier.settles:
+                is_stale = each.state == "ok" and each.begin > later.take.end
+                if is_stale and not self.undone(later.take.end, each.begin):
+                    yield f"a stale {each.kind} of {earlier.take.by} succeeded"
+
+    def acked_twice(self, story: Story) -> Iterator[str]:
+        """Two acks were answered with success."""
+        acks = sorted(_settles(story, "ack", "ok"), key=lambda each: each.end)
+        for first, second in itertools.pairwise(acks):
+            if not self.undone(first.end, second.end):
+                yield "acked twice"
+
+    def holder(self, story: Story) -> Iterator[str]:
+        """The rightful holder was refused."""
+        if self._history.settings.get("sessions"):
+            return  # a consumer that was silent for a while loses its leases
+        for each in story.deliveries:
+            for settle in sorted(each.settles, key=lambda one: one.begin):
+                if settle.kind in ("nack", "release", "reject") and settle.state != "refused":
+                    break
+                is_early = settle.end < each.take.begin + self._lease
+                if (
+                    settle.state == "refused"
+                    and is_early
+                    and not self.excused(each.take, settle.end)
+                ):
+                    yield f"the {settle.kind} of {each.take.by} was refused within its lease"
+
+    def count(self, story: Story) -> Iterator[str]:
+        """The receive count did not rise."""
+        for earlier, later in itertools.pairwise(story.deliveries):
+            if earlier.count is None or later.count is None:
+                continue
+            has_risen = later.count > earlier.count - earlier.had("release")
+            if not has_risen and not self.undone(earlier.take.end, later.take.begin):
+                yield f"received as number {earlier.count}, then as number {later.count}"
+
+    def early(self, story: Story) -> Iterator[str]:
+        """Delivered before its delay was over."""
+        for push, _ in story.pushes:
+            for each in story.deliveries:
+                if each.take.end < push.begin + push.delay and not self.clocked(
+                    push.begin, each.take.end
+                ):
+                    yield f"pushed with a delay of {push.delay} s, delivered before"
+        for earlier, later in itertools.pairwise(story.deliveries):
+            for settle in earlier.settles:
+                is_early = later.take.end < settle.begin + settle.delay
+                if (
+                    (settle.kind, settle.state) == ("nack", "ok")
+                    and is_early
+                    and not self.excused(settle, later.take.end)
+                ):
+                    yield f"returned with a delay of {settle.delay} s, delivered before"
+
+    def dead(self, story: Story) -> Iterator[str]:
+        """Dead, and acked; or dead before its last permitted delivery."""
+        if story.name not in self._dead:
+            return
+        most, count = self._history.settings.get("max_receives"), self._dead[story.name]
+        if any(each.had("reject") for each in story.deliveries):
+            return
+        if count != most:
+            yield f"dead after {count} deliveries of {most}"
+        for ack in _settles(story, "ack", "ok"):
+            if not self.undone(ack.end, math.inf):
+                yield "acked, and dead"
+
+    # --- rules of a run -------------------------------------------------------------
+
+    def end(self) -> Iterator[tuple[str, str]]:
+        """Everything is settled in time, and nothing stays behind."""
+        left, within = self._history.left, self._history.settings["drain_within"]
+        if left is None:
+            yield "stuck", "the queue was never drained"
+            return
+        if left["messages"]:
+            yield "stuck", f"{left['messages']} messages are left"
+        if left["at"] - self._history.calm > within:
+            yield "stuck", f"draining took over {within} s"
+        for each in left["findings"]:
+            yield "audit", each
+        for each in left["keys"]:
+            yield "audit", f"the key {each} is left"
+
+    def order(self) -> Iterator[tuple[str, str]]:
+        """First deliveries to one consumer come in the order in which a producer pushed."""
+        if not self._history.settings.get("order"):
+            return
+        for takes in self._history.takes.values():
+            last: dict[tuple[str, str], tuple[tuple[int, int], Take]] = {}
+            for take in takes:
+                for each in take.deliveries:
+                    if not _in_order(each):
+                        continue
+                    push, at = each.story.pushes[0]
+                    place = push.call, at
+                    before, then = last.get(push.by, ((0, 0), take))
+                    if place < before and not self.excused(then, take.end):
+                        yield "order", f"{each.story.name} came after {before} of {push.by}"
+                    last[push.by] = place, take
+
+    def places(self) -> Iterator[tuple[str, str]]:
+        """One message at each index of a topic, and no index without one."""
+        places = self._history.places
+        for index, seen in places.items():
+            names = {name for _, _, name in seen}
+            first = min(at for at, _, _ in seen)
+            if len(names) > 1 and not self.undone(first, max(at for at, _, _ in seen)):
+                yield "place", f"index {index} was given to {sorted(names)[:3]}"
+        for reader in self._history.readers if places else ():
+            read = {
+                index for index, seen in places.items() if any(who == reader for _, who, _ in seen)
+            }
+            gaps = set(range(1, max(places) + 1)) - read
+            if (
+                gaps
+                and not self._stored
+                and not any(fault.since is not None for fault in self._faults)
+            ):
+                yield "gap", f"{reader} never read {sorted(gaps)[:5]}"
+
+
+def _settles(story: Story, kind: str, state: str) -> list[Settle]:
+    return [
+        each
+        for delivery in story.deliveries
+        for each in delivery.settles
+        if each.kind == kind and each.state == state
+    ]
+
+
+def _in_order(delivery: Delivery) -> bool:
+    """Whether it is the first delivery of a message that was pushed once, to be ready at once."""
+    pushes = delivery.story.pushes
+    return (
+        delivery.count == 1 and len(pushes) == 1 and pushes[0][0].state == "ok"
+        and not pushes[0][0].delay
+        and not any(each.had("release") for each in delivery.story.deliveries)
+    )  # fmt: skip
+
+
+RULES: dict[str, Callable[[Judge, Story], Iterable[str]]] = {
+    "lost": Judge.lost,
+    "phantom": Judge.phantom,
+    "changed": Judge.changed,
+    "after ack": Judge.after_ack,
+    "lease": Judge.lease,
+    "fencing": Judge.fencing,
+    "acked twice": Judge.acked_twice,
+    "holder refused": Judge.holder,
+    "count": Judge.count,
+    "early": Judge.early,
+    "dead": Judge.dead,
+}
+RULES_OF_A_MESSAGE = tuple(RULES)
+
+
+def check(folder: Path) -> Verdict:
+    """Judge the histories in ``folder``."""
+    return Judge(History(folder)).judge()

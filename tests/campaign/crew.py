@@ -1,0 +1,80 @@
+"""The processes that push and take during a run, any of which may be killed or frozen."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+from collections.abc import Callable, Mapping
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from tests.faults.children import end, start
+from tests.waiting import wait_until
+
+from .scenarios import Kind
+from .site import Site
+from .workloads import Workload
+from .workloads.rig import Role, consume, produce
+
+
+class Crew:
+    """Producers and consumers of one workload."""
+
+    def __init__(
+        self, site: Site, workload: Workload, folder: Path, seed: int, sizes: Mapping[Kind, int]
+    ) -> None:
+        self._site = site
+        self._workload = workload
+        self._history = folder / "history"
+        self._stops = {kind: folder / f"stop.{kind}" for kind in sizes}
+        self._seed = seed
+        self._labels: list[str] = []
+        self._members: dict[Kind, list[BaseProcess]] = {kind: [] for kind in sizes}
+        for kind, size in sizes.items():
+            for _ in range(size):
+                self._members[kind].append(self._hire(kind))
+        # On a busy machine they take a while to begin.
+        logs = [self._history / f"{label}.jsonl" for label in self._labels]
+        wait_until(lambda: all(log.exists() for log in logs), "all processes to begin", 60)
+
+    def kill(self, kind: Kind, draw: random.Random) -> None:
+        """Kill a process, and start another in its place."""
+        members = self._members[kind]
+        victim = draw.randrange(len(members))
+        end(members[victim])
+        members[victim] = self._hire(kind)
+
+    def freeze(self, kind: Kind, draw: random.Random) -> Callable[[], None]:
+        """Stop a process in its tracks; return what lets it go on."""
+        pid = draw.choice(self._members[kind]).pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+
+        def thaw() -> None:
+            with contextlib.suppress(ProcessLookupError):  # killed meanwhile
+                os.kill(pid, signal.SIGCONT)
+
+        return thaw
+
+    def finish(self, kind: Kind) -> None:
+        """Let the processes of a kind come to their end."""
+        self._stops[kind].touch()
+        for member in self._members[kind]:
+            wait_until(lambda member=member: not member.is_alive(), f"a {kind} to end", 60)  # type: ignore[misc]
+            assert member.exitcode == 0, f"a {kind} ended with {member.exitcode}"
+
+    def close(self) -> None:
+        """Kill all that still run."""
+        for members in self._members.values():
+            for member in members:
+                end(member)
+
+    def _hire(self, kind: Kind) -> BaseProcess:
+        label = f"{kind[0]}{len(self._labels) + 1}"
+        self._labels.append(label)
+        role = Role(
+            self._site, self._workload, self._history, label, self._seed, self._stops[kind]
+        )  # fmt: skip
+        return start(consume if kind == "consumer" else produce, role)

@@ -1,0 +1,76 @@
+"""What the processes of a run write down: one file for each process, one JSON line for each event.
+
+Times are seconds of CLOCK_MONOTONIC, which all processes of a machine share. A request that may
+change something is written twice: before it is sent, and with its outcome. So a killed process
+leaves a request without an outcome, which may have been applied or not.
+
+| event | fields besides ``do`` |
+|---|---|
+| ``push`` | ``call``, ``by``, ``begin``, ``ids``, ``sums`` (checksums of the bodies), ``delay`` in s, ``kept``: no fault may undo it, once confirmed |
+| ``take`` | ``by``, ``begin``, ``end``, ``first``: the token of the first message, ``got``: a list of [id, checksum, receive count, end of the lease by the server's clock] (the last two may be null), ``reader`` and ``index`` for topics |
+| ``ack``, ``nack``, ``release``, ``extend``, ``reject`` | ``call``, ``begin``, ``of``: tokens of the same process |
+| ``end`` | ``call``, ``end``, ``state``: ok, gone (settled before), refused, unknown or fail (certainly not applied), ``refused``: tokens, ``index`` of the first for topics |
+| ``fault`` | ``kind``, ``begin``, ``end``, ``since``: answers from then on may be undone, or null; ``clock``: leases and delays may end early |
+| ``calm`` | ``at``: no fault begins after this, and no push |
+| ``left`` | ``at``, ``messages``: how many are still stored, ``dead``: ids, ``findings``: what an audit found, ``keys``: that should not be there |
+"""  # noqa: E501
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+Event = dict[str, Any]
+
+now = time.monotonic
+#: The checksum of a body.
+checksum = zlib.crc32
+
+
+class Log:
+    """The history of one process, written at once, so that a killed process leaves all of it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._lock = threading.Lock()
+        self._calls = 0
+        self._tokens = 0
+
+    def write(self, **event: Any) -> None:
+        """Append an event."""
+        os.write(self._file, orjson.dumps(event) + b"\n")
+
+    def begin(self, do: str, **event: Any) -> int:
+        """Write that a request is about to be sent; return the number of the call."""
+        with self._lock:
+            self._calls += 1
+            call = self._calls
+        self.write(do=do, call=call, begin=now(), **event)
+        return call
+
+    def end(self, call: int, state: str, **event: Any) -> None:
+        """Write the outcome of a request."""
+        self.write(do="end", call=call, end=now(), state=state, **event)
+
+    def took(self, got: Sequence[Any], **event: Any) -> int:
+        """Write that messages were received; return the token of the first."""
+        with self._lock:
+            first = self._tokens
+            self._tokens += len(got)
+        self.write(do="take", end=now(), first=first, got=got, **event)
+        return first
+
+
+def read(path: Path) -> Iterator[Event]:
+    """Yield the events of a file, without a line that a kill cut short."""
+    with path.open("rb") as lines:
+        for line in lines:
+            if line.endswith(b"\n"):
+                yield orjson.loads(line)

@@ -1,0 +1,124 @@
+"""A machine for one server, whose clock, disk and power obey a test."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import random
+import shlex
+import shutil
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from ackq.embedded import Server
+from tests.servers.binaries import best_server
+from tests.servers.target import Absent
+from tests.waiting import wait_until
+
+_SOURCE = Path(__file__).with_name("machine.c")
+#: The page that the preloaded library maps: clock, stalled, waiting, full.
+_PAGE = struct.Struct("qiii")
+_STALLED, _WAITING, _FULL = 8, 12, 16
+
+
+class Machine:
+    """The machine of the server that `executable` starts."""
+
+    def __init__(self, folder: Path, server: Path | None = None) -> None:
+        """Build the library, and the program that starts a server with it.
+
+        Raises:
+            Absent: it cannot be built here.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        library = folder / "machine.so"
+        _build(library)
+        self._page_file = folder / "page"
+        self._synced = folder / "page.synced"
+        self._page_file.write_bytes(bytes(_PAGE.size))
+        with self._page_file.open("r+b") as file:
+            self._page = mmap.mmap(file.fileno(), _PAGE.size)
+        #: Bytes of each file, by inode, that survive a power cut.
+        self._durable: dict[int, int] = {}
+        self.executable = folder / "redis-server"
+        settings = (
+            f"LD_PRELOAD={shlex.quote(str(library))}"
+            f" ACKQ_MACHINE={shlex.quote(str(self._page_file))}"
+        )
+        binary = shlex.quote(str(server or best_server()))
+        self.executable.write_text(f'#!/bin/sh\n{settings} exec {binary} "$@"\n')
+        self.executable.chmod(0o755)
+
+    def step_clock(self, seconds: float) -> None:
+        """Set the server's clock forward, or back."""
+        (ahead,) = struct.unpack_from("q", self._page)
+        struct.pack_into("q", self._page, 0, ahead + round(seconds * 1_000_000))
+
+    @contextlib.contextmanager
+    def stalled(self) -> Iterator[None]:
+        """Let no sync that begins in this block end before its end."""
+        self._set(_WAITING, False)
+        self._set(_STALLED, True)
+        try:
+            yield
+        finally:
+            self._set(_STALLED, False)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a sync has met the stall."""
+        return bool(struct.unpack_from("i", self._page, _WAITING)[0])
+
+    def wait_for_a_sync(self) -> None:
+        """Return when a sync waits."""
+        wait_until(lambda: self.waiting, "an fsync to begin")
+
+    @contextlib.contextmanager
+    def full(self) -> Iterator[None]:
+        """Let every write to a file fail in this block: no space left."""
+        self._set(_FULL, True)
+        try:
+            yield
+        finally:
+            self._set(_FULL, False)
+
+    def cut_power(self, server: Server, draw: random.Random) -> None:
+        """Kill the server and take away what its disk had not synced.
+
+        Half of the times a part of that has reached the disk, so that the log ends in the middle
+        of a command.
+        """
+        server.kill()
+        for line in self._synced.read_text().splitlines() if self._synced.exists() else ():
+            inode, size = map(int, line.split())
+            self._durable[inode] = size
+        self._synced.unlink(missing_ok=True)
+        for path in server.directory.rglob("*"):
+            if path.is_file() and path.suffix in (".aof", ".rdb", ".manifest"):
+                self._lose_unsynced(path, draw)
+
+    def _lose_unsynced(self, path: Path, draw: random.Random) -> None:
+        about = path.stat()
+        kept = min(self._durable.get(about.st_ino, 0), about.st_size)
+        if draw.random() < 0.5:
+            kept = draw.randint(kept, about.st_size)
+        if kept < about.st_size:
+            os.truncate(path, kept)
+        self._durable[about.st_ino] = kept
+
+    def _set(self, field: int, value: bool) -> None:
+        struct.pack_into("i", self._page, field, value)
+
+
+def _build(library: Path) -> None:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if not sys.platform.startswith("linux") or compiler is None:
+        raise Absent("an unreliable machine needs Linux and a C compiler (apt install gcc)")
+    command = [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(_SOURCE)]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    if built.returncode != 0:
+        raise Absent(f"{compiler} cannot build {_SOURCE.name}: {built.stderr.strip()}")

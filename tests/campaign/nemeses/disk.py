@@ -1,0 +1,56 @@
+"""The server dies, its power is cut, its disk is slow or full."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+
+from tests.campaign.deployments import UNDONE
+from tests.campaign.history import now
+
+from .stage import Stage, nemesis
+
+
+@nemesis("kill the server")
+def kill_server(stage: Stage, draw: random.Random) -> None:
+    with stage.fault("kill the server", undoes=UNDONE[stage.on.persistence][0]):
+        stage.on.server.kill()
+        stage.on.server.start()
+
+
+@nemesis("cut the power")
+def cut_power(stage: Stage, draw: random.Random) -> None:
+    """What was not synced is gone. Half of the times a sync is under way."""
+    machine = stage.on.machine
+    with stage.fault("cut the power", undoes=UNDONE[stage.on.persistence][1]):
+        with contextlib.ExitStack() as stack:
+            if draw.random() < 0.5:
+                stack.enter_context(machine.stalled())
+                _wait_for_a_sync(stage, draw.uniform(0.0, 0.1))
+            machine.cut_power(stage.on.server, draw)
+        stage.on.server.start()
+
+
+def _wait_for_a_sync(stage: Stage, seconds: float) -> None:
+    until = now() + 1.0  # nothing is synced where nothing is persistent
+    while not stage.on.machine.waiting and now() < until:
+        time.sleep(0.001)
+    time.sleep(seconds)
+
+
+@nemesis("stall the disk")
+def stall_disk(stage: Stage, draw: random.Random) -> None:
+    with stage.fault("stall the disk"), stage.on.machine.stalled():
+        time.sleep(draw.uniform(0.05, 0.6))
+
+
+@nemesis("fill the disk")
+def fill_disk(stage: Stage, draw: random.Random) -> None:
+    """Under ``always`` the server ends when it cannot write its log; then it is started again."""
+    with stage.fault("fill the disk", undoes=UNDONE[stage.on.persistence][0]):
+        with stage.on.machine.full():
+            time.sleep(draw.uniform(0.1, 0.4))
+        if stage.on.has_died():
+            stage.on.server.kill()
+            stage.on.server.start()

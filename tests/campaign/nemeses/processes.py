@@ -1,0 +1,34 @@
+"""Producers and consumers are killed and frozen."""
+
+from __future__ import annotations
+
+import random
+
+from tests.campaign.workloads.rig import LEASE
+
+from .stage import Stage, nemesis
+
+
+@nemesis("kill a consumer")
+def kill_consumer(stage: Stage, draw: random.Random) -> None:
+    with stage.fault("kill a consumer"):
+        stage.crew.kill("consumer", draw)
+
+
+@nemesis("kill a producer")
+def kill_producer(stage: Stage, draw: random.Random) -> None:
+    with stage.fault("kill a producer"):
+        stage.crew.kill("producer", draw)
+
+
+@nemesis("freeze a consumer")
+def freeze_consumer(stage: Stage, draw: random.Random) -> None:
+    """For longer than a lease, so that it settles what it no longer holds."""
+    with stage.fault("freeze a consumer"):
+        stage.later(LEASE * draw.uniform(1.1, 2.5), stage.crew.freeze("consumer", draw))
+
+
+@nemesis("freeze a producer")
+def freeze_producer(stage: Stage, draw: random.Random) -> None:
+    with stage.fault("freeze a producer"):
+        stage.later(draw.uniform(0.1, 1.0), stage.crew.freeze("producer", draw))

@@ -1,0 +1,78 @@
+"""What a nemesis acts on, and how it says what it did."""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import itertools
+import random
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tests.campaign.crew import Crew
+from tests.campaign.history import Log, now
+
+Nemesis = Callable[["Stage", random.Random], None]
+
+NEMESES: dict[str, Nemesis] = {}
+
+
+def nemesis(name: str) -> Callable[[Nemesis], Nemesis]:
+    """Register a function under the name that schedules use."""
+
+    def register(function: Nemesis) -> Nemesis:
+        NEMESES[name] = function
+        return function
+
+    return register
+
+
+class Stage:
+    """The processes and servers of a run, and the history of its faults."""
+
+    def __init__(self, deployment: Any, crew: Crew, log: Log) -> None:
+        self.on = deployment
+        self.crew = crew
+        self._log = log
+        self._pending: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+
+    @contextlib.contextmanager
+    def fault(
+        self, kind: str, undoes: float | None = None, clock: bool = False, times: int = 1
+    ) -> Iterator[None]:
+        """Log a fault around this block.
+
+        Args:
+            kind: its name in the results.
+            undoes: seconds before it in which answers may be undone; None: none may.
+            clock: whether leases and delays may end early.
+            times: how many faults it counts as.
+        """
+        begin = now()
+        yield
+        since = None if undoes is None else max(0.0, begin - undoes)
+        self._log.write(
+            do="fault", kind=kind, begin=begin, end=now(), since=since, clock=clock, times=times
+        )
+
+    def later(self, seconds: float, action: Callable[[], None]) -> None:
+        """Run ``action`` after that time, while the run goes on."""
+        heapq.heappush(self._pending, (now() + seconds, next(self._numbers), action))
+
+    def wait_until(self, at: float) -> None:
+        """Return at that time; until then, run what is due."""
+        while now() < at:
+            due = self._pending[0][0] if self._pending else at
+            time.sleep(max(0.0, min(due, at) - now()))
+            self._run_due()
+
+    def settle(self) -> None:
+        """Run everything that was put off, now."""
+        while self._pending:
+            heapq.heappop(self._pending)[2]()
+
+    def _run_due(self) -> None:
+        while self._pending and self._pending[0][0] <= now():
+            heapq.heappop(self._pending)[2]()

@@ -1,0 +1,136 @@
+"""One run: a scenario, for some seconds, with the faults of one seed, and what the checker says."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import platform
+import random
+import shutil
+import subprocess
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from . import checker, schedule
+from .crew import Crew
+from .deployments import Deployment, deploy
+from .history import Log, now
+from .nemeses import NEMESES, Stage
+from .scenarios import Scenario
+from .schedule import Strike
+from .site import Site
+from .workloads import WORKLOADS
+from .workloads.loops import Consumer
+from .workloads.rig import Rig, run_blocking
+
+_ROOT = Path(__file__).parents[2]
+#: Seconds that the queue may take to be drained after the last fault.
+DRAINED_WITHIN = 60
+
+
+def run(
+    scenario: Scenario,
+    seed: int,
+    seconds: float,
+    folder: Path,
+    strikes: list[Strike] | None = None,
+    scripts: Path | None = None,
+    drained_within: float = DRAINED_WITHIN,
+) -> checker.Verdict:
+    """Run a scenario; leave its settings, schedule, history and verdict in ``folder``.
+
+    Args:
+        scenario: what to run.
+        seed: of the faults, and of what the processes draw.
+        seconds: how long faults strike.
+        folder: where to write; a run of before is deleted.
+        strikes: the faults, instead of those that follow from the seed.
+        scripts: a folder of scripts to use instead of ackq's own: sabotage.
+        drained_within: seconds that the queue may take to be drained after the last fault.
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "history").mkdir(parents=True)
+    if strikes is None:
+        strikes = schedule.draw_schedule(seed, seconds, scenario.faults)
+    schedule.store(folder / "schedule.json", strikes)
+    workload = WORKLOADS[scenario.workload]
+    with deploy(scenario, folder) as deployment:
+        settings = {
+            **workload.rules,
+            "drain_within": drained_within,
+            "scenario": scenario.name,
+            "seed": seed,
+            "seconds": seconds,
+            **environment(),
+            "server": deployment.release,
+        }
+        _store(folder / "settings.json", settings)
+        site = dataclasses.replace(deployment.site, scripts=scripts)
+        rig = workload.rig(deployment.site, dataclasses.replace(workload, asynchronous=False))
+        rig.prepare()
+        log = Log(folder / "history" / "nemeses.jsonl")
+        try:
+            _strike(deployment, site, scenario, seed, seconds, folder, strikes, log)
+            left = drain(rig, Log(folder / "history" / "drain.jsonl"), drained_within)
+            log.write(do="left", **left, at=now())
+        finally:
+            run_blocking(rig.close())
+    verdict = checker.check(folder)
+    _store(folder / "verdict.json", verdict.as_json())
+    return verdict
+
+
+def _strike(
+    deployment: Deployment,
+    site: Site,
+    scenario: Scenario,
+    seed: int,
+    seconds: float,
+    folder: Path,
+    strikes: list[Strike],
+    log: Log,
+) -> None:
+    """Let producers and consumers work while faults strike; then let them end."""
+    crew = Crew(site, WORKLOADS[scenario.workload], folder, seed, scenario.sizes)
+    with contextlib.closing(crew):
+        stage = Stage(deployment, crew, log)
+        begin = now()
+        for strike in strikes:
+            stage.wait_until(begin + strike.at)
+            NEMESES[strike.nemesis](stage, strike.draw)
+        stage.wait_until(begin + seconds)
+        stage.settle()
+        crew.finish("producer")
+        log.write(do="calm", at=now())
+        crew.finish("consumer")
+
+
+def drain(rig: Rig, log: Log, within: float) -> dict[str, Any]:
+    """Take what is left when all others have ended; return what is stored then.
+
+    Nothing disturbs this consumer.
+    """
+    consumer = Consumer(rig, log, "drain", random.Random(0))
+    stored = run_blocking(consumer.drain(now() + within))
+    return {"messages": stored, **run_blocking(rig.left())}
+
+
+def environment() -> dict[str, str]:
+    """Return the versions and the commit that a run shows something about."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--abbrev=12", "--dirty"],
+        cwd=_ROOT, capture_output=True, text=True, check=False,
+    ).stdout.strip()  # fmt: skip
+    return {
+        "commit": commit,
+        "ackq": version("ackq"),
+        "redis-py": version("redis"),
+        "python": platform.python_version(),
+        "system": platform.platform(terse=True),
+    }
+
+
+def _store(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n")

@@ -1,0 +1,248 @@
+"""Planted faults, each of which the checker must find: else no run of the campaign shows anything.
+
+Some are mistakes in a script, made in a copy that all processes of the run use. The others are
+saboteurs, which change the queue's keys behind its back while it works.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import redis
+
+from ackq import scripts
+
+from . import checker
+from .nemeses.stage import NEMESES, Stage
+from .run import run
+from .scenarios import Scenario
+from .schedule import Strike
+
+NAME = "{jobs}"
+#: Seconds of a run; if nothing was found, twice as long and once more.
+SECONDS = (1.5, 3.0, 6.0)
+#: Seconds between two strikes of a saboteur.
+EVERY = 0.1
+
+Saboteur = Callable[[Any, random.Random], object]
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change of one script."""
+
+    script: str
+    old: str
+    new: str
+
+    def make(self, folder: Path) -> None:
+        path = folder / f"{self.script}.lua"
+        text = path.read_text()
+        assert text.count(self.old) == 1, f"{self.script}: the old text must occur once"
+        path.write_text(text.replace(self.old, self.new))
+
+
+@dataclass(frozen=True)
+class Sabotage:
+    """A planted fault, and the rules that it breaks: at least one must be found broken."""
+
+    name: str
+    rules: tuple[str, ...]
+    how: tuple[Edit, ...] | Saboteur
+    workload: str = "queue"
+
+
+_HOLDS = "  return tonumber(score) == tonumber(receipt) or (has_extended"
+_ANYBODY = "  return true or (has_extended"
+_DEADLINE = "local deadline = now + timeout + jitter"
+_RECORDED = "  reply[at + 5], reply[at + 6] = key, body"
+#: The path for the usual call, which the planted faults of the other path would miss.
+_SHORT_PATH = "if next_body and not has_side and #expired == 0 and #next_body <= max_body then"
+_NEVER = Edit("pop", _SHORT_PATH, "if false then")
+
+
+def _edit(name: str, *rules: str, workload: str = "queue") -> Callable[..., Sabotage]:
+    return lambda *edits: Sabotage(name, rules, edits, workload)
+
+
+def _late(name: str, *rules: str) -> Callable[..., Sabotage]:
+    return _edit(name, *rules, workload="queue, late")
+
+
+def _one(client: Any, key: str, draw: random.Random) -> Any:
+    """Return a random member of BACKUP, or field of a hash."""
+    kind = client.type(key)
+    found = client.zrange(key, 0, -1) if kind == b"zset" else client.hkeys(key)
+    return draw.choice(found) if found else b"none"
+
+
+def _steal(client: Any, draw: random.Random) -> None:
+    client.rpop(NAME)
+
+
+def _store_twice(client: Any, draw: random.Random) -> None:
+    if body := client.lindex(NAME, -1):
+        client.rpush(NAME, body)
+
+
+def _forge(client: Any, draw: random.Random) -> None:
+    client.lpush(NAME, b'{"id":"forged-%d"}' % draw.randrange(1 << 30))
+
+
+def _end_a_lease(client: Any, draw: random.Random) -> None:
+    client.zadd(f"{NAME}BACKUP", {_one(client, f"{NAME}BACKUP", draw): 1}, xx=True)
+
+
+def _change_a_body(client: Any, draw: random.Random) -> None:
+    key = f"{NAME}CONTEXT"
+    if body := client.hget(key, field := _one(client, key, draw)):
+        client.hset(key, field, body.replace(b"pad", b"PAD"))
+
+
+def _lose_a_lease(client: Any, draw: random.Random) -> None:
+    field = _one(client, f"{NAME}BACKUP", draw)
+    client.zrem(f"{NAME}BACKUP", field)
+    client.hdel(f"{NAME}CONTEXT", field)
+
+
+def _lose_all_leases(client: Any, draw: random.Random) -> None:
+    client.delete(f"{NAME}BACKUP", f"{NAME}CONTEXT")
+
+
+def _wedge(client: Any, draw: random.Random) -> None:
+    client.zadd(f"{NAME}BACKUP", {_one(client, f"{NAME}BACKUP", draw): 2**52}, xx=True)
+
+
+def _forget_counts(client: Any, draw: random.Random) -> None:
+    client.delete(f"{NAME}RECEIVES")
+
+
+def _hurry(client: Any, draw: random.Random) -> None:
+    for key in client.zrange(f"{NAME}DELAYED", 0, -1):
+        client.zadd(f"{NAME}DELAYED", {key: 1}, xx=True)
+
+
+def _leave_a_body(client: Any, draw: random.Random) -> None:
+    client.hset(f"{NAME}CONTEXT", "orphan", "{}")
+
+
+def _turn_around(client: Any, draw: random.Random) -> None:
+    for _ in range(client.llen(NAME) // 2):
+        client.lmove(NAME, NAME, "RIGHT", "LEFT")
+
+
+def _deliver_again(client: Any, draw: random.Random) -> None:
+    """Put a message in flight back on the list as well."""
+    if body := client.hget(f"{NAME}CONTEXT", _one(client, f"{NAME}CONTEXT", draw)):
+        client.rpush(NAME, body)
+
+
+def _truncate(client: Any, draw: random.Random) -> None:
+    client.ltrim(NAME, 0, -4)
+
+
+SABOTAGES: tuple[Sabotage, ...] = (
+    # --- scripts
+    _late("ack without a fence", "fencing", "acked twice", "lost")(Edit("ack", _HOLDS, _ANYBODY)),
+    _late("fused ack without a fence", "fencing", "acked twice", "lost")(
+        Edit("pop", _HOLDS, _ANYBODY)
+    ),
+    _late("nack without a fence", "fencing", "lease")(Edit("nack", _HOLDS, _ANYBODY)),
+    _late("extend without a fence", "fencing")(Edit("extend", _HOLDS, _ANYBODY)),
+    _edit("leases of a quarter", "lease")(
+        Edit("pop", _DEADLINE, "local deadline = now + timeout / 4 + jitter")
+    ),
+    _edit("a lease is taken before its end", "lease")(
+        Edit("pop", "local expired = redis.call('ZCOUNT', backup, '-inf', now_text) > 0\n"
+             "  and redis.call('ZRANGEBYSCORE', backup, '-inf', now_text, 'LIMIT', '0',",
+             "local expired = redis.call('ZRANGEBYSCORE', backup, '-inf', '+inf', 'LIMIT', '0',")
+    ),
+    _edit("pop removes one message too many", "lost")(
+        _NEVER, Edit("pop", "from_left and used or '0', from_left and '-1' or -used - 1)",
+                     "from_left and used or '0', from_left and '-1' or -used - 2)")
+    ),
+    _edit("pop leaves a message on the list", "acked twice", "count", "lease", "after ack")(
+        _NEVER, Edit("pop", "from_left and used or '0', from_left and '-1' or -used - 1)",
+                     "from_left and used or '0', from_left and '-1' or -used)")
+    ),
+    _edit("pop records no body", "lost", "dead")(
+        Edit("pop", "    redis.call('HSET', context, unpack(reply, before + 1))", "")
+    ),
+    _edit("pop changes a body", "changed")(_NEVER, Edit("pop", _RECORDED, f"{_RECORDED} .. ' '")),
+    _edit("the receive count stays", "count")(
+        Edit("pop", "local count = 1 + (tonumber(known[i]) or absent)",
+             "local count = tonumber(known[i]) or absent")
+    ),
+    _edit("the list is read from the wrong end", "order")(
+        _NEVER, Edit("pop", "take_ready(ready, record)", "take_ready(ready, true)")
+    ),
+    _edit("ack deletes nothing", "after ack", "acked twice")(
+        Edit("ack", "  redis.call('HDEL', context, unpack(done))\n"
+             "  reply[1] = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)\n"
+             "    or redis.call('ZREM', backup, unpack(done))\n", "  reply[1] = #done\n")
+    ),
+    _edit("ack leaves the body", "audit", "stuck")(
+        Edit("ack", "  redis.call('HDEL', context, unpack(done))\n", "")
+    ),
+    _edit("a delay is half as long", "early")(
+        Edit("schedule", "due = math.min(due + now, 9007199254740991)", "due = now + due / 2")
+    ),
+    _edit("dead one delivery late", "dead", workload="queue, dead letters")(
+        Edit("nack", "count >= max_receives", "count > max_receives"),
+        Edit("pop", "max_receives > 0 and count > max_receives", "count > max_receives + 1"),
+    ),
+    # --- saboteurs
+    Sabotage("a message is stolen", ("lost",), _steal),
+    Sabotage("the list is cut", ("lost",), _truncate),
+    Sabotage("a message is stored twice", ("acked twice", "count", "lease"), _store_twice),
+    Sabotage("a message in flight is stored again", ("acked twice", "count", "lease", "after ack"),
+             _deliver_again),
+    Sabotage("a message is forged", ("phantom",), _forge),
+    Sabotage("the list is turned around", ("order",), _turn_around),
+    Sabotage("a lease is ended", ("lease", "holder refused"), _end_a_lease),
+    Sabotage("a lease is lost", ("lost", "holder refused"), _lose_a_lease),
+    Sabotage("all leases are lost", ("lost", "holder refused"), _lose_all_leases),
+    Sabotage("a lease never ends", ("stuck", "holder refused"), _wedge),
+    Sabotage("a body is changed", ("changed",), _change_a_body),
+    Sabotage("the receive counts are lost", ("count",), _forget_counts),
+    Sabotage("delays are over at once", ("early",), _hurry),
+    Sabotage("a body is left behind", ("audit",), _leave_a_body),
+)  # fmt: skip
+
+
+def is_caught(sabotage: Sabotage, seed: int, folder: Path) -> bool:
+    """Run a small load with a planted fault; return whether the checker finds it."""
+    for seconds in SECONDS:  # a busy machine may leave the processes no time to be harmed
+        verdict = _perform(sabotage, seed, seconds, folder)
+        if any(verdict.violations[rule] for rule in sabotage.rules):
+            return True
+    return False
+
+
+def _perform(sabotage: Sabotage, seed: int, seconds: float, folder: Path) -> checker.Verdict:
+    scenario = Scenario(
+        f"sabotage: {sabotage.name}", sabotage.workload, {}, sizes={"consumer": 1, "producer": 1}
+    )
+    planted, strikes = None, []
+    if callable(sabotage.how):
+        saboteur = sabotage.how
+
+        def strike(stage: Stage, draw: random.Random) -> None:
+            with redis.Redis(port=stage.on.server.port) as client:
+                saboteur(client, draw)
+
+        NEMESES[scenario.name] = strike
+        times = range(1, round(seconds / EVERY))
+        strikes = [Strike(EVERY * n, scenario.name, seed + n) for n in times]
+    else:
+        planted = folder.with_name(f"{folder.name}.lua")
+        shutil.rmtree(planted, ignore_errors=True)
+        shutil.copytree(scripts.directory(), planted)
+        for edit in sabotage.how:
+            edit.make(planted)
+    return run(scenario, seed, seconds, folder, strikes, planted, drained_within=4)

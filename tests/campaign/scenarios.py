@@ -1,0 +1,85 @@
+"""The scenarios: a workload, a server, and the faults that strike it, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from .deployments import Persistence
+
+#: What a process does.
+Kind = Literal["consumer", "producer"]
+#: Mean seconds between two faults of a kind.
+Faults = Mapping[str, float]
+
+KILLS: Faults = {"kill a consumer": 0.12, "kill a producer": 0.5}
+FREEZES: Faults = {"freeze a consumer": 0.7, "freeze a producer": 2.0}
+CRASHES: Faults = {"kill the server": 0.6}
+POWER: Faults = {"cut the power": 0.9}
+DISK: Faults = {"stall the disk": 1.5, "fill the disk": 2.5}
+CLOCK: Faults = {"set the clock forward": 2.5, "set the clock back": 2.5}
+REFUSALS: Faults = {
+    "flush the scripts": 0.5, "fill the memory": 1.5, "read-only": 1.5, "busy": 1.5,
+}  # fmt: skip
+NETWORK: Faults = {
+    "cut connections": 1.0, "mute connections": 3.0, "silence": 3.0, "lose a reply": 1.0,
+    "cut a reply": 1.0, "lose a request": 1.0, "half-close": 2.0, "drip a reply": 2.0,
+    "delay a reply": 2.0,
+}  # fmt: skip
+#: Everything that one server can suffer, at a pace that leaves time to work.
+ALL: Faults = {
+    nemesis: 2 * interval
+    for faults in (KILLS, FREEZES, CRASHES, POWER, DISK, REFUSALS)
+    for nemesis, interval in faults.items()
+}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One row of the results."""
+
+    name: str
+    workload: str
+    faults: Faults
+    persistence: Persistence = "always"
+    binary: str = "redis"
+    proxied: bool = False
+    #: What the row shows, if that is not "nothing is lost".
+    note: str = ""
+    sizes: Mapping[Kind, int] = field(default_factory=lambda: {"consumer": 3, "producer": 2})
+
+
+def _all() -> list[Scenario]:
+    found = [
+        Scenario("queue: kills", "queue", {**KILLS, **FREEZES}),
+        Scenario("queue: server crashes", "queue", CRASHES),
+        Scenario("queue: power cuts", "queue", POWER),
+        Scenario("queue: disk", "queue", DISK),
+        Scenario("queue: clock", "queue", CLOCK),
+        Scenario("queue: refusals", "queue", REFUSALS),
+        Scenario("queue: network", "queue", NETWORK, proxied=True),
+        Scenario("queue: dead letters", "queue, dead letters", {**KILLS, **FREEZES, **CRASHES}),
+        Scenario("batches: kills", "queue, batches", {**KILLS, **FREEZES}),
+        Scenario("batches: everything", "queue, batches", ALL),
+        Scenario("queue: everything, Redis 6.2", "queue", ALL, binary="redis 6.2"),
+        Scenario("queue: everything, Redis 8", "queue", ALL, binary="redis 8"),
+        Scenario("queue: everything, Valkey", "queue", ALL, binary="valkey"),
+        Scenario("asyncio: cancellations", "queue, asyncio", {}),
+        Scenario("asyncio: network", "queue, asyncio", NETWORK, proxied=True),
+    ]
+    others = ("queue, asyncio", "drop-in", "worker, threads", "worker, tasks", "RSMQ",
+              "delay queue", "delay queue, partitions", "topic", "sharded queue")  # fmt: skip
+    found += [Scenario(f"{each}: everything", each, ALL) for each in others]
+    found += [
+        Scenario("queue: crashes without persistence", "queue", CRASHES, "none",
+                 note="everything that was stored"),
+        Scenario("queue: crashes under everysec", "queue", {**CRASHES, **DISK}, "everysec",
+                 note="at most 2 s, while a sync was running"),
+        Scenario("queue: power cuts under everysec", "queue", {"cut the power": 4.0}, "everysec",
+                 note="about 2 s, and as long as the disk was stalled"),
+    ]  # fmt: skip
+    return found
+
+
+SCENARIOS = {scenario.name: scenario for scenario in _all()}

@@ -1,0 +1,51 @@
+"""Which fault strikes when: it follows from the seed, and is stored beside the history."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Strike:
+    """One fault: seconds after the start, its name, and the seed of what else it draws."""
+
+    at: float
+    nemesis: str
+    seed: int
+
+    @property
+    def draw(self) -> random.Random:
+        """The random numbers of this fault."""
+        return random.Random(self.seed)
+
+
+def draw_schedule(seed: int, seconds: float, intervals: Mapping[str, float]) -> list[Strike]:
+    """Return the faults of a run.
+
+    Args:
+        seed: the same seed gives the same schedule.
+        seconds: length of the run.
+        intervals: mean seconds between two faults, by nemesis.
+    """
+    strikes = []
+    for nemesis, interval in intervals.items():
+        draw = random.Random(f"{seed} {nemesis}")
+        at = draw.uniform(0.2, 1.0) * interval
+        while at < seconds:
+            strikes.append(Strike(round(at, 3), nemesis, draw.randrange(1 << 30)))
+            at += draw.uniform(0.5, 1.5) * interval
+    return sorted(strikes, key=lambda each: each.at)
+
+
+def store(path: Path, schedule: list[Strike]) -> None:
+    """Write a schedule as JSON."""
+    path.write_text(json.dumps([asdict(each) for each in schedule], indent=0))
+
+
+def load(path: Path) -> list[Strike]:
+    """Read what `store` wrote."""
+    return [Strike(**each) for each in json.loads(path.read_text())]

@@ -1,0 +1,83 @@
+"""The campaign in short: each fault once, and planted faults that the checker must find.
+
+`make campaign` takes its time: every scenario, and every planted fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from tests.servers.target import Absent
+
+from . import schedule
+from .nemeses import NEMESES
+from .run import run
+from .sabotage import SABOTAGES, Sabotage, is_caught
+from .scenarios import ALL, CLOCK, NETWORK, SCENARIOS, Scenario
+from .schedule import Strike
+
+#: Seconds between two faults.
+PACE = 0.3
+#: Planted faults that make test looks for; make test-campaign looks for all.
+FEW = ("ack without a fence", "a message is stolen", "a lease is ended")
+
+
+def once(nemeses: Iterable[str]) -> list[Strike]:
+    """Return a schedule in which each of these strikes once."""
+    return [Strike(PACE * (number + 1), each, number) for number, each in enumerate(nemeses)]
+
+
+SHORT = {
+    "queue": (Scenario("short", "queue, batches", {}), once([*ALL, *CLOCK])),
+    "asyncio": (Scenario("short", "queue, asyncio", {}, proxied=True), once(NETWORK)),
+    "topic": (Scenario("short", "topic", {}), once(ALL)),
+    "delay": (Scenario("short", "delay queue, partitions", {}), once(ALL)),
+}
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", SHORT)
+def test_no_rule_is_broken_when_each_fault_strikes_once(name: str, tmp_path: Path) -> None:
+    scenario, strikes = SHORT[name]
+    try:
+        verdict = run(scenario, 1, strikes[-1].at + 1, tmp_path / "run", strikes)
+    except Absent as reason:
+        pytest.skip(str(reason))
+    assert verdict.sound, str(verdict)
+    assert verdict.pushed > 10
+    assert verdict.redelivered > 0
+    assert sum(verdict.faults.values()) >= len(strikes)
+
+
+def test_the_short_runs_have_every_fault() -> None:
+    struck = {strike.nemesis for _, strikes in SHORT.values() for strike in strikes}
+    scheduled = {each for scenario in SCENARIOS.values() for each in scenario.faults}
+    assert scheduled == struck == {each for each in NEMESES if not each.startswith("sabotage")}
+
+
+def planted() -> list[object]:
+    slow = pytest.mark.campaign
+    return [
+        pytest.param(each, id=each.name, marks=() if each.name in FEW else slow)
+        for each in SABOTAGES
+    ]
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("sabotage", planted())
+def test_a_planted_fault_is_found(sabotage: Sabotage, tmp_path: Path) -> None:
+    try:
+        assert is_caught(sabotage, 1, tmp_path / "run")
+    except Absent as reason:
+        pytest.skip(str(reason))
+
+
+def test_a_schedule_follows_from_its_seed(tmp_path: Path) -> None:
+    one, again, other = (schedule.draw_schedule(seed, 30, ALL) for seed in (1, 1, 2))
+    assert one == again != other
+    schedule.store(tmp_path / "schedule.json", one)
+    assert schedule.load(tmp_path / "schedule.json") == one
+    assert {each.nemesis for each in one} == set(ALL)

@@ -1,0 +1,207 @@
+"""The checker finds each kind of violation, and nothing in a sound history."""
+
+from __future__ import annotations
+
+import ast
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.campaign import checker
+from tests.campaign.history import Event
+
+LEASE = 0.5
+SUM = 7
+
+
+def push(state: str = "ok", **about: Any) -> list[Event]:
+    begun = {"do": "push", "call": 1, "by": "p", "begin": 0.0, "ids": ["m"], "sums": [SUM]}
+    return [begun | about, {"do": "end", "call": 1, "end": 0.01, "state": state}]
+
+
+def take(token: int, at: float, count: int = 1, body: int = SUM, until: float = 0) -> list[Event]:
+    got = [["m", body, count, 1000 + (until or at + LEASE)]]
+    return [{"do": "take", "by": "c", "begin": at, "end": at + 0.01, "first": token, "got": got}]
+
+
+def settle(do: str, token: int, at: float, state: str = "ok", **about: Any) -> list[Event]:
+    call = round(at * 1000)
+    return [
+        {"do": do, "call": call, "begin": at, "of": [token]} | about,
+        {"do": "end", "call": call, "end": at + 0.01, "state": state},
+    ]
+
+
+def fault(at: float, since: float | None = None, clock: bool = False) -> list[Event]:
+    return [{"do": "fault", "kind": "f", "begin": at, "end": at, "since": since, "clock": clock}]
+
+
+def left(messages: int = 0, at: float = 10.0, **about: Any) -> list[Event]:
+    empty: dict[str, Any] = {"dead": [], "findings": [], "keys": []}
+    return [{"do": "calm", "at": 9.0}, {"do": "left", "messages": messages, "at": at}
+            | empty | about]  # fmt: skip
+
+
+def judged(folder: Path, *events: list[Event], **settings: Any) -> checker.Verdict:
+    """Write a history and check it."""
+    (folder / "history").mkdir()
+    given = {"lease": LEASE, "drain_within": 5, "order": True, "max_receives": 2} | settings
+    (folder / "settings.json").write_text(json.dumps(given))
+    lines = [json.dumps(each) + "\n" for part in events for each in part]
+    (folder / "history" / "p.jsonl").write_text("".join(lines) + '{"do": "cut of')
+    return checker.check(folder)
+
+
+SOUND: dict[str, list[list[Event]]] = {
+    "acked": [push(), take(0, 1), settle("ack", 0, 1.1)],
+    "acked after a redelivery": [
+        push(), take(0, 1), take(1, 1.6, 2), settle("ack", 0, 1.7, "refused"),
+        settle("ack", 1, 1.8), settle("ack", 1, 1.9, "gone"),
+    ],
+    "returned and taken at once": [
+        push(), take(0, 1), settle("nack", 0, 1.1), take(1, 1.2, 2), settle("release", 1, 1.25),
+        take(2, 1.3, 2), settle("ack", 2, 1.4),
+    ],
+    "pushed without an answer, and stored": [
+        push("unknown"), take(0, 1), settle("ack", 0, 1.1, "unknown")
+    ],
+    "pushed without an answer, and not stored": [push("unknown")],
+    "undone by a fault": [push(), fault(2.0, since=0.0)],
+    "delivered again after a fault that undid the ack": [
+        push(), take(0, 1), settle("ack", 0, 1.1), fault(1.2, since=0.5), take(1, 1.3, 1),
+        settle("ack", 1, 1.4),
+    ],
+    "delivered early, since the clock was set": [
+        push(), take(0, 1), fault(1.1, clock=True), take(1, 1.2, 2), settle("ack", 1, 1.3)
+    ],
+    "extended to an end before the first": [
+        push(), take(0, 1, until=1.56), settle("extend", 0, 1.01), take(1, 1.53, 2),
+        settle("ack", 1, 1.6),
+    ],
+    "dead at its last delivery": [
+        push(), take(0, 1), take(1, 1.6, 2), left(dead=[["m", 2]])
+    ],
+}  # fmt: skip
+
+UNSOUND: dict[str, tuple[str, list[list[Event]]]] = {
+    "never delivered": ("lost", [push()]),
+    "never acked": ("lost", [push(), take(0, 1)]),
+    "acked by another alone": ("lost", [push(), take(0, 1), settle("ack", 0, 1.7, "refused")]),
+    "lost outside the window of a fault": ("lost", [push(), fault(2.0, since=1.0)]),
+    "confirmed, and lost": ("lost", [push(kept=True), fault(2.0, since=0.0)]),
+    "never pushed": ("phantom", [take(0, 1), settle("ack", 0, 1.1)]),
+    "its push was refused": ("phantom", [push("fail"), take(0, 1), settle("ack", 0, 1.1)]),
+    "another body": ("changed", [push(), take(0, 1, body=8), settle("ack", 0, 1.1)]),
+    "delivered after the ack": ("after ack", [push(), take(0, 1), settle("ack", 0, 1.1),
+                                              take(1, 2, 2), settle("ack", 1, 2.1, "gone")]),
+    "delivered while held": ("lease", [push(), take(0, 1), take(1, 1.3, 2),
+                                       settle("ack", 1, 1.4)]),
+    "delivered although extended": ("lease", [push(), take(0, 1), settle("extend", 0, 1.4),
+                                              take(1, 1.6, 2), settle("ack", 1, 1.7)]),
+    "acked twice": ("acked twice", [push(), take(0, 1), take(1, 1.6, 2), settle("ack", 1, 1.7),
+                                    settle("ack", 1, 1.8)]),
+    "a stale extend": ("fencing", [push(), take(0, 1), take(1, 1.6, 2), settle("extend", 0, 1.7),
+                                   settle("ack", 1, 1.8)]),
+    "the holder is refused": ("holder refused", [push(), take(0, 1),
+                                                 settle("extend", 0, 1.1, "refused"),
+                                                 settle("ack", 0, 1.2)]),
+    "the count stays": ("count", [push(), take(0, 1), take(1, 1.6, 1), settle("ack", 1, 1.7)]),
+    "before its delay": ("early", [push(delay=2.0), take(0, 1), settle("ack", 0, 1.1)]),
+    "before the delay of a nack": ("early", [push(), take(0, 1),
+                                             settle("nack", 0, 1.1, delay=0.5), take(1, 1.2, 2),
+                                             settle("ack", 1, 1.3)]),
+    "dead too soon": ("dead", [push(), take(0, 1), left(dead=[["m", 1]])]),
+    "dead, and acked": ("dead", [push(), take(0, 1), settle("ack", 0, 1.1),
+                                 left(dead=[["m", 2]])]),
+    "not drained": ("stuck", [push(), take(0, 1), settle("ack", 0, 1.1), left(1)]),
+    "drained late": ("stuck", [push(), take(0, 1), settle("ack", 0, 1.1), left(at=20.0)]),
+    "a finding": ("audit", [push(), take(0, 1), settle("ack", 0, 1.1), left(findings=["f"])]),
+    "a key": ("audit", [push(), take(0, 1), settle("ack", 0, 1.1), left(keys=["k"])]),
+}  # fmt: skip
+
+
+def ended(events: list[list[Event]]) -> list[list[Event]]:
+    """Add the end of a drained queue, unless the history has one."""
+    return events if any(each["do"] == "left" for part in events for each in part) else [
+        *events, left()]  # fmt: skip
+
+
+@pytest.mark.parametrize("history", SOUND)
+def test_a_sound_history_passes(history: str, tmp_path: Path) -> None:
+    verdict = judged(tmp_path, *ended(SOUND[history]))
+    assert verdict.examples == []
+
+
+@pytest.mark.parametrize("history", UNSOUND)
+def test_a_violation_is_found(history: str, tmp_path: Path) -> None:
+    rule, events = UNSOUND[history]
+    verdict = judged(tmp_path, *ended(events))
+    assert set(verdict.violations) == {rule}, verdict.examples
+
+
+def test_every_rule_has_a_history_that_breaks_it() -> None:
+    tested = {rule for rule, _ in UNSOUND.values()}
+    assert tested | {"order", "place", "gap"} == set(checker.RULES) | {
+        "stuck", "audit", "order", "place", "gap"}  # fmt: skip
+
+
+def two(first: str, second: str) -> list[list[Event]]:
+    pushes = {"do": "push", "call": 1, "by": "p", "begin": 0.0, "ids": ["a", "b"], "sums": [1, 1]}
+    order = [
+        {"do": "take", "by": "c", "begin": at, "end": at, "first": token,
+         "got": [[name, 1, 1, None]]}
+        for token, (at, name) in enumerate([(1.0, first), (1.1, second)])
+    ]  # fmt: skip
+    return [[pushes, {"do": "end", "call": 1, "end": 0.1, "state": "ok"}], order,
+            settle("ack", 0, 1.2), settle("ack", 1, 1.3), left()]  # fmt: skip
+
+
+def test_the_order_of_pushes_is_checked(tmp_path: Path) -> None:
+    for folder, order, broken in (("ab", "ab", {}), ("ba", "ba", {"order": 1})):
+        (tmp_path / folder).mkdir()
+        assert judged(tmp_path / folder, *two(*order)).violations == broken
+
+
+def topic(*reads: tuple[str, int, str]) -> list[list[Event]]:
+    pushes = {"do": "push", "call": 1, "by": "p", "begin": 0.0, "ids": ["a", "b"], "sums": [1, 1]}
+    takes: list[list[Event]] = []
+    for token, (reader, index, name) in enumerate(reads):
+        at = 1 + token / 10
+        takes += [
+            [{"do": "take", "by": "c", "begin": at, "end": at, "first": token, "reader": reader,
+              "index": index, "got": [[name, 1, None, None]]}],
+            settle("ack", token, at + 0.01),
+        ]  # fmt: skip
+    return [[pushes, {"do": "end", "call": 1, "end": 0.1, "state": "ok", "index": 1}], *takes,
+            left()]  # fmt: skip
+
+
+TOPICS = {
+    "whole": ({}, [("x", 1, "a"), ("x", 2, "b"), ("y", 1, "a"), ("y", 2, "b")]),
+    "a gap": ({"gap", "lost"}, [("x", 1, "a"), ("x", 2, "b"), ("y", 2, "b")]),
+    "another message there": (
+        {"place"}, [("x", 1, "a"), ("x", 2, "b"), ("y", 1, "b"), ("y", 2, "a")]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_each_reader_of_a_topic_must_read_it_whole(name: str, tmp_path: Path) -> None:
+    broken, reads = TOPICS[name]
+    verdict = judged(tmp_path, *topic(*reads), readers=["x", "y"], order=False)
+    assert set(verdict.violations) == set(broken)
+
+
+def test_the_checker_knows_nothing_of_ackq() -> None:
+    folder = Path(checker.__file__).parent
+    for path in (*folder.glob("*.py"), folder.parent / "history.py", folder.parent / "__init__.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = [each.name for each in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            known = {"tests.campaign.history", "orjson"}
+            for name in names:
+                inside = isinstance(node, ast.ImportFrom) and node.level
+                assert inside or name in known or name.split(".")[0] in sys.stdlib_module_names

@@ -1,0 +1,34 @@
+"""The ways in which a run uses ackq, by name."""
+
+from __future__ import annotations
+
+from .delayed import DelayRig, PartitionedRig
+from .dropin import DropInRig
+from .listed import ListRig
+from .rig import Workload
+from .rsmq import RSMQRig
+from .sharded import ShardedRig
+from .topics import TopicRig
+from .workers import TaskWorkerRig, ThreadWorkerRig
+
+__all__ = ["WORKLOADS", "Workload"]
+
+_ALL = [
+    Workload("queue", ListRig),
+    Workload("queue, asyncio", ListRig, asynchronous=True, crews=24),
+    Workload("queue, batches", ListRig, batches=(100,), pace=0.0),
+    Workload("queue, confirmed", ListRig, settings={"confirm": 1}),
+    Workload("queue, late", ListRig, straddling=0.6,
+             verbs={"ack": 25, "nack": 30, "fused": 30, "release": 15}),
+    Workload("queue, dead letters", ListRig, settings={"max_receives": 3},
+             verbs={"ack": 40, "nack": 50, "fused": 10}),
+    Workload("drop-in", DropInRig),
+    Workload("worker, threads", ThreadWorkerRig),
+    Workload("worker, tasks", TaskWorkerRig, asynchronous=True),
+    Workload("RSMQ", RSMQRig),
+    Workload("delay queue", DelayRig),
+    Workload("delay queue, partitions", PartitionedRig),
+    Workload("topic", TopicRig),
+    Workload("sharded queue", ShardedRig),
+]  # fmt: skip
+WORKLOADS = {workload.name: workload for workload in _ALL}

@@ -1,0 +1,52 @@
+"""The drop-in, which settles what a thread popped when it pops again."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, ClassVar
+
+from ackq.dropin import Redis
+from tests.campaign.history import checksum, now
+from tests.campaign.site import Site
+
+from .listed import ListRig
+from .loops import id_of, outcome_of
+from .rig import LEASE, Role, Workload
+
+
+class DropInRig(ListRig):
+    """Consumers are loops over ``rpop``. Their leases are renewed, so none ends while they work."""
+
+    rules: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self, site: Site, workload: Workload) -> None:
+        super().__init__(site, workload)
+        self._redis: Any = Redis(site.client(), visibility_timeout=LEASE)
+
+    async def serve(self, role: Role) -> None:
+        log = role.log
+
+        async def pop_and_work(by: str, draw: random.Random) -> None:
+            tokens: list[int] = []
+            while not role.is_over():
+                call = log.begin("ack", of=tokens)
+                begin = now()
+                found = await outcome_of(self._pop(draw.choice(self.workload.batches)))
+                log.end(call, "unknown")
+                bodies = found.result or []
+                got = [[id_of(body), checksum(body), None, None] for body in bodies]
+                first = log.took(got, by=by, begin=begin) if got else 0
+                tokens = [*range(first, first + len(got))]
+                if found.state != "ok" or not bodies:
+                    await self.sleep(0.02)
+                elif draw.random() < self.workload.straddling:
+                    await self.sleep(LEASE * draw.uniform(0.7, 2.7))
+
+        await self.crews(role, pop_and_work)
+
+    async def _pop(self, n: int) -> Any:
+        return self._redis.rpop(self.site.name, n)
+
+    async def close(self) -> None:
+        self._redis.close()
+        await super().close()

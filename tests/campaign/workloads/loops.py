@@ -1,0 +1,203 @@
+"""The loops of producers and consumers, which write down all that they do."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import zlib
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple
+
+import redis
+
+import ackq
+from tests.campaign.history import Log, checksum, now
+
+from .rig import Rig
+
+#: Messages that may wait; then producers pause.
+BACKLOG = 3000
+#: Seconds that a delayed push waits.
+DELAY = 0.3
+#: Seconds that a message of a nack waits.
+NACKS = (0.0, 0.1)
+#: Share of calls that asyncio cancels, and turns of the event loop after which it does.
+CANCELLED = 0.03
+TURNS = 60
+
+
+def body_of(message_id: str) -> bytes:
+    """Return the one body that a message with this id may have."""
+    size = zlib.crc32(message_id.encode()) % 150
+    return b'{"id":"%s","pad":"%s"}' % (message_id.encode(), b"x" * size)
+
+
+def id_of(body: bytes) -> str:
+    """Return the id of a body that `body_of` made, or the beginning of any other body."""
+    return body[7 : body.find(b'"', 7)].decode("latin-1")
+
+
+class Outcome(NamedTuple):
+    """What became of a call."""
+
+    state: str
+    result: Any = None
+    refused: tuple[Any, ...] = ()
+
+
+async def outcome_of(call: Awaitable[Any]) -> Outcome:
+    """Make the call, and say how it ended."""
+    try:
+        return Outcome("ok", await call)
+    except ackq.LeaseLost as error:
+        return Outcome("refused", error.settled, error.messages)
+    except (ackq.UnknownOutcome, ackq.NotConfirmed, asyncio.CancelledError):
+        return Outcome("unknown")
+    except redis.ResponseError:
+        return Outcome("fail")
+    except (redis.RedisError, ackq.AckqError):
+        # Perhaps nothing was ever sent; or it was, again and again.
+        return Outcome("unknown")
+
+
+class _Loop:
+    def __init__(self, rig: Rig, log: Log, by: str, draw: random.Random) -> None:
+        self._rig = rig
+        self._log = log
+        self._by = by
+        self._draw = draw
+
+    async def _outcome(self, call: Any) -> Outcome:
+        """Make a call. With asyncio, a few calls are cancelled at a random await."""
+        if not self._rig.workload.asynchronous or self._draw.random() > CANCELLED:
+            found = await outcome_of(call)
+        else:
+            begin = now()
+            task = asyncio.ensure_future(call)
+            for _ in range(self._draw.randrange(TURNS)):
+                await asyncio.sleep(0)
+            task.cancel()
+            found = await outcome_of(task)
+            self._log.write(do="fault", kind="cancellation", begin=begin, end=now())
+        if found.state in ("unknown", "fail"):
+            await self._rig.sleep(0.02)
+        return found
+
+
+class Producer(_Loop):
+    """Pushes until it is told to stop."""
+
+    _number = 0
+
+    async def run(self, is_over: Callable[[], bool]) -> None:
+        while not is_over():
+            if self._draw.random() < 0.2:
+                await self._wait_for_consumers(is_over)
+            await self._push()
+            await self._rig.sleep(self._rig.workload.pace)
+
+    async def _wait_for_consumers(self, is_over: Callable[[], bool]) -> None:
+        while not is_over():
+            found = await outcome_of(self._rig.stored())
+            if found.state == "ok" and found.result < BACKLOG:
+                return
+            await self._rig.sleep(0.02)
+
+    async def _push(self) -> None:
+        rig, draw = self._rig, self._draw
+        size = draw.choice(rig.workload.batches)
+        ids = [f"{self._by}-{self._number + n}" for n in range(size)]
+        self._number += size
+        bodies = [body_of(each) for each in ids]
+        about: dict[str, Any] = {}
+        if draw.random() < rig.delayed:
+            about["delay"] = DELAY
+        if "confirm" in rig.settings:
+            about["kept"] = True
+        sums = [checksum(body) for body in bodies]
+        call = self._log.begin("push", by=self._by, ids=ids, sums=sums, **about)
+        entries = list(zip(ids, bodies, strict=True))
+        found = await self._outcome(rig.push(entries, about.get("delay", 0.0)))
+        self._log.end(call, found.state, **(found.result or {}))
+
+
+class Held(NamedTuple):
+    """A message in hand, and its token in the history."""
+
+    token: int
+    handle: Any
+
+
+class Consumer(_Loop):
+    """Takes messages and settles them in ways drawn at random, some of them too late."""
+
+    def __init__(self, rig: Rig, log: Log, by: str, draw: random.Random) -> None:
+        super().__init__(rig, log, by, draw)
+        #: To be acked with the next take.
+        self._finished: list[Held] = []
+
+    async def run(self, is_over: Callable[[], bool]) -> None:
+        sizes = self._rig.workload.batches
+        while not is_over():
+            held = await self.take(self._draw.choice(sizes))
+            if held:
+                await self._handle(held)
+        if self._finished:
+            await self.take(1)
+
+    async def drain(self, until: float) -> int:
+        """Take and ack until nothing is left, or until that time; return how much is left."""
+        while (stored := await self._rig.stored()) and now() < until:
+            if held := await self.take(200):
+                await self.settle("ack", held)
+        return stored
+
+    async def take(self, n: int) -> list[Held]:
+        """Take messages; ack those that were finished."""
+        done, self._finished = self._finished, []
+        call = self._log.begin("ack", of=[each.token for each in done]) if done else 0
+        begin = now()
+        found = await self._outcome(self._rig.take(n, [each.handle for each in done]))
+        if done:
+            lost = [each.token for each in done if getattr(each.handle, "lease_lost", False)]
+            self._log.end(call, found.state, refused=lost)
+        if found.state != "ok" or not found.result[0]:
+            return []
+        messages, about = found.result
+        got = [[id_of(each.body), checksum(each.body), each.received, each.until]
+               for each in messages]  # fmt: skip
+        first = self._log.took(got, by=self._by, begin=begin, **about)
+        return [Held(first + at, each.handle) for at, each in enumerate(messages)]
+
+    async def _handle(self, held: list[Held]) -> None:
+        draw, lease, workload = self._draw, self._rig.lease, self._rig.workload
+        verbs = workload.verbs or self._rig.verbs
+        if draw.random() < workload.straddling:
+            extends = "nack" in verbs and draw.random() < 0.4
+            if extends and draw.random() < 0.5:
+                await self.settle("extend", held)
+            await self._rig.sleep(lease * draw.uniform(0.7, 2.7))
+            if extends:
+                await self.settle("extend", held)
+        verb = draw.choices([*verbs], [*verbs.values()])[0]
+        if verb == "fused":
+            self._finished += held
+            return
+        await self.settle(verb, held)
+        if verb == "ack" and draw.random() < 0.1:
+            await self.settle("ack", held)  # as a caller would that is not sure
+
+    async def settle(self, verb: str, held: Sequence[Held]) -> None:
+        """Settle messages, and write the outcome of each."""
+        delay = self._draw.choice(NACKS) if verb == "nack" else 0.0
+        call = self._log.begin(verb, of=[each.token for each in held], delay=delay)
+        handles = [each.handle for each in held]
+        found = await self._outcome(self._rig.settle(verb, handles, delay))
+        state = found.state
+        if state in ("ok", "refused"):
+            lost = [each.token for each in held if any(each.handle is one for one in found.refused)]
+            # What was settled before counts as no success.
+            state = "ok" if found.result == len(held) - len(lost) else "gone"
+            self._log.end(call, state, refused=lost)
+        else:
+            self._log.end(call, state)

@@ -1,0 +1,104 @@
+"""Workers: threads, tasks, and processes under a parent that replaces them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from typing import Any, ClassVar
+
+from ackq import Message
+from ackq.worker import AsyncWorker, Backoff, Hooks, Worker
+from tests.campaign.history import Log, checksum, now
+
+from .listed import ListRig
+from .loops import id_of
+from .rig import LEASE, Role
+
+#: Seconds that a receipt may lie beyond the end that was asked for.
+JITTER = 0.0656
+CONCURRENCY = 32
+
+
+class _Handler(Hooks):
+    """Logs deliveries, and what the worker is about to do with them."""
+
+    def __init__(self, log: Log, label: str) -> None:
+        self._log = log
+        self._label = label
+        self._calls: dict[int, int] = {}
+
+    def begin(self, message: Message) -> float:
+        """Log a delivery; return how long to work on it."""
+        # The worker took it at some time before, which the end of its lease tells.
+        since = time.time() - now()
+        taken = message.receipt / 1e6 - LEASE - JITTER - since
+        got = [id_of(message.body), checksum(message.body), message.receive_count,
+               message.receipt / 1e6]  # fmt: skip
+        token = self._log.took([got], by=self._label, begin=min(taken, now()))
+        self._calls[id(message)] = token
+        draw = random.Random(f"{message.id} {message.receive_count}")
+        if draw.random() < 0.05:
+            return LEASE * draw.uniform(0.7, 2.7)
+        return 0.0
+
+    def after(self, message: Message, outcome: str, seconds: float) -> None:
+        token = self._calls.pop(id(message))
+        if outcome in ("ack", "nack", "release"):
+            # It is settled within 50 ms, unless the process dies.
+            self._log.begin(outcome, of=[token])
+
+
+class ThreadWorkerRig(ListRig):
+    """`Worker`."""
+
+    rules: ClassVar[dict[str, Any]] = {}
+
+    async def serve(self, role: Role) -> None:
+        handler = _Handler(role.log, role.label)
+
+        def handle(message: Message) -> None:
+            if seconds := handler.begin(message):
+                time.sleep(seconds)
+            _fail_at_times(message)
+
+        worker = Worker(
+            self.queue, handle, concurrency=CONCURRENCY, hooks=handler, max_receives=None,
+            backoff=Backoff(base=0.1, limit=0.2), heartbeat=None, grace=5,
+        )  # fmt: skip
+        threading.Thread(target=_stop_when_over, args=(role, worker), daemon=True).start()
+        worker.run()
+
+
+class TaskWorkerRig(ListRig):
+    """`AsyncWorker`."""
+
+    rules: ClassVar[dict[str, Any]] = {}
+
+    async def serve(self, role: Role) -> None:
+        handler = _Handler(role.log, role.label)
+
+        async def handle(message: Message) -> None:
+            if seconds := handler.begin(message):
+                await asyncio.sleep(seconds)
+            _fail_at_times(message)
+
+        worker = AsyncWorker(
+            self.queue, handle, concurrency=CONCURRENCY, hooks=handler, max_receives=None,
+            backoff=Backoff(base=0.1, limit=0.2), heartbeat=None, grace=5,
+        )  # fmt: skip
+        stopping = asyncio.ensure_future(asyncio.to_thread(_stop_when_over, role, worker))
+        await worker.run()
+        await stopping
+
+
+def _stop_when_over(role: Role, worker: Any) -> None:
+    while not role.is_over():
+        time.sleep(0.02)
+    worker.stop()
+
+
+def _fail_at_times(message: Message) -> None:
+    if random.Random(f"fails {message.id}").random() < 0.03 and message.receive_count == 1:
+        raise ValueError("fails the first time")
