@@ -80,12 +80,17 @@ class Client(Closable):
     ) -> T:
         """Run an operation that sends, receives or settles messages; the observer sees it."""
         if observing.observer is None:
-            return self._run(operation(*args, **settings))
-        return self._run(observing.observer.operation(operation, self.address, args, settings))
+            steps = operation(*args, **settings)
+        else:
+            steps = observing.observer.operation(operation, self.address, args, settings)
+        # Past the first operation, `_run` would only cost a call.
+        return self._driver.run(steps) if self._checked else self._run(steps)
 
-    def _fit(self, confirm: int | Confirm | None) -> None:
+    def _fit(self, confirm: int | Confirm | None) -> Confirm | None:
+        """Return ``confirm`` as a `Confirm` that fits the connections."""
         if (checked := Confirm.of(confirm)) is not None:
             check_confirm_fits(checked.timeout, self._driver.route.socket_timeout)
+        return checked
 
 
 def client_of(url: str | None) -> redis.Redis:

@@ -44,14 +44,13 @@ class Request:
             return (b"EVAL", self.script.text, *self.args)
         return (b"EVALSHA", self.script.sha, *self.args)
 
-    def confirmation(self) -> tuple[Arg, ...] | None:
-        """Return the command that waits for replicas or disks, if asked for."""
-        if self.confirm is None:
-            return None
-        milliseconds = max(1, round(self.confirm.timeout * 1000))
-        if self.confirm.fsync:
-            return (b"WAITAOF", 1, self.confirm.replicas, milliseconds)
-        return (b"WAIT", self.confirm.replicas, milliseconds)
+
+def wait_command(confirm: Confirm) -> tuple[Arg, ...]:
+    """Return the command that waits for replicas or disks."""
+    milliseconds = max(1, round(confirm.timeout * 1000))
+    if confirm.fsync:
+        return (b"WAITAOF", 1, confirm.replicas, milliseconds)
+    return (b"WAIT", confirm.replicas, milliseconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,7 @@ class Sleep:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class Clock:
     """Read a monotonic clock. Answered with seconds."""
 

@@ -23,6 +23,7 @@ from ackq.errors import InvalidMessage, MessageTooLarge
 #: A message ready to be pushed: its id (empty if it has none), and its body. A bare tuple, since
 #: batches make one a message.
 Encoded = tuple[str, bytes]
+_BYTES = (bytes, bytearray, memoryview)
 #: A name that a path shows as it is; others are quoted.
 _PLAIN_NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 #: Types of values that never contain a number without a form in JSON.
@@ -45,16 +46,20 @@ def encode(
         InvalidMessage: another type, an unusable id, or a value that JSON cannot hold.
         MessageTooLarge: longer than ``limit`` bytes.
     """
-    id, body = _encode(message, limit, _random_id, _added(time_field))
+    id, body = _encode(message, _random_id)
+    if len(body) > limit:
+        raise _too_large(id, body, limit)
     if body.count(b"null"):
         _check_finite(id, message)
+    if added := _added(time_field):
+        body = _with_members(added, message, body, limit)
     return id, body
 
 
 def encode_many(
     messages: Iterable[Mapping[str, Any] | bytes], limit: int, time_field: str | None = None
-) -> list[Encoded]:
-    """Return what `encode` returns for each message. Costs less than as many calls of it.
+) -> tuple[list[str], list[bytes]]:
+    """Return the ids and the bodies that `encode` returns. Costs less than as many calls of it.
 
     Raises:
         InvalidMessage: as in `encode`, for the first such message.
@@ -62,15 +67,29 @@ def encode_many(
     """
     draw_id = _random_ids().__next__
     added = _added(time_field)
-    encoded: list[Encoded] = []
+    ids: list[str] = []
+    bodies: list[bytes] = []
     iterator = iter(messages)
     while batch := list(islice(iterator, _AT_ONCE)):
-        some = [_encode(message, limit, draw_id, added) for message in batch]
-        if b"null" in b"".join([body for _, body in some]):
-            for message, (id, _) in zip(batch, some, strict=True):
+        some_ids: list[str] = []
+        some: list[bytes] = []
+        for message in batch:
+            id, body = _encode(message, draw_id)
+            if len(body) > limit:
+                raise _too_large(id, body, limit)
+            some_ids.append(id)
+            some.append(body)
+        if b"null" in b"".join(some):
+            for id, message in zip(some_ids, batch, strict=True):
                 _check_finite(id, message)
-        encoded += some
-    return encoded
+        if added:
+            some = [
+                _with_members(added, message, body, limit)
+                for message, body in zip(batch, some, strict=True)
+            ]
+        ids += some_ids
+        bodies += some
+    return ids, bodies
 
 
 def _added(time_field: str | None) -> Sequence[Members]:
@@ -93,31 +112,45 @@ def _random_ids() -> Iterator[str]:
             yield text[start : start + 16]
 
 
-def _encode(
-    message: Mapping[str, Any] | bytes,
-    limit: int,
-    draw_id: Callable[[], str],
-    added: Sequence[Members],
-) -> Encoded:
-    """Encode a message without searching it for NaN and infinity."""
-    if type(message) is dict:
-        encoded = _encode_mapping(message, draw_id)
-    elif isinstance(message, bytes | bytearray | memoryview):
-        encoded = "", bytes(message)
+def _encode(message: Mapping[str, Any] | bytes, draw_id: Callable[[], str]) -> Encoded:
+    """Encode a message without checking its length, or searching it for NaN and infinity."""
+    if type(message) is not dict:
+        if isinstance(message, _BYTES):
+            body = bytes(message)
+            return usable_id(body) or "", body
+        message = _mapping_of(message)
+    if "id" in message:
+        raw_id = message["id"]
+        if (id := key_of_id(raw_id)) is None:
+            raise InvalidMessage(
+                f"id {raw_id!r} is invalid: it must be a non-empty string of at most 512 bytes"
+                " or an integer below 2**53. Without an id, ackq draws one"
+            )
     else:
-        encoded = _encode_mapping(_mapping_of(message), draw_id)
-    id, body = encoded
-    if len(body) > limit:
-        raise MessageTooLarge(
-            f"message {id!r} is {len(body)} bytes, over the limit of {limit}:"
-            " store the content elsewhere and push a reference, or raise max_body_bytes"
-            " on producers and consumers"
-        )
-    if not id:
-        return usable_id(body) or "", body
+        raw_id = id = draw_id()
+    try:
+        if type(message) is dict and next(iter(message), None) == "id":
+            return id, orjson.dumps(message)
+        return id, orjson.dumps({"id": raw_id, **message})
+    except TypeError as error:
+        raise InvalidMessage(f"message {id!r} cannot be JSON: {error}") from error
+
+
+def _too_large(id: str, body: bytes, limit: int) -> MessageTooLarge:
+    return MessageTooLarge(
+        f"message {id!r} is {len(body)} bytes, over the limit of {limit}:"
+        " store the content elsewhere and push a reference, or raise max_body_bytes"
+        " on producers and consumers"
+    )
+
+
+def _with_members(added: Sequence[Members], message: Any, body: bytes, limit: int) -> bytes:
+    """Return ``body`` with what is added to mappings; see `Members.added_to`."""
+    if isinstance(message, _BYTES):
+        return body
     for members in added:
         body = members.added_to(body, message, limit)
-    return id, body
+    return body
 
 
 def _mapping_of(message: Any) -> Mapping[str, Any]:
@@ -131,28 +164,9 @@ def _mapping_of(message: Any) -> Mapping[str, Any]:
     return message
 
 
-def _encode_mapping(message: Mapping[str, Any], draw_id: Callable[[], str]) -> Encoded:
-    if "id" in message:
-        raw_id = message["id"]
-        key = key_of_id(raw_id)
-        if key is None:
-            raise InvalidMessage(
-                f"id {raw_id!r} is invalid: it must be a non-empty string of at most 512 bytes"
-                " or an integer below 2**53. Without an id, ackq draws one"
-            )
-    else:
-        raw_id = key = draw_id()
-    try:
-        if type(message) is dict and next(iter(message), None) == "id":
-            return key, orjson.dumps(message)
-        return key, orjson.dumps({"id": raw_id, **message})
-    except TypeError as error:
-        raise InvalidMessage(f"message {key!r} cannot be JSON: {error}") from error
-
-
 def _check_finite(id: str, message: Any) -> None:
     """Raise an error if orjson wrote a number of ``message`` as null."""
-    if isinstance(message, bytes | bytearray | memoryview):
+    if isinstance(message, _BYTES):
         return
     if (found := _non_finite(dict(_mapping_of(message)))) is not None:
         raise InvalidMessage(f"message {id!r} cannot be JSON: {_not_json(*found)}")

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeVar
 
-from redis.exceptions import RedisError
+from redis.exceptions import RedisError, ResponseError
 
 from ackq.core.call import Spec, call
 from ackq.core.effects import Operation, Request
@@ -62,11 +62,14 @@ def send(spec: Spec, verb: str, request: Request, messages: Sequence[M]) -> Oper
     for message in messages:
         message._settles_sent += 1
     try:
-        return (yield from call(spec, request))
-    except APPLIED_NOTHING:
+        # Not through `call`: another generator would cost every pop that acks.
+        return (yield request)
+    except APPLIED_NOTHING as error:
         if not request.reply_lost:
             for message in messages:
                 message._settles_sent -= 1
+        if isinstance(error, ResponseError):
+            yield from spec.raise_for_reply(error)
         raise
 
 

@@ -195,7 +195,7 @@ class Queue(Client):
             UnknownOutcome: the reply was lost, so the message may be stored or not. With
                 ``dedup``, push it again.
         """
-        self._fit(confirm)
+        confirm = self._fit(confirm)
         return self._perform(
             push.push, self._spec, message, delay, at, dedup, dedup_window, confirm
         )
@@ -233,7 +233,7 @@ class Queue(Client):
         The last three errors list which messages are stored, in ``stored_positions``,
         ``unknown_positions`` and ``not_stored_positions``.
         """
-        self._fit(confirm)
+        confirm = self._fit(confirm)
         return self._perform(push.push_many, self._spec, messages, delay, at, confirm)
 
     def pop(
@@ -246,7 +246,7 @@ class Queue(Client):
 
         The messages in ``ack`` are acked first, in the same round trip. See `pop_many`.
         """
-        messages = self.pop_many(1, timeout, visibility_timeout, ack)
+        messages = self._perform(take.pop_many, self._spec, 1, timeout, visibility_timeout, ack)
         return messages[0] if messages else None
 
     def pop_many(
@@ -300,8 +300,7 @@ class Queue(Client):
                 acked.
             NotConfirmed: acked, but too few servers confirmed it in time.
         """
-        self._fit(confirm)
-        return self._perform(settle.ack, self._spec, messages, confirm)
+        return self._perform(settle.ack, self._spec, messages, self._fit(confirm))
 
     def ack_id(self, *ids: str | int) -> int:
         """Delete messages in flight by their bare ids, as the article's ack script does.

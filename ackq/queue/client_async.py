@@ -194,7 +194,7 @@ class AsyncQueue(Client):
             UnknownOutcome: the reply was lost, so the message may be stored or not. With
                 ``dedup``, push it again.
         """
-        self._fit(confirm)
+        confirm = self._fit(confirm)
         return await self._perform(
             push.push, self._spec, message, delay, at, dedup, dedup_window, confirm
         )
@@ -232,7 +232,7 @@ class AsyncQueue(Client):
         The last three errors list which messages are stored, in ``stored_positions``,
         ``unknown_positions`` and ``not_stored_positions``.
         """
-        self._fit(confirm)
+        confirm = self._fit(confirm)
         return await self._perform(push.push_many, self._spec, messages, delay, at, confirm)
 
     async def pop(
@@ -245,7 +245,9 @@ class AsyncQueue(Client):
 
         The messages in ``ack`` are acked first, in the same round trip. See `pop_many`.
         """
-        messages = await self.pop_many(1, timeout, visibility_timeout, ack)
+        messages = await self._perform(
+            take.pop_many, self._spec, 1, timeout, visibility_timeout, ack
+        )
         return messages[0] if messages else None
 
     async def pop_many(
@@ -299,8 +301,7 @@ class AsyncQueue(Client):
                 acked.
             NotConfirmed: acked, but too few servers confirmed it in time.
         """
-        self._fit(confirm)
-        return await self._perform(settle.ack, self._spec, messages, confirm)
+        return await self._perform(settle.ack, self._spec, messages, self._fit(confirm))
 
     async def ack_id(self, *ids: str | int) -> int:
         """Delete messages in flight by their bare ids, as the article's ack script does.

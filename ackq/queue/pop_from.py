@@ -17,7 +17,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from ackq import scripts
 from ackq.config import PopFrom
 from ackq.core.call import Keys, call, raise_for_type
-from ackq.core.effects import Clock, Operation, Request
+from ackq.core.effects import Operation, Request
 from ackq.errors import PopFromMismatch
 from ackq.queue.keys import QueueKeys
 
@@ -40,17 +40,19 @@ class HasKeys(Protocol):
         """The names of its keys."""
 
 
-def before_push(keys: QueueKeys, check: PushCheck) -> Operation[None]:
-    """Refuse to push onto the end that other clients pop; look once every `RECHECK` seconds.
+def before_push(keys: QueueKeys, check: PushCheck, now: float) -> Operation[None]:
+    """Refuse to push onto the end that other clients pop. The next check is due in `RECHECK` s.
 
-    If the user may not look, the check is skipped.
+    If the user may not look, the check is skipped, now and later.
+
+    Args:
+        keys: of the queue.
+        check: is due.
+        now: the time of the monotonic clock.
 
     Raises:
         PopFromMismatch: the queue is popped from the other end.
     """
-    now: float = yield Clock()
-    if now < check.due:
-        return
     try:
         if keys.pop_from == "left":
             yield from record(keys)

@@ -13,7 +13,7 @@ from ackq.config import Confirm, microseconds
 from ackq.core.call import call
 from ackq.core.chunking import CHUNK_BYTES, CHUNK_MESSAGES, end_of_chunk
 from ackq.core.confirm import check_confirmed, require_confirmable
-from ackq.core.effects import Arg, Operation, Request
+from ackq.core.effects import Arg, Clock, Operation, Request
 from ackq.core.encode import encode, encode_many
 from ackq.core.ids import key_of_id
 from ackq.core.limits import LATEST, MAX_DEDUP_WINDOW
@@ -41,14 +41,15 @@ def push(
     at: float | datetime | None,
     dedup: str | None,
     dedup_window: float,
-    confirm: int | Confirm | None,
+    confirm: Confirm | None,
 ) -> Operation[str]:
     """Push one message; see `ackq.Queue.push`."""
     id, body = encode(message, spec.config.max_body_bytes, spec.config.time_field)
     base, due = _due(delay, at)
-    yield from before_push(spec.keys, spec.push_check)
+    if (now := (yield Clock())) >= spec.push_check.due:
+        yield from before_push(spec.keys, spec.push_check, now)
     if dedup is None:
-        yield from _store(spec, [id], [body], base, due, Confirm.of(confirm))
+        yield from _store(spec, [id], [body], base, due, confirm)
         return id
     if not isinstance(dedup, str) or not dedup or len(dedup.encode()) > 512:
         raise ConfigurationError(f"dedup is 1 to 512 bytes of text, not {dedup!r}")
@@ -59,9 +60,9 @@ def push(
          max(1, window // 1000), id, body, base, due, key_of_id(id) or b"", keys.pop_from),
         script=scripts.load("push_once"),
         resend=True,  # the marker makes a second application harmless
-        confirm=Confirm.of(confirm),
+        confirm=confirm,
     )  # fmt: skip
-    reply = yield from _confirmed(spec, request)
+    reply = yield from _sent(spec, request)
     first_id: bytes = reply[1]
     return first_id.decode()
 
@@ -71,23 +72,21 @@ def push_many(
     messages: Iterable[Pushable],
     delay: float | None,
     at: float | datetime | None,
-    confirm: int | Confirm | None,
+    confirm: Confirm | None,
 ) -> Operation[list[str]]:
     """Push many messages; see `ackq.Queue.push_many`."""
-    encoded = encode_many(messages, spec.config.max_body_bytes, spec.config.time_field)
-    ids, bodies = [id for id, _ in encoded], [body for _, body in encoded]
+    ids, bodies = encode_many(messages, spec.config.max_body_bytes, spec.config.time_field)
     sizes, most = list(map(len, bodies)), CHUNK_MESSAGES
     base, due = _due(delay, at)
     if base != "now":
         most = CHUNK_SCHEDULED
-    yield from before_push(spec.keys, spec.push_check)
+    if (now := (yield Clock())) >= spec.push_check.due:
+        yield from before_push(spec.keys, spec.push_check, now)
     stored = 0
     while stored < len(bodies):
         end = end_of_chunk(sizes, stored, most, CHUNK_BYTES)
         try:
-            yield from _store(
-                spec, ids[stored:end], bodies[stored:end], base, due, Confirm.of(confirm)
-            )
+            yield from _store(spec, ids[stored:end], bodies[stored:end], base, due, confirm)
         except (AckqError, RedisError, OSError) as error:
             ended = account(error, range(stored), range(stored, end), range(end, len(bodies)))
             raise ended from ended.__cause__
@@ -125,30 +124,31 @@ def _store(
     base: str,
     due: int,
     confirm: Confirm | None,
-) -> Operation[None]:
+) -> Operation[Any]:
     keys = spec.keys
     if base == "now":
-        request = Request((keys.push, keys.ready, *bodies), confirm=confirm)
-    else:
-        pairs: list[Arg] = []
-        for pair in zip(ids, bodies, strict=True):
-            pairs += pair
-        request = Request(
-            (2, keys.context, keys.delayed, base, due, *pairs),
-            script=scripts.load("schedule"),
-            confirm=confirm,
-        )
-    yield from _confirmed(spec, request)
+        return _sent(spec, Request((keys.push, keys.ready, *bodies), confirm=confirm))
+    pairs: list[Arg] = []
+    for pair in zip(ids, bodies, strict=True):
+        pairs += pair
+    request = Request(
+        (2, keys.context, keys.delayed, base, due, *pairs),
+        script=scripts.load("schedule"),
+        confirm=confirm,
+    )
+    return _sent(spec, request)
 
 
-def _confirmed(spec: QueueSpec, request: Request) -> Operation[Any]:
+def _sent(spec: QueueSpec, request: Request) -> Operation[Any]:
     """Send the request. If it asks for confirmation, check the count in the reply."""
-    yield from require_confirmable(request.confirm)
-    reply = yield from call(spec, request)
-    if request.confirm is None:
-        return reply
-    reply, confirmation = reply
-    check_confirmed(request.confirm, confirmation)
+    confirm = request.confirm
+    return call(spec, request) if confirm is None else _confirmed(spec, request, confirm)
+
+
+def _confirmed(spec: QueueSpec, request: Request, confirm: Confirm) -> Operation[Any]:
+    yield from require_confirmable(confirm)
+    reply, confirmation = yield from call(spec, request)
+    check_confirmed(confirm, confirmation)
     return reply
 
 

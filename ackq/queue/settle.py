@@ -29,13 +29,13 @@ FAILED_CHUNK = 100
 
 
 def ack(
-    spec: QueueSpec, messages: Sequence[Message], confirm: int | Confirm | None = None
+    spec: QueueSpec, messages: Sequence[Message], confirm: Confirm | None = None
 ) -> Operation[int]:
     """Ack messages; see `ackq.Queue.ack`."""
     keys = spec.keys
     head = (7, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed,
             keys.counters, keys.errors)  # fmt: skip
-    return (yield from _settle(spec, "ack", head, messages, Confirm.of(confirm)))
+    return (yield from _settle(spec, "ack", head, messages, confirm))
 
 
 def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
@@ -129,7 +129,7 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
     return extended
 
 
-def group(messages: Sequence[Message]) -> tuple[list[Arg], list[Message]]:
+def group(messages: Sequence[Message]) -> tuple[list[Arg], Sequence[Message]]:
     """Return script arguments grouped by receipt, and the messages in the same order.
 
     Messages from one pop share a receipt, so it is passed once for all of them.
@@ -138,7 +138,7 @@ def group(messages: Sequence[Message]) -> tuple[list[Arg], list[Message]]:
         receipt = messages[0].receipt
         keys = [message.key for message in messages if message.receipt == receipt]
         if len(keys) == len(messages):
-            return [receipt, len(keys), *keys], list(messages)
+            return [receipt, len(keys), *keys], messages
     groups: dict[int, list[Message]] = {}
     for message in messages:
         groups.setdefault(message.receipt, []).append(message)

@@ -52,7 +52,25 @@ def pop_many(
     settled = parts[0] if parts else ()
     while True:
         jitter = draw_jitter()
-        reply = yield from _take(spec, min(wanted, TAKE_CHUNK), lease, jitter, settled)
+        request, order = _request(spec, wanted, lease, jitter, settled)
+        # No generator of its own for this step: each costs as much as encoding a message.
+        try:
+            sending = fencing.send(spec, "ack", request, order) if order else call(spec, request)
+            reply: Sequence[Any] = yield from sending
+        except ResponseError as error:
+            if not pop_from.is_missing(error):
+                raise
+            yield from pop_from.record(spec.keys)
+            continue
+        except UnknownOutcome:
+            # The acks are fenced, so they can be sent again alone. Messages that the lost call
+            # leased are delivered again after their timeout. If the acks fail too, report the
+            # lost pop.
+            with contextlib.suppress(RedisError):
+                yield from _ack_marking(spec, settled)
+            raise
+        if order:
+            fencing.note_reply("ack", order, reply[1], request)
         settled = ()
         status = reply[0]
         if status == b"ok":
@@ -68,35 +86,20 @@ def pop_many(
         yield from _wait(spec, reply, left)
 
 
-def _take(
+def _request(
     spec: QueueSpec, wanted: int, lease: int, jitter: int, settled: Sequence[Message]
-) -> Operation[Sequence[Any]]:
+) -> tuple[Request, Sequence[Message]]:
+    """Return the call of the script, and the messages that it acks, in its order."""
     args: list[Arg] = []
-    order: list[Message] = []
+    order: Sequence[Message] = ()
     if settled:
         held, _ = fencing.admit("ack", settled)
         args, order = group(held)
     request = Request(
-        (*spec.pop_keys, wanted, lease, jitter, *spec.pop_settings, *args),
+        (*spec.pop_keys, min(wanted, TAKE_CHUNK), lease, jitter, *spec.pop_settings, *args),
         script=scripts.load("pop"),
     )
-    try:
-        sending = fencing.send(spec, "ack", request, order) if order else call(spec, request)
-        reply: Sequence[Any] = yield from sending
-    except ResponseError as error:
-        if not pop_from.is_missing(error):
-            raise
-        yield from pop_from.record(spec.keys)
-        return (yield from _take(spec, wanted, lease, jitter, settled))
-    except UnknownOutcome:
-        # The acks are fenced, so they can be sent again alone. Messages that the lost call leased
-        # are delivered again after their timeout. If the acks fail too, report the lost pop.
-        with contextlib.suppress(RedisError):
-            yield from _ack_marking(spec, settled)
-        raise
-    if order:
-        fencing.note_reply("ack", order, reply[1], request)
-    return reply
+    return request, order
 
 
 def _ack_marking(spec: QueueSpec, messages: Sequence[Message]) -> Operation[None]:
@@ -113,8 +116,8 @@ def _messages(spec: QueueSpec, reply: Sequence[Any], lease: int) -> list[Message
         Message(name, reply[at], reply[at + 1], receipt, 1, delivery)
         for at in range(4, len(reply), 2)
     ]
-    for message, count in zip(messages, counts, strict=False):
-        message.receive_count = count
+    for at, count in enumerate(counts):
+        messages[at].receive_count = count
     return messages
 
 

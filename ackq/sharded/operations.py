@@ -71,12 +71,11 @@ def spread(
         MessageTooLarge: one is longer than ``limit`` bytes; nothing was sent.
     """
     dealt: dict[int, Dealt] = {}
-    ids = []
-    for position, (id, body) in enumerate(encode_many(messages, limit, time_field)):
+    ids, bodies = encode_many(messages, limit, time_field)
+    for position, body in enumerate(bodies):
         to_shard = dealt.setdefault((first + position) % shards, Dealt([], []))
         to_shard.positions.append(position)
         to_shard.bodies.append(body)
-        ids.append(id)
     return dealt, ids
 
 

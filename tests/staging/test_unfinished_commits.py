@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import redis
 
+from ackq.core.effects import Request
 from ackq.delay import (
     AsyncDelayQueue,
     AsyncPartitionedDelayQueue,
@@ -351,15 +352,15 @@ def test_a_consumer_leaves_it_to_a_quicker_one(
     leave(make_topic(), rows(3))
     topic = opened(Topic, name)
     topic.publish(b"x")
-    answer, tries = topic._driver._answer, []
+    send, tries = topic._driver._request, []
 
-    def lose(step: Any) -> Any:
-        if getattr(step, "script", None) and step.script.name == "staging/topic":
-            tries.append(step)
+    def lose(request: Request) -> Any:
+        if request.script and request.script.name == "staging/topic":
+            tries.append(request)
             return [b"moved", 1000 * len(tries)]
-        return answer(step)
+        return send(request)
 
-    monkeypatch.setattr(topic._driver, "_answer", lose)
+    monkeypatch.setattr(topic._driver, "_request", lose)
     topic.subscribe("reader")
     assert topic.consume("reader")
     assert len(tries) == MOVE_ATTEMPTS

@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from ackq import ConfigurationError
+from ackq.core.effects import Request
 from ackq.topic import Topic
 from tests.servers import Target
 from tests.topic.conftest import Keys, MakeTopic, bodies, indexes
@@ -61,10 +62,10 @@ def test_it_sleeps_in_the_server_and_not_on_a_timer(plain: Callable[..., Topic])
     topic = plain()
     topic.subscribe("c")
     calls: list[Any] = []
-    answer = topic._driver._answer
-    topic._driver._answer = lambda step: calls.append(step) or answer(step)  # type: ignore[method-assign, func-returns-value]
+    send = topic._driver._request
+    topic._driver._request = lambda step: calls.append(step) or send(step)  # type: ignore[method-assign, func-returns-value]
     assert not topic.consume("c", timeout=2.5)
-    requests = [step.args[0] for step in calls if hasattr(step, "args")]
+    requests = [step.args[0] for step in calls]
     assert requests.count(b"XREAD") == 3
     # Of these one a second looks for rows that a writer left.
     assert len(requests) - requests.count(b"ZRANGEBYSCORE") == 7
@@ -76,14 +77,14 @@ def test_a_message_published_between_the_look_and_the_wait_is_not_missed(
 ) -> None:
     topic, producer = plain(), plain()
     topic.subscribe("c")
-    answer = topic._driver._answer
+    send = topic._driver._request
 
-    def publish_before_waiting(step: Any) -> Any:
-        if getattr(step, "args", ("",))[0] == b"XREAD":
+    def publish_before_waiting(request: Request) -> Any:
+        if request.args[0] == b"XREAD":
             producer.publish(b"x")
-        return answer(step)
+        return send(request)
 
-    topic._driver._answer = publish_before_waiting  # type: ignore[method-assign]
+    topic._driver._request = publish_before_waiting  # type: ignore[method-assign]
     before = time.monotonic()
     assert bodies(topic.consume("c", timeout=10)) == [b"x"]
     assert time.monotonic() - before < 0.7
@@ -156,7 +157,7 @@ def test_what_is_left_of_a_deleted_topic_does_not_make_it_spin(
     plain_keys.client.delete(plain_keys.key("nextIndex"))
     topic.subscribe("c", "end")
     calls: list[Any] = []
-    answer = topic._driver._answer
-    topic._driver._answer = lambda step: calls.append(step) or answer(step)  # type: ignore[method-assign, func-returns-value]
+    send = topic._driver._request
+    topic._driver._request = lambda step: calls.append(step) or send(step)  # type: ignore[method-assign, func-returns-value]
     assert not topic.consume("c", timeout=1.2)
     assert len(calls) < 20

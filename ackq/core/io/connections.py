@@ -32,6 +32,18 @@ from ackq.core.io.settings import (
 )
 from ackq.core.retries import MAY_HAVE_MOVED
 
+#: Forks between the first process and this one. Compared before each use of a connection, since
+#: asking the system for the process's number would cost a system call each time.
+_forks = 0
+
+
+def _count_fork() -> None:
+    global _forks
+    _forks += 1
+
+
+os.register_at_fork(after_in_child=_count_fork)
+
 
 class Connections:
     """Idle connections to one address, for any number of threads and after a fork.
@@ -46,7 +58,7 @@ class Connections:
         self.socket_timeout: float = make().socket_timeout or READ_TIMEOUT
         self._idle: deque[AbstractConnection] = deque()
         self._sentinels: Sequence[redis.Redis] = ()
-        self._pid = os.getpid()
+        self._forks = _forks
 
     @classmethod
     def like(cls, client: redis.Redis) -> Connections:
@@ -62,27 +74,26 @@ class Connections:
 
     def acquire(self) -> AbstractConnection:
         """Return an open connection, not in use elsewhere, with no unread data."""
-        if self._pid != os.getpid():
-            self._idle, self._pid = deque(), os.getpid()
-        connection = self._pop()
+        if self._forks != _forks:
+            self._idle, self._forks = deque(), _forks
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = None
         if connection is None:
             connection = self._make()
             _connect(connection)
             return connection
         try:
-            stale = connection.can_read(0) or not _answers(connection)
+            stale = connection.can_read(0) or (
+                time.monotonic() >= connection.next_health_check and not _answers(connection)
+            )
         except (redis.ConnectionError, redis.TimeoutError, OSError):
             stale = True
         if stale:
             connection.disconnect()
             _connect(connection)
         return connection
-
-    def _pop(self) -> AbstractConnection | None:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return None
 
     def release(self, connection: AbstractConnection) -> None:
         """Return a connection to the pool; a disconnected one reconnects at its next use."""
@@ -112,8 +123,6 @@ def _connect(connection: AbstractConnection) -> None:
 
 def _answers(connection: AbstractConnection) -> bool:
     """Return whether a connection that was idle for long still reaches the server."""
-    if time.monotonic() < connection.next_health_check:
-        return True
     connection.send_command("PING", check_health=False)
     try:
         return str_if_bytes(connection.read_response()) == "PONG"

@@ -71,7 +71,10 @@ class Connections:
             stale = (
                 not connection.is_connected
                 or await can_read()
-                or not await self._answers(connection)
+                or (
+                    asyncio.get_running_loop().time() >= connection.next_health_check
+                    and not await self._answers(connection)
+                )
             )
         except (redis.ConnectionError, redis.TimeoutError, OSError):
             stale = True
@@ -85,8 +88,6 @@ class Connections:
 
     async def _answers(self, connection: AbstractConnection) -> bool:
         """Return whether a connection that was idle for long still reaches the server."""
-        if asyncio.get_running_loop().time() < connection.next_health_check:
-            return True
         async with asyncio.timeout(self.socket_timeout):
             await connection.send_command("PING", check_health=False)
             try:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from redis.connection import AbstractConnection
 from redis.exceptions import NoScriptError, ResponseError
 
-from ackq.core.effects import Effect, Operation, Request, Sleep
+from ackq.core.effects import Clock, Effect, Operation, Request, Sleep, wait_command
 from ackq.core.io.connections import ClusterRoute, SingleRoute
 from ackq.core.io.wire import pack
 from ackq.core.retries import TEMPORARY, pause_before_resend, unwrapped
@@ -34,7 +34,7 @@ class Driver:
             step = next(steps)
             while True:
                 try:
-                    answer = self._answer(step)
+                    answer = self._request(step) if isinstance(step, Request) else _pass_time(step)
                 except Exception as error:
                     step = steps.throw(error)
                 else:
@@ -83,9 +83,11 @@ class Driver:
         for number, step in steps.items():
             answer = answers.get(number)
             again = isinstance(answer, (NoScriptError, *TEMPORARY))
-            if number not in requests or again:
+            if not isinstance(step, Request):
+                answers[number] = _pass_time(step)
+            elif again:
                 try:
-                    answers[number] = self._answer(step)
+                    answers[number] = self._request(step)
                 except ResponseError as error:
                     answers[number] = error
         return answers
@@ -105,14 +107,6 @@ class Driver:
         connections.release(connection)
         return replies
 
-    def _answer(self, step: Effect) -> Any:
-        if isinstance(step, Request):
-            return self._request(step)
-        if isinstance(step, Sleep):
-            time.sleep(step.seconds)
-            return None
-        return time.monotonic()
-
     def _request(self, request: Request) -> Any:
         error: Exception | None = None
         attempt = 0
@@ -122,7 +116,8 @@ class Driver:
                 connections = self.route.connections(error)
                 connection = connections.acquire()
                 try:
-                    self.route.prepare(connection, error)
+                    if error is not None:
+                        self.route.prepare(connection, error)
                     sent = True
                     reply = _exchange(connection, request)
                 except ResponseError:
@@ -143,13 +138,19 @@ class Driver:
                 time.sleep(pause)
 
 
+def _pass_time(step: Sleep | Clock) -> float | None:
+    """Answer an effect that needs no server."""
+    if isinstance(step, Clock):
+        return time.monotonic()
+    time.sleep(step.seconds)
+    return None
+
+
 def _exchange(connection: AbstractConnection, request: Request) -> Any:
-    packed = [pack(request.command())]
-    confirmation = request.confirmation()
-    if confirmation is None:
-        connection.send_packed_command(packed, check_health=False)
+    if request.confirm is None:
+        connection.send_packed_command([pack(request.command())], check_health=False)
         return connection.read_response(disable_decoding=True, disconnect_on_error=True)
-    packed.append(pack(confirmation))
+    packed = [pack(request.command()), pack(wait_command(request.confirm))]
     connection.send_packed_command(packed, check_health=False)
     # Read both replies in any case, or the next request would get the second one.
     replies = [_read(connection) for _ in packed]

@@ -10,7 +10,7 @@ import redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ResponseError
 
-from ackq.core.effects import Effect, Operation, Request, Sleep
+from ackq.core.effects import Operation, Request, Sleep, wait_command
 from ackq.core.io.connections_async import ClusterRoute, SingleRoute
 from ackq.core.io.wire import pack
 from ackq.core.retries import pause_before_resend, unwrapped
@@ -30,7 +30,12 @@ class Driver:
             step = next(steps)
             while True:
                 try:
-                    answer = await self._answer(step)
+                    if isinstance(step, Request):
+                        answer = await self._request(step)
+                    elif isinstance(step, Sleep):
+                        answer = await asyncio.sleep(step.seconds, None)
+                    else:
+                        answer = time.monotonic()
                 except Exception as error:
                     step = steps.throw(error)
                 else:
@@ -38,14 +43,6 @@ class Driver:
         except StopIteration as stop:
             result: T = stop.value
             return result
-
-    async def _answer(self, step: Effect) -> Any:
-        if isinstance(step, Request):
-            return await self._request(step)
-        if isinstance(step, Sleep):
-            await asyncio.sleep(step.seconds)
-            return None
-        return time.monotonic()
 
     async def _request(self, request: Request) -> Any:
         error: Exception | None = None
@@ -59,7 +56,7 @@ class Driver:
                     if error is not None:
                         await self._prepare(connection, error)
                     sent = True
-                    reply = await self._exchange(connection, request)
+                    reply = await _exchange(connection, request, self.route.socket_timeout)
                 except ResponseError:
                     connections.release(connection)
                     raise
@@ -81,32 +78,34 @@ class Driver:
         async with asyncio.timeout(self.route.socket_timeout):
             await self.route.prepare(connection, error)
 
-    async def _exchange(self, connection: AbstractConnection, request: Request) -> Any:
-        timeout = self.route.socket_timeout
-        try:
-            async with asyncio.timeout(timeout):
-                return await _exchange(connection, request)
-        except TimeoutError as error:
-            raise redis.TimeoutError(f"no reply within {timeout:g} s") from error
 
+async def _exchange(connection: AbstractConnection, request: Request, timeout: float) -> Any:
+    """Send a request and return its reply, or the pair of it and the reply to its confirmation.
 
-async def _exchange(connection: AbstractConnection, request: Request) -> Any:
-    packed = [pack(request.command())]
-    confirmation = request.confirmation()
-    if confirmation is None:
-        await connection.send_packed_command(packed, check_health=False)
-        return await connection.read_response(disable_decoding=True, disconnect_on_error=True)
-    packed.append(pack(confirmation))
-    await connection.send_packed_command(packed, check_health=False)
-    replies: list[Any] = []
-    for _ in packed:
-        try:
-            replies.append(
-                await connection.read_response(disable_decoding=True, disconnect_on_error=True)
-            )
-        except ResponseError as error:
+    Raises:
+        redis.TimeoutError: both took longer than ``timeout`` seconds.
+    """
+    try:
+        async with asyncio.timeout(timeout):
+            if request.confirm is None:
+                await connection.send_packed_command([pack(request.command())], check_health=False)
+                return await connection.read_response(
+                    disable_decoding=True, disconnect_on_error=True
+                )
+            packed = [pack(request.command()), pack(wait_command(request.confirm))]
+            await connection.send_packed_command(packed, check_health=False)
             # Read both replies in any case, or the next request would get the second one.
-            replies.append(error)
+            replies = [await _read(connection) for _ in packed]
+    except TimeoutError as error:
+        raise redis.TimeoutError(f"no reply within {timeout:g} s") from error
     if isinstance(replies[0], ResponseError):
         raise replies[0]
     return tuple(replies)
+
+
+async def _read(connection: AbstractConnection) -> Any:
+    """Return the next reply, or the error that it is."""
+    try:
+        return await connection.read_response(disable_decoding=True, disconnect_on_error=True)
+    except ResponseError as error:
+        return error
