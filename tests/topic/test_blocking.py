@@ -63,7 +63,7 @@ def test_it_sleeps_in_the_server_and_not_on_a_timer(plain: Callable[..., Topic])
     topic.subscribe("c")
     calls: list[Any] = []
     send = topic._driver._request
-    topic._driver._request = lambda step: calls.append(step) or send(step)  # type: ignore[method-assign, func-returns-value]
+    topic._driver._request = lambda request: calls.append(request) or send(request)  # type: ignore[method-assign, func-returns-value]
     assert not topic.consume("c", timeout=2.5)
     requests = [step.args[0] for step in calls]
     assert requests.count(b"XREAD") == 3
@@ -158,6 +158,6 @@ def test_what_is_left_of_a_deleted_topic_does_not_make_it_spin(
     topic.subscribe("c", "end")
     calls: list[Any] = []
     send = topic._driver._request
-    topic._driver._request = lambda step: calls.append(step) or send(step)  # type: ignore[method-assign, func-returns-value]
+    topic._driver._request = lambda request: calls.append(request) or send(request)  # type: ignore[method-assign, func-returns-value]
     assert not topic.consume("c", timeout=1.2)
     assert len(calls) < 20
