@@ -115,7 +115,7 @@ class _Live:
         width, height = self._console.size
         room = max(1, height - table.FRAME)
         self._view = replace(self._view, opened=False).fitted(len(rows), room, self._view.at(rows))
-        return table.table(sample, rows, self._view, width, room, not _scrolls(self._console))
+        return table.table(sample, rows, self._view, width, room)
 
     def _opened(self, row: Row, sample: Sample) -> RenderableType:
         from rich.console import Group
