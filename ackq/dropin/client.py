@@ -176,8 +176,8 @@ class Redis(PassedOn):
                 rows = r.rpop("jobs", 500)
                 store(rows)                      # a kill here: all 500 are redelivered
 
-        If the block raises, they are given back: redelivered after a second, or longer if they
-        were given back before. Their leases are renewed while the block runs. What was popped from
+        If the block raises, they return to the queue: redelivered after a second, or longer if they
+        did so before. Their leases are renewed while the block runs. What was popped from
         these lists before the block is settled when it begins.
 
         Args:
@@ -219,7 +219,8 @@ class Redis(PassedOn):
         """Settle the last messages of this thread and of ended threads, and close the client.
 
         While an exception is being handled (in a ``finally`` or ``except`` clause), this thread's
-        message is not settled but given back. Messages of running threads keep their leases.
+        message is not settled but returned to the queue. Messages of running threads keep their
+        leases.
         """
         self._ackq.close(clean=sys.exception() is None)
         super().close(*args, **options)

@@ -179,8 +179,8 @@ class Redis(PassedOn):
                 rows = await r.rpop("jobs", 500)
                 store(rows)                      # a kill here: all 500 are redelivered
 
-        If the block raises, they are given back: redelivered after a second, or longer if they
-        were given back before. Their leases are renewed while the block runs. What was popped from
+        If the block raises, they return to the queue: redelivered after a second, or longer if they
+        did so before. Their leases are renewed while the block runs. What was popped from
         these lists before the block is settled when it begins.
 
         Args:
@@ -222,7 +222,8 @@ class Redis(PassedOn):
         """Settle the last messages of this task and of ended tasks, and close the client.
 
         While an exception is being handled (in a ``finally`` or ``except`` clause), this task's
-        message is not settled but given back. Messages of running tasks keep their leases.
+        message is not settled but returned to the queue. Messages of running tasks keep their
+        leases.
         """
         await self._ackq.aclose(clean=sys.exception() is None)
         await super().aclose(*args, **options)

@@ -87,7 +87,7 @@ class Held:
                 in_flight.forget()
 
     def close(self, clean: bool) -> None:
-        """Settle or give back the messages of this thread and of ended threads.
+        """Settle or return the messages of this thread and of ended threads.
 
         Args:
             clean: whether this thread's work on its messages is done.

@@ -93,7 +93,7 @@ class Held:
         self._renewal.look()
 
     async def aclose(self, clean: bool) -> None:
-        """Settle or give back the messages of this task and of ended tasks.
+        """Settle or return the messages of this task and of ended tasks.
 
         Args:
             clean: whether this task's work on its messages is done.

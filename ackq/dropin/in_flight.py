@@ -57,7 +57,7 @@ class InFlight:
         """Return the messages to settle, now that their consumer asks for the next one.
 
         Asking means that the work on the last message is done, unless a function that was running
-        when it was popped ended with an exception. Then the message is given back.
+        when it was popped ended with an exception. Then the message returns to the queue.
         """
         if self.in_batch:
             return ()
@@ -79,7 +79,7 @@ class InFlight:
     def give_back(self, messages: Sequence[Message]) -> None:
         """Return the messages to the queue: they are redelivered after a pause.
 
-        The pause is a second at first, and longer if a message was given back before.
+        The pause is a second at first, and longer if a message was returned before.
         """
         if self.messages is messages:
             # The owner refers to the variables of its functions, and to its task.
@@ -92,7 +92,7 @@ class InFlight:
         except LeaseLost:
             pass
         except (redis.RedisError, AckqError, OSError) as error:
-            log.warning("%s: %s could not be given back and comes back when its lease ends: %s",
+            log.warning("%s: %s could not be returned, and is redelivered when its lease ends: %s",
                         self.queue, _ids(messages), redact(str(error)))  # fmt: skip
 
     def clear(self, settled: Sequence[Message]) -> None:
@@ -122,7 +122,7 @@ class InFlight:
             self.give_back(self.messages)
 
     def close(self, clean: bool) -> None:
-        """Settle messages proved to be done; give back those of this and of ended consumers.
+        """Settle messages proved to be done; return those of this and of ended consumers.
 
         Args:
             clean: for this consumer's own messages: whether their work is done.

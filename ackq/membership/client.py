@@ -126,5 +126,5 @@ class ConsumerGroup(Client):
                     self._run(operations.heartbeat(self._spec, session))
             except (AckqError, redis.RedisError, OSError) as error:
                 # The next heartbeat may come in time. If not, this member rejoins.
-                _LOG.warning("group %r: a beat failed: %s", self._key, error)
+                _LOG.warning("group %r: a heartbeat failed: %s", self._key, error)
                 session.next_heartbeat = self._spec.heartbeat_interval

@@ -28,8 +28,8 @@ def crowd(spec: QueueSpec, size: int) -> list[Any]:
     return waits
 
 
-def after_blocking(spec: QueueSpec, reply: Any, patience: float, moved: bytes | None) -> Any:
-    wait = _wait(spec, reply, patience)
+def after_blocking(spec: QueueSpec, reply: Any, timeout: float, moved: bytes | None) -> Any:
+    wait = _wait(spec, reply, timeout)
     assert isinstance(next(wait), Request)
     try:
         return wait.send(moved)
@@ -52,15 +52,15 @@ def test_one_of_few_waiters_looks_again_at_once(spec: QueueSpec) -> None:
 
 
 @pytest.mark.parametrize(
-    ("reply", "patience", "moved"),
+    ("reply", "timeout", "moved"),
     [(NO_EVENT, 60.0, b"a message"), (SOON, 60.0, None), (NO_EVENT, 0.5, None)],
     ids=["a message came", "a lease ends", "the timeout is over"],
 )
 def test_who_has_something_to_do_does_not_take_its_time(
-    spec: QueueSpec, reply: Any, patience: float, moved: bytes | None
+    spec: QueueSpec, reply: Any, timeout: float, moved: bytes | None
 ) -> None:
     others = crowd(spec, ENOUGH_WAITING)
-    assert after_blocking(spec, reply, patience, moved) is None
+    assert after_blocking(spec, reply, timeout, moved) is None
     assert len(spec.waiting) == len(others)
 
 

@@ -484,7 +484,7 @@ def test_a_wait_for_a_time_sleeps_in_the_server(delay: DelayQueue, target: Targe
     assert target.calls("evalsha", "blpop") - before < 25
 
 
-def test_a_take_without_patience_returns_at_once(delay: DelayQueue) -> None:
+def test_a_take_without_a_timeout_returns_at_once(delay: DelayQueue) -> None:
     assert delay.take() == delay.take(5, timeout=0) == []
 
 

@@ -1,4 +1,4 @@
-"""The drop-in for redis.asyncio: what a task popped is settled, renewed or given back by task."""
+"""The drop-in for redis.asyncio: what a task popped is settled, renewed or returned by task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`batch`: everything popped in the block is settled at its end, or given back."""
+"""`batch`: everything popped in the block is settled at its end, or returned."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from ackq.membership.client import ConsumerGroup
 
 member = ConsumerGroup(redis.Redis.from_url(sys.argv[1]), sys.argv[2], 4, session_timeout=0.9)
 print(member.join().session, flush=True)
-sys.stdin.readline()  # until the reply to a beat is on its way, and never comes
+sys.stdin.readline()  # until the reply to a heartbeat is on its way, and never comes
 if os.fork() == 0:
     signal.alarm(20)
     print(member.join().session, flush=True)
@@ -40,7 +40,7 @@ def test_a_fork_in_the_midst_of_a_beat_leaves_the_child_free_to_join(
             assert process.stdout is not None
             session = process.stdout.readline()
             heartbeat = proxy.fail(b"EVALSHA", "swallow_reply")
-            wait_until(lambda: heartbeat.hit, "a beat")
+            wait_until(lambda: heartbeat.hit, "a heartbeat")
             sessions, _ = process.communicate("\n", 30)
         finally:
             process.kill()

@@ -83,7 +83,7 @@ def test_only_temporary_errors_are_retried(error: Exception, attempts: int) -> N
     assert made == attempts
 
 
-def test_patience_has_an_end() -> None:
+def test_a_wait_has_an_end() -> None:
     def call() -> None:
         raise redis.ConnectionError("away")
 

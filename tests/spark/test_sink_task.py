@@ -161,7 +161,7 @@ def test_delayed_rows_of_a_direct_task_are_stored_when_it_ends(
     assert plain_client.keys(f"{token}*") == []
 
 
-def test_a_body_may_have_a_mebibyte_and_patience_is_in_milliseconds() -> None:
+def test_a_body_may_have_a_mebibyte_and_a_timeout_is_in_milliseconds() -> None:
     writing = Writing.of({"queue": "jobs", "retryTimeoutMs": "1500"}, stream=False)
     assert writing.max_body_bytes == 1024 * 1024
     assert writing.retry_timeout == 1.5
