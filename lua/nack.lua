@@ -29,7 +29,8 @@
 -- positions of those that became dead letters.
 -- Atomic because a message must always be either leased or due, never both.
 -- Cost: O(returned log in-flight): at most 100 messages; of those that become dead letters or go to
--- the list, or have an error, at most 1 MiB of bodies plus one message. No other body is read.
+-- the list, or have an error, at most 1 MiB of bodies and notes plus one message. No other body is
+-- read.
 local ready, backup, context, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local extended, delayed, dead, errors, counters = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
@@ -201,7 +202,9 @@ for i, entry in ipairs(returned) do
         redis.call('HDEL', errors, key)
       else
         if failure then
-          redis.call('HSET', errors, key, mark(body) .. '\n' .. table.concat(found, '\n'))
+          local note = mark(body) .. '\n' .. table.concat(found, '\n')
+          redis.call('HSET', errors, key, note)
+          bytes = bytes + #note
         end
         redis.call('HSET', receives, key,
           string.format('%.0f', count) .. (delay < 0 and ':' .. mark(body) or ''))

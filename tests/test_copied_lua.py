@@ -42,6 +42,24 @@ VARIANTS: dict[str, list[set[str]]] = {
             "redrive",
             "reject",
         },
+        # Each partition of a delay queue has counters of its own.
+        {
+            "delay/cancel",
+            "delay/delete",
+            "delay/drop",
+            "delay/nack",
+            "delay/purge",
+            "delay/push",
+            "delay/redrive",
+            "delay/reject",
+            "delay/take",
+            "staging/delay",
+        },
+    ],
+    # Each partition of a delay queue has notes of its own.
+    "failures_of": [
+        {"nack", "pop", "reject"},
+        {"delay/nack", "delay/reject", "delay/take"},
     ],
     # Steps of taking messages: each works on the keys and the reply of its own script.
     "bury": [],

@@ -163,9 +163,19 @@ def drop(
             click.echo(opened.drop_dead_letters(*entries))
 
 
+def reason_of(letter: DeadLetter) -> str:
+    """Return the reason of a dead letter, with the cause if an error is recorded."""
+    return f"{letter.reason}: {letter.cause}" if letter.errors else letter.reason
+
+
 def _columns(letter: DeadLetter) -> tuple[object, ...]:
-    reason = f"{letter.reason}: {letter.cause}" if letter.errors else letter.reason
-    return (letter.id, reason, letter.receive_count, short_time(letter.died_at), letter.body)
+    return (
+        letter.id,
+        reason_of(letter),
+        letter.receive_count,
+        short_time(letter.died_at),
+        letter.body,
+    )
 
 
 def _oldest(queue: Queue, number: int | None) -> Iterator[DeadLetter]:

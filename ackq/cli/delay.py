@@ -25,8 +25,10 @@ from ackq.cli.connection import (
     url_option,
     yes_option,
 )
+from ackq.cli.dead import reason_of
 from ackq.cli.purge import ask_to_purge
-from ackq.cli.stats import shown
+from ackq.cli.stats import shown, total_fields, total_rows, totals_option
+from ackq.core.counters import LONGEST_WATCH
 from ackq.core.inspected import State
 
 if TYPE_CHECKING:
@@ -131,17 +133,20 @@ def reschedule(
             ctx.exit(NOTHING)
 
 
-@delay.command(epilog=examples("ackq delay stats reminders"))
+@delay.command(epilog=examples("ackq delay stats reminders", "ackq delay stats reminders --totals"))
 @_on_queue
+@totals_option
 @json_option
-def stats(queue: str, url: str | None, partitions: int | None, as_json: bool) -> None:
+def stats(queue: str, url: str | None, partitions: int | None, totals: bool, as_json: bool) -> None:
     """Count the messages of QUEUE by state."""
     with _open(url, queue, partitions) as opened:
         found = asdict(opened.stats())
+        counted = opened.counters(LONGEST_WATCH) if totals else None
     if as_json:
-        print_json(found)
-    else:
-        print_table(("", queue), [(name, shown(value)) for name, value in found.items()])
+        print_json(found | ({"totals": total_fields(counted)} if counted else {}))
+        return
+    rows = [(name, shown(value)) for name, value in found.items()]
+    print_table(("", queue), [*rows, *(total_rows(counted) if counted else ())])
 
 
 @delay.command(epilog=examples("ackq delay peek reminders --state delayed -n 3"))
@@ -177,19 +182,24 @@ def peek(
               help="Number of dead letters.  [10]")  # fmt: skip
 @json_option
 def dead(queue: str, url: str | None, partitions: int | None, number: int, as_json: bool) -> None:
-    """List the dead letters of QUEUE, oldest first within a partition."""
+    """List the dead letters of QUEUE, oldest first within a partition.
+
+    The reason includes the cause, if the consumer recorded an error: its type, and the line that
+    raised it. --json has the last five errors of each message in full.
+    """
     with _open(url, queue, partitions) as opened:
         letters = opened.dead_letters(number)
     if as_json:
         for each in letters:
             print_json({"entry": each.entry, **key_fields(each.id), "reason": each.reason,
                         "receive_count": each.receive_count, "died_at": each.died_at,
+                        "cause": each.cause, "errors": [asdict(error) for error in each.errors],
                         **body_fields(each.body)})  # fmt: skip
         return
     print_table(
         ("key", "reason", "receives", "died", "body"),
         [
-            (each.id, each.reason, each.receive_count, short_time(each.died_at), each.body)
+            (each.id, reason_of(each), each.receive_count, short_time(each.died_at), each.body)
             for each in letters
         ],
     )

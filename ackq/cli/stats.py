@@ -20,19 +20,20 @@ from ackq.cli.connection import (
     print_table,
     time_field_option,
 )
+from ackq.core.counters import LONGEST_WATCH, Counters
 from ackq.ops.trials import is_denial
 from ackq.queue.client import Queue
-from ackq.queue.messages import QueueCounters
 
-#: Seconds that counting goes on after `--totals`.
-WINDOW = 7 * 86400.0
+totals_option = click.option(
+    "--totals", is_flag=True,
+    help="Also show how many messages were pushed, taken, acked and so on since counting began."
+    " Counting begins with the first call and ends a week after the last one.",
+)  # fmt: skip
 
 
 @click.command(epilog=examples("ackq stats jobs", "ackq stats jobs --totals --json"))
 @on_queue_end
-@click.option("--totals", is_flag=True, help="Also show how many messages were pushed, taken, acked"
-              " and so on since counting began. Counting begins with the first call and ends a week"
-              " after the last one.")  # fmt: skip
+@totals_option
 @time_field_option
 @json_option
 def stats(queue: str, url: str | None, totals: bool, time_field: str | None, as_json: bool) -> None:
@@ -45,15 +46,12 @@ def stats(queue: str, url: str | None, totals: bool, time_field: str | None, as_
     """
     with open_queue(url, queue, time_field=time_field) as opened:
         counts = asdict(opened.stats()) | {"oldest_ready": _oldest_ready(opened)}
-        counted = opened.counters(WINDOW) if totals else None
+        counted = opened.counters(LONGEST_WATCH) if totals else None
     if as_json:
-        print_json(counts | ({"totals": _total_fields(counted)} if counted else {}))
+        print_json(counts | ({"totals": total_fields(counted)} if counted else {}))
         return
     rows = [(name, shown(value)) for name, value in counts.items()]
-    if counted:
-        rows += [("since", local_time(counted.since))]
-        rows += [(name, shown(value)) for name, value in _total_rows(counted)]
-    print_table(("", queue), rows)
+    print_table(("", queue), [*rows, *(total_rows(counted) if counted else ())])
 
 
 def _oldest_ready(queue: Queue) -> float | None:
@@ -65,20 +63,23 @@ def _oldest_ready(queue: Queue) -> float | None:
         raise
 
 
-def _total_fields(counted: QueueCounters) -> dict[str, Any]:
+def total_fields(counted: Counters) -> dict[str, Any]:
+    """Return the totals as JSON shows them."""
     fields = asdict(counted)
-    del fields["timeouts"]
+    fields.pop("timeouts", None)
     return fields
 
 
-def _total_rows(counted: QueueCounters) -> Iterator[tuple[str, int | None]]:
+def total_rows(counted: Counters) -> Iterator[tuple[str, str | float | None]]:
+    """Yield the rows of the table that show the totals."""
+    yield "since", local_time(counted.since)
     for name in ("pushed", "taken", "acked", "returned", "nacked", "released"):
-        yield name, getattr(counted, name)
+        yield name, shown(getattr(counted, name))
     for reason, number in sorted(counted.dead.items()):
-        yield f"dead: {reason}", number
-    yield "redriven", counted.redriven
-    yield "dropped", counted.dropped
-    yield "dead letters dropped", counted.dead_dropped
+        yield f"dead: {reason}", shown(number)
+    yield "redriven", shown(counted.redriven)
+    yield "dropped", shown(counted.dropped)
+    yield "dead letters dropped", shown(counted.dead_dropped)
 
 
 def shown(value: float | None) -> str | float | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 #: The longest time that counters are kept after they were last read, in seconds.
@@ -88,3 +89,16 @@ def by_suffix(counted: Mapping[bytes, int], prefix: bytes) -> dict[bytes, int]:
         for name, count in counted.items()
         if name.startswith(prefix)
     }
+
+
+def total(found: Sequence[Counters]) -> Counters:
+    """Return the sums for a queue that counts in several parts; ``since`` is the latest of them."""
+    summed: dict[str, Any] = {"at": max(each.at for each in found),
+                              "since": max(each.since for each in found)}  # fmt: skip
+    for name in (each.name for each in fields(Counters) if each.name not in summed):
+        values = [getattr(each, name) for each in found]
+        if name == "dead":
+            summed[name] = dict(sum(map(Counter, values), Counter()))
+        else:
+            summed[name] = None if None in values else sum(values)
+    return Counters(**summed)

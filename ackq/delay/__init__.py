@@ -1,5 +1,6 @@
 """Delay queues: `DelayQueue`, `PartitionedDelayQueue` and their asyncio twins."""
 
+from ackq.core.counters import Counters
 from ackq.delay.client import DelayQueue, PartitionedDelayQueue
 from ackq.delay.client_async import AsyncDelayQueue, AsyncPartitionedDelayQueue
 from ackq.delay.messages import DelayedMessage, DelayEntry, DelayStats
@@ -9,6 +10,7 @@ from ackq.errors import DuplicateMessage
 __all__ = [
     "AsyncDelayQueue",
     "AsyncPartitionedDelayQueue",
+    "Counters",
     "DelayEntry",
     "DelayQueue",
     "DelayStaging",

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ackq import scripts
-from ackq.config import check_integer
+from ackq.config import check_integer, microseconds
 from ackq.core.call import call
+from ackq.core.counters import LONGEST_WATCH, Counters, derived, total
 from ackq.core.effects import Arg, Operation, Request
+from ackq.core.failure import parse
 from ackq.core.inspected import DeadLetter, check_entry
 from ackq.core.page_size import next_size
 from ackq.delay.messages import DelayKeys, DelaySpec, DelayStats, decode_key
@@ -20,11 +22,13 @@ CHUNK = 1000
 DEAD_CHUNK = 100
 #: Most dead letters that one call deletes: it frees their bodies, whose sizes are unknown.
 DROP_CHUNK = 50
+#: Most partitions whose counters one call reads. Each partition is consistent by itself.
+WATCHED = 128
 
 
 def stats(spec: DelaySpec) -> Operation[DelayStats]:
     """Count; see `ackq.delay.DelayQueue.stats`."""
-    keys = [key for partition in spec.partitions for key in partition.all()]
+    keys = spec.keys_of(range(len(spec.partitions)))
     request = Request((len(keys), *keys), script=scripts.load("delay/stats"), resend=True)
     stored, due, held, dead, wait = yield from call(spec, request)
     return DelayStats(
@@ -36,9 +40,29 @@ def stats(spec: DelaySpec) -> Operation[DelayStats]:
     )
 
 
+def counters(spec: DelaySpec, window: float) -> Operation[Counters]:
+    """Read the counters; see `ackq.delay.DelayQueue.counters`."""
+    milliseconds = max(1, microseconds(window, "window", LONGEST_WATCH) // 1000)
+    found: list[Counters] = []
+    for first in range(0, len(spec.partitions), WATCHED):
+        keys = spec.keys_of(range(first, min(first + WATCHED, len(spec.partitions))))
+        request = Request(
+            (len(keys), *keys, milliseconds), script=scripts.load("delay/watch"), resend=True
+        )
+        now, *parts = yield from call(spec, request)
+        found += (
+            Counters(**derived(now, live, held, _counted(pairs))) for live, held, *pairs in parts
+        )
+    return total(found)
+
+
+def _counted(pairs: Sequence[bytes]) -> dict[bytes, int]:
+    return dict(zip(pairs[::2], map(int, pairs[1::2]), strict=True))
+
+
 def purge(spec: DelaySpec, dead: bool) -> Operation[int]:
     """Delete all messages; see `ackq.delay.DelayQueue.purge`."""
-    keys = [key for partition in spec.partitions for key in partition.all()]
+    keys = spec.keys_of(range(len(spec.partitions)))
     request = Request((len(keys), *keys, int(dead)), script=scripts.load("delay/purge"))
     deleted: int = yield from call(spec, request)
     return deleted
@@ -78,7 +102,8 @@ def drop_dead_letters(
     dropped = 0
     for first in range(0, len(entries), DROP_CHUNK):
         chunk = entries[first : first + DROP_CHUNK]
-        dropped += yield from call(spec, Request((b"XDEL", keys.dead, *chunk)))
+        request = Request((len(keys.all()), *keys.all(), *chunk), script=scripts.load("delay/drop"))
+        dropped += yield from call(spec, request)
     return dropped
 
 
@@ -128,6 +153,7 @@ def _dead_letter(entry: Sequence[Any]) -> DeadLetter:
         reason=fields.get(b"reason", b"").decode(errors="replace"),
         receive_count=_whole(fields.get(b"count", b"")),
         died_at=_whole(fields.get(b"time", b"")) / 1_000_000,
+        errors=parse(fields.get(b"errors", b"")),
     )
 
 

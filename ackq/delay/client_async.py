@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import redis.asyncio
 
-from ackq.config import QueueConfig
+from ackq.config import QueueConfig, RecordErrors
 from ackq.core.client_async import client_of
 from ackq.delay.base_client_async import DelayClient
 from ackq.delay.messages import DelaySpec
@@ -34,6 +34,7 @@ class AsyncDelayQueue(DelayClient):
         visibility_timeout: float = 30.0,
         max_receives: int | None = None,
         max_body_bytes: int = 1024 * 1024,
+        record_errors: RecordErrors = "text",
     ) -> None:
         """Set up the client. Nothing is sent before the first operation.
 
@@ -44,12 +45,15 @@ class AsyncDelayQueue(DelayClient):
             max_receives: deliveries after which a message goes to the dead letters. Defaults to
                 None, no limit.
             max_body_bytes: longest body that push accepts. Defaults to 1 MiB.
+            record_errors: what to store about the error passed to `nack` or `reject`, as in
+                `ackq.Queue`. Defaults to "text".
 
         Raises:
             QueueNameError: the name cannot be used.
             ConfigurationError: a setting is out of range.
         """
-        config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes)
+        config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes,
+                             record_errors=record_errors)  # fmt: skip
         super().__init__(client, name)
         self._spec = DelaySpec.plain(name, config, self._block_limit)
 
@@ -92,6 +96,7 @@ class AsyncPartitionedDelayQueue(DelayClient):
         max_receives: int | None = None,
         max_body_bytes: int = 1024 * 1024,
         session_timeout: float = 10.0,
+        record_errors: RecordErrors = "text",
     ) -> None:
         """Set up the client. Nothing is sent before the first operation.
 
@@ -104,12 +109,14 @@ class AsyncPartitionedDelayQueue(DelayClient):
             max_body_bytes: as in `DelayQueue`.
             session_timeout: seconds of silence after which a consumer is fenced off. Defaults
                 to 10.
+            record_errors: as in `DelayQueue`.
 
         Raises:
             QueueNameError: the name cannot be used.
             ConfigurationError: a setting is out of range.
         """
-        config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes)
+        config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes,
+                             record_errors=record_errors)  # fmt: skip
         group = GroupSpec.of(name, partitions, session_timeout)
         super().__init__(client, name)
         self._spec = DelaySpec.partitioned(name, config, group, self._block_limit)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, NoReturn
 
@@ -26,7 +26,7 @@ LONGEST_DELAY = 3_153_600_000_000_000
 #: Longest message key in bytes.
 KEY_LIMIT = 512
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_KINDS = ("zset", "hash", "zset", "hash", "hash", "stream", "list")
+_KINDS = ("zset", "hash", "zset", "hash", "hash", "stream", "list", "hash", "hash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,18 @@ class DelayKeys:
     receives: bytes
     dead: bytes
     wake: bytes
+    errors: bytes
+    counters: bytes
 
     @classmethod
     def of(cls, name: str) -> DelayKeys:
         """Return the keys of a queue; ``name`` was checked."""
-        parts = ("z", "h", "leases", "extended", "receives", "dead", "wake")
-        return cls(*(f"{name}:{part}".encode() for part in parts))
+        return cls(*(f"{name}:{part.name}".encode() for part in fields(cls)))
 
     def all(self) -> tuple[bytes, ...]:
         """Return the keys in the order of the scripts' parameters."""
-        return (self.z, self.h, self.leases, self.extended, self.receives, self.dead, self.wake)
+        return (self.z, self.h, self.leases, self.extended, self.receives, self.dead, self.wake,
+                self.errors, self.counters)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,12 +128,14 @@ class DelayedMessage:
         lease_expires_at: when the lease ends, in seconds since the epoch by the server's clock.
         lease_lost: True once a settle of this message was refused, or another consumer or an
             operator was found to have settled it.
+        dead: True once a nack or reject of this consumer moved it to the dead letters. False if
+            the reply was lost, since then nobody knows.
         session: the consumer's session in its group; empty in a queue without partitions.
     """
 
-    __slots__ = ("_settled", "_settles_sent", "body", "key", "lease_expires_at", "lease_lost",
-                 "partition", "queue", "ready_time", "receipt", "receive_count",
-                 "session")  # fmt: skip
+    __slots__ = ("_settled", "_settles_sent", "body", "dead", "failure", "key",
+                 "lease_expires_at", "lease_lost", "partition", "queue", "ready_time", "receipt",
+                 "receive_count", "session")  # fmt: skip
 
     def __init__(
         self,
@@ -154,11 +158,14 @@ class DelayedMessage:
         self.receive_count = receive_count
         self.lease_expires_at = receipt / 1_000_000
         self.lease_lost = False
+        self.dead = False
         self.session = session
         # Used by `ackq.core.fencing`: how many settles were sent that may have been applied, and
         # the verb of the one that was applied.
         self._settles_sent = 0
         self._settled = ""
+        # Why this delivery failed, as a nack or reject stores it; see `ackq.core.failure`.
+        self.failure = b""
 
     def json(self) -> Any:
         """Return the body parsed as JSON by orjson.

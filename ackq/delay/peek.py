@@ -9,6 +9,7 @@ from ackq.config import check_integer
 from ackq.core.call import call
 from ackq.core.created import created_at
 from ackq.core.effects import Operation, Request
+from ackq.core.failure_notes import with_errors
 from ackq.core.inspected import PeekedMessage, State
 from ackq.delay.messages import DelaySpec, decode_key, raw_key
 from ackq.errors import ConfigurationError, InvalidMessage
@@ -38,10 +39,12 @@ def page(
     )
     after, last, *found = yield from call(spec, request)
     unit = 1_000_000 if state == "in_flight" else 1
+    raw_keys: list[bytes] = found[::4]
     seen = [
         PeekedMessage(decode_key(key), body, count, float(score) / unit, (), created_at(body, None))
         for key, body, count, score in zip(*(found[at::4] for at in range(4)), strict=True)
     ]
+    seen = yield from with_errors(spec, spec.partitions[index].errors, seen, raw_keys)
     if after:
         return seen, (index, float(after), decode_key(last))
     return seen, (index + 1, None, "") if index + 1 < len(spec.partitions) else None

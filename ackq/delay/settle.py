@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ackq import scripts
 from ackq.config import microseconds
-from ackq.core import fencing
+from ackq.core import failure_notes, fencing
 from ackq.core.backoff import backoff
-from ackq.core.chunking import settle_chunks
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.fencing import split_remaining
 from ackq.core.io.jitter import draw_jitter
@@ -22,7 +21,11 @@ def delete(spec: DelaySpec, messages: Sequence[DelayedMessage]) -> Operation[int
 
 
 def nack(
-    spec: DelaySpec, messages: Sequence[DelayedMessage], delay: float | None, charge: bool = True
+    spec: DelaySpec,
+    messages: Sequence[DelayedMessage],
+    delay: float | None,
+    charge: bool = True,
+    error: BaseException | None = None,
 ) -> Operation[int]:
     """Nack or release; see `ackq.delay.DelayQueue.nack` and `ackq.delay.DelayQueue.release`."""
     fixed = None if delay is None else _delay_us(delay)
@@ -31,14 +34,20 @@ def nack(
         return round(backoff(message.receive_count) * 1_000_000) if fixed is None else fixed
 
     head = (int(charge), spec.config.max_receives or 0)
-    return (yield from _settle(spec, "nack" if charge else "release", head, messages, delay_of))
+    verb = "nack" if charge else "release"
+    return (yield from _settle(spec, verb, head, messages, delay_of, error=error))
 
 
-def reject(spec: DelaySpec, messages: Sequence[DelayedMessage], reason: str) -> Operation[int]:
+def reject(
+    spec: DelaySpec,
+    messages: Sequence[DelayedMessage],
+    reason: str,
+    error: BaseException | None = None,
+) -> Operation[int]:
     """Move to the dead letters; see `ackq.delay.DelayQueue.reject`."""
     if not isinstance(reason, str) or len(reason.encode()) > 1024:
         raise ConfigurationError("reason is at most 1024 bytes of text")
-    return (yield from _settle(spec, "reject", (reason,), messages))
+    return (yield from _settle(spec, "reject", (reason,), messages, error=error))
 
 
 def extend(
@@ -59,21 +68,30 @@ def _settle(
     messages: Sequence[DelayedMessage],
     delay_of: Callable[[DelayedMessage], int] | None = None,
     deadlines: list[int] | None = None,
+    error: BaseException | None = None,
 ) -> Operation[int]:
     _check_own(spec, messages)
+    failure_notes.note_error(messages, error, spec.config.record_errors)
     settled = 0
     refused: list[DelayedMessage] = []
     script = scripts.load(f"delay/{'nack' if verb in fencing.GIVES_BACK else verb}")
     held, given_back = fencing.admit(verb, messages)
-    for session, chunk in _chunks(held):
+    for session, chunk in _chunks(verb, held):
         while chunk:
             keys, args, order = _group(spec, chunk, delay_of)
+            if verb in failure_notes.FAILS:
+                args += failure_notes.arguments(order)
             request = Request((len(keys), *keys, session, *head, *args), script=script, resend=True)
             reply = yield from fencing.send(spec, verb, request, order)
             deadline = reply.pop(0) if deadlines is not None else 0
+            dead = reply.pop() if isinstance(reply[-1], list) else ()
             reply, chunk = split_remaining(reply, order)
             settled += reply[0]
             refused += fencing.note_reply(verb, order, reply[1:], request, len(chunk))
+            for position in dead:
+                order[position - 1].dead = True
+            for message in order if verb == "reject" else ():
+                message.dead = fencing.was_settled(message, verb)
             for message in order if deadline else ():
                 if not message.lease_lost:
                     message.lease_expires_at = deadline / 1_000_000
@@ -94,14 +112,14 @@ def _name_of(message: DelayedMessage) -> str:
 
 
 def _chunks(
-    messages: Sequence[DelayedMessage],
+    verb: str, messages: Sequence[DelayedMessage]
 ) -> Iterable[tuple[bytes, Sequence[DelayedMessage]]]:
     """Yield the messages of one session at a time, so that a fenced session fails alone."""
     sessions: dict[bytes, list[DelayedMessage]] = {}
     for message in messages:
         sessions.setdefault(message.session, []).append(message)
     for session, members in sessions.items():
-        for chunk in settle_chunks(members):
+        for chunk in failure_notes.chunks(verb, members):
             yield session, chunk
 
 

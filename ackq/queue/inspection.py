@@ -6,7 +6,6 @@ import contextlib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from redis.exceptions import NoPermissionError
@@ -18,11 +17,12 @@ from ackq.core.counters import LONGEST_WATCH, by_suffix, derived
 from ackq.core.created import CLOUDEVENT, created_at
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
+from ackq.core.failure_notes import with_errors
 from ackq.core.ids import text_of_key
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
 from ackq.core.page_size import next_size
 from ackq.errors import ConfigurationError, PopFromMismatch
-from ackq.queue import failures, handed_over, pop_from
+from ackq.queue import handed_over, pop_from
 from ackq.queue.claims import end_holds
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditFinding, AuditReport, QueueCounters, QueueStats
@@ -132,7 +132,7 @@ def peek(
     front = [name for name in names if handed_over.mode_of(spec, name) == "front"][-PEEKED:][::-1]
     back = [name for name in names if handed_over.mode_of(spec, name) == "back"][:PEEKED]
     seen: list[PeekedMessage] = []
-    kept: list[tuple[bytes, bytes, int]] = []  # what may have a note of failures
+    kept: list[bytes] = []
     while len(seen) < wanted:
         reply = yield from _call(
             spec, "peek",
@@ -148,22 +148,10 @@ def peek(
             seen.append(
                 PeekedMessage(text_of_key(key, body), body, count, when or None, (), created)
             )
-            kept.append((key, body, count))
+            kept.append(key)
         if not reply:
             break
-    return (yield from _with_errors(spec, seen, kept))
-
-
-def _with_errors(
-    spec: QueueSpec, seen: list[PeekedMessage], kept: Sequence[tuple[bytes, bytes, int]]
-) -> Operation[list[PeekedMessage]]:
-    """Add why the messages failed; only redelivered ones can have failed."""
-    places = [at for at, (key, _, count) in enumerate(kept) if key and count]
-    found = yield from failures.read(spec, [kept[at] for at in places])
-    for at, errors in zip(places, found, strict=True):
-        if errors:
-            seen[at] = replace(seen[at], errors=errors)
-    return seen
+    return (yield from with_errors(spec, keys.errors, seen, kept))
 
 
 def purge(spec: QueueSpec, dead: bool) -> Operation[int]:

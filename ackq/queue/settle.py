@@ -8,24 +8,18 @@ from typing import Any
 
 from ackq import scripts
 from ackq.config import Confirm, microseconds
-from ackq.core import fencing
+from ackq.core import failure_notes, fencing
 from ackq.core.backoff import backoff
 from ackq.core.call import call
 from ackq.core.chunking import SETTLE_CHUNK, settle_chunks
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
-from ackq.core.failure import capture
 from ackq.core.fencing import split_remaining
 from ackq.core.io.jitter import draw_jitter
 from ackq.core.limits import LATEST
 from ackq.errors import ConfigurationError
-from ackq.queue import failures
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
-
-#: Verbs that record why a message failed, and how many messages one call of theirs settles.
-FAILS = frozenset({"nack", "reject"})
-FAILED_CHUNK = 100
 
 
 def ack(
@@ -86,8 +80,7 @@ def nack(
             keys.dead, keys.errors, keys.counters,
             int(charge), config.max_receives or 0)  # fmt: skip
     verb = "nack" if charge else "release"
-    note_error(spec, messages, error)
-    return (yield from _settle(spec, verb, head, messages, None, delay_of))
+    return (yield from _settle(spec, verb, head, messages, None, delay_of, error))
 
 
 def reject(
@@ -97,8 +90,7 @@ def reject(
     keys = spec.keys
     head = (8, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead,
             keys.errors, keys.counters, reason)  # fmt: skip
-    note_error(spec, messages, error)
-    return (yield from _settle(spec, "reject", head, messages))
+    return (yield from _settle(spec, "reject", head, messages, error=error))
 
 
 def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) -> Operation[int]:
@@ -166,18 +158,20 @@ def _settle(
     messages: Sequence[Message],
     confirm: Confirm | None = None,
     delay_of: Callable[[Message], int] | None = None,
+    error: BaseException | None = None,
 ) -> Operation[int]:
     settled = 0
     refused: list[Message] = []
     yield from require_confirmable(confirm)
     check_own(spec, messages)
+    failure_notes.note_error(messages, error, spec.config.record_errors)
     script = scripts.load("nack" if verb in fencing.GIVES_BACK else verb)
     held, given_back = fencing.admit(verb, messages)
-    for chunk in _chunks(verb, held):
+    for chunk in failure_notes.chunks(verb, held):
         while chunk:
             args, order = group(chunk) if delay_of is None else (runs(chunk, delay_of), chunk)
-            if verb in FAILS:
-                args += failures.arguments(order)
+            if verb in failure_notes.FAILS:
+                args += failure_notes.arguments(order)
             request = Request((*head, *args), script=script, resend=True, confirm=confirm)
             reply = yield from fencing.send(spec, verb, request, order)
             if confirm is not None:
@@ -194,21 +188,6 @@ def _settle(
                     message.dead = fencing.was_settled(message, verb)
     fencing.raise_if_refused(_where(spec), verb, refused, given_back, settled, _name_of)
     return settled
-
-
-def _chunks(verb: str, messages: Sequence[Message]) -> Iterable[Sequence[Message]]:
-    if verb in FAILS:
-        # These scripts settle at most 100 messages, and each failure takes up to 8 KiB.
-        return (messages[at : at + FAILED_CHUNK] for at in range(0, len(messages), FAILED_CHUNK))
-    return settle_chunks(messages)
-
-
-def note_error(spec: QueueSpec, messages: Sequence[Message], error: BaseException | None) -> None:
-    """Let the next nack or reject of these messages record why they failed."""
-    if error is not None:
-        failure = capture(error, spec.config.record_errors)
-        for message in messages:
-            message.failure = failure
 
 
 def check_own(spec: QueueSpec, messages: Iterable[Message]) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ackq.delay import DelayedMessage, DelayEntry, DelayQueue, PartitionedDelayQueue
 from benchmarks.worst.case import Act, times, worst
-from benchmarks.worst.scene import DEAD, LARGE, LEASED, MIB, NAME, Scene
+from benchmarks.worst.scene import DEAD, KIB, LARGE, LEASED, MIB, NAME, Scene
 
 #: The most partitions that there may be.
 PARTITIONS = 1024
-Z, H, LEASES, EXTENDED, RECEIVES, STREAM = (
-    f"{NAME}:{part}".encode() for part in ("z", "h", "leases", "extended", "receives", "dead")
+Z, H, LEASES, EXTENDED, RECEIVES, STREAM, ERRORS = (
+    f"{NAME}:{part}".encode()
+    for part in ("z", "h", "leases", "extended", "receives", "dead", "errors")
 )
 
 
@@ -105,6 +106,14 @@ def take_swept(scene: Scene) -> Act:
     return times(20, lambda: queue.take(1000))
 
 
+@worst("delay/take", "1,024 partitions, notes of failures without messages")
+def take_notes(scene: Scene) -> Act:
+    line = f"redis.call('HSET', KEYS[1] .. n % {PARTITIONS} .. ':errors', id, body)"
+    scene.fill(line, (f"{NAME}:".encode(),), scene.many(100_000))
+    queue = partitioned(scene)
+    return times(20, lambda: queue.take(1000))
+
+
 @worst("delay/take", "1,000 x 0.9 MiB")
 def take_large(scene: Scene) -> Act:
     stored(scene, 1000, scene.size(LARGE))
@@ -173,6 +182,18 @@ def release(scene: Scene) -> Act:
 def nack_dying(scene: Scene) -> Act:
     held, queue = taken(scene, 1000, scene.size(LARGE), receives=5), of(scene, max_receives=5)
     return lambda: queue.nack(*held)
+
+
+@worst("delay/nack", "1,000 x 100 KiB, with errors of 8 KiB and notes of 40 KiB")
+def nack_failed(scene: Scene) -> Act:
+    held, queue = taken(scene, 1000, scene.size(100 * KIB), receives=6), of(scene)
+    line = """redis.call('HSET', KEYS[1], id, #body .. ':'
+      .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+      .. string.rep('\\n1:1:' .. string.rep('x', 8000), 5))"""
+    scene.fill(line, (ERRORS,), 1000, scene.size(100 * KIB))
+    for each in held:
+        each.failure = b"x" * 8000
+    return lambda: queue.nack(*held, delay=60)
 
 
 @worst("delay/reject", "1,000 x 0.9 MiB")
@@ -258,3 +279,17 @@ def redrive_large(scene: Scene) -> Act:
 def redrive_larger(scene: Scene) -> Act:
     scene.fill(DEAD, (STREAM,), 16, scene.size(64 * MIB))
     return of(scene).redrive
+
+
+@worst("delay/watch", "1,024 partitions")
+def watch(scene: Scene) -> Act:
+    spread(scene, scene.many(100_000))
+    return times(20, partitioned(scene).counters)
+
+
+@worst("delay/drop", "10,000 dead letters")
+def drop(scene: Scene) -> Act:
+    scene.fill(DEAD, (STREAM,), scene.many(10_000), 10 * KIB)
+    queue = of(scene)
+    entries = [each.entry for each in queue.dead_letters(10_000)]
+    return lambda: queue.drop_dead_letters(*entries)

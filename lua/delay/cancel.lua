@@ -1,13 +1,15 @@
 -- delay/cancel: delete messages by key, from any producer.
 --
--- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue.
+-- KEYS in groups of nine, one group a partition; {topic} is {topic}:P in a partitioned queue.
 -- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[2] {topic}:h         HASH    message key -> body
 -- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
 -- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
 -- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[8] {topic}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[9] {topic}:counters  HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] in_flight         0|1     1: leased messages too
 -- ARGV[2] cancelled         1..1000 pairs of: position of the partition from 1, key
@@ -15,7 +17,7 @@
 -- Returns {deleted, looked at}, pass the rest in the next call. THE MESSAGES ARE LOST.
 -- Atomic because a message must not be leased between the look at its lease and the deletion.
 -- Cost: O(cancelled log stored); Redis frees the bodies at once, so at most 8 MiB plus one message.
-local STRIDE = 7
+local STRIDE = 9
 local FREED = 8388608 -- bytes of bodies one call may delete
 
 local function outside(number, low, high)
@@ -37,11 +39,19 @@ for first = 1, #KEYS, STRIDE do
   redis.call('ZCARD', KEYS[first + 2])
   redis.call('HLEN', KEYS[first + 3])
   redis.call('HLEN', KEYS[first + 4])
+  redis.call('HLEN', KEYS[first + 7])
+end
+
+-- Count for those who watch the partition. A field that is no number is left alone.
+local function count_up(first, field, number)
+  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
+    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
+  end
 end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
-local cancelled, looked, freed = 0, 0, 0
+local cancelled, looked, freed, dropped, ended = 0, 0, 0, {}, {}
 for at = 2, #ARGV, 2 do
   if freed >= FREED then
     break
@@ -50,12 +60,20 @@ for at = 2, #ARGV, 2 do
   local first, key = (ARGV[at] - 1) * STRIDE + 1, ARGV[at + 1]
   local lease = tonumber(redis.call('ZSCORE', KEYS[first + 2], key) or 0)
   if lease <= now or ARGV[1] == '1' then
-    cancelled = cancelled + redis.call('ZREM', KEYS[first], key)
+    local stored = redis.call('ZREM', KEYS[first], key)
+    cancelled = cancelled + stored
     freed = freed + redis.call('HSTRLEN', KEYS[first + 1], key)
     redis.call('HDEL', KEYS[first + 1], key)
-    redis.call('ZREM', KEYS[first + 2], key)
+    local leased = redis.call('ZREM', KEYS[first + 2], key)
     redis.call('HDEL', KEYS[first + 3], key)
     redis.call('HDEL', KEYS[first + 4], key)
+    redis.call('HDEL', KEYS[first + 7], key)
+    dropped[first] = (dropped[first] or 0) + stored
+    ended[first] = (ended[first] or 0) + leased
   end
+end
+for first, number in pairs(dropped) do
+  count_up(first, 'dropped', number)
+  count_up(first, 'ended', ended[first])
 end
 return {cancelled, looked}

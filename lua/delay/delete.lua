@@ -2,14 +2,16 @@
 --
 -- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {topic}:group     HASH    generation, assigned, shares
--- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue:
+-- then in groups of nine, one group a partition; {topic} is {topic}:P in a partitioned queue:
 -- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[4] {topic}:h         HASH    message key -> body
 -- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
 -- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
 -- KEYS[7] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[10] {topic}:errors   HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[11] {topic}:counters HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] session           of the consumer; empty: partitions are not assigned
 -- ARGV[2] deleted           groups of: position of the partition from 1, receipt, size 1..4000,
@@ -23,14 +25,14 @@
 -- Cost: O(deleted log stored).
 local members, session, at = KEYS[1], ARGV[1], 2
 
-local STRIDE = 7
+local STRIDE = 9
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
 
 if not session or #KEYS % STRIDE ~= 2 then
-  return redis.error_reply('ACKQ_ARGUMENT delay/delete: a session, and seven keys a partition')
+  return redis.error_reply('ACKQ_ARGUMENT delay/delete: a session, and nine keys a partition')
 end
 local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
 
@@ -45,6 +47,13 @@ local function holds(first, receipt, key, lease, score)
     or redis.call('HGET', KEYS[first + 3], key) == receipt .. ':' .. string.format('%.0f', lease)
 end
 
+-- Count for those who watch the partition. A field that is no number is left alone.
+local function count_up(first, field, number)
+  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
+    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
+  end
+end
+
 local done, reply, position = {}, {0}, 0
 while at <= #ARGV do
   local first, receipt = tonumber(ARGV[at]), ARGV[at + 1]
@@ -55,10 +64,11 @@ while at <= #ARGV do
   end
   first = (first - 1) * STRIDE + 3
   redis.call('HLEN', KEYS[first + 1])
-  local has_side = redis.call('EXISTS', KEYS[first + 3], KEYS[first + 4]) > 0
+  local has_side = redis.call('EXISTS', KEYS[first + 3], KEYS[first + 4], KEYS[first + 7]) > 0
   if has_side then
     redis.call('HLEN', KEYS[first + 3])
     redis.call('HLEN', KEYS[first + 4])
+    redis.call('HLEN', KEYS[first + 7])
   end
   local scores = redis.call('ZMSCORE', KEYS[first], unpack(ARGV, at + 3, at + 2 + size))
   local leases = redis.call('ZMSCORE', KEYS[first + 2], unpack(ARGV, at + 3, at + 2 + size))
@@ -80,12 +90,15 @@ end
 
 for _, each in ipairs(done) do
   local first, keys, has_side = each[1], each[2], each[3]
-  reply[1] = reply[1] + redis.call('ZREM', KEYS[first], unpack(keys))
+  local deleted = redis.call('ZREM', KEYS[first], unpack(keys))
+  reply[1] = reply[1] + deleted
   redis.call('HDEL', KEYS[first + 1], unpack(keys))
   redis.call('ZREM', KEYS[first + 2], unpack(keys))
   if has_side then
     redis.call('HDEL', KEYS[first + 3], unpack(keys))
     redis.call('HDEL', KEYS[first + 4], unpack(keys))
+    redis.call('HDEL', KEYS[first + 7], unpack(keys))
   end
+  count_up(first, 'acked', deleted)
 end
 return reply

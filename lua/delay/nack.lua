@@ -2,35 +2,43 @@
 --
 -- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {topic}:group     HASH    generation, assigned, shares
--- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue:
+-- then in groups of nine, one group a partition; {topic} is {topic}:P in a partitioned queue:
 -- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[4] {topic}:h         HASH    message key -> body
 -- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
 -- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
 -- KEYS[7] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[10] {topic}:errors   HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[11] {topic}:counters HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] session           of the consumer; empty: partitions are not assigned
 -- ARGV[2] charge            0|1     0: this delivery does not count (a release)
 -- ARGV[3] max_receives      integer 0..1000000  0: no limit
 -- ARGV[4] returned          groups of: position of the partition from 1, receipt, delay µs
---                           0..3153600000000000, size 1..4000, then size message keys
+--                           0..3153600000000000, size 1..4000, then size message keys. After the
+--                           last may follow: errors, then pairs of a position and why the messages
+--                           up to it failed, one line of at most 8192 bytes; empty: no error
 --
 -- Returns {returned, position, position, ...}: how many were returned, then the positions,
 -- from 1, of refused keys: the session was fenced, or another consumer has the lease. Negative: the
 -- key waits already, or is gone. Either this nack was resent after a lost reply, or another
 -- consumer settled the message; only the caller knows which.
--- A final 0 and a position: pass the keys from there on in the next call.
+-- A 0 and a position after them: pass the keys from there on in the next call. A final array: the
+-- positions of those that became dead letters. A note of failures is tied to the body and to the
+-- receive counts: it never applies to another message with the same key.
 -- Atomic because a message must always be either leased or ready, never both.
--- Cost: O(returned log stored): at most 100 messages; of those that become dead letters, at most
--- 1 MiB of bodies plus one message. No other body is read.
+-- Cost: O(returned log stored): at most 100 messages; of those that become dead letters or have
+-- an error, at most 1 MiB of bodies and notes plus one message. No other body is read.
 local members, session = KEYS[1], ARGV[1]
 local charge, max_receives, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
 
-local STRIDE = 7
+local STRIDE = 9
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local MOST = 100 -- messages one call may give back
+local FAILURES = 5 -- failures kept of a message, the latest
+local LONGEST_FAILURE = 8192 -- bytes
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 
 local function outside(number, low, high)
@@ -61,8 +69,65 @@ local function holds(first, receipt, key, lease, score)
     or redis.call('HGET', KEYS[first + 3], key) == receipt .. ':' .. string.format('%.0f', lease)
 end
 
+-- Count for those who watch the partition. A field that is no number is left alone.
+local function count_up(first, field, number)
+  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
+    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
+  end
+end
+
+-- What ties a count on the list, or a note of failures, to its body: another message may have the
+-- same id.
+local function mark(body)
+  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+end
+
+-- Return the failures that are noted for earlier deliveries of this very message, newest last.
+local function failures_of(errors, key, body, before)
+  local found, note = {}, redis.call('HGET', errors, key)
+  if note and string.match(note, '^[^\n]*') == mark(body) then
+    for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
+      if tonumber(attempt) >= before then
+        return {} -- counts only grow, so these are of an earlier message
+      end
+      found[#found + 1] = entry
+    end
+  end
+  return found
+end
+
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+end
+
+-- Return the last field of a dead letter; none without failures.
+local function errors_field(found)
+  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+end
+
+-- Read the failures that follow the groups: for each position, the failure up to the next one.
+local function read_failures(from, last)
+  local found, position = {}, 1
+  for i = from + 1, #ARGV, 2 do
+    local to, failure = tonumber(ARGV[i]), ARGV[i + 1]
+    if ARGV[from] ~= 'errors' or outside(to, position, last) or not failure
+      or #failure > LONGEST_FAILURE or string.find(failure, '\n', 1, true) then
+      return
+    end
+    for each = position, to do
+      found[each] = failure ~= '' and failure or nil
+    end
+    position = to + 1
+  end
+  return found
+end
+
 local done, reply, position = {}, {0}, 0
-while at <= #ARGV do
+while at <= #ARGV and ARGV[at] ~= 'errors' do
   local first, receipt = tonumber(ARGV[at]), ARGV[at + 1]
   local delay, size = tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   if outside(first, 1, (#KEYS - 2) / STRIDE) or outside(tonumber(receipt), 0, 9007199254740991)
@@ -76,6 +141,7 @@ while at <= #ARGV do
   redis.call('HLEN', KEYS[first + 4])
   redis.call('XLEN', KEYS[first + 5])
   redis.call('LLEN', KEYS[first + 6])
+  redis.call('HLEN', KEYS[first + 7])
   local scores = redis.call('ZMSCORE', KEYS[first], unpack(ARGV, at + 4, at + 3 + size))
   local leases = redis.call('ZMSCORE', KEYS[first + 2], unpack(ARGV, at + 4, at + 3 + size))
   for i = 1, size do
@@ -90,10 +156,15 @@ while at <= #ARGV do
   at = at + 4 + size
 end
 
+local failures = read_failures(at, position)
+if not failures then
+  return redis.error_reply('ACKQ_ARGUMENT delay/nack: errors are pairs of a position and a line')
+end
+
 -- The first write frees memory, so that messages can be returned at maxmemory.
-local before, bytes = {}, 0
+local before, counts, bytes, died = {}, {}, 0, {}
 for i, each in ipairs(done) do
-  local first, key, delay = each[1], each[2], each[3]
+  local first, key, delay, failure = each[1], each[2], each[3], failures[each[4]]
   if i > MOST or bytes >= BODY_BUDGET then
     -- Leave the rest, and the results for it, to the next call.
     while #reply > 1 and math.abs(reply[#reply]) >= each[4] do
@@ -104,29 +175,46 @@ for i, each in ipairs(done) do
     break
   end
   before[first] = before[first] or nearest(KEYS[first])
+  local counted = counts[first] or {returned = 0, died = 0, missing = 0}
+  counts[first] = counted
   if redis.call('ZREM', KEYS[first + 2], key) == 1 then
     local count = tonumber(redis.call('HGET', KEYS[first + 4], key) or 1)
     local dies = charge == 1 and max_receives > 0 and count >= max_receives
     local body = redis.call('HEXISTS', KEYS[first + 1], key) == 1
-    if body and dies then
+    if body and (dies or failure) then
       body = redis.call('HGET', KEYS[first + 1], key)
       bytes = bytes + #body
     end
     reply[1] = reply[1] + 1
+    counted.returned = counted.returned + 1
     redis.call('HDEL', KEYS[first + 3], key)
+    local found = body and (failure or dies)
+      and failures_of(KEYS[first + 7], key, body, count) or {}
+    if failure then
+      add_failure(found, count, failure)
+    end
     if not body or dies then
       redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body or '', 'reason',
         body and 'max receives' or 'body missing', 'count', count,
-        'time', string.format('%.0f', now))
+        'time', string.format('%.0f', now), unpack(errors_field(found)))
       redis.call('ZREM', KEYS[first], key)
       redis.call('HDEL', KEYS[first + 1], key)
       redis.call('HDEL', KEYS[first + 4], key)
+      redis.call('HDEL', KEYS[first + 7], key)
+      died[#died + 1] = each[4]
+      counted[body and 'died' or 'missing'] = counted[body and 'died' or 'missing'] + 1
     else
       local due = math.min(now + delay, LATEST)
       redis.call('ZADD', KEYS[first], 'XX', string.format('%.6f', due / 1000000), key)
       if count - 1 + charge == 0 then
         redis.call('HDEL', KEYS[first + 4], key)
+        redis.call('HDEL', KEYS[first + 7], key)
       else
+        if failure then
+          local note = mark(body) .. '\n' .. table.concat(found, '\n')
+          redis.call('HSET', KEYS[first + 7], key, note)
+          bytes = bytes + #note
+        end
         redis.call('HSET', KEYS[first + 4], key, count - 1 + charge)
       end
     end
@@ -137,5 +225,11 @@ for first, awaited in pairs(before) do
   if nearest(KEYS[first]) < awaited and redis.call('LLEN', KEYS[first + 6]) == 0 then
     redis.call('LPUSH', KEYS[first + 6], '1')
   end
+  count_up(first, charge == 1 and 'nacked' or 'released', counts[first].returned)
+  count_up(first, 'dead:max receives', counts[first].died)
+  count_up(first, 'dead:body missing', counts[first].missing)
+end
+if #died > 0 then
+  reply[#reply + 1] = died
 end
 return reply

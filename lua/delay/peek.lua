@@ -5,8 +5,10 @@
 -- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
 -- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
 -- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[8] {topic}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[9] {topic}:counters  HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] state             ready|in_flight|delayed
 -- ARGV[2] score             number or inf     continue after this member; empty: start
@@ -34,7 +36,7 @@ local function outside(number, low, high)
 end
 
 local from = tonumber(score)
-if #KEYS ~= 7 or outside(wanted, 1, 1000) or (score ~= '' and not from) or from ~= from
+if #KEYS ~= 9 or outside(wanted, 1, 1000) or (score ~= '' and not from) or from ~= from
   or (state ~= 'ready' and state ~= 'in_flight' and state ~= 'delayed') then
   return redis.error_reply('ACKQ_ARGUMENT delay/peek: an argument is out of range')
 end

@@ -1,40 +1,54 @@
 -- delay/purge: delete every message of a delay queue. THE MESSAGES ARE LOST.
 --
--- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue.
+-- KEYS in groups of nine, one group a partition; {topic} is {topic}:P in a partitioned queue.
 -- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[2] {topic}:h         HASH    message key -> body
 -- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
 -- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
 -- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[8] {topic}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[9] {topic}:counters  HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] dead              0|1     1: the dead letters too
 --
 -- Returns how many messages were deleted. Consumers keep their sessions and partitions.
 -- Atomic because deleting only some of the keys would let deleted messages reappear.
 -- Cost: O(partitions); UNLINK frees the memory in the background.
-local STRIDE = 7
+local STRIDE = 9
 
 if #KEYS == 0 or #KEYS % STRIDE ~= 0 or (ARGV[1] ~= '0' and ARGV[1] ~= '1') then
-  return redis.error_reply('ACKQ_ARGUMENT delay/purge: dead is 0 or 1, seven keys a partition')
+  return redis.error_reply('ACKQ_ARGUMENT delay/purge: dead is 0 or 1, nine keys a partition')
 end
+-- Count for those who watch the partition. A field that is no number is left alone.
+local function count_up(first, field, number)
+  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
+    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
+  end
+end
+
 -- Check every type first, so that an error means that nothing was deleted.
-local deleted = 0
+local deleted, counts = 0, {}
 for first = 1, #KEYS, STRIDE do
   redis.call('HLEN', KEYS[first + 1])
-  redis.call('ZCARD', KEYS[first + 2])
   redis.call('HLEN', KEYS[first + 3])
   redis.call('HLEN', KEYS[first + 4])
   redis.call('LLEN', KEYS[first + 6])
+  redis.call('HLEN', KEYS[first + 7])
   local dead = redis.call('XLEN', KEYS[first + 5])
-  deleted = deleted + redis.call('ZCARD', KEYS[first]) + (ARGV[1] == '1' and dead or 0)
+  counts[first] = {dropped = redis.call('ZCARD', KEYS[first]),
+    ended = redis.call('ZCARD', KEYS[first + 2]), ['dropped:dead'] = ARGV[1] == '1' and dead or 0}
+  deleted = deleted + counts[first].dropped + counts[first]['dropped:dead']
 end
 for first = 1, #KEYS, STRIDE do
   redis.call('UNLINK', KEYS[first], KEYS[first + 1], KEYS[first + 2], KEYS[first + 3],
-    KEYS[first + 4], KEYS[first + 6])
+    KEYS[first + 4], KEYS[first + 6], KEYS[first + 7])
   if ARGV[1] == '1' then
     redis.call('UNLINK', KEYS[first + 5])
+  end
+  for field, number in pairs(counts[first]) do
+    count_up(first, field, number)
   end
 end
 return deleted

@@ -1,13 +1,15 @@
 -- delay/push: store messages until they are ready; an existing key is not overwritten.
 --
--- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue.
+-- KEYS in groups of nine, one group a partition; {topic} is {topic}:P in a partitioned queue.
 -- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[2] {topic}:h         HASH    message key -> body
 -- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
 -- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
 -- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[8] {topic}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[9] {topic}:counters  HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] messages          1..1000 groups of: position of the partition from 1, delay|at (from
 --                           now, or since the epoch), µs 0..8589934591000000, key, body
@@ -17,7 +19,7 @@
 -- a microsecond apart.
 -- Atomic because a body without a ready time, or the reverse, would never be found.
 -- Cost: O(messages log stored).
-local STRIDE = 7
+local STRIDE = 9
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 
 local function outside(number, low, high)
@@ -40,11 +42,13 @@ local stored, has_side, latest, has_token = {}, {}, {}, {}
 for first = 1, #KEYS, STRIDE do
   redis.call('HLEN', KEYS[first + 1])
   has_token[first] = redis.call('LLEN', KEYS[first + 6]) > 0
-  has_side[first] = redis.call('EXISTS', KEYS[first + 2], KEYS[first + 3], KEYS[first + 4]) > 0
+  has_side[first] = redis.call('EXISTS', KEYS[first + 2], KEYS[first + 3], KEYS[first + 4],
+    KEYS[first + 7]) > 0
   if has_side[first] then
     redis.call('ZCARD', KEYS[first + 2])
     redis.call('HLEN', KEYS[first + 3])
     redis.call('HLEN', KEYS[first + 4])
+    redis.call('HLEN', KEYS[first + 7])
   end
   stored[first], latest[first] = {}, {}
 end
@@ -79,6 +83,13 @@ local function behind(zset, time, text)
   end
 end
 
+-- Count for those who watch the partition. A field that is no number is left alone.
+local function count_up(first, field, number)
+  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
+    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
+  end
+end
+
 local duplicates = {}
 for at = 1, #ARGV, 5 do
   local first = (ARGV[at] - 1) * STRIDE + 1
@@ -109,9 +120,10 @@ for at = 1, #ARGV, 5 do
     end
     if has_side[first] then
       -- Left by an earlier message with this key that another client deleted.
-      redis.call('ZREM', KEYS[first + 2], key)
+      count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))
       redis.call('HDEL', KEYS[first + 3], key)
       redis.call('HDEL', KEYS[first + 4], key)
+      redis.call('HDEL', KEYS[first + 7], key)
     end
   end
 end

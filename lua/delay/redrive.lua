@@ -5,8 +5,10 @@
 -- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
 -- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
 -- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[8] {topic}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[9] {topic}:counters  HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] wanted            integer 1..1000     dead letters
 -- ARGV[2] after             start after this stream id; empty: at the oldest
@@ -16,7 +18,7 @@
 -- Atomic because a message must always be either dead or ready, never both.
 -- Cost: O(wanted log stored), at most 100 dead letters and 1 MiB of bodies plus one message.
 local ready, bodies, leases, extended = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local receives, dead, wake = KEYS[5], KEYS[6], KEYS[7]
+local receives, dead, wake, errors = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local wanted, after = tonumber(ARGV[1]), ARGV[2]
 
 local BODY_BUDGET = 1048576 -- bytes
@@ -34,10 +36,18 @@ redis.call('HLEN', bodies)
 redis.call('ZCARD', leases)
 redis.call('HLEN', extended)
 redis.call('HLEN', receives)
+redis.call('HLEN', errors)
 redis.call('LLEN', wake)
 local clock = redis.call('TIME')
 local now = string.format('%.6f', (clock[1] * 1000000 + clock[2]) / 1000000)
 local redriven, looked, bytes = 0, 0, 0
+
+-- Count for those who watch the partition. A field that is no number is left alone.
+local function count_up(first, field, number)
+  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
+    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
+  end
+end
 
 local function redrive(entry)
   local fields = {}
@@ -54,9 +64,10 @@ local function redrive(entry)
   -- Write the copy first and delete the original last, so that the message always exists.
   redis.call('ZADD', ready, now, key)
   redis.call('HSET', bodies, key, fields.body)
-  redis.call('ZREM', leases, key)
+  count_up(1, 'ended', redis.call('ZREM', leases, key))
   redis.call('HDEL', extended, key)
   redis.call('HDEL', receives, key)
+  redis.call('HDEL', errors, key)
   redis.call('XDEL', dead, entry[1])
   redriven = redriven + 1
 end
@@ -73,4 +84,5 @@ end
 if redriven > 0 and redis.call('LLEN', wake) == 0 then
   redis.call('LPUSH', wake, '1')
 end
+count_up(1, 'redriven', redriven)
 return {redriven, looked, after}

@@ -2,19 +2,22 @@
 --
 -- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {topic}:group     HASH    generation, assigned, shares
--- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue:
+-- then in groups of nine, one group a partition; {topic} is {topic}:P in a partitioned queue:
 -- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[4] {topic}:h         HASH    message key -> body
 -- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
 -- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
 -- KEYS[7] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[10] {topic}:errors   HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[11] {topic}:counters HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] session           of the consumer; empty: partitions are not assigned
 -- ARGV[2] reason            text of at most 1024 bytes
 -- ARGV[3] rejected          groups of: position of the partition from 1, receipt, size 1..4000,
---                           then size message keys
+--                           then size message keys. After the last may follow: errors, then pairs
+--                           of a position and why; see nack.lua
 --
 -- Returns {rejected, position, position, ...}: how many were rejected, then the positions, from 1,
 -- of refused keys: the session was fenced, another consumer has the lease, or the message waits for
@@ -25,9 +28,11 @@
 -- Cost: O(rejected log stored): at most 100 messages and 1 MiB of bodies, plus one message.
 local members, session, reason, at = KEYS[1], ARGV[1], ARGV[2], 3
 
-local STRIDE = 7
+local STRIDE = 9
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local MOST = 100 -- messages one call may reject
+local FAILURES = 5 -- failures kept of a message, the latest
+local LONGEST_FAILURE = 8192 -- bytes
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -38,7 +43,7 @@ if not session or not reason or #reason > 1024 or #KEYS % STRIDE ~= 2 then
 end
 local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
 local clock = redis.call('TIME')
-local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
+local now = clock[1] * 1000000 + clock[2]
 
 -- A receipt is valid while it equals the lease, or while it is recorded for an extension to it. The
 -- ready time must equal the lease too: otherwise another client touched the message, and it may be
@@ -51,8 +56,65 @@ local function holds(first, receipt, key, lease, score)
     or redis.call('HGET', KEYS[first + 3], key) == receipt .. ':' .. string.format('%.0f', lease)
 end
 
+-- Count for those who watch the partition. A field that is no number is left alone.
+local function count_up(first, field, number)
+  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
+    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
+  end
+end
+
+-- What ties a count on the list, or a note of failures, to its body: another message may have the
+-- same id.
+local function mark(body)
+  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+end
+
+-- Return the failures that are noted for earlier deliveries of this very message, newest last.
+local function failures_of(errors, key, body, before)
+  local found, note = {}, redis.call('HGET', errors, key)
+  if note and string.match(note, '^[^\n]*') == mark(body) then
+    for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
+      if tonumber(attempt) >= before then
+        return {} -- counts only grow, so these are of an earlier message
+      end
+      found[#found + 1] = entry
+    end
+  end
+  return found
+end
+
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+end
+
+-- Return the last field of a dead letter; none without failures.
+local function errors_field(found)
+  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+end
+
+-- Read the failures that follow the groups: for each position, the failure up to the next one.
+local function read_failures(from, last)
+  local found, position = {}, 1
+  for i = from + 1, #ARGV, 2 do
+    local to, failure = tonumber(ARGV[i]), ARGV[i + 1]
+    if ARGV[from] ~= 'errors' or outside(to, position, last) or not failure
+      or #failure > LONGEST_FAILURE or string.find(failure, '\n', 1, true) then
+      return
+    end
+    for each = position, to do
+      found[each] = failure ~= '' and failure or nil
+    end
+    position = to + 1
+  end
+  return found
+end
+
 local done, reply, position = {}, {0}, 0
-while at <= #ARGV do
+while at <= #ARGV and ARGV[at] ~= 'errors' do
   local first, receipt = tonumber(ARGV[at]), ARGV[at + 1]
   local size = tonumber(ARGV[at + 2])
   if outside(first, 1, (#KEYS - 2) / STRIDE) or outside(tonumber(receipt), 0, 9007199254740991)
@@ -64,6 +126,7 @@ while at <= #ARGV do
   redis.call('HLEN', KEYS[first + 3])
   redis.call('HLEN', KEYS[first + 4])
   redis.call('XLEN', KEYS[first + 5])
+  redis.call('HLEN', KEYS[first + 7])
   local scores = redis.call('ZMSCORE', KEYS[first], unpack(ARGV, at + 3, at + 2 + size))
   local leases = redis.call('ZMSCORE', KEYS[first + 2], unpack(ARGV, at + 3, at + 2 + size))
   for i = 1, size do
@@ -78,10 +141,15 @@ while at <= #ARGV do
   at = at + 3 + size
 end
 
+local failures = read_failures(at, position)
+if not failures then
+  return redis.error_reply('ACKQ_ARGUMENT delay/reject: errors are pairs of a position and a line')
+end
+
 -- The first write frees memory, so that poison messages can be rejected at maxmemory.
-local bytes = 0
+local bytes, rejected = 0, {}
 for i, each in ipairs(done) do
-  local first, key = each[1], each[2]
+  local first, key, failure = each[1], each[2], failures[each[3]]
   if i > MOST or bytes >= BODY_BUDGET then
     -- Leave the rest, and the results for it, to the next call.
     while #reply > 1 and math.abs(reply[#reply]) >= each[3] do
@@ -94,13 +162,23 @@ for i, each in ipairs(done) do
   if redis.call('ZREM', KEYS[first + 2], key) == 1 then
     local body = redis.call('HGET', KEYS[first + 1], key) or ''
     bytes = bytes + #body
+    local count = tonumber(redis.call('HGET', KEYS[first + 4], key) or 1)
+    local found = failures_of(KEYS[first + 7], key, body, count)
+    if failure then
+      add_failure(found, count, failure)
+    end
     redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body, 'reason', reason,
-      'count', redis.call('HGET', KEYS[first + 4], key) or 1, 'time', now)
+      'count', count, 'time', string.format('%.0f', now), unpack(errors_field(found)))
     redis.call('ZREM', KEYS[first], key)
     redis.call('HDEL', KEYS[first + 1], key)
     redis.call('HDEL', KEYS[first + 3], key)
     redis.call('HDEL', KEYS[first + 4], key)
+    redis.call('HDEL', KEYS[first + 7], key)
     reply[1] = reply[1] + 1
+    rejected[first] = (rejected[first] or 0) + 1
   end
+end
+for first, number in pairs(rejected) do
+  count_up(first, 'dead:rejected', number)
 end
 return reply

@@ -1,23 +1,25 @@
 -- delay/stats: count messages by state, at one instant.
 --
--- KEYS in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue.
+-- KEYS in groups of nine, one group a partition; {topic} is {topic}:P in a partitioned queue.
 -- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[2] {topic}:h         HASH    message key -> body
 -- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
 -- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
 -- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[8] {topic}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[9] {topic}:counters  HASH    counts, kept while a client watches; see watch.lua
 --
 -- Returns {stored, due, held, dead, wait}: those in {topic}:z, those of them that are ready,
 -- those under a running lease, the dead letters, and the µs until the next one is ready or its
 -- lease ends, 0 if one is ready now, -1 if there is none.
 -- Atomic because a message that moves between two counts would be counted twice or not at all.
 -- Cost: O(partitions log stored).
-local STRIDE = 7
+local STRIDE = 9
 
 if #KEYS == 0 or #KEYS % STRIDE ~= 0 then
-  return redis.error_reply('ACKQ_ARGUMENT delay/stats: seven keys a partition')
+  return redis.error_reply('ACKQ_ARGUMENT delay/stats: nine keys a partition')
 end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]

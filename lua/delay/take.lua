@@ -2,14 +2,16 @@
 --
 -- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {topic}:group     HASH    generation, assigned, shares
--- then in groups of seven, one group a partition; {topic} is {topic}:P in a partitioned queue:
+-- then in groups of nine, one group a partition; {topic} is {topic}:P in a partitioned queue:
 -- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[4] {topic}:h         HASH    message key -> body
 -- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
 -- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
 -- KEYS[7] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[10] {topic}:errors   HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[11] {topic}:counters HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] session           of the consumer; empty: partitions are not assigned
 -- ARGV[2] generation        integer 0..9007199254740991   of the session's assignment
@@ -31,12 +33,14 @@ local session, generation = ARGV[1], tonumber(ARGV[2])
 local wanted, timeout, jitter = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local max_receives = tonumber(ARGV[6])
 
-local STRIDE = 7
+local STRIDE = 9
 local SLICE = 16 -- messages looked at at a time; their bodies are read one by one
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local BURIAL_BUDGET = 100 -- dead letters written in one call
 local SWEEP = 16 -- leases without a message that one call forgets in a partition
 local SWEPT = 256 -- leases that one call looks at for it, in all partitions
+local NOTES = 16 -- notes of failures that one call looks at, whose messages may be gone
+local FAILURES = 5 -- failures kept of a message, the latest
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
@@ -64,13 +68,14 @@ local now_text, deadline_text = in_seconds(now), in_seconds(deadline)
 
 -- Find all messages and check every type before the first write, so that an error means that
 -- nothing was done.
-local due, found = {}, 0
+local due, ready_now = {}, 0
 for first = 3, #KEYS, STRIDE do
-  if found < wanted then
+  if ready_now < wanted then
     local listed = redis.call('ZRANGEBYSCORE', KEYS[first], '-inf', now_text, 'WITHSCORES',
-      'LIMIT', 0, wanted - found + 1)
+      'LIMIT', 0, wanted - ready_now + 1)
     if #listed > 0 then
-      local has_side = redis.call('EXISTS', KEYS[first + 3], KEYS[first + 4], KEYS[first + 5]) > 0
+      local has_side = redis.call('EXISTS', KEYS[first + 3], KEYS[first + 4], KEYS[first + 5],
+        KEYS[first + 7]) > 0
       due[#due + 1] = {first, listed, redis.call('ZCARD', KEYS[first + 2]) > 0,
         has_side and redis.call('HLEN', KEYS[first + 3]) > 0,
         has_side and redis.call('HLEN', KEYS[first + 4]) > 0}
@@ -78,9 +83,17 @@ for first = 3, #KEYS, STRIDE do
       redis.call('LLEN', KEYS[first + 6])
       if has_side then
         redis.call('XLEN', KEYS[first + 5])
+        redis.call('HLEN', KEYS[first + 7])
       end
-      found = found + #listed / 2
+      ready_now = ready_now + #listed / 2
     end
+  end
+end
+
+-- Count for those who watch the partition. A field that is no number is left alone.
+local function count_up(first, field, number)
+  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
+    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
   end
 end
 
@@ -97,15 +110,28 @@ local function sweep(first)
   local scores = redis.call('ZMSCORE', KEYS[first], unpack(keys))
   for i, key in ipairs(keys) do
     if not scores[i] then
-      redis.call('ZREM', KEYS[first + 2], key)
+      count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))
       redis.call('HDEL', KEYS[first + 3], key)
       redis.call('HDEL', KEYS[first + 4], key)
+      redis.call('HDEL', KEYS[first + 7], key)
     end
   end
   return #keys
 end
 
-if found == 0 then
+-- Remove some notes of failures whose messages are gone: those without a receive count. A client of
+-- the release before, which knows no notes, left them.
+local function sweep_notes(first)
+  local keys = redis.call('HRANDFIELD', KEYS[first + 7], NOTES)
+  local known = #keys > 0 and redis.call('HMGET', KEYS[first + 4], unpack(keys)) or {}
+  for i, key in ipairs(keys) do
+    if not known[i] then
+      redis.call('HDEL', KEYS[first + 7], key)
+    end
+  end
+end
+
+if ready_now == 0 then
   local wait = -1
   for first = 3, #KEYS, STRIDE do
     local nearest = redis.call('ZRANGE', KEYS[first], 0, 0, 'WITHSCORES')[2]
@@ -116,6 +142,7 @@ if found == 0 then
   end
   -- Start at another partition each time, so that every partition has its turn.
   local partitions, swept = (#KEYS - 2) / STRIDE, 0
+  sweep_notes(3 + clock[2] % partitions * STRIDE)
   for i = 1, partitions do
     if swept < SWEPT then
       swept = swept + sweep(3 + (clock[2] + i) % partitions * STRIDE)
@@ -137,14 +164,49 @@ local function spend(body)
   full = full or bytes >= BODY_BUDGET
 end
 
-local function bury(first, key, body, reason, count)
+-- What ties a count on the list, or a note of failures, to its body: another message may have the
+-- same id.
+local function mark(body)
+  return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+end
+
+-- Return the failures that are noted for earlier deliveries of this very message, newest last.
+local function failures_of(errors, key, body, before)
+  local found, note = {}, redis.call('HGET', errors, key)
+  if note and string.match(note, '^[^\n]*') == mark(body) then
+    for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
+      if tonumber(attempt) >= before then
+        return {} -- counts only grow, so these are of an earlier message
+      end
+      found[#found + 1] = entry
+    end
+  end
+  return found
+end
+
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+end
+
+-- Return the last field of a dead letter; none without failures.
+local function errors_field(found)
+  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+end
+
+local function bury(first, key, body, reason, count, found)
   redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body, 'reason', reason,
-    'count', count, 'time', string.format('%.0f', now))
+    'count', count, 'time', string.format('%.0f', now), unpack(errors_field(found)))
   redis.call('ZREM', KEYS[first], key)
   redis.call('HDEL', KEYS[first + 1], key)
-  redis.call('ZREM', KEYS[first + 2], key)
+  count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))
   redis.call('HDEL', KEYS[first + 3], key)
   redis.call('HDEL', KEYS[first + 4], key)
+  redis.call('HDEL', KEYS[first + 7], key)
+  count_up(first, 'dead:' .. reason, 1)
   buried = buried + 1
   spend(body)
   full = full or buried >= BURIAL_BUDGET
@@ -159,7 +221,7 @@ end
 
 -- Take the listed messages of one partition, and return whether some of them had to stay.
 local function serve(first, listed, has_leases, has_extended, has_receives)
-  local ready, leases, recounted, last = {}, {}, {}, #listed
+  local ready, leases, recounted, last, returned = {}, {}, {}, #listed, 0
   local position = (first - 3) / STRIDE + 1
   local at = 1
   while at <= last and not full do
@@ -183,9 +245,13 @@ local function serve(first, listed, has_leases, has_extended, has_receives)
         -- delete it.
         redis.call('ZADD', KEYS[first], 'XX', in_seconds(until_ + 1), key)
       elseif not body then
-        bury(first, key, '', 'body missing', count - 1)
+        bury(first, key, '', 'body missing', count - 1, {})
       elseif max_receives > 0 and count > max_receives then
-        bury(first, key, body, 'max receives', count - 1)
+        local failures = failures_of(KEYS[first + 7], key, body, count)
+        if until_ then
+          add_failure(failures, count - 1, '') -- no error is known: its lease ended
+        end
+        bury(first, key, body, 'max receives', count - 1, failures)
       elseif has_extended and is_receipt(KEYS[first + 3], key) then
         full = true
         break
@@ -197,6 +263,7 @@ local function serve(first, listed, has_leases, has_extended, has_receives)
       else
         ready[#ready + 1] = deadline_text
         ready[#ready + 1] = key
+        returned = returned + (until_ and 1 or 0)
         leases[#leases + 1] = lease
         leases[#leases + 1] = key
         if count > 1 then
@@ -223,6 +290,7 @@ local function serve(first, listed, has_leases, has_extended, has_receives)
   if #recounted > 0 then
     redis.call('HSET', KEYS[first + 4], unpack(recounted))
   end
+  count_up(first, 'returned', returned)
   return at <= last
 end
 

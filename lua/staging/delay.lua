@@ -5,14 +5,16 @@
 -- KEYS[3] {topic}:staged:<writer>:<batch>:<task>:partitions=<count>:  LIST  rows, the first at
 --                           the right end; count 0: not partitioned. Each row:
 --                           <partition, from 1>:<due, µs>:<length of the key>:<key><body>
--- then groups of seven, one group for each partition; {topic} is {topic}:P in these.
+-- then groups of nine, one group for each partition; {topic} is {topic}:P in these.
 -- KEYS[4] {topic}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[5] {topic}:h         HASH    message key -> body
 -- KEYS[6] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
 -- KEYS[7] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
 -- KEYS[8] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[9] {topic}:dead      STREAM  key, body, reason, count, time of dead letters
+-- KEYS[9] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
 -- KEYS[10] {topic}:wake     LIST    at most one token, for one waiting consumer
+-- KEYS[11] {topic}:errors   HASH    message key -> why it failed; see delay/nack.lua
+-- KEYS[12] {topic}:counters HASH    counts, kept while a client watches; see delay/watch.lua
 --
 -- ARGV[1] wanted            integer 1..1000     rows
 --
@@ -22,7 +24,7 @@
 -- Cost: O(rows log stored): at most wanted rows and 1 MiB, plus one row.
 local held, heldrows, list = KEYS[1], KEYS[2], KEYS[3]
 local wanted = tonumber(ARGV[1])
-local HEAD, STRIDE = 3, 7
+local HEAD, STRIDE = 3, 9
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 local BODY_BUDGET = 1048576 -- bytes of rows one call may move
 
@@ -63,7 +65,9 @@ while #rows < most and bytes < BODY_BUDGET do
     redis.call('HLEN', KEYS[first + 4])
     redis.call('XLEN', KEYS[first + 5])
     redis.call('LLEN', KEYS[first + 6])
-    has_side[first] = redis.call('EXISTS', KEYS[first + 2], KEYS[first + 3], KEYS[first + 4]) > 0
+    redis.call('HLEN', KEYS[first + 7])
+    has_side[first] = redis.call('EXISTS', KEYS[first + 2], KEYS[first + 3], KEYS[first + 4],
+      KEYS[first + 7]) > 0
   end
 end
 
@@ -97,6 +101,13 @@ local function behind(zset, time, text)
   end
 end
 
+-- Count for those who watch the partition. A field that is no number is left alone.
+local function count_up(first, field, number)
+  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
+    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
+  end
+end
+
 -- Return whether the stored body under the row's key differs; a longer body is not read.
 local function differs(row)
   return redis.call('HSTRLEN', KEYS[row.first + 1], row.key) ~= #row.body
@@ -121,9 +132,10 @@ local function is_other(row)
   end
   if has_side[first] then
     -- Left by an earlier message with this key that another client deleted.
-    redis.call('ZREM', KEYS[first + 2], key)
+    count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))
     redis.call('HDEL', KEYS[first + 3], key)
     redis.call('HDEL', KEYS[first + 4], key)
+    redis.call('HDEL', KEYS[first + 7], key)
   end
   return false
 end
@@ -133,6 +145,7 @@ for _, row in ipairs(rows) do
   if is_other(row) then
     redis.call('XADD', KEYS[row.first + 5], '*', 'key', row.key, 'body', row.body,
       'reason', 'duplicate key', 'count', 0, 'time', string.format('%.0f', now))
+    count_up(row.first, 'dead:duplicate key', 1)
     refused = refused + 1
   end
   keys[row.first] = keys[row.first] or {}

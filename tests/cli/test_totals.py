@@ -9,6 +9,7 @@ import pytest
 import redis
 
 from ackq import Queue
+from ackq.delay import DelayEntry, DelayQueue
 from tests.cli.conftest import Run
 
 
@@ -49,3 +50,22 @@ def test_stats_show_the_totals_of_a_list_queue(
         ["released", "1"], ["dead: max receives", "2"], ["dead: rejected", "1"],
         ["redriven", "3"], ["dropped", "3"], ["dead letters dropped", "0"],
     ]  # fmt: skip
+
+
+def test_delay_stats_show_totals_and_dead_letters_their_causes(
+    ackq: Run, totals: Any, plain_client: redis.Redis, name: str
+) -> None:
+    began = totals("delay", "stats", name)
+    with DelayQueue(plain_client, name) as queue:
+        queue.push_many(DelayEntry(key, "body") for key in "abc")
+        first, second, third = queue.take(3)
+        queue.delete(first)
+        queue.nack(second, delay=60)
+        queue.reject(third, reason="no such order", error=KeyError("order\n\x1b[31m"))
+    assert totals("delay", "stats", name) == {
+        **began, "pushed": 3, "taken": 3, "acked": 1, "nacked": 1, "dead": {"rejected": 1},
+    }  # fmt: skip
+    assert "dead: rejected\t1\n" in ackq("delay", "stats", name, "--totals").output
+    letter = json.loads(ackq("delay", "dead", name, "--json").output)
+    assert (letter["cause"], letter["errors"][0]["type"]) == ("KeyError", "KeyError")
+    assert "no such order: KeyError\t" in ackq("delay", "dead", name).output

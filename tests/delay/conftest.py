@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol, overload
 
 import pytest
+import redis
 
+from ackq import scripts
 from ackq.delay import (
     AsyncDelayQueue,
     AsyncPartitionedDelayQueue,
@@ -15,6 +17,7 @@ from ackq.delay import (
     PartitionedDelayQueue,
 )
 from tests.delay.article import Article
+from tests.delay.partition import Partition
 from tests.facade import AsSync, Portal
 from tests.servers import Target
 
@@ -82,3 +85,9 @@ def handle(flavour: str) -> Callable[[Callable[[Any], object]], Any]:
 def article(target: Target, name: str) -> Article:
     """A producer and consumer that know only the article."""
     return Article(target.control, name)
+
+
+@pytest.fixture
+def partition(plain_client: redis.Redis, name: str) -> Partition:
+    """The key space of an empty delay queue."""
+    return Partition(plain_client, name, scripts.directory())

@@ -95,30 +95,37 @@ def test_dead_letters_of_another_type_are_named(
 
 
 HUGE = str(2**53)
+#: The keys of a partition.
+PARTS = ("z", "h", "leases", "extended", "receives", "dead", "wake", "errors", "counters")
 #: A call that is right in everything, and what makes it wrong: position and value.
 CALLS: dict[str, tuple[int, list[Any], list[tuple[int, Any]]]] = {
-    "push": (7, [1, "delay", 0, "k", "b"],
+    "push": (9, [1, "delay", 0, "k", "b"],
              [(0, 0), (0, 2), (0, "x"), (1, "now"), (2, -1), (2, 1.5), (2, "nan"), (2, "inf"),
               (2, 8589934591000001), (3, "")]),
-    "take": (9, ["", 0, 1, 1, 0, 0],
+    "take": (11, ["", 0, 1, 1, 0, 0],
              [(1, -1), (1, "x"), (2, 0), (2, 1001), (2, "nan"), (3, 0), (3, 43200000001),
               (3, "nan"), (3, 1.5), (4, -1), (4, 65536), (5, -1), (5, 1000001)]),
-    "delete": (9, ["", 1, 1, 1, "k"],
+    "delete": (11, ["", 1, 1, 1, "k"],
                [(1, 0), (1, 2), (1, "x"), (2, -1), (2, HUGE), (2, "nan"), (3, 0), (3, 2),
                 (3, 4001)]),
-    "nack": (9, ["", 1, 0, 1, 1, 0, 1, "k"],
+    "nack": (11, ["", 1, 0, 1, 1, 0, 1, "k", "errors", 1, "{}"],
              [(1, 2), (1, "x"), (2, -1), (3, 2), (4, "nan"), (5, -1), (5, "nan"),
-              (5, 3153600000000001), (6, 0), (6, 2)]),
-    "reject": (9, ["", "why", 1, 1, 1, "k"], [(1, "x" * 1025), (2, 2), (3, "nan"), (4, 2)]),
-    "extend": (9, ["", 1, 0, 1, 1, 1, "k"],
+              (5, 3153600000000001), (6, 0), (6, 7), (8, "causes"), (9, 0), (9, 2), (9, "nan"),
+              (10, "x" * 8193), (10, "two\nlines")]),
+    "reject": (11, ["", "why", 1, 1, 1, "k", "errors", 1, "{}"],
+               [(1, "x" * 1025), (2, 2), (3, "nan"), (4, 7), (6, "causes"), (7, 0), (7, 2),
+                (8, "x" * 8193), (8, "two\nlines")]),
+    "extend": (11, ["", 1, 0, 1, 1, 1, "k"],
                [(1, 0), (1, "nan"), (1, 43200000001), (2, 65536), (3, 2), (4, "x"), (5, 2)]),
-    "cancel": (7, [0, 1, "k"], [(0, 2), (1, 0), (1, 2), (1, "x")]),
-    "reschedule": (7, ["k", "at", 1], [(1, "now"), (2, -1), (2, "nan"), (2, 8589934591000001)]),
-    "redrive": (7, [1, ""], [(0, 0), (0, 1001), (0, "nan")]),
-    "peek": (7, ["ready", "", "", 1],
+    "cancel": (9, [0, 1, "k"], [(0, 2), (1, 0), (1, 2), (1, "x")]),
+    "reschedule": (9, ["k", "at", 1], [(1, "now"), (2, -1), (2, "nan"), (2, 8589934591000001)]),
+    "redrive": (9, [1, ""], [(0, 0), (0, 1001), (0, "nan")]),
+    "peek": (9, ["ready", "", "", 1],
              [(0, "dead"), (1, "nan"), (1, "x"), (1, " "), (3, 0), (3, 1001), (3, 1.5),
               (3, "nan")]),
-    "purge": (7, [0], [(0, 2), (0, "")]),
+    "purge": (9, [0], [(0, 2), (0, "")]),
+    "drop": (9, ["1-1"], [(0, "no entry")]),
+    "watch": (9, [10_000], [(0, 0), (0, 1.5), (0, "nan"), (0, 604800001)]),
 }  # fmt: skip
 WRONG = [
     pytest.param(script, place, value, id=f"{script}-{place}-{value!s:.12}")
@@ -128,9 +135,8 @@ WRONG = [
 
 
 def call(client: Any, script: str, name: str, args: list[Any]) -> Any:
-    parts = ("z", "h", "leases", "extended", "receives", "dead", "wake")
-    keys = [f"{name}:{part}" for part in parts]
-    if CALLS[script][0] == 9:
+    keys = [f"{name}:{part}" for part in PARTS]
+    if CALLS[script][0] == 11:
         keys = [f"{name}:members", f"{name}:group", *keys]
     return client.eval(scripts.load(f"delay/{script}").text, len(keys), *keys, *args)
 
@@ -156,7 +162,7 @@ def test_a_good_call_is_accepted_and_missing_arguments_are_refused(
         call(plain_client, script, name, args[:-1])
 
 
-@pytest.mark.parametrize("part", ["z", "h", "leases", "extended", "receives", "dead", "wake"])
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("script", [each for each in CALLS if each != "redrive"])
 def test_a_key_of_another_type_stops_a_script_before_its_first_write(
     plain_client: redis.Redis, name: str, script: str, part: str

@@ -18,7 +18,7 @@ MUTANTS = (
     Mutant(
         "delay/nack",
         "reads the body of what stays",
-        "    if body and dies then",
+        "    if body and (dies or failure) then",
         "    if body then",
         "test_budgets.test_a_nack_of_a_delay_queue_reads_no_body",
     ),

@@ -24,7 +24,7 @@ class Mutant:
     mistake: str
     old: str
     new: str
-    test: str  #: module and name in tests/queue/scripts
+    test: str  #: module and name in tests/queue/scripts, or the full name
     given: Mapping[str, Any] = field(default_factory=dict)  #: values of its parameters
     error: bool = False  #: the mistake shows as an error of the script
 

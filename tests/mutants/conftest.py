@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from ackq import scripts
+from tests.delay.partition import Partition
+from tests.delay.test_counts import watched
 from tests.mutants.catalogue import Mutant
 from tests.queue.scripts.fixtures import BINARIES, own_client, own_space, space
+from tests.queue.scripts.space import Space
 from tests.servers import Survey
 
-__all__ = ["kind", "own_client", "own_space", "scripts_directory", "space"]
+__all__ = ["kind", "own_client", "own_space", "scripts_directory", "space", "watched"]
 
 
 @pytest.fixture
@@ -23,6 +26,12 @@ def kind(survey: Survey) -> str:
     if kind is None:
         pytest.skip("ACKQ_TEST_SERVERS names no plain server")
     return kind
+
+
+@pytest.fixture
+def partition(space: Space) -> Partition:
+    """The key space of an empty delay queue."""
+    return Partition(space.client, space.name, space.directory)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from tests.mutants import (
     catalogue,
     claims,
     counts,
+    delay_counts,
     delayed_order,
     errors_kept,
     left_end,
@@ -38,13 +39,18 @@ MUTANTS = (
     *errors_kept.MUTANTS,
     *counts.MUTANTS,
     *oldest.MUTANTS,
+    *delay_counts.MUTANTS,
 )
 
 
 def run(test: str, given: Mapping[str, Any], request: pytest.FixtureRequest) -> None:
-    """Call a test of tests/queue/scripts, such as "test_ack.test_a_resent_ack_is_no_error"."""
-    module, name = test.split(".")
-    function = getattr(importlib.import_module(f"tests.queue.scripts.{module}"), name)
+    """Call a test of tests/queue/scripts, such as "test_ack.test_a_resent_ack_is_no_error".
+
+    A test elsewhere is named in full, such as "tests.delay.test_counts.test_a_take_and_a_delete".
+    """
+    module, _, name = test.rpartition(".")
+    folder = "" if module.startswith("tests.") else "tests.queue.scripts."
+    function = getattr(importlib.import_module(folder + module), name)
     wanted = inspect.signature(function).parameters.keys() - given.keys()
     function(**given, **{each: request.getfixturevalue(each) for each in wanted})
 

@@ -14,7 +14,8 @@ LONG = b"x" * (3 * MIB // 8)
 #: What three of them, and the little that is read beside them, stay below.
 THREE = 3 * len(LONG) + 10_000
 GROUP = [":members", ":group"]
-PARTITION = [":z", ":h", ":leases", ":extended", ":receives", ":dead", ":wake"]
+PARTITION = [":z", ":h", ":leases", ":extended", ":receives", ":dead", ":wake", ":errors",
+             ":counters"]  # fmt: skip
 TOPIC = [":nextIndex", ":firstIndex", ":consumers:c", ":leases:c", ":ranges:c"]
 RSMQ = [":q", ":q:Q", ":q:Q.wake", ":q:Q.waiters", ":q:Q.dead"]
 
@@ -61,7 +62,7 @@ def test_a_nack_of_a_delay_queue_buries_a_mebibyte(space: Space) -> None:
     keys = store(space, 5)
     nacked = settle(space, "nack", [1, 1], [keys[0], "gone", *keys[1:]])
     assert nacked.reply[0] == 3
-    assert nacked.reply[-2:] == [0, 5]
+    assert nacked.reply[-3:] == [0, 5, [1, 3, 4]]
     assert nacked.total < THREE
     assert settle(space, "nack", [1, 1], keys).reply[0] == 2
     assert space.client.xlen(space.key(":dead")) == 5

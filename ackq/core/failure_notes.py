@@ -1,0 +1,100 @@
+"""The notes of why messages failed, which a queue keeps until they are acked or die."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Protocol, TypeVar
+
+from ackq.config import RecordErrors
+from ackq.core.call import Spec, call
+from ackq.core.chunking import HasBody, settle_chunks
+from ackq.core.effects import Arg, Operation, Request
+from ackq.core.failure import Failure, capture, parse
+from ackq.core.inspected import PeekedMessage
+
+#: Verbs that record why a message failed, and how many messages one call of theirs settles: each
+#: failure takes up to 8 KiB.
+FAILS = frozenset({"nack", "reject"})
+FAILED_CHUNK = 100
+#: Notes that one call reads, of at most 40 KiB each.
+READ = 50
+#: Ends of a body whose hash ties a note to it.
+_END = 512
+
+
+class Failing(Protocol):
+    """A message of any product that keeps notes."""
+
+    failure: bytes
+
+
+S = TypeVar("S", bound=HasBody)
+
+
+def note_error(
+    messages: Iterable[Failing], error: BaseException | None, detail: RecordErrors
+) -> None:
+    """Let the next nack or reject of these messages record why they failed."""
+    if error is not None:
+        failure = capture(error, detail)
+        for message in messages:
+            message.failure = failure
+
+
+def chunks(verb: str, messages: Sequence[S]) -> Iterable[Sequence[S]]:
+    """Yield the messages that one call settles; those that failed take up more room."""
+    if verb in FAILS:
+        return (messages[at : at + FAILED_CHUNK] for at in range(0, len(messages), FAILED_CHUNK))
+    return settle_chunks(messages)
+
+
+def arguments(messages: Sequence[Failing]) -> list[Arg]:
+    """Return the last arguments of nack and reject: why these messages failed, in their order."""
+    if not any(message.failure for message in messages):
+        return []
+    pairs: list[Arg] = []
+    for position, message in enumerate(messages, 1):
+        if pairs and pairs[-1] == message.failure:
+            pairs[-2] = position
+        else:
+            pairs += (position, message.failure)
+    return ["errors", *pairs]
+
+
+def with_errors(
+    spec: Spec, errors: bytes, seen: Sequence[PeekedMessage], keys: Sequence[bytes]
+) -> Operation[list[PeekedMessage]]:
+    """Return peeked messages with why they failed; only redelivered ones can have failed.
+
+    Args:
+        spec: of the queue.
+        errors: the key of the notes.
+        seen: the messages.
+        keys: what their notes are stored under; empty for messages that have none.
+    """
+    found = list(seen)
+    places = [at for at, key in enumerate(keys) if key and seen[at].receive_count]
+    for first in range(0, len(places), READ):
+        chunk = places[first : first + READ]
+        request = Request((b"HMGET", errors, *(keys[at] for at in chunk)), resend=True)
+        notes: list[bytes | None] = yield from call(spec, request)
+        for at, note in zip(chunk, notes, strict=True):
+            if failures := _of_this_message(note, seen[at]):
+                found[at] = replace(seen[at], errors=failures)
+    return found
+
+
+def _of_this_message(note: bytes | None, message: PeekedMessage) -> tuple[Failure, ...]:
+    """Return the failures in a note, unless it belongs to an earlier message with the same key."""
+    mark, _, lines = (note or b"").partition(b"\n")
+    if mark != _mark(message.body):
+        return ()
+    failures = parse(lines)
+    return failures if all(each.attempt <= message.receive_count for each in failures) else ()
+
+
+def _mark(body: bytes) -> bytes:
+    ends = hashlib.sha1(body[:_END] + body[-_END:], usedforsecurity=False).hexdigest()
+    return b"%d:%s" % (len(body), ends.encode())

@@ -1,0 +1,37 @@
+-- delay/drop: delete dead letters of one partition.
+--
+-- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[2] {topic}:h         HASH    message key -> body
+-- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
+-- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
+-- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[8] {topic}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[9] {topic}:counters  HASH    counts, kept while a client watches; see watch.lua
+--
+-- ARGV[1] entries           1..50 stream ids
+--
+-- Returns how many were deleted. THE MESSAGES ARE LOST.
+-- Atomic because what is deleted must be counted.
+-- Cost: O(entries). Only few at a time: Redis does not report the size of an entry, and freeing a
+-- large one takes time.
+
+-- Count for those who watch the partition. A field that is no number is left alone.
+local function count_up(first, field, number)
+  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
+    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
+  end
+end
+
+if #KEYS ~= 9 or #ARGV < 1 or #ARGV > 50 then
+  return redis.error_reply('ACKQ_ARGUMENT delay/drop: 1 to 50 entries of one partition')
+end
+for i = 1, #ARGV do
+  if not string.match(ARGV[i], '^%d+%-%d+$') then
+    return redis.error_reply('ACKQ_ARGUMENT delay/drop: an entry is a stream id, such as 17-0')
+  end
+end
+local deleted = redis.call('XDEL', KEYS[6], unpack(ARGV))
+count_up(1, 'dropped:dead', deleted)
+return deleted
