@@ -34,7 +34,7 @@ def _endpoint(ctx: click.Context, parameter: click.Parameter, text: str) -> tupl
               " none, else any]")  # fmt: skip
 @time_field_option
 @click.option("--no-totals", is_flag=True,
-              help="Change nothing in Redis: list queues then have no counters.")  # fmt: skip
+              help="Change nothing in Redis: there are fewer counters then.")  # fmt: skip
 def exporter(
     queues: tuple[str, ...], url: str | None, listen: tuple[str, int], hosts: tuple[str, ...],
     time_field: str | None, no_totals: bool,

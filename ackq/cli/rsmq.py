@@ -206,19 +206,24 @@ def redrive(qname: str, url: str | None, ns: str, number: int | None) -> None:
         click.echo(opened.redrive(qname, number))
 
 
-@rsmq.command(epilog=examples("ackq rsmq stats orders"))
+@rsmq.command(epilog=examples("ackq rsmq stats orders", "ackq rsmq stats orders --totals"))
 @click.argument("qname")
 @_on_namespace
+@click.option("--totals", is_flag=True, help="Also show how many messages were pushed, taken, acked"
+              " and so on since the queue was created.")  # fmt: skip
 @json_option
-def stats(qname: str, url: str | None, ns: str, as_json: bool) -> None:
+def stats(qname: str, url: str | None, ns: str, totals: bool, as_json: bool) -> None:
     """Show the settings and counts of QNAME."""
     with _open(url, ns) as opened:
         found = asdict(opened.get_queue_attributes(qname))
+        counted = asdict(opened.counters(qname)) if totals else {}
     if as_json:
-        print_json(found)
-    else:
-        times = {name: local_time(found[name]) for name in ("created", "modified")}
-        print_table(("", qname), (found | (times if sys.stdout.isatty() else {})).items())
+        print_json(found | ({"totals": counted} if counted else {}))
+        return
+    times = {name: local_time(found[name]) for name in ("created", "modified")}
+    shown = found | (times if sys.stdout.isatty() else {})
+    rows = [(name, counted[name]) for name in ("pushed", "taken", "acked", "dead") if counted]
+    print_table(("", qname), [*shown.items(), *rows])
 
 
 @rsmq.command(epilog=examples("ackq rsmq drop orders --yes"))

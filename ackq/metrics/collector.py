@@ -40,7 +40,8 @@ COUNTERS = {
     "nacked": "Messages returned with nack, to be tried again.",
     "released": "Messages returned with release; these deliveries do not count.",
     "redriven": "Dead letters that were made ready again.",
-    "dropped": "Messages deleted by purge.",
+    "dropped": "Messages deleted by a purge, a cancel, or the retention of a topic.",
+    "dead_dropped": "Dead letters deleted.",
 }
 #: Most reasons of dead letters that one queue reports; the rest is "other".
 MOST_REASONS = 20
@@ -70,8 +71,8 @@ class Collector(RegistryCollector, Closable):
             client: of the server, or of any node of the cluster.
             names: the queues to report, of any kind; RSMQ's as ``<namespace>:<queue>``. If empty,
                 all that are found, see `ackq.ops.overview.Overview`. Defaults to all.
-            totals: let consumers of list queues count what they do, for 15 minutes after each
-                collection. Without it, list queues have no counters. Defaults to True.
+            totals: let consumers of list and delay queues count what they do, for 15 minutes
+                after each collection. Without it, these have no counters. Defaults to True.
             time_field: the field of the bodies with the time of creation, as in `ackq.Queue`, for
                 ``ackq_oldest_ready_seconds``. Defaults to None: only the time of CloudEvents.
 
@@ -151,6 +152,12 @@ def _queue_metrics(queues: Sequence[Reading]) -> Iterator[Family]:
         "Messages that a consumer of a topic is behind.",
         labels=("queue", "consumer"),
     )
+    position = Family(
+        "ackq_topic_position",
+        "gauge",
+        "Index of the last message that a consumer of a topic committed.",
+        labels=("queue", "consumer"),
+    )
     for each in queues:
         labels = (each.name, each.kind)
         for state, count in each.states.items():
@@ -166,7 +173,9 @@ def _queue_metrics(queues: Sequence[Reading]) -> Iterator[Family]:
             workers.add(labels, each.workers)
         for consumer, behind in each.lags.items():
             lag.add((each.name, consumer), behind)
-    yield from (messages, backlog, paused, overdue, oldest, workers, lag)
+        for consumer, index in each.positions.items():
+            position.add((each.name, consumer), index)
+    yield from (messages, backlog, paused, overdue, oldest, workers, lag, position)
     yield from _counters(queues)
     yield _dead(queues)
 

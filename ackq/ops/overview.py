@@ -126,8 +126,8 @@ class Overview(Closable):
                 used has none.
             steps: SCAN calls of each reading on each server, of 1,000 keys each. The first
                 reading examines up to a million keys. Defaults to 10.
-            window: let consumers of list queues count what they do, for this many seconds after
-                each reading, 0.001 to 3600. Defaults to None: no totals.
+            window: let consumers of list and delay queues count what they do, for this many
+                seconds after each reading, 0.001 to 3600. Defaults to None: no totals.
             time_field: as in `ackq.Queue`, for all queues. Defaults to None.
             most: how many queues to read; any more are left out. Defaults to 50,000.
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from redis.exceptions import ReadOnlyError, ResponseError
 
 from ackq.config import QueueConfig
+from ackq.core.counters import Counters
 from ackq.core.created import created_at
 from ackq.core.effects import Arg, Operation, Request
 from ackq.delay import admin
@@ -19,19 +21,22 @@ from ackq.ops.search import Found, Kind
 from ackq.ops.trials import is_denial
 from ackq.queue import inspection
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import QueueCounters, QueueStats
+from ackq.queue.messages import QueueStats
 from ackq.queue.spec import QueueSpec
 from ackq.rsmq import operations as rsmq
 from ackq.rsmq.values import RSMQSpec
 from ackq.topic.keys import TopicKeys
 
-#: The counts of a list queue that are reported, if they are known.
-COUNTED = ("pushed", "taken", "acked", "returned", "nacked", "released", "redriven", "dropped")
+#: The counts that are reported, if they are known.
+COUNTED = ("pushed", "taken", "acked", "returned", "nacked", "released", "redriven", "dropped",
+           "dead_dropped")  # fmt: skip
 #: Seconds by which a lease may appear longer than its timeout: timeouts are counted in whole
 #: seconds, and each lease has a little jitter.
 _ROUNDED = 1.1
 #: Most workers of a shard that are counted.
 MOST_WORKERS = 1000
+S = TypeVar("S")
+C = TypeVar("C", bound=Counters)
 _SHARD = re.compile(r"\{[^{}]+:\d+\}")
 #: Bytes of a topic's message above which its time is not read.
 LONGEST_TIMED = 65_536
@@ -78,6 +83,8 @@ class Reading:
     totals: Totals | None = None
     #: How many messages each consumer of a topic is behind.
     lags: Mapping[str, int] = field(default_factory=dict)
+    #: The index of the last message that each consumer of a topic committed.
+    positions: Mapping[str, int] = field(default_factory=dict)
     #: Seconds since the lease that ends first was taken or last renewed. Known only while the
     #: consumers of a list queue count, and if one visibility timeout is in use.
     lease_age: float | None = None
@@ -98,8 +105,8 @@ class Reading:
 class Asked:
     """How to read the figures of a server's queues."""
 
-    #: Let the consumers of list queues count what they do for this many more seconds; None: do not
-    #: change that.
+    #: Let the consumers of list and delay queues count what they do for this many more seconds;
+    #: None: do not change that.
     window: float | None
     #: The settings of list queues: their ``time_field``.
     config: QueueConfig
@@ -136,7 +143,7 @@ def _list(name: str, asked: Asked) -> Operation[Reading]:
         stats = yield from inspection.stats(spec)
     oldest = (yield from _oldest_ready(spec, asked)) if stats.ready else 0.0
     workers, ids = yield from _workers(spec, asked.now)
-    counted = (yield from _counters(spec, asked.window)) if asked.window else None
+    counted = yield from _watched(inspection.counters, spec, asked.window)
     return Reading(
         "list", name, backlog_of(stats), _states(stats), stats.paused, _overdue(stats), oldest,
         workers, ids, _totals(counted) if counted else None,
@@ -201,9 +208,13 @@ def lease_age(left: float | None, timeouts: Mapping[int, int]) -> float | None:
     return max(0.0, timeout - left) if 0 < timeout > left - _ROUNDED else None
 
 
-def _counters(spec: QueueSpec, window: float) -> Operation[QueueCounters | None]:
+def _watched(
+    counters: Callable[[S, float], Operation[C]], spec: S, window: float | None
+) -> Operation[C | None]:
+    if window is None:
+        return None
     try:
-        return (yield from inspection.counters(spec, window))
+        return (yield from counters(spec, window))
     except ResponseError as error:
         # Users that may only count, and replicas, can still show the other figures.
         if is_denial(error) or isinstance(error, ReadOnlyError):
@@ -211,17 +222,22 @@ def _counters(spec: QueueSpec, window: float) -> Operation[QueueCounters | None]
         raise
 
 
-def _totals(found: QueueCounters) -> Totals:
+def _totals(found: Counters) -> Totals:
     counts = {name: getattr(found, name) for name in COUNTED if getattr(found, name) is not None}
     return Totals(found.since, counts, found.dead, found.at)
 
 
 def _delay(name: str, asked: Asked) -> Operation[Reading]:
-    stats = yield from admin.stats(DelaySpec.plain(name, QueueConfig(), 1.0))
+    spec = DelaySpec.plain(name, QueueConfig(), 1.0)
+    stats = yield from admin.stats(spec)
     states = {"ready": stats.ready, "in_flight": stats.in_flight, "delayed": stats.delayed,
               "dead": stats.dead}  # fmt: skip
     age = (yield from _age(DelayKeys.of(name).z, 1.0, asked.now)) if stats.ready else 0.0
-    return Reading("delay", name, stats.ready + stats.in_flight, states, oldest_ready=age)
+    counted = yield from _watched(admin.counters, spec, asked.window)
+    return Reading(
+        "delay", name, stats.ready + stats.in_flight, states, oldest_ready=age,
+        totals=_totals(counted) if counted else None,
+    )  # fmt: skip
 
 
 def _age(key: bytes, unit: float, now: int | None) -> Operation[float | None]:
@@ -263,25 +279,30 @@ def _rsmq(name: str, asked: Asked) -> Operation[Reading]:
     namespace, _, queue = name.rpartition(":")
     spec = RSMQSpec(namespace)
     found = yield from rsmq.attributes(spec, queue)
-    dead = yield Request((b"XLEN", spec.keys(queue).dead), resend=True)
-    states = {"ready": found.msgs - found.hiddenmsgs, "hidden": found.hiddenmsgs, "dead": dead}
+    counted = yield from rsmq.counters(spec, queue)
+    states = {"ready": found.msgs - found.hiddenmsgs, "hidden": found.hiddenmsgs,
+              "dead": counted.letters}  # fmt: skip
     age = (yield from _age(spec.keys(queue).zset, 0.001, asked.now)) if states["ready"] else 0.0
-    totals = Totals(found.created, {"pushed": found.totalsent, "taken": found.totalrecv})
+    counts = {"pushed": counted.pushed, "taken": counted.taken, "acked": counted.acked}
+    dead = {"max receives": counted.dead} if counted.dead else {}
+    totals = Totals(counted.since, counts, dead, counted.at)
     return Reading("rsmq", name, found.msgs, states, oldest_ready=age, totals=totals)
 
 
 def _topic(name: str, consumers: list[str], asked: Asked) -> Operation[Reading]:
     keys = TopicKeys.of(name)
     places = [keys.consumer(each).place for each in consumers]
-    newest, *found = yield Request((b"MGET", keys.newest, *places), resend=True)
+    newest, first, *found = yield Request((b"MGET", keys.newest, keys.first, *places), resend=True)
     last = _index(name, newest)
-    lags = {consumer: max(0, last - _index(name, place))
-            for consumer, place in zip(consumers, found, strict=True) if place is not None
-            }  # fmt: skip
-    totals = Totals(None, {"pushed": last})
+    positions = {consumer: _index(name, place)
+                 for consumer, place in zip(consumers, found, strict=True) if place is not None
+                 }  # fmt: skip
+    lags = {consumer: max(0, last - position) for consumer, position in positions.items()}
+    totals = Totals(None, {"pushed": last, "dropped": max(0, _index(name, first) - 1)})
     lag = max(lags.values(), default=0)
     age = (yield from _topic_age(keys, last - lag, asked)) if lag else 0.0
-    return Reading("topic", name, lag, oldest_ready=age, totals=totals, lags=lags)
+    return Reading("topic", name, lag, oldest_ready=age, totals=totals, lags=lags,
+                   positions=positions)  # fmt: skip
 
 
 def _topic_age(keys: TopicKeys, after: int, asked: Asked) -> Operation[float | None]:

@@ -13,7 +13,7 @@ from ackq.errors import (
 )
 from ackq.rsmq.client import RSMQ
 from ackq.rsmq.client_async import AsyncRSMQ
-from ackq.rsmq.values import QueueAttributes, RSMQDeadLetter, RSMQMessage
+from ackq.rsmq.values import QueueAttributes, RSMQCounters, RSMQDeadLetter, RSMQMessage
 
 __all__ = [
     "RSMQ",
@@ -27,6 +27,7 @@ __all__ = [
     "QueueAttributes",
     "QueueExists",
     "QueueNotFound",
+    "RSMQCounters",
     "RSMQDeadLetter",
     "RSMQError",
     "RSMQMessage",

@@ -16,6 +16,7 @@ from ackq.rsmq.values import (
     DEFAULT_MAXSIZE,
     DEFAULT_VT,
     QueueAttributes,
+    RSMQCounters,
     RSMQDeadLetter,
     RSMQMessage,
     RSMQSpec,
@@ -131,6 +132,14 @@ class RSMQ(Client):
             QueueNotFound: there is none.
         """
         return self._run(operations.attributes(self._spec, qname))
+
+    def counters(self, qname: str) -> RSMQCounters:
+        """Return what happened to messages since the queue was created. Cost: one round trip.
+
+        Raises:
+            QueueNotFound: there is none.
+        """
+        return self._run(operations.counters(self._spec, qname))
 
     def set_queue_attributes(
         self,

@@ -15,6 +15,7 @@ from ackq.rsmq.values import (
     DEFAULT_MAXSIZE,
     DEFAULT_VT,
     QueueAttributes,
+    RSMQCounters,
     RSMQDeadLetter,
     RSMQMessage,
     RSMQSpec,
@@ -130,6 +131,14 @@ class AsyncRSMQ(Client):
             QueueNotFound: there is none.
         """
         return await self._run(operations.attributes(self._spec, qname))
+
+    async def counters(self, qname: str) -> RSMQCounters:
+        """Return what happened to messages since the queue was created. Cost: one round trip.
+
+        Raises:
+            QueueNotFound: there is none.
+        """
+        return await self._run(operations.counters(self._spec, qname))
 
     async def set_queue_attributes(
         self,

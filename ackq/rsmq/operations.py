@@ -28,6 +28,7 @@ from ackq.errors import (
 )
 from ackq.rsmq.values import (
     QueueAttributes,
+    RSMQCounters,
     RSMQDeadLetter,
     RSMQMessage,
     RSMQSpec,
@@ -106,6 +107,18 @@ def attributes(
     if reply == b"missing":
         _raise_missing(spec, qname)
     return QueueAttributes.of(reply)
+
+
+def counters(spec: RSMQSpec, qname: str) -> Operation[RSMQCounters]:
+    """Read the counters; see `ackq.rsmq.RSMQ.counters`."""
+    keys = spec.keys(qname)
+    request = Request(
+        (3, keys.zset, keys.hash, keys.dead), script=scripts.load("rsmq/counters"), resend=True
+    )
+    reply = yield from call(spec, request, qname)
+    if reply == b"missing":
+        _raise_missing(spec, qname)
+    return RSMQCounters.of(reply)
 
 
 def send_message(

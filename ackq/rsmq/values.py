@@ -118,6 +118,44 @@ class QueueAttributes:
 
 
 @dataclass(frozen=True, slots=True)
+class RSMQCounters:
+    """What happened to the messages of a queue since it was created, at one instant.
+
+    These are RSMQ's own counts, and what follows from them, so they include what other clients
+    did. They are read without changing anything, and are lost with the queue.
+    """
+
+    #: When this was read and when the queue was created, in seconds since the epoch.
+    at: float
+    since: int | None
+    #: Messages sent: RSMQ's ``totalsent``.
+    pushed: int
+    #: Messages received, each time they were: RSMQ's ``totalrecv``.
+    taken: int
+    #: Messages deleted, after or by a receive. Dead letters that were dropped count here, too.
+    acked: int
+    #: Messages that became dead letters; None before Redis 7, which does not count them.
+    dead: int | None
+    #: How many dead letters there are.
+    letters: int
+
+    @classmethod
+    def of(cls, reply: Sequence[Any]) -> RSMQCounters:
+        """Return the counts in the script's reply."""
+        now, created, sent, received, messages, letters, died = reply
+        pushed = _integer(sent) or 0
+        return cls(
+            now / 1_000_000,
+            _seconds(created),
+            pushed,
+            _integer(received) or 0,
+            max(0, pushed - messages - letters),
+            died if died >= 0 else None,
+            letters,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class RSMQDeadLetter:
     """A message that was received too often. It is not received again unless it is redriven.
 

@@ -58,6 +58,13 @@ def attributes(scene: Scene) -> Act:
     return times(20, lambda: rsmq.set_queue_attributes(QUEUE, vt=9))
 
 
+@worst("rsmq/counters", "1,000,000 messages")
+def counters(scene: Scene) -> Act:
+    rsmq = of(scene)
+    sent(scene, scene.many(1_000_000))
+    return times(20, lambda: rsmq.counters(QUEUE))
+
+
 @worst("rsmq/send", "100,000 x 4 KiB, with notices")
 def send(scene: Scene) -> Act:
     rsmq, text = of(scene, realtime=True), b"x" * scene.size(4 * KIB)

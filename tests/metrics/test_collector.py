@@ -18,11 +18,14 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector as RegistryCollector
 
 from ackq import Queue
+from ackq.delay import DelayQueue, PartitionedDelayQueue
 from ackq.metrics import Collector
 from ackq.metrics import collector as collector_module
 from ackq.metrics.families import as_text as as_text_of
 from ackq.ops.readings import Reading, Totals
+from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
+from ackq.topic import Topic
 from ackq.worker import Worker
 from tests.ops.every_kind import EXPECTED, fill
 from tests.servers import Client, Target
@@ -81,6 +84,49 @@ def test_every_kind_of_queue_is_reported(client: Client, token: str) -> None:
     assert value(samples, "ackq_pushed_total", queue=topic, kind="topic") == 3
     assert value(samples, "ackq_search_complete") == 1
     assert {v for (name, _), v in samples.items() if name == "ackq_up"} == {1}
+
+
+def test_totals_of_every_kind_of_queue(client: Client, token: str) -> None:
+    fill(client, token)
+    tag = f"{{{token}}}"
+    with Collector(client) as collector:
+        scrape(collector)  # consumers count from now on
+        with (
+            DelayQueue(client, f"{tag}delay") as delay,
+            PartitionedDelayQueue(client, f"{tag}parts", 2) as parts,
+            RSMQ(client, f"{tag}ns", max_receives=1) as rsmq,
+            Topic(client, f"{tag}topic") as topic,
+        ):
+            delay.push("c", b"4")
+            delay.reject(*delay.take(2), error=ValueError("no"))
+            parts.push("e", b"5")
+            parts.purge()
+            rsmq.delete_message("mails", rsmq.send_message("mails", "four"))
+            rsmq.receive_message("mails", vt=0)
+            wait_until(lambda: not rsmq.receive_message("mails", vt=0), "all to die but the hidden")
+            topic.publish_many([b"4", b"5"])
+            topic.trim(1)
+        samples = scrape(collector)
+
+    def total(metric: str, queue: str, kind: str, **labels: str) -> float | None:
+        labels |= {"queue": tag + queue, "kind": kind}
+        return samples.get((f"ackq_{metric}_total", frozenset(labels.items())))
+
+    assert total("pushed", "delay", "delay") == 1
+    assert total("taken", "delay", "delay") == 2
+    assert total("dead", "delay", "delay", reason="rejected") == 2
+    assert total("pushed", "parts", "delay") == 1
+    assert total("dropped", "parts", "delay") == 5
+    assert total("pushed", "ns:mails", "rsmq") == 4
+    assert total("acked", "ns:mails", "rsmq") == 1
+    assert total("taken", "ns:mails", "rsmq") == 3
+    # Before Redis 7 a stream does not know how many entries it had.
+    assert total("dead", "ns:mails", "rsmq", reason="max receives") in (2, None)
+    assert total("returned", "ns:mails", "rsmq") is None
+    assert total("pushed", "topic", "topic") == 5
+    assert total("dropped", "topic", "topic") == 4
+    position = {"queue": f"{tag}topic", "consumer": "billing"}
+    assert value(samples, "ackq_topic_position", **position) == 1
 
 
 #: What follows the token in names of queues, and what only consumers may have in their names.

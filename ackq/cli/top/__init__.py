@@ -67,8 +67,8 @@ def top(
     A topic's "ready" is the lag of the consumer that is furthest behind. RSMQ does not distinguish
     messages in flight from delayed ones; both are "in flight" here.
 
-    While top runs, the consumers of list queues count taken and acked messages and ended leases.
-    Pushes are derived from these counts and the queue's size.
+    While top runs, the consumers of list and delay queues count acked messages, ended leases and
+    so on. Pushes and takes are derived from these counts and the queue's size.
 
     "oldest ready" is the time for which the oldest ready message has been ready. A list queue knows
     it only if its messages carry a time: see --time-field.
