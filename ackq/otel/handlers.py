@@ -17,6 +17,7 @@ from opentelemetry.trace import (
     Span,
     SpanKind,
     StatusCode,
+    format_trace_id,
     get_current_span,
     set_span_in_context,
 )
@@ -24,6 +25,7 @@ from opentelemetry.trace import (
 from ackq.otel.context import child_of, links_to
 from ackq.otel.messages import partition_of, taken_facts
 from ackq.otel.telemetry import ERROR, GROUP, Telemetry, attributes_of, error_type
+from ackq.queue.messages import Message
 from ackq.topic.messages import Batch
 from ackq.worker.base import is_async
 from ackq.worker.verdicts import Verdict
@@ -91,6 +93,9 @@ class Processing:
         self._span = telemetry.start(
             self._attributes, SpanKind.CONSUMER, taken_facts(messages, batch), links, parent=parent
         )
+        own = self._span.get_span_context()
+        if own.is_valid and isinstance(self._message, Message):
+            self._message.trace_id = format_trace_id(own.trace_id)
         if self._delivers:
             telemetry.consumed.add(len(messages), self._attributes)
 

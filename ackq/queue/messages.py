@@ -41,8 +41,8 @@ class Message:
             the reply was lost, since then nobody knows.
     """
 
-    __slots__ = ("_delivery", "_settled", "_settles_sent", "body", "dead", "failure", "key",
-                 "lease_expires_at", "lease_lost", "queue", "receipt", "receive_count",
+    __slots__ = ("_delivery", "_settled", "_settles_sent", "_trace_id", "body", "dead", "failure",
+                 "key", "lease_expires_at", "lease_lost", "queue", "receipt", "receive_count",
                  "timed_out")  # fmt: skip
 
     def __init__(
@@ -95,6 +95,15 @@ class Message:
         if created is None or self._delivery is None:
             return None
         return max(0.0, self._delivery.taken_at - created)
+
+    @property
+    def trace_id(self) -> str:
+        """The trace of its handler, as 32 hex digits: set by `ackq.otel`, else empty."""
+        return getattr(self, "_trace_id", "")
+
+    @trace_id.setter
+    def trace_id(self, trace: str) -> None:
+        self._trace_id = trace
 
     def json(self) -> Any:
         """Return the body parsed as JSON by orjson, which turns integers over 64 bits into floats.

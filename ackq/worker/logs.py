@@ -19,6 +19,7 @@ log = logging.getLogger("ackq.worker")
 
 _FIELDS = (
     "queue", "message_id", "size", "receive_count", "outcome", "seconds", "error", "at", "outlook",
+    "trace_id",
 )  # fmt: skip
 
 
@@ -30,6 +31,7 @@ def fields_of(message: Message, **more: Any) -> dict[str, Any]:
         "size": len(message.body),
         "receive_count": message.receive_count,
         **more,
+        **({"trace_id": message.trace_id} if message.trace_id else {}),
     }
 
 

@@ -231,6 +231,15 @@ def test_an_ended_lease_is_overdue(plain_client: redis.Redis, name: str) -> None
         assert value(scrape(collector), "ackq_backlog", **labels) == 1
 
 
+def test_a_pause_is_reported(plain_client: redis.Redis, name: str) -> None:
+    with Queue(plain_client, name) as queue, Collector(plain_client, [name]) as collector:
+        labels = {"queue": name, "kind": "list"}
+        assert value(scrape(collector), "ackq_paused", **labels) == 0
+        queue.pause()
+        assert value(scrape(collector), "ackq_paused", **labels) == 1
+        queue.resume()
+
+
 def test_a_server_that_is_away_is_down_and_reports_no_queue(free_port: int) -> None:
     with (
         contextlib.closing(redis.Redis(port=free_port)) as client,

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from typing import Any
 
 import pytest
 import redis
 from opentelemetry import trace
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.trace import SpanKind, StatusCode, format_trace_id
 
+import ackq.otel
 from ackq import Queue
 from ackq.delay import DelayQueue
 from ackq.otel import processing
 from ackq.rsmq import RSMQ
 from ackq.topic import Topic
 from ackq.worker import AsyncWorker, Reject, Release, Worker
+from ackq.worker.logs import JsonFormatter
 from tests.facade import Portal
 from tests.otel.conftest import Connect, Recorded, attributes, id_of, linked
 from tests.waiting import wait_until
@@ -140,6 +143,30 @@ def test_an_error_is_recorded_without_its_text_and_a_verdict_is_none(
         assert "error.type" not in attributes(span)
     points = recorded.points("messaging.process.duration")
     assert [attrs.get("error.type") for attrs, _ in points] == ["ValueError", None]
+
+
+def test_the_line_about_a_failed_handler_names_its_trace(
+    recorded: Recorded,
+    connect: Connect,
+    name: str,
+    portal: Portal,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def handler(message: Any) -> None:
+        raise ValueError
+
+    queue = connect(Queue, name, max_receives=1)
+    queue.push({"id": "a-1"})
+    drain(queue, handler, portal, concurrency=1)
+    trace = format_trace_id(recorded.one("process").context.trace_id)
+    (line,) = (each for each in caplog.records if each.message.startswith("failed "))
+    assert line.message.endswith(f" trace_id={trace}")
+    assert json.loads(JsonFormatter().format(line))["trace_id"] == trace
+    ackq.otel.uninstrument()
+    queue.push({"id": "a-2"})
+    drain(queue, handler, portal, concurrency=1)
+    assert "trace_id" not in caplog.records[-1].message
+    assert not hasattr(caplog.records[-1], "trace_id")
 
 
 def test_the_error_of_a_plain_handler_is_recorded(
