@@ -16,12 +16,14 @@ PACKAGE = Path(__file__).parent.parent / "ackq"
 #: The modules to translate. For each ``x_async.py``, an ``x.py`` is written beside it.
 SOURCES = (
     "core/client_async.py",
+    "core/io/nodes_async.py",
     "queue/client_async.py",
     "delay/base_client_async.py",
     "delay/client_async.py",
     "topic/client_async.py",
     "rsmq/client_async.py",
     "sharded/client_async.py",
+    "ops/workers_async.py",
     "dropin/in_flight_async.py",
     "dropin/queues_async.py",
     "dropin/passed_on_async.py",

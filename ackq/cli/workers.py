@@ -28,8 +28,8 @@ from ackq.errors import AckqError
 from ackq.escaping import printable
 
 if TYPE_CHECKING:
+    from ackq.ops.listed import WorkerInfo
     from ackq.ops.registry import Order
-    from ackq.ops.workers import WorkerInfo
 
 #: Seconds between two looks at workers that have an order.
 LOOK_INTERVAL = 0.1
@@ -154,7 +154,8 @@ def _order(
     queues: Sequence[str], wait: float | None,
 ) -> None:  # fmt: skip
     from ackq.core.client import client_of
-    from ackq.ops.workers import DONE, send_order, workers
+    from ackq.ops.listed import DONE
+    from ackq.ops.workers import send_order, workers
 
     with client_of(url) as client, _searching(queues):
         listed = [each for each in workers(client, queues) if {each.name, each.id} & {*names}]

@@ -18,8 +18,9 @@ from ackq.delay.client import DelayQueue
 from ackq.delay.messages import DelayStats
 from ackq.ops.diagnosis import DURABILITY, Finding, durability_of, judge_server
 from ackq.ops.facts import read_facts
+from ackq.ops.listed import WorkerInfo
 from ackq.ops.script_times import ScriptTimes, script_times
-from ackq.ops.workers import WorkerInfo, workers
+from ackq.ops.workers import workers
 from ackq.queue.client import Queue
 from ackq.queue.messages import QueueStats
 from ackq.queue.pop_from import recorded

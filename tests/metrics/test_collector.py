@@ -282,11 +282,14 @@ def test_workers_are_counted_while_they_run(plain_client: redis.Redis, name: str
         threads = [threading.Thread(target=each.run) for each in workers]
         for thread in threads:
             thread.start()
-        wait_until(lambda: ("ackq_workers", frozenset(labels.items())) in scrape(collector), "one")
-        wait_until(lambda: count() == 2, "both")
-        for worker, thread in zip(workers, threads, strict=True):
-            worker.stop()
-            thread.join(20)
+        try:
+            wait_until(lambda: ("ackq_workers", frozenset(labels.items())) in scrape(collector),
+                       "one")  # fmt: skip
+            wait_until(lambda: count() == 2, "both")
+        finally:
+            for worker, thread in zip(workers, threads, strict=True):
+                worker.stop()
+                thread.join(20)
         assert count() == 0
         plain_client.zadd(f"{name}WORKERS:SEEN", {"dead": 1.0})
         assert count() == 0

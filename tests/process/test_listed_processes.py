@@ -15,7 +15,8 @@ import redis
 import ackq
 from ackq.cli import main
 from ackq.embedded import Server
-from ackq.ops.workers import WorkerInfo, workers
+from ackq.ops.listed import WorkerInfo
+from ackq.ops.workers import workers
 from ackq.queue.keys import QueueKeys
 from tests.servers import private_server
 from tests.waiting import wait_until

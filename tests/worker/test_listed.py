@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import redis
+import redis.asyncio
 
 from ackq.embedded import Server
 from ackq.errors import ConfigurationError
+from ackq.ops import workers_async
+from ackq.ops.listed import WorkerInfo
 from ackq.ops.registry import Order, encode_record, heartbeat
-from ackq.ops.workers import WorkerInfo, send_order, workers
+from ackq.ops.workers import send_order, workers
 from ackq.queue.keys import QueueKeys
 from ackq.worker import Health, RateLimit, Worker
 from tests.conftest import MakeQueue
+from tests.facade import Portal
 from tests.servers import Target, private_server
 from tests.waiting import wait_until
 
@@ -36,7 +41,7 @@ def order(plain_client: redis.Redis, listed: List) -> Callable[[Order], None]:
     """``order("quiet")``: leave this order for every worker of the test's queue."""
 
     def leave(order: Order) -> None:
-        assert send_order(plain_client, order, listed())
+        assert send_order(plain_client, order, wait_until(listed, "it to be listed"))
 
     return leave
 
@@ -208,7 +213,7 @@ def test_two_workers_of_one_name_are_two(
 
 def test_a_worker_of_several_servers_is_in_the_list_of_each(
     queue_of: QueueOf, make_queue: MakeQueue, work: StartWorker, handler: Recorder, listed: List,
-    target: Target,
+    target: Target, portal: Portal,
 ) -> None:  # fmt: skip
     here, there = queue_of("-here"), make_queue()
     work([here, there], handler, heartbeat=OFTEN)
@@ -221,6 +226,23 @@ def test_a_worker_of_several_servers_is_in_the_list_of_each(
     assert found.id in {each.id for each in workers(node)}
     send_order(node, "quiet", [found])
     wait_until(lambda: listed("-here")[0].state == "quiet", "the order from there")
+
+    async def ask() -> tuple[list[WorkerInfo], list[WorkerInfo], list[str]]:
+        settings = node.connection_pool.connection_kwargs
+        place: dict[str, Any] = {
+            key: settings[key] for key in ("host", "port", "path") if key in settings
+        }
+        if "path" in place:
+            place = {"unix_socket_path": place["path"]}
+        async with redis.asyncio.Redis(**place) as client:
+            named = await workers_async.workers(client, [there.name])
+            searched = await workers_async.workers(client)
+            return named, searched, await workers_async.send_order(client, "resume", named)
+
+    named, searched, told = portal.call(ask)
+    assert [each.id for each in named] == told == [found.id]
+    assert found.id in {each.id for each in searched}
+    wait_until(lambda: listed("-here")[0].state == "working", "the order from asyncio")
 
 
 def any_node(target: Target) -> redis.Redis:

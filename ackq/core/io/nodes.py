@@ -1,4 +1,5 @@
-"""The nodes of a cluster."""
+# Written by tools/blocking.py: edit nodes_async.py instead, then run make clients.
+"""The nodes of a cluster, blocking."""
 
 from __future__ import annotations
 

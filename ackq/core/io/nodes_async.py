@@ -1,0 +1,45 @@
+"""The nodes of a cluster, on asyncio."""
+
+from __future__ import annotations
+
+import redis.asyncio
+from redis.asyncio.connection import Connection
+from redis.exceptions import ResponseError
+
+from ackq.core.io.settings import connection_settings, redirected
+
+
+async def nodes_of(
+    client: redis.asyncio.Redis, *, replicas: bool = False
+) -> list[redis.asyncio.Redis]:
+    """Return a client for each primary of the cluster.
+
+    If the server is not in a cluster, or the user may not run CLUSTER SLOTS, return only
+    ``client``.
+
+    Args:
+        client: a client of any node.
+        replicas: also return a client for each replica. Defaults to False.
+    """
+    try:
+        ranges = await client.execute_command("CLUSTER SLOTS")
+    except ResponseError:
+        return [client]
+    last = None if replicas else 3
+    addresses = {(text_of(host), int(port)) for each in ranges for host, port, *_ in each[2:last]}
+    pool = client.connection_pool
+    settings = connection_settings(pool.connection_kwargs)
+    kind = Connection if "path" in settings else pool.connection_class
+    return [
+        redis.asyncio.Redis(
+            connection_pool=redis.asyncio.ConnectionPool(
+                connection_class=kind, **redirected(settings, host, port)
+            )
+        )
+        for host, port in sorted(addresses)
+    ] or [client]
+
+
+def text_of(host: bytes | str | None) -> str:
+    """Return the name of a host, or an empty text if the node does not know its own name."""
+    return host.decode() if isinstance(host, bytes) else host or ""
