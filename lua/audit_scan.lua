@@ -81,7 +81,7 @@ local function report(problem, key)
   return repair
 end
 
-local function bury(zset, key)
+local function dead_letter(zset, key)
   redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing',
     'count', tonumber(redis.call('HGET', receives, key)) or 0, 'time', now_text)
   redis.call('ZREM', zset, key)
@@ -97,7 +97,7 @@ local check = {}
 function check.backup(key, score)
   if redis.call('HEXISTS', context, key) == 0 then
     if report('body missing', key) then
-      bury(backup, key)
+      dead_letter(backup, key)
     end
     return
   end
@@ -114,7 +114,7 @@ end
 function check.delayed(key, score)
   if redis.call('HEXISTS', context, key) == 0 then
     if report('body missing', key) then
-      bury(delayed, key)
+      dead_letter(delayed, key)
     end
     return
   end

@@ -47,7 +47,7 @@ local SHORT = 4096 -- bytes
 local HEAD = 521 -- bytes in which the longest id ends; a pattern must not walk a long body
 local DECODE_LIMIT = 65536 -- bytes; nothing can stop a script while it decodes
 local DECODE_BUDGET = 73728 -- bytes decoded in one call, and an eighth of those searched for an id
-local BURIAL_BUDGET = 100 -- dead letters written in one call
+local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call: they cost the most
 local SWEPT = 100 -- counts and notes of failures that one call looks at, whose messages may be gone
 local LONG_BATCH = 20 -- messages
@@ -220,7 +220,7 @@ end
 
 local reply = {'ok', refused, deadline, {}}
 local counts, leases, recounted = reply[4], {}, {}
-local taken, returned, buried, bytes, decoded, derived = 0, 0, 0, 0, 0, 0
+local taken, returned, dead_lettered, bytes, decoded, derived = 0, 0, 0, 0, 0, 0
 local last_receive = max_receives > 0 and max_receives or math.huge
 local full = false
 
@@ -262,13 +262,13 @@ local function errors_field(found)
   return #found > 0 and {'errors', table.concat(found, '\n')} or {}
 end
 
-local function bury(key, body, reason, count, found)
+local function dead_letter(key, body, reason, count, found)
   redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
     'time', now_text, unpack(errors_field(found)))
   count_up('dead:' .. reason, 1)
-  buried = buried + 1
+  dead_lettered = dead_lettered + 1
   spend(body)
-  full = full or buried >= BURIAL_BUDGET
+  full = full or dead_lettered >= DEAD_LETTER_BUDGET
 end
 
 local function forget(key)
@@ -319,14 +319,14 @@ local function take_back(zset, keys, absent)
       forget(key)
       redis.call('HDEL', errors, key)
       count_up('ended', zset == backup and 1 or 0)
-      bury(key, '', 'body missing', count - 1, {})
+      dead_letter(key, '', 'body missing', count - 1, {})
     elseif max_receives > 0 and count > max_receives then
       local found = failures_of(key, body, count)
       if zset == backup then
         add_failure(found, count - 1, '') -- no error is known: its lease ended
         count_up('ended', 1)
       end
-      bury(key, body, 'max receives', count - 1, found)
+      dead_letter(key, body, 'max receives', count - 1, found)
       redis.call('ZREM', zset, key)
       redis.call('HDEL', errors, key)
       forget(key)
@@ -418,7 +418,7 @@ local function take(bodies)
   for i = 1, #keys do
     local body, key, count = bodies[i], keys[i], 1
     if #body > max_body then
-      bury('', body, 'too large', 0, {})
+      dead_letter('', body, 'too large', 0, {})
     else
       local is_free = key ~= '' and not claimed[key]
         and not (crowded and redis.call('HEXISTS', context, key) == 1)
@@ -458,7 +458,7 @@ end
 -- Return the next bodies in order. Their lengths are known only after reading, so read 1, 2, 4, ...
 -- at a time while they are short, and one by one after one that was too large.
 local function read(list, from_left)
-  local most = buried > 0 and 1 or math.min(GROUP, wanted - taken)
+  local most = dead_lettered > 0 and 1 or math.min(GROUP, wanted - taken)
   local bodies, count, size, slice = {}, 0, 0, 1
   repeat
     local some = math.min(slice, most - count)
@@ -491,9 +491,9 @@ end
 -- ready one. With requeue 'back' expired messages go behind the ready ones anyway.
 local function take_all_back(zset, keys, absent)
   repeat
-    local before = buried
+    local before = dead_lettered
     take_back(zset, keys, absent)
-    local again = buried > before and not full and (requeue == 'front' or zset == delayed)
+    local again = dead_lettered > before and not full and (requeue == 'front' or zset == delayed)
     -- The messages taken so far keep their old scores in BACKUP until the end: pass over them.
     local first = zset == backup and taken or 0
     keys = again and redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', first,
@@ -534,7 +534,7 @@ if taken > 0 then
   end
   return reply
 end
-if full or buried > 0 then
+if full or dead_lettered > 0 then
   return {'again', refused}
 end
 -- Both lists are empty, so their counts are stale. A note of failures is stale if its message has

@@ -62,7 +62,7 @@ VARIANTS: dict[str, list[set[str]]] = {
         {"delay/nack", "delay/reject", "delay/take"},
     ],
     # Steps of taking messages: each works on the keys and the reply of its own script.
-    "bury": [],
+    "dead_letter": [],
     "deliver": [],
     "forget": [],
     "full": [],

@@ -97,7 +97,7 @@ end
 
 local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
 local room = math.min(CHUNK, messages - rows)
-local taken, moved, recovered, buried, missing, cut = 0, 0, 0, 0, 0, false
+local taken, moved, recovered, dead_lettered, missing, cut = 0, 0, 0, 0, 0, false
 
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
@@ -136,7 +136,7 @@ local function take_back(zset)
     else
       redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing', 'count',
         tonumber(redis.call('HGET', receives, key)) or 0, 'time', now_text)
-      buried = buried + 1
+      dead_lettered = dead_lettered + 1
       missing = missing + (zset == backup and 1 or 0)
     end
     redis.call('HDEL', context, key)
@@ -165,7 +165,7 @@ take_back(backup)
 if not full() then
   take_back(delayed)
 end
-local whole = rows + taken + handed + buried == 0 and not cut
+local whole = rows + taken + handed + dead_lettered == 0 and not cut
 if whole and size == 0 and listed > 0 and listed <= messages then
   redis.call('RENAME', ready, claim)
   redis.call('PERSIST', claim)
@@ -176,7 +176,7 @@ else
 end
 
 rows = rows + taken
-local more = full() and rows < messages and not enough() or buried > 0
+local more = full() and rows < messages and not enough() or dead_lettered > 0
 if rows > 0 then
   redis.call('ZADD', held, string.format('%.0f', now + timeout), claim)
   redis.call('HSET', heldrows, claim, rows)
@@ -189,6 +189,6 @@ if rows > 0 then
   end
 end
 count_up('returned', recovered)
-count_up('dead:body missing', buried)
+count_up('dead:body missing', dead_lettered)
 count_up('ended', missing)
 return (rows > 0 or more) and {'ok', rows, more and 1 or 0} or {'empty'}

@@ -1,14 +1,14 @@
 -- delay/peek: return messages of one partition without taking them, a page at a time.
 --
--- KEYS[1] {topic}:z         ZSET    message key -> ready time, s since the epoch
--- KEYS[2] {topic}:h         HASH    message key -> body
--- KEYS[3] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[4] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
--- KEYS[5] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[6] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
--- KEYS[7] {topic}:wake      LIST    at most one token, for one waiting consumer
--- KEYS[8] {topic}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
--- KEYS[9] {topic}:counters  HASH    counts, kept while a client watches; see watch.lua
+-- KEYS[1] {queue}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[2] {queue}:h         HASH    message key -> body
+-- KEYS[3] {queue}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[4] {queue}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[5] {queue}:receives  HASH    message key -> receive count of redelivered messages
+-- KEYS[6] {queue}:dead      STREAM  key, body, reason, count, time, errors of dead letters
+-- KEYS[7] {queue}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[8] {queue}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[9] {queue}:counters  HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] state             ready|in_flight|delayed
 -- ARGV[2] score             number or inf     continue after this member; empty: start

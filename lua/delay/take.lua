@@ -1,17 +1,17 @@
 -- delay/take: take messages that are ready, each under a lease. Never one before its time.
 --
--- KEYS[1] {topic}:members   ZSET    session -> its end, µs since the epoch
--- KEYS[2] {topic}:group     HASH    generation, assigned, shares
--- then in groups of nine, one group a partition; {topic} is {topic}:P in a partitioned queue:
--- KEYS[3] {topic}:z         ZSET    message key -> ready time, s since the epoch
--- KEYS[4] {topic}:h         HASH    message key -> body
--- KEYS[5] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[6] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
--- KEYS[7] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[8] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
--- KEYS[9] {topic}:wake      LIST    at most one token, for one waiting consumer
--- KEYS[10] {topic}:errors   HASH    message key -> why deliveries of it failed; see nack.lua
--- KEYS[11] {topic}:counters HASH    counts, kept while a client watches; see watch.lua
+-- KEYS[1] {queue}:members   ZSET    session -> its end, µs since the epoch
+-- KEYS[2] {queue}:group     HASH    generation, assigned, shares
+-- then in groups of nine, one group a partition; {queue} is {queue}:P in a partitioned queue:
+-- KEYS[3] {queue}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[4] {queue}:h         HASH    message key -> body
+-- KEYS[5] {queue}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[6] {queue}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[7] {queue}:receives  HASH    message key -> receive count of redelivered messages
+-- KEYS[8] {queue}:dead      STREAM  key, body, reason, count, time, errors of dead letters
+-- KEYS[9] {queue}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[10] {queue}:errors   HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[11] {queue}:counters HASH    counts, kept while a client watches; see watch.lua
 --
 -- ARGV[1] session           of the consumer; empty: partitions are not assigned
 -- ARGV[2] generation        integer 0..9007199254740991   of the session's assignment
@@ -36,7 +36,7 @@ local max_receives = tonumber(ARGV[6])
 local STRIDE = 9
 local SLICE = 16 -- messages looked at at a time; their bodies are read one by one
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local BURIAL_BUDGET = 100 -- dead letters written in one call
+local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local SWEEP = 16 -- leases without a message that one call forgets in a partition
 local SWEPT = 256 -- leases that one call looks at for it, in all partitions
 local NOTES = 16 -- notes of failures that one call looks at, whose messages may be gone
@@ -156,7 +156,7 @@ end
 redis.call('ZREMRANGEBYRANK', KEYS[3], 1, 0)
 
 local reply = {'ok', deadline}
-local taken, buried, bytes = 0, 0, 0
+local taken, dead_lettered, bytes = 0, 0, 0
 local full = false
 
 local function spend(body)
@@ -197,7 +197,7 @@ local function errors_field(found)
   return #found > 0 and {'errors', table.concat(found, '\n')} or {}
 end
 
-local function bury(first, key, body, reason, count, found)
+local function dead_letter(first, key, body, reason, count, found)
   redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body, 'reason', reason,
     'count', count, 'time', string.format('%.0f', now), unpack(errors_field(found)))
   redis.call('ZREM', KEYS[first], key)
@@ -207,9 +207,9 @@ local function bury(first, key, body, reason, count, found)
   redis.call('HDEL', KEYS[first + 4], key)
   redis.call('HDEL', KEYS[first + 7], key)
   count_up(first, 'dead:' .. reason, 1)
-  buried = buried + 1
+  dead_lettered = dead_lettered + 1
   spend(body)
-  full = full or buried >= BURIAL_BUDGET
+  full = full or dead_lettered >= DEAD_LETTER_BUDGET
 end
 
 -- A shortened lease ends before its receipt. A new lease may get exactly that deadline, but must
@@ -245,13 +245,13 @@ local function serve(first, listed, has_leases, has_extended, has_receives)
         -- delete it.
         redis.call('ZADD', KEYS[first], 'XX', in_seconds(until_ + 1), key)
       elseif not body then
-        bury(first, key, '', 'body missing', count - 1, {})
+        dead_letter(first, key, '', 'body missing', count - 1, {})
       elseif max_receives > 0 and count > max_receives then
         local failures = failures_of(KEYS[first + 7], key, body, count)
         if until_ then
           add_failure(failures, count - 1, '') -- no error is known: its lease ended
         end
-        bury(first, key, body, 'max receives', count - 1, failures)
+        dead_letter(first, key, body, 'max receives', count - 1, failures)
       elseif has_extended and is_receipt(KEYS[first + 3], key) then
         full = true
         break

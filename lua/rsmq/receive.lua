@@ -22,7 +22,7 @@ local mode, wanted, vt = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local wait, max_receives = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local BURIAL_BUDGET = 100 -- dead letters written in one call
+local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local ASIDE = 1000 -- ms that what is no message is hidden at least
 local SLACK = 1000 -- ms that a waiter may take to come back before it is forgotten
 
@@ -76,7 +76,7 @@ redis.call('ZREMRANGEBYRANK', zset, 1, 0)
 
 local reply = {'ok'}
 local scores, fields, gone, gone_fields = {}, {}, {}, {}
-local taken, buried, bytes, full = 0, 0, 0, false
+local taken, dead_lettered, bytes, full = 0, 0, 0, false
 
 local function forget(id)
   gone[#gone + 1] = id
@@ -122,8 +122,8 @@ local function handle(id, body, rc, fr)
     redis.call('XADD', dead, '*', 'id', id, 'body', body, 'rc', rc, 'fr', fr or '',
       'time', now_text)
     forget(id)
-    buried = buried + 1
-    full = buried >= BURIAL_BUDGET
+    dead_lettered = dead_lettered + 1
+    full = dead_lettered >= DEAD_LETTER_BUDGET
   elseif max_receives > 0 and received + 1 == max_receives and taken > 0 then
     -- A message on its last permitted receive is delivered alone, so that no other message is
     -- charged if it kills its consumer.

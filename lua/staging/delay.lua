@@ -1,20 +1,20 @@
 -- staging/delay: put committed rows into a delay queue, step by step.
 --
--- KEYS[1] {topic}:held      ZSET  name of a committed list -> 0
--- KEYS[2] {topic}:heldrows  HASH  name of that list -> rows in it
--- KEYS[3] {topic}:staged:<writer>:<batch>:<task>:partitions=<count>:  LIST  rows, the first at
+-- KEYS[1] {queue}:held      ZSET  name of a committed list -> 0
+-- KEYS[2] {queue}:heldrows  HASH  name of that list -> rows in it
+-- KEYS[3] {queue}:staged:<writer>:<batch>:<task>:partitions=<count>:  LIST  rows, the first at
 --                           the right end; count 0: not partitioned. Each row:
 --                           <partition, from 1>:<due, µs>:<length of the key>:<key><body>
--- then groups of nine, one group for each partition; {topic} is {topic}:P in these.
--- KEYS[4] {topic}:z         ZSET    message key -> ready time, s since the epoch
--- KEYS[5] {topic}:h         HASH    message key -> body
--- KEYS[6] {topic}:leases    ZSET    message key -> lease deadline, µs since the epoch
--- KEYS[7] {topic}:extended  HASH    message key -> receipt:deadline of extended leases
--- KEYS[8] {topic}:receives  HASH    message key -> receive count of redelivered messages
--- KEYS[9] {topic}:dead      STREAM  key, body, reason, count, time, errors of dead letters
--- KEYS[10] {topic}:wake     LIST    at most one token, for one waiting consumer
--- KEYS[11] {topic}:errors   HASH    message key -> why it failed; see delay/nack.lua
--- KEYS[12] {topic}:counters HASH    counts, kept while a client watches; see delay/watch.lua
+-- then groups of nine, one group for each partition; {queue} is {queue}:P in these.
+-- KEYS[4] {queue}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[5] {queue}:h         HASH    message key -> body
+-- KEYS[6] {queue}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[7] {queue}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[8] {queue}:receives  HASH    message key -> receive count of redelivered messages
+-- KEYS[9] {queue}:dead      STREAM  key, body, reason, count, time, errors of dead letters
+-- KEYS[10] {queue}:wake     LIST    at most one token, for one waiting consumer
+-- KEYS[11] {queue}:errors   HASH    message key -> why it failed; see delay/nack.lua
+-- KEYS[12] {queue}:counters HASH    counts, kept while a client watches; see delay/watch.lua
 --
 -- ARGV[1] wanted            integer 1..1000     rows
 --

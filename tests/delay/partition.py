@@ -27,7 +27,7 @@ class Partition:
     def call(self, script: str, *args: Value) -> Any:
         """Call a script with the keys that its header names."""
         text = read(self.directory, script)
-        keys = [slot.name.replace("{topic}", self.name) for slot in parse(text).keys]
+        keys = [slot.name.replace("{queue}", self.name) for slot in parse(text).keys]
         sha = hashlib.sha1(text.encode()).hexdigest()
         try:
             return self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)
@@ -104,7 +104,7 @@ class Partition:
         return [_without_time(line) for line in (note or b"").split(b"\n")[1:]]
 
     @property
-    def buried(self) -> list[list[bytes]]:
+    def dead_lettered(self) -> list[list[bytes]]:
         """The failures of each dead letter, without their times."""
         letters = [fields for _, fields in self.client.xrange(self.key("dead"))]
         return [[_without_time(line) for line in fields.get(b"errors", b"").split(b"\n") if line]

@@ -63,7 +63,7 @@ def test_a_dead_letter_gets_the_errors_of_its_message(
     else:
         partition.take(max_receives=2)
     last = b"2:" if end == "take" else b"2:" + B  # no error is known: its lease ended
-    assert partition.buried == [[b"1:" + A, last] if noted == b"body" else [last]]
+    assert partition.dead_lettered == [[b"1:" + A, last] if noted == b"body" else [last]]
     assert not partition.client.exists(partition.key("errors"))
 
 

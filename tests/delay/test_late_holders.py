@@ -18,7 +18,7 @@ def test_a_delayed_message_that_died_is_refused_to_its_late_holder(make_delay: M
     delay = make_delay(max_receives=1)
     delay.push("k", b"body")
     (late,) = delay.take(visibility_timeout=1e-6)
-    wait_until(lambda: not delay.take() and delay.stats().dead == 1, "the burial")
+    wait_until(lambda: not delay.take() and delay.stats().dead == 1, "the dead letter")
     for settle in (delay.extend, delay.delete, delay.nack, delay.release, delay.reject):
         late.lease_lost = False
         with pytest.raises(ackq.LeaseLost):

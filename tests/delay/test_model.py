@@ -139,7 +139,7 @@ class DelayMachine(RuleBasedStateMachine):
         due -= held
         for key in sorted(due):
             if self.stored[key].count >= self.most and key not in self.stored_now():
-                # On the way to this take the queue buried it.
+                # On the way to this take the queue dead-lettered it.
                 self.dead.append((key, self.stored.pop(key).body))
                 due.discard(key)
         last = {key for key in due if self.stored[key].count + 1 >= self.most}

@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         "rsmq/receive",
         NO_COUNT,
-        "    full = buried >= BURIAL_BUDGET\n",
+        "    full = dead_lettered >= DEAD_LETTER_BUDGET\n",
         "",
         "test_budgets.test_rsmq_buries_a_hundred",
     ),

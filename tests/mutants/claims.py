@@ -53,10 +53,10 @@ CLAIMING = (
     ),
     Mutant(
         "claims/claim",
-        "a burial lets what waits pass what came back",
+        "a dead letter lets what waits pass what came back",
         "  cut = #keys == asked --",
         "  cut = #keys == RECOVERED --",
-        "test_claims.test_what_came_back_fills_the_room_that_a_burial_leaves",
+        "test_claims.test_what_came_back_fills_the_room_that_a_dead_letter_leaves",
     ),
     Mutant(
         "claims/claim",
@@ -89,7 +89,7 @@ CLAIMING = (
     Mutant(
         "claims/claim",
         "renames over what was claimed before",
-        "local whole = rows + taken + handed + buried == 0 and not cut",
+        "local whole = rows + taken + handed + dead_lettered == 0 and not cut",
         "local whole = true",
         "test_claims.test_messages_leave_every_place_for_the_claim_in_the_order_of_a_pop",
     ),
@@ -176,7 +176,7 @@ CLAIMING = (
         "drops what has no body",
         "      redis.call('XADD', dead,",
         "      local _ = (function() end)(dead,",
-        "test_claims.test_a_record_without_a_body_is_buried_and_does_not_stop_a_claim",
+        "test_claims.test_a_record_without_a_body_is_dead_lettered_and_does_not_stop_a_claim",
     ),
     Mutant(
         "claims/claim",
@@ -319,7 +319,7 @@ CLAIMING = (
         "forgets the receives of what it buries",
         "tonumber(redis.call('HGET', receives, key)) or 0",
         "0",
-        "test_claims.test_a_record_without_a_body_is_buried_and_does_not_stop_a_claim",
+        "test_claims.test_a_record_without_a_body_is_dead_lettered_and_does_not_stop_a_claim",
     ),
     Mutant(
         "claims/claim",

@@ -129,11 +129,11 @@ class Model:
         ``natural`` is the key that each body asks for, None where it has no usable id.
         """
         while not self.paused:
-            buried = len(self.dead)
+            dead_lettered = len(self.dead)
             taken = self._take_once(now, wanted, natural)
-            if not taken and len(self.dead) == buried:
+            if not taken and len(self.dead) == dead_lettered:
                 self.listed.clear()  # both lists are empty
-            if taken or len(self.dead) == buried:
+            if taken or len(self.dead) == dead_lettered:
                 return taken
         return []
 

@@ -356,7 +356,7 @@ class Space:
         return note.split(b"\n")[1:] if note else []
 
     @property
-    def buried(self) -> list[list[bytes]]:
+    def dead_lettered(self) -> list[list[bytes]]:
         """The failures of the dead letters, oldest letter first."""
         found = self.client.xrange(self.key("DEAD"))
         return [fields[b"errors"].split(b"\n") if b"errors" in fields else []

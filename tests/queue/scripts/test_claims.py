@@ -212,7 +212,7 @@ def test_a_list_that_has_the_name_of_a_new_claim_stays_as_it_is(space: Space) ->
     assert claimed(space) == [b"kept"]
 
 
-def test_a_record_without_a_body_is_buried_and_does_not_stop_a_claim(space: Space) -> None:
+def test_a_record_without_a_body_is_dead_lettered_and_does_not_stop_a_claim(space: Space) -> None:
     driver(space)
     space.client.zadd(space.key("BACKUP"), {"gone": PAST})
     space.client.hset(space.key("RECEIVES"), "gone", 3)
@@ -222,7 +222,7 @@ def test_a_record_without_a_body_is_buried_and_does_not_stop_a_claim(space: Spac
     assert claim(space) == [b"ok", 1, 0]
 
 
-def test_what_came_back_fills_the_room_that_a_burial_leaves(space: Space) -> None:
+def test_what_came_back_fills_the_room_that_a_dead_letter_leaves(space: Space) -> None:
     driver(space)
     space.client.zadd(space.key("BACKUP"), {"gone": PAST})
     space.lease("a", deadline=PAST + 1)

@@ -75,7 +75,7 @@ def test_a_dead_letter_gets_the_errors(space: Space, end: str) -> None:
         assert space.frozen().nack((FUTURE, 0, "a"), max_receives=2, errors=(1, B)) == [1, [1]]
     else:
         assert space.frozen().reject((FUTURE, "a"), errors=(1, B)) == [1]
-    assert space.buried == [[line(1, A), line(2, B)]]
+    assert space.dead_lettered == [[line(1, A), line(2, B)]]
     assert space.dump().keys() == {"DEAD"}
 
 
@@ -89,14 +89,14 @@ def test_a_dead_letter_never_gets_the_errors_of_another_message(space: Space, en
         space.reject((FUTURE, "a"))
     else:
         space.frozen().pop(max_receives=2)
-    assert space.buried == ([[line(2, b"")]] if end == "pop" else [[]])
+    assert space.dead_lettered == ([[line(2, b"")]] if end == "pop" else [[]])
 
 
 def test_a_message_whose_last_lease_ended_says_so(space: Space) -> None:
     space.lease("a", deadline=PAST, count=3)
     space.note("a", body("a"), line(1, A))
     space.frozen().pop(max_receives=3)
-    assert space.buried == [[line(1, A), line(3, b"")]]
+    assert space.dead_lettered == [[line(1, A), line(3, b"")]]
     assert space.dump().keys() == {"DEAD"}
 
 
@@ -104,7 +104,7 @@ def test_a_limit_that_was_lowered_invents_no_end_of_a_lease(space: Space) -> Non
     space.delay("a", due=PAST, count=3)
     space.note("a", body("a"), line(3, A))
     space.frozen().pop(max_receives=2)
-    assert space.buried == [[line(3, A)]]
+    assert space.dead_lettered == [[line(3, A)]]
 
 
 @pytest.mark.parametrize("settle", ["ack", "ack_id", "pop", "claim", "purge", "drain"])

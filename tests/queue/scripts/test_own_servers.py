@@ -48,7 +48,7 @@ def test_a_full_server_requeues_to_the_back(own_space: Space) -> None:
     assert own_space.pop(requeue="back").counts == [2]
 
 
-def test_poison_is_buried_on_a_full_server(own_space: Space) -> None:
+def test_poison_is_dead_lettered_on_a_full_server(own_space: Space) -> None:
     own_space.push(b"x" * 101)
     own_space.lease("a", deadline=PAST, count=3)
     exhaust_memory(own_space)

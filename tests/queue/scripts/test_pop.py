@@ -520,7 +520,7 @@ def test_the_longest_permitted_body_is_delivered(space: Space) -> None:
     assert space.pop(max_body=len(raw)).keys == [b"a"]
 
 
-def test_a_call_that_only_buried_asks_for_another(space: Space) -> None:
+def test_a_call_that_only_dead_letters_asks_for_another(space: Space) -> None:
     space.push(b"x" * 101)
     assert space.pop(max_body=100).status == "again"
     assert space.pop(max_body=100).status == "empty"
@@ -538,7 +538,7 @@ def test_one_call_buries_a_hundred(space: Space) -> None:
     assert space.dump().keys() == {"DEAD"}
 
 
-def test_what_came_back_fills_the_room_that_a_burial_leaves(space: Space) -> None:
+def test_what_came_back_fills_the_room_that_a_dead_letter_leaves(space: Space) -> None:
     for number, key in enumerate(("dead", "a", "b")):
         space.lease(key, deadline=PAST + number, count=3 if key == "dead" else None)
     space.push(body("c"))
@@ -546,7 +546,7 @@ def test_what_came_back_fills_the_room_that_a_burial_leaves(space: Space) -> Non
     assert space.pop(2, max_receives=3).keys == [b"b", b"c"]
 
 
-def test_a_burial_delivers_nothing_twice(space: Space) -> None:
+def test_a_dead_letter_delivers_nothing_twice(space: Space) -> None:
     """The messages taken before it keep their old scores until the end of the call."""
     for number, key in enumerate(("a", "dead", "b", "dead too", "c")):
         space.lease(key, deadline=PAST + number, count=3 if key.startswith("dead") else None)
@@ -554,7 +554,7 @@ def test_a_burial_delivers_nothing_twice(space: Space) -> None:
     assert [letter[0] for letter in space.dead] == [b"dead", b"dead too"]
 
 
-def test_what_is_due_fills_the_room_that_a_burial_leaves(space: Space) -> None:
+def test_what_is_due_fills_the_room_that_a_dead_letter_leaves(space: Space) -> None:
     for number, key in enumerate(("dead", "a", "b")):
         space.delay(key, due=PAST + number, count=3 if key == "dead" else None)
     space.push(body("c"))
@@ -562,7 +562,7 @@ def test_what_is_due_fills_the_room_that_a_burial_leaves(space: Space) -> None:
     assert space.ready == [body("c")]
 
 
-def test_burials_of_one_call_are_limited_however_many_fill_their_room(space: Space) -> None:
+def test_dead_letters_of_one_call_are_limited_however_many_fill_their_room(space: Space) -> None:
     for number in range(150):
         space.lease(str(number), deadline=PAST, count=3)
     assert space.pop(1, max_receives=3).status == "again"
