@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import redis
@@ -11,7 +12,7 @@ import redis
 from ackq.core.client import Closable
 from ackq.core.io.hosts import KnownHosts, is_loopback
 from ackq.core.io.http import Answer, HttpServer
-from ackq.errors import AckqError, QueueNameError, redact
+from ackq.errors import AckqError, ConfigurationError, QueueNameError, redact
 from ackq.metrics.collector import Collector
 from ackq.metrics.exposition import render_families
 from ackq.ops.overview import Overview, Snapshot
@@ -21,6 +22,8 @@ from ackq.ops.readings import Reading
 QUEUES = "/v1/queues/"
 #: Seconds that a connection may last. A scrape waits for those before it.
 LONGEST_CONNECTION = 60.0
+#: Most seconds for which the messages that will be due are counted.
+LONGEST_AHEAD = 30 * 86_400.0
 _HELP = {"paths": ["/metrics", f"{QUEUES}NAME", "/healthz"]}
 
 
@@ -92,20 +95,37 @@ class Exporter(Closable):
         if parts.path.startswith(QUEUES):
             query = parse_qs(parts.query)
             name = unquote(parts.path.removeprefix(QUEUES))
-            return self._queue(name, query.get("kind", [""])[-1], query.get("consumer", []))
+            return self._queue(name, query)
         return Answer.of_json(200 if parts.path == "/" else 404, _HELP)
 
-    def _queue(self, name: str, kind: str, consumers: list[str]) -> Answer:
+    def _queue(self, name: str, query: Mapping[str, list[str]]) -> Answer:
         if self._names and name not in self._names:
             return _error(404, "this exporter does not report a queue of that name")
+        consumers = query.get("consumer", [])
         try:
             with self._lock:
-                snapshot = self._one.read_one(name, consumers)
-        except QueueNameError as error:
+                snapshot = self._one.read_one(name, consumers, _due_within(query))
+        except (QueueNameError, ConfigurationError) as error:
             return _error(400, str(error))
         except (redis.RedisError, AckqError) as error:
             return _error(503, redact(str(error)) or type(error).__name__)
-        return _one_of(snapshot, kind, consumers)
+        return _one_of(snapshot, query.get("kind", [""])[-1], consumers)
+
+
+def _due_within(query: Mapping[str, list[str]]) -> float | None:
+    """Return the seconds that the query asks for.
+
+    Raises:
+        ConfigurationError: they are no number from 0 to 2592000, which is thirty days.
+    """
+    given = query.get("due_within")
+    if given is None:
+        return None
+    with suppress(ValueError):
+        seconds = float(given[-1])
+        if 0 <= seconds <= LONGEST_AHEAD:
+            return seconds
+    raise ConfigurationError(f"due_within is a number of seconds, 0 to {LONGEST_AHEAD:.0f}")
 
 
 def _one_of(snapshot: Snapshot, kind: str, consumers: list[str]) -> Answer:
@@ -127,8 +147,11 @@ def _one_of(snapshot: Snapshot, kind: str, consumers: list[str]) -> Answer:
 
 def _fields(reading: Reading) -> dict[str, object]:
     fields: dict[str, object] = {
-        "queue": reading.name, "kind": reading.kind, "backlog": reading.backlog, **reading.states
+        "queue": reading.name, "kind": reading.kind,
+        "backlog": reading.backlog + (reading.due_soon or 0), **reading.states
     }  # fmt: skip
+    if reading.due_soon is not None:
+        fields["due_soon"] = reading.due_soon
     if reading.paused is not None:
         fields["paused"] = reading.paused
     if reading.overdue is not None:

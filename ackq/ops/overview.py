@@ -144,19 +144,25 @@ class Overview(Closable):
         self._config = QueueConfig(time_field=time_field)
         self._most = most
         self._consumers: tuple[str, ...] = ()
+        self._due_within: float | None = None
         self._nodes: list[_Node] = []
 
-    def read_one(self, name: str, consumers: Iterable[str] = ()) -> Snapshot:
+    def read_one(
+        self, name: str, consumers: Iterable[str] = (), due_within: float | None = None
+    ) -> Snapshot:
         """Read the figures of one queue, whatever its kind, instead of those named before.
 
         Args:
             name: of the queue.
             consumers: those of a topic whose lags to read. Without any, they are searched for.
+            due_within: also count the delayed messages that are due within this many seconds.
+                Defaults to None: do not count them.
 
         Raises:
             QueueNameError: the name cannot be a queue's.
         """
         check_name(name)
+        self._due_within = due_within
         self._names = (name,)
         self._consumers = tuple(consumers)
         return self.read()
@@ -235,7 +241,7 @@ class Overview(Closable):
             elif not isinstance(problem, _MOVED):
                 unread[each] = problem
         checked = [each for each in wanted if each in node.checked]
-        asked = Asked(self._window, self._config, now, node.unreadable)
+        asked = Asked(self._window, self._config, now, node.unreadable, self._due_within)
         results = driver.run_all(
             read(each, search.consumers.get(each.name, ()), asked) for each in checked
         )

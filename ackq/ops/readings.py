@@ -81,6 +81,8 @@ class Reading:
     #: Of a shard: the ids of these workers, which may take from other shards too.
     worker_ids: frozenset[bytes] = frozenset()
     totals: Totals | None = None
+    #: Delayed messages that are due soon, if asked for.
+    due_soon: int | None = None
     #: How many messages each consumer of a topic is behind.
     lags: Mapping[str, int] = field(default_factory=dict)
     #: The index of the last message that each consumer of a topic committed.
@@ -114,6 +116,8 @@ class Asked:
     now: int | None
     #: List queues whose messages this user may not read. They are noted here, and not tried again.
     unreadable: set[str]
+    #: Also count the delayed messages that are due within this many seconds.
+    due_within: float | None = None
 
 
 def read(found: Found, consumers: Iterable[str], asked: Asked) -> Operation[Reading]:
@@ -142,11 +146,13 @@ def _list(name: str, asked: Asked) -> Operation[Reading]:
         )
         stats = yield from inspection.stats(spec)
     oldest = (yield from _oldest_ready(spec, asked)) if stats.ready else 0.0
+    due_soon = yield from _due_soon(spec.keys.delayed, 1_000_000, asked)
     workers, ids = yield from _workers(spec, asked.now)
     counted = yield from _watched(inspection.counters, spec, asked.window)
     return Reading(
         "list", name, backlog_of(stats), _states(stats), stats.paused, _overdue(stats), oldest,
         workers, ids, _totals(counted) if counted else None,
+        due_soon=due_soon,
         lease_age=lease_age(stats.lease_ends_in, counted.timeouts if counted else {}),
         stats=stats,
     )  # fmt: skip
@@ -232,12 +238,32 @@ def _delay(name: str, asked: Asked) -> Operation[Reading]:
     stats = yield from admin.stats(spec)
     states = {"ready": stats.ready, "in_flight": stats.in_flight, "delayed": stats.delayed,
               "dead": stats.dead}  # fmt: skip
-    age = (yield from _age(DelayKeys.of(name).z, 1.0, asked.now)) if stats.ready else 0.0
+    keys = DelayKeys.of(name)
+    age = (yield from _age(keys.z, 1.0, asked.now)) if stats.ready else 0.0
+    due_soon = yield from _due_soon(keys.z, 1, asked)
+    if due_soon is not None:  # messages in flight are there too, with the ends of their leases
+        ending = yield from _due_soon(keys.leases, 1_000_000, asked)
+        due_soon = max(0, due_soon - (ending or 0))
     counted = yield from _watched(admin.counters, spec, asked.window)
     return Reading(
         "delay", name, stats.ready + stats.in_flight, states, oldest_ready=age,
-        totals=_totals(counted) if counted else None,
+        totals=_totals(counted) if counted else None, due_soon=due_soon,
     )  # fmt: skip
+
+
+def _due_soon(key: bytes, unit: int, asked: Asked) -> Operation[int | None]:
+    """Count the members of a sorted set whose times come within ``asked.due_within``.
+
+    Args:
+        key: of the set.
+        unit: how many of its scores are a second.
+        asked: None if that was not asked for, or the time is unknown.
+    """
+    if asked.due_within is None or asked.now is None:
+        return None
+    now = asked.now / 1_000_000
+    low, high = f"({now * unit:.6f}", f"{(now + asked.due_within) * unit:.6f}"
+    return (yield Request((b"ZCOUNT", key, low, high), resend=True))  # type: ignore[no-any-return]
 
 
 def _age(key: bytes, unit: float, now: int | None) -> Operation[float | None]:
@@ -363,6 +389,7 @@ def _unless_denied(request: Request) -> Operation[bytes | None]:
 def merged(name: str, kind: Kind, parts: list[Reading]) -> Reading:
     """Return the figures of shards or partitions as those of one queue: sums, or the largest."""
     states = [each.states for each in parts]
+    soon = [each.due_soon for each in parts if each.due_soon is not None]
     overdue = [each.overdue for each in parts if each.overdue is not None]
     oldest = [each.oldest_ready for each in parts if each.oldest_ready is not None]
     ages = [each.lease_age for each in parts if each.lease_age is not None]
@@ -380,6 +407,7 @@ def merged(name: str, kind: Kind, parts: list[Reading]) -> Reading:
         None if any(each.workers is None for each in parts) else len(workers),
         workers,
         _sum(totals) if len(totals) == len(parts) else None,
+        due_soon=sum(soon) if len(soon) == len(parts) else None,
         lease_age=max(ages, default=None),
         parts=tuple(sorted(parts, key=lambda each: each.name)),
     )

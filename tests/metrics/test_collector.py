@@ -81,6 +81,7 @@ def test_every_kind_of_queue_is_reported(client: Client, token: str) -> None:
     assert len(reported) == len(EXPECTED)
     topic = f"{{{token}}}topic"
     assert value(samples, "ackq_topic_lag", queue=topic, consumer='o"dd\\name') == 3
+    assert value(samples, "ackq_topic_lag", queue=topic, consumer="billing") == 2
     assert value(samples, "ackq_pushed_total", queue=topic, kind="topic") == 3
     assert value(samples, "ackq_search_complete") == 1
     assert {v for (name, _), v in samples.items() if name == "ackq_up"} == {1}

@@ -22,6 +22,7 @@ from redis.cluster import RedisCluster
 
 from ackq import Queue
 from ackq.core.io import http as http_module
+from ackq.delay import DelayQueue
 from ackq.errors import ConfigurationError
 from ackq.metrics.exporter import Exporter
 from ackq.topic import Topic
@@ -137,6 +138,30 @@ def test_a_topic_wakes_the_consumer_that_is_behind(client: Client, name: str) ->
         assert backlog(exporter, name, "?consumer=audit") == 0
         status, _, body = get(exporter.address, f"/v1/queues/{quote(name)}?consumer=nobody")
         assert (status, json.loads(body)) == (404, {"error": "not subscribed: nobody"})
+
+
+def test_a_scaler_can_ask_for_what_will_be_due_soon(client: Client, token: str) -> None:
+    jobs, delayed = f"{{{token}}}", f"{{{token}}}delay"
+    with (
+        Queue(client, jobs) as queue,
+        DelayQueue(client, delayed, visibility_timeout=60) as delay,
+        Exporter(client) as exporter,
+    ):
+        queue.push({"id": "ready"})
+        delay.push("in flight", b"")
+        assert delay.take()
+        for seconds in (40, 4000):
+            queue.push({"id": str(seconds)}, delay=seconds)
+            delay.push(str(seconds), b"", delay=seconds)
+        for name in (jobs, delayed):
+            for query, number in (("", 1), ("?due_within=10", 1), ("?due_within=100", 2),
+                                  ("?due_within=5e3", 3)):  # fmt: skip
+                assert backlog(exporter, name, query) == number, (name, query)
+            for bad in ("", "soon", "-1", "nan", "inf", "1e9"):
+                path = f"/v1/queues/{quote(name, safe='')}?due_within={bad}"
+                assert get(exporter.address, path)[0] == (200 if bad == "" else 400), bad
+        body = get(exporter.address, f"/v1/queues/{quote(jobs)}?due_within=100")[2]
+        assert json.loads(body)["due_soon"] == 1
 
 
 def test_a_figure_that_may_be_wrong_is_an_error(

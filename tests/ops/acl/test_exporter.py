@@ -9,8 +9,9 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from ackq import Queue
+from ackq.metrics import Collector
 from ackq.metrics.exporter import Exporter
-from tests.metrics.test_collector import parsed, value
+from tests.metrics.test_collector import parsed, scrape, value
 from tests.metrics.test_exporter import backlog, get
 from tests.ops.acl.conftest import AsRole
 
@@ -45,6 +46,15 @@ def test_a_user_that_may_not_read_messages_is_denied_once(
             get(exporter.address, "/metrics")
         log: Any = admin.acl_log()  # the first reading was before
         assert not [each for each in log if each["object"] == "lindex"]
+
+
+def test_a_collection_that_is_denied_reports_a_server_that_cannot_be_read(
+    as_role: AsRole, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    with Collector(as_role("watcher", name)) as collector:
+        samples = scrape(collector)
+    assert {number for (metric, _), number in samples.items() if metric == "ackq_up"} == {0}
+    assert "scan" in caplog.text
 
 
 def test_without_names_the_user_must_be_able_to_search(as_role: AsRole, name: str) -> None:
