@@ -195,27 +195,30 @@ class Actions:
         becomes = "become ready again" if ask.action == "redrive" else "are deleted"
         warning = "" if ask.action == "redrive" else "They cannot be restored."
         until = ask.until or newest
+        note = ""
         if ask.entries:
-            count, about = len(ask.entries), "the dead letters that you chose"
+            count = len(ask.entries)
+            text = f"The {dead(count)} that you chose {becomes}."
         elif ask.cause is None:
-            count, about = size, f"all dead letters of {short(ask.name)}"
+            count = size
+            text = f"All {dead(count)} of {short(ask.name)} {becomes}."
         else:
-            about = f"dead letters with the cause “{short(ask.cause)}”"
             with dead_letters.opened(self._client, ask.kind, ask.name) as letters:
                 count, read = dead_letters.count_with(letters, ask.cause, until)
+            text = (f"{dead(count)} of {short(ask.name)} with the cause “{short(ask.cause)}”"
+                    f" {becomes}.")  # fmt: skip
             if read < size:
-                about += (f", counted among the oldest {format.count(read)} of"
-                          f" {format.count(size)}; the others are searched, too")  # fmt: skip
-        return Preview(replace(ask, until=until), f"{verb} dead letters",
-                       f"{format.count(count)} {becomes}: {about}.", warning, count,
-                       not ask.entries)  # fmt: skip
+                note = (f" They were counted among the oldest {format.count(read)} of"
+                        f" {format.count(size)}; the others are searched, too.")  # fmt: skip
+        return Preview(replace(ask, until=until), f"{verb} dead letters", text + note, warning,
+                       count, not ask.entries)  # fmt: skip
 
     def _start(self, who: str, ask: Ask) -> Job:
         size, newest = dead_letters.newest(self._client, ask.kind, ask.name)
         total = len(ask.entries) or size
         ask = replace(ask, until=ask.until or newest)
         if ask.entries:
-            which = f"{total} dead letter{'' if total == 1 else 's'}"
+            which = dead(total)
         elif ask.cause is None:
             which = "all dead letters"
         else:
@@ -287,6 +290,11 @@ def short(text: str) -> str:
 def messages(number: int) -> str:
     """Return a number of messages."""
     return f"{format.count(number)} message{'' if number == 1 else 's'}"
+
+
+def dead(number: int) -> str:
+    """Return a number of dead letters."""
+    return f"{format.count(number)} dead letter{'' if number == 1 else 's'}"
 
 
 def _chosen(letters: dead_letters.DeadLetters, ask: Ask) -> Iterator[tuple[str, bool]]:

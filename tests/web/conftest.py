@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 import pytest
@@ -19,8 +19,9 @@ from ackq.delay import DelayQueue
 from ackq.ops.registry import encode_record, heartbeat
 from ackq.rsmq import RSMQ
 from ackq.topic import Topic
-from ackq.web import application
+from ackq.web import application, log
 from ackq.web.access import address_of, listen
+from ackq.web.guard import Guard
 from tests.waiting import wait_until
 
 #: Runs wherever it is taken for markup, in text and in attributes.
@@ -86,8 +87,23 @@ def http(plain_client: redis.Redis) -> Iterator[TestClient]:
 @pytest.fixture
 def site(plain_client: redis.Redis) -> Iterator[str]:
     """The URL of the page, served on a free port."""
+    with served(application(plain_client)) as url:
+        yield url
+
+
+@pytest.fixture
+def operating(plain_client: redis.Redis) -> Iterator[str]:
+    """The URL of a page that may operate."""
+    with served(application(plain_client, operate=True)) as url:
+        yield url
+    plain_client.delete(log.KEY)
+
+
+@contextmanager
+def served(page: Guard, root_path: str = "") -> Iterator[str]:
+    """Serve a page on a free port, and yield its URL."""
     with listen("127.0.0.1", 0, None) as listener:
-        config = uvicorn.Config(application(plain_client), log_level="error", ws="none")
+        config = uvicorn.Config(page, log_level="error", ws="none", root_path=root_path)
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()

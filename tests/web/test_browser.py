@@ -13,7 +13,13 @@ import redis
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from ackq import Queue
-from ackq.web import watcher
+from ackq.delay import DelayQueue
+from ackq.ops.registry import entries
+from ackq.topic import Topic
+from ackq.web import jobs, watcher
+from ackq.web import operating as web_operating
+from ackq.web.asking import Ask
+from ackq.web.log import OperationLog
 from tests.web.conftest import HOSTILE, Stock
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.timeout(120)]
@@ -86,6 +92,16 @@ def paths_of(stock: Stock, client: redis.Redis) -> list[str]:
     return [f"{page}?{urlencode(query)}" for page, query in queries]
 
 
+def previews_of(stock: Stock) -> list[str]:
+    asks = [
+        Ask("drop", "list", stock.jobs), Ask("redrive", "list", stock.jobs, cause=HOSTILE),
+        Ask("cancel", "delay", stock.reminders, key=f"later{HOSTILE}"),
+        Ask("seek", "topic", stock.prices, consumer=f"c{HOSTILE}", to="1"),
+        Ask("stop_worker", "list", stock.jobs, worker=HOSTILE), Ask(HOSTILE, HOSTILE, HOSTILE),
+    ]  # fmt: skip
+    return [f"preview?{urlencode({'what': ask.query()})}" for ask in asks]
+
+
 def watch(page: Page) -> Seen:
     seen = Seen()
     page.on("request", lambda request: seen.requests.append(request.url))
@@ -95,12 +111,15 @@ def watch(page: Page) -> Seen:
 
 
 def test_hostile_text_runs_nowhere_and_no_other_host_is_asked(
-    context: BrowserContext, site: str, stock: Stock, plain_client: redis.Redis
+    context: BrowserContext, operating: str, stock: Stock, plain_client: redis.Redis
 ) -> None:
+    with OperationLog(plain_client) as log:
+        log.end(log.begin(HOSTILE, HOSTILE, HOSTILE, HOSTILE), HOSTILE)
+    site = operating
     page = context.new_page()
     seen = watch(page)
     shown = ""
-    for path in paths_of(stock, plain_client):
+    for path in [*paths_of(stock, plain_client), *previews_of(stock)]:
         page.goto(urljoin(site, path))
         shown += page.inner_text("body")
         assert page.evaluate("[window.canary, ...window.stopped]") == [None], path
@@ -112,6 +131,127 @@ def test_hostile_text_runs_nowhere_and_no_other_host_is_asked(
     for text in (stock.jobs, stock.prices, f"0{HOSTILE}", f"c{HOSTILE}", f"dead{HOSTILE}",
                  f"later{HOSTILE}", f"worker{HOSTILE}", "runs", "KeyError", "secret"):  # fmt: skip
         assert text in shown
+
+
+def test_every_button_does_what_it_says(
+    context: BrowserContext, operating: str, stock: Stock, plain_client: redis.Redis
+) -> None:
+    """On queues whose names, ids and keys are hostile, so each must pass unchanged."""
+    page = context.new_page()
+    seen = watch(page)
+    notice = page.locator(".notice")
+
+    def go(path: str, **query: str) -> None:
+        page.goto(urljoin(operating, f"{path}?{urlencode(query)}"))
+
+    def press(name: str, said: str) -> None:
+        page.get_by_role("button", name=name, exact=True).first.click()
+        expect(notice).to_contain_text(said)
+
+    with Queue(plain_client, stock.jobs) as queue:
+        go("queue", kind="list", name=stock.jobs)
+        press("Pause", "paused")
+        assert queue.stats().paused
+        press("Resume", "resumed")
+        assert not queue.stats().paused
+        page.get_by_role("link", name="2 dead letters").click()
+        page.get_by_role("checkbox").first.check()
+        page.get_by_role("button", name="Redrive the chosen").click()
+        press("Redrive dead letters (1)", "1 redriven")
+        page.get_by_role("link", name="Redrive all").click()
+        page.get_by_label("Pace").select_option("1000")
+        assert "All 1 dead letter of" in page.inner_text("main")
+        page.get_by_role("link", name="Cancel").click()
+        assert queue.stats().dead == 1
+        page.get_by_role("link", name="1 dead letter").click()
+        page.locator("td.id a").click()
+        page.get_by_role("link", name="Drop").click()
+        press("Drop dead letters (1)", "1 dropped")
+        assert queue.stats().dead == 0
+        page.get_by_role("link", name="Workers").click()
+        press("Quiet", "ordered")
+        page.get_by_role("link", name="Stop").click()
+        press("Stop a worker", "ordered")
+        assert [each.order for each in queue.execute(entries)] == ["stop"]
+    go("dead", kind="delay", name=stock.reminders)
+    page.get_by_role("link", name="Redrive all").click()
+    press("Redrive dead letters (2)", "redriven")
+    with DelayQueue(plain_client, stock.reminders) as delay:
+        go("queue", kind="delay", name=stock.reminders, state="delayed")
+        press("Run now", "ready")
+        assert delay.stats().delayed == 0
+        delay.push(f"later2{HOSTILE}", HOSTILE, delay=3600)
+        go("queue", kind="delay", name=stock.reminders, state="delayed")
+        page.get_by_role("link", name="Cancel").click()
+        press("Cancel a delayed message", "canceled")
+        assert delay.peek(state="delayed") == []
+    go("queue", kind="topic", name=stock.prices)
+    page.get_by_label("Index").fill("3")
+    page.get_by_role("button", name="Move").click()
+    press("Move a consumer", "the next message is 3")
+    with Topic(plain_client, stock.prices) as topic:
+        assert topic.position(f"c{HOSTILE}") == 2
+    page.get_by_role("link", name="Operations").click()
+    assert page.locator("tbody tr").count() == 10
+    assert page.evaluate("[window.canary, ...window.stopped]") == [None]
+    assert seen.errors == []
+
+
+def test_a_long_operation_is_watched_and_stopped(
+    context: BrowserContext, operating: str, plain_client: redis.Redis, name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(web_operating, "INTERVAL", 0.05)
+    monkeypatch.setattr(jobs, "WAIT", 0.1)
+    with Queue(plain_client, name) as queue:
+        queue.push_many([{"id": str(number)} for number in range(300)])
+        queue.reject(*queue.pop_many(300), reason="bad")
+        page = context.new_page()
+        page.goto(urljoin(operating, f"dead?{urlencode({'name': name})}"))
+        page.get_by_role("link", name="Drop all").click()
+        page.get_by_role("button", name="Drop dead letters (300)").click()
+        page.evaluate("window.kept = true")
+        bar, text = page.locator("progress"), page.locator('[data-value$=".text"]')
+        before = text.inner_text()
+        expect(text).not_to_have_text(before)
+        assert 0 < int(str(bar.get_attribute("value"))) < bar.evaluate("each => each.value")
+        assert page.evaluate("window.kept")
+        page.get_by_role("button", name="Stop").click()
+        expect(page.locator(".notice")).to_contain_text("then stopped by anonymous at 127.0.0.1")
+        expect(bar).to_have_count(0)
+        assert 0 < queue.stats().dead < 300
+
+
+def test_forms_of_other_sites_are_refused(
+    context: BrowserContext, operating: str, plain_client: redis.Redis, name: str
+) -> None:
+    """The browser has a session of the page, and the other site even knows the form's token."""
+    page = context.new_page()
+    page.goto(urljoin(operating, f"queue?{urlencode({'kind': 'list', 'name': name})}"))
+    token = page.locator("[name=token]").first.get_attribute("value")
+    what = Ask("pause", name=name).query()
+    form = (f'<form method="post" action="{operating}operate"><input name="token" value="{token}">'
+            f'<input name="what" value="{what}"></form>')  # fmt: skip
+    port = urlsplit(operating).port
+    for number, site in enumerate(("http://evil.test", "https://evil.test",
+                                   f"http://localhost:{port}")):  # fmt: skip
+        context.route(f"{site}/form{number}", lambda route: route.fulfill(
+            content_type="text/html", body=form))  # fmt: skip
+        page.goto(f"{site}/form{number}")
+        with page.expect_response(lambda reply: reply.request.method == "POST") as posted:
+            page.evaluate("document.forms[0].submit()")
+        assert posted.value.status == 403, site
+        page.wait_for_url(f"{operating}operate")
+    rebound = operating.replace("127.0.0.1", "evil.test")
+    assert page.goto(f"{rebound}preview?what=x").status == 421  # type: ignore[union-attr]
+    sent = page.evaluate(
+        "([url, what, token]) => fetch(url, {method: 'POST', headers:"
+        " {'content-type': 'application/x-www-form-urlencoded'},"
+        " body: new URLSearchParams({what, token})}).then((reply) => reply.status)",
+        [f"{rebound}operate", what, token],
+    )
+    assert sent == 421
+    assert plain_client.exists(f"{name}PAUSED", "ackq:web:log") == 0
 
 
 def test_a_page_of_another_site_reads_and_changes_nothing(
@@ -141,12 +281,12 @@ def test_a_page_of_another_site_reads_and_changes_nothing(
     assert other.evaluate(reading, f"{site}live") == "nothing"
 
 
-def test_figures_change_without_a_reload_and_the_page_does_not_grow(
+def test_figures_change_without_a_reload(
     context: BrowserContext, site: str, plain_client: redis.Redis, name: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(watcher, "SHORTEST", 0.02)
-    monkeypatch.setattr(watcher, "SAMPLES", 15)
+    monkeypatch.setattr(watcher, "SAMPLES", 5)
     with Queue(plain_client, name) as queue:
         queue.push_many([{"id": "a"}, {"id": "b"}, {"id": "c"}])
         queue.ack(*queue.pop_many(1))
@@ -158,18 +298,54 @@ def test_figures_change_without_a_reload_and_the_page_does_not_grow(
         expect(ready).to_have_text("2")
         queue.push({"id": "d"})
         expect(ready).to_have_text("3")
-        # As many updates as an hour has at the usual pace would take a while; these are enough
-        # to fill every sparkline and go on.
-        count = "document.querySelectorAll('*').length"
-        size = page.evaluate(count)
         updates = iter(range(2 * watcher.SAMPLES))
         page.wait_for_event("response", lambda reply: next(updates, None) is None)
-        assert page.evaluate(count) == size
         points = page.locator('[data-line="0.backlogs"]').get_attribute("points")
         assert points is not None
         assert len(points.split()) == watcher.SAMPLES
         assert page.evaluate("[window.kept, ...window.stopped]") == [True]
         queue.purge(dead=True)
+
+
+#: Answers what the page asks for with other figures each time.
+OTHER_FIGURES = """
+async () => {
+  const found = await (await fetch(document.querySelector("main").dataset.live)).json();
+  window.updates = 0;
+  window.fetch = async () => {
+    window.updates += 1;
+    for (const key in found.values) found.values[key] = String(window.updates);
+    for (const key in found.points) found.points[key] = `0,${window.updates % 28} 120,3`;
+    return { ok: true, json: async () => structuredClone(found) };
+  };
+}
+"""
+
+
+def test_a_page_that_was_open_for_an_hour_has_not_grown(
+    context: BrowserContext, site: str, stock: Stock
+) -> None:
+    page = context.new_page()
+    page.clock.install()
+    page.goto(site)
+    page.evaluate(OTHER_FIGURES)
+    browser = context.new_cdp_session(page)
+
+    def size_after(seconds: int) -> tuple[int, int, int]:
+        page.clock.run_for(seconds * 1000)
+        browser.send("HeapProfiler.collectGarbage")
+        counted = browser.send("Memory.getDOMCounters")
+        heap = browser.send("Runtime.getHeapUsage")["usedSize"]
+        return counted["nodes"], counted["jsEventListeners"], heap
+
+    nodes, listeners, heap = size_after(120)
+    assert page.evaluate("window.updates") >= 59
+    later = size_after(3600)
+    updates = page.evaluate("window.updates")
+    assert updates >= 1850
+    assert page.locator('[data-value="0.ready"]').inner_text() == str(updates)
+    assert later[:2] == (nodes, listeners)
+    assert later[2] < heap + 100_000
 
 
 def test_the_keyboard_reaches_everything(context: BrowserContext, site: str, stock: Stock) -> None:
@@ -192,10 +368,11 @@ def test_the_keyboard_reaches_everything(context: BrowserContext, site: str, sto
 
 
 def test_themes_have_readable_contrast_and_pages_fit_a_phone(
-    browser: Browser, site: str, stock: Stock, plain_client: redis.Redis
+    browser: Browser, operating: str, stock: Stock, plain_client: redis.Redis
 ) -> None:
-    every = paths_of(stock, plain_client)
-    kinds = {re.split("[?&](name|state|q|cause|after|entry)", each)[0]: each for each in every}
+    site = operating
+    every = [*paths_of(stock, plain_client), previews_of(stock)[0]]
+    kinds = {re.split("[?&](name|state|q|cause|after|entry|what)", each)[0]: each for each in every}
     paths = [*kinds.values()]
     backs = set()
     with closing(browser.new_context(viewport={"width": 390, "height": 800})) as context:

@@ -8,8 +8,11 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import httpx2
 import pytest
 import redis
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from ackq import Queue
@@ -23,9 +26,9 @@ from ackq.topic import Topic
 from ackq.web import application, jobs, log, watcher
 from ackq.web.asking import Ask
 from ackq.web.forms import COOKIE
-from tests.servers import Target
+from tests.servers import Fleet, Survey, Target
 from tests.waiting import wait_until
-from tests.web.conftest import HOSTILE
+from tests.web.conftest import HOSTILE, served
 from tests.web.test_pages import path_of
 
 ORIGIN = "http://localhost"
@@ -108,7 +111,7 @@ def test_dead_letters_are_redriven_and_dropped_by_choice_cause_or_all(
     kill(queue, bad=7, late=60)
     chosen = tuple(letter.entry for letter in queue.dead_letters(3))
     one = Ask("redrive", name=name, entries=chosen[:1])
-    assert "7 become ready again" in operator.preview(Ask("redrive", name=name, cause="bad"))
+    assert "7 dead letters of" in operator.preview(Ask("redrive", name=name, cause="bad"))
     assert operator.do(one) == "Redrive 1 dead letter: 1 redriven"
     assert operator.do(one) == "Redrive 1 dead letter: 0 redriven"
     assert operator.do(Ask("drop", name=name, entries=chosen)) == "Drop 3 dead letters: 2 dropped"
@@ -117,7 +120,7 @@ def test_dead_letters_are_redriven_and_dropped_by_choice_cause_or_all(
     assert {letter.reason for letter in queue.dead_letters()} == {"late"}
     # What died after the preview was not seen by anyone, so it stays.
     until = queue.dead_letters(10)[-1].entry
-    assert "60 are deleted" in operator.preview(Ask("drop", name=name))
+    assert "All 60 dead letters of" in operator.preview(Ask("drop", name=name))
     assert operator.do(Ask("drop", name=name, until=until), pace="10000").endswith("10 dropped")
     assert operator.do(Ask("redrive", name=name), pace="10000").endswith("50 redriven")
     assert (queue.stats().ready, queue.stats().dead) == (55, 0)
@@ -436,6 +439,25 @@ def test_a_token_of_one_user_is_none_of_another(plain_client: redis.Redis, name:
     plain_client.delete(log.KEY)
 
 
+def pause_under(http: TestClient, origin: str, path: str, name: str) -> None:
+    """Press the button of a page whose links begin with /queues."""
+    text = http.get(path, params={"kind": "list", "name": name}).text
+    cookie = next(iter(http.cookies.jar))
+    assert (cookie.path, cookie.secure) == ("/queues/", origin.startswith("https"))
+    token = re.findall(r'name="token" value="(\w+)"', text)[0]
+    (action,) = set(re.findall(r'method="post" action="([^"]*)"', text))
+    assert action == "/queues/operate"
+    reply = http.post(
+        path.removesuffix("queue") + "operate",
+        data={"token": token, "what": Ask("pause", name=name).query()},
+        headers={"origin": origin, "cookie": f"{COOKIE}={cookie.value}"}, follow_redirects=False,
+    )  # fmt: skip
+    assert reply.status_code == 303, reply.text
+    where = urlsplit(reply.headers["location"])
+    assert where.path == "/queues/queue"
+    assert parse_qs(where.query)["name"] == [name]
+
+
 def test_mounted_under_a_prefix_forms_work_as_in_django(
     plain_client: redis.Redis, name: str
 ) -> None:
@@ -447,19 +469,37 @@ def test_mounted_under_a_prefix_forms_work_as_in_django(
         await queues(scope | {"root_path": "/queues"}, receive, send)
 
     origin = "https://admin.example.com"
-    with TestClient(project, base_url=origin, root_path="/queues") as http:
-        text = http.get("/queues/queue", params={"kind": "list", "name": name}).text
-        cookie = next(iter(http.cookies.jar))
-        assert (cookie.path, cookie.secure) == ("/queues/", True)
-        token = re.findall(r'name="token" value="(\w+)"', text)[0]
-        (action,) = set(re.findall(r'method="post" action="([^"]*)"', text))
-        reply = http.post(
-            action, data={"token": token, "what": Ask("pause", name=name).query()},
-            headers={"origin": origin}, follow_redirects=False,
-        )  # fmt: skip
-        assert reply.status_code == 303
-        where = urlsplit(reply.headers["location"])
-        assert where.path == "/queues/queue"
-        assert parse_qs(where.query)["name"] == [name]
+    with TestClient(project, base_url=origin) as http:
+        pause_under(http, origin, "/queues/queue", name)
+    outer = Starlette(routes=[Mount("/queues", queues)])
+    with TestClient(outer, base_url=origin) as http:
+        pause_under(http, origin, "/queues/queue", name)
     assert plain_client.exists(f"{name}PAUSED") == 1
     plain_client.delete(log.KEY)
+
+
+def test_behind_a_proxy_that_removes_a_prefix_forms_work(
+    plain_client: redis.Redis, name: str
+) -> None:
+    """uvicorn is told of the prefix, and gets paths without it."""
+    page = application(plain_client, operate=True)
+    with served(page, root_path="/queues") as url, httpx2.Client(base_url=url) as http:
+        pause_under(http, url.rstrip("/"), "/queue", name)  # type: ignore[arg-type]
+    plain_client.delete(log.KEY)
+
+
+def test_sentinel_is_asked_for_the_primary(fleet: Fleet, survey: Survey, name: str) -> None:
+    if "sentinel" not in survey.offers:
+        pytest.skip("there is no Sentinel here")
+    target = fleet.get("sentinel")
+    client = target.make_client()
+    with TestClient(application(client, operate=True), base_url=ORIGIN) as http:
+        with Queue(client, name) as queue:
+            kill(queue, bad=3)
+            assert Operator(http).do(Ask("redrive", name=name)).endswith("3 redriven")
+            assert queue.stats().ready == 3
+        assert len(logged(http)) == 1
+        for path in ("/", "/workers", "/server", path_of("dead", name=name)):
+            assert http.get(path).status_code == 200
+    target.control.delete(log.KEY.decode())
+    client.close()

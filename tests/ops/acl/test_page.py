@@ -65,7 +65,7 @@ def test_an_operator_does_all_that_the_page_offers_for_a_list(
     with TestClient(page, base_url=ORIGIN) as http:
         operator = Operator(http, name)
         first = stocked.dead_letters(1)[0].entry
-        assert "1 become ready again" in operator.preview(
+        assert "The 1 dead letter that you chose" in operator.preview(
             Ask("redrive", name=name, entries=(first,))
         )
         for ask in (Ask("pause", name=name), Ask("resume", name=name),
