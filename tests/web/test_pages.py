@@ -172,6 +172,54 @@ def test_rates_come_with_the_second_sample(
     assert list(second.backlogs) == [9, 5]
 
 
+def test_totals_are_those_of_the_counters(
+    http: TestClient, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watcher, "SHORTEST", 0)
+    monkeypatch.setattr(rates, "PER_QUEUE", 0)
+    with Queue(plain_client, name) as queue:
+        queue.push({"id": "later"}, delay=3600)
+        assert "Totals" in http.get(path_of("queue", kind="list", name=name)).text
+        queue.push_many([{"id": f"m-{number}"} for number in range(9)])
+        queue.ack(*queue.pop_many(4))
+        queue.reject(*queue.pop_many(2), reason=HOSTILE)
+        queue.nack(*queue.pop_many(1))
+        shown = values_of(http, "list", name)
+        found = queue.counters()
+        text = http.get(path_of("queue", kind="list", name=name)).text
+    totals = {key.removeprefix("total."): value for key, value in shown.items() if "total" in key}
+    counted = ("pushed", "taken", "acked", "nacked", "released", "returned", "redriven", "dropped")
+    assert totals == {
+        **{each: str(getattr(found, each)) for each in counted},
+        **{f"dead: {reason}": str(count) for reason, count in found.dead.items()},
+    }
+    assert (found.acked, found.nacked, sum(found.dead.values())) == (4, 1, 2)
+    assert f'data-value="0.total.taken">{found.taken}<' in text
+
+
+def test_slow_scripts_are_named_without_their_arguments(
+    http: TestClient, plain_client: redis.Redis, name: str
+) -> None:
+    def served() -> str:
+        return html.unescape(http.get("/server").text)
+
+    usual = plain_client.config_get("slowlog-log-slower-than")["slowlog-log-slower-than"]
+    with Queue(plain_client, name) as queue:
+        queue.push({"id": "a", "secret": "s3cret"})
+        before = served()
+        plain_client.config_set("slowlog-log-slower-than", 0)
+        queue.push({"id": "b", "secret": "s3cret"}, delay=60)
+        text = served()
+        plain_client.config_set("slowlog-log-slower-than", str(usual))
+        plain_client.slowlog_reset()
+    assert f"<code>schedule</code></td><td>{name}" in text
+    assert "s3cret" not in text
+    calls = [int(re.findall("<dt>Calls</dt><dd>([0-9,]+)<", each)[0].replace(",", ""))
+             for each in (before, text)]  # fmt: skip
+    assert calls[1] > calls[0]
+    assert re.search(r"<dt>Mean time</dt><dd>[0-9.]+ (µs|ms)<", text)
+
+
 def test_all_who_look_share_the_samples(plain_client: redis.Redis, name: str) -> None:
     watched = Watcher(plain_client, [name])
     first = watched.look()
