@@ -344,7 +344,9 @@ def test_a_page_that_was_open_for_an_hour_has_not_grown(
     updates = page.evaluate("window.updates")
     assert updates >= 1850
     assert page.locator('[data-value="0.ready"]').inner_text() == str(updates)
-    assert later[:2] == (nodes, listeners)
+    # Some nodes may wait for the collector; each of 1,800 updates would leave one.
+    assert later[0] < nodes + 200
+    assert later[1] == listeners
     assert later[2] < heap + 100_000
 
 
