@@ -5,16 +5,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import psutil
+import redis
+from redis.crc import key_slot
 
 from ackq.embedded import Server
 from tests.faults.proxy import Proxy
+from tests.faults.slots import follow, is_whole
 from tests.servers import binaries, private_server
+from tests.servers.process import running
+from tests.waiting import wait_until
 
 from .machine import Machine
-from .site import Site
+from .site import SERVICE, Site
 
 if TYPE_CHECKING:
     from .scenarios import Scenario
@@ -26,6 +31,8 @@ BINARIES: dict[str, Callable[[], Path]] = {
     "redis 8": binaries.newest_server,
     "valkey": binaries.bundled_valkey,
 }
+#: Of the queue, in a cluster.
+SLOT = key_slot(b"{jobs}")
 #: What a server does to keep its data, and seconds before its death in which answers are undone:
 #: when its process is killed, and when its power is cut. Under everysec it may be writing for a
 #: second, wait another for the sync, and be stalled by us for a third.
@@ -71,13 +78,116 @@ class Single:
         self._stack.close()
 
 
-Deployment: TypeAlias = Single
+class Pair:
+    """A primary and its replica, and the Sentinel that knows which is which."""
+
+    persistence: Persistence = "none"
+
+    def __init__(self, folder: Path, binary: Path) -> None:
+        self._stack = contextlib.ExitStack()
+        options: dict[str, str | list[str]] = {"appendonly": "no"}
+        self.servers = [
+            self._stack.enter_context(private_server(folder / f"server-{n}", binary, **options))
+            for n in range(2)
+        ]
+        self.clients = [
+            self._stack.enter_context(redis.Redis.from_url(each.url)) for each in self.servers
+        ]
+        self.follow(1, 0)
+        port = self.servers[0].port
+        watch: list[str] = [
+            f"monitor {SERVICE} 127.0.0.1 {port} 1",
+            f"down-after-milliseconds {SERVICE} 300",
+            f"failover-timeout {SERVICE} 500",
+        ]
+        name = folder / "redis-sentinel"
+        name.symlink_to(binary)
+        sentinel = self._stack.enter_context(
+            running(folder / "sentinel", name, {"sentinel": watch})
+        )
+        assert sentinel.port is not None
+        self._sentinel = self._stack.enter_context(redis.Redis(port=sentinel.port))
+        self.site = Site("sentinel", sentinel.port)
+        wait_until(lambda: self._replicas() == 1, "the Sentinel to know the replica")
+
+    @property
+    def release(self) -> str:
+        return str(self.servers[0].release)
+
+    @property
+    def primary(self) -> int:
+        """The number of the server that the Sentinel names."""
+        _, port = self._sentinel.execute_command("SENTINEL GET-MASTER-ADDR-BY-NAME", SERVICE)
+        return [each.port for each in self.servers].index(int(port))
+
+    def follow(self, replica: int, primary: int) -> None:
+        """Make one a replica of the other; return when it is in step."""
+        self.clients[replica].execute_command("REPLICAOF", "127.0.0.1", self.servers[primary].port)
+        wait_until(lambda: _in_step(self.clients[primary]), "the replica to be in step")
+
+    def _replicas(self) -> int:
+        return len(self._sentinel.execute_command("SENTINEL REPLICAS", SERVICE))
+
+    def close(self) -> None:
+        """Stop all of them."""
+        self._stack.close()
+
+
+class Cluster:
+    """Two primaries of a cluster, and a replica of the one that has the queue."""
+
+    persistence: Persistence = "none"
+
+    def __init__(self, folder: Path, binary: Path) -> None:
+        self._stack = contextlib.ExitStack()
+        options: dict[str, str | list[str]] = {"cluster-enabled": "yes", "appendonly": "no"}
+        self.servers = [
+            self._stack.enter_context(running(folder / str(n), binary, options, cluster=True))
+            for n in range(3)
+        ]
+        self.clients = [
+            self._stack.enter_context(redis.Redis.from_url(each.url)) for each in self.servers
+        ]
+        first, other, replica = self.clients
+        for number, client in enumerate(self.clients):
+            client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
+        own = range(SLOT, SLOT + 1000)
+        first.execute_command("CLUSTER ADDSLOTS", *own)
+        other.execute_command("CLUSTER ADDSLOTS", *sorted({*range(16_384)} - {*own}))
+        for client in (first, replica):
+            client.execute_command("CLUSTER MEET", "127.0.0.1", str(self.servers[1].port))
+        wait_until(lambda: all(is_whole(each, 3) for each in self.clients), "a whole cluster")
+        follow(replica, first.execute_command("CLUSTER MYID").decode())
+        wait_until(lambda: _in_step(first), "the replica to be in step")
+        assert self.servers[1].port is not None
+        self.site = Site("cluster", self.servers[1].port)
+
+    @property
+    def release(self) -> str:
+        return str(self.servers[0].release)
+
+    def close(self) -> None:
+        """Stop all nodes."""
+        self._stack.close()
+
+
+def _in_step(primary: redis.Redis) -> bool:
+    info: Any = primary.info("replication")
+    return bool(info["connected_slaves"] == 1 and info["slave0"]["state"] == "online")
+
+
+Deployment: TypeAlias = Single | Pair | Cluster
 
 
 @contextlib.contextmanager
 def deploy(scenario: Scenario, folder: Path) -> Iterator[Deployment]:
     """Start what a scenario runs on."""
     binary = BINARIES[scenario.binary]()
-    single = Single(folder, binary, scenario.persistence, scenario.proxied)
-    with contextlib.closing(single):
-        yield single
+    if scenario.on == "sentinel":
+        deployed: Deployment = Pair(folder, binary)
+    elif scenario.on == "cluster":
+        deployed = Cluster(folder, binary)
+    else:
+        deployed = Single(folder, binary, scenario.persistence, scenario.proxied)
+    with contextlib.closing(deployed):
+        yield deployed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import platform
 import random
@@ -12,6 +13,8 @@ import subprocess
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from ackq import scripts
 
 from . import checker, schedule
 from .crew import Crew
@@ -36,7 +39,7 @@ def run(
     seconds: float,
     folder: Path,
     strikes: list[Strike] | None = None,
-    scripts: Path | None = None,
+    planted: Path | None = None,
     drained_within: float = DRAINED_WITHIN,
 ) -> checker.Verdict:
     """Run a scenario; leave its settings, schedule, history and verdict in ``folder``.
@@ -47,7 +50,7 @@ def run(
         seconds: how long faults strike.
         folder: where to write; a run of before is deleted.
         strikes: the faults, instead of those that follow from the seed.
-        scripts: a folder of scripts to use instead of ackq's own: sabotage.
+        planted: a folder of scripts to use instead of ackq's own: sabotage.
         drained_within: seconds that the queue may take to be drained after the last fault.
     """
     shutil.rmtree(folder, ignore_errors=True)
@@ -67,7 +70,7 @@ def run(
             "server": deployment.release,
         }
         _store(folder / "settings.json", settings)
-        site = dataclasses.replace(deployment.site, scripts=scripts)
+        site = dataclasses.replace(deployment.site, scripts=planted)
         rig = workload.rig(deployment.site, dataclasses.replace(workload, asynchronous=False))
         rig.prepare()
         log = Log(folder / "history" / "nemeses.jsonl")
@@ -123,8 +126,10 @@ def environment() -> dict[str, str]:
         ["git", "describe", "--always", "--abbrev=12", "--dirty"],
         cwd=_ROOT, capture_output=True, text=True, check=False,
     ).stdout.strip()  # fmt: skip
+    text = b"".join(scripts.load(name).text for name in scripts.names())
     return {
         "commit": commit,
+        "scripts": hashlib.sha256(text).hexdigest()[:12],
         "ackq": version("ackq"),
         "redis-py": version("redis"),
         "python": platform.python_version(),

@@ -27,6 +27,8 @@ NETWORK: Faults = {
     "cut a reply": 1.0, "lose a request": 1.0, "half-close": 2.0, "drip a reply": 2.0,
     "delay a reply": 2.0,
 }  # fmt: skip
+FAILOVERS: Faults = {"fail over: kill": 5.0, "fail over: freeze": 9.0, "fail over: lag": 7.0}
+CLUSTER: Faults = {"fail over in the cluster": 4.0, "move the slot": 2.5}
 #: Everything that one server can suffer, at a pace that leaves time to work.
 ALL: Faults = {
     nemesis: 2 * interval
@@ -45,41 +47,45 @@ class Scenario:
     persistence: Persistence = "always"
     binary: str = "redis"
     proxied: bool = False
-    #: What the row shows, if that is not "nothing is lost".
-    note: str = ""
+    on: Literal["server", "sentinel", "cluster"] = "server"
+    #: What the documentation says that it may lose; empty: nothing.
+    loses: str = ""
     sizes: Mapping[Kind, int] = field(default_factory=lambda: {"consumer": 3, "producer": 2})
 
 
-def _all() -> list[Scenario]:
-    found = [
-        Scenario("queue: kills", "queue", {**KILLS, **FREEZES}),
-        Scenario("queue: server crashes", "queue", CRASHES),
-        Scenario("queue: power cuts", "queue", POWER),
-        Scenario("queue: disk", "queue", DISK),
-        Scenario("queue: clock", "queue", CLOCK),
-        Scenario("queue: refusals", "queue", REFUSALS),
-        Scenario("queue: network", "queue", NETWORK, proxied=True),
-        Scenario("queue: dead letters", "queue, dead letters", {**KILLS, **FREEZES, **CRASHES}),
-        Scenario("batches: kills", "queue, batches", {**KILLS, **FREEZES}),
-        Scenario("batches: everything", "queue, batches", ALL),
-        Scenario("queue: everything, Redis 6.2", "queue", ALL, binary="redis 6.2"),
-        Scenario("queue: everything, Redis 8", "queue", ALL, binary="redis 8"),
-        Scenario("queue: everything, Valkey", "queue", ALL, binary="valkey"),
-        Scenario("asyncio: cancellations", "queue, asyncio", {}),
-        Scenario("asyncio: network", "queue, asyncio", NETWORK, proxied=True),
-    ]
-    others = ("queue, asyncio", "drop-in", "worker, threads", "worker, tasks", "RSMQ",
-              "delay queue", "delay queue, partitions", "topic", "sharded queue")  # fmt: skip
-    found += [Scenario(f"{each}: everything", each, ALL) for each in others]
-    found += [
-        Scenario("queue: crashes without persistence", "queue", CRASHES, "none",
-                 note="everything that was stored"),
-        Scenario("queue: crashes under everysec", "queue", {**CRASHES, **DISK}, "everysec",
-                 note="at most 2 s, while a sync was running"),
-        Scenario("queue: power cuts under everysec", "queue", {"cut the power": 4.0}, "everysec",
-                 note="about 2 s, and as long as the disk was stalled"),
-    ]  # fmt: skip
-    return found
+_OTHERS = (
+    "queue, asyncio", "drop-in", "worker, threads", "worker, tasks", "RSMQ", "delay queue",
+    "delay queue, partitions", "topic", "sharded queue",
+)  # fmt: skip
 
-
-SCENARIOS = {scenario.name: scenario for scenario in _all()}
+_ALL = (
+    Scenario("queue: kills", "queue", {**KILLS, **FREEZES}),
+    Scenario("queue: server crashes", "queue", CRASHES),
+    Scenario("queue: power cuts", "queue", POWER),
+    Scenario("queue: disk", "queue", DISK),
+    Scenario("queue: clock", "queue", CLOCK),
+    Scenario("queue: refusals", "queue", REFUSALS),
+    Scenario("queue: network", "queue", NETWORK, proxied=True),
+    Scenario("queue: settled late", "queue, late", {**KILLS, **CRASHES}),
+    Scenario("queue: dead letters", "queue, dead letters", {**KILLS, **FREEZES, **CRASHES}),
+    Scenario("queue: everything, Redis 6.2", "queue", ALL, binary="redis 6.2"),
+    Scenario("queue: everything, Redis 8", "queue", ALL, binary="redis 8"),
+    Scenario("queue: everything, Valkey", "queue", ALL, binary="valkey"),
+    Scenario("queue: failovers, confirmed", "queue, confirmed", FAILOVERS, on="sentinel"),
+    Scenario("queue: slot moves", "queue", {"move the slot": 0.5}, on="cluster"),
+    Scenario("queue: cluster, confirmed", "queue, confirmed", CLUSTER, on="cluster"),
+    Scenario("batches: kills", "queue, batches", {**KILLS, **FREEZES}),
+    Scenario("batches: everything", "queue, batches", ALL),
+    Scenario("asyncio: cancellations", "queue, asyncio", {}),
+    Scenario("asyncio: network", "queue, asyncio", NETWORK, proxied=True),
+    *(Scenario(f"{each}: everything", each, ALL) for each in _OTHERS),
+    Scenario("queue: crashes without persistence", "queue", CRASHES, "none",
+             loses="everything that was stored"),
+    Scenario("queue: crashes under everysec", "queue", {**CRASHES, **DISK}, "everysec",
+             loses="up to about 2 s, if an fsync was running"),
+    Scenario("queue: power cuts under everysec", "queue", {"cut the power": 4.0}, "everysec",
+             loses="about the last 2 s, more on a slow disk"),
+    Scenario("queue: failovers without confirm", "queue", FAILOVERS, on="sentinel",
+             loses="what the replica had not received"),
+)  # fmt: skip
+SCENARIOS = {scenario.name: scenario for scenario in _ALL}

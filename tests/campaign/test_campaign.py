@@ -16,7 +16,7 @@ from . import schedule
 from .nemeses import NEMESES
 from .run import run
 from .sabotage import SABOTAGES, Sabotage, is_caught
-from .scenarios import ALL, CLOCK, NETWORK, SCENARIOS, Scenario
+from .scenarios import ALL, CLOCK, CLUSTER, FAILOVERS, NETWORK, SCENARIOS, Scenario
 from .schedule import Strike
 
 #: Seconds between two faults.
@@ -35,6 +35,8 @@ SHORT = {
     "asyncio": (Scenario("short", "queue, asyncio", {}, proxied=True), once(NETWORK)),
     "topic": (Scenario("short", "topic", {}), once(ALL)),
     "delay": (Scenario("short", "delay queue, partitions", {}), once(ALL)),
+    "sentinel": (Scenario("short", "queue, confirmed", {}, on="sentinel"), once(FAILOVERS)),
+    "cluster": (Scenario("short", "queue, confirmed", {}, on="cluster"), once(CLUSTER)),
 }
 
 

@@ -81,6 +81,14 @@ SOUND: dict[str, list[list[Event]]] = {
         push(), take(0, 1, until=1.56), settle("extend", 0, 1.01), take(1, 1.53, 2),
         settle("ack", 1, 1.6),
     ],
+    "returned, and refused when asked again since the reply was lost": [
+        push(), take(0, 1), settle("nack", 0, 1.1, "refused"), take(1, 1.2, 2),
+        settle("ack", 1, 1.3),
+    ],
+    "delivered anew, with the old count, after a fault": [
+        push(), take(0, 1), take(1, 1.6, 2), fault(1.7, since=1.2), take(2, 1.8, 2),
+        settle("ack", 2, 1.9),
+    ],
     "dead at its last delivery": [
         push(), take(0, 1), take(1, 1.6, 2), left(dead=[["m", 2]])
     ],

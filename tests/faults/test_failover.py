@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 import redis
@@ -31,6 +31,7 @@ from tests.servers.process import running
 from tests.servers.target import Absent
 from tests.waiting import wait_until
 
+from .slots import begin_move, end_move, follow, is_whole, move_keys, move_slot
 from .test_consumer_death import blocked
 from .test_server_states import in_background, replicas
 
@@ -157,43 +158,6 @@ def pair(tmp_path: Path, executable: Path) -> Iterator[list[Server]]:
         clients[0].execute_command("CLUSTER MEET", "127.0.0.1", str(nodes[1].port))
         wait_until(lambda: all(is_whole(each, 2) for each in clients), "the cluster to be whole")
         yield nodes
-
-
-def is_whole(node: redis.Redis, nodes: int) -> bool:
-    """Return whether a node knows so many nodes, and an owner for every slot."""
-    info: Any = node.execute_command("CLUSTER INFO")
-    return bool(info["cluster_state"] == "ok" and info["cluster_known_nodes"] == str(nodes))
-
-
-class Move(NamedTuple):
-    """A slot on its way to the node with this id."""
-
-    slot: int
-    node: str
-
-
-def begin_move(slot: int, source: redis.Redis, target: redis.Redis) -> Move:
-    ids = [client.execute_command("CLUSTER MYID").decode() for client in (source, target)]
-    target.execute_command("CLUSTER SETSLOT", slot, "IMPORTING", ids[0])
-    source.execute_command("CLUSTER SETSLOT", slot, "MIGRATING", ids[1])
-    return Move(slot, ids[1])
-
-
-def move_keys(slot: int, source: redis.Redis, port: int) -> None:
-    while keys := source.execute_command("CLUSTER GETKEYSINSLOT", slot, 1):
-        source.execute_command("MIGRATE", "127.0.0.1", port, keys[0], 0, 5000)
-
-
-def end_move(move: Move, source: redis.Redis, target: redis.Redis) -> None:
-    for client in (target, source):
-        client.execute_command("CLUSTER SETSLOT", move.slot, "NODE", move.node)
-
-
-def move_slot(slot: int, source: redis.Redis, target: redis.Redis, port: int) -> None:
-    """Move a slot the way that redis-cli does it, a key at a time."""
-    move = begin_move(slot, source, target)
-    move_keys(slot, source, port)
-    end_move(move, source, target)
 
 
 @pytest.mark.parametrize("flavour", ["sync", "async"])
@@ -359,14 +323,6 @@ def test_a_node_that_falls_silent_blocks_no_caller_for_ever(
             os.kill(owner.pid, signal.SIGCONT)
         insist(lambda: queue.push({"id": "b"}, dedup="b"))
         assert queue.stats().ready + queue.stats().in_flight >= 2
-
-
-def follow(replica: redis.Redis, master: str) -> None:
-    """Make a node a replica of another, once it has heard of it."""
-    try:
-        replica.execute_command("CLUSTER REPLICATE", master)
-    except redis.ResponseError as error:
-        raise redis.ConnectionError from error
 
 
 def knows_replica(node: redis.Redis, replica: redis.Redis) -> bool:

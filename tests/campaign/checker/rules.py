@@ -26,6 +26,7 @@ class Judge:
         self._history = history
         self._faults = history.faults
         self._ends = [each.end for each in history.faults]
+        self._undone_at = sorted(each.begin for each in history.faults if each.since is not None)
         self._lease: float = history.settings["lease"]
         self._fenced: bool = history.settings.get("fenced", True)
         self._dead = dict((history.left or {}).get("dead", ()))
@@ -58,8 +59,10 @@ class Judge:
         return True
 
     def _judge_story(self, story: Story) -> None:
-        # Receive counts give the order in which the server delivered.
-        story.deliveries.sort(key=lambda each: (each.count or 0, each.take.end))
+        # Receive counts give the order in which the server delivered, until a fault undoes them.
+        story.deliveries.sort(
+            key=lambda each: (self._undoings(each.take.end), each.count or 0, each.take.end)
+        )
         verdict = self.verdict
         states = {push.state for push, _ in story.pushes}
         verdict.pushed += "ok" in states
@@ -72,6 +75,9 @@ class Judge:
         for rule in RULES_OF_A_MESSAGE:
             for words in RULES[rule](self, story):
                 verdict.broke(rule, f"{story.name}: {words}")
+
+    def _undoings(self, at: float) -> int:
+        return bisect.bisect_right(self._undone_at, at)
 
     # --- excuses --------------------------------------------------------------------
 
@@ -129,7 +135,7 @@ class Judge:
     def lease(self, story: Story) -> Iterator[str]:
         """Delivered while another consumer held the lease."""
         for held, later in itertools.pairwise(story.deliveries):
-            if held.had("nack", "release") or self.excused(held.take, later.take.end):
+            if held.is_returned or self.excused(held.take, later.take.end):
                 continue
             if self._is_early(held, later):
                 yield f"delivered to {later.take.by} while {held.take.by} held it"
@@ -168,7 +174,7 @@ class Judge:
             return  # a consumer that was silent for a while loses its leases
         for each in story.deliveries:
             for settle in sorted(each.settles, key=lambda one: one.begin):
-                if settle.kind in ("nack", "release", "reject") and settle.state != "refused":
+                if settle.kind in ("nack", "release", "reject"):
                     break
                 is_early = settle.end < each.take.begin + self._lease
                 if (

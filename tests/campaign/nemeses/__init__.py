@@ -1,6 +1,6 @@
 """The faults, by name. Each is a function of the stage, and of random numbers of its own."""
 
-from . import clock, disk, network, processes, server_states
+from . import clock, disk, failover, network, processes, server_states
 from .stage import NEMESES, Stage
 
-__all__ = ["NEMESES", "Stage", "clock", "disk", "network", "processes", "server_states"]
+__all__ = ["NEMESES", "Stage", "clock", "disk", "failover", "network", "processes", "server_states"]

@@ -29,6 +29,7 @@ def cut_power(stage: Stage, draw: random.Random) -> None:
                 stack.enter_context(machine.stalled())
                 _wait_for_a_sync(stage, draw.uniform(0.0, 0.1))
             machine.cut_power(stage.on.server, draw)
+        machine.repair_log(stage.on.server)
         stage.on.server.start()
 
 

@@ -1,0 +1,104 @@
+"""Another server becomes the primary; a slot moves to another node."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+
+import redis
+
+from tests.campaign.deployments import SLOT
+from tests.faults.slots import move_slot
+from tests.waiting import wait_until
+
+from .stage import Stage, nemesis
+
+#: Seconds before a failover in which a replica that is in step may lack what was answered.
+LAG = 0.5
+
+
+def _wait_for_promotion(stage: Stage, old: int) -> None:
+    wait_until(lambda: stage.on.primary != old, "the Sentinel to promote the replica", 60)
+    new = stage.on.clients[1 - old]
+    wait_until(lambda: new.role()[0] == b"master", "the replica to be a primary")
+
+
+@nemesis("fail over: kill")
+def kill(stage: Stage, draw: random.Random) -> None:
+    """The primary is killed; later it follows the new one."""
+    old = stage.on.primary
+    with stage.fault("fail over: kill", undoes=LAG):
+        stage.on.servers[old].kill()
+        _wait_for_promotion(stage, old)
+        stage.on.servers[old].start()
+        stage.on.follow(old, 1 - old)
+
+
+@nemesis("fail over: freeze")
+def freeze(stage: Stage, draw: random.Random) -> None:
+    """The primary is frozen until another has its place. Then it answers whoever still asks it."""
+    old = stage.on.primary
+    with stage.fault("fail over: freeze", undoes=LAG):
+        os.kill(stage.on.servers[old].pid, signal.SIGSTOP)
+        _wait_for_promotion(stage, old)
+        time.sleep(draw.uniform(0.0, 1.0))
+        os.kill(stage.on.servers[old].pid, signal.SIGCONT)
+        time.sleep(draw.uniform(0.0, 0.3))
+        stage.on.follow(old, 1 - old)
+
+
+@nemesis("fail over: lag")
+def lag(stage: Stage, draw: random.Random) -> None:
+    """The replica is cut off for a while; then the primary is killed, and the replica promoted."""
+    old = stage.on.primary
+    replica = stage.on.servers[1 - old].pid
+    with stage.fault("fail over: lag", undoes=LAG):
+        os.kill(replica, signal.SIGSTOP)
+        stage.on.clients[old].execute_command("CLIENT", "KILL", "TYPE", "replica")
+        time.sleep(draw.uniform(0.05, 0.2))
+        stage.on.servers[old].kill()
+        os.kill(replica, signal.SIGCONT)
+        _wait_for_promotion(stage, old)
+        stage.on.servers[old].start()
+        stage.on.follow(old, 1 - old)
+
+
+@nemesis("fail over in the cluster")
+def fail_over_in_cluster(stage: Stage, draw: random.Random) -> None:
+    """The owner of the slot is killed and its replica takes over; the old owner follows it."""
+    owner, replica = _owner_and_replica(stage)
+    with stage.fault("fail over in the cluster", undoes=LAG):
+        stage.on.servers[owner].kill()
+        stage.on.clients[replica].execute_command("CLUSTER", "FAILOVER", "TAKEOVER")
+        wait_until(
+            lambda: stage.on.clients[replica].role()[0] == b"master", "the replica to take over"
+        )
+        stage.on.servers[owner].start()
+        wait_until(lambda: _follows(stage, owner), "the old owner to follow", 60)
+
+
+@nemesis("move the slot")
+def move(stage: Stage, draw: random.Random) -> None:
+    """The queue's slot moves to another node and back, a key at a time, under load."""
+    owner, _ = _owner_and_replica(stage)
+    clients, servers = stage.on.clients, stage.on.servers
+    with stage.fault("move the slot", times=2):
+        move_slot(SLOT, clients[owner], clients[1], servers[1].port)
+        time.sleep(draw.uniform(0.05, 0.3))
+        move_slot(SLOT, clients[1], clients[owner], servers[owner].port)
+
+
+def _owner_and_replica(stage: Stage) -> tuple[int, int]:
+    """Return the numbers of the queue's node and of its replica: of 0 and 2, one is either."""
+    is_owner = stage.on.clients[0].role()[0] == b"master"
+    return (0, 2) if is_owner else (2, 0)
+
+
+def _follows(stage: Stage, node: int) -> bool:
+    try:
+        role = stage.on.clients[node].role()
+    except redis.RedisError:
+        return False
+    return bool(role[0] == b"slave" and role[3] == b"connected")

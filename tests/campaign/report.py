@@ -1,0 +1,190 @@
+"""``python -m tests.campaign.report``: the results of stored runs, as a part of docs/campaign.md.
+
+``--collect FOLDER`` first stores the runs of a folder that `python -m tests.campaign` has written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .scenarios import SCENARIOS
+
+DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = DOCS / "_campaign"
+PAGE = DOCS / "campaign.md"
+BEGIN, END = "<!-- results -->\n", "<!-- end of the results -->"
+#: What the campaign of a release is to reach, and the faults that count.
+AIMS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "processes killed": (10_000, ("kill a consumer", "kill a producer")),
+    "servers killed": (1_000, ("kill the server",)),
+    "power cuts": (200, ("cut the power",)),
+    "failovers": (200, ("fail over: kill", "fail over: freeze", "fail over: lag",
+                        "fail over in the cluster")),
+}  # fmt: skip
+MESSAGES = 10_000_000
+#: 95 % sure: with none in n, fewer than one in n / 3.
+RULE_OF_THREE = 3
+
+Run = dict[str, Any]
+
+
+def collect(folder: Path) -> Path:
+    """Store the finished runs of a folder in one file, and return it."""
+    runs, environment = [], {}
+    for path in sorted(folder.glob("*/verdict.json")):
+        settings = json.loads((path.parent / "settings.json").read_text())
+        if settings["scenario"] not in SCENARIOS:
+            continue  # sabotage
+        keys = ("commit", "scripts", "ackq", "redis-py", "python", "system")
+        environment = {key: settings[key] for key in keys}
+        verdict = json.loads(path.read_text())
+        told = {key: settings[key] for key in ("scenario", "seed", "seconds", "server")}
+        runs.append({**told, **{key: each for key, each in verdict.items() if each}})
+    sabotage = folder / "sabotage.json"
+    planted = json.loads(sabotage.read_text()) if sabotage.exists() else None
+    stored = RESULTS / f"{environment['commit']}-{folder.name}.json"
+    RESULTS.mkdir(exist_ok=True)
+    lines = ",\n".join(json.dumps(run) for run in runs)
+    head = json.dumps({"environment": environment, "sabotage": planted})[1:-1]
+    stored.write_text(f'{{{head}, "runs": [\n{lines}\n]}}\n')
+    return stored
+
+
+def page(text: str, files: Iterable[Path]) -> str:
+    """Return the page with the results of the stored files."""
+    stored = [json.loads(path.read_text()) for path in sorted(files)]
+    before, _, rest = text.partition(BEGIN)
+    after = rest.partition(END)[2]
+    return f"{before}{BEGIN}{_results(stored)}{END}{after}"
+
+
+def _results(stored: list[dict[str, Any]]) -> str:
+    runs = [run for each in stored for run in each["runs"]]
+    safe = [run for run in runs if not SCENARIOS[run["scenario"]].loses]
+    unsafe = [run for run in runs if SCENARIOS[run["scenario"]].loses]
+    parts = [
+        _headline(runs, safe), _aims(runs), _table(safe), _losses(unsafe), _faults(runs),
+        _environments(stored),
+    ]  # fmt: skip
+    return "\n" + "\n".join(parts) + "\n"
+
+
+def _headline(runs: list[Run], safe: list[Run]) -> str:
+    pushed = _sum(safe, "pushed")
+    broken = sum(sum(run.get("violations", {}).values()) for run in runs)
+    lost = sum(run.get("violations", {}).get("lost", 0) for run in safe)
+    bound = f"1 in {pushed // RULE_OF_THREE:,}" if pushed else "nothing"
+    return (
+        f"**{len(runs)} runs, {_sum(runs, 'pushed'):,} answered pushes, {broken} broken rules.**"
+        f" Where nothing may be lost, {lost} of {pushed:,} messages were lost. That is not a proof"
+        f" of never: none lost means, with 95 % confidence, fewer than {bound} under these faults"
+        " (the rule of three).\n"
+    )
+
+
+def _aims(runs: list[Run]) -> str:
+    faults = _struck(runs)
+    rows = [("messages", _sum(runs, "pushed"), MESSAGES)]
+    rows += [(name, sum(faults[kind] for kind in kinds), aim)
+             for name, (aim, kinds) in AIMS.items()]  # fmt: skip
+    lines = [f"| {name} | {done:,} | {aim:,} |" for name, done, aim in rows]
+    return _lines("| | so far | aim for a release |", "|---|---:|---:|", lines)
+
+
+def _table(runs: list[Run]) -> str:
+    lines = []
+    for name, those in _by_scenario(runs).items():
+        broken = Counter[str]()
+        for run in those:
+            broken.update(run.get("violations", {}))
+        lines.append(
+            f"| {name} | {len(those)} | {sum(_struck(those).values()):,} |"
+            f" {_sum(those, 'pushed'):,} | {_sum(those, 'redelivered'):,} |"
+            f" {_sum(those, 'refused'):,} | {broken['lost']} |"
+            f" {broken['phantom']} | {broken['acked twice']} | {broken['early']} |"
+            f" {sum(broken.values())} |"
+        )
+    head = ("| scenario | runs | faults | pushed | delivered again | late settles refused | lost |"
+            " phantom | acked twice | early | all broken rules |")  # fmt: skip
+    return "### Nothing may be lost\n\n" + _lines(head, "|---|" + "---:|" * 10, lines)
+
+
+def _losses(runs: list[Run]) -> str:
+    lines = []
+    for name, those in _by_scenario(runs).items():
+        window = max(run.get("window", 0.0) for run in those)
+        broken = sum(sum(run.get("violations", {}).values()) for run in those)
+        lines.append(
+            f"| {name} | {sum(_struck(those).values()):,} | {_sum(those, 'pushed'):,} |"
+            f" {_sum(those, 'lost_as_expected'):,} | {window:.1f} s | {SCENARIOS[name].loses} |"
+            f" {broken} |"
+        )
+    head = ("| scenario | faults | pushed | lost | longest before the fault | documented |"
+            " broken rules |")  # fmt: skip
+    return "### Losses that are documented\n\n" + _lines(
+        head, "|---|---:|---:|---:|---:|---|---:|", lines
+    )
+
+
+def _faults(runs: list[Run]) -> str:
+    lines = [f"| {kind} | {times:,} |" for kind, times in _struck(runs).most_common()]
+    return "### Faults\n\n" + _lines("| fault | times |", "|---|---:|", lines)
+
+
+def _environments(stored: list[dict[str, Any]]) -> str:
+    lines = []
+    for each in stored:
+        about, planted = each["environment"], each["sabotage"]
+        found = (
+            f"{planted['planted'] - len(planted['missed'])} of {planted['planted']}"
+            if planted
+            else "not run"
+        )
+        servers = ", ".join(sorted({run["server"] for run in each["runs"]}))
+        lines.append(
+            f"| {about['commit']} | {about['scripts']} | {about['redis-py']} | {about['python']} |"
+            f" {servers} | {found} |"
+        )
+    head = "| commit | scripts | redis-py | Python | servers | planted faults found |"
+    return "### What ran\n\n" + _lines(head, "|---|---|---|---|---|---|", lines)
+
+
+def _by_scenario(runs: list[Run]) -> dict[str, list[Run]]:
+    found: defaultdict[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        found[run["scenario"]].append(run)
+    return {name: found[name] for name in SCENARIOS if name in found}
+
+
+def _struck(runs: list[Run]) -> Counter[str]:
+    faults = Counter[str]()
+    for run in runs:
+        faults.update(run.get("faults", {}))
+    return faults
+
+
+def _sum(runs: list[Run], key: str) -> int:
+    return sum(run.get(key, 0) for run in runs)
+
+
+def _lines(head: str, rule: str, lines: list[str]) -> str:
+    return "\n".join([head, rule, *lines]) + "\n"
+
+
+def main() -> None:
+    """Collect if asked to, and write the page."""
+    parser = argparse.ArgumentParser("python -m tests.campaign.report", description=__doc__)
+    parser.add_argument("--collect", type=Path, metavar="FOLDER")
+    options = parser.parse_args()
+    if options.collect:
+        print(collect(options.collect))
+    PAGE.write_text(page(PAGE.read_text(), RESULTS.glob("*.json")))
+
+
+if __name__ == "__main__":
+    main()

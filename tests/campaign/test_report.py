@@ -1,0 +1,34 @@
+"""The page of the campaign shows the stored results, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from . import report
+
+RUN = {"scenario": "queue: kills", "seed": 1, "seconds": 30, "server": "redis 7.0.15",
+       "pushed": 3000, "redelivered": 9, "refused": 5, "faults": {"kill a consumer": 7}}  # fmt: skip
+LOSSY = RUN | {"scenario": "queue: crashes without persistence", "lost_as_expected": 4}
+
+
+def test_the_page_is_made_from_the_stored_results() -> None:
+    text = report.PAGE.read_text()
+    assert report.page(text, report.RESULTS.glob("*.json")) == text, (
+        "run python -m tests.campaign.report"
+    )
+
+
+def test_runs_are_collected_and_added_up(tmp_path: Path) -> None:
+    stored = tmp_path / "a.json"
+    about = dict.fromkeys(("commit", "scripts", "ackq", "redis-py", "python", "system"), "x")
+    runs = [RUN, RUN | {"violations": {"lost": 1}}, LOSSY]
+    stored.write_text(json.dumps({"environment": about, "sabotage": None, "runs": runs}))
+    text = report.page(f"before\n{report.BEGIN}old\n{report.END}\nafter\n", [stored])
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert "| queue: kills | 2 | 14 | 6,000 | 18 | 10 | 1 | 0 | 0 | 0 | 1 |" in text
+    assert "| queue: crashes without persistence | 7 | 3,000 | 4 |" in text
+    assert "1 of 6,000 messages were lost" in text
+    assert "| processes killed | 21 | 10,000 |" in text
+    assert "old" not in text
