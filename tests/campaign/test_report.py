@@ -7,8 +7,10 @@ from pathlib import Path
 
 from . import report
 
-RUN = {"scenario": "queue: kills", "seed": 1, "seconds": 30, "server": "redis 7.0.15",
-       "pushed": 3000, "redelivered": 9, "refused": 5, "faults": {"kill a consumer": 7}}  # fmt: skip
+RUN = {
+    "scenario": "queue: kills", "seed": 1, "seconds": 30, "server": "redis 7.0.15",
+    "pushed": 3000, "redelivered": 9, "refused": 5, "faults": {"kill a consumer": 7},
+}  # fmt: skip
 LOSSY = RUN | {"scenario": "queue: crashes without persistence", "lost_as_expected": 4}
 
 
