@@ -21,6 +21,7 @@ from ackq import Queue
 from ackq.delay import DelayQueue, PartitionedDelayQueue
 from ackq.metrics import Collector
 from ackq.metrics import collector as collector_module
+from ackq.metrics.families import Family
 from ackq.metrics.families import as_text as as_text_of
 from ackq.ops.readings import Reading, Totals
 from ackq.rsmq import RSMQ
@@ -162,6 +163,11 @@ def test_the_exporters_text_is_that_of_prometheus_client(
     with Collector(plain_client) as collector:
         collector.prepare()
         families = [*collector.families()]
+    for label in ("queue", "reason"):  # the same value under another name
+        family = Family(f"ackq_{label}", "gauge", "Text of any kind.", (label,))
+        for hostile in ('a\nb"c\\', "\\n", ""):
+            family.add((hostile,), 0.5)
+        families.append(family)
     registry = CollectorRegistry()
     registry.register(Fixed([each.metric() for each in families]))
     encoders: tuple[tuple[Any, Any, bool], ...] = (
@@ -217,6 +223,13 @@ def test_counters_only_grow_even_if_the_queue_is_purged(
         samples = scrape(collector)
     assert value(samples, "ackq_taken_total", queue=name, kind="list") == 2
     assert value(samples, "ackq_backlog", queue=name, kind="list") == 0
+
+
+def test_without_totals_nothing_is_changed(plain_client: redis.Redis, name: str) -> None:
+    with Collector(plain_client, [name], totals=False) as collector:
+        samples = scrape(collector)
+    assert not [metric for metric, _ in samples if metric == "ackq_taken_total"]
+    assert not plain_client.exists(f"{name}COUNTERS")
 
 
 def test_an_ended_lease_is_overdue(plain_client: redis.Redis, name: str) -> None:
