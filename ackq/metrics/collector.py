@@ -158,6 +158,12 @@ def _queue_metrics(queues: Sequence[Reading]) -> Iterator[Family]:
         "Index of the last message that a consumer of a topic committed.",
         labels=("queue", "consumer"),
     )
+    lag_seconds = Family(
+        "ackq_topic_lag_seconds",
+        "gauge",
+        "Age of the message that a consumer of a topic reads next; missing if it is not known.",
+        labels=("queue", "consumer"),
+    )
     for each in queues:
         labels = (each.name, each.kind)
         for state, count in each.states.items():
@@ -173,9 +179,11 @@ def _queue_metrics(queues: Sequence[Reading]) -> Iterator[Family]:
             workers.add(labels, each.workers)
         for consumer, behind in each.lags.items():
             lag.add((each.name, consumer), behind)
+        for consumer, age in each.lag_seconds.items():
+            lag_seconds.add((each.name, consumer), age)
         for consumer, index in each.positions.items():
             position.add((each.name, consumer), index)
-    yield from (messages, backlog, paused, overdue, oldest, workers, lag, position)
+    yield from (messages, backlog, paused, overdue, oldest, workers, lag, lag_seconds, position)
     yield from _counters(queues)
     yield _dead(queues)
 

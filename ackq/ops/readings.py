@@ -38,6 +38,8 @@ MOST_WORKERS = 1000
 S = TypeVar("S")
 C = TypeVar("C", bound=Counters)
 _SHARD = re.compile(r"\{[^{}]+:\d+\}")
+#: Most places in a topic for which the age of the next message is read.
+MOST_AGES = 20
 #: Bytes of a topic's message above which its time is not read.
 LONGEST_TIMED = 65_536
 #: The fields of a delay queue's dead letter.
@@ -85,6 +87,9 @@ class Reading:
     due_soon: int | None = None
     #: How many messages each consumer of a topic is behind.
     lags: Mapping[str, int] = field(default_factory=dict)
+    #: The age of the message that a consumer of a topic reads next, in seconds; 0 if it has read
+    #: all. Without consumers for which it is unknown.
+    lag_seconds: Mapping[str, float] = field(default_factory=dict)
     #: The index of the last message that each consumer of a topic committed.
     positions: Mapping[str, int] = field(default_factory=dict)
     #: Seconds since the lease that ends first was taken or last renewed. Known only while the
@@ -324,15 +329,23 @@ def _topic(name: str, consumers: list[str], asked: Asked) -> Operation[Reading]:
                  for consumer, place in zip(consumers, found, strict=True) if place is not None
                  }  # fmt: skip
     lags = {consumer: max(0, last - position) for consumer, position in positions.items()}
-    totals = Totals(None, {"pushed": last, "dropped": max(0, _index(name, first) - 1)})
-    lag = max(lags.values(), default=0)
-    age = (yield from _topic_age(keys, last - lag, asked)) if lag else 0.0
-    return Reading("topic", name, lag, oldest_ready=age, totals=totals, lags=lags,
-                   positions=positions)  # fmt: skip
+    trimmed = max(0, _index(name, first) - 1)
+    totals = Totals(None, {"pushed": last, "dropped": trimmed})
+    # Where consumers read next. Most are at few places; of those furthest behind, read the ages.
+    after = {each: max(positions[each], trimmed) for each, lag in lags.items() if lag}
+    known: dict[int, float] = {}
+    for place in sorted({*after.values()})[:MOST_AGES]:
+        if (age := (yield from _topic_age(keys, place, asked))) is not None:
+            known[place] = age
+    ages = {each: known[after[each]] if each in after else 0.0
+            for each in lags if each not in after or after[each] in known}  # fmt: skip
+    oldest = known.get(min(after.values())) if after else 0.0
+    return Reading("topic", name, max(lags.values(), default=0), oldest_ready=oldest,
+                   totals=totals, lags=lags, lag_seconds=ages, positions=positions)  # fmt: skip
 
 
 def _topic_age(keys: TopicKeys, after: int, asked: Asked) -> Operation[float | None]:
-    """Return the age of the message that the consumer furthest behind reads next."""
+    """Return the age of the message that follows index ``after``."""
     (key,) = keys.messages(after, 1)
     # A body that is cut is no JSON, so its time is unknown.
     body = yield Request((b"GETRANGE", key, 0, LONGEST_TIMED - 1), resend=True)

@@ -136,6 +136,13 @@ def test_a_topic_wakes_the_consumer_that_is_behind(client: Client, name: str) ->
         assert backlog(exporter, name) == 2
         assert backlog(exporter, name, "?consumer=billing") == 2
         assert backlog(exporter, name, "?consumer=audit") == 0
+        topic.publish(b'{"specversion":"1.0","time":"2018-04-05T17:31:00Z"}')
+        topic.seek("audit", 3)
+        samples = parsed(get(exporter.address, "/metrics")[2].decode())
+        assert value(samples, "ackq_topic_lag_seconds", queue=name, consumer="audit") > 2e8
+        # The next message of this one has no time.
+        unknown = frozenset({"queue": name, "consumer": "billing"}.items())
+        assert ("ackq_topic_lag_seconds", unknown) not in samples
         status, _, body = get(exporter.address, f"/v1/queues/{quote(name)}?consumer=nobody")
         assert (status, json.loads(body)) == (404, {"error": "not subscribed: nobody"})
 

@@ -164,6 +164,8 @@ def test_the_age_of_the_oldest_ready_message_is_that_of_every_kind(
                 queue.purge()
         ages = {each.name: each.oldest_ready for each in overview.read().queues}
         assert ages.pop(token + "sharded") == 0
+        (lags,) = (each.lag_seconds for each in overview.read().queues if each.kind == "topic")
+        assert lags == {"billing": pytest.approx(600, abs=15), 'o"dd\\name': 0.0}
         assert all(age == pytest.approx(600, abs=15) for age in ages.values()), ages
         shard.push(timed)
         ages = {each.name: each.oldest_ready for each in overview.read().queues}
