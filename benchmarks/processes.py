@@ -22,7 +22,9 @@ def beside(
     ``recv`` raises EOFError when the process has ended. On exit, wait for the process, and
     terminate it if it continues.
     """
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    # The server imports what takes long, once for all processes.
+    context.set_forkserver_preload([work.__module__])
     here, there = context.Pipe()
     process = context.Process(target=work, args=(there, *args), kwargs=kwargs, daemon=True)
     process.start()

@@ -14,6 +14,9 @@ POOL = 20_000
 #: Most bytes of different payloads in a supply; beyond that, messages share payloads.
 MEMORY = 16 * 1024 * 1024
 
+#: A letter for each byte.
+LETTERS = (string.ascii_letters * 5).encode()[:256]
+
 Body = dict[str, str]
 
 
@@ -36,7 +39,7 @@ def _pool(seed: int, size: int, prefix: str) -> list[Body]:
     names = [f"{prefix}{number:08d}" for number in range(POOL)]
     room = size - len(orjson.dumps({"id": names[0], "payload": ""}))
     payloads = [
-        "".join(draw.choices(string.ascii_letters, k=room))
+        draw.randbytes(room).translate(LETTERS).decode()
         for _ in range(max(1, min(POOL, MEMORY // size)))
     ]
     return [{"id": name, "payload": payloads[at % len(payloads)]} for at, name in enumerate(names)]

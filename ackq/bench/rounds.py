@@ -122,9 +122,15 @@ def compete(players: Mapping[str, Player], cpu: ServerCpu, rounds: int, seconds:
     """Warm up all contestants, then measure each for about ``seconds`` in every round."""
     cycles = {name: cycles_for(player, seconds) for name, player in players.items()}
     found: Rounds = {name: [] for name in players}
-    for order in rotations(list(players), rounds):
-        for name in order:
-            found[name].append(measure(players[name], cycles[name], cpu))
+    # What lives to the end is not collected again before each measurement.
+    gc.collect()
+    gc.freeze()
+    try:
+        for order in rotations(list(players), rounds):
+            for name in order:
+                found[name].append(measure(players[name], cycles[name], cpu))
+    finally:
+        gc.unfreeze()
     return found
 
 
