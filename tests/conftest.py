@@ -33,6 +33,10 @@ pytest_plugins = ["pytester"]
 EVERYWHERE = ("tests.queue.conformance", "tests.servers")
 #: Where the others run: what differs for a script is the version, and declared keys.
 USUALLY = ("oldest", "cluster")
+#: Servers that every test process starts. The others would mostly be idle there, which takes a
+#: tenth of a processor in all: one process has them.
+OFTEN = (*USUALLY, "newest")
+ONE_PROCESS = pytest.mark.xdist_group("servers")
 
 # Every driver has them, in this process or in one that a test starts.
 for _name, _value in spark_home.environment().items():
@@ -93,9 +97,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             offers = {kind: offers[kind] for kind in USUALLY if kind in offers} or offers
         if _needs_no_server(metafunc.definition):
             offers = dict(list(offers.items())[:1])  # no server gets to see it
-        names = [offer.name for offer in offers.values()]
         # Not by session scope: pytest would stop a server whenever the next test wants another.
-        metafunc.parametrize("target", list(offers), ids=names, indirect=True)
+        often = (*OFTEN, *asked_for())
+        targets = [
+            pytest.param(kind, id=offer.name, marks=() if kind in often else ONE_PROCESS)
+            for kind, offer in offers.items()
+        ]
+        metafunc.parametrize("target", targets, indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

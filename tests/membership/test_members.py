@@ -101,11 +101,17 @@ def test_a_session_that_ran_out_unnoticed_goes_on(
     assert member.heartbeat() == before
 
 
-def test_beats_keep_a_session_alive(make_member: MakeMember) -> None:
-    one, other = make_member(session_timeout=0.5), make_member(session_timeout=0.5)
+def test_beats_keep_a_session_alive(make_member: MakeMember, target: Target, name: str) -> None:
+    one, other = make_member(session_timeout=1), make_member(session_timeout=1)
     one.join()
     generation = other.join().generation
-    time.sleep(1.5)  # three sessions long
+
+    def ends() -> list[float]:
+        found: Any = target.control.zrange(f"{name}:members", 0, -1, withscores=True)
+        return [end for _, end in found]
+
+    last = max(ends())  # in µs
+    wait_until(lambda: min(ends()) > last + 1_200_000, "both to beat for longer than a session")
     assert one.heartbeat().generation == other.heartbeat().generation == generation
 
 
@@ -121,7 +127,7 @@ def test_a_member_that_dies_is_noticed_when_its_session_ends(
     assert len(member.partitions) == 8
     began = time.monotonic()
     wait_until(lambda: len(member.partitions) == 16, "its shares to come back")
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
 
 
 def test_members_that_disagree_on_the_number_of_shares_are_refused(

@@ -39,7 +39,7 @@ def test_a_stop_while_idle_ends_soon(
     stopped = time.monotonic()
     made.stop()
     made.join()
-    assert time.monotonic() - stopped < 2.5
+    assert time.monotonic() - stopped < 10
 
 
 def test_a_stop_lets_what_runs_end_and_gives_back_the_rest(
