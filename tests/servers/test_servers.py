@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 import redis
+import redis.asyncio
 
 from tests.conftest import MakeQueue
 from tests.facade import AsSync, Portal
+from tests.left_open import left_open
 from tests.servers import CLUSTERS, PLAIN, Fleet, Survey, Target, private_server
 from tests.waiting import wait_until
 
@@ -185,3 +187,16 @@ def test_an_asynchronous_object_looks_synchronous(portal: Portal) -> None:
         assert entered.open
     assert not sample.open
     sample.close()
+
+
+def test_an_asyncio_connection_that_is_left_open_is_noticed(
+    plain_client: redis.Redis, portal: Portal
+) -> None:
+    address = plain_client.connection_pool.connection_kwargs
+    for closes in (True, False):
+        client = redis.asyncio.Redis(host=address["host"], port=address["port"])
+        portal.call(client.ping)
+        if closes:
+            portal.call(client.aclose)
+        assert bool(left_open()) != closes
+    portal.call(client.aclose)
