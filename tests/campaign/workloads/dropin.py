@@ -41,6 +41,7 @@ class DropInRig(ListRig):
                     await self.sleep(0.02)
                 elif draw.random() < self.workload.straddling:
                     await self.sleep(LEASE * draw.uniform(0.7, 2.7))
+            log.begin("ack", of=tokens)  # the end of its thread settles them, or `close`
 
         await self.crews(role, pop_and_work)
 
