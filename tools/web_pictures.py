@@ -18,15 +18,19 @@ from typing import Literal
 
 import redis
 import uvicorn
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import Page, sync_playwright
+from starlette.types import Receive, Scope, Send
 
+import ackq
 from ackq import Queue
 from ackq.delay import DelayQueue
 from ackq.embedded import Server
+from ackq.ops.registry import encode_record, heartbeat
 from ackq.rsmq import RSMQ
 from ackq.topic import Topic
 from ackq.web import application
 from ackq.web.access import address_of, listen
+from ackq.web.log import OperationLog
 
 PICTURES = Path(__file__).parent.parent / "docs" / "_static"
 #: Names of the list queues, a busier one after another.
@@ -37,12 +41,28 @@ TRAFFIC = 30.0
 SHOTS: tuple[tuple[str, str, int, int, Literal["dark", "light"]], ...] = (
     ("web-overview", "", 1280, 860, "light"),
     ("web-dead", "dead?name=webhooks", 1280, 560, "dark"),
+    ("web-workers", "workers", 1280, 570, "light"),
+    ("web-operations", "operations", 1280, 590, "light"),
     ("web-phone", "", 390, 800, "dark"),
 )
 
 
+#: States of the workers.
+STATES = ("working", "working", "quieting", "working")
+#: What made-up people did.
+DONE = (
+    ("grace", "Pause the queue", "list", "invoices", "paused"),
+    ("ada", "Redrive dead letters with the cause “TimeoutError”", "list", "webhooks",
+     "12 redriven"),
+    ("ada", "Cancel message user-3", "delay", "reminders", "canceled"),
+    ("linus", "Move consumer billing to 120", "topic", "prices", "the next message is 120"),
+)  # fmt: skip
+
+
 class CardDeclined(Exception):
     """An error of the made-up handlers."""
+
+    __module__ = "billing"
 
 
 ERRORS = (CardDeclined("insufficient funds"), TimeoutError("no reply in 10 s"), KeyError("total"))
@@ -70,6 +90,34 @@ def stock(client: redis.Redis) -> list[Queue]:
     return queues
 
 
+def enter_workers(queues: Sequence[Queue]) -> None:
+    """Enter made-up workers into the lists of some queues."""
+    for number, (queue, state) in enumerate(zip(queues, STATES, strict=False), 1):
+        fields = {
+            "name": f"{queue.name}-worker", "host": f"app-{number}", "pid": 4000 + number,
+            "version": ackq.__version__, "state": state, "busy": number - 1, "concurrency": 8,
+            "interval": 600, "lifetime": 600, "queues": [queue.name], "age": 7200.0 * number,
+        }  # fmt: skip
+        running = [(f"{queue.name}-{each}", 4.0 * each) for each in range(1, number)]
+        record = encode_record(fields, running)
+        queue.execute(heartbeat, f"app-{number}:{4000 + number}:a1", record, 600.0, b"")
+
+
+def record_operations(client: redis.Redis) -> None:
+    """Record what made-up people did."""
+    with OperationLog(client) as log:
+        for who, what, kind, name, result in DONE:
+            log.end(log.begin(who, what, kind, name), result)
+
+
+def start_redrive(url: str, page: Page) -> None:
+    """Redrive dead letters at a slow pace, so that a picture shows it."""
+    page.goto(f"{url}dead?name=invoices")
+    page.get_by_role("link", name="Redrive all").click()
+    page.get_by_label("Pace").select_option("1")
+    page.get_by_role("button", name="Redrive").click()
+
+
 def work(queues: Sequence[Queue], seconds: float) -> None:
     """Push, take and ack for some time."""
     end = time.monotonic() + seconds
@@ -83,8 +131,13 @@ def work(queues: Sequence[Queue], seconds: float) -> None:
 @contextmanager
 def served(client: redis.Redis) -> Iterator[str]:
     """Serve the page, and yield its URL."""
+
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        await operating({**scope, "user": "ada"}, receive, send)
+
+    operating = application(client, operate=True)
     with listen("127.0.0.1", 0, None) as listener:
-        server = uvicorn.Server(uvicorn.Config(application(client), log_level="error", ws="none"))
+        server = uvicorn.Server(uvicorn.Config(page, log_level="error", ws="none"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
         thread.start()
         yield address_of(listener)
@@ -99,13 +152,16 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Server(folder) as server:
         client = redis.Redis.from_url(server.url)
         queues = stock(client)
+        enter_workers(queues)
+        record_operations(client)
         with served(client) as url, sync_playwright() as playwright:
             chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
             watching = chromium.new_page()
             watching.goto(url)  # rates and curves come while somebody looks
-            worker = threading.Thread(target=work, args=(queues, TRAFFIC))
+            worker = threading.Thread(target=work, args=(queues, TRAFFIC + 15))
             worker.start()
             watching.wait_for_timeout(TRAFFIC * 1000)
+            start_redrive(url, watching)
             for name, page, width, height, scheme in SHOTS:
                 shot = chromium.new_page(viewport={"width": width, "height": height},
                                          color_scheme=scheme)  # fmt: skip

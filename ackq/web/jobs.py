@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import secrets
 import threading
 import time
@@ -108,8 +109,11 @@ class Jobs:
             ]:
                 del self._jobs[old]
             self._jobs[job.id] = job
-        thread = threading.Thread(target=self._run, args=(job, steps), name=f"ackq-web-{job.id}")
-        thread.start()
+            # An application that this page is mounted in may not tell it of its end.
+            atexit.register(self.close)
+        threading.Thread(
+            target=self._run, args=(job, steps), name=f"ackq-web-{job.id}", daemon=True
+        ).start()
         job.over.wait(WAIT)
         return job
 
@@ -158,6 +162,7 @@ class Jobs:
 
     def close(self) -> None:
         """Stop all jobs, and wait for their steps to end."""
+        atexit.unregister(self.close)
         for job in self.all():
             self.stop(job, "the end of the page")
             job.over.wait()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import html
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -161,6 +163,48 @@ def test_a_page_that_ends_stops_what_runs_and_says_so(
     assert queue.stats().dead > 20
     target.control.delete(log.KEY.decode())
     client.close()
+
+
+#: A process whose page is not told of its end, as if it was mounted in another application.
+ENDING = """
+import sys, redis
+from ackq.web import jobs
+from ackq.web.log import OperationLog
+jobs.WAIT = 0
+log = OperationLog(redis.Redis.from_url(sys.argv[1]))
+steps = lambda most: (jobs.Step(1, 1) for _ in range(100))
+jobs.Jobs(log).start("ada", "Drop all", "dropped", "list", "jobs", 100, 1, steps)
+"""
+
+
+def test_a_process_that_ends_stops_what_runs_and_says_so(
+    plain_client: redis.Redis, url: str
+) -> None:
+    words = [sys.executable, "-c", ENDING, url]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=20, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    with log.OperationLog(plain_client) as record:
+        found = record.newest(1)
+    assert found
+    assert "dropped, then stopped by the end of the page" in str(found[0].result)
+    plain_client.delete(log.KEY)
+
+
+def test_only_some_operations_run_at_a_time(
+    plain_page: TestClient, plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "WAIT", 0)
+    monkeypatch.setattr(jobs, "MOST_RUNNING", 2)
+    with Queue(plain_client, name) as queue:
+        kill(queue, bad=10)
+    operator = Operator(plain_page)
+    drop = Ask("drop", name=name)
+    codes = [operator.post(drop, pace="1").status_code for _ in range(3)]
+    assert codes == [303, 303, 400]
+    for each in list(plain_page.get("/progress").json()["values"]):
+        number = each.partition(".")[0]
+        operator.post(Ask("stop_job", name=name, job=number))
+    assert operator.post(drop, pace="1").status_code == 303
 
 
 def test_an_operation_that_fails_is_recorded_with_its_error(
