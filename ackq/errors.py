@@ -31,6 +31,7 @@
     ├── Fenced                           another query took over the group of claims
     ├── ClaimLost                        a claim was returned to the queue, or deleted
     ├── StagingLost                      staged rows are gone; nothing was committed
+    ├── BatchSuperseded                  its writer has begun another batch; nothing was written
     ├── PublishContention                other producers were always first; nothing was stored
     ├── IndexTaken                       a message exists beyond a topic's newest index
     ├── NotSubscribed                    the consumer is not subscribed to the topic
@@ -228,6 +229,10 @@ class ClaimLost(AckqError):
 
 class StagingLost(AckqError):
     """Rows that a task staged are gone, or not its own. Its batch was not committed."""
+
+
+class BatchSuperseded(AckqError):
+    """A writer of dead letters has begun another batch, or none. The rows were not written."""
 
 
 class PublishContention(AckqError):

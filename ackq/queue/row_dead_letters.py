@@ -11,6 +11,7 @@ from ackq.core.chunking import chunked
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.ids import usable_id
 from ackq.core.names import REJECTED
+from ackq.errors import BatchSuperseded
 from ackq.queue.spec import QueueSpec
 
 #: Most rows, and bytes of bodies, in one call: Redis serves no other client meanwhile.
@@ -27,23 +28,47 @@ class RejectedRow:
     reason: str
 
 
-def reject_rows(
-    spec: QueueSpec, writer: str, batch: str, rows: Iterable[RejectedRow], window_ms: int
-) -> Operation[int]:
+@dataclass(frozen=True, slots=True)
+class RowWriter:
+    """Writes rows of batches to the dead letters of a queue; ``name`` tells it from others."""
+
+    spec: QueueSpec
+    name: str
+    window_ms: int
+
+
+def begin_batch(writer: RowWriter, batch: str) -> Operation[None]:
+    """Begin a batch; see `RowDeadLetters.begin`."""
+    yield from _call(writer, batch, ())
+
+
+def reject_rows(writer: RowWriter, batch: str, rows: Iterable[RejectedRow]) -> Operation[int]:
     """Append rows to the dead letters; see `RowDeadLetters.reject`."""
-    rejected = spec.keys.ready + f"{REJECTED}{writer}".encode()
-    keys = (spec.keys.dead, rejected, spec.keys.counters)
-    types = dict(zip(keys, ("stream", "hash", "hash"), strict=True))
-    expected = Keys(f"queue {spec.name!r}", types)
     rows = list(rows)
     appended = 0
     for chunk in chunked(rows, [len(each.body) for each in rows], CHUNK_ROWS, CHUNK_BYTES):
-        args: list[Arg] = [batch, window_ms]
-        for each in chunk:
-            args += (each.row, usable_id(each.body) or "", each.body, each.reason)
-        # The script appends each row once, so a call whose reply was lost may be sent again.
-        request = Request(
-            (len(keys), *keys, *args), script=scripts.load("pipeline/reject"), resend=True
-        )
-        appended += yield from call(expected, request)
+        appended += yield from _call(writer, batch, chunk)
     return appended
+
+
+def _call(writer: RowWriter, batch: str, rows: Iterable[RejectedRow]) -> Operation[int]:
+    spec = writer.spec
+    rejected = spec.keys.ready + f"{REJECTED}{writer.name}".encode()
+    keys = (spec.keys.dead, rejected, spec.keys.counters)
+    types = dict(zip(keys, ("stream", "hash", "hash"), strict=True))
+    expected = Keys(f"queue {spec.name!r}", types)
+    args: list[Arg] = [batch, writer.window_ms]
+    for each in rows:
+        args += (each.row, usable_id(each.body) or "", each.body, each.reason)
+    # The script appends each row once, so a call whose reply was lost may be sent again.
+    request = Request(
+        (len(keys), *keys, *args), script=scripts.load("pipeline/reject"), resend=True
+    )
+    status, answer = yield from call(expected, request)
+    if status == b"superseded":
+        raise BatchSuperseded(
+            f"queue {spec.name!r}: rows of batch {batch} of {writer.name!r} came when its batch was"
+            f" {answer.decode() or 'none'}: a task that was given up wrote them, or Redis lost the"
+            " record of the batch"
+        )
+    return int(answer)

@@ -9,7 +9,7 @@ import redis
 from ackq.config import QueueConfig, microseconds
 from ackq.core.client import Client
 from ackq.queue.keys import QueueKeys
-from ackq.queue.row_dead_letters import RejectedRow, reject_rows
+from ackq.queue.row_dead_letters import RejectedRow, RowWriter, begin_batch, reject_rows
 from ackq.queue.spec import QueueSpec
 
 #: Longest time that the rows of a batch are remembered, in seconds: ten years.
@@ -18,6 +18,8 @@ LONGEST_WINDOW = 315_360_000.0
 
 class RowDeadLetters(Client):
     """Appends to the dead letters of queue ``name`` for one writer, batch after batch.
+
+    One process begins a batch, and any number of them write its rows.
 
     Guarantee: within ``window``, each row of the current batch is appended once, however often
     and in whatever parts the batch is rewritten. After that, at least once.
@@ -44,18 +46,28 @@ class RowDeadLetters(Client):
             ConfigurationError: the window is out of range.
         """
         keys = QueueKeys.of(name)
-        self._window_ms = max(1, microseconds(window, "window", LONGEST_WINDOW) // 1000)
+        window_ms = max(1, microseconds(window, "window", LONGEST_WINDOW) // 1000)
         super().__init__(client, name)
-        self._spec = QueueSpec(name, keys, QueueConfig(), self._block_limit)
-        self._writer = writer
+        spec = QueueSpec(name, keys, QueueConfig(), self._block_limit)
+        self._row_writer = RowWriter(spec, writer, window_ms)
 
-    def reject(self, batch: str, rows: Iterable[RejectedRow]) -> int:
-        """Append the ``rows`` of ``batch`` that were not appended yet, and return how many.
+    def begin(self, batch: str) -> None:
+        """Begin ``batch``, and discard the record of the previous one; again, do nothing.
 
-        A batch with a new name discards the record of the previous batch. Cost: one round trip
-        per 500 rows or 1 MiB of bodies.
+        Cost: one round trip.
 
         Raises:
             KeyTypeError: a key has another type; nothing was changed.
         """
-        return self._run(reject_rows(self._spec, self._writer, batch, rows, self._window_ms))
+        self._run(begin_batch(self._row_writer, batch))
+
+    def reject(self, batch: str, rows: Iterable[RejectedRow]) -> int:
+        """Append the ``rows`` of ``batch`` that were not appended yet, and return how many.
+
+        Cost: one round trip per 500 rows or 1 MiB of bodies.
+
+        Raises:
+            BatchSuperseded: another batch was begun, or none. The rows were not appended.
+            KeyTypeError: a key has another type; nothing was changed.
+        """
+        return self._run(reject_rows(self._row_writer, batch, rows))

@@ -23,10 +23,11 @@ def split(rows: int, reading: Reading, parts: int = 1) -> Iterator[tuple[int, in
 
     Args:
         rows: the total number of rows.
-        reading: has the minimum number of partitions and their maximum length.
-        parts: the number of ranges that share the minimum number of partitions.
+        reading: has the number of tasks, the minimum of partitions and their maximum length.
+        parts: the number of ranges that share the partitions.
     """
-    wanted = reading.min_partitions or min(os.cpu_count() or 1, -(-rows // MIN_ROWS))
+    tasks = reading.parallelism or os.cpu_count() or 1
+    wanted = reading.min_partitions or min(tasks, -(-rows // MIN_ROWS))
     slices = min(rows, max(-(-wanted // parts), -(-rows // reading.max_records)))
     first = 0
     for at in range(slices):

@@ -31,8 +31,8 @@ PARSING = ("includeMetadata", "mode", "columnNameOfCorruptRecord", "timeZone")
 _PEEK = ("state", "partitions", "fetchSize", "retryTimeoutMs")
 _STREAM = (
     "groupId", "maxMessagesPerTrigger", "maxOffsetsPerTrigger", "maxBytesPerTrigger",
-    "minPartitions", "maxRecordsPerPartition", "failOnDataLoss", "claimTimeoutMs", "ackMode",
-    "pollIntervalMs", "fetchSize", "retryTimeoutMs", "startingOffsets", "endingOffsets",
+    "parallelism", "minPartitions", "maxRecordsPerPartition", "failOnDataLoss", "claimTimeoutMs",
+    "ackMode", "pollIntervalMs", "fetchSize", "retryTimeoutMs", "startingOffsets", "endingOffsets",
 )  # fmt: skip
 
 Kind = Literal["queue", "topic", "delayQueue"]
@@ -128,8 +128,10 @@ class Reading:
     max_messages: int
     #: Maximum bytes of bodies in a batch, the last message included; None: no limit.
     max_bytes: int | None
-    #: Minimum partitions of a batch; None: the number of processors of this machine, or fewer if
-    #: they would be small.
+    #: Number of tasks that run at the same time; None: the number of processors of this machine.
+    #: A batch gets as many partitions, or fewer if they would be small.
+    parallelism: int | None
+    #: Minimum partitions of a batch, however small; None: no minimum.
     min_partitions: int | None
     max_records: int
     fail_on_data_loss: bool
@@ -183,6 +185,7 @@ class Reading:
             group=_group(raw),
             max_messages=raw.integer(limit, MAX_MESSAGES, 1),
             max_bytes=raw.integer("maxBytesPerTrigger", 0, 1) or None,
+            parallelism=raw.integer("parallelism", 0, 1, 100_000) or None,
             min_partitions=raw.integer("minPartitions", 0, 1, 100_000) or None,
             max_records=raw.integer("maxRecordsPerPartition", MAX_RECORDS, 1),
             fail_on_data_loss=raw.flag("failOnDataLoss", True),

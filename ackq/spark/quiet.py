@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,8 @@ def quiet_session(
     try:
         yield spark
     finally:
-        spark.stop()
+        with suppress(ConnectionError):  # Spark's JVM may be gone
+            spark.stop()
 
 
 @contextmanager

@@ -1,21 +1,25 @@
-"""Convert bodies to Arrow: a whole batch if every body fits, otherwise one by one."""
+"""Convert bodies to Arrow: in bulk, except for bodies on which Arrow and Spark may not agree."""
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
-from functools import partial
+from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.json
 from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import DataType
 
 from ackq.core.ids import usable_id
 from ackq.errors import InvalidMessage
 from ackq.spark.columns import Columns
+from ackq.spark.in_bulk import InBulk
 from ackq.spark.options import Parsing
-from ackq.spark.values import MISFITS, Convert, converter, fitting, parse
+from ackq.spark.unconverted import unconverted
+from ackq.spark.values import MISFITS, Convert, converter, fitting, parse, parse_all
 
 #: The id at the position where ackq's producers write it. Escapes are left to the parser.
 _FIRST_ID = r'^\{"id":"(?P<id>[^"\\\x00-\x1f]+)"'
@@ -32,10 +36,11 @@ class Rows:
         self._mode = parsing.mode
         self._schema = to_arrow_schema(columns.schema, timezone="UTC")
         self._parsed = [self._schema.field(field.name) for field in columns.parsed]
-        self._by_batch = _ByBatch(self._parsed, parsing.time_zone)
+        self._in_bulk = InBulk(self._parsed, parsing.time_zone)
         self._exact = any(map(_has_decimal, columns.parsed))
-        self._converters: list[tuple[str, Convert]] = [
-            (field.name, converter(field.dataType, parsing.time_zone)) for field in columns.parsed
+        self._converters: list[tuple[str, DataType, Convert]] = [
+            (each.name, each.dataType, converter(each.dataType, parsing.time_zone))
+            for each in columns.parsed
         ]
 
     def batch(
@@ -95,80 +100,65 @@ class Rows:
         self, bodies: Sequence[bytes], raw: pa.Array
     ) -> tuple[dict[str, pa.Array], list[int]]:
         """Return the columns parsed from JSON, and the positions of bodies that did not fit."""
-        arrays = self._by_batch.read(bodies, raw)
-        if arrays is not None:
-            return arrays, []
-        values: dict[str, list[Any]] = {name: [] for name, _ in self._converters}
-        malformed = {
-            position
-            for position, (body, exact) in enumerate(zip(bodies, self._exactly(raw), strict=True))
-            if not self._parse_one(body, exact, values)
-        }
-        made = {
-            field.name: _column(values[field.name], field.type, malformed) for field in self._parsed
-        }
-        return made, sorted(malformed)
+        parsed = self._in_bulk.parse(bodies, raw)
+        if parsed is None:
+            return self._parse_each(bodies, raw)
+        if not parsed.left:
+            return parsed.arrays, []
+        left = pa.array(parsed.left)
+        arrays, malformed = self._parse_each([bodies[at] for at in parsed.left], raw.take(left))
+        order = _order(len(bodies), parsed.left)
+        for name, values in arrays.items():
+            arrays[name] = pa.concat_arrays([parsed.arrays[name], values]).take(order)
+        return arrays, [parsed.left[at] for at in malformed]
 
-    def _exactly(self, raw: pa.Array) -> list[bool]:
-        """Return which bodies need the slower parser."""
-        if self._exact:
-            return [True] * len(raw)
-        found: list[bool] = pc.match_substring_regex(raw, _LONG_NUMBER).to_pylist()
-        return found
-
-    def _parse_one(self, body: bytes, exact: bool, values: dict[str, list[Any]]) -> bool:
-        """Append one row; values that do not fit become null, as in Spark's reader."""
-        try:
-            found, whole = parse(body, exact), True
-        except MISFITS:
-            found, whole = {}, False
-        for name, convert in self._converters:
-            value = found.get(name)
-            if value is not None:
-                value, fits = fitting(convert, value)
-                whole = whole and fits
-            values[name].append(value)
-        return whole
+    def _parse_each(
+        self, bodies: Sequence[bytes], raw: pa.Array
+    ) -> tuple[dict[str, pa.Array], list[int]]:
+        parsed = parse_all(bodies, self._exact)
+        malformed = {position for position, each in enumerate(parsed) if each is None}
+        found = [each or {} for each in parsed] if malformed else parsed
+        arrays, exact = {}, self._exact
+        for (name, kind, convert), field in zip(self._converters, self._parsed, strict=True):
+            column = unconverted([each.get(name) for each in found], kind, field.type)
+            if column is None:
+                if not exact:
+                    _restore_digits(found, bodies, raw)
+                    exact = True
+                values = _converted([each.get(name) for each in found], convert, malformed)
+                column = _column(values, field.type, malformed)
+            arrays[name] = column
+        return arrays, sorted(malformed)
 
 
-class _ByBatch:
-    """Parses a whole batch with Arrow, in C++, if Arrow agrees with Spark's reader on it."""
+def _restore_digits(found: list[dict[str, Any]], bodies: Sequence[bytes], raw: pa.Array) -> None:
+    """Parse bodies with long numbers again, so that a text can keep all their digits."""
+    for at in pc.indices_nonzero(pc.match_substring_regex(raw, _LONG_NUMBER)).to_pylist():
+        with suppress(*MISFITS):
+            found[at] = parse(bodies[at], exact=True)
 
-    def __init__(self, fields: Sequence[pa.Field], zone: str) -> None:
-        self._fields = fields
-        self._able = all(_arrow_agrees(field.type, zone) for field in fields)
-        # Arrow accepts numbers as dates, unlike Spark; but it converts text as Spark does.
-        schema = pa.schema(
-            [pa.field(f.name, pa.string()) if pa.types.is_date(f.type) else f for f in fields]
-        )
-        self._options = pyarrow.json.ParseOptions(
-            explicit_schema=schema, unexpected_field_behavior="ignore"
-        )
 
-    def read(self, bodies: Sequence[bytes], raw: pa.Array) -> dict[str, pa.Array] | None:
-        """Return the columns, or None if a body needs the slower parser."""
-        if not self._able or not self._fields or not bodies:
-            return None
-        # A line that begins and ends so, and there are as many objects as lines: then each line
-        # is one object, since no JSON has a line break between braces but outside of all.
-        if not pc.all(pc.and_(pc.starts_with(raw, b"{"), pc.ends_with(raw, b"}"))).as_py():
-            return None
-        lines = b"\n".join(bodies)
-        try:
-            raw.cast(pa.string())  # Arrow does not check the text of fields outside the schema
-            table = pyarrow.json.read_json(
-                pa.BufferReader(lines),
-                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
-                parse_options=self._options,
-            )
-            if table.num_rows != len(bodies):
-                return None
-            return {
-                field.name: table.column(field.name).combine_chunks().cast(field.type)
-                for field in self._fields
-            }
-        except pa.ArrowInvalid:
-            return None
+def _converted(values: list[Any], convert: Convert, malformed: set[int]) -> list[Any]:
+    """Return column values; those that do not fit become null, as in Spark's reader."""
+    for position, value in enumerate(values):
+        if value is not None:
+            values[position], fits = fitting(convert, value)
+            if not fits:
+                malformed.add(position)
+    return values
+
+
+def _order(rows: int, replaced: Sequence[int]) -> pa.Array:
+    """Return the order in which some rows are replaced by those behind the last one."""
+    order = _numbers(rows)[:]
+    for number, position in enumerate(replaced, rows):
+        order[position] = number
+    return pa.Array.from_buffers(pa.int64(), rows, [None, pa.py_buffer(order)])
+
+
+@lru_cache(maxsize=4)
+def _numbers(rows: int) -> array[int]:
+    return array("q", range(rows))
 
 
 def _column(values: list[Any], kind: pa.DataType, malformed: set[int]) -> pa.Array:
@@ -220,25 +210,6 @@ def _corrupt(bodies: Sequence[bytes], malformed: Sequence[int]) -> pa.Array:
     for position in malformed:
         shown[position] = bodies[position].decode(errors="replace")
     return pa.array(shown, pa.string())
-
-
-def _arrow_agrees(kind: pa.DataType, zone: str, nested: bool = False) -> bool:
-    """Return whether Arrow reads each value of a type as Spark does, or rejects it."""
-    deeper = partial(_arrow_agrees, zone=zone, nested=True)
-    if pa.types.is_struct(kind):
-        return all(deeper(kind.field(at).type) for at in range(kind.num_fields))
-    if pa.types.is_list(kind):
-        return deeper(kind.value_type)
-    if pa.types.is_timestamp(kind):
-        return kind.tz is not None and zone == "UTC"
-    if pa.types.is_date(kind):
-        return not nested
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_floating(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_string(kind)
-    )
 
 
 def _has_decimal(field: Any) -> bool:

@@ -6,7 +6,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from functools import partial
@@ -69,6 +69,26 @@ def parse(body: bytes, exact: bool) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise ValueError("not a JSON object")
     return parsed
+
+
+def parse_all(bodies: Sequence[bytes], exact: bool) -> list[Any]:
+    """Return the object in each body; None for a body that is none. See `parse`."""
+    if not exact:
+        try:
+            found = list(map(orjson.loads, bodies))
+        except ValueError:
+            pass
+        else:
+            if set(map(type, found)) == {dict}:
+                return found
+    return [_object(body, exact) for body in bodies]
+
+
+def _object(body: bytes, exact: bool) -> dict[str, Any] | None:
+    try:
+        return parse(body, exact)
+    except MISFITS:
+        return None
 
 
 class _Fraction(float):

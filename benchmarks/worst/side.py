@@ -69,7 +69,12 @@ def reject_larger(scene: Scene) -> Act:
 def _reject(scene: Scene, count: int, size: int) -> Act:
     rejects, body = scene.own(RowDeadLetters(scene.client, NAME, "writer")), b"x" * scene.size(size)
     rows = [RejectedRow(str(n), body, "no use") for n in range(count)]
-    return lambda: rejects.reject("batch", rows)
+
+    def work() -> None:
+        rejects.begin("batch")
+        rejects.reject("batch", rows)
+
+    return work
 
 
 @worst("pipeline/reject", "a new batch after one of 1,000,000 rows")

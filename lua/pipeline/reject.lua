@@ -1,17 +1,21 @@
--- reject: append rows of a batch to the dead letters, each row once.
+-- reject: begin a batch, or append rows of it to the dead letters, each row once.
 --
 -- KEYS[1] {name}DEAD                 STREAM  key, body, reason, count, time of dead letters
 -- KEYS[2] {name}REJECTED:<writer>    HASH    batch, and a field for each row of it that is dead
 -- KEYS[3] {name}COUNTERS             HASH    counts, kept while a client watches; see watch.lua
 --
--- ARGV[1] batch            text, 1..64 bytes           a new batch forgets the previous one's rows
+-- ARGV[1] batch            text, 1..64 bytes
 -- ARGV[2] window           integer 1..315360000000     ms that the rows are remembered
--- ARGV[3] rows             groups of four, 1..1000: row (text that names it within the batch),
---                          key (of the dead letter; may be empty), body, reason
+-- ARGV[3] rows             groups of four, 0..1000: row (text that names it within the batch),
+--                          key (of the dead letter; may be empty), body, reason.
+--                          None: begin the batch, and forget the rows of the previous one
 --
--- Returns how many were appended; the others had been appended before.
+-- Returns {'ok', appended}: the other rows had been appended before. {'superseded', batch of the
+-- record, or ''}: nothing was appended, since the writer has begun another batch.
 -- Atomic because a dead letter without its mark would be written twice when the batch is replayed,
--- and a mark without its dead letter would lose the row.
+-- and a mark without its dead letter would lose the row. A batch must begin before its rows come:
+-- several processes write them, and one that was given up would otherwise write rows of a batch
+-- whose record is gone, and delete the record of the current batch.
 -- Cost: O(rows). The first write frees memory, so that rows can be rejected at maxmemory: the claim
 -- is settled afterwards.
 local dead, rejected, counters = KEYS[1], KEYS[2], KEYS[3]
@@ -24,13 +28,16 @@ local function outside(number, low, high)
 end
 
 local rows = (#ARGV - base + 1) / 4
-if outside(rows, 1, 1000) or outside(window, 1, 315360000000) or #batch < 1 or #batch > 64 then
-  return redis.error_reply('ACKQ_ARGUMENT reject: a batch, a window and 1 to 1000 groups of four')
+if outside(rows, 0, 1000) or outside(window, 1, 315360000000) or #batch < 1 or #batch > 64 then
+  return redis.error_reply('ACKQ_ARGUMENT reject: a batch, a window and up to 1000 groups of four')
 end
 
 redis.call('XLEN', dead)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local known = redis.call('HGET', rejected, 'batch')
+if rows > 0 and known ~= batch then
+  return {'superseded', known or ''}
+end
 local clock = redis.call('TIME')
 local now = string.format('%.0f', clock[1] * 1000000 + clock[2])
 
@@ -64,4 +71,4 @@ for reason, number in pairs(counts) do
   end
   count_up(field, number)
 end
-return appended
+return {'ok', appended}

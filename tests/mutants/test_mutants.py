@@ -27,6 +27,7 @@ from tests.mutants import (
     errors_kept,
     left_end,
     oldest,
+    row_dead_letters,
 )
 from tests.mutants.catalogue import Mutant
 
@@ -40,6 +41,7 @@ MUTANTS = (
     *counts.MUTANTS,
     *oldest.MUTANTS,
     *delay_counts.MUTANTS,
+    *row_dead_letters.MUTANTS,
 )
 
 

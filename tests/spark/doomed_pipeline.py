@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import tests.spark.doomed as doomed
-from ackq.spark.pipeline import Pipeline, micro_batches, run, sinks
+from ackq.spark.pipeline import Pipeline, run, sinks
 from tests.spark.conftest import SMALL
 
-#: Within the sink's commit, in a process of its own: there the module in faults/ kills the driver.
-SINK_POINTS = {"staged": "commit:1:1", "moving": "move:1:1"}
+#: In processes of their own, where the module in faults/ kills the driver: while an executor writes
+#: rejected rows, and within the sink's commit.
+FAULTS = {"rejecting": "reject:1:4", "staged": "commit:1:1", "moving": "move:1:1"}
 #: Those of the source, and between them those of a batch of the pipeline, in their order.
-POINTS = (*doomed.POINTS[:4], "rejecting", "rejected", *SINK_POINTS, "committed", "logged")
+POINTS = (*doomed.POINTS[:4], "rejecting", "rejected", "staged", "moving", "committed", "logged")
 
 
 def main(folder: Path, config: dict[str, Any], point: str) -> None:
@@ -40,13 +41,7 @@ def main(folder: Path, config: dict[str, Any], point: str) -> None:
 
 
 def _stop_within_a_batch() -> None:
-    reject, write = micro_batches.MicroBatchHandler._write_rejects, sinks.write
-
-    def doomed_reject(self: Any, queue: str, number: int, rows: list[Any]) -> None:
-        if number == doomed.BATCH and doomed_at("rejecting"):
-            reject(self, queue, number, rows[: len(rows) // 2])
-            doomed.stop_at("rejecting")
-        reject(self, queue, number, rows)
+    write = sinks.write
 
     def doomed_write(sink: Any, rows: Any, query_id: str, number: int) -> None:
         if number == doomed.BATCH:
@@ -55,13 +50,7 @@ def _stop_within_a_batch() -> None:
         if number == doomed.BATCH:
             doomed.stop_at("committed")
 
-    micro_batches.MicroBatchHandler._write_rejects = doomed_reject  # type: ignore[method-assign]
     sinks.write = doomed_write  # type: ignore[assignment]
-
-
-def doomed_at(point: str) -> bool:
-    """Return whether this run is to stop at the point."""
-    return os.environ[doomed.POINT] == point
 
 
 if __name__ == "__main__":

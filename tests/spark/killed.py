@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -48,6 +48,30 @@ def run_until_killed(
         for each in sorted(family, key=lambda each: each.info["name"] != "java"):
             with contextlib.suppress(psutil.NoSuchProcess):
                 each.kill()
+        process.wait()
+        psutil.wait_procs(family, timeout=10)
+
+
+@contextlib.contextmanager
+def running_pipeline(config: Path, url: str, output: Path) -> Iterator[psutil.Popen]:
+    """Run `ackq pipeline run --once`; at the end of the block kill it, its JVM and its workers."""
+    with output.open("wb") as file:
+        process = psutil.Popen(
+            [sys.executable, "-c", "from ackq.cli import main; main()", "pipeline", "run", config,
+             "--once"],
+            cwd=ROOT, env={**os.environ, "ACKQ_REDIS_URL": url}, stdout=file,
+            stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        family = [] if process.poll() is not None else process.children(recursive=True)
+        # The JVM first, so that no process can react to the end of another.
+        for each in sorted(family, key=lambda each: each.name() != "java"):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                each.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
         process.wait()
         psutil.wait_procs(family, timeout=10)
 

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,10 +26,9 @@ import ackq.embedded.server
 from ackq import Queue
 from ackq.embedded import Server
 from tests.servers.private import private_server
+from tests.spark.killed import running_pipeline
 from tests.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
-ACKQ = [sys.executable, "-c", "from ackq.cli import main; main()"]
 MESSAGES = int(1_000_000 * float(os.environ.get("ACKQ_SOAK", "1")))
 BATCHES = 40
 KILLS = 8
@@ -81,22 +78,8 @@ class Pipeline:
     def running(self) -> Iterator[psutil.Popen]:
         """Run the command; at the end of the block kill it, its JVM and its workers."""
         self.runs += 1
-        with self.output().open("wb") as output:
-            process = psutil.Popen(
-                [*ACKQ, "pipeline", "run", self.config, "--once"],
-                cwd=ROOT, env={**os.environ, "ACKQ_REDIS_URL": self.url},
-                stdout=output, stderr=subprocess.STDOUT,
-            )  # fmt: skip
-        try:
+        with running_pipeline(self.config, self.url, self.output()) as process:
             yield process
-        finally:
-            family = [] if process.poll() is not None else process.children(recursive=True)
-            # The JVM first, so that no process can react to the end of another.
-            for each in sorted(family, key=lambda each: each.name() != "java"):
-                _kill(each)
-            _kill(process)
-            process.wait()
-            psutil.wait_procs(family, timeout=10)
 
     def output(self) -> Path:
         """The file with the output of the latest run."""
@@ -126,11 +109,6 @@ class Pipeline:
         written = steps["written"] > steps["done"]
         planned = steps["planned"] > steps["done"]
         self.killed["written" if written else "planned" if planned else "between"] += 1
-
-
-def _kill(process: psutil.Process) -> None:
-    with suppress(psutil.NoSuchProcess):
-        process.kill()
 
 
 @pytest.mark.campaign

@@ -12,6 +12,8 @@ import pytest
 
 from ackq import Queue
 from ackq.queue.claims_client import Claims
+from tests.spark.killed import running_pipeline
+from tests.waiting import wait_until
 
 
 @pytest.mark.campaign
@@ -45,3 +47,24 @@ def test_a_pipeline_that_is_fenced_off_ends_with_a_code_of_its_own(
     assert "another process took it over" in errors.splitlines()[-1]
     assert "incubator" not in errors  # no warning of Java
     assert queue.stats().ready == 1
+
+
+@pytest.mark.campaign
+def test_a_pipeline_whose_java_dies_says_what_to_change(
+    queue: Queue, url: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "jobs.toml"
+    sleep = "SELECT reflect('java.lang.Thread', 'sleep', 600000L) AS slow FROM messages"
+    config.write_text(
+        f'name = "{queue.name}"\ncheckpoint = "state"\nsource.queue = "{queue.name}"\n'
+        f'sink.format = "noop"\ntransform.sql = "{sleep}"\n'
+    )
+    queue.push({"id": "first"})
+    with running_pipeline(config, url, tmp_path / "output") as process:
+        wait_until(lambda: queue.stats().claimed == 1, "the claim", 200)
+        (java,) = [each for each in process.children(recursive=True) if each.name() == "java"]
+        java.kill()
+        assert process.wait(100) == 3
+    message = (tmp_path / "output").read_text().splitlines()[-1]
+    assert "its process was killed: raise spark.driver.memory in [spark]" in message
+    assert "Nothing is lost" in message

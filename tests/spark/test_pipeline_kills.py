@@ -17,7 +17,7 @@ from ackq import Queue
 from ackq.embedded import Server
 from ackq.spark.pipeline import Pipeline
 from tests.servers.private import private_server
-from tests.spark.doomed_pipeline import POINTS, SINK_POINTS
+from tests.spark.doomed_pipeline import FAULTS, POINTS
 from tests.spark.killed import assert_silent, run_until_killed
 
 PASSWORD = "canary-2b9e-of-redis"
@@ -55,7 +55,7 @@ def test_a_pipeline_killed_anywhere_moves_every_message_once_and_leaks_no_secret
     url = server.url.replace("redis://", f"redis://:{PASSWORD}@")
     with Queue.from_url(url, "jobs") as queue, Queue.from_url(url, "out") as out:
         queue.push_many({"id": f"m-{n}", "share": n % 5} for n in range(MESSAGES))
-        fault = {"FAULT": SINK_POINTS[point]} if point in SINK_POINTS else {}
+        fault = {"FAULT": FAULTS[point]} if point in FAULTS else {}
         run_until_killed("tests.spark.doomed_pipeline", folder, json.dumps(config), point,
                          folder=folder, environment=fault)  # fmt: skip
         Pipeline(config, spark=spark).run(once=True)

@@ -11,7 +11,7 @@ import redis
 
 from ackq import ConfigurationError, KeyTypeError, Queue
 from ackq.core.names import check_name
-from ackq.errors import QueueNameError
+from ackq.errors import BatchSuperseded, QueueNameError
 from ackq.queue.row_dead_letters import CHUNK_ROWS, RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
 from tests.servers import Target
@@ -45,13 +45,19 @@ def row(number: int, reason: str = "check: age") -> RejectedRow:
     return RejectedRow(f"1:{number}", b'{"id":"a-%d"}' % number, reason)
 
 
+def write(writer: RowDeadLetters, batch: str, rows: list[RejectedRow]) -> int:
+    """Begin a batch and write rows of it."""
+    writer.begin(batch)
+    return writer.reject(batch, rows)
+
+
 def dead(queue: Queue) -> list[str]:
     return [each.id for each in queue.dead_letters(10_000)]
 
 
 def test_a_row_becomes_a_dead_letter_as_it_was_pushed(make: Make, queue: Queue) -> None:
     body = b"\xff\0 no JSON at all"
-    assert make().reject("7", [RejectedRow("1:0", body, "does not parse"), row(1)]) == 2
+    assert write(make(), "7", [RejectedRow("1:0", body, "does not parse"), row(1)]) == 2
     first, second = queue.dead_letters()
     assert (first.body, first.reason, first.receive_count) == (body, "does not parse", 1)
     assert abs(first.died_at - second.died_at) < 60
@@ -60,14 +66,14 @@ def test_a_row_becomes_a_dead_letter_as_it_was_pushed(make: Make, queue: Queue) 
 
 def test_a_batch_written_again_adds_nothing(make: Make, queue: Queue) -> None:
     rows = [row(number) for number in range(CHUNK_ROWS + 3)]
-    assert make().reject("7", rows) == CHUNK_ROWS + 3
-    assert make().reject("7", rows) == 0
+    assert write(make(), "7", rows) == CHUNK_ROWS + 3
+    assert write(make(), "7", rows) == 0
     assert len(dead(queue)) == CHUNK_ROWS + 3
 
 
 def test_a_batch_cut_short_is_completed_in_any_order(make: Make, queue: Queue) -> None:
-    make().reject("7", [row(2), row(0)])
-    assert make().reject("7", [row(0), row(1), row(2), row(3)]) == 2
+    write(make(), "7", [row(2), row(0)])
+    assert write(make(), "7", [row(0), row(1), row(2), row(3)]) == 2
     assert sorted(dead(queue)) == ["a-0", "a-1", "a-2", "a-3"]
 
 
@@ -75,16 +81,32 @@ def test_the_next_batch_forgets_the_rows_of_the_former(
     make: Make, queue: Queue, target: Target, name: str
 ) -> None:
     writer = make()
-    writer.reject("7", [row(0)])
-    writer.reject("8", [row(0)])
+    write(writer, "7", [row(0)])
+    write(writer, "8", [row(0)])
     assert dead(queue) == ["a-0", "a-0"]
     with target.make_client() as client:
         assert client.hgetall(f"{name}REJECTED:query") == {b"batch": b"8", b"row:1:0": b""}
 
 
+def test_rows_of_a_batch_that_is_over_are_refused_and_change_nothing(
+    make: Make, queue: Queue
+) -> None:
+    driver, task = make(), make()
+    with pytest.raises(BatchSuperseded, match="its batch was none"):
+        task.reject("7", [row(0)])
+    write(driver, "7", [row(0)])
+    driver.begin("8")
+    with pytest.raises(BatchSuperseded, match=r"batch 7 of 'query' came when .* was 8"):
+        task.reject("7", [row(0), row(1)])
+    assert write(task, "8", [row(0)]) == 1
+    driver.begin("8")  # as at a replay, which keeps the record
+    assert task.reject("8", [row(0)]) == 0
+    assert dead(queue) == ["a-0", "a-0"]
+
+
 def test_writers_do_not_know_of_each_other(make: Make, queue: Queue) -> None:
-    make("one").reject("7", [row(0)])
-    make("two").reject("7", [row(0)])
+    write(make("one"), "7", [row(0)])
+    write(make("two"), "7", [row(0)])
     assert dead(queue) == ["a-0", "a-0"]
 
 
@@ -92,7 +114,7 @@ def test_only_the_memory_of_rows_expires(
     make: Make, queue: Queue, target: Target, name: str
 ) -> None:
     before = time.monotonic()
-    make(window=60).reject("7", [row(0)])
+    write(make(window=60), "7", [row(0)])
     with target.make_client() as client:
         left = client.pttl(f"{name}REJECTED:query")
         passed = (time.monotonic() - before) * 1000
@@ -105,7 +127,7 @@ def test_no_rows_are_no_call(make: Make, queue: Queue) -> None:
 
 
 def test_a_letter_can_be_redriven_with_or_without_an_id(make: Make, queue: Queue) -> None:
-    make().reject("7", [row(0), RejectedRow("1:1", b"no id", "does not parse"),
+    write(make(), "7", [row(0), RejectedRow("1:1", b"no id", "does not parse"),
                         RejectedRow("1:2", b"", "does not parse")])  # fmt: skip
     assert queue.redrive() == 3
     assert sorted(each.body for each in queue.pop_many(10)) == [b"", b"no id", b'{"id":"a-0"}']
@@ -118,7 +140,7 @@ def test_a_key_of_another_type_is_an_error_and_nothing_is_changed(
         for suffix in ("REJECTED:query", "DEAD"):
             client.set(f"{name}{suffix}", "mine")
             with pytest.raises(KeyTypeError, match=suffix):
-                make().reject("7", [row(0)])
+                write(make(), "7", [row(0)])
             assert client.get(f"{name}{suffix}") == b"mine"
             client.delete(f"{name}{suffix}")
         assert not client.exists(f"{name}REJECTED:query")
@@ -129,12 +151,12 @@ def test_it_works_on_a_full_server(make: Make, target: Target, name: str, queue:
         pytest.skip("one server shows it")
     with target.make_client() as client:
         assert isinstance(client, redis.Redis)
-        make().reject("7", [row(0)])
+        write(make(), "7", [row(0)])
         used = client.info("memory")["used_memory"]
         client.config_set("maxmemory", used // 2)
         try:
-            assert make().reject("7", [row(1)]) == 1  # of a batch that is on its way
-            assert make().reject("8", [row(0)]) == 1
+            assert write(make(), "7", [row(1)]) == 1  # of a batch that is on its way
+            assert write(make(), "8", [row(0)]) == 1
         finally:
             client.config_set("maxmemory", 0)
 
@@ -146,7 +168,7 @@ def test_arguments_out_of_range_are_refused(target: Target, name: str) -> None:
     with target.make_client() as client:
         for args in (
             ("7", 0, "r", "", "b", ""), ("7", "nan", "r", "", "b", ""), ("", 1, "r", "", "b", ""),
-            ("7", 1), ("7", 1, "r", "", "b"), ("x" * 65, 1, "r", "", "b", ""),
+            ("7",), ("7", 1, "r", "", "b"), ("x" * 65, 1, "r", "", "b", ""),
             ("7", 1, *["r"] * 4004),
         ):  # fmt: skip
             with pytest.raises(redis.ResponseError, match="ACKQ_ARGUMENT"):

@@ -22,6 +22,12 @@ def test_slices_are_a_partition_of_the_rows() -> None:
     assert sum(rows for _, rows in slices) == 1000
 
 
+def test_a_batch_has_a_partition_per_task_unless_they_would_be_small() -> None:
+    reading = Reading.of({"queue": "jobs", "parallelism": "7"})
+    assert [rows for _, rows in split(70_000, reading)] == [10_000] * 7
+    assert len(list(split(20_001, reading))) == 3
+
+
 @pytest.mark.parametrize("size", [None, "70"])
 def test_calls_follow_one_another_and_each_says_where_it_begins(size: str | None) -> None:
     options = {"queue": "jobs"} if size is None else {"queue": "jobs", "fetchSize": size}

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -251,15 +253,56 @@ def test_where_ackq_departs_from_spark_the_whole_body_is_kept(
         assert set(row.values()) == {None}
 
 
-def test_a_clean_batch_is_parsed_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    schema = StructType().add("s", "string").add("i", "long").add("a", ArrayType(LongType()))
+def parsed_each(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return a list to which the bodies will be added that are parsed one by one."""
+    bodies: list[bytes] = []
+    parse_each = Rows._parse_each
 
-    def refuse(*_: Any) -> bool:
-        raise AssertionError("parsed one by one")
+    def note(self: Rows, some: list[bytes], raw: Any) -> Any:
+        bodies.extend(some)
+        return parse_each(self, some, raw)
 
-    monkeypatch.setattr(Rows, "_parse_one", refuse)
-    bodies = [b'{"i":%d,"s":"x","a":[1],"more":{}}' % n for n in range(100)]
-    assert [row["i"] for row in read(rows_of(schema), *bodies)] == list(range(100))
+    monkeypatch.setattr(Rows, "_parse_each", note)
+    return bodies
+
+
+#: Bodies that fit a schema, none of which has to be parsed by itself.
+IN_BULK = {
+    "s string, i bigint, a array<bigint>": [
+        b'{"i":%d,"s":"x","a":[1],"more":{}}', b' {"i":%d}', b'{"i":%d}\r\n',
+        b'{"i":%d,\n"s":"x"}',
+    ],
+    "i bigint, p decimal(10, 2)": [
+        b'{"i":%d,"p":1.23}', b'{"i":%d,"p":"-4.565"}', b'{"i":%d,"p":7}',
+    ],
+    "i bigint, t timestamp": [
+        b'{"i":%d,"t":"2024-02-28T12:30:00Z"}', b'{"i":%d,"t":"2024-07-01 12:30:00"}',
+        b'{"i":%d,"t":"2024-07-01T12:30:00.123+02:00"}',
+    ],
+    "i bigint, t timestamp_ntz, d date": [b'{"i":%d,"t":"2024-02-28T12:30:00","d":"2024-05-31"}'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("schema", IN_BULK)
+def test_only_bodies_that_do_not_fit_are_parsed_one_by_one(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, schema: str, zone: str
+) -> None:
+    rows = rows_of(struct(f"{schema}, _corrupt_record string"), timeZone=zone)
+    bodies = [each % n for n, each in enumerate(100 * IN_BULK[schema])]
+    bad = [b"no JSON", b'{"i":"text"}', b'{"i":1.5}', b'{"i":1} {"i":2}', b'{"i":', b'{"i":"\xff"}']
+    for at, body in enumerate(bad):
+        bodies.insert(7 * at, body)
+    single = parsed_each(rows, monkeypatch)
+    for _ in range(2):  # the second call knows what the first one found
+        found = read(rows, *bodies)
+        assert sorted(single) == sorted(bad)
+        assert [row["i"] for row in found if row["i"] is not None] == list(
+            range(len(bodies) - len(bad))
+        )
+        shown = [row["_corrupt_record"] for row in found if row["_corrupt_record"]]
+        assert shown == [body.decode(errors="replace") for body in bad]
+        single.clear()
 
 
 @pytest.mark.parametrize(
@@ -325,6 +368,7 @@ def test_a_hostile_body_stops_no_query_and_spoils_no_other_row(column: str) -> N
                 strict.batch([body], {}, "here")
 
 
+SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
 text = st.text(max_size=9)
 #: Each type of a column, with fitting values.
 FITTING: dict[DataType, st.SearchStrategy[Any]] = {
@@ -393,6 +437,78 @@ def test_whatever_the_bodies_each_has_a_row_and_those_that_fit_are_not_corrupt(
         shown = batch["_corrupt_record"].to_pylist()
         for corrupt, body in zip(shown, bodies, strict=True):
             assert corrupt is None or (body != fits and corrupt == body.decode(errors="replace"))
+
+
+#: What times, dates and decimals may look like, besides what `FITTING` has.
+TIMES = st.builds(
+    "{}{}{}{}".format,
+    st.dates().map(str) | st.sampled_from(
+        ["2024-03-31", "2024-10-27", "2024-02-29", "2100-02-28", "1900-02-29", "2023-02-29",
+         "0001-01-01", "2024-04-31", "2038-07-01", "1945-05-08"]),
+    st.sampled_from("T t"),
+    st.times().map(str) | st.sampled_from(["02:30:00", "02:00:00.5", "24:00:00", "12:30", "3:00"]),
+    st.sampled_from(["", "Z", "+02:00", "-11:30", "+0200", "+15:00", " "]),
+)  # fmt: skip
+NUMBERS = st.decimals(allow_nan=False, allow_infinity=False).map(str) | st.builds(
+    "{}{}.{}".format, st.sampled_from(["", "-", "+", " "]), st.integers(0, 10**12) | st.just(""),
+    st.integers(0, 10**9) | st.sampled_from(["5", "005", "995", "9999999995", "e", "1e5"]),
+)  # fmt: skip
+SIMPLE = (
+    TIMES.map(json.dumps) | NUMBERS | NUMBERS.map(json.dumps) | ANYTHING.map(json.dumps)
+    | st.dates().map(str).map(json.dumps) | st.sampled_from(["99999999.995", "1e7", '"1e7"'])
+)  # fmt: skip
+OBJECTS = st.builds('{{"a":{},"b":{}}}'.format, SIMPLE, SIMPLE)
+LISTS = st.lists(SIMPLE | OBJECTS, max_size=3).map(lambda values: f"[{','.join(values)}]")
+VALUES = SIMPLE | OBJECTS | LISTS
+KINDS: list[DataType] = [
+    TimestampType(), TimestampNTZType(), DateType(), DecimalType(10, 2), DecimalType(38, 6),
+    DecimalType(5, 5), DecimalType(38, 38), LongType(), ByteType(), StringType(), DoubleType(),
+    StructType().add("a", "integer"), ArrayType(StringType()),
+    StructType().add("a", DateType()).add("b", LongType()), ArrayType(DecimalType(10, 2)),
+    ArrayType(StructType().add("a", TimestampType())), MapType(StringType(), LongType()),
+    MapType(StringType(), StringType()), MapType(StringType(), ArrayType(LongType())),
+]  # fmt: skip
+
+
+@settings(
+    max_examples=round(60 * SOAK),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+)
+@given(
+    kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=2),
+    zone=st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe"]),
+    values=st.lists(st.tuples(VALUES, VALUES, st.sampled_from(["", " ", "\n", "}", "{}"])),
+                    min_size=1, max_size=12),
+    odd=st.lists(ODD, max_size=2),
+)  # fmt: skip
+def test_bodies_are_read_the_same_in_every_way(
+    kinds: list[DataType], zone: str, values: list[tuple[str, str, str]], odd: list[bytes]
+) -> None:
+    schema = StructType().add("_corrupt_record", "string")
+    for name, kind in zip("ab", kinds, strict=False):
+        schema = schema.add(name, kind)
+    bodies = [f'{{"a":{a},"b": {b}}}{end}'.encode(errors="replace") for a, b, end in values] + odd
+    rows, slow = rows_of(schema, timeZone=zone), rows_of(schema, timeZone=zone)
+    slow._in_bulk.parse = lambda *_: None  # type: ignore[method-assign]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("ackq.spark.rows.unconverted", lambda *_: None)
+        expected = shown(slow.batch(bodies, {}, "here"))
+    assert shown(slow.batch(bodies, {}, "here")) == expected
+    for _ in range(2):
+        assert shown(rows.batch(bodies, {}, "here")) == expected
+
+
+def shown(batch: pa.RecordBatch) -> dict[str, str]:
+    """Return the columns as text: NaN equals itself. Python has no time before the year 1."""
+    columns = zip(batch.schema, batch.columns, strict=True)
+    return {
+        field.name: repr(
+            (column.cast("int64") if pa.types.is_timestamp(field.type) else column).to_pylist()
+        )
+        for field, column in columns
+    }
 
 
 def test_a_corrupt_column_may_have_another_name_and_be_alone() -> None:

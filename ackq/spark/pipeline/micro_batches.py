@@ -12,22 +12,15 @@ from typing import TYPE_CHECKING
 from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
-from ackq.queue.row_dead_letters import RejectedRow
-from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.spark.options import Reading
 from ackq.spark.pipeline import sinks
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failing import FailedRow, FailingRows, Search, TooManyFail
 from ackq.spark.pipeline.plan import REASON, Plan
-from ackq.spark.retry import retry
-from ackq.spark.shards import claims_of
-from ackq.spark.topic_reader import bodies_of
+from ackq.spark.pipeline.rejects import Rejects
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-#: Rows that are written to the dead letters of a queue in one call.
-_ROWS_PER_CALL = 500
 
 
 class Stopping(Exception):
@@ -63,7 +56,6 @@ class MicroBatchHandler:
         self._done = done
         self._query_id = ""
         self._started = Event()
-        self._rejects: dict[str, RowDeadLetters] = {}
         self._reading = Reading.of(config.source.all_options())
         #: Set this to stop before the next batch.
         self.stopping = False
@@ -82,12 +74,6 @@ class MicroBatchHandler:
         """Allow batches to run, now that the id of the query is known."""
         self._query_id = query_id
         self._started.set()
-
-    def close(self) -> None:
-        """Close the connections."""
-        for each in self._rejects.values():
-            each.close()
-        self._rejects.clear()
 
     def __call__(self, checked: DataFrame, number: int) -> None:
         """Write the micro-batch ``number``."""
@@ -135,52 +121,25 @@ class MicroBatchHandler:
                 self.search = None
             if not failed:
                 raise
-            self._reject_failed(failed, number)
+            reasons = self._reject_failed(failed, number)
             write(failing.without(checked, failed))
-            return Counter(each.reason for each in failed)
+            return reasons
         return Counter()
 
-    def _reject_failed(self, failed: list[FailedRow], number: int) -> None:
-        gathered: dict[str, list[RejectedRow]] = {}
-        for each in failed:
-            row = RejectedRow(":".join(map(str, each.row)), self._body(each), each.reason)
-            gathered.setdefault(self._config.rejects or each.row[0], []).append(row)
-        for queue, rows in gathered.items():
-            self._write_rejects(queue, number, rows)
-
-    def _body(self, failed: FailedRow) -> bytes:
-        """Read the body from Redis again: batches keep the bodies of rejected rows only."""
-        reading = self._reading
-        origin, *batch, number = failed.row
-        if reading.target.kind == "topic":
-            stored = bodies_of(reading.connection, origin)
-            (found,) = retry(lambda: stored.read(number, 1), reading.retry_timeout)
-            return found or b""
-        claims = claims_of(reading, origin)
-        (body,) = retry(lambda: claims.read(batch[0], number, 1), reading.retry_timeout)
-        return body
-
     def _reject(self, checked: DataFrame, number: int) -> Counter[str]:
-        reasons: Counter[str] = Counter()
-        gathered: dict[str, list[RejectedRow]] = {}
-        # Keep one partition in memory at a time.
-        for origin, row, body, reason in self._plan.rejected(checked).toLocalIterator():
-            reasons[reason] += 1
-            queue = self._config.rejects or origin
-            rows = gathered.setdefault(queue, [])
-            rows.append(RejectedRow(row, bytes(body), reason))
-            if len(rows) == _ROWS_PER_CALL:
-                self._write_rejects(queue, number, gathered.pop(queue))
-        for queue, rows in gathered.items():
-            self._write_rejects(queue, number, rows)
-        return reasons
+        """Let the executors write the rejected rows; return their number by reason."""
+        rejected = self._plan.rejected(checked).rdd
+        written = rejected.mapPartitions(self._rejects(number).write_partition)
+        return sum(written.collect(), Counter[str]())
 
-    def _write_rejects(self, queue: str, number: int, rows: list[RejectedRow]) -> None:
-        if queue not in self._rejects:
-            client = self._reading.connection.client()
-            self._rejects[queue] = RowDeadLetters(client, queue, self._query_id)
-        writer = self._rejects[queue]
-        retry(lambda: writer.reject(str(number), rows), self._reading.retry_timeout)
+    def _reject_failed(self, failed: list[FailedRow], number: int) -> Counter[str]:
+        return self._rejects(number).write((*each.row, each.reason) for each in failed)
+
+    def _rejects(self, number: int) -> Rejects:
+        """Begin to write rejected rows of a batch; again, go on."""
+        rejects = Rejects(self._reading, self._config.rejects, self._query_id, number)
+        rejects.begin()
+        return rejects
 
 
 def _counts(checked: DataFrame) -> tuple[int, int]:

@@ -68,7 +68,13 @@ class Plan:
         if not self._parsed:
             return None
         names_row = ", ".join(f"{name} {kind}" for name, kind in self._row_columns.items())
-        return f"{self._config.validation.ddl}, {CORRUPT} STRING, {BODY} BINARY, {names_row}"
+        return f"{self._config.validation.ddl}, {CORRUPT} STRING, {names_row}"
+
+    @property
+    def source_options(self) -> dict[str, str]:
+        """The options of the source. Bodies are read only if they are written."""
+        metadata = self._parsed or self._passed_on
+        return {**self._config.source.all_options(), "includeMetadata": str(metadata).lower()}
 
     def check(self, spark: SparkSession) -> None:
         """Let Spark check the sink's format, the schema, the checks and the SQL. Reads no rows.
@@ -107,20 +113,16 @@ class Plan:
         """Return the rows with the reason for their rejection, null if a row is accepted.
 
         Call it on the stream: there, current_timestamp() is the time of the batch, also in a
-        replay. Bodies are kept only for rejected rows.
+        replay. Bodies are left out, so that batches stay small; see `rejected`.
         """
         # An expression that cannot be evaluated gives null, which is not true, and no error.
         with _setting(batch.sparkSession, _ANSI, "false"):
             checked = batch.withColumn(REASON, self._reason())
-        if self._passed_on:
-            return checked
-        return checked.withColumn(BODY, F.when(F.col(REASON).isNotNull(), F.col(BODY)))
+        return checked if self._passed_on else checked.drop(CORRUPT, BODY)
 
     def rejected(self, checked: DataFrame) -> DataFrame:
-        """Return the rejected rows: queue or topic, name of the row, body, reason."""
-        name, *numbers = (F.col(f"`{each}`") for each in self._row_columns)
-        row = F.concat_ws(":", name, *numbers)
-        return checked.where(F.col(REASON).isNotNull()).select(name, row, BODY, REASON)
+        """Return the rejected rows: the columns that identify them, and the reason."""
+        return checked.where(F.col(REASON).isNotNull()).select(*self._row_columns, REASON)
 
     def transformed(self, checked: DataFrame) -> DataFrame:
         """Return the result of the transform for the rows that were not rejected.

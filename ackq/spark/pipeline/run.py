@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackq.errors import ConfigurationError, Fenced, PipelineFailed, PipelineFenced, redact
+from ackq.errors import ConfigurationError, Fenced, PipelineFailed, PipelineFenced
 from ackq.spark import offsets
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.failure import NO_REPLY, advice, is_jvm_gone, one_line
 from ackq.spark.pipeline.lag import Lag
 from ackq.spark.pipeline.micro_batches import BatchResult, MicroBatchHandler, Stopping
 from ackq.spark.pipeline.plan import CORRUPT_OPTION, Plan
@@ -31,10 +31,7 @@ if TYPE_CHECKING:
 FORMAT = "ackq"
 #: Seconds between two checks of a query.
 WATCH_INTERVAL = 0.2
-#: The last line of a traceback from a Spark process, if ackq or redis-py raised the error.
-_OURS = re.compile(r"^(?:ackq\.errors|redis\.exceptions)\.(\w+: .*)$", re.MULTILINE)
 _FENCED = f"{Fenced.__name__}: "
-_NEW_LINE = "\n"
 
 OnProgress = Callable[[Progress], None]
 
@@ -160,16 +157,22 @@ class _Run:
         try:
             self._watch(query)
             self._ack_last_batch(query)
+        except NO_REPLY as error:
+            if not is_jvm_gone(error):
+                raise
+            raise self._failure(error) from error
         finally:
             self._batches.aborted = True
-            query.stop()
-            self._batches.close()
+            with suppress(*NO_REPLY):
+                query.stop()
         self._show(query, "stopped")
         return self._progress
 
     def _start(self, once: bool) -> StreamingQuery:
         reader = self._spark.readStream.format(FORMAT)
-        reader = reader.options(**self._config.source.all_options())
+        # Only this process knows the executors; what the user sets comes later and wins.
+        reader = reader.option("parallelism", self._spark.sparkContext.defaultParallelism)
+        reader = reader.options(**self._plan.source_options)
         if self._plan.schema is not None:
             reader = reader.schema(self._plan.schema).option(*CORRUPT_OPTION)
         writer = self._plan.checked(reader.load()).writeStream.foreachBatch(self._batches)
@@ -227,11 +230,11 @@ class _Run:
     def _failure(self, error: Exception) -> PipelineFailed:
         cause, number = self._batches.error, self._batches.number
         where = "the query failed" if cause is None else f"batch {number} failed"
-        reason = _one_line(cause or error)
+        reason = one_line(cause or error)
         kind = PipelineFenced if reason.startswith(_FENCED) else PipelineFailed
         return kind(
-            f"{self._config.name}: {where}: {reason}. Nothing is lost: the claimed messages are"
-            " kept, and the next run begins with them",
+            f"{self._config.name}: {where}: {reason}.{advice(cause or error)} Nothing is lost: the"
+            " claimed messages are kept, and the next run begins with them",
             batch=None if cause is None else number,
         )
 
@@ -277,11 +280,3 @@ def _epochs(query: StreamingQuery) -> list[int]:
     last = query.lastProgress
     latest = json.loads((last and last.sources[0].latestOffset) or "null") or {}
     return list(latest.get("epochs", ()))
-
-
-def _one_line(error: BaseException) -> str:
-    """Return an error in one line: from Spark's reports, the error that ackq raised."""
-    text = redact(str(error))
-    if found := _OURS.findall(text):
-        return str(found[-1])
-    return f"{type(error).__name__}: {text.strip().partition(_NEW_LINE)[0]}"

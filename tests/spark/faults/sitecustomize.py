@@ -11,6 +11,7 @@ import signal
 from typing import Any
 
 from ackq.delay.staging_client import DelayStaging
+from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.queue.staging_client import Staging
 from ackq.staging.client import StagingBase
 from ackq.topic.staging_client import TopicStaging
@@ -25,10 +26,11 @@ def die() -> None:
 
 
 def plant(fault: str) -> None:
-    """Put the fault into the classes that stage and commit."""
+    """Put the fault into the classes that stage, commit and write dead letters."""
     place, batch_text, count_text = fault.split(":")
     wanted, left = int(batch_text), int(count_text)
     inner_stage, inner_commit = StagingBase.stage, StagingBase.commit
+    inner_reject = RowDeadLetters.reject
     current = [-1]
 
     def come_by(here: str, batch: int) -> None:
@@ -49,6 +51,12 @@ def plant(fault: str) -> None:
         come_by("committed", batch)
         return committed
 
+    def reject(self: Any, batch: str, rows: list[Any]) -> int:
+        inner_reject(self, batch, rows[: len(rows) // 2])
+        come_by("reject", int(batch))
+        return inner_reject(self, batch, rows)
+
+    setattr(RowDeadLetters, "reject", reject)  # noqa: B010
     setattr(StagingBase, "stage", stage)  # noqa: B010
     setattr(StagingBase, "commit", commit)  # noqa: B010
     for cls in (Staging, TopicStaging, DelayStaging):

@@ -1,0 +1,177 @@
+"""Parse many bodies at once with Arrow, in C++, and find those on which it may not agree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from ackq.spark.bulk_types import bulk_type
+
+#: What Arrow gets in place of a body that it shall not see: a row of nulls.
+_BLANK = b"{}"
+_WHITESPACE = b" \t\r\n"
+#: The end of Arrow's message for a body that is no JSON, or has a value of another kind.
+_IN_ROW = re.compile(r" in row (\d+)$")
+#: Matches bodies that may hold two objects.
+_TWO = r"\}\s*\{"
+#: Attempts that may fail for the bodies of one call. What is undecided then is left over.
+_FAILURES = 12
+#: A scan that suspects a larger share of the bodies is of no use.
+_MOST_SUSPECTS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """Columns, and the rows that are left to the slower parser."""
+
+    arrays: dict[str, pa.Array]
+    left: list[int]
+
+
+class InBulk:
+    """Parses bodies of one schema in bulk.
+
+    Arrow parses bodies either all together or not at all. So those that make it fail are searched
+    for, by a scan and by Arrow's messages, and replaced by blanks. A wrong guess costs only time,
+    since the slower parser reads any body.
+    """
+
+    def __init__(self, fields: Sequence[pa.Field], zone: str) -> None:
+        types = [(each, bulk_type(each.type, zone)) for each in fields]
+        self._columns = [(field, bulk) for field, bulk in types if bulk is not None]
+        self._able = bool(fields) and len(self._columns) == len(fields)
+        schema = pa.schema([pa.field(field.name, bulk.read_as) for field, bulk in self._columns])
+        self._options = pyarrow.json.ParseOptions(
+            explicit_schema=schema, unexpected_field_behavior="ignore"
+        )
+        misfits = [f'{re.escape(field.name)}"\\s*:\\s*(?:{bulk.misfit})'
+                   for field, bulk in self._columns]  # fmt: skip
+        #: Matches bodies that Arrow may reject. RE2 is fast if it knows the first character.
+        self._suspect = f'"(?:{"|".join(misfits)})'
+        #: Scans that found bodies in the last call, so the next call begins with them.
+        self._scans: list[str] = []
+
+    def parse(self, bodies: Sequence[bytes], raw: pa.Array) -> Parsed | None:
+        """Return the columns of some bodies; None: Arrow cannot read a column of this schema."""
+        if not self._able or not bodies:
+            return None
+        search = _Search(bodies, raw)
+        for pattern in self._scans:
+            search.scan(pattern)
+        table = self._read(search)
+        self._scans = search.useful
+        arrays = {}
+        for field, bulk in self._columns:
+            column = table.column(field.name).combine_chunks()
+            column, others = bulk.finish(column)
+            arrays[field.name] = column.cast(field.type)
+            if others is not None:
+                search.left.update(pc.indices_nonzero(others).to_pylist())
+        return Parsed(arrays, sorted(search.left))
+
+    def _read(self, search: _Search) -> pa.Table:
+        """Parse all lines that are left in; leave out those that fail."""
+        parts: list[pa.Table] = []
+        ranges, failures = [(0, len(search.lines))], 0
+        while ranges:
+            first, stop = ranges.pop()
+            try:
+                parts.append(self._attempt(search.lines[first:stop]))
+                continue
+            except _Miscounted:
+                found, pattern = None, _TWO
+            except pa.ArrowInvalid as error:
+                found, pattern = _IN_ROW.search(str(error)), self._suspect
+            failures += 1
+            if search.scan(pattern):
+                ranges.append((first, stop))
+            elif failures > _FAILURES or stop - first == 1:
+                search.leave(range(first, stop))
+                ranges.append((first, stop))
+            else:
+                cut = (first + stop) // 2
+                if found:
+                    cut = min(first + int(found[1]), stop - 1)
+                    search.leave((cut,))
+                    cut = min(cut + 1, stop - 1)
+                ranges += [(cut, stop), (first, cut)]
+        return pa.concat_tables(parts)
+
+    def _attempt(self, lines: Sequence[bytes]) -> pa.Table:
+        """Parse lines that each begin and end with a brace.
+
+        If there are as many objects as lines, each line is one object, since no JSON has a line
+        break between braces but outside of all.
+        """
+        text = b"\n".join(lines)
+        table = pyarrow.json.read_json(
+            pa.BufferReader(text),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            parse_options=self._options,
+        )
+        if table.num_rows != len(lines):
+            raise _Miscounted
+        return table
+
+
+class _Miscounted(Exception):
+    """There are more or fewer objects than lines."""
+
+
+class _Search:
+    """Bodies as lines for Arrow. Those that are left to the slower parser are blank."""
+
+    def __init__(self, bodies: Sequence[bytes], raw: pa.Array) -> None:
+        self.lines = list(bodies)
+        self.left: set[int] = set()
+        #: The scans that found bodies to leave out.
+        self.useful: list[str] = []
+        self._raw = raw
+        self._scanned: set[str] = set()
+        try:
+            raw.cast(pa.string())  # Arrow does not check the text of fields outside the schema
+        except pa.ArrowInvalid:
+            self.leave(at for at, body in enumerate(bodies) if not _is_text(body))
+        braced = pc.and_(pc.starts_with(raw, b"{"), pc.ends_with(raw, b"}"))
+        if not pc.all(braced).as_py():
+            self._trim(pc.indices_nonzero(pc.invert(braced)).to_pylist())
+
+    def scan(self, pattern: str) -> bool:
+        """Leave out the bodies that match; return whether any was left out for the first time."""
+        if pattern in self._scanned:
+            return False
+        self._scanned.add(pattern)
+        match = pc.match_substring_regex(self._raw, pattern)
+        found = set(pc.indices_nonzero(match).to_pylist()) - self.left
+        if not 0 < len(found) <= _MOST_SUSPECTS * len(self.lines):
+            return False
+        self.leave(found)
+        self.useful.append(pattern)
+        return True
+
+    def _trim(self, positions: Iterable[int]) -> None:
+        for at in positions:
+            line = self.lines[at] = self.lines[at].strip(_WHITESPACE)
+            if line[:1] != b"{" or line[-1:] != b"}":
+                self.leave((at,))
+
+    def leave(self, positions: Iterable[int]) -> None:
+        """Leave out some lines."""
+        for at in positions:
+            self.lines[at] = _BLANK
+            self.left.add(at)
+
+
+def _is_text(body: bytes) -> bool:
+    if body.isascii():
+        return True
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,126 @@
+"""Write the rejected rows of a batch to the dead letters, in bounded slices, on any process."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import groupby, islice
+from typing import Any
+
+from ackq.core.page_size import TARGET
+from ackq.errors import PlaceLost
+from ackq.queue.row_dead_letters import RejectedRow
+from ackq.queue.row_dead_letters_client import RowDeadLetters
+from ackq.spark.fetching import MAX_PER_CALL
+from ackq.spark.options import Reading
+from ackq.spark.retry import retry
+from ackq.spark.shards import claims_of
+from ackq.spark.topic_reader import bodies_of
+
+#: Most rows of one claim or topic that are looked at together.
+MOST_ROWS = 10_000
+
+#: A row without its body: the values of `Plan.row_columns`, and why it was rejected.
+Rejected = tuple[Any, ...]
+Fetch = Callable[[int, int], Sequence[bytes | None]]
+
+
+@dataclass(frozen=True)
+class Rejects:
+    """The rejected rows of one batch. Pickled into tasks.
+
+    Rows have no bodies: those are read from Redis again, about a mebibyte at a time, and written
+    before the next are read. So neither Spark nor this process needs memory for a whole batch.
+    """
+
+    reading: Reading
+    #: The queue for the dead letters; None: the queue of each row.
+    queue: str | None
+    query_id: str
+    batch: int
+
+    def begin(self) -> None:
+        """Begin the batch, on the driver, before any row is written."""
+        queues = self.reading.target.lists if self.queue is None else (self.queue,)
+        for each in queues:
+            letters = _dead_letters(self.reading, each, self.query_id)
+            retry(partial(letters.begin, str(self.batch)), self.reading.retry_timeout)
+
+    def write_partition(self, rows: Iterable[Rejected]) -> Iterator[Counter[str]]:
+        """Write the rows of a task, and yield their number by reason. For ``mapPartitions``."""
+        yield self.write(rows)
+
+    def write(self, rows: Iterable[Rejected]) -> Counter[str]:
+        """Write some rows; return their number by reason.
+
+        Raises:
+            BatchSuperseded: the driver has begun another batch.
+            ClaimLost, PlaceLost: a body is gone, and ``failOnDataLoss`` is set.
+        """
+        reasons: Counter[str] = Counter()
+        for source, group in groupby(rows, lambda row: row[:-2]):
+            while wanted := {position: reason for *_, position, reason in islice(group, MOST_ROWS)}:
+                reasons += self._write_from(source, wanted)
+        return reasons
+
+    def _write_from(self, source: Sequence[Any], wanted: dict[int, str]) -> Counter[str]:
+        origin, *claim = source
+        name = ":".join(map(str, source))
+        reasons: Counter[str] = Counter()
+        for bodies in self._bodies(sorted(wanted), self._fetcher(origin, *claim)):
+            found = [
+                RejectedRow(f"{name}:{position}", body, wanted[position])
+                for position, body in bodies
+                if body is not None
+            ]
+            if len(found) < len(bodies):
+                self._allow_loss(origin, next(at for at, body in bodies if body is None))
+            self._append(self.queue or origin, found)
+            reasons.update(each.reason for each in found)
+        return reasons
+
+    def _append(self, queue: str, rows: list[RejectedRow]) -> None:
+        letters = _dead_letters(self.reading, queue, self.query_id)
+        retry(lambda: letters.reject(str(self.batch), rows), self.reading.retry_timeout)
+
+    def _bodies(
+        self, positions: Sequence[int], fetch: Fetch
+    ) -> Iterator[list[tuple[int, bytes | None]]]:
+        """Yield ``positions`` with their bodies.
+
+        A call reads all messages from one position to the last one within reach, since a call
+        costs more than the messages in between. The reach grows to about a mebibyte.
+        """
+        at, reach = 0, 1
+        while at < len(positions):
+            first = positions[at]
+            end = bisect_left(positions, first + reach, at)
+            count = positions[end - 1] + 1 - first
+            bodies = retry(partial(fetch, first, count), self.reading.retry_timeout)
+            yield [(each, bodies[each - first]) for each in positions[at:end]]
+            average = 1 + sum(len(body or b"") for body in bodies) // count
+            at, reach = end, max(1, min(2 * reach, MAX_PER_CALL, TARGET // average))
+
+    def _fetcher(self, origin: str, *claim: int) -> Fetch:
+        if claim:
+            return partial(claims_of(self.reading, origin).read, *claim)
+        return bodies_of(self.reading.connection, origin).read
+
+    def _allow_loss(self, topic: str, index: int) -> None:
+        """Raise `PlaceLost` if ``failOnDataLoss`` is set. Claims raise their own error."""
+        if self.reading.fail_on_data_loss:
+            raise PlaceLost(
+                f"topic {topic!r}: index {index} expired or was trimmed before it could be written"
+                " to the dead letters. Set failOnDataLoss=false to go on without such messages",
+                first=index,
+                last=index,
+            )
+
+
+@lru_cache(maxsize=256)
+def _dead_letters(reading: Reading, queue: str, query_id: str) -> RowDeadLetters:
+    """Return a writer. Cached, so a reused process keeps its connections."""
+    return RowDeadLetters(reading.connection.client(), queue, query_id)

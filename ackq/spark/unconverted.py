@@ -1,0 +1,61 @@
+"""Make columns at once of parsed JSON values that need no conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BooleanType,
+    ByteType,
+    DataType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    ShortType,
+    StringType,
+)
+
+from ackq.spark.values import MISFITS
+
+#: The type of values that a column takes as they are. A bool is no int here.
+_OWN: dict[type[DataType], type] = {
+    StringType: str, BooleanType: bool, FloatType: float, DoubleType: float,
+    **dict.fromkeys((ByteType, ShortType, IntegerType, LongType), int),
+}  # fmt: skip
+
+
+def unconverted(values: Sequence[Any], kind: DataType, arrow: pa.DataType) -> pa.Array | None:
+    """Return a column of ``values``; None: some of them may need a conversion, or do not fit."""
+    try:
+        if isinstance(kind, MapType):
+            return _maps(values, kind, arrow)
+        own = _OWN.get(type(kind))
+        return pa.array(values, arrow) if own is not None and _are(own, values) else None
+    except MISFITS:
+        return None
+
+
+def _are(own: type, values: Iterable[Any]) -> bool:
+    return set(map(type, values)) <= {own, type(None)}
+
+
+def _maps(maps: Sequence[dict[str, Any] | None], kind: MapType, arrow: pa.DataType) -> Any:
+    if not _are(dict, maps):
+        return None
+    full = [each for each in maps if each]
+    members = list(chain.from_iterable(each.values() for each in full))
+    items = unconverted(members, kind.valueType, arrow.item_type)
+    if items is None:
+        return None
+    offsets: list[int | None] = [0, *accumulate(len(each or ()) for each in maps)]
+    for position, each in enumerate(maps):
+        if each is None:
+            offsets[position] = None
+    keys = pa.array(list(chain.from_iterable(full)), arrow.key_type)
+    made = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items)
+    return made.cast(arrow)
