@@ -22,6 +22,7 @@ BENCHMARKS = {
     "topic": "benchmarks.topic",
     "exporter": "benchmarks.exporter",
     "spark": "benchmarks.spark",
+    "parse": "benchmarks.parse",
 }
 
 

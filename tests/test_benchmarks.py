@@ -55,6 +55,7 @@ CONTESTANTS = {
 #: more than a hundred ways to block a server.
 MARKS = {
     "blocked": (pytest.mark.campaign, pytest.mark.timeout(300)),
+    "parse": (pytest.mark.spark,),
     "spark": (pytest.mark.spark, pytest.mark.campaign, pytest.mark.xdist_group("spark"),
               pytest.mark.timeout(240)),
 }  # fmt: skip
