@@ -28,6 +28,11 @@ _INSTANT = f"^{_ZONED_YEAR}-{_MONTH_AND_DAY}{_TIME}{_OFFSET}?$"
 _ENDS_WITH_OFFSET = f"{_OFFSET}$"
 #: Digits of a number that is read into 128 bits; the other 18 are for places that it lacks.
 _DIGITS = 20
+#: The first day or microsecond that Python has.
+_FIRST = {
+    pa.date32(): -719_162,
+    **dict.fromkeys((pa.timestamp("us"), pa.timestamp("us", "UTC")), -719_162 * 86_400_000_000),
+}
 
 
 def _as_it_is(column: pa.Array) -> Finished:
@@ -130,21 +135,39 @@ def _only(texts: pa.Array, pattern: str) -> tuple[pa.Array, pa.Array | None]:
     return pc.if_else(match, texts, None), pc.fill_null(pc.invert(match), False)
 
 
+def _cast(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
+    """Return the texts as days or times; None: Arrow rejects one, or there is one before year 1."""
+    try:
+        made = texts.cast(kind)
+    except pa.ArrowInvalid:
+        return None
+    first = pc.min(made)
+    return made if not first.is_valid or first.value >= _FIRST[kind] else None
+
+
 def _date(texts: pa.Array) -> Finished:
-    plain, others = _only(texts, _DAY)
-    return plain.cast(pa.date32()), others
+    return _plain(texts, pa.date32(), _DAY)
 
 
 def _naive_time(texts: pa.Array) -> Finished:
-    plain, others = _only(texts, _NAIVE)
-    return plain.cast(pa.timestamp("us")), others
+    return _plain(texts, pa.timestamp("us"), _NAIVE)
+
+
+def _plain(texts: pa.Array, kind: pa.DataType, pattern: str) -> Finished:
+    if (made := _cast(texts, kind)) is not None:
+        return made, None
+    plain, others = _only(texts, pattern)
+    return plain.cast(kind), others
 
 
 def _time(zone: str, texts: pa.Array) -> Finished:
+    utc = pa.timestamp("us", "UTC")
+    if (made := _cast(texts, utc)) is not None:
+        return made, None  # all of them name a zone
     plain, others = _only(texts, _INSTANT)
     zoned = pc.match_substring_regex(plain, _ENDS_WITH_OFFSET)
     if pc.all(zoned).as_py() is not False:
-        return plain.cast(pa.timestamp("us", "UTC")), others
+        return plain.cast(utc), others
     naive = pc.if_else(zoned, None, plain).cast(pa.timestamp("us"))
     try:
         # Where these differ the clock was put forward, and the time does not exist.
@@ -154,7 +177,6 @@ def _time(zone: str, texts: pa.Array) -> Finished:
         )
     except pa.ArrowInvalid:  # a zone that only Python knows
         first = last = pa.nulls(len(texts), pa.timestamp("us", zone))
-    utc = pa.timestamp("us", "UTC")
     instants = pc.coalesce(first.cast(utc), pc.if_else(zoned, plain, None).cast(utc))
     missing = pc.and_(pc.is_null(instants), pc.is_valid(texts))
     return instants, pc.or_(missing, pc.fill_null(pc.not_equal(first, last), False))

@@ -113,6 +113,7 @@ def test_rows_that_a_pipeline_rejected_are_dead_but_were_claimed_and_acked(space
     watched = busy(space)
     rows = ("1", "a", b"{}", "check: age", "2", "b", b"{}", "does not parse")
     for _ in range(2):  # a replayed batch
+        watched.call("pipeline/reject", "7", 60_000)
         watched.call("pipeline/reject", "7", 60_000, *rows, "3", "c", b"{}", "check: age")
     counters = watch(watched)
     assert counters.dead == {"check: age": 2, "does not parse": 1}
@@ -123,6 +124,7 @@ def test_reasons_of_rows_beyond_a_hundred_fields_are_counted_together(space: Spa
     watch(space)
     for batch in range(2):
         rows = [(n, "", b"", f"reason {n}") for n in range(120)]
+        space.call("pipeline/reject", batch, 60_000)
         space.call("pipeline/reject", batch, 60_000, *(each for row in rows for each in row))
     counters = watch(space)
     assert len(counters.dead) == 98
