@@ -26,6 +26,8 @@ def main() -> int:
         return 0
     if options.sabotage:
         return _sabotage(options)
+    if options.shrink:
+        return _shrink(options.shrink)
     names = options.scenario or list(SCENARIOS)
     until = now() + options.seconds
     draw = random.Random(options.seed)
@@ -47,11 +49,33 @@ def _run(name: str, seed: int, seconds: float, options: argparse.Namespace) -> b
     if not verdict.sound:
         again = ["python", "-m", "tests.campaign", "--scenario", name, "--seed", str(seed),
                  "--for", f"{seconds:g}"]  # fmt: skip
-        print(f"  repeat it with: {shlex.join(again)}\n  its history: {folder}", flush=True)
+        shrink = ["python", "-m", "tests.campaign", "--shrink", str(folder)]
+        print(f"  repeat it with: {shlex.join(again)}", flush=True)
+        print(f"  find the faults that matter: {shlex.join(shrink)}", flush=True)
     elif not options.keep:
         shutil.rmtree(folder / "history")
         shutil.rmtree(folder / "server", ignore_errors=True)
     return not verdict.sound
+
+
+def _shrink(folder: Path) -> int:
+    """Find fewer faults with which a stored run still breaks a rule; return 0 if there are any."""
+    settings = json.loads((folder / "settings.json").read_text())
+    scenario, attempt = SCENARIOS[settings["scenario"]], folder / "attempt"
+
+    def fails(strikes: list[schedule.Strike]) -> bool:
+        verdict = run(scenario, settings["seed"], settings["seconds"], attempt, strikes)
+        print(f"{len(strikes)} faults: {'sound' if verdict.sound else 'broken'}", flush=True)
+        return not verdict.sound
+
+    strikes = schedule.load(folder / "schedule.json")
+    fewer = schedule.shrunk(strikes, fails)
+    schedule.store(folder / "shrunk.json", fewer)
+    again = ["python", "-m", "tests.campaign", "--scenario", scenario.name, "--seed",
+             str(settings["seed"]), "--for", f"{settings['seconds']:g}", "--strikes",
+             str(folder / "shrunk.json")]  # fmt: skip
+    print(f"{len(fewer)} of {len(strikes)} faults are left: {shlex.join(again)}")
+    return int(len(fewer) == len(strikes))
 
 
 def _sabotage(options: argparse.Namespace) -> int:
@@ -71,6 +95,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="print the scenarios")
     parser.add_argument("--sabotage", action="store_true",
                         help="plant faults that the checker must find, and end")  # fmt: skip
+    parser.add_argument("--shrink", type=Path, metavar="FOLDER",
+                        help="run this run again with ever fewer faults, and end")  # fmt: skip
     parser.add_argument("--scenario", action="append", choices=SCENARIOS, metavar="NAME",
                         help="run this one; may be repeated. Defaults to all, in turn")  # fmt: skip
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30),

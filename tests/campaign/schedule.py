@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -49,3 +49,27 @@ def store(path: Path, schedule: list[Strike]) -> None:
 def load(path: Path) -> list[Strike]:
     """Read what `store` wrote."""
     return [Strike(**each) for each in json.loads(path.read_text())]
+
+
+def shrunk(
+    strikes: list[Strike], fails: Callable[[list[Strike]], bool], attempts: int = 20
+) -> list[Strike]:
+    """Return fewer strikes with which a run still fails: halves, quarters, ... are left out.
+
+    Args:
+        strikes: a schedule with which a run failed.
+        fails: runs a schedule, and returns whether a rule was broken.
+        attempts: how many runs at most. Defaults to 20.
+    """
+    size = (len(strikes) + 1) // 2
+    while size and attempts:
+        at = 0
+        while at < len(strikes) and attempts:
+            fewer = strikes[:at] + strikes[at + size :]
+            attempts -= 1
+            if fails(fewer):
+                strikes = fewer
+            else:
+                at += size
+        size //= 2
+    return strikes

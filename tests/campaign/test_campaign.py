@@ -83,3 +83,18 @@ def test_a_schedule_follows_from_its_seed(tmp_path: Path) -> None:
     schedule.store(tmp_path / "schedule.json", one)
     assert schedule.load(tmp_path / "schedule.json") == one
     assert {each.nemesis for each in one} == set(ALL)
+
+
+def test_a_schedule_is_shrunk_to_the_faults_that_matter() -> None:
+    strikes = schedule.draw_schedule(1, 20, ALL)
+    needed = {strikes[3], strikes[-2]}
+    runs: list[int] = []
+
+    def fails(fewer: list[Strike]) -> bool:
+        runs.append(len(fewer))
+        return needed <= set(fewer)
+
+    assert set(schedule.shrunk(strikes, fails, attempts=1000)) == needed
+    runs.clear()
+    assert needed <= set(schedule.shrunk(strikes, fails, attempts=5))
+    assert len(runs) == 5
