@@ -138,6 +138,7 @@ def _only(texts: pa.Array, pattern: str) -> tuple[pa.Array, pa.Array | None]:
 def _cast(texts: pa.Array, kind: pa.DataType) -> pa.Array | None:
     """Return the texts as days or times; None: Arrow rejects one, or there is one before year 1."""
     try:
+        texts[:9].cast(kind)  # a cast that fails goes on, and each error takes time
         made = texts.cast(kind)
     except pa.ArrowInvalid:
         return None
@@ -164,22 +165,25 @@ def _time(zone: str, texts: pa.Array) -> Finished:
     utc = pa.timestamp("us", "UTC")
     if (made := _cast(texts, utc)) is not None:
         return made, None  # all of them name a zone
-    plain, others = _only(texts, _INSTANT)
-    zoned = pc.match_substring_regex(plain, _ENDS_WITH_OFFSET)
-    if pc.all(zoned).as_py() is not False:
-        return plain.cast(utc), others
-    naive = pc.if_else(zoned, None, plain).cast(pa.timestamp("us"))
+    plain, _ = _only(texts, _INSTANT)
+    local, elsewhere = _cast(plain, pa.timestamp("us")), None
+    if local is None:  # some name a zone
+        zoned = pc.match_substring_regex(plain, _ENDS_WITH_OFFSET)
+        local = pc.if_else(zoned, None, plain).cast(pa.timestamp("us"))
+        elsewhere = pc.if_else(zoned, plain, None).cast(utc)
     try:
         # Where these differ the clock was put forward, and the time does not exist.
         first, last = (
-            pc.assume_timezone(naive, zone, ambiguous="earliest", nonexistent=each)
+            pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent=each)
             for each in ("earliest", "latest")
         )
     except pa.ArrowInvalid:  # a zone that only Python knows
         first = last = pa.nulls(len(texts), pa.timestamp("us", zone))
-    instants = pc.coalesce(first.cast(utc), pc.if_else(zoned, plain, None).cast(utc))
-    missing = pc.and_(pc.is_null(instants), pc.is_valid(texts))
-    return instants, pc.or_(missing, pc.fill_null(pc.not_equal(first, last), False))
+    instants = first.cast(utc)
+    if elsewhere is not None:
+        instants = pc.coalesce(instants, elsewhere)
+    unread = pc.and_(pc.is_null(instants), pc.is_valid(texts))
+    return instants, pc.or_(unread, pc.fill_null(pc.not_equal(first, last), False))
 
 
 def _decimal(precision: int, scale: int) -> BulkType:
