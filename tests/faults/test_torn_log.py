@@ -15,6 +15,7 @@ import pytest
 
 import ackq
 from ackq.embedded import Server
+from ackq.errors import AckqError
 from tests.servers import private_server
 from tests.servers.binaries import bundled_valkey, newest_server, oldest_server, system_server
 from tests.servers.target import Absent
@@ -23,7 +24,7 @@ REDIS = [oldest_server, system_server, newest_server]
 ANSWERED = 5
 
 
-def torn(directory: Path, binary: Callable[[], Path]) -> Iterator[Server]:
+def torn(directory: Path, binary: Callable[[], Path], **options: str) -> Iterator[Server]:
     """Yield a dead server whose log ends within the script of a pop."""
     try:
         executable = binary()
@@ -31,7 +32,7 @@ def torn(directory: Path, binary: Callable[[], Path]) -> Iterator[Server]:
         pytest.skip(str(reason))
     directory.mkdir(exist_ok=True)
     (directory / "redis-check-aof").symlink_to(executable)
-    with private_server(directory / "server", executable) as server:
+    with private_server(directory / "server", executable, **options) as server:
         with ackq.Queue.from_url(server.url, "jobs") as queue:
             queue.push({"id": "first"})
             queue.pop()
@@ -91,6 +92,13 @@ def test_redis_drops_answers_after_a_log_that_nobody_checked(
     for number, use in enumerate([answered_after_it, ready_after_a_pop]):
         for server in torn(tmp_path / str(number), binary):
             assert not use(server), "mended in Redis: docs/guarantees.md may say so"
+
+
+@pytest.mark.parametrize("binary", REDIS)
+def test_redis_can_be_told_to_refuse_such_a_log(tmp_path: Path, binary: Callable[[], Path]) -> None:
+    for server in torn(tmp_path, binary, aof_load_truncated="no"):
+        with pytest.raises(AckqError, match="aof-load-truncated"):
+            server.start()
 
 
 def test_valkey_keeps_every_answer(tmp_path: Path) -> None:

@@ -78,7 +78,8 @@ class Role:
         return Log(self.history / f"{self.label}.jsonl")
 
     def is_over(self) -> bool:
-        return self.stop.exists()
+        """Whether this process is to end: it was asked to, or whoever started it is gone."""
+        return self.stop.exists() or os.getppid() == 1
 
 
 #: A loop of one thread or task: what it is called, and its random numbers.
