@@ -9,6 +9,7 @@ import random
 import shlex
 import shutil
 import sys
+import traceback
 from pathlib import Path
 
 from . import schedule
@@ -44,7 +45,13 @@ def _run(name: str, seed: int, seconds: float, options: argparse.Namespace) -> b
     folder = options.into / f"{name.replace(' ', '-').replace(':', '')}-{seed}"
     strikes = schedule.load(options.strikes) if options.strikes else None
     begin = now()
-    verdict = run(SCENARIOS[name], seed, seconds, folder, strikes)
+    try:
+        verdict = run(SCENARIOS[name], seed, seconds, folder, strikes)
+    except Exception:
+        # A process or a server failed in a way that no fault explains: go on with the others.
+        traceback.print_exc()
+        print(f"{name}, seed {seed}: did not end; its files: {folder}", flush=True)
+        return True
     print(f"{name}, seed {seed}, {now() - begin:.0f} s: {verdict}", flush=True)
     if not verdict.sound:
         again = ["python", "-m", "tests.campaign", "--scenario", name, "--seed", str(seed),
