@@ -12,7 +12,7 @@ leaves a request without an outcome, which may have been applied or not.
 | ``end`` | ``call``, ``end``, ``state``: ok, gone (settled before), refused, unknown or fail (certainly not applied), ``refused``: tokens, ``index`` of the first for topics |
 | ``fault`` | ``kind``, ``begin``, ``end``, ``since``: answers from then on may be undone, or null; ``clock``: leases and delays may end early |
 | ``calm`` | ``at``: no fault begins after this, and no push |
-| ``left`` | ``at``, ``messages``: how many are still stored, ``dead``: ids, ``findings``: what an audit found, ``keys``: that should not be there |
+| ``left`` | ``at``, ``messages``: how many are still stored, ``dead``: ids, ``findings``: what an audit found, ``keys``: that should not be there, ``totals`` that the queue counted and ``reasons`` of the dead with their numbers |
 """  # noqa: E501
 
 from __future__ import annotations

@@ -196,6 +196,21 @@ SABOTAGES: tuple[Sabotage, ...] = (
         Edit("nack", "count >= max_receives", "count > max_receives"),
         Edit("pop", "max_receives > 0 and count > max_receives", "count > max_receives + 1"),
     ),
+    _edit("acks with a take are not counted", "totals")(
+        Edit("pop", "counters, 'acked', acked)", "counters, 'acked', 0 * acked)")
+    ),
+    _edit("redeliveries are not counted", "totals")(
+        Edit("pop", "count_up('returned', returned)", "")
+    ),
+    _edit("deaths are not counted", "totals", workload="queue, dead letters")(
+        Edit("nack", "count_up('dead:max receives', #died - missing)", "")
+    ),
+    _edit("deletions of a delay queue are not counted", "totals", workload="delay queue")(
+        Edit("delay/delete", "count_up(first, 'acked', deleted)", "")
+    ),
+    _edit("releases of a delay queue are nacks", "totals", workload="delay queue")(
+        Edit("delay/nack", "charge == 1 and 'nacked' or 'released'", "'nacked'")
+    ),
     # --- saboteurs
     Sabotage("a message is stolen", ("lost",), _steal),
     Sabotage("the list is cut", ("lost",), _truncate),

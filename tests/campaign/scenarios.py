@@ -68,6 +68,8 @@ _ALL = (
     Scenario("queue: network", "queue", NETWORK, proxied=True),
     Scenario("queue: settled late", "queue, late", {**KILLS, **CRASHES}),
     Scenario("queue: dead letters", "queue, dead letters", {**KILLS, **FREEZES, **CRASHES}),
+    Scenario("delay queue: dead letters", "delay queue, dead letters",
+             {**KILLS, **FREEZES, **CRASHES}),
     Scenario("queue: everything, Redis 6.2", "queue", ALL, binary="redis 6.2"),
     Scenario("queue: everything, Redis 8", "queue", ALL, binary="redis 8"),
     Scenario("queue: everything, Valkey", "queue", ALL, binary="valkey"),

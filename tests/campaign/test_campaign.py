@@ -13,6 +13,7 @@ import pytest
 from tests.servers.target import Absent
 
 from . import schedule
+from .checker.stories import History
 from .nemeses import NEMESES
 from .run import run
 from .sabotage import SABOTAGES, Sabotage, is_caught
@@ -52,6 +53,19 @@ def test_no_rule_is_broken_when_each_fault_strikes_once(name: str, tmp_path: Pat
     assert verdict.pushed > 10
     assert verdict.redelivered > 0
     assert sum(verdict.faults.values()) >= len(strikes)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", ["queue: dead letters", "delay queue: dead letters"])
+def test_totals_equal_the_account_after_kills_of_everyone(name: str, tmp_path: Path) -> None:
+    verdict = run(SCENARIOS[name], 1, 5, tmp_path / "run")
+    assert verdict.sound, str(verdict)
+    for kind in ("consumer", "producer"):
+        assert verdict.faults[f"kill a {kind}"] > 3
+    assert verdict.faults["kill the server"] > 3
+    left = History(tmp_path / "run").left or {}
+    assert left["totals"]["dead"] == left["reasons"] != {}
 
 
 def test_the_short_runs_have_every_fault() -> None:

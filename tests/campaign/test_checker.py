@@ -152,8 +152,33 @@ def test_a_violation_is_found(history: str, tmp_path: Path) -> None:
 
 def test_every_rule_has_a_history_that_breaks_it() -> None:
     tested = {rule for rule, _ in UNSOUND.values()}
-    assert tested | {"order", "place", "gap"} == set(checker.RULES) | {
-        "stuck", "audit", "order", "place", "gap"}  # fmt: skip
+    assert tested | {"order", "place", "gap", "totals"} == set(checker.RULES) | {
+        "stuck", "audit", "order", "place", "gap", "totals"}  # fmt: skip
+
+
+#: What a queue counts of one message that is returned twice, redelivered, and acked.
+COUNTED = {"pushed": 1, "taken": 4, "acked": 1, "nacked": 1, "released": 1, "returned": 1,
+           "dead": {}, "redriven": 0, "dropped": 0}  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", [{}, *({name: 2} for name in COUNTED if name != "dead"),
+                                   {"dead": {"max receives": 1}}], ids=str)  # fmt: skip
+def test_totals_must_be_what_the_history_says(wrong: dict[str, Any], tmp_path: Path) -> None:
+    events = [
+        push("unknown"), take(0, 1), settle("nack", 0, 1.1), take(1, 1.2, 2),
+        settle("release", 1, 1.25), take(2, 1.3, 2),
+        take(3, 2.0, 3), settle("ack", 3, 2.1, "unknown"),
+    ]  # fmt: skip
+    verdict = judged(tmp_path, *events, left(totals=COUNTED | wrong, reasons={}), max_receives=None)
+    assert set(verdict.violations) == ({"totals"} if wrong else set())
+    if wrong:
+        (name,) = wrong
+        assert any(each.startswith(f"totals: {name} is") for each in verdict.examples)
+
+
+def test_totals_after_a_fault_that_undid_answers_are_not_checked(tmp_path: Path) -> None:
+    events = [push(), fault(2.0, since=0.0), left(totals=COUNTED, reasons={})]
+    assert judged(tmp_path, *events).violations == {}
 
 
 def two(first: str, second: str) -> list[list[Event]]:

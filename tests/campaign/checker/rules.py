@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from .stories import POSSIBLE, Delivery, Fault, History, Settle, Story, Take
+from .totals import judge_totals
 from .verdict import Verdict
 
 #: s by which times that servers report are rounded.
@@ -240,6 +241,8 @@ class Judge:
             yield "audit", each
         for each in left["keys"]:
             yield "audit", f"the key {each} is left"
+        for each in judge_totals(self._history):
+            yield "totals", each
 
     def order(self) -> Iterator[tuple[str, str]]:
         """First deliveries to one consumer come in the order in which a producer pushed."""

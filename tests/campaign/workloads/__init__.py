@@ -28,6 +28,8 @@ _ALL = [
     Workload("RSMQ", RSMQRig),
     Workload("delay queue", DelayRig),
     Workload("delay queue, partitions", PartitionedRig),
+    Workload("delay queue, dead letters", DelayRig, settings={"max_receives": 3},
+             verbs={"ack": 50, "nack": 45, "release": 5}),
     Workload("topic", TopicRig),
     Workload("sharded queue", ShardedRig),
 ]  # fmt: skip

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from ackq.core.counters import LONGEST_WATCH
 from ackq.delay import DelayEntry, DelayQueue, PartitionedDelayQueue
 from tests.campaign.site import Site
 
-from .rig import LEASE, Got, Rig, Workload
+from .rig import LEASE, Got, Rig, Workload, totals_left
 
 PARTITIONS = 4
 
@@ -24,7 +25,11 @@ class DelayRig(Rig):
         self.queue: Any = self._open()
 
     def _open(self) -> DelayQueue | PartitionedDelayQueue:
-        return DelayQueue(self.site.client(), self.site.name, visibility_timeout=LEASE)
+        return DelayQueue(self.site.client(), self.site.name, visibility_timeout=LEASE,
+                          max_receives=self.settings.get("max_receives"))  # fmt: skip
+
+    def prepare(self) -> None:
+        self.queue.counters(LONGEST_WATCH)
 
     async def push(self, entries: list[tuple[str, bytes]], delay: float) -> dict[str, Any]:
         self.queue.push_many([DelayEntry(key, body, delay=delay) for key, body in entries])
@@ -44,6 +49,14 @@ class DelayRig(Rig):
         stats = self.queue.stats()
         stored: int = stats.ready + stats.in_flight + stats.delayed
         return stored
+
+    async def left(self) -> dict[str, Any]:
+        dead = self.queue.dead_letters(100_000)
+        return {
+            **(await super().left()),
+            "dead": [[each.id, each.receive_count] for each in dead],
+            **totals_left(self.queue.counters(LONGEST_WATCH), dead),
+        }
 
     async def close(self) -> None:
         self.queue.close()

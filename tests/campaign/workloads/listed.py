@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import ackq
+from ackq.core.counters import LONGEST_WATCH
+from ackq.core.inspected import DeadLetter
 from tests.campaign.site import Site
 
-from .rig import LEASE, Got, Rig, Workload, value
+from .rig import LEASE, Got, Rig, Workload, totals_left, value
 
 #: Keys that exist only while they hold messages, or say something about them.
 _TRANSIENT = ("", "BACKUP", "CONTEXT", "HANDOFF", "RECEIVES", "EXTENDED", "DELAYED")
@@ -17,7 +19,7 @@ _TRANSIENT = ("", "BACKUP", "CONTEXT", "HANDOFF", "RECEIVES", "EXTENDED", "DELAY
 class ListRig(Rig):
     """`Queue` or `AsyncQueue`."""
 
-    rules: ClassVar[dict[str, Any]] = {"order": True}
+    rules: ClassVar[dict[str, Any]] = {"order": True, "totals": True}
     delayed = 0.1
 
     def __init__(self, site: Site, workload: Workload) -> None:
@@ -32,6 +34,10 @@ class ListRig(Rig):
         if self.workload.asynchronous:
             return ackq.AsyncQueue(self.site.async_client(), self.site.name, **settings)
         return ackq.Queue(self.site.client(), self.site.name, **settings)
+
+    def prepare(self) -> None:
+        if self.rules.get("totals"):
+            self.queue.counters(LONGEST_WATCH)
 
     async def push(self, entries: list[tuple[str, bytes]], delay: float) -> dict[str, Any]:
         bodies = [body for _, body in entries]
@@ -66,7 +72,13 @@ class ListRig(Rig):
             "dead": [[each.id, each.receive_count] for each in dead],
             "findings": [str(each) for each in audit.findings],
             "keys": keys,
+            **(await self._totals(dead)),
         }
+
+    async def _totals(self, dead: Sequence[DeadLetter]) -> dict[str, Any]:
+        if not self.rules.get("totals"):
+            return {}
+        return totals_left(await value(self.queue.counters(LONGEST_WATCH)), dead)
 
     async def close(self) -> None:
         await value(self.queue.aclose() if self.workload.asynchronous else self.queue.close())

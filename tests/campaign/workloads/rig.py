@@ -14,11 +14,14 @@ import os
 import random
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+from ackq.core.counters import Counters
+from ackq.core.inspected import DeadLetter
 from tests.campaign.history import Log
 from tests.campaign.site import Site
 
@@ -164,6 +167,13 @@ class Rig:
             await asyncio.sleep(seconds)
         else:
             time.sleep(seconds)
+
+
+def totals_left(counters: Counters, dead: Sequence[DeadLetter]) -> dict[str, Any]:
+    """Return what the last event says of a queue's totals."""
+    totals = asdict(counters)
+    totals.pop("timeouts", None)  # no JSON object, since its keys are numbers
+    return {"totals": totals, "reasons": Counter(each.reason for each in dead)}
 
 
 async def value(result: Any) -> Any:
