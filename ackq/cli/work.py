@@ -81,6 +81,9 @@ from ackq.cli.connection import (
 @click.option("--log-errors", type=click.Choice(["type", "text", "traceback"]), default="text",
               help="Detail to log of a handler's error; its text may quote the message.  [text]"
               )  # fmt: skip
+@click.option("--record-errors", type=click.Choice(["none", "type", "text", "traceback"]),
+              help="Detail to store of a handler's error, for ackq dead and ackq peek.  [text]"
+              )  # fmt: skip
 @click.option("--traceback", is_flag=True, help="Short for --log-errors traceback.")
 @click.option("--log-json", is_flag=True, help="Log JSON lines.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every handled message.")
@@ -95,8 +98,8 @@ def work(
     a second signal they exit within seconds, and unfinished messages are redelivered. A process
     that dies is replaced.
 
-    If the module has a Queue of the same name, its lease, end, time field, max receives and max
-    body are the defaults of these options.
+    If the module has a Queue of the same name, its lease, end, time field, max receives, max body
+    and record errors are the defaults of these options.
     """
     # A worker may take a moment to load its modules; other commands should not.
     from ackq.process.children import Processes

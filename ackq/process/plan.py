@@ -16,7 +16,7 @@ from typing import Any
 
 import orjson
 
-from ackq.config import PopFrom
+from ackq.config import PopFrom, RecordErrors
 from ackq.errors import ConfigurationError, redact
 from ackq.process.figures import ReportingHealth
 from ackq.queue.client import Queue
@@ -54,6 +54,7 @@ class Plan:
     max_body: int | None = None
     pop_from: PopFrom | None = None
     time_field: str | None = None
+    record_errors: RecordErrors | None = None
     time_limit: float | None = None
     grace: float = 30.0
     rate: str | None = None  #: count/seconds
@@ -159,6 +160,7 @@ class Plan:
             "max_body_bytes": self.max_body,
             "pop_from": self.pop_from,
             "time_field": self.time_field,
+            "record_errors": self.record_errors,
         }
         given = {each: value for each, value in chosen.items() if value is not None}
         settings = {**self._in_module(name), **given}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from ackq.core.counters import LONGEST_WATCH
 from ackq.delay import DelayEntry, DelayQueue
 from ackq.errors import DuplicateMessage, LeaseLost
 from tests.delay.article import Article
@@ -87,6 +89,9 @@ class DelayMachine(RuleBasedStateMachine):
         self.settled: dict[int, str] = {}
         self.bodies = itertools.count()
         self.shift = self.client.register_script(_SHIFT)
+        #: What the queue should count.
+        self.count: Counter[str] = Counter()
+        self.queue.counters(LONGEST_WATCH)
 
     def _body(self) -> bytes:
         return b"%d" % next(self.bodies)
@@ -101,6 +106,7 @@ class DelayMachine(RuleBasedStateMachine):
             else:
                 ready = self.now + float(each.delay or 0)  # type: ignore[arg-type]
                 self.stored[each.key] = Stored(bytes(each.body), ready)  # type: ignore[arg-type]
+                self.count["pushed"] += 1
                 self.ghosts.pop(each.key, None)
         if refused:
             with pytest.raises(DuplicateMessage) as found:
@@ -114,14 +120,17 @@ class DelayMachine(RuleBasedStateMachine):
         body = self._body()
         if key not in self.stored:
             assert self.article.push(key, body, 0)
+            self.count["pushed"] += 1
             ghost = self.ghosts.pop(key, Stored(body, 0))
             self.stored[key] = Stored(body, self.now - 1e9, ghost.count, object(), ghost.lease)
 
     @rule(key=KEYS)
     def article_deletes(self, key: str) -> None:
         self.article.delete(key)
-        if (model := self.stored.pop(key, None)) and model.count:
-            self.ghosts[key] = model
+        if model := self.stored.pop(key, None):
+            self.count["pushed"] -= 1  # as if it had never been there
+            if model.count:
+                self.ghosts[key] = model
 
     @rule(wanted=st.integers(1, 4))
     def take(self, wanted: int) -> None:
@@ -141,6 +150,7 @@ class DelayMachine(RuleBasedStateMachine):
             if self.stored[key].count >= self.most and key not in self.stored_now():
                 # On the way to this take the queue dead-lettered it.
                 self.dead.append((key, self.stored.pop(key).body))
+                self.count["dead"] += 1
                 due.discard(key)
         last = {key for key in due if self.stored[key].count + 1 >= self.most}
         assert {message.key for message in taken} <= due
@@ -152,6 +162,8 @@ class DelayMachine(RuleBasedStateMachine):
         for message in taken:
             model = self.stored[message.key]
             model.count += 1
+            self.count["taken"] += 1
+            self.count["returned"] += model.lease is not None
             assert (message.body, message.receive_count) == (model.body, model.count)
             model.holder, model.lease = message, self.now + LEASE
             model.ready = model.lease
@@ -187,10 +199,12 @@ class DelayMachine(RuleBasedStateMachine):
             model.lease = model.ready = self.now + LEASE
             return
         model.holder = model.lease = None
+        self.count[verb] += 1
         if verb == "delete":
             del self.stored[key]
         elif verb == "reject" or (verb == "nack" and model.count >= self.most):
             self.dead.append((key, self.stored.pop(key).body))
+            self.count["dead"] += 1
         else:
             model.count -= verb == "release"
             model.ready = self.now + (1000 if verb == "nack" else 0)
@@ -204,6 +218,7 @@ class DelayMachine(RuleBasedStateMachine):
         if in_flight or (key in self.ghosts and (self.ghosts[key].lease or 0) <= self.now):
             self.ghosts.pop(key, None)
         if expected:
+            self.count["dropped"] += 1
             del self.stored[key]
 
     @rule(key=KEYS, delay=DELAYS)
@@ -229,6 +244,7 @@ class DelayMachine(RuleBasedStateMachine):
                 self.ghosts.pop(key, None)
                 moved += 1
         assert self.queue.redrive() == moved
+        self.count["redriven"] += moved
         self.dead = kept
 
     @rule(span=st.sampled_from(SPANS))
@@ -253,6 +269,16 @@ class DelayMachine(RuleBasedStateMachine):
         assert found == {key.encode(): each.body for key, each in self.stored.items()}
         letters = [(letter.id, letter.body) for letter in self.queue.dead_letters()]
         assert sorted(letters) == sorted(self.dead)
+        self._counts_are_right()
+
+    def _counts_are_right(self) -> None:
+        found, count = self.queue.counters(LONGEST_WATCH), self.count
+        assert (found.pushed, found.taken) == (count["pushed"], count["taken"])
+        assert (found.acked, found.nacked) == (count["delete"], count["nack"])
+        assert (found.released, found.returned) == (count["release"], count["returned"])
+        assert sum(found.dead.values()) == count["dead"]
+        assert found.dead.get("rejected", 0) == count["reject"]
+        assert (found.redriven, found.dropped) == (count["redriven"], count["dropped"])
 
     def teardown(self) -> None:
         if hasattr(self, "queue"):

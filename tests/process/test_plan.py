@@ -42,7 +42,7 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
         concurrency=5, prefetch=7, lease=11.0, max_receives=13, max_body=37, time_limit=17.0,
         grace=19.0, rate="23/29", expiry_field="until", schedules="tests.process.jobs:SCHEDULES",
         health_port=0, health_host="127.0.0.2", stalled_after=31.0, drain=True, log_errors="type",
-        name="mailer", heartbeat=3.0,
+        name="mailer", heartbeat=3.0, record_errors="type",
     )  # fmt: skip
     made = run_with_a_spy(asked, monkeypatch)
     queues = made.pop("queues")
@@ -50,7 +50,7 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
     for queue in queues:
         config = queue.config
         assert (config.visibility_timeout, config.max_receives) == (11.0, 13)
-        assert config.max_body_bytes == 37
+        assert (config.max_body_bytes, config.record_errors) == (37, "type")
     health = made.pop("health")
     assert health.reason == ""
     assert health._endpoint == ("127.0.0.2", 0)

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ackq.config import PopFrom
+from ackq.core.counters import LONGEST_WATCH
 from ackq.errors import LeaseLost, MessageTooLarge
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
@@ -76,9 +77,14 @@ class QueueMachine(RuleBasedStateMachine):
         max_receives=st.sampled_from([None, 1, 2, 3]),
         requeue=st.sampled_from(["front", "front", "back"]),
         pop_from=st.sampled_from(["right", "left"]),
+        watched=st.booleans(),
     )
     def open(
-        self, max_receives: int | None, requeue: Literal["front", "back"], pop_from: PopFrom
+        self,
+        max_receives: int | None,
+        requeue: Literal["front", "back"],
+        pop_from: PopFrom,
+        watched: bool,
     ) -> None:
         self.keys = QueueKeys.of(self.name, pop_from)
         self.queue = self.make_queue(
@@ -96,6 +102,11 @@ class QueueMachine(RuleBasedStateMachine):
         self.settled: dict[int, str] = {}
         self.shift = self.client.register_script(_SHIFT)
         self.steps = 0
+        #: What the queue should count, if it is watched.
+        self.count: Counter[str] = Counter()
+        self.watched = watched
+        if watched:
+            self.queue.counters(LONGEST_WATCH)
 
     # --- producers -------------------------------------------------------------------
 
@@ -103,23 +114,27 @@ class QueueMachine(RuleBasedStateMachine):
     def push(self, message: dict[str, Any] | bytes) -> None:
         body, _ = self._encoded(message, self.queue.push(message))
         self.model.push(body)
+        self.count["pushed"] += 1
 
     @rule(body=raw_bodies)
     def push_as_others_do(self, body: bytes) -> None:
         (self.client.lpush if self.keys.pop_from == "right" else self.client.rpush)(self.name, body)
         self.model.push(body)
+        self.count["pushed"] += 1
 
     @rule(batch=st.lists(messages, min_size=1, max_size=4))
     def push_many(self, batch: list[dict[str, Any] | bytes]) -> None:
         for message, returned in zip(batch, self.queue.push_many(batch), strict=True):
             body, _ = self._encoded(message, returned)
             self.model.push(body)
+            self.count["pushed"] += 1
 
     @rule(message=messages, delay=delays)
     def push_delayed(self, message: dict[str, Any] | bytes, delay: float) -> None:
         start = self._steady()
         body, key = self._encoded(message, self.queue.push(message, delay=delay))
         self.model.schedule(key, body, self._after(start, delay))
+        self.count["pushed"] += 1
 
     @rule(message=messages, delay=st.sampled_from([None, *DELAYS]), marker=st.sampled_from("mn"))
     def push_once(self, message: dict[str, Any] | bytes, delay: float | None, marker: str) -> None:
@@ -130,6 +145,7 @@ class QueueMachine(RuleBasedStateMachine):
             return
         body, key = self._encoded(message, returned)
         self.model.markers[marker] = returned
+        self.count["pushed"] += 1
         if delay is None:
             self.model.push(body)
         else:
@@ -170,6 +186,8 @@ class QueueMachine(RuleBasedStateMachine):
             wanted, visibility_timeout=lease, ack=[message for message, _ in acked]
         )
         self._check_marks("ack", acked, sent, given_back, settled)
+        self.count["ack"] += settled.count
+        self.count["taken"] += len(got)
         window = self._after(start, lease, JITTER)
         assert [each.body for each in got] == [each.body for each in expected]
         for message, promise in zip(got, expected, strict=True):
@@ -202,7 +220,9 @@ class QueueMachine(RuleBasedStateMachine):
     def ack_by_bare_id(self, age: int) -> None:
         [(_, handle)] = self._choose([age])
         if not handle.key.startswith(b"\0"):
-            assert self.queue.ack_id(handle.key.decode()) == self.model.ack_id(handle.key)
+            settled = self.queue.ack_id(handle.key.decode())
+            assert settled == self.model.ack_id(handle.key)
+            self.count["ack"] += settled
 
     @precondition(lambda self: self.given)
     @rule(chosen=ages, delay=st.sampled_from([None, *DELAYS]))
@@ -277,6 +297,7 @@ class QueueMachine(RuleBasedStateMachine):
             lost = Counter(id(message) for message in error.messages)
         settled = expect([handle for _, handle in sent])
         assert count == settled.count
+        self.count[verb] += count
         refused = [sent[position] for position in settled.refused]
         assert lost == Counter(id(message) for message, _ in (*refused, *given_back))
         self._check_marks(verb, picked, sent, given_back, settled)
@@ -324,6 +345,7 @@ class QueueMachine(RuleBasedStateMachine):
         start = self._steady()
         count = len(self.model.dead) if wanted is None else min(wanted, len(self.model.dead))
         assert self.queue.redrive(wanted) == count
+        self.count["redriven"] += count
         self.model.redrive(range(count), self._after(start, 0))
 
     @precondition(lambda self: self.model.dead)
@@ -335,9 +357,11 @@ class QueueMachine(RuleBasedStateMachine):
         entries = [letters[position].entry for position in positions]
         if keep:
             assert self.queue.redrive(entries=entries) == len(entries)
+            self.count["redriven"] += len(entries)
             self.model.redrive(positions, self._after(start, 0))
         else:
             assert self.queue.drop_dead_letters(*entries) == len(entries)
+            self.count["dead dropped"] += len(entries)
             self.model.drop(positions)
 
     @rule()
@@ -353,7 +377,11 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(sure=st.integers(0, 7), dead=st.booleans())
     def purge(self, sure: int, dead: bool) -> None:
         if not sure:
-            assert self.queue.purge(dead=dead) == self.model.purge(dead)
+            letters = len(self.model.dead) if dead else 0
+            deleted = self.queue.purge(dead=dead)
+            assert deleted == self.model.purge(dead)
+            self.count["dead dropped"] += letters
+            self.count["dropped"] += deleted - letters
 
     @rule(times=st.integers(1, 3))
     def wake_a_waiter_that_dies(self, times: int) -> None:
@@ -408,6 +436,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.steps += 1
         if self.steps % LOOK == 0:
             self.stats_and_peek_say_so()
+            if self.watched:
+                self.the_counts_are_right()
             assert not self.queue.audit().findings
         else:
             self._steady()
@@ -470,6 +500,16 @@ class QueueMachine(RuleBasedStateMachine):
             ("ready", ready), ("in_flight", stats.in_flight), ("delayed", stats.delayed)
         ):  # fmt: skip
             assert len(self.queue.peek(50, state)) == min(50, size)
+
+    def the_counts_are_right(self) -> None:
+        """So ``pushed`` is what was pushed, and it follows from the messages and the counts."""
+        found, count = self.queue.counters(LONGEST_WATCH), self.count
+        died = len(self.model.dead) + count["redriven"] + count["dead dropped"]
+        assert (found.pushed, found.taken) == (count["pushed"], count["taken"])
+        assert (found.acked, found.nacked) == (count["ack"], count["nack"])
+        assert (found.released, found.redriven) == (count["release"], count["redriven"])
+        assert (sum(found.dead.values()), found.dead.get("rejected", 0)) == (died, count["reject"])
+        assert (found.dropped, found.dead_dropped) == (count["dropped"], count["dead dropped"])
 
     def teardown(self) -> None:
         if hasattr(self, "queue"):
