@@ -35,6 +35,8 @@ SECOND = 1_000_000  # µs
 JITTER = 65_535  # µs, the most that a lease may be longer than asked
 #: µs that an operation may take before a time that lies ahead of it passes by itself.
 MARGIN = 20 * SECOND
+#: µs before the present within which redriven messages are due, one after the other.
+REDRIVEN = 100
 #: Steps between two looks at stats, peek and audit, which take ten times as long as a step.
 LOOK = 4
 
@@ -346,7 +348,7 @@ class QueueMachine(RuleBasedStateMachine):
         count = len(self.model.dead) if wanted is None else min(wanted, len(self.model.dead))
         assert self.queue.redrive(wanted) == count
         self.count["redriven"] += count
-        self.model.redrive(range(count), self._after(start, 0))
+        self.model.redrive(range(count), self._after(start - REDRIVEN, 0))
 
     @precondition(lambda self: self.model.dead)
     @rule(chosen=st.sets(st.integers(0, 5), min_size=1), keep=st.booleans())
@@ -358,7 +360,7 @@ class QueueMachine(RuleBasedStateMachine):
         if keep:
             assert self.queue.redrive(entries=entries) == len(entries)
             self.count["redriven"] += len(entries)
-            self.model.redrive(positions, self._after(start, 0))
+            self.model.redrive(positions, self._after(start - REDRIVEN, 0))
         else:
             assert self.queue.drop_dead_letters(*entries) == len(entries)
             self.count["dead dropped"] += len(entries)
