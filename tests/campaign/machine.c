@@ -19,6 +19,7 @@ struct page {
     volatile int32_t stalled;  /* syncs wait while this is set */
     volatile int32_t waiting;  /* a sync has waited */
     volatile int32_t full;     /* writes to files fail */
+    volatile int64_t shown;    /* µs since the epoch at which the clock stands still, or 0 */
 };
 
 static struct page none, *page = &none;
@@ -78,9 +79,10 @@ ssize_t write(int fd, const void *bytes, size_t count) {
 
 int clock_gettime(clockid_t clock, struct timespec *now) {
     int result = real_clock(clock, now);
-    int64_t ahead = page->ahead;
-    if (result == 0 && ahead && clock == CLOCK_REALTIME) {
-        int64_t shown = now->tv_sec * 1000000000 + now->tv_nsec + ahead * 1000;
+    int64_t ahead = page->ahead, still = page->shown;
+    if (result == 0 && (ahead || still) && clock == CLOCK_REALTIME) {
+        int64_t shown = still ? still * 1000
+                              : now->tv_sec * 1000000000 + now->tv_nsec + ahead * 1000;
         now->tv_sec = shown / 1000000000;
         now->tv_nsec = shown % 1000000000;
     }

@@ -20,9 +20,9 @@ from tests.servers.target import Absent
 from tests.waiting import wait_until
 
 _SOURCE = Path(__file__).with_name("machine.c")
-#: The page that the preloaded library maps: clock, stalled, waiting, full.
-_PAGE = struct.Struct("qiii")
-_STALLED, _WAITING, _FULL = 8, 12, 16
+#: The page that the preloaded library maps: clock, stalled, waiting, full, the clock's fixed time.
+_PAGE = struct.Struct("qiiiq")
+_STALLED, _WAITING, _FULL, _SHOWN = 8, 12, 16, 24
 
 
 class Machine:
@@ -61,6 +61,10 @@ class Machine:
         """Set the server's clock forward, or back."""
         (ahead,) = struct.unpack_from("q", self._page)
         struct.pack_into("q", self._page, 0, ahead + round(seconds * 1_000_000))
+
+    def stop_clock(self, microseconds: int) -> None:
+        """Let the server's clock stand still at this time since the epoch."""
+        struct.pack_into("q", self._page, _SHOWN, microseconds)
 
     @contextlib.contextmanager
     def stalled(self) -> Iterator[None]:

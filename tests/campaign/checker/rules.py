@@ -28,6 +28,7 @@ class Judge:
         self._faults = history.faults
         self._ends = [each.end for each in history.faults]
         self._undone_at = sorted(each.begin for each in history.faults if each.since is not None)
+        self._is_clock_set = any(each.clock for each in history.faults)
         self._lease: float = history.settings["lease"]
         self._fenced: bool = history.settings.get("fenced", True)
         self._dead = dict((history.left or {}).get("dead", ()))
@@ -60,10 +61,7 @@ class Judge:
         return True
 
     def _judge_story(self, story: Story) -> None:
-        # Receive counts give the order in which the server delivered, until a fault undoes them.
-        story.deliveries.sort(
-            key=lambda each: (self._undoings(each.take.end), each.count or 0, each.take.end)
-        )
+        story.deliveries.sort(key=self._place)
         verdict = self.verdict
         states = {push.state for push, _ in story.pushes}
         verdict.pushed += "ok" in states
@@ -79,6 +77,17 @@ class Judge:
 
     def _undoings(self, at: float) -> int:
         return bisect.bisect_right(self._undone_at, at)
+
+    def _place(self, each: Delivery) -> tuple[int, float, float]:
+        """Return a delivery's place in the order in which the server delivered.
+
+        Receive counts give it, until a fault undoes them. Without counts, the ends of leases do,
+        unless a clock was set. Replies may be read in another order.
+        """
+        undoings, end = self._undoings(each.take.end), each.take.end
+        if each.count is None and each.until is not None and not self._is_clock_set:
+            return undoings, each.until, end
+        return undoings, each.count or 0, end
 
     # --- excuses --------------------------------------------------------------------
 

@@ -1,0 +1,150 @@
+"""One history: everything follows from the seed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import random
+import secrets
+import shutil
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ackq.core.io import jitter
+from tests.campaign import checker
+
+from .faults import Faults
+from .lives import Consumer, Producer
+from .products import LEASE, PRODUCTS, Product, Settings
+from .server import Server
+from .world import Endless, Life, Process, World
+
+#: Seconds in which faults strike.
+CHAOS = 3.0
+#: Seconds that the last consumer may take to drain the queue.
+DRAINED_WITHIN = 30.0
+#: Seconds between two looks for processes that have died.
+RESTART = 0.3
+
+
+@dataclass(frozen=True)
+class Result:
+    """One history, and what the checker says about it."""
+
+    seed: int
+    product: str
+    history: bytes
+    verdict: checker.Verdict
+    struck: dict[int, str]  #: the faults, by the number of the request
+
+    @property
+    def broken(self) -> frozenset[str]:
+        """The rules that were broken."""
+        return frozenset(self.verdict.violations)
+
+
+def simulate(
+    server: Server, seed: int, folder: Path, only: Collection[int] | None = None
+) -> Result:
+    """Run and judge one history.
+
+    Args:
+        server: is emptied.
+        seed: decides everything.
+        folder: where the checker finds the history; a history of before is deleted.
+        only: the requests that meet their faults. Defaults to None, all.
+    """
+    product = PRODUCTS[seed % len(PRODUCTS)]
+    draw = random.Random(f"history {seed}")
+    settings = product.draw_settings(draw)
+    world = World(server, Faults(seed, only))
+    with _chance(seed):
+        broken = _Play(world, product, settings, draw).perform()
+    verdict = _judge(world.journal.text, {**product.rules, **settings}, folder)
+    for rule, words in broken:
+        verdict.broke(rule, words)
+    return Result(seed, product.__name__, world.journal.text, verdict, world.faults.struck)
+
+
+class _Play:
+    """The processes of one history."""
+
+    def __init__(
+        self, world: World, product: type[Product], settings: Settings, draw: random.Random
+    ) -> None:
+        self._world = world
+        self._product = product
+        self._settings = settings
+        self._draw = draw
+        self._processes: dict[str, Process] = {}
+        self._births = itertools.count()
+
+    def perform(self) -> list[tuple[str, str]]:
+        """Let processes live, and then drain what is left; return what went wrong besides."""
+        world, draw = self._world, self._draw
+        world.server.begin(0)
+        try:
+            self._be_alone(self._product(self._settings).prepare())
+            for n in range(draw.randint(1, 2)):
+                self._keep_alive(f"producer {n}", Producer)
+            for n in range(draw.randint(1, 3)):
+                self._keep_alive(f"consumer {n}", Consumer)
+            world.faults.are_on = True
+            world.run(CHAOS)
+            world.faults.are_on = False
+            world.run()
+            world.journal.write(do="calm", at=world.now / 1e6)
+            last = Consumer(self._product(self._settings), world.journal, "drain", draw)
+            self._be_alone(last.drain(world.now / 1e6 + DRAINED_WITHIN))
+        except Endless as error:
+            return [("endless", str(error))]
+        except Exception as error:
+            return [("error", f"{type(error).__name__}: {error}")]
+        return []
+
+    def _be_alone(self, life: Life) -> None:
+        Process(self._world, "alone", life)
+        self._world.run()
+
+    def _keep_alive(self, role: str, kind: type[Producer] | type[Consumer]) -> None:
+        """Start a process, now and whenever it has died."""
+        world = self._world
+        if role in self._processes and self._processes[role].is_alive:
+            world.later(RESTART, partial(self._keep_alive, role, kind))
+        elif world.now < CHAOS * 1e6:
+            name = f"{role}.{next(self._births)}"
+            draw = random.Random(self._draw.random())
+            life = kind(self._product(self._settings), world.journal, name, draw).live(CHAOS)
+            self._processes[role] = Process(world, name, life)
+            world.later(RESTART, partial(self._keep_alive, role, kind))
+
+
+@contextlib.contextmanager
+def _chance(seed: int) -> Iterator[None]:
+    """Let everything that ackq draws follow from the seed."""
+    draw = random.Random(f"ackq {seed}")
+    urandom, token_hex, state = os.urandom, secrets.token_hex, random.getstate()
+    random.seed(f"ackq's own {seed}")
+    jitter._drawn.clear()
+    os.urandom = draw.randbytes  # type: ignore[assignment]
+    secrets.token_hex = lambda size=32: draw.randbytes(size).hex()  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        os.urandom, secrets.token_hex = urandom, token_hex
+        random.setstate(state)
+        jitter._drawn.clear()
+
+
+def _judge(history: bytes, rules: dict[str, Any], folder: Path) -> checker.Verdict:
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "history").mkdir(parents=True)
+    settings = {"lease": LEASE, "drain_within": DRAINED_WITHIN, **rules}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    (folder / "history" / "simulation.jsonl").write_bytes(history)
+    return checker.check(folder)
