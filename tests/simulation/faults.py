@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Collection
 from typing import NamedTuple
@@ -37,32 +38,37 @@ class Strike(NamedTuple):
 class Faults:
     """The faults of one history.
 
-    Request n of a history always meets the same one, so that some can be left out.
+    Request n of a process always meets the same one, so that others can be left out.
     """
 
-    def __init__(self, seed: int, only: Collection[int] | None = None) -> None:
-        """Draw from ``seed``; let only the requests with these numbers meet their faults."""
-        self._draw = random.Random(f"faults {seed}")
-        self._rate = self._draw.choice((0.0, 0.02, 0.05, 0.1, 0.2))
+    def __init__(self, seed: int, only: Collection[str] | None = None) -> None:
+        """Draw from ``seed``; let only these requests, such as "consumer-0.1:7", meet faults."""
+        self._seed = seed
+        draw = random.Random(f"faults {seed}")
+        self._rate = draw.choice((0.0, 0.02, 0.05, 0.1, 0.2))
         # A clock that was set excuses early deliveries, so most histories go without.
-        sets_clock = self._draw.random() < 0.15
+        sets_clock = draw.random() < 0.15
         self._kinds = {**KINDS, "clock set": KINDS["clock set"] * sets_clock}
         self._only = only
-        self._number = 0
+        #: Of each process: its draws, and how many requests it has sent.
+        self._draws: dict[str, tuple[random.Random, itertools.count[int]]] = {}
         #: Whether faults strike now.
         self.are_on = False
-        #: The faults that have struck, by the number of the request.
-        self.struck: dict[int, str] = {}
+        #: The faults that have struck, by request.
+        self.struck: dict[str, str] = {}
 
-    def next(self) -> Strike:
-        """Return what happens to the next request."""
-        self._number += 1
-        draw = self._draw
+    def next(self, process: str) -> Strike:
+        """Return what happens to the next request of a process."""
+        if process not in self._draws:
+            draw = random.Random(f"faults {self._seed} {process}")
+            self._draws[process] = draw, itertools.count()
+        draw, numbers = self._draws[process]
+        request = f"{process}:{next(numbers)}"
         luck, kind = draw.random(), draw.choices([*self._kinds], [*self._kinds.values()])[0]
         size = draw.random()
         there, back = draw.expovariate(1 / LATENCY), draw.expovariate(1 / LATENCY)
         strikes = self.are_on and luck < self._rate
-        if not strikes or (self._only is not None and self._number not in self._only):
+        if not strikes or (self._only is not None and request not in self._only):
             return Strike("", size, there, back)
-        self.struck[self._number] = kind
+        self.struck[request] = kind
         return Strike(kind, size, there, back)

@@ -109,7 +109,7 @@ class Consumer:
         """Take and ack until nothing is left; write what is, once that time has passed."""
         journal = self._journal
         while (stored := (yield from self._product.stored())) and (yield Clock()) < until:
-            if held := (yield from self.take(100, 0.1)):
+            if held := (yield from self.take(5, 0.1)):
                 yield from self.settle("ack", held)
         left = yield from self._product.left()
         journal.write(do="left", messages=stored, at=(yield Clock()), keys=[], **left)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import random
 import secrets
 import shutil
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -40,7 +40,7 @@ class Result:
     product: str
     history: bytes
     verdict: checker.Verdict
-    struck: dict[int, str]  #: the faults, by the number of the request
+    struck: dict[str, str]  #: the faults, by request
 
     @property
     def broken(self) -> frozenset[str]:
@@ -49,7 +49,11 @@ class Result:
 
 
 def simulate(
-    server: Server, seed: int, folder: Path, only: Collection[int] | None = None
+    server: Server,
+    seed: int,
+    folder: Path,
+    only: Collection[str] | None = None,
+    before_each: Callable[[int], object] | None = None,
 ) -> Result:
     """Run and judge one history.
 
@@ -57,14 +61,15 @@ def simulate(
         server: is emptied.
         seed: decides everything.
         folder: where the checker finds the history; a history of before is deleted.
-        only: the requests that meet their faults. Defaults to None, all.
+        only: the requests, such as "consumer-0.1:7", that meet their faults. Defaults to None, all.
+        before_each: called with the number of each request before the server applies it: sabotage.
     """
     product = PRODUCTS[seed % len(PRODUCTS)]
     draw = random.Random(f"history {seed}")
     settings = product.draw_settings(draw)
-    world = World(server, Faults(seed, only))
+    world = World(server, Faults(seed, only), before_each)
     with _chance(seed):
-        broken = _Play(world, product, settings, draw).perform()
+        broken = _Play(world, product, settings, seed, draw).perform()
     verdict = _judge(world.journal.text, {**product.rules, **settings}, folder)
     for rule, words in broken:
         verdict.broke(rule, words)
@@ -75,14 +80,20 @@ class _Play:
     """The processes of one history."""
 
     def __init__(
-        self, world: World, product: type[Product], settings: Settings, draw: random.Random
+        self,
+        world: World,
+        product: type[Product],
+        settings: Settings,
+        seed: int,
+        draw: random.Random,
     ) -> None:
         self._world = world
         self._product = product
         self._settings = settings
+        self._seed = seed
         self._draw = draw
         self._processes: dict[str, Process] = {}
-        self._births = itertools.count()
+        self._births: Counter[str] = Counter()
 
     def perform(self) -> list[tuple[str, str]]:
         """Let processes live, and then drain what is left; return what went wrong besides."""
@@ -91,9 +102,9 @@ class _Play:
         try:
             self._be_alone(self._product(self._settings).prepare())
             for n in range(draw.randint(1, 2)):
-                self._keep_alive(f"producer {n}", Producer)
+                self._keep_alive(f"producer-{n}", Producer)
             for n in range(draw.randint(1, 3)):
-                self._keep_alive(f"consumer {n}", Consumer)
+                self._keep_alive(f"consumer-{n}", Consumer)
             world.faults.are_on = True
             world.run(CHAOS)
             world.faults.are_on = False
@@ -117,8 +128,9 @@ class _Play:
         if role in self._processes and self._processes[role].is_alive:
             world.later(RESTART, partial(self._keep_alive, role, kind))
         elif world.now < CHAOS * 1e6:
-            name = f"{role}.{next(self._births)}"
-            draw = random.Random(self._draw.random())
+            name = f"{role}.{self._births[role]}"
+            self._births[role] += 1
+            draw = random.Random(f"{self._seed} {name}")
             life = kind(self._product(self._settings), world.journal, name, draw).live(CHAOS)
             self._processes[role] = Process(world, name, life)
             world.later(RESTART, partial(self._keep_alive, role, kind))
@@ -131,8 +143,8 @@ def _chance(seed: int) -> Iterator[None]:
     urandom, token_hex, state = os.urandom, secrets.token_hex, random.getstate()
     random.seed(f"ackq's own {seed}")
     jitter._drawn.clear()
-    os.urandom = draw.randbytes  # type: ignore[assignment]
-    secrets.token_hex = lambda size=32: draw.randbytes(size).hex()  # type: ignore[assignment]
+    os.urandom = draw.randbytes
+    secrets.token_hex = lambda nbytes=None: draw.randbytes(nbytes or 32).hex()
     try:
         yield
     finally:

@@ -28,7 +28,7 @@ LONGEST = 1.2
 #: Seconds after which a process takes a silent connection for broken.
 SILENCE = 0.2
 #: Requests of a history that does not end.
-ENDLESS = 20_000
+ENDLESS = 1000
 
 
 class Endless(Exception):
@@ -38,7 +38,12 @@ class Endless(Exception):
 class World:
     """One history: a server, processes and faults."""
 
-    def __init__(self, server: Server, faults: Faults) -> None:
+    def __init__(
+        self,
+        server: Server,
+        faults: Faults,
+        before_each: Callable[[int], object] | None = None,
+    ) -> None:
         self.server = server
         self.faults = faults
         self.journal = Journal(lambda: self.now / 1_000_000)
@@ -50,8 +55,7 @@ class World:
         self._order = itertools.count()
         self._blocked: list[_Blocked] = []
         self._requests = 0
-        #: Called before each request: sabotage.
-        self.before_each: Callable[[int], object] = lambda number: None
+        self._before_each = before_each
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         """Do it after so many seconds, and at least 1 µs."""
@@ -71,7 +75,8 @@ class World:
         self._requests += 1
         if self._requests > ENDLESS:
             raise Endless(f"over {ENDLESS} requests")
-        self.before_each(self._requests)
+        if self._before_each is not None:
+            self._before_each(self._requests)
         at = EPOCH + self.now + self._ahead
         call = self.server.call_when_full if is_full else self.server.call
         return call(command, at)
@@ -169,7 +174,7 @@ class Exchange:
         if not self._process.is_alive:
             return
         world, command = self._world, self._request.command()
-        kind, size, there, back = world.faults.next()
+        kind, size, there, back = world.faults.next(self._process.name)
         if kind:
             world.journal.write(do="fault", kind=kind, begin=world.now / 1e6, end=world.now / 1e6)
         long = LONGEST * size

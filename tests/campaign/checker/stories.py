@@ -64,14 +64,12 @@ class Delivery:
         """Whether a settle of this kind may have been applied."""
         return any(each.kind in kinds and each.state in POSSIBLE for each in self.settles)
 
-    @property
-    def is_returned(self) -> bool:
-        """Whether its consumer may have given it back.
+    def may_have_had(self, *kinds: str) -> bool:
+        """Whether a settle that returns the message may have been applied.
 
         A client that got no reply asks again, and may be refused since it did so the first time.
         """
-        returns = ("nack", "release")
-        return any(each.kind in returns and each.state != "fail" for each in self.settles)
+        return any(each.kind in kinds and each.state != "fail" for each in self.settles)
 
 
 @dataclass(slots=True)

@@ -1,0 +1,102 @@
+"""``python -m tests.simulation``: simulate histories, and shrink those that break a rule."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import random
+import shlex
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.campaign.run import environment
+
+from .planted import LISTED, OTHERS, find
+from .run import Result, simulate
+from .server import Server
+from .shrink import shrink
+
+
+def main() -> int:
+    """Simulate; return 1 if a rule was broken, or a planted fault was missed."""
+    options = _options()
+    with tempfile.TemporaryDirectory() as name, Server(Path(name)) as server:
+        folder = Path(name) / "history"
+        if options.sabotage:
+            return _sabotage(server, folder)
+        if options.seed is not None:
+            return _replay(server, options, folder)
+        begin = random.SystemRandom().randrange(1 << 40) if options.begin is None else options.begin
+        until = time.monotonic() + options.seconds
+        seeds = itertools.takewhile(lambda _: time.monotonic() < until, itertools.count(begin))
+        return _search(server, seeds, folder)
+
+
+def _search(server: Server, seeds: Iterable[int], folder: Path) -> int:
+    begin = time.monotonic()
+    histories, broken = 0, 0
+    faults: Counter[str] = Counter()
+    for seed in seeds:
+        found = simulate(server, seed, folder)
+        histories += 1
+        faults.update(found.struck.values())
+        if found.broken:
+            broken += 1
+            _explain(shrink(server, found, folder))
+    seconds = time.monotonic() - begin
+    struck = ", ".join(f"{kind} {times}" for kind, times in sorted(faults.items())) or "none"
+    print(f"{histories} histories in {seconds:.0f} s, {60 * histories / seconds:.0f} a minute;"
+          f" {broken} broke a rule\n  faults: {struck}")  # fmt: skip
+    return bool(broken)
+
+
+def _replay(server: Server, options: argparse.Namespace, folder: Path) -> int:
+    only = None if options.only is None else options.only.split(",")
+    found = simulate(server, options.seed, folder, only)
+    if options.history:
+        sys.stdout.buffer.write(found.history)
+    _explain(found)
+    return bool(found.broken)
+
+
+def _explain(found: Result) -> None:
+    command = ["python", "-m", "tests.simulation", "--seed", str(found.seed)]
+    if found.broken:
+        command += ["--only", ",".join(found.struck)]
+    struck = "".join(f"\n    {request} {kind}" for request, kind in found.struck.items())
+    print(f"{found.product}, seed {found.seed}, commit {environment()['commit']}: {found.verdict}"
+          f"{struck}\n  repeat it with: {shlex.join(command)} --history", flush=True)  # fmt: skip
+
+
+def _sabotage(server: Server, folder: Path) -> int:
+    """Plant each fault; return 1 unless all were found."""
+    missed = 0
+    for sabotage in (*LISTED, *OTHERS):
+        found = find(sabotage, server, folder)
+        where = "MISSED" if found is None else f"found, seed {found.seed}:"
+        print(where, sabotage.name, flush=True)
+        missed += found is None
+    return bool(missed)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m tests.simulation", description=__doc__)
+    parser.add_argument("--for", dest="seconds", type=float, default=60.0, metavar="SECONDS",
+                        help="how long to go on. Defaults to 60")  # fmt: skip
+    parser.add_argument("--begin", type=int, metavar="SEED",
+                        help="the first seed. Defaults to a random one")  # fmt: skip
+    parser.add_argument("--seed", type=int, help="replay this history, and end")
+    parser.add_argument("--only", metavar="REQUESTS",
+                        help="with --seed: let only these requests meet their faults")  # fmt: skip
+    parser.add_argument("--history", action="store_true", help="with --seed: print all events")
+    parser.add_argument("--sabotage", action="store_true",
+                        help="plant faults that must be found, and end")  # fmt: skip
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

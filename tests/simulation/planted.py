@@ -1,0 +1,123 @@
+"""Planted faults, each of which the simulation must find: else its silence shows nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import random
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+from ackq import scripts
+from ackq.scripts import Script
+from tests.campaign.sabotage import SABOTAGES, Edit, Sabotage
+
+from .products import PRODUCTS
+from .run import Result, simulate
+from .server import Server
+
+#: Requests between two strikes of a saboteur.
+EVERY = 10
+#: Seeds among which a planted fault must be found.
+SEEDS = range(300)
+
+_DELAY_HOLDS = "if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then"
+_DELAY_ANYBODY = "if scores[i] then"
+
+
+def _edit(name: str, product: str, *rules: str) -> Callable[..., Sabotage]:
+    return lambda *edits: Sabotage(name, rules, edits, product)
+
+
+#: Of the list queue they are the campaign's, but for those that its own workloads need.
+LISTED: tuple[Sabotage, ...] = tuple(
+    each for each in SABOTAGES if each.workload.startswith("queue")
+)
+OTHERS: tuple[Sabotage, ...] = (
+    _edit("push stores a message twice", "ListQueue", "acked twice", "count", "lease")(
+        Edit("push_once", "redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, body)",
+             "redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, body, body)")
+    ),
+    _edit("a resent push stores again", "ListQueue", "acked twice", "count", "lease")(
+        Edit("push_once", "if first then", "if false then")
+    ),
+    _edit("a dead letter is not written", "ListQueue", "lost")(
+        Edit("pop", "  redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason,"
+             " 'count', count,\n    'time', now_text, unpack(errors_field(found)))\n", "")
+    ),
+    _edit("delete without a fence", "DelayQueue", "fencing", "acked twice", "lost")(
+        Edit("delay/delete", _DELAY_HOLDS, _DELAY_ANYBODY)
+    ),
+    _edit("nack of a delayed message without a fence", "DelayQueue", "fencing", "lease")(
+        Edit("delay/nack", _DELAY_HOLDS, _DELAY_ANYBODY)
+    ),
+    _edit("leases of delayed messages are a quarter", "DelayQueue", "lease", "holder refused")(
+        Edit("delay/take", "local deadline = now + timeout + jitter",
+             "local deadline = now + timeout / 4 + jitter")
+    ),
+    _edit("a delayed message is early", "DelayQueue", "early")(
+        Edit("delay/push", "    due = now + due", "    due = now + due / 2")
+    ),
+    _edit("leases of a topic are a quarter", "Topic", "lease", "holder refused")(
+        Edit("topic/consume", "local deadline = now + timeout",
+             "local deadline = now + timeout / 4")
+    ),
+    _edit("a commit skips a range in flight", "Topic", "lost", "gap")(
+        Edit("topic/commit", "    if redis.call('ZSCORE', leases, member) then",
+             "    if false then")
+    ),
+    _edit("commit is never refused", "Topic", "fencing", "acked twice", "after ack", "lost")(
+        Edit("topic/commit", "if redis.call('ZREM', leases, ARGV[i]) == 1 then",
+             "if redis.call('ZREM', leases, ARGV[i]) < 2 then")
+    ),
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def planted(edits: Iterable[Edit]) -> Iterator[None]:
+    """Let ackq use scripts with these mistakes."""
+    load = scripts.load
+    made: dict[str, Script] = {}
+    for edit in edits:
+        text = (made.get(edit.script) or load(edit.script)).text.decode()
+        assert text.count(edit.old) == 1, f"{edit.script}: the old text must occur once"
+        raw = text.replace(edit.old, edit.new).encode()
+        sha = hashlib.sha1(raw, usedforsecurity=False).hexdigest().encode()
+        made[edit.script] = Script(edit.script, raw, sha)
+    scripts.load = lambda name: made.get(name) or load(name)  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        scripts.load = load
+
+
+def find(
+    sabotage: Sabotage, server: Server, folder: Path, seeds: Iterable[int] = SEEDS
+) -> Result | None:
+    """Plant a fault, and return the first history that shows it."""
+    suited = [seed for seed in seeds if _suits(sabotage, seed)]
+    if callable(sabotage.how):
+        saboteur = sabotage.how
+
+        def strike(draw: random.Random, number: int) -> None:
+            if number % EVERY == 0:
+                saboteur(server.client, draw)
+
+        for seed in suited:
+            before_each = partial(strike, random.Random(f"sabotage {seed}"))
+            result = simulate(server, seed, folder, before_each=before_each)
+            if result.broken & set(sabotage.rules):
+                return result
+        return None
+    with planted(sabotage.how):
+        for seed in suited:
+            result = simulate(server, seed, folder)
+            if result.broken & set(sabotage.rules):
+                return result
+    return None
+
+
+def _suits(sabotage: Sabotage, seed: int) -> bool:
+    product = PRODUCTS[seed % len(PRODUCTS)].__name__
+    return product == (sabotage.workload if sabotage in OTHERS else "ListQueue")
