@@ -48,6 +48,8 @@ def test_handlers_are_counted_by_outcome_and_by_duration(
     counts = {dict(labels)["outcome"]: number for (name, labels), number in samples.items()
               if name == "ackq_handled_total"}  # fmt: skip
     assert counts == {"ack": 3, "nack": 1, "reject": 1}
+    # The older format has no place for the times at which counting began.
+    assert not [name for name, _ in samples if name.endswith("_created")]
     assert value(samples, "ackq_handler_seconds_count", queue=queue.name) == 5
     assert value(samples, "ackq_handler_seconds_sum", queue=queue.name) >= 0.3
     slow = value(samples, "ackq_handler_seconds_bucket", queue=queue.name, le="0.25")
