@@ -237,6 +237,9 @@ def test_an_ended_lease_is_overdue(plain_client: redis.Redis, name: str) -> None
         queue.push({"id": "a"})
         labels = {"queue": name, "kind": "list"}
         assert value(scrape(collector), "ackq_lease_overdue_seconds", **labels) == 0
+        (running,) = queue.pop_many(1, visibility_timeout=600)
+        assert value(scrape(collector), "ackq_lease_overdue_seconds", **labels) == 0
+        queue.release(running)
         queue.pop(visibility_timeout=0.01)
         wait_until(
             lambda: value(scrape(collector), "ackq_lease_overdue_seconds", **labels) > 0,

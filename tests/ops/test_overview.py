@@ -170,6 +170,10 @@ def test_the_age_of_the_oldest_ready_message_is_that_of_every_kind(
         shard.push(timed)
         ages = {each.name: each.oldest_ready for each in overview.read().queues}
         assert ages[token + "sharded"] == pytest.approx(600, abs=15)
+        with Queue(client, f"{{{token}sharded:0}}") as other:
+            other.push({"id": "untimed"})
+        ages = {each.name: each.oldest_ready for each in overview.read().queues}
+        assert ages[token + "sharded"] is None
 
 
 def test_a_queue_that_stays_empty_is_forgotten(
