@@ -21,8 +21,8 @@ MOST_RUNNING, MOST_ENDED = 8, 20
 TICK = 0.1
 #: Most messages of a step.
 LONGEST_STEP = 500
-#: Seconds that the page waits for the job that it has started.
-WAIT = 1.0
+#: Seconds that the page waits for the end of a job that it has started, and of one that it stops.
+WAIT, STOP_WAIT = 1.0, 5.0
 
 State = Literal["running", "done", "stopped", "failed"]
 
@@ -158,7 +158,7 @@ class Jobs:
         if not job.over.is_set() and not job.stopped_by:
             job.stopped_by = who
         job.stop.set()
-        job.over.wait(WAIT)
+        job.over.wait(STOP_WAIT)
 
     def close(self) -> None:
         """Stop all jobs, and wait for their steps to end."""
