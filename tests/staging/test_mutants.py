@@ -103,7 +103,7 @@ MUTANTS = (
     Mutant("delay", "any number of bytes in one call", "local BODY_BUDGET = 1048576",
            "local BODY_BUDGET = 1e12", STORED),
     Mutant("delay", "a lease of another is the new message's",
-           "    redis.call('ZREM', KEYS[first + 2], key)\n", "", LEFT),
+           "    count_up(first, 'ended', redis.call('ZREM', KEYS[first + 2], key))\n", "", LEFT),
     Mutant("delay", "a count of another is the new message's",
            "    redis.call('HDEL', KEYS[first + 4], key)\n", "", LEFT),
     Mutant("delay", "wakes nobody", "    redis.call('LPUSH', KEYS[first + 6], '1')\n", "", WOKEN),
