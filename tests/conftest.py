@@ -22,7 +22,7 @@ import redis
 
 from ackq import AsyncQueue, Message, Queue
 from tests.facade import AsSync, Portal
-from tests.left_open import left_open, watch
+from tests.left_open import is_open, left_open, watch
 from tests.servers import OFFERS, PLAIN, Client, Fleet, Survey, Target, known_commands
 from tests.servers import free_port as find_free_port
 from tests.spark import home as spark_home
@@ -208,7 +208,7 @@ def no_open_connections() -> Iterator[None]:
     if found := left_open():
         # A task that was cancelled at the end of the test may still be closing its own.
         wait_until(
-            lambda: not any(each.is_connected for each in found),
+            lambda: not any(map(is_open, found)),
             f"these connections to be closed: {found}",
             5,
         )

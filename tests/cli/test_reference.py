@@ -178,10 +178,16 @@ def test_an_example_runs(
         env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
              "ACKQ_HOME": str(tmp_path), "ACKQ_REDIS_URL": server.url, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
-    if endless:
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith(("export ", "metrics at", "http://", "a-"))
-        process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=170 if "pipeline" in line else 50)
+    with process:
+        try:
+            if endless:
+                assert process.stdout is not None
+                assert process.stdout.readline().startswith(
+                    ("export ", "metrics at", "http://", "a-")
+                )
+                process.send_signal(signal.SIGINT)
+            output, errors = process.communicate(timeout=170 if "pipeline" in line else 50)
+        finally:
+            process.kill()
     assert process.returncode == 0, output + errors
     assert "Traceback" not in errors

@@ -278,8 +278,8 @@ def test_extend_of_a_lost_lease_is_refused(make_queue: MakeQueue) -> None:
 def test_a_batch_settle_settles_the_valid_ones_and_names_the_refused(make_queue: MakeQueue) -> None:
     queue = make_queue()
     queue.push_many([{"id": "a"}, {"id": "b"}])
-    lost = queue.pop(visibility_timeout=0.02)
     held = queue.pop(visibility_timeout=60)
+    lost = queue.pop(visibility_timeout=0.02)
     assert queue.pop(timeout=5, visibility_timeout=60).id == lost.id
     with pytest.raises(ackq.LeaseLost) as refused:
         queue.nack(lost, held, delay=0)
