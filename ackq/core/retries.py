@@ -15,6 +15,7 @@ from redis.exceptions import (
     NoScriptError,
     OutOfMemoryError,
     ReadOnlyError,
+    RedisError,
     ResponseError,
     TimeoutError,
     TryAgainError,
@@ -109,6 +110,22 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
         if attempt + 1 < ATTEMPTS:
             return pause
     raise error
+
+
+def raise_if_unknown(error: RedisError, request: Request) -> None:
+    """Raise `UnknownOutcome` if an earlier attempt of a push may have been applied.
+
+    The error of the last attempt does not show that nothing is stored.
+
+    Args:
+        error: what the last attempt ended with.
+        request: a push that may be repeated.
+    """
+    if request.reply_lost:
+        raise UnknownOutcome(
+            f"a reply was lost, and the push that was sent again failed ({redact(str(error))}): the"
+            " message may be stored or not. Push it again with the same dedup"
+        ) from error
 
 
 def _login_advice(reply: str) -> str:

@@ -17,6 +17,7 @@ from ackq.core.effects import Arg, Clock, Operation, Request
 from ackq.core.encode import encode, encode_many
 from ackq.core.ids import key_of_id
 from ackq.core.limits import LATEST, MAX_DEDUP_WINDOW
+from ackq.core.retries import raise_if_unknown
 from ackq.errors import (
     AckqError,
     ConfigurationError,
@@ -62,7 +63,11 @@ def push(
         resend=True,  # the marker makes a second application harmless
         confirm=confirm,
     )  # fmt: skip
-    reply = yield from _sent(spec, request)
+    try:
+        reply = yield from _sent(spec, request)
+    except RedisError as error:
+        raise_if_unknown(error, request)
+        raise
     first_id: bytes = reply[1]
     return first_id.decode()
 

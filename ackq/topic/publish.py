@@ -17,6 +17,7 @@ from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.encode import to_json
 from ackq.core.limits import MAX_DEDUP_WINDOW
+from ackq.core.retries import raise_if_unknown
 from ackq.errors import (
     ConfigurationError,
     IndexTaken,
@@ -141,7 +142,11 @@ def _publish(
         after = guess.after
         request = _request(spec, after, guess.slack, guess.first, bodies, once)
         request.confirm = confirm
-        reply = yield from call(spec, request)
+        try:
+            reply = yield from call(spec, request)
+        except RedisError as error:
+            raise_if_unknown(error, request)
+            raise
         confirmation = None
         if confirm is not None:
             reply, confirmation = reply

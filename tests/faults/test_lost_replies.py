@@ -13,6 +13,7 @@ import ackq
 from ackq import Queue, scripts
 from ackq.embedded import Server
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
+from ackq.topic import Topic
 from tests.facade import AsSync, Portal
 
 from .proxy import PATIENCE, SILENCE, Kind, Proxy
@@ -120,6 +121,24 @@ def test_a_push_with_a_marker_is_sent_again_and_stored_once(
     assert queue.push({"id": "a"}, dedup="marker") == "a"
     assert proxy.count(*SCRIPT) - before == 2
     assert client.llen("jobs") == 2
+
+
+@pytest.mark.parametrize("product", ["queue", "topic"])
+def test_a_push_with_a_marker_may_be_stored_although_its_repetition_is_refused(
+    proxy: Proxy, client: redis.Redis, direct: ackq.Queue, queue: Queue, product: str
+) -> None:
+    url = f"{proxy.url}?socket_timeout={PATIENCE}"
+    with contextlib.closing(Topic.from_url(url, "news")) as topic:
+        topic.subscribe("reader")
+        push: Any = queue.push if product == "queue" else topic.publish
+        push({"id": "first"}, dedup="first")
+        client.config_set("maxmemory", 1)
+        with pytest.raises(redis.exceptions.OutOfMemoryError):
+            push({"id": "a"}, dedup="marker")
+        proxy.fail(b"EVALSHA", "lose_reply")
+        with pytest.raises(ackq.UnknownOutcome, match="same dedup"):
+            push({"id": "a"}, dedup="marker")
+    client.config_set("maxmemory", 0)
 
 
 @pytest.mark.parametrize("kind", LOST)

@@ -41,13 +41,13 @@ class Faults:
     Request n of a process always meets the same one, so that others can be left out.
     """
 
-    def __init__(self, seed: int, only: Collection[str] | None = None) -> None:
+    def __init__(self, seed: int, sets_clock: bool, only: Collection[str] | None = None) -> None:
         """Draw from ``seed``; let only these requests, such as "consumer-0.1:7", meet faults."""
         self._seed = seed
         draw = random.Random(f"faults {seed}")
-        self._rate = draw.choice((0.0, 0.02, 0.05, 0.1, 0.2))
+        self._rate = draw.choice((0.0, 0.02, 0.05, 0.1, 0.2, 0.4))
         # A clock that was set excuses early deliveries, so most histories go without.
-        sets_clock = draw.random() < 0.15
+        sets_clock = draw.random() < 0.15 and sets_clock
         self._kinds = {**KINDS, "clock set": KINDS["clock set"] * sets_clock}
         self._only = only
         #: Of each process: its draws, and how many requests it has sent.

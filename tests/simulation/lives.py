@@ -164,4 +164,7 @@ class Consumer:
             lost = [each.token for each in held if any(each.handle is one for one in found.refused)]
             # What was settled before counts as no success.
             state = "ok" if found.result == len(held) - len(lost) else "gone"
+        elif state == "fail":
+            # Settles are sent again, and an earlier attempt may have been applied.
+            state = "unknown"
         self._journal.end(call, state, refused=lost)

@@ -51,6 +51,8 @@ class Product:
     rules: ClassVar[dict[str, Any]] = {}
     #: Share of pushes that are delayed.
     delayed = 0.0
+    #: Whether the server's clock may be set.
+    sets_clock = True
     #: What a fused ack that was not refused is: "gone" if it may have been applied before.
     fused = "ok"
 
@@ -203,6 +205,8 @@ class Topic(Product):
     rules: ClassVar[dict[str, Any]] = {"readers": READERS}
     verbs: ClassVar[dict[str, int]] = {"ack": 60, "release": 15, "fused": 25}
     fused = "gone"
+    #: Without receive counts, only the ends of leases show the order of deliveries.
+    sets_clock = False
 
     @staticmethod
     def draw_settings(draw: random.Random) -> Settings:

@@ -67,7 +67,7 @@ def simulate(
     product = PRODUCTS[seed % len(PRODUCTS)]
     draw = random.Random(f"history {seed}")
     settings = product.draw_settings(draw)
-    world = World(server, Faults(seed, only), before_each)
+    world = World(server, Faults(seed, product.sets_clock, only), before_each)
     with _chance(seed):
         broken = _Play(world, product, settings, seed, draw).perform()
     verdict = _judge(world.journal.text, {**product.rules, **settings}, folder)
