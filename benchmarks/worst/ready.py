@@ -50,10 +50,10 @@ def oldest_deep(scene: Scene) -> Act:
     return times(20, scene.queue().oldest_ready)
 
 
-@worst("oldest", "10,000 committed lists, a body of 64 MiB by a stranger")
+@worst("oldest", "10,000 lists came back, a body of 0.9 MiB")
 def oldest_held(scene: Scene) -> Act:
     hold_lists(scene, scene.many(10_000), 1)
-    scene.client.lpush(NAME, b'{"created": "%s"}' % (b"x" * scene.size(64 * MIB)))
+    scene.client.lpush(NAME, b'{"created": "%s"}' % (b"x" * scene.size(LARGE)))
     return times(5, scene.queue().oldest_ready)
 
 
