@@ -30,27 +30,31 @@ MESSAGES = 10_000_000
 #: 95 % sure: with none in n, fewer than one in n / 3.
 RULE_OF_THREE = 3
 
+#: What a file of results says about all of its runs.
+ENVIRONMENT = ("commit", "scripts", "ackq", "redis-py", "python", "system")
+
 Run = dict[str, Any]
 
 
 def collect(folder: Path) -> Path:
-    """Store the finished runs of a folder in one file, and return it."""
-    runs, environment = [], {}
+    """Store the finished runs of a folder, all of one commit, in one file, and return it."""
+    runs, environments = [], []
     for path in sorted(folder.glob("*/verdict.json")):
         settings = json.loads((path.parent / "settings.json").read_text())
         if settings["scenario"] not in SCENARIOS:
             continue  # sabotage
-        keys = ("commit", "scripts", "ackq", "redis-py", "python", "system")
-        environment = {key: settings[key] for key in keys}
+        environments.append({key: settings[key] for key in ENVIRONMENT})
         verdict = json.loads(path.read_text())
         told = {key: settings[key] for key in ("scenario", "seed", "seconds", "server")}
         runs.append({**told, **{key: each for key, each in verdict.items() if each}})
+    environment = environments[0]
+    assert all(each == environment for each in environments), "runs of more than one commit"
     sabotage = folder / "sabotage.json"
     planted = json.loads(sabotage.read_text()) if sabotage.exists() else None
-    stored = RESULTS / f"{environment['commit']}-{folder.name}.json"
-    RESULTS.mkdir(exist_ok=True)
-    lines = ",\n".join(json.dumps(run) for run in runs)
     head = json.dumps({"environment": environment, "sabotage": planted})[1:-1]
+    lines = ",\n".join(json.dumps(run) for run in runs)
+    RESULTS.mkdir(exist_ok=True)
+    stored = RESULTS / f"{environment['commit']}-{runs[0]['seed']}.json"
     stored.write_text(f'{{{head}, "runs": [\n{lines}\n]}}\n')
     return stored
 

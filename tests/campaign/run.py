@@ -133,7 +133,7 @@ def environment() -> dict[str, str]:
         "ackq": version("ackq"),
         "redis-py": version("redis"),
         "python": platform.python_version(),
-        "system": platform.platform(terse=True),
+        "system": f"{platform.system()} {platform.machine()}",
     }
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from . import report
 
 RUN = {
@@ -21,9 +23,22 @@ def test_the_page_is_made_from_the_stored_results() -> None:
     )
 
 
-def test_runs_are_collected_and_added_up(tmp_path: Path) -> None:
+def test_the_runs_of_a_folder_are_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "RESULTS", tmp_path / "results")
+    settings = RUN | dict.fromkeys(report.ENVIRONMENT, "x")
+    for number, scenario in enumerate(["queue: kills", "sabotage: a message is stolen"]):
+        run = tmp_path / "runs" / str(number)
+        run.mkdir(parents=True)
+        (run / "settings.json").write_text(json.dumps(settings | {"scenario": scenario}))
+        (run / "verdict.json").write_text(json.dumps({"pushed": 3, "violations": {}}))
+    stored = json.loads(report.collect(tmp_path / "runs").read_text())
+    (only,) = stored["runs"]
+    assert (only["scenario"], only["pushed"], only["seed"]) == ("queue: kills", 3, 1)
+
+
+def test_stored_runs_are_added_up(tmp_path: Path) -> None:
     stored = tmp_path / "a.json"
-    about = dict.fromkeys(("commit", "scripts", "ackq", "redis-py", "python", "system"), "x")
+    about = dict.fromkeys(report.ENVIRONMENT, "x")
     runs = [RUN, RUN | {"violations": {"lost": 1}}, LOSSY]
     stored.write_text(json.dumps({"environment": about, "sabotage": None, "runs": runs}))
     text = report.page(f"before\n{report.BEGIN}old\n{report.END}\nafter\n", [stored])
