@@ -181,6 +181,16 @@ def test_totals_after_a_fault_that_undid_answers_are_not_checked(tmp_path: Path)
     assert judged(tmp_path, *events).violations == {}
 
 
+def test_overlapping_takes_without_counts_have_no_order(tmp_path: Path) -> None:
+    takes: list[Event] = [
+        {"do": "take", "by": by, "begin": begin, "end": end, "first": token,
+         "got": [["m", SUM, None, None]]}
+        for token, (by, begin, end) in enumerate([("late", 1.0, 1.9), ("quick", 1.6, 1.61)])
+    ]  # fmt: skip
+    verdict = judged(tmp_path, push(), takes, settle("ack", 1, 1.7, "unknown"), left())
+    assert verdict.examples == []
+
+
 def two(first: str, second: str) -> list[list[Event]]:
     pushes = {"do": "push", "call": 1, "by": "p", "begin": 0.0, "ids": ["a", "b"], "sums": [1, 1]}
     order = [

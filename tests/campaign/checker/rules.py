@@ -144,7 +144,7 @@ class Judge:
 
     def lease(self, story: Story) -> Iterator[str]:
         """Delivered while another consumer held the lease."""
-        for held, later in itertools.pairwise(story.deliveries):
+        for held, later in _pairs(story):
             if held.may_have_had("nack", "release") or self.excused(held.take, later.take.end):
                 continue
             if self._is_early(held, later):
@@ -165,7 +165,7 @@ class Judge:
         """A settle succeeded after another consumer had received the message."""
         if not self._fenced:
             return
-        for earlier, later in itertools.pairwise(story.deliveries):
+        for earlier, later in _pairs(story):
             for each in earlier.settles:
                 is_stale = each.state == "ok" and each.begin > later.take.end
                 if is_stale and not self.undone(later.take.end, each.begin):
@@ -289,6 +289,14 @@ class Judge:
                 and not any(fault.since is not None for fault in self._faults)
             ):
                 yield "gap", f"{reader} never read {sorted(gaps)[:5]}"
+
+
+def _pairs(story: Story) -> Iterator[tuple[Delivery, Delivery]]:
+    """Yield consecutive deliveries whose order is known."""
+    for earlier, later in itertools.pairwise(story.deliveries):
+        is_counted = earlier.count is not None or earlier.until is not None
+        if is_counted or earlier.take.end <= later.take.begin:
+            yield earlier, later
 
 
 def _settles(story: Story, kind: str, state: str) -> list[Settle]:

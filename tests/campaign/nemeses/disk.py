@@ -23,14 +23,15 @@ def kill_server(stage: Stage, draw: random.Random) -> None:
 def cut_power(stage: Stage, draw: random.Random) -> None:
     """What was not synced is gone. Half of the times a sync is under way."""
     machine = stage.on.machine
-    with stage.fault("cut the power", undoes=UNDONE[stage.on.persistence][1]):
-        with contextlib.ExitStack() as stack:
-            if draw.random() < 0.5:
-                stack.enter_context(machine.stalled())
-                _wait_for_a_sync(stage, draw.uniform(0.0, 0.1))
+    with contextlib.ExitStack() as stack:
+        if draw.random() < 0.5:
+            stack.enter_context(machine.stalled())
+            _wait_for_a_sync(stage, draw.uniform(0.0, 0.1))
+        with stage.fault("cut the power", undoes=UNDONE[stage.on.persistence][1]):
             machine.cut_power(stage.on.server, draw)
-        machine.repair_log(stage.on.server)
-        stage.on.server.start()
+            stack.close()
+            machine.repair_log(stage.on.server)
+            stage.on.server.start()
 
 
 def _wait_for_a_sync(stage: Stage, seconds: float) -> None:

@@ -54,10 +54,11 @@ def lag(stage: Stage, draw: random.Random) -> None:
     """The replica is cut off for a while; then the primary is killed, and the replica promoted."""
     old = stage.on.primary
     replica = stage.on.servers[1 - old].pid
-    with stage.fault("fail over: lag", undoes=LAG):
-        os.kill(replica, signal.SIGSTOP)
-        stage.on.clients[old].execute_command("CLIENT", "KILL", "TYPE", "replica")
-        time.sleep(draw.uniform(0.05, 0.2))
+    os.kill(replica, signal.SIGSTOP)
+    stage.on.clients[old].execute_command("CLIENT", "KILL", "TYPE", "replica")
+    behind = draw.uniform(0.05, 0.2)
+    time.sleep(behind)
+    with stage.fault("fail over: lag", undoes=LAG + behind):
         stage.on.servers[old].kill()
         os.kill(replica, signal.SIGCONT)
         _wait_for_promotion(stage, old)
