@@ -160,8 +160,14 @@ def _persistence(facts: Facts, durability: str) -> Finding:
     if facts.settings.get("no-appendfsync-on-rewrite") == "yes":
         return Finding("persistence", "warning", f"append-only file, {durability}, but not while"
                        " it is rewritten (no-appendfsync-on-rewrite yes)")  # fmt: skip
-    return Finding("persistence", "ok", f"append-only file, appendfsync "
-                   f"{facts.settings['appendfsync']}")  # fmt: skip
+    text = f"append-only file, appendfsync {facts.settings['appendfsync']}"
+    # Redis leaves half a transaction in the log, and counts what comes after it as a part.
+    if durability == "always" and facts.product == "redis" \
+            and facts.settings.get("aof-load-truncated") == "yes":  # fmt: skip
+        return Finding("persistence", "warning", f"{text}, but after a power cut Redis may start on"
+                       " a damaged log and lose later messages. Set aof-load-truncated no, or run"
+                       " redis-check-aof --fix before each such start")  # fmt: skip
+    return Finding("persistence", "ok", text)
 
 
 def _replicas(facts: Facts) -> Finding:

@@ -14,6 +14,7 @@ SETTINGS = (
     "save",
     "appendfsync",
     "no-appendfsync-on-rewrite",
+    "aof-load-truncated",
     "min-replicas-to-write",
     "min-replicas-max-lag",
 )

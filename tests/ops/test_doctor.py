@@ -45,7 +45,7 @@ def text(diagnosis: Diagnosis, check: str) -> str:
 
 
 def test_a_sound_server_is_found_so_and_nothing_is_left_there(tmp_path: Path) -> None:
-    with private_server(tmp_path) as server:
+    with private_server(tmp_path, aof_load_truncated="no") as server:
         diagnosis = examined(server.url)
         assert diagnosis.sound
         assert diagnosis.durability == "always"
@@ -65,6 +65,7 @@ def test_a_sound_server_is_found_so_and_nothing_is_left_there(tmp_path: Path) ->
         ({"appendonly": "no", "save": '""'}, "persistence", "warning"),
         ({"appendonly": "no", "save": "60 1"}, "persistence", "warning"),
         ({"no_appendfsync_on_rewrite": "yes"}, "persistence", "warning"),
+        ({"aof_load_truncated": "yes"}, "persistence", "warning"),
     ],
 )
 def test_a_setting_is_judged(
@@ -126,7 +127,7 @@ def test_a_replica_is_a_problem_and_its_primary_wants_it_needed(tmp_path: Path) 
 @pytest.fixture
 def users(tmp_path: Path) -> Iterator[redis.Redis]:
     """The administrator of a server of this test's own."""
-    with private_server(tmp_path) as server:
+    with private_server(tmp_path, aof_load_truncated="no") as server:
         client = redis.Redis.from_url(server.url)
         with contextlib.closing(client):
             yield client
