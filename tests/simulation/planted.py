@@ -30,9 +30,9 @@ def _edit(name: str, product: str, *rules: str) -> Callable[..., Sabotage]:
     return lambda *edits: Sabotage(name, rules, edits, product)
 
 
-#: Of the list queue they are the campaign's, but for those that its own workloads need.
-LISTED: tuple[Sabotage, ...] = tuple(
-    each for each in SABOTAGES if each.workload.startswith("queue")
+#: The campaign's, of the products that are simulated.
+SHARED: tuple[Sabotage, ...] = tuple(
+    each for each in SABOTAGES if each.workload.startswith(("queue", "delay queue"))
 )
 OTHERS: tuple[Sabotage, ...] = (
     _edit("push stores a message twice", "ListQueue", "acked twice", "count", "lease")(
@@ -119,5 +119,7 @@ def find(
 
 
 def _suits(sabotage: Sabotage, seed: int) -> bool:
-    product = PRODUCTS[seed % len(PRODUCTS)].__name__
-    return product == (sabotage.workload if sabotage in OTHERS else "ListQueue")
+    product = sabotage.workload
+    if sabotage not in OTHERS:
+        product = "DelayQueue" if product.startswith("delay queue") else "ListQueue"
+    return PRODUCTS[seed % len(PRODUCTS)].__name__ == product

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from ackq.config import QueueConfig
+from ackq.core.counters import LONGEST_WATCH
 from ackq.core.effects import Operation
 from ackq.delay import DelayEntry
 from ackq.delay import admin as delay_admin
@@ -22,6 +23,7 @@ from ackq.topic import consume, place, publish
 from ackq.topic import settle as topic_settle
 from ackq.topic.keys import TopicKeys
 from ackq.topic.spec import TopicConfig, TopicSpec
+from tests.campaign.workloads.rig import totals_left
 
 #: Of every queue and topic.
 NAME = "{jobs}"
@@ -115,6 +117,9 @@ class ListQueue(Product):
         keys = QueueKeys.of(NAME, config.pop_from)
         self._spec = QueueSpec(NAME, keys, config, BLOCK_LIMIT)
 
+    def prepare(self) -> Operation[None]:
+        yield from inspection.counters(self._spec, LONGEST_WATCH)
+
     def push(
         self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
     ) -> Operation[dict[str, Any]]:
@@ -151,6 +156,7 @@ class ListQueue(Product):
         return {
             "dead": [[each.id, each.receive_count] for each in dead],
             "findings": [str(each) for each in audit.findings],
+            **totals_left((yield from inspection.counters(self._spec, LONGEST_WATCH)), dead),
         }
 
 
@@ -165,6 +171,9 @@ class DelayQueue(Product):
         config = QueueConfig(visibility_timeout=LEASE, **settings)
         self._spec = DelaySpec.plain(NAME, config, BLOCK_LIMIT)
         self._unfinished = UnfinishedCommits(NAME)
+
+    def prepare(self) -> Operation[None]:
+        yield from delay_admin.counters(self._spec, LONGEST_WATCH)
 
     def push(
         self, entries: Sequence[tuple[str, bytes]], delay: float, is_once: bool
@@ -195,7 +204,11 @@ class DelayQueue(Product):
 
     def left(self) -> Operation[dict[str, Any]]:
         dead = yield from delay_admin.dead_letters(self._spec, 10_000, None, None)
-        return {"dead": [[each.id, each.receive_count] for each in dead], "findings": []}
+        return {
+            "dead": [[each.id, each.receive_count] for each in dead],
+            "findings": [],
+            **totals_left((yield from delay_admin.counters(self._spec, LONGEST_WATCH)), dead),
+        }
 
 
 class Topic(Product):

@@ -14,7 +14,7 @@ from tests.campaign.sabotage import Sabotage
 from tests.servers.target import Absent
 
 from .faults import KINDS
-from .planted import LISTED, OTHERS, find, planted
+from .planted import OTHERS, SHARED, find, planted
 from .products import PRODUCTS
 from .run import simulate
 from .server import Server
@@ -85,7 +85,7 @@ def _cases() -> list[object]:
     slow = pytest.mark.campaign
     return [
         pytest.param(each, id=each.name, marks=() if each.name in FEW else slow)
-        for each in (*LISTED, *OTHERS)
+        for each in (*SHARED, *OTHERS)
     ]
 
 
