@@ -39,6 +39,12 @@ def _as_it_is(column: pa.Array) -> Finished:
     return column, None
 
 
+def _finite(numbers: pa.Array) -> Finished:
+    """Arrow reads a number that is too large as infinity, which JSON does not have."""
+    infinite = pc.is_inf(numbers)
+    return numbers, pc.fill_null(infinite, False) if pc.any(infinite).as_py() else None
+
+
 @dataclass(frozen=True, slots=True)
 class BulkType:
     """How columns of one type are read."""
@@ -69,6 +75,8 @@ def bulk_type(kind: pa.DataType, zone: str) -> BulkType | None:
         return _struct(kind, zone)
     if pa.types.is_list(kind):
         return _list(kind, zone)
+    if pa.types.is_floating(kind):
+        return BulkType(kind, r"[^-0-9n\s]", _finite)
     misfit = _misfit(kind)
     return None if misfit is None else BulkType(kind, misfit)
 
@@ -78,8 +86,6 @@ def _misfit(kind: pa.DataType) -> str | None:
     if pa.types.is_integer(kind):
         # As many digits as the largest number has may be too large.
         return rf"[^-0-9n\s]|-?\d*[.eE]|-?\d{{{len(str(2 ** (kind.bit_width - 1) - 1))}}}"
-    if pa.types.is_floating(kind):
-        return r"[^-0-9n\s]"
     if pa.types.is_boolean(kind):
         return r"[^tfn\s]"
     return r'[^"n\s]' if pa.types.is_string(kind) else None

@@ -91,6 +91,7 @@ def test_both_work_on_one_queue_at_the_same_time(
         for release, process in processes[1::2]:
             release.result(process)
     left = drain(ListRig(site, workload), Log(history / "drain.jsonl"), within=30)
+    left["totals"] = None  # the previous release does not count
     log.write(do="left", **left, at=now())
     verdict = check(tmp_path)
     assert verdict.sound, str(verdict)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -483,6 +483,10 @@ KINDS: list[DataType] = [
                     min_size=1, max_size=12),
     odd=st.lists(ODD, max_size=2),
 )  # fmt: skip
+@example(
+    kinds=[DoubleType()], zone="UTC", values=[("1", "1", "")], odd=[b'{"a":%s}' % (b"9" * 400)]
+)
+@example(kinds=[ArrayType(DoubleType())], zone="UTC", values=[("[1e400]", "1", "")], odd=[])
 def test_bodies_are_read_the_same_in_every_way(
     kinds: list[DataType], zone: str, values: list[tuple[str, str, str]], odd: list[bytes]
 ) -> None:

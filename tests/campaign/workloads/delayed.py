@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from ackq.core.counters import LONGEST_WATCH
 from ackq.delay import DelayEntry, DelayQueue, PartitionedDelayQueue
 from tests.campaign.site import Site
 
-from .rig import LEASE, Got, Rig, Workload, totals_left
+from .rig import LEASE, WATCH, Got, Rig, Workload, totals_left
 
 PARTITIONS = 4
 
@@ -29,7 +28,7 @@ class DelayRig(Rig):
                           max_receives=self.settings.get("max_receives"))  # fmt: skip
 
     def prepare(self) -> None:
-        self.queue.counters(LONGEST_WATCH)
+        self.queue.counters(WATCH)
 
     async def push(self, entries: list[tuple[str, bytes]], delay: float) -> dict[str, Any]:
         self.queue.push_many([DelayEntry(key, body, delay=delay) for key, body in entries])
@@ -55,7 +54,7 @@ class DelayRig(Rig):
         return {
             **(await super().left()),
             "dead": [[each.id, each.receive_count] for each in dead],
-            **totals_left(self.queue.counters(LONGEST_WATCH), dead),
+            **totals_left(self.queue.counters(WATCH), dead),
         }
 
     async def close(self) -> None:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import ackq
-from ackq.core.counters import LONGEST_WATCH
 from ackq.core.inspected import DeadLetter
 from tests.campaign.site import Site
 
-from .rig import LEASE, Got, Rig, Workload, totals_left, value
+from .rig import LEASE, WATCH, Got, Rig, Workload, totals_left, value
 
 #: Keys that exist only while they hold messages, or say something about them.
 _TRANSIENT = ("", "BACKUP", "CONTEXT", "HANDOFF", "RECEIVES", "EXTENDED", "DELAYED")
@@ -37,7 +36,7 @@ class ListRig(Rig):
 
     def prepare(self) -> None:
         if self.rules.get("totals"):
-            self.queue.counters(LONGEST_WATCH)
+            self.queue.counters(WATCH)
 
     async def push(self, entries: list[tuple[str, bytes]], delay: float) -> dict[str, Any]:
         bodies = [body for _, body in entries]
@@ -78,7 +77,7 @@ class ListRig(Rig):
     async def _totals(self, dead: Sequence[DeadLetter]) -> dict[str, Any]:
         if not self.rules.get("totals"):
             return {}
-        return totals_left(await value(self.queue.counters(LONGEST_WATCH)), dead)
+        return totals_left(await value(self.queue.counters(WATCH)), dead)
 
     async def close(self) -> None:
         await value(self.queue.aclose() if self.workload.asynchronous else self.queue.close())

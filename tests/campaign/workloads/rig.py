@@ -18,12 +18,14 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from ackq.core.counters import Counters
 from ackq.core.inspected import DeadLetter
 from tests.campaign.history import Log
 from tests.campaign.site import Site
+
+if TYPE_CHECKING:  # the previous release, which runs these workloads too, does not have it
+    from ackq.core.counters import Counters
 
 # redis-py reads its own version anew for each connection, which takes longer than to connect.
 importlib.metadata.version = functools.cache(importlib.metadata.version)
@@ -31,6 +33,8 @@ importlib.metadata.version("redis")
 
 #: Seconds that a lease lasts, unless a product counts in whole seconds.
 LEASE = 0.5
+#: Seconds for which a queue counts what happens, after it is read: longer than a run.
+WATCH = 7 * 86_400
 
 
 class Got(NamedTuple):
