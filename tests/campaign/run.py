@@ -10,9 +10,13 @@ import platform
 import random
 import shutil
 import subprocess
+import time
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import redis
 
 from ackq import scripts
 
@@ -27,6 +31,8 @@ from .site import Site
 from .workloads import WORKLOADS
 from .workloads.loops import Consumer
 from .workloads.rig import Rig, run_blocking
+
+T = TypeVar("T")
 
 _ROOT = Path(__file__).parents[2]
 #: Seconds that the queue may take to be drained after the last fault.
@@ -72,7 +78,7 @@ def run(
         _store(folder / "settings.json", settings)
         site = dataclasses.replace(deployment.site, scripts=planted)
         rig = workload.rig(deployment.site, dataclasses.replace(workload, asynchronous=False))
-        rig.prepare()
+        _reach(rig.prepare, now() + drained_within)
         log = Log(folder / "history" / "nemeses.jsonl")
         try:
             _strike(deployment, site, scenario, seed, seconds, folder, strikes, log)
@@ -116,8 +122,20 @@ def drain(rig: Rig, log: Log, within: float) -> dict[str, Any]:
     Nothing disturbs this consumer.
     """
     consumer = Consumer(rig, log, "drain", random.Random(0))
-    stored = run_blocking(consumer.drain(now() + within))
-    return {"messages": stored, **run_blocking(rig.left())}
+    until = now() + within
+    stored = _reach(lambda: run_blocking(consumer.drain(until)), until)
+    return {"messages": stored, **_reach(lambda: run_blocking(rig.left()), until)}
+
+
+def _reach(ask: Callable[[], T], until: float) -> T:
+    """Return what ``ask`` returns. On a busy machine a Sentinel misses its primary for a moment."""
+    while True:
+        try:
+            return ask()
+        except redis.ConnectionError:
+            if now() > until:
+                raise
+            time.sleep(0.1)
 
 
 def environment() -> dict[str, str]:
