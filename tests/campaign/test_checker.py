@@ -89,6 +89,10 @@ SOUND: dict[str, list[list[Event]]] = {
         push(), take(0, 1), take(1, 1.6, 2), fault(1.7, since=1.2), take(2, 1.8, 2),
         settle("ack", 2, 1.9),
     ],
+    "returned after a delivery that a fault undid": [
+        push(), take(0, 1), fault(1.5, since=0.9), take(1, 1.6, 1), fault(1.65, since=1.6),
+        settle("nack", 0, 1.7, delay=1.0), take(2, 2.8, 2), settle("ack", 2, 2.9),
+    ],
     "dead at its last delivery": [
         push(), take(0, 1), take(1, 1.6, 2), left(dead=[["m", 2]])
     ],

@@ -213,7 +213,7 @@ class Judge:
                     yield f"pushed with a delay of {push.delay} s, delivered before"
         for earlier, later in itertools.pairwise(story.deliveries):
             for settle in earlier.settles:
-                is_early = later.take.end < settle.begin + settle.delay
+                is_early = settle.begin < later.take.end < settle.begin + settle.delay
                 if (
                     (settle.kind, settle.state) == ("nack", "ok")
                     and is_early
