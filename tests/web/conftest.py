@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import pytest
 import redis
 import uvicorn
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 from starlette.testclient import TestClient
 
 from ackq import Queue
@@ -119,6 +119,7 @@ def browser() -> Iterator[Browser]:
     path = shutil.which("chromium") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("no browser: apt install chromium")
+    expect.set_options(timeout=30_000)  # ms; five seconds are too few on a busy machine
     with sync_playwright() as playwright:
         launched = playwright.chromium.launch(
             executable_path=path,

@@ -192,7 +192,7 @@ def test_every_button_does_what_it_says(
     with Topic(plain_client, stock.prices) as topic:
         assert topic.position(f"c{HOSTILE}") == 2
     page.get_by_role("link", name="Operations").click()
-    assert page.locator("tbody tr").count() == 10
+    expect(page.locator("tbody tr")).to_have_count(10)
     assert page.evaluate("[window.canary, ...window.stopped]") == [None]
     assert seen.errors == []
 
