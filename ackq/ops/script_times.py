@@ -13,7 +13,7 @@ from redis.exceptions import NoPermissionError, ResponseError
 from ackq import scripts
 from ackq.core.effects import Operation, Request
 
-#: Entries of the slow log that are read. Redis keeps 128 unless it is told otherwise.
+#: Entries of the slow log that are read. Redis keeps 128 by default.
 READ = 128
 
 _CALLS = re.compile(

@@ -33,7 +33,7 @@ HEADERS = {
 }
 #: Pages show what may be secret.
 NOT_STORED = "no-store"
-#: Where the name of who asks is in the scope of a request, for the handlers.
+#: The key of a request's scope that holds the user's name, for the handlers.
 USER = "ackq.user"
 #: Longest name that is recorded.
 LONGEST_NAME = 100

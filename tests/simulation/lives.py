@@ -54,7 +54,7 @@ class Held(NamedTuple):
 
 
 class Producer:
-    """Pushes until it is told to stop."""
+    """Pushes until the run stops it."""
 
     def __init__(self, product: Product, journal: Journal, by: str, draw: random.Random) -> None:
         self._product = product

@@ -526,7 +526,7 @@ def test_mounted_under_a_prefix_forms_work_as_in_django(
 def test_behind_a_proxy_that_removes_a_prefix_forms_work(
     plain_client: redis.Redis, name: str
 ) -> None:
-    """uvicorn is told of the prefix, and gets paths without it."""
+    """uvicorn knows the prefix, and gets paths without it."""
     page = application(plain_client, operate=True)
     with served(page, root_path="/queues") as url, httpx2.Client(base_url=url) as http:
         pause_under(http, url.rstrip("/"), "/queue", name)  # type: ignore[arg-type]

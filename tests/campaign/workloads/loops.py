@@ -85,7 +85,7 @@ class _Loop:
 
 
 class Producer(_Loop):
-    """Pushes until it is told to stop."""
+    """Pushes until the run stops it."""
 
     _number = 0
 

@@ -71,7 +71,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Role:
-    """What one process of a run is told."""
+    """The instructions for one process of a run."""
 
     site: Site
     workload: Workload
