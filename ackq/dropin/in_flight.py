@@ -65,7 +65,7 @@ class InFlight:
             if self.pace.asks():
                 self._warn(loops.COLLECTED, self.owner)
             if self.owner.failed():
-                self.give_back(self.messages)
+                self.return_to_queue(self.messages)
             self.finished = True
         return self.messages
 
@@ -76,7 +76,7 @@ class InFlight:
                 self.queue.ack(*messages)
         self.clear(messages)
 
-    def give_back(self, messages: Sequence[Message]) -> None:
+    def return_to_queue(self, messages: Sequence[Message]) -> None:
         """Return the messages to the queue: they are redelivered after a pause.
 
         The pause is a second at first, and longer if a message was returned before.
@@ -119,7 +119,7 @@ class InFlight:
                 self.queue.execute(forget_if_unused)
             self._is_new = self._is_new and not popped
         else:
-            self.give_back(self.messages)
+            self.return_to_queue(self.messages)
 
     def close(self, clean: bool) -> None:
         """Settle messages proved to be done; return those of this and of ended consumers.
@@ -135,7 +135,7 @@ class InFlight:
             self._ack(messages)
             self.clear(messages)
         elif own or owner.ended():
-            self.give_back(messages)
+            self.return_to_queue(messages)
 
     def close_at_exit(self) -> None:
         """Settle if every function involved has returned; see `CallStack.done`."""
@@ -153,7 +153,7 @@ class InFlight:
         if self.finished:
             return True
         if not self.in_batch and owner.failed():
-            self.give_back(messages)
+            self.return_to_queue(messages)
             return False
         if time.monotonic() >= self._renew_at:
             if not self.in_batch and owner.job_returned():

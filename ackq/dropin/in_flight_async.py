@@ -64,7 +64,7 @@ class InFlight:
             if self.pace.asks():
                 self._warn(loops.COLLECTED, self.owner)
             if self.owner.failed():
-                await self.give_back(self.messages)
+                await self.return_to_queue(self.messages)
             self.finished = True
         return self.messages
 
@@ -75,7 +75,7 @@ class InFlight:
                 await self.queue.ack(*messages)
         self.clear(messages)
 
-    async def give_back(self, messages: Sequence[Message]) -> None:
+    async def return_to_queue(self, messages: Sequence[Message]) -> None:
         """Return the messages to the queue: they are redelivered after a pause.
 
         The pause is a second at first, and longer if a message was returned before.
@@ -118,7 +118,7 @@ class InFlight:
                 await self.queue.execute(forget_if_unused)
             self._is_new = self._is_new and not popped
         else:
-            await self.give_back(self.messages)
+            await self.return_to_queue(self.messages)
 
     async def close(self, clean: bool) -> None:
         """Settle messages proved to be done; return those of this and of ended consumers.
@@ -134,7 +134,7 @@ class InFlight:
             await self._ack(messages)
             self.clear(messages)
         elif own or owner.ended():
-            await self.give_back(messages)
+            await self.return_to_queue(messages)
 
     async def close_at_exit(self) -> None:
         """Settle if every function involved has returned; see `CallStack.done`."""
@@ -152,7 +152,7 @@ class InFlight:
         if self.finished:
             return True
         if not self.in_batch and owner.failed():
-            await self.give_back(messages)
+            await self.return_to_queue(messages)
             return False
         if time.monotonic() >= self._renew_at:
             if not self.in_batch and owner.job_returned():
