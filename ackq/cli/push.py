@@ -15,6 +15,7 @@ import orjson
 from ackq.cli.connection import examples, on_queue_end, open_queue, seconds
 from ackq.cli.progress import progress
 from ackq.core.ids import key_of_id
+from ackq.core.io.wall_clock import now
 from ackq.errors import AckqError
 from ackq.escaping import printable
 
@@ -35,17 +36,21 @@ CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024
 @click.option("--raw", is_flag=True, help="Push arguments or lines unchanged, JSON or not.")
 @click.option("--delay", type=float, callback=seconds, metavar="SECONDS",
               help="Time until they become ready.  [0]")  # fmt: skip
+@click.option("--time-field", metavar="FIELD",
+              help="Add the time to each object that lacks FIELD, so that the ages of the messages"
+              " are known.")  # fmt: skip
 @click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
               help="Skip the first N lines, which were pushed before an error.  [0]"
               )  # fmt: skip
 @click.option("--ids", is_flag=True, help="With lines: print the ids instead of the number.")
 def push(
     queue: str, url: str | None, json: tuple[str, ...], file: BinaryIO | None, raw: bool,
-    delay: float | None, skip: int, ids: bool,
+    delay: float | None, time_field: str | None, skip: int, ids: bool,
 ) -> None:  # fmt: skip
     """Push JSON objects onto QUEUE: the arguments, or the lines of --file or stdin.
 
-    Objects are not re-encoded; one without an id gets a new id. For arguments, prints the ids (an
+    Objects are not re-encoded; one without an id gets a new id, and with --time-field the time.
+    For arguments, prints the ids (an
     empty line for a --raw message without one); for lines, prints the number pushed, or with --ids
     the ids. Blank lines are skipped.
 
@@ -55,16 +60,18 @@ def push(
     """
     if json and (file or skip or ids):
         raise click.UsageError("give either JSON arguments or lines, with --file, --skip, --ids")
-    with open_queue(url, queue) as opened:
+    if raw and time_field:
+        raise click.UsageError("--raw pushes messages unchanged: leave out --time-field")
+    with open_queue(url, queue, time_field=time_field) as opened:
         if json:
-            for chunk, _, _ in _chunks(arguments(json), 0, raw):
+            for chunk, _, _ in _chunks(arguments(json), 0, raw, time_field):
                 _print(opened.push_many(chunk, delay=delay))
             return
         source = file or sys.stdin.buffer
         advice = "go on with --skip {count}"
         pushed = 0
         with progress("lines pushed", _size(source), advice, skip) as on_step:
-            for chunk, number, read in _chunks(source, skip, raw):
+            for chunk, number, read in _chunks(source, skip, raw, time_field):
                 stored = opened.push_many(chunk, delay=delay)
                 on_step(number, read)
                 pushed += len(stored)
@@ -88,7 +95,9 @@ def _size(source: BinaryIO) -> int | None:
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
-def _chunks(lines: Iterable[bytes], skip: int, raw: bool) -> Iterator[tuple[list[bytes], int, int]]:
+def _chunks(
+    lines: Iterable[bytes], skip: int, raw: bool, time_field: str | None = None
+) -> Iterator[tuple[list[bytes], int, int]]:
     """Yield bodies, the number of their last line, and the bytes read so far."""
     chunk: list[bytes] = []
     size = read = number = 0
@@ -100,7 +109,7 @@ def _chunks(lines: Iterable[bytes], skip: int, raw: bool) -> Iterator[tuple[list
         number += 1
         read += len(line)
         if number > skip and (raw or body.strip()):
-            chunk.append(body if raw else _object(body, number))
+            chunk.append(body if raw else _object(body, number, time_field))
             size += len(body)
     if chunk:
         yield chunk, number, read
@@ -120,9 +129,9 @@ def objects(json: Iterable[str]) -> list[bytes]:
     return [_object(body, number) for number, body in enumerate(arguments(json), 1)]
 
 
-def _object(body: bytes, number: int) -> bytes:
+def _object(body: bytes, number: int, time_field: str | None = None) -> bytes:
     try:
-        return with_id(body)
+        return completed(body, time_field)
     except ValueError as error:
         raise NotPushed(f"line or argument {number}: {error}") from error
 
@@ -131,10 +140,14 @@ class NotPushed(AckqError):
     """A line is not a valid message. Its chunk was not pushed."""
 
 
-def with_id(body: bytes) -> bytes:
-    """Return the JSON object unchanged if it has an id, else with a new id in front.
+def completed(body: bytes, time_field: str | None = None) -> bytes:
+    """Return the JSON object with what it lacks: an id in front, and the time at the end.
 
     The object is not re-encoded, since that would change numbers of more than 64 bits.
+
+    Args:
+        body: the object.
+        time_field: the member that holds the time; None: no time is added.
 
     Raises:
         ValueError: the body is not a JSON object, or its id cannot be a key.
@@ -144,8 +157,10 @@ def with_id(body: bytes) -> bytes:
         raise ValueError("a message is a JSON object; --raw pushes anything")
     if "id" not in parsed:
         rest = body.lstrip()[1:]
-        return b'{"id":"%s"%s%s' % (secrets.token_urlsafe(12).encode(), b"," * bool(parsed), rest)
-    if key_of_id(parsed["id"]) is None:
+        body = b'{"id":"%s"%s%s' % (secrets.token_urlsafe(12).encode(), b"," * bool(parsed), rest)
+    elif key_of_id(parsed["id"]) is None:
         raise ValueError("the id must be a non-empty string of at most 512 bytes or an integer"
                          " below 2**53; without one it is given one")  # fmt: skip
-    return body
+    if time_field is None or time_field in parsed:
+        return body
+    return b'%s,"%s":"%s"}' % (body.rstrip()[:-1], time_field.encode(), now().encode())

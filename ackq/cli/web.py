@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ackq.cli.connection import examples, url_option
+from ackq.cli.connection import examples, time_field_option, url_option
 from ackq.errors import ConfigurationError
 
 
@@ -35,12 +35,14 @@ from ackq.errors import ConfigurationError
 @click.option("--user-header", metavar="NAME",
               help="Header in which a proxy in front names the user, for the log of operations."
               )  # fmt: skip
+@time_field_option
 @click.option("--root-path", default="", metavar="PREFIX",
               help="Prefix that a proxy in front removes from paths, such as /queues."
               )  # fmt: skip
 def web(
     queues: tuple[str, ...], url: str | None, listen: str, operate: bool,
-    users_file: Path | None, hosts: tuple[str, ...], user_header: str | None, root_path: str,
+    users_file: Path | None, hosts: tuple[str, ...], user_header: str | None,
+    time_field: str | None, root_path: str,
 ) -> None:  # fmt: skip
     """Show QUEUES, or all queues found, on a web page, until Ctrl-C.
 
@@ -66,7 +68,7 @@ def web(
     with listen_on(*endpoint, users) as listener, client_of(url) as client:
         page = application(
             client, queues, hosts=(*hosts, endpoint[0]), users=users, operate=operate,
-            user_header=user_header,
+            user_header=user_header, time_field=time_field,
         )  # fmt: skip
         with suppress(KeyboardInterrupt):
             click.echo(f"{address_of(listener)}  (Ctrl-C ends it)")

@@ -62,6 +62,7 @@ def application(
     users: Mapping[str, str] | None = None,
     operate: bool = False,
     user_header: str | None = None,
+    time_field: str | None = None,
 ) -> Guard:
     """Return the page as an ASGI application, to be served or mounted under a prefix.
 
@@ -87,14 +88,17 @@ def application(
             for the record. Anyone can send such a header to the page itself, so let nobody reach
             it but through the proxy. Defaults to None: the user of ``users``, or ``user`` of the
             ASGI scope, as Starlette's authentication sets it.
+        time_field: the field of the bodies with the time of creation, as in `ackq.Queue`, for
+            the ages of messages. Defaults to None: only the time of CloudEvents.
 
     Raises:
+        ConfigurationError: the time field's name cannot be used.
         QueueNameError: a name cannot be a queue's.
     """
     log = OperationLog(client)
     jobs = Jobs(log)
     renderer = Renderer(operate, log, rendering.templates())
-    site = _Site(client, Watcher(client, names), renderer)
+    site = _Site(client, Watcher(client, names, time_field), renderer, time_field)
     operating = Operating(client, renderer, jobs, site.watcher.look_anew)
 
     @asynccontextmanager
@@ -116,11 +120,13 @@ class _Site:
     """The handlers that read. They are not coroutines, so Starlette runs them in threads."""
 
     def __init__(
-        self, client: redis.Redis | redis.RedisCluster, watcher: Watcher, renderer: Renderer
-    ) -> None:
+        self, client: redis.Redis | redis.RedisCluster, watcher: Watcher, renderer: Renderer,
+        time_field: str | None,
+    ) -> None:  # fmt: skip
         self.client = client
         self.watcher = watcher
         self._show = renderer.show
+        self._time_field = time_field
 
     def routes(self) -> list[Route]:
         """Return the routes. Names of queues are in the query, since they may contain slashes."""
@@ -174,7 +180,7 @@ class _Site:
         }  # fmt: skip
         if kind == "list":
             stats, found = inspecting.list_queue(
-                self.client, name, state, _number(request, "skip", 0)
+                self.client, name, state, _number(request, "skip", 0), self._time_field
             )
             workers = inspecting.workers_of(self.client, name)
             shared["paused"] = stats.paused

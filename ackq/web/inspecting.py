@@ -90,7 +90,7 @@ class Parts:
     names: Sequence[str] = field(default=())
 
 
-def open_queue(client: Redis, name: str) -> Queue:
+def open_queue(client: Redis, name: str, time_field: str | None = None) -> Queue:
     """Return a list queue, popped from the end that is recorded. Close it.
 
     Raises:
@@ -98,14 +98,17 @@ def open_queue(client: Redis, name: str) -> Queue:
     """
     with closing(Queue(client, name)) as queue, suppress(NoPermissionError):
         if queue.execute(lambda spec: recorded(spec.keys)) == "left":
-            return Queue(client, name, pop_from="left", max_body_bytes=MAX_BODY_BYTES)
-    return Queue(client, name, max_body_bytes=MAX_BODY_BYTES)
+            return Queue(client, name, pop_from="left", max_body_bytes=MAX_BODY_BYTES,
+                         time_field=time_field)  # fmt: skip
+    return Queue(client, name, max_body_bytes=MAX_BODY_BYTES, time_field=time_field)
 
 
-def list_queue(client: Redis, name: str, state: State, skip: int) -> tuple[QueueStats, Messages]:
+def list_queue(
+    client: Redis, name: str, state: State, skip: int, time_field: str | None
+) -> tuple[QueueStats, Messages]:
     """Return the counts of a list queue, and a page of its messages. About 6 round trips."""
     skip = min(skip, FURTHEST)
-    with open_queue(client, name) as queue:
+    with open_queue(client, name, time_field) as queue:
         found = queue.peek(PAGE + 1, state, skip=skip)
         return queue.stats(), Messages(state, found[:PAGE], skip, len(found) > PAGE)
 

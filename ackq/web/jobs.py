@@ -17,8 +17,8 @@ from ackq.web.log import OperationLog
 
 #: Most jobs that run at a time, and most that are remembered when they have ended.
 MOST_RUNNING, MOST_ENDED = 8, 20
-#: Seconds between two steps of a job, if its pace allows for more than one message in this time.
-TICK = 0.1
+#: Seconds that a step may take up of a job's pace: at 1,000 per second, a step is 100 messages.
+STEP_SECONDS = 0.1
 #: Most messages of a step.
 LONGEST_STEP = 500
 #: Seconds that the page waits for the end of a job that it has started, and of one that it stops.
@@ -135,7 +135,7 @@ class Jobs:
 
     def _work(self, job: Job, steps: Steps) -> None:
         began = time.monotonic()
-        for step in steps(max(1, min(LONGEST_STEP, round(job.pace * TICK)))):
+        for step in steps(max(1, min(LONGEST_STEP, round(job.pace * STEP_SECONDS)))):
             job.looked += step.looked
             job.moved += step.moved
             if job.stop.wait(max(0.0, began + job.moved / job.pace - time.monotonic())):

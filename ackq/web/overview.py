@@ -61,6 +61,7 @@ def cells(row: Row) -> dict[str, str]:
         "delayed": format.count(states.get("delayed")),
         "dead": format.count(states.get("dead")),
         **{name: format.speed(found) for name, found in row.rates.items()},
+        "oldest": format.span(row.reading.oldest_ready),
         "overdue": f"{format.span(row.reading.overdue)} late" if row.reading.overdue else "",
     }
 

@@ -77,14 +77,22 @@ class Watcher:
     nothing is read. Safe to share between threads.
     """
 
-    def __init__(self, client: redis.Redis | redis.RedisCluster, names: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        client: redis.Redis | redis.RedisCluster,
+        names: Sequence[str] = (),
+        time_field: str | None = None,
+    ) -> None:
         """Prepare; nothing is sent.
 
         Args:
             client: of the server, or of any node of the cluster.
             names: the queues to show; all that are found if empty.
+            time_field: as in `ackq.Queue`.
         """
-        self._overview = Overview(client, names, window=WINDOW, most=MOST_QUEUES)
+        self._overview = Overview(
+            client, names, window=WINDOW, time_field=time_field, most=MOST_QUEUES
+        )
         self._lock = threading.Lock()
         self._view: View | None = None
         self._read_at = 0.0

@@ -13,7 +13,7 @@ import redis
 from ackq import Queue
 from ackq.cli import COMMANDS
 from ackq.cli.connection import key_from_text, key_to_text
-from ackq.cli.push import with_id
+from ackq.cli.push import completed
 from tests.cli.conftest import Run
 
 # --- push -------------------------------------------------------------------------
@@ -55,11 +55,16 @@ def test_a_line_that_is_no_message_is_named_and_not_pushed(
 
 def test_an_object_without_an_id_keeps_its_every_byte() -> None:
     body = b' {"big": 123456789012345678901234567890, "x":1.0 }'
-    given = with_id(body)
+    given = completed(body)
     assert given.startswith(b'{"id":"')
     assert given.endswith(b',"big": 123456789012345678901234567890, "x":1.0 }')
-    assert json.loads(with_id(b"{}")).keys() == {"id"}
-    assert json.loads(with_id(b"{ }")).keys() == {"id"}
+    assert json.loads(completed(b"{}")).keys() == {"id"}
+    assert json.loads(completed(b"{ }")).keys() == {"id"}
+    dated = completed(body, "made")
+    assert dated.startswith(given[:7])
+    assert b',"big": 123456789012345678901234567890, "x":1.0 ,"made":"' in dated
+    assert json.loads(completed(b"{}", "made")).keys() == {"id", "made"}
+    assert completed(b'{"id":1,"made":null}', "made") == b'{"id":1,"made":null}'
 
 
 # --- pop and ack ------------------------------------------------------------------

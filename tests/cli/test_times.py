@@ -34,3 +34,17 @@ def test_stats_and_peek_show_times_if_messages_have_them(
     lines = ackq("peek", name, "--time-field", "made", "--json").output.splitlines()
     assert [json.loads(line)["created_at"] for line in lines] == [int(ago), None]
     assert "time_field" in ackq("peek", name, "--time-field", "a b", code=3).output
+
+
+def test_push_adds_the_time_to_objects_that_have_none(
+    ackq: Run, plain_client: redis.Redis, name: str
+) -> None:
+    ago = time.time() - 60
+    ackq("push", name, "--time-field", "made", '{"id":"a"}', f'{{"id":"b","made":{ago:.0f}}}')
+    ackq("push", name, "--time-field", "made", input='{"id":"c"}\n')
+    ackq("push", name, "--raw", "--time-field", "made", "{}", code=2)
+    assert "time_field" in ackq("push", name, "--time-field", "a b", "{}", code=3).output
+    lines = ackq("peek", name, "--time-field", "made", "--json").output.splitlines()
+    ages = [time.time() - json.loads(each)["created_at"] for each in lines]
+    assert ages == pytest.approx([0, 60, 0], abs=20)
+    assert plain_client.lindex(name, 1) == b'{"id":"b","made":%d}' % round(ago)

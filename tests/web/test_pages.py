@@ -14,6 +14,7 @@ from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from ackq import Queue
+from ackq.errors import ConfigurationError
 from ackq.ops import causes, rates
 from ackq.topic import Topic
 from ackq.web import application, dead_letters, watcher
@@ -147,6 +148,21 @@ def test_a_page_of_dead_letters_reads_a_bounded_number_of_bytes(
         page = dead_letters.dead_page(letters, None, None)
         assert 5 <= page.read <= 8
         assert page.after == page.letters[-1].entry
+
+
+def test_ages_are_shown_if_messages_have_times(plain_client: redis.Redis, name: str) -> None:
+    made = 1_780_000_000
+    plain_client.lpush(name, b'{"id":"a","made":%d}' % made, b'{"id":"b"}')
+    for field, oldest, created in ((None, "–", False), ("made", " d", True)):  # noqa: RUF001
+        with TestClient(
+            application(plain_client, [name], time_field=field), base_url="http://localhost"
+        ) as http:
+            assert values_of(http, "list", name)["oldest"].endswith(oldest)
+            text = http.get(path_of("queue", kind="list", name=name)).text
+            assert ("<th>Created</th>" in text) == created
+            assert ("2026-05-28 20:26:40 UTC" in text) == created
+    with pytest.raises(ConfigurationError, match="time_field"):
+        application(plain_client, time_field="a b")
 
 
 def test_rates_come_with_the_second_sample(
