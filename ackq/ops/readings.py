@@ -299,7 +299,7 @@ def check(found: Found) -> Operation[None]:
     keys = DelayKeys.of(found.name)
     for key, expected in ((keys.z, b"zset"), (keys.h, b"hash"), (keys.dead, b"stream")):
         if (yield Request((b"TYPE", key), resend=True)) not in (expected, b"none"):
-            raise KeyTypeError(f"{key.decode()!r} has not the type of a delay queue's key")
+            raise KeyTypeError(f"{key.decode()!r} does not have the type of a delay queue's key")
     pair = yield Request((b"EXISTS", keys.z, keys.h), resend=True)
     letters = yield Request((b"XRANGE", keys.dead, b"-", b"+", b"COUNT", 1), resend=True)
     if pair == 1 or any(not {*letter[1][::2]} >= _DEAD_FIELDS for letter in letters):

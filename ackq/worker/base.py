@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Generic, TypeVar
 
 from ackq.config import check_integer
@@ -99,13 +99,8 @@ class BaseWorker(Generic[Q]):
             ConfigurationError: a setting is out of range.
         """
         listed, weights = _listed(queues, self._takes_from)
-        unknown = (
-            {*rate_limit} - {queue.name for queue in listed}
-            if isinstance(rate_limit, Mapping)
-            else ()
-        )
-        if unknown:
-            raise ConfigurationError(f"rate_limit names queues that this worker has not: {unknown}")
+        names = {queue.name for queue in listed}
+        _check_names(names, rate_limit, schedules)
         check_integer(concurrency, "concurrency", 1, 10_000)
         check_integer(prefetch, "prefetch", 0, 1000)
         check_seconds(grace, "grace", zero=True)
@@ -124,27 +119,17 @@ class BaseWorker(Generic[Q]):
         self._grace = grace
         self._health = health
         self._schedules = tuple(schedules)
-        names = {queue.name for queue in listed}
-        for schedule in self._schedules:
-            if schedule.queue is not None and schedule.queue not in names:
-                raise ConfigurationError(
-                    f"schedule {schedule.name!r}: this worker has no queue {schedule.queue!r}"
-                )
         #: Whether `run` ended without waiting for handlers that still ran.
         self.cut_short = False
         self._stop_requests = 0
         self._deadline: float | None = None
+        lanes = [
+            Lane(number, _limited(queue, max_receives), _limit_of(queue, rate_limit), self._bell())
+            for number, queue in enumerate(listed)
+        ]
         self._state = State(
-            lanes=[
-                Lane(
-                    number,
-                    _limited(queue, max_receives),
-                    _limit_of(queue, rate_limit),
-                    self._bell(),
-                )
-                for number, queue in enumerate(listed)
-            ],
-            turns=QueueOrder(weights, len(listed)),
+            lanes=lanes,
+            turns=QueueOrder(weights, len(lanes)),
             slots=[Slot() for _ in range(concurrency)],
             pace=Pace(concurrency, prefetch),
             backoff=backoff or Backoff(),
@@ -159,8 +144,8 @@ class BaseWorker(Generic[Q]):
             wake=self._wake,
             figures=health.figures if health is not None else None,
         )
-        shortest = min(lane.timeout for lane in self._state.lanes)
-        self._upkeep_interval = min(UPKEEP_INTERVAL, shortest / 6)
+        shortest_lease = min(lane.timeout for lane in lanes)
+        self._upkeep_interval = min(UPKEEP_INTERVAL, shortest_lease / 6)
 
     def stop(self) -> None:
         """Stop taking, let running handlers end, and release the other messages; end `run`.
@@ -270,6 +255,24 @@ def _listed(queues: Any, kind: type) -> tuple[list[Any], list[float] | None]:
     if not listed or len(set(names)) < len(names):
         raise ConfigurationError("queues is one queue or several of different names")
     return listed, weights
+
+
+def _check_names(
+    names: Set[str],
+    rate_limit: RateLimit | Mapping[str, RateLimit] | None,
+    schedules: Sequence[Schedule],
+) -> None:
+    """Check that limits and schedules name only queues of this worker."""
+    unknown = {*rate_limit} - names if isinstance(rate_limit, Mapping) else set()
+    if unknown:
+        raise ConfigurationError(
+            f"rate_limit names queues that this worker does not take from: {sorted(unknown)}"
+        )
+    for schedule in schedules:
+        if schedule.queue is not None and schedule.queue not in names:
+            raise ConfigurationError(
+                f"schedule {schedule.name!r}: this worker has no queue {schedule.queue!r}"
+            )
 
 
 def _limited(queue: Any, max_receives: int | None) -> Any:
