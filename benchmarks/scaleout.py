@@ -256,8 +256,7 @@ def run(settings: Settings) -> Result:
                 )
                 _report(result, case, rounds)
     result.notes += [
-        "A sharded queue deals a batch out to its shards: each gets a part of it, in a round trip"
-        " of its own: what a batch saves is saved per shard.",
+        "A sharded queue gives each batch whole to one shard, the next batch to the next.",
         f"Every message of every round came exactly once: {settings.messages:,} a round.",
         "All nodes, producers and consumers share this machine, so more nodes cannot be faster"
         " here. What is called a model is one: it takes the busiest node's CPU per message as"

@@ -154,19 +154,22 @@ class AsyncShardedQueue(Closable):
         self,
         messages: Iterable[Mapping[str, Any] | bytes],
         *,
-        key: str | None = None,
+        key: str | Callable[[Any], str | None] | None = None,
         delay: float | None = None,
         at: float | datetime | None = None,
         confirm: int | Confirm | None = None,
     ) -> list[str]:
         """Store many messages and return their ids in order, as `Queue.push_many` does.
 
-        All are checked before any is sent. Cost: per shard, one round trip per 1,000 messages or
-        4 MiB; per 500 messages with a delay.
+        All are checked before any is sent. Up to 1,000 messages (or 4 MiB) go to one shard
+        together, the next ones to the next shard. Cost: one round trip per 1,000 messages or
+        4 MiB; per 500 messages with a delay. With a function as ``key``, at least one per shard
+        that gets a message.
 
         Args:
             messages: as in `push`.
-            key: all messages go to the shard of this key. Defaults to None: shards take turns.
+            key: all messages go to the shard of this key. Or a function that returns the key of a
+                message, or None for a message that may go to any shard. Defaults to None.
             delay: as in `push`, for all of them.
             at: as in `push`, for all of them.
             confirm: as in `push`.
@@ -178,22 +181,16 @@ class AsyncShardedQueue(Closable):
 
         These three errors list which messages are stored.
         """
-        if key is not None:
-            return await self._shard_for(key).push_many(
-                messages, delay=delay, at=at, confirm=confirm
-            )
-        config = self._queues[0].config
         listed = list(messages)
         with observing.sending(self.name, self._queues[0].address, listed):
-            dealt, ids = operations.spread(
-                listed, len(self._queues), next(self._turns), config.max_body_bytes,
-                config.time_field,
-            )  # fmt: skip
-            for shard, (_, bodies) in dealt.items():
+            parts, ids = operations.divide(
+                listed, key, len(self._queues), self._turns, self._queues[0].config
+            )
+            for turn, (shard, _, bodies) in enumerate(parts):
                 try:
                     await self._queues[shard].push_many(bodies, delay=delay, at=at, confirm=confirm)
                 except (AckqError, redis.RedisError, OSError) as error:
-                    ended = operations.account(error, dealt, shard)
+                    ended = operations.account(error, parts, turn)
                     raise ended from ended.__cause__
         return ids
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import mmh3
 
-from ackq.config import check_integer
+from ackq.config import QueueConfig, check_integer
+from ackq.core.chunking import chunked
 from ackq.core.effects import Operation, Sleep
 from ackq.core.encode import encode_many
 from ackq.core.waiting import PAUSED_POLL, block
@@ -16,6 +16,7 @@ from ackq.errors import ConfigurationError, LeaseLost, PushAccount, QueueNameErr
 from ackq.membership.operations import MOST_PARTITIONS
 from ackq.queue import inspection
 from ackq.queue.messages import Message, QueueStats
+from ackq.queue.push import Pushable
 from ackq.queue.push import account as account_of_one
 from ackq.queue.settle import check_message
 from ackq.queue.spec import QueueSpec
@@ -23,10 +24,14 @@ from ackq.queue.spec import QueueSpec
 #: Longest wait on a shard in seconds, after which a consumer checks its assignment again.
 BLOCK_LIMIT = 1.0
 
+#: Messages with one key go to one shard. A function returns the key of a message, or None.
+Key = str | Callable[[Any], str | None] | None
 
-class Dealt(NamedTuple):
-    """The messages for one shard: their bodies, and their positions in the call."""
 
+class Part(NamedTuple):
+    """Messages of one call for one shard: their positions in the call, and their bodies."""
+
+    shard: int
     positions: list[int]
     bodies: list[bytes]
 
@@ -57,37 +62,68 @@ def shard_of(key: str, shards: int) -> int:
     return mmh3.hash(key.encode(errors="surrogatepass"), 0, signed=False) % shards
 
 
-def spread(
-    messages: Iterable[Mapping[str, Any] | bytes],
+def divide(
+    messages: Sequence[Pushable],
+    key: Key,
     shards: int,
-    first: int,
-    limit: int,
-    time_field: str | None,
-) -> tuple[dict[int, Dealt], list[str]]:
-    """Distribute bodies in turn, beginning with shard ``first``; return them and all ids.
+    turns: Iterator[int],
+    config: QueueConfig,
+) -> tuple[list[Part], list[str]]:
+    """Divide messages among the shards; return the parts, to be sent in order, and all ids.
+
+    Messages with a key are one part for each shard. The others are parts of as many as one call
+    stores, each whole for one shard, since a call costs as much as many messages.
+
+    Args:
+        messages: as in `ackq.Queue.push`.
+        key: as in `ackq.sharded.ShardedQueue.push_many`.
+        shards: how many there are.
+        turns: draws the shard of a part without key, by remainder.
+        config: the settings of all shards.
 
     Raises:
         InvalidMessage: a message is invalid; nothing was sent.
-        MessageTooLarge: one is longer than ``limit`` bytes; nothing was sent.
+        MessageTooLarge: one is longer than ``max_body_bytes``; nothing was sent.
+        ConfigurationError: a key is not text; nothing was sent.
     """
-    dealt: dict[int, Dealt] = {}
-    ids, bodies = encode_many(messages, limit, time_field)
-    for position, body in enumerate(bodies):
-        to_shard = dealt.setdefault((first + position) % shards, Dealt([], []))
-        to_shard.positions.append(position)
-        to_shard.bodies.append(body)
-    return dealt, ids
+    ids, bodies = encode_many(messages, config.max_body_bytes, config.time_field)
+    if key is None:
+        unkeyed: Sequence[int] = range(len(bodies))
+        keyed: dict[int, list[int]] = {}
+    elif isinstance(key, str):
+        unkeyed, keyed = (), {shard_of(key, shards): list(range(len(bodies)))}
+    else:
+        unkeyed, keyed = _by_key(messages, key, shards)
+    parts = [Part(shard, each, [bodies[at] for at in each]) for shard, each in keyed.items()]
+    sizes = [len(bodies[at]) for at in unkeyed]
+    for chunk in chunked(unkeyed, sizes):
+        parts.append(Part(next(turns) % shards, list(chunk), [bodies[at] for at in chunk]))
+    return parts, ids
 
 
-def account(error: Exception, dealt: Mapping[int, Dealt], shard: int) -> Exception:
-    """Return the error to raise after ``error`` ended a push over shards, in order, at ``shard``.
+def _by_key(
+    messages: Sequence[Pushable], key_of: Callable[[Any], str | None], shards: int
+) -> tuple[list[int], dict[int, list[int]]]:
+    """Return the positions of messages without a key, and of the others by shard."""
+    unkeyed: list[int] = []
+    keyed: dict[int, list[int]] = {}
+    for position, message in enumerate(messages):
+        key = key_of(message)
+        if key is None:
+            unkeyed.append(position)
+        else:
+            keyed.setdefault(shard_of(key, shards), []).append(position)
+    return unkeyed, keyed
+
+
+def account(error: Exception, parts: Sequence[Part], turn: int) -> Exception:
+    """Return the error to raise after ``error`` ended a push at ``parts[turn]``.
 
     Its positions are those of the messages in the call.
     """
-    turn = list(dealt).index(shard)
-    parts = [each.positions for each in dealt.values()]
-    before, own = list(chain.from_iterable(parts[:turn])), parts[turn]
-    after = list(chain.from_iterable(parts[turn + 1 :]))
+    before = [each for part in parts[:turn] for each in part.positions]
+    own = parts[turn].positions
+    after = [each for part in parts[turn + 1 :] for each in part.positions]
     if not isinstance(error, PushAccount):
         return account_of_one(error, before, own, after)
     error.account(

@@ -20,6 +20,12 @@ from tests.sharded.conftest import MakeSharded
 from tests.waiting import wait_until
 
 
+def deal(queue: Any, count: int) -> None:
+    """Push messages m0, m1, ... one by one, so that the shards take turns."""
+    for number in range(count):
+        queue.push({"id": f"m{number}"})
+
+
 def drain(*queues: Any) -> list[Any]:
     """Take and ack until nothing is left; return what was taken."""
     taken: list[Any] = []
@@ -50,13 +56,34 @@ def test_messages_take_turns_over_the_shards(
     make_sharded: MakeSharded, target: Target, token: str
 ) -> None:
     queue = make_sharded()
-    for number in range(8):
-        queue.push({"id": f"m{number}"})
+    deal(queue, 8)
     assert backlog(target, token) == [2, 2, 2, 2]
-    ids = queue.push_many([{"id": f"n{number}"} for number in range(10)])
-    assert ids == [f"n{number}" for number in range(10)]
-    assert sorted(backlog(target, token)) == [4, 4, 5, 5]
-    assert {message.id for message in drain(queue)} == {f"m{n}" for n in range(8)} | set(ids)
+    for _ in range(2):
+        queue.push_many([b"%d" % number for number in range(10)])
+    assert sorted(backlog(target, token)) == [2, 2, 12, 12]
+    ids = queue.push_many([{"id": f"n{number}"} for number in range(2500)])
+    assert ids == [f"n{number}" for number in range(2500)]
+    assert sorted(backlog(target, token)) == [12, 512, 1002, 1002]
+    assert len(drain(queue)) == 8 + 20 + 2500
+
+
+def test_a_batch_with_keys_is_grouped_by_shard_and_keeps_their_order(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    queue = make_sharded()
+    keys = ["customer-7", None, "customer-8", "customer-9"]
+    messages = [{"id": f"m{n}", "customer": keys[n % 4]} for n in range(40)]
+    before = target.calls("lpush")
+    assert queue.push_many(messages, key=lambda each: each["customer"])[::39] == ["m0", "m39"]
+    assert target.calls("lpush") - before == len({shard_of(key, 4) for key in keys if key}) + 1
+    taken = [message.id for message in drain(queue)]
+    assert len(taken) == 40
+    for key in filter(None, keys):
+        own = [each["id"] for each in messages if each["customer"] == key]
+        assert [each for each in taken if each in own] == own
+    with pytest.raises(ackq.ConfigurationError, match="text, not 7"):
+        queue.push_many([{"id": "a"}, {"id": "b"}], key=lambda each: 7)
+    assert queue.stats().ready == 0
 
 
 def test_a_push_that_one_shard_refuses_says_what_the_others_stored(
@@ -64,21 +91,19 @@ def test_a_push_that_one_shard_refuses_says_what_the_others_stored(
 ) -> None:
     queue = make_sharded(3)
     target.control.set(f"{{{token}:1}}", "no list")
-    stored: set[int] = set()
-    # Each push begins with the next shard, so in turn 0, 1 and 2 shards come before the bad one.
-    for start in range(0, 30, 10):
-        with pytest.raises(ackq.AckqError) as caught:
-            queue.push_many([b"%d" % number for number in range(start, start + 10)])
-        error = caught.value
-        if isinstance(error, ackq.KeyTypeError):
-            continue
-        assert isinstance(error, ackq.PartlyStored)
-        assert isinstance(error.__cause__, ackq.KeyTypeError)
-        stored |= {start + each for each in error.stored_positions}
-        assert sorted([*error.stored_positions, *error.not_stored_positions]) == list(range(10))
+    keys = [next(str(n) for n in range(99) if shard_of(str(n), 3) == each) for each in range(3)]
+    with pytest.raises(ackq.KeyTypeError):
+        queue.push_many([b"a", b"b"], key=keys[1])
+    messages = [b"%d" % number for number in range(9)]
+    with pytest.raises(ackq.PartlyStored) as caught:
+        queue.push_many(messages, key=lambda body: keys[int(body) % 3])
+    error = caught.value
+    assert isinstance(error.__cause__, ackq.KeyTypeError)
+    stored = error.stored_positions
+    assert set(stored) & {1, 4, 7} == set()
+    assert sorted([*stored, *error.not_stored_positions]) == list(range(9))
     lists = [target.control.lrange(f"{{{token}:{shard}}}", 0, -1) for shard in (0, 2)]
-    assert {int(each) for found in lists for each in found} == stored
-    assert len(stored) in (9, 10, 11)
+    assert {int(each) for found in lists for each in found} == set(stored)
 
 
 def test_messages_of_one_key_go_to_one_shard_in_order(
@@ -104,7 +129,7 @@ def test_the_shards_of_a_cluster_lie_on_different_nodes(
     if not target.cluster:
         pytest.skip("one node")
     queue = make_sharded(16)
-    queue.push_many({"id": f"m{n}"} for n in range(160))
+    deal(queue, 160)
     control: Any = target.control
     nodes = Counter(control.get_node_from_key(f"{{{token}:{shard}}}").name for shard in range(16))
     assert len(nodes) == 3
@@ -118,7 +143,7 @@ def test_consumers_share_out_the_shards_and_none_is_left_unserved(
     queues = [make_sharded(16) for _ in range(3)]
     for queue in queues:
         queue.join()
-    queues[0].push_many({"id": f"m{n}"} for n in range(320))
+    deal(queues[0], 320)
     taken = drain(*queues)
     assert len({message.id for message in taken}) == len(taken) == 320
     wait_until(
@@ -152,7 +177,7 @@ def test_a_busy_shard_does_not_starve_the_others(
 
 def test_settles_go_to_the_shard_of_each_message(make_sharded: MakeSharded) -> None:
     queue = make_sharded(max_receives=5)
-    queue.push_many({"id": f"m{n}"} for n in range(12))
+    deal(queue, 12)
     taken = [message for _ in range(4) for message in queue.pop_many(3)]
     assert len({message.queue for message in taken}) == 4
     assert queue.extend(*taken, timeout=60) == 12
@@ -174,7 +199,7 @@ def test_settles_go_to_the_shard_of_each_message(make_sharded: MakeSharded) -> N
 
 def test_refused_settles_of_several_shards_are_one_error(make_sharded: MakeSharded) -> None:
     queue, thief = make_sharded(visibility_timeout=0.05), make_sharded()
-    queue.push_many({"id": f"m{n}"} for n in range(8))
+    deal(queue, 8)
     taken = [message for _ in range(4) for message in queue.pop_many(2)]
     queue.close()
     stolen = take(thief, 8)
@@ -191,7 +216,7 @@ def test_settles_of_which_some_are_refused_are_counted_over_all_shards(
     make_sharded: MakeSharded,
 ) -> None:
     queue, thief = make_sharded(), make_sharded()
-    queue.push_many({"id": f"m{n}"} for n in range(8))
+    deal(queue, 8)
     held = [queue.pop() for _ in range(6)]
     late = [queue.pop(visibility_timeout=0.001) for _ in range(2)]
     assert late[0].queue != late[1].queue
@@ -208,7 +233,7 @@ def test_a_late_holder_learns_that_its_messages_are_gone_from_all_shards(
     make_sharded: MakeSharded,
 ) -> None:
     queue = make_sharded()
-    queue.push_many({"id": f"m{n}"} for n in range(6))
+    deal(queue, 6)
     late = [queue.pop() for _ in range(6)]
     assert queue.ack(late[0]) == 1
     assert queue.purge() == 5
@@ -221,7 +246,7 @@ def test_a_late_holder_learns_that_its_messages_are_gone_from_all_shards(
 
 def test_a_pop_acks_messages_of_all_shards_on_its_way(make_sharded: MakeSharded) -> None:
     queue = make_sharded()
-    queue.push_many({"id": f"m{n}"} for n in range(8))
+    deal(queue, 8)
     held = [message for _ in range(4) for message in queue.pop_many(1)]
     assert queue.pop(ack=held) is not None
     assert queue.stats().in_flight == 1
