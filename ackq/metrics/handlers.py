@@ -19,34 +19,49 @@ class HandledByQueue(Protocol):
 
     seconds: float
     buckets: list[int]
+    waited: float
+    waits: list[int]
     outcomes: dict[str, int]
 
 
 def handler_metrics(
-    queues: Mapping[str, HandledByQueue], limits: Sequence[float], since: float
+    queues: Mapping[str, HandledByQueue],
+    limits: Sequence[float],
+    wait_limits: Sequence[float],
+    since: float,
 ) -> Iterator[Metric]:
     """Yield the metrics of handlers.
 
     Args:
         queues: what was handled, by queue.
-        limits: the upper limits of the buckets, in seconds.
+        limits: the upper limits of the buckets of the times that handlers took, in seconds.
+        wait_limits: those of the times that messages were in the queue.
         since: when counting began, in seconds since the epoch.
     """
     seconds = HistogramMetricFamily(
         "ackq_handler_seconds", "Time that handlers took, in seconds.", labels=("queue",)
+    )
+    waited = HistogramMetricFamily(
+        "ackq_time_in_queue_seconds",
+        "Time from the creation of messages to their deliveries, if it is known, in seconds.",
+        labels=("queue",),
     )
     handled = CounterMetricFamily(
         "ackq_handled",
         "Messages handled, by outcome: ack, nack, reject, release, or lost (its lease).",
         labels=("queue", "outcome"),
     )
-    names = [*map(str, limits), "+Inf"]
     for name, each in sorted(queues.items()):
-        buckets = list(zip(names, accumulate(each.buckets), strict=True))
-        seconds.add_metric((name,), buckets, each.seconds)
+        seconds.add_metric((name,), _cumulated(limits, each.buckets), each.seconds)
+        if any(each.waits):
+            waited.add_metric((name,), _cumulated(wait_limits, each.waits), each.waited)
         for outcome, count in sorted(each.outcomes.items()):
             handled.add_metric((name, outcome), count, created=since)
-    yield from (seconds, handled)
+    yield from (seconds, waited, handled)
+
+
+def _cumulated(limits: Sequence[float], counts: Sequence[int]) -> list[tuple[str, float]]:
+    return list(zip([*map(str, limits), "+Inf"], accumulate(counts), strict=True))
 
 
 def slot_metrics(busy: int, concurrency: int) -> Iterator[Metric]:

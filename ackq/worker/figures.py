@@ -1,4 +1,4 @@
-"""What the handlers of a worker did: how many messages, and how long they took."""
+"""What the handlers of a worker did: how many messages, how old, and how long they took."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from dataclasses import dataclass, field
 
 #: Upper limits of the buckets of durations, in seconds. A last one holds what took longer.
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+#: The same for times in the queue.
+WAIT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0,
+                3600.0, 21_600.0, 86_400.0)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -20,15 +23,25 @@ class Handled:
     seconds: float = 0.0
     #: How many took as long as each bucket says, and no longer than the bucket before.
     buckets: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+    #: Seconds that messages were in the queue before these deliveries, of those whose age is known.
+    waited: float = 0.0
+    #: How many of these waited as long as each bucket of `WAIT_BUCKETS` says.
+    waits: list[int] = field(default_factory=lambda: [0] * (len(WAIT_BUCKETS) + 1))
     #: How many ended with each outcome; see `ackq.worker.Hooks.after`.
     outcomes: dict[str, int] = field(default_factory=dict)
 
     def add(self, other: Handled) -> None:
         """Add the figures of another worker."""
         self.seconds += other.seconds
-        self.buckets = [mine + more for mine, more in zip(self.buckets, other.buckets, strict=True)]
+        self.buckets = _sums(self.buckets, other.buckets)
+        self.waited += other.waited
+        self.waits = _sums(self.waits, other.waits)
         for outcome, count in other.outcomes.items():
             self.outcomes[outcome] = self.outcomes.get(outcome, 0) + count
+
+
+def _sums(some: list[int], more: list[int]) -> list[int]:
+    return [one + other for one, other in zip(some, more, strict=True)]
 
 
 @dataclass(slots=True)
@@ -62,20 +75,30 @@ class Figures:
         self.busy = self.concurrency = 0
         self._queues: dict[str, Handled] = {}
         self._lock = threading.Lock()
-        self._finished: deque[tuple[str, str, float]] = deque()
+        self._finished: deque[tuple[str, str, float, float | None]] = deque()
 
-    def add(self, queue: str, outcome: str, seconds: float) -> None:
-        """Record the end of a handler. Safe from several threads at once, and takes no lock."""
-        self._finished.append((queue, outcome, seconds))
+    def add(self, queue: str, outcome: str, seconds: float, waited: float | None) -> None:
+        """Record the end of a handler. Safe from several threads at once, and takes no lock.
+
+        Args:
+            queue: the name of the message's queue.
+            outcome: see `ackq.worker.Hooks.after`.
+            seconds: how long the handler took.
+            waited: how long the message was in the queue; None: unknown.
+        """
+        self._finished.append((queue, outcome, seconds, waited))
 
     def count(self) -> None:
         """Count what was recorded. Call this every now and then, or the record grows."""
         with self._lock:
             while self._finished:
-                queue, outcome, seconds = self._finished.popleft()
+                queue, outcome, seconds, waited = self._finished.popleft()
                 handled = self._queues.setdefault(queue, Handled())
                 handled.seconds += seconds
                 handled.buckets[bisect_left(BUCKETS, seconds)] += 1
+                if waited is not None:
+                    handled.waited += waited
+                    handled.waits[bisect_left(WAIT_BUCKETS, waited)] += 1
                 handled.outcomes[outcome] = handled.outcomes.get(outcome, 0) + 1
 
     def snapshot(self) -> Snapshot:

@@ -15,7 +15,7 @@ from ackq.core.client import Closable
 from ackq.core.io.http import Answer, HttpServer
 from ackq.errors import ConfigurationError
 from ackq.worker.effects import Call, Routine
-from ackq.worker.figures import BUCKETS, Figures, Snapshot
+from ackq.worker.figures import BUCKETS, WAIT_BUCKETS, Figures, Snapshot
 from ackq.worker.logs import log
 from ackq.worker.policy import check_seconds
 from ackq.worker.routines import TAKE_TIMEOUT, TEMPORARY
@@ -202,7 +202,7 @@ class Health(Closable):
         except ModuleNotFoundError as error:
             return Answer.of_json(404, {"error": str(error)})
         seen = self.served.snapshot()
-        metrics = handler_metrics(seen.queues, BUCKETS, seen.since)
+        metrics = handler_metrics(seen.queues, BUCKETS, WAIT_BUCKETS, seen.since)
         return render(chain(metrics, slot_metrics(seen.busy, seen.concurrency)), headers)
 
 

@@ -252,7 +252,7 @@ class State:
         slot.message = None
         self.pace.finished(seconds)
         if self.figures is not None:
-            self.figures.add(message.queue, outcome, seconds)
+            self.figures.add(message.queue, outcome, seconds, message.time_in_queue)
         if self.hooks:
             call(self.hooks, "after", message, outcome, seconds)
         if log.isEnabledFor(logging.DEBUG):

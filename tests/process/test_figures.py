@@ -24,7 +24,8 @@ from .commands import working
 def test_counts_of_a_process_that_ended_are_kept_once(tmp_path: Path) -> None:
     file = tmp_path / "0.figures"
     reported = Reported([file])
-    handled = Handled(1.0, outcomes={"ack": 3})
+    handled = Handled(1.0, outcomes={"ack": 3}, waited=2.0)
+    handled.waits[1] = 3
     file.write_bytes(orjson.dumps(Snapshot(1.0, {"jobs": handled}, busy=2, concurrency=4)))
     assert reported.snapshot().queues["jobs"].outcomes == {"ack": 3}
     assert reported.snapshot().busy == 2
@@ -32,7 +33,8 @@ def test_counts_of_a_process_that_ended_are_kept_once(tmp_path: Path) -> None:
     after = reported.snapshot()
     assert (after.queues["jobs"].outcomes, after.busy, after.concurrency) == ({"ack": 3}, 0, 0)
     file.write_bytes(orjson.dumps(Snapshot(2.0, {"jobs": handled}, concurrency=4)))
-    assert reported.snapshot().queues["jobs"].outcomes == {"ack": 6}
+    both = reported.snapshot().queues["jobs"]
+    assert (both.outcomes, both.waited, both.waits[:3]) == ({"ack": 6}, 4.0, [0, 6, 0])
     file.write_bytes(b"{")
     assert reported.snapshot().queues["jobs"].outcomes == {"ack": 3}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,27 @@ def test_handlers_are_counted_by_outcome_and_by_duration(
     assert slow <= 4
     assert value(samples, "ackq_handler_seconds_bucket", queue=queue.name, le="+Inf") == 5
     assert value(samples, "ackq_worker_concurrency") == 2
+    # No message had a time.
+    assert not [name for name, _ in samples if name.startswith("ackq_time_in_queue")]
+
+
+def test_times_in_the_queue_are_counted_if_they_are_known(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
+    queue = queue_of(visibility_timeout=30, time_field="made")
+    ago = time.time() - 100
+    queue.push_many([{"id": "new"}, {"id": "old", "made": ago}, {"id": "odd", "made": "?"}])
+    queue.push(b'{"id":"bare"}')
+    health = Health(port=0, interval=0.05)
+    work(queue, handler, health=health)
+    wait_until(lambda: settled(queue), "all")
+    samples = scraped(health.address)
+    assert value(samples, "ackq_handler_seconds_count", queue=queue.name) == 4
+    assert value(samples, "ackq_time_in_queue_seconds_count", queue=queue.name) == 2
+    assert 100 <= value(samples, "ackq_time_in_queue_seconds_sum", queue=queue.name) < 200
+    for limit, count in (("60.0", 1), ("300.0", 2), ("+Inf", 2)):
+        found = value(samples, "ackq_time_in_queue_seconds_bucket", queue=queue.name, le=limit)
+        assert found == count, limit
 
 
 def settled_but_dead(queue: Queue) -> bool:
@@ -106,7 +128,7 @@ def test_a_worker_without_a_port_counts_nothing(
 def test_a_duration_belongs_to_the_first_bucket_that_is_long_enough() -> None:
     figures = Figures()
     for seconds in (0.0, BUCKETS[0], BUCKETS[0] + 0.001, 1e6):
-        figures.add("jobs", "ack", seconds)
+        figures.add("jobs", "ack", seconds, None)
     buckets = figures.snapshot().queues["jobs"].buckets
     assert (buckets[0], buckets[1], buckets[-1], sum(buckets)) == (2, 1, 1, 4)
 
@@ -116,7 +138,7 @@ def test_no_end_of_a_handler_is_lost_between_threads() -> None:
 
     def record() -> None:
         for _ in range(2000):
-            figures.add("jobs", "ack", 0.1)
+            figures.add("jobs", "ack", 0.1, None)
 
     threads = [threading.Thread(target=record) for _ in range(4)]
     for each in threads:
