@@ -48,6 +48,7 @@ RUN_BY = {
     "spark-sink.md": "spark/test_docs.py",
     "topic.md": "topic/test_docs.py",
     "tracing.md": "otel/test_docs.py",
+    "web.md": "web/test_mounted.py",
     "worker.md": "worker/test_docs.py",
 }
 #: Packages whose names are public, beside ``ackq`` itself.

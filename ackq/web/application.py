@@ -19,6 +19,7 @@ try:
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Mount, Route
     from starlette.staticfiles import StaticFiles
+    from starlette.types import Receive, Scope, Send
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
         f"ackq.web needs {missing.name}: pip install 'ackq[web]'", name=missing.name
@@ -35,6 +36,7 @@ from ackq.errors import (
 )
 from ackq.web import dead_letters, inspecting, overview, rendering
 from ackq.web.guard import Guard
+from ackq.web.idle import IdleTimer
 from ackq.web.jobs import Jobs
 from ackq.web.log import OperationLog
 from ackq.web.operating import Operating
@@ -42,6 +44,8 @@ from ackq.web.rendering import Renderer
 from ackq.web.watcher import Watcher
 
 FILES = Path(__file__).parent / "static"
+#: Seconds without a request after which the connections to Redis are closed.
+IDLE = 300.0
 #: Longest text of the search field that is looked at.
 LONGEST_SEARCH = 200
 STATES: dict[str, State] = {"ready": "ready", "in_flight": "in_flight", "delayed": "delayed"}
@@ -68,7 +72,8 @@ def application(
 
     Without ``operate`` it reads and never writes, but for one thing: while somebody looks,
     consumers count what they do, see `ackq.Queue.counters`. Links honour the prefix that the
-    server passes as root_path. Nothing is sent before the first request.
+    server passes as root_path. Nothing is sent before the first request. The connections to
+    Redis are closed at the end of the lifespan, and after five minutes without a request.
 
     Mount it behind a login of yours, or pass ``users``: anyone who reaches the page can read
     every message.
@@ -101,9 +106,20 @@ def application(
     site = _Site(client, Watcher(client, names, time_field), renderer, time_field)
     operating = Operating(client, renderer, jobs, site.watcher.look_anew)
 
+    def rest() -> None:
+        if jobs.running():
+            idle.touch()
+        else:
+            site.watcher.close()
+            log.close()
+
+    # Applications do not run the lifespans of those that are mounted in them; Django has none.
+    idle = IdleTimer(IDLE, rest)
+
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
+        idle.cancel()
         for close in (jobs.close, site.watcher.close, log.close):
             await run_in_threadpool(close)
 
@@ -113,7 +129,13 @@ def application(
         exception_handlers=site.problems(),
         lifespan=lifespan,
     )  # fmt: skip
-    return Guard(app, hosts, users, operate=operate, user_header=user_header)
+
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            idle.touch()
+        await app(scope, receive, send)
+
+    return Guard(page, hosts, users, operate=operate, user_header=user_header)
 
 
 class _Site:

@@ -143,6 +143,10 @@ class Jobs:
                 return
         job.state = "done"
 
+    def running(self) -> bool:
+        """Return whether a job is running."""
+        return not all(each.over.is_set() for each in self.all())
+
     def all(self) -> list[Job]:
         """Return the jobs, the newest first."""
         with self._lock:

@@ -140,9 +140,10 @@ class Watcher:
         return Row(now, speeds, tuple(history.backlogs), tuple(history.speeds))
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and forget the samples. The next look begins anew."""
         with self._lock:
             self._overview.close()
+            self._view, self._history = None, {}
 
 
 def _key(reading: Reading) -> Key:

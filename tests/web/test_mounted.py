@@ -1,0 +1,158 @@
+"""The page in applications of FastAPI and Django, behind their logins, as docs/web.md shows."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+from starlette.testclient import TestClient
+
+from ackq import Queue
+from ackq.web import application, log
+from ackq.web.asking import Ask
+from tests.test_readme import _point_at
+from tests.waiting import wait_until
+from tests.web.test_pages import links_of
+
+PAGE = Path(__file__).parents[2] / "docs" / "web.md"
+ORIGIN = "https://admin.example.com"
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def run_example(
+    plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[int], dict[str, Any]]]:
+    """Runs an example of the page on the server of this test."""
+    _point_at(plain_client, monkeypatch)
+    monkeypatch.setenv("SECRET_KEY", "a secret of this test")
+
+    def run(number: int) -> dict[str, Any]:
+        scope: dict[str, Any] = {"__name__": "example"}
+        exec(compile(EXAMPLES[number], f"docs/web.md example {number}", "exec"), scope)
+        return scope
+
+    yield run
+    plain_client.delete(log.KEY)
+
+
+def test_the_page_has_these_examples() -> None:
+    assert [re.search("fastapi|django", each)[0] for each in EXAMPLES] == ["fastapi", "django"]  # type: ignore[index]
+
+
+def test_behind_the_login_of_fastapi(
+    run_example: Callable[[int], dict[str, Any]], plain_client: redis.Redis, name: str
+) -> None:
+    from tests.web.fastapi_login import add_login
+
+    example = run_example(0)
+    app = example["app"]
+    add_login(app, example["staff"])
+    with TestClient(app, base_url=ORIGIN, follow_redirects=False) as http:
+        assert http.get("/me").status_code == 403
+        it_is_behind_the_login(http, plain_client, name, refusal=403)
+        assert http.get("/me").status_code == 403
+
+
+def test_behind_the_login_of_django(
+    run_example: Callable[[int], dict[str, Any]], plain_client: redis.Redis, name: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:  # fmt: skip
+    from tests.web.django_login import set_up
+
+    set_up(tmp_path_factory)
+    app = run_example(1)["application"]
+    http = TestClient(app, base_url=ORIGIN, follow_redirects=False)  # Django has no lifespan
+    # A page of Django's own, behind its middleware that asks for a login.
+    assert http.get("/me").headers["location"].startswith("/login?next=")
+    it_is_behind_the_login(http, plain_client, name, refusal=303)
+    assert http.get("/me").status_code == 302
+
+
+def it_is_behind_the_login(http: TestClient, client: redis.Redis, name: str, refusal: int) -> None:
+    """Look, log in, follow every link, press a button, log out."""
+    paths = ("/queues/", "/queues/live", "/queues/static/ackq.js", "/queues/operate")
+    for path in paths:
+        assert http.get(path).status_code == refusal, path
+    assert http.post("/login", params={"user": "mallory"}).status_code == 200
+    assert http.get("/queues/").status_code == refusal
+    assert http.post("/login", params={"user": "ada"}).status_code == 200
+    assert http.get("/me").text.strip('"') == "ada"
+
+    with Queue(client, name) as queue:
+        queue.push_many([{"id": "a"}, {"id": "b"}])
+        queue.reject(*queue.pop_many(1), reason="bad")
+        seen, todo = set[str](), {"/queues/"}
+        while todo:
+            path = todo.pop()
+            seen.add(path)
+            reply = http.get(path)
+            assert reply.status_code == 200, path
+            if reply.headers["content-type"].startswith("text/html"):
+                found = links_of(reply.text) - {"#main"}
+                assert all(each.startswith("/queues/") for each in found), found
+                todo |= {each for each in found if "/static/" in each or name in each} - seen
+        assert {path.partition("?")[0].removeprefix("/queues/") for path in seen} >= {
+            "", "queue", "dead", "letter", "body", "static/ackq.css", "static/ackq.js",
+        }  # fmt: skip
+
+        text = http.get("/queues/queue", params={"kind": "list", "name": name}).text
+        form = {"token": re.findall(r'name="token" value="(\w+)"', text)[0],
+                "what": Ask("pause", name=name).query()}  # fmt: skip
+
+        def press(origin: str | None, **changed: str) -> int:
+            headers = {} if origin is None else {"origin": origin}
+            return http.post("/queues/operate", data=form | changed, headers=headers).status_code
+
+        assert press(None) == press("https://evil.test") == press("null") == 403
+        assert press(ORIGIN, token="0" * 64) == 403
+        assert not queue.stats().paused
+        assert press(ORIGIN) == 303
+        assert queue.stats().paused
+        assert "operating as ada" in http.get("/queues/").text
+        assert ">ada</td>" in http.get("/queues/operations").text
+        queue.resume()
+        assert http.get("/queues/", headers={"host": "evil.test"}).status_code >= 400
+
+        assert http.post("/logout").status_code == 200
+        for path in paths:
+            assert http.get(path).status_code == refusal, path
+        assert press(ORIGIN) == refusal
+        assert not queue.stats().paused
+
+
+def test_a_page_without_a_lifespan_closes_its_connections_when_nobody_looks(
+    plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.import_module("ackq.web.application"), "IDLE", 0.2)
+    settings = plain_client.connection_pool.connection_kwargs
+    named = redis.Redis(host=settings["host"], port=settings["port"], client_name=f"page-{name}")
+
+    def connections() -> int:
+        return sum(each["name"] == f"page-{name}" for each in plain_client.client_list())
+
+    http = TestClient(application(named, [name]), base_url="http://localhost")  # runs no lifespan
+    for _ in range(2):
+        assert http.get("/operations").status_code == http.get("/").status_code == 200
+        named.close()  # the application's own
+        wait_until(lambda: connections() == 0, "the connections to be closed")
+
+
+def test_a_page_at_the_end_of_its_lifespan_has_no_connections_left(
+    plain_client: redis.Redis, name: str
+) -> None:
+    settings = plain_client.connection_pool.connection_kwargs
+    named = redis.Redis(host=settings["host"], port=settings["port"], client_name=f"page-{name}")
+    with TestClient(application(named, [name]), base_url="http://localhost") as http:
+        assert http.get("/operations").status_code == http.get("/").status_code == 200
+        assert [each for each in plain_client.client_list() if each["name"] == f"page-{name}"]
+    named.close()
+    wait_until(
+        lambda: f"page-{name}" not in [each["name"] for each in plain_client.client_list()],
+        "the connections to be closed",
+    )
