@@ -343,6 +343,29 @@ def test_a_pipeline_that_is_fenced_off_says_so_and_loses_nothing(
     assert queue.stats().in_flight == queue.stats().ready == 0
 
 
+def test_a_claim_that_proved_too_large_is_worked_in_parts_after_its_release(
+    make: Make, queue: Queue, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = push(queue, 0, 40)
+
+    def too_large(*_: Any) -> None:
+        raise MemoryError("Java heap space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline_sinks, "write", too_large)
+        with pytest.raises(PipelineFailed, match="Java heap space"):
+            make().run(once=True)
+    # The way that docs/pipeline.md describes.
+    with Claims.from_url(url, queue.name, queue.name) as claims:
+        assert claims.release() == 40
+    options = {"url": url, "maxMessagesPerTrigger": 15, "failOnDataLoss": False}
+    progress = make(source={"queue": queue.name, "options": options}).run(once=True)
+    assert ids(written(tmp_path / "out")) == good
+    assert progress.rows == 40
+    assert progress.batches == 4  # the planned batch is empty now
+    assert queue.stats().in_flight == 0
+
+
 @pytest.mark.campaign
 def test_a_pipeline_that_is_stopping_leaves_its_successor_alone(
     make: Make, queue: Queue, plain_client: redis.Redis

@@ -12,7 +12,7 @@ import pytest
 
 from ackq import Queue
 from ackq.queue.claims_client import Claims
-from tests.spark.killed import running_pipeline
+from tests.spark.killed import FAULTS, running_pipeline
 from tests.waiting import wait_until
 
 
@@ -68,3 +68,25 @@ def test_a_pipeline_whose_java_dies_says_what_to_change(
     message = (tmp_path / "output").read_text().splitlines()[-1]
     assert "its process was killed: raise spark.driver.memory in [spark]" in message
     assert "Nothing is lost" in message
+
+
+@pytest.mark.campaign
+def test_failing_rows_are_found_without_pandas(
+    queue: Queue, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = os.pathsep.join(filter(None, [str(FAULTS), os.environ.get("PYTHONPATH")]))
+    monkeypatch.setenv("PYTHONPATH", paths)
+    monkeypatch.setenv("NO_PANDAS", "1")
+    config = tmp_path / "jobs.toml"
+    config.write_text(
+        f'name = "{queue.name}"\ncheckpoint = "state"\nsource.queue = "{queue.name}"\n'
+        f'schema.ddl = "id STRING, n INT"\nsink.queue = "{queue.name}-out"\n'
+        'transform.sql = "SELECT id, IF(n = 3, NULL, id) AS value FROM messages"\n'
+        'sink.options.valueColumn = "value"\n'
+    )
+    queue.push_many({"id": f"m-{n}", "n": n} for n in range(6))
+    with running_pipeline(config, url, tmp_path / "output") as process:
+        assert process.wait(100) == 0, (tmp_path / "output").read_text()
+    (letter,) = queue.dead_letters()
+    assert letter.id == "m-3"
+    assert letter.reason.startswith("transform: InvalidMessage: row 0: column 'value' is null")

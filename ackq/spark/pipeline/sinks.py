@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ackq.spark.pipeline.config import Sink
+from ackq.spark.pipeline.trial_sink import TrialSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 #: The column that readers see for the folder of a batch.
 FOLDER = "ackq_batch"
@@ -42,31 +41,16 @@ def attempt(sink: Sink, rows: DataFrame) -> None:
         Exception: any error that Spark or a user's function raises for one of the rows.
     """
     if sink.kind == "ackq":
-        rows = rows.mapInArrow(_encoder(sink, rows.schema), "rows LONG")
-    rows.write.format("noop").mode("overwrite").save()
+        rows.sparkSession.dataSource.register(TrialSink)
+        writer = rows.write.format(TrialSink.name()).options(**sink.all_options())
+        writer.mode("append").save()
+    else:
+        rows.write.format("noop").mode("overwrite").save()
 
 
 def folder_of(query_id: str, batch_id: int) -> str:
     """Return the name of a batch's folder. It is unique to the query and its checkpoint."""
     return f"{FOLDER}={query_id.replace('-', '')[:12]}-{batch_id:09d}"
-
-
-def _encoder(sink: Sink, schema: StructType) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    from ackq.spark.sink_options import Writing
-
-    writing = Writing.of(sink.all_options(), stream=False)
-
-    def encode(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        from ackq.spark.row_encoder import RowEncoder
-
-        encoder = RowEncoder(schema, writing)
-        for batch in batches:
-            encoder.encode(batch, "row {}".format, 0)
-            yield pa.RecordBatch.from_pydict({"rows": [batch.num_rows]})
-
-    return encode
 
 
 def _write_files(sink: Sink, rows: DataFrame, folder: str) -> None:

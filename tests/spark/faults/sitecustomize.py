@@ -1,13 +1,16 @@
-"""Imported by every Python process of a driver under test: dies where FAULT says.
+"""Imported by every Python process of a driver under test: dies where FAULT says, or lacks pandas.
 
 FAULT is ``place:batch:count``; the fault kills the driver's JVM and its Python process, whose ids
 are in the file PIDS, at the given time that the batch comes to that place. Then this process ends.
+With NO_PANDAS, pandas cannot be imported, as after `pip install ackq[spark]`.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
+from importlib.abc import MetaPathFinder
 from typing import Any
 
 from ackq.delay.staging_client import DelayStaging
@@ -80,5 +83,15 @@ def plant_move(cls: Any, after: Any) -> None:
     cls._mover = mover
 
 
+class NoPandas(MetaPathFinder):
+    """Pandas is not installed."""
+
+    def find_spec(self, fullname: str, *_: Any) -> None:
+        if fullname == "pandas":
+            raise ModuleNotFoundError("No module named 'pandas'", name="pandas")
+
+
 if "FAULT" in os.environ:
     plant(os.environ["FAULT"])
+if "NO_PANDAS" in os.environ:
+    sys.meta_path.insert(0, NoPandas())
