@@ -144,7 +144,7 @@ def _claimed(url: str, number: int, case: Case, messages: int) -> Callable[[], R
               for column, kind in columns.items()]  # fmt: skip
     options = {"queue": name, "groupId": GROUP, "url": url, "timeZone": case.zone}
     stream = QueueStream(Reading.of(options), StructType.fromJson({"fields": fields}))
-    part = Slice(name, claim.batch, 0, claim.rows)
+    part = Slice(name, claim.batch, 0, claim.rows, None)
 
     def read() -> Round:
         before = time.process_time()

@@ -31,7 +31,9 @@ from ackq.spark.options import CORRUPT_COLUMN, Parsing, Reading
 _TEXT, _NUMBER = StringType(), LongType()
 #: Columns that contain the body.
 _OF_BODY: dict[str, DataType] = {"id": _TEXT, "value": _TEXT}
+#: Columns that a source has only with metadata: the exact body, and when its batch was planned.
 _BODY: dict[str, DataType] = {"body": BinaryType()}
+_PLANNED: dict[str, DataType] = {"received": TimestampType()}
 _OF_QUEUE: dict[str, DataType] = {"queue": _TEXT, "batch": _NUMBER, "position": _NUMBER}
 _OF_TOPIC: dict[str, DataType] = {"topic": _TEXT, "offset": _NUMBER}
 _OF_PEEK: dict[str, DataType] = {
@@ -65,11 +67,11 @@ class Columns:
 def source_columns(reading: Reading) -> dict[str, DataType]:
     """Return the metadata columns and the body columns."""
     if reading.target.kind == "topic":
-        own = _OF_TOPIC
+        own = _OF_TOPIC | _PLANNED
     elif reading.state is not None:
         own = _OF_PEEK
     else:
-        own = _OF_QUEUE
+        own = _OF_QUEUE | _PLANNED
     return {**_OF_BODY, **own, **_BODY}
 
 
@@ -77,7 +79,7 @@ def default_schema(reading: Reading) -> StructType:
     """Return the default columns: bodies as text, and where they come from."""
     schema = StructType()
     for name, kind in source_columns(reading).items():
-        if name not in _BODY:
+        if name not in _BODY | _PLANNED:
             schema.add(name, kind)
     if reading.parsing.metadata:
         schema.add("_body", BinaryType())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, TypeAlias
 
 from ackq.errors import ConfigurationError
@@ -9,6 +10,11 @@ from ackq.errors import ConfigurationError
 Offset: TypeAlias = dict[str, Any]
 
 VERSION = 2
+
+
+def now() -> int:
+    """Return the time of this machine in µs since the epoch, as Spark's current_timestamp()."""
+    return time.time_ns() // 1000
 
 
 def make(source: str, **fields: int | list[int]) -> Offset:

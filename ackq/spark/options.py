@@ -14,6 +14,8 @@ from ackq.sharded.operations import shard_names
 from ackq.spark.connection import Connection
 from ackq.spark.raw_options import RawOptions, refused
 
+Kind = Literal["queue", "topic", "delayQueue"]
+
 #: Default maximum number of messages in one batch.
 MAX_MESSAGES = 100_000
 #: Default maximum number of rows in one Spark partition.
@@ -24,18 +26,26 @@ CORRUPT_COLUMN = "_corrupt_record"
 CLAIM_TIMEOUT_MS = 7 * 86_400_000
 #: Milliseconds for which a callback retries while Redis is unreachable.
 RETRY_TIMEOUT_MS = 300_000
+#: Maximum queues of one source: each costs a few commands per batch.
+MOST_QUEUES = 1024
+#: Seconds for which a batch waits for its minimum of messages, as in Kafka's connector.
+TRIGGER_DELAY = 15 * 60.0
 #: Options of sources and sinks that name the target and its Redis.
 TARGET = ("url", "passwordFile", "cluster", "path", "queue", "topic", "delayQueue", "shards",
           "popFrom")  # fmt: skip
+#: An option of sources that names several queues.
+QUEUES = "queues"
+#: Options of sinks that name the column with the target of each row, and the kind of target.
+TARGET_COLUMNS: dict[str, Kind] = {"queueColumn": "queue", "topicColumn": "topic"}
 PARSING = ("includeMetadata", "mode", "columnNameOfCorruptRecord", "timeZone")
 _PEEK = ("state", "partitions", "fetchSize", "retryTimeoutMs")
 _STREAM = (
     "groupId", "maxMessagesPerTrigger", "maxOffsetsPerTrigger", "maxBytesPerTrigger",
     "parallelism", "minPartitions", "maxRecordsPerPartition", "failOnDataLoss", "claimTimeoutMs",
     "ackMode", "pollIntervalMs", "fetchSize", "retryTimeoutMs", "startingOffsets", "endingOffsets",
+    "minMessagesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
 )  # fmt: skip
 
-Kind = Literal["queue", "topic", "delayQueue"]
 State = Literal["ready", "in_flight", "delayed", "dead"]
 STATES: tuple[State, ...] = ("ready", "in_flight", "delayed", "dead")
 
@@ -46,20 +56,25 @@ class Target:
 
     kind: Kind
     name: str
-    #: The lists of a queue: the queue itself, or one per shard.
+    #: The lists of a queue: the queue itself, one per shard, or all queues of a source.
     lists: tuple[str, ...]
     #: The end of these lists that is popped.
     pop_from: PopFrom = "right"
+    #: Whether the lists are queues that the option ``queues`` names.
+    several: bool = False
+    #: The column of a sink's rows that names the queue or topic of each; then there are no lists.
+    column: str | None = None
 
     @classmethod
     def of(cls, raw: RawOptions) -> Target:
-        """Read the options ``queue`` (or the path), ``topic``, ``delayQueue``, ``shards``, ...
+        """Read the options ``queue`` (or the path), ``queues``, ``topic``, ``delayQueue``, ...
 
         Raises:
             ConfigurationError: none of the targets is set, or more than one.
         """
         kinds: dict[str, Kind] = {
-            "queue": "queue", "path": "queue", "topic": "topic", "delayQueue": "delayQueue",
+            "queue": "queue", "path": "queue", QUEUES: "queue", "topic": "topic",
+            "delayQueue": "delayQueue", **TARGET_COLUMNS,
         }  # fmt: skip
         named = [option for option in kinds if option in raw]
         if len(named) != 1:
@@ -72,11 +87,27 @@ class Target:
         for option in ("shards", "popFrom"):
             if option in raw and kind != "queue":
                 raise ConfigurationError(f"option {option!r} is for a queue, not for {named[0]!r}")
+        if "shards" in raw and named[0] in (QUEUES, *TARGET_COLUMNS):
+            raise ConfigurationError("option 'shards' is for one queue: name it in 'queue'")
         end = cast(PopFrom, raw.choice("popFrom", "right", ("right", "left")))
+        if named[0] in TARGET_COLUMNS:
+            return cls(kind, f"of column {name!r}", (), end, column=name)
+        if named[0] == QUEUES:
+            return cls(kind, name, _queues(raw, name), end, several=True)
         if "shards" not in raw:
             check_name(name)
             return cls(kind, name, (name,), end)
         return cls(kind, name, shard_names(name, raw.integer("shards", 1, 1, 1024)), end)
+
+
+def _queues(raw: RawOptions, names: str) -> tuple[str, ...]:
+    queues = tuple(each.strip() for each in names.split(","))
+    if len(set(queues)) < len(queues) or len(queues) > MOST_QUEUES:
+        wanted = f"1 to {MOST_QUEUES} different names, separated by commas"
+        raise refused(QUEUES, wanted, names)
+    for each in queues:
+        check_name(each)
+    return queues
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +157,9 @@ class Reading:
     group: str
     #: Maximum messages in a batch.
     max_messages: int
+    #: Minimum ready messages for a new batch, and the seconds for which it waits for them.
+    min_messages: int
+    max_delay: float
     #: Maximum bytes of bodies in a batch, the last message included; None: no limit.
     max_bytes: int | None
     #: Number of tasks that run at the same time; None: the number of processors of this machine.
@@ -155,7 +189,12 @@ class Reading:
 
     @property
     def source(self) -> str:
-        """The name of the source and its group, as stored in a checkpoint."""
+        """The name of the source and its group, as stored in a checkpoint.
+
+        Several queues are not named, so that a query can add one.
+        """
+        if self.target.several:
+            return f"queues, group {self.group!r}"
         named = f"{self.target.kind} {self.target.name!r}"
         return f"{named}, group {self.group!r}" if self.target.kind == "queue" else named
 
@@ -166,16 +205,14 @@ class Reading:
         Raises:
             ConfigurationError: an option is invalid; the error names it and its allowed values.
         """
-        raw = RawOptions(options, dict.fromkeys((*TARGET, *PARSING, *_PEEK, *_STREAM)), "a source")
+        known = (*TARGET, QUEUES, *PARSING, *_PEEK, *_STREAM)
+        raw = RawOptions(options, known, "a source")
         target = Target.of(raw)
         _check_fit(raw, target)
-        limit = "maxMessagesPerTrigger"
-        if "maxOffsetsPerTrigger" in raw:
-            if limit in raw:
-                raise ConfigurationError(
-                    f"options {limit!r} and 'maxOffsetsPerTrigger' mean the same: set one"
-                )
-            limit = "maxOffsetsPerTrigger"
+        limit = _one_of(raw, "maxMessagesPerTrigger", "maxOffsetsPerTrigger")
+        least = _one_of(raw, "minMessagesPerTrigger", "minOffsetsPerTrigger")
+        if "maxTriggerDelay" in raw and least not in raw:
+            raise ConfigurationError("option 'maxTriggerDelay' needs 'minMessagesPerTrigger'")
         stateful = "state" in raw or target.kind == "delayQueue"
         state = raw.choice("state", "ready", STATES) if stateful else None
         return cls(
@@ -184,6 +221,8 @@ class Reading:
             parsing=Parsing.of(raw),
             group=_group(raw),
             max_messages=raw.integer(limit, MAX_MESSAGES, 1),
+            min_messages=raw.integer(least, 1, 1),
+            max_delay=raw.duration("maxTriggerDelay", TRIGGER_DELAY),
             max_bytes=raw.integer("maxBytesPerTrigger", 0, 1) or None,
             parallelism=raw.integer("parallelism", 0, 1, 100_000) or None,
             min_partitions=raw.integer("minPartitions", 0, 1, 100_000) or None,
@@ -199,6 +238,13 @@ class Reading:
             state=cast(State | None, state),
             partitions=raw.integer("partitions", 0, 1, MOST_PARTITIONS) or None,
         )
+
+
+def _one_of(raw: RawOptions, name: str, alias: str) -> str:
+    """Return which of two names of an option is used."""
+    if name in raw and alias in raw:
+        raise ConfigurationError(f"options {name!r} and {alias!r} mean the same: set one")
+    return alias if alias in raw else name
 
 
 def _group(raw: RawOptions) -> str:
@@ -223,7 +269,7 @@ _FITTING: dict[str, tuple[tuple[Kind, ...], str]] = {
         (("topic",), "a queue is always read from its front, and acked messages are deleted"),
     ),
     **dict.fromkeys(
-        ("groupId", "maxBytesPerTrigger", "claimTimeoutMs", "ackMode"),
+        ("groupId", "claimTimeoutMs", "ackMode"),
         (("queue",), "Spark claims messages only from a queue"),
     ),
     "state": (("queue", "delayQueue"), "a topic keeps its messages"),
@@ -234,6 +280,7 @@ _FITTING: dict[str, tuple[tuple[Kind, ...], str]] = {
 #: Options only for streams, and only for spark.read.
 _STREAM_ONLY = (
     "groupId", "maxMessagesPerTrigger", "maxOffsetsPerTrigger", "maxBytesPerTrigger",
+    "minMessagesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     "claimTimeoutMs", "ackMode", "pollIntervalMs",
 )  # fmt: skip
 _PEEK_ONLY = ("state", "partitions", "endingOffsets")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ from ackq.errors import ConfigurationError
 
 #: The largest integer that an option accepts.
 LARGEST = 2**53 - 1
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_DURATION = re.compile(r"(\d{1,9})(ms|s|m|h|d)", re.ASCII)
 
 
 class RawOptions:
@@ -70,6 +73,20 @@ class RawOptions:
         if not low <= number <= high:
             raise refused(name, f"an integer from {low} to {high}", value)
         return number
+
+    def duration(self, name: str, default: float) -> float:
+        """Return a duration in seconds, written as Kafka's connector does: ``500ms``, ``15m``.
+
+        Raises:
+            ConfigurationError: the value is not a duration.
+        """
+        value = self.text(name)
+        if value is None:
+            return default
+        found = _DURATION.fullmatch(value.strip().lower())
+        if found is None:
+            raise refused(name, "a number with one of the units ms, s, m, h and d", value)
+        return int(found[1]) * _UNITS[found[2]]
 
     def flag(self, name: str, default: bool) -> bool:
         """Return a boolean.

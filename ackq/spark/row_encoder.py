@@ -14,8 +14,9 @@ from pyspark.sql import types as spark
 
 from ackq.core.ids import key_of_id, usable_id
 from ackq.core.limits import LATEST
+from ackq.core.names import check_name
 from ackq.delay.messages import KEY_LIMIT
-from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge
+from ackq.errors import ConfigurationError, InvalidMessage, MessageTooLarge, QueueNameError
 from ackq.spark.sink_options import Writing
 from ackq.spark.to_json import FLOATING, Convert, converter
 
@@ -61,6 +62,9 @@ class RowEncoder:
         self._id = _checked(
             types, "idColumn", writing.id_column, (spark.StringType, spark.IntegralType)
         )
+        self._target = _checked(
+            types, f"{writing.target.kind}Column", writing.target.column, spark.StringType
+        )
         self._value = _value_column(types, writing)
         kind = writing.target.kind
         self._names_rows = kind == "queue"
@@ -73,7 +77,7 @@ class RowEncoder:
     def _plan_object(self, types: dict[str, spark.DataType]) -> None:
         if self._id is None and "id" in types:
             self._id = _checked(types, "idColumn", "id", (spark.StringType, spark.IntegralType))
-        control = (self._id, self._delay, self._at)
+        control = (self._id, self._delay, self._at, self._target)
         self._columns = [name for name in types if name not in control]
         if self._id not in (None, "id") and "id" in types:
             raise ConfigurationError(
@@ -108,6 +112,25 @@ class RowEncoder:
         if max(map(len, messages.bodies), default=0) > self._limit:
             self._refuse_long(messages.bodies, where)
         return messages
+
+    def targets(self, batch: pa.RecordBatch, where: Callable[[int], str]) -> list[str]:
+        """Return the queue or topic of each row. Call it only if a column names it.
+
+        Raises:
+            InvalidMessage: a row has no valid name; the error names the row.
+        """
+        column = batch.column(self._target)
+        for name in column.unique().to_pylist():
+            try:
+                check_name(name or "")
+            except QueueNameError as error:
+                number = column.to_pylist().index(name)
+                raise InvalidMessage(
+                    f"{where(number)}: column {self._target!r} names no queue or topic:"
+                    f" {error}. No row of the batch was written"
+                ) from None
+        names: list[str] = column.to_pylist()
+        return names
 
     def _refuse_long(self, bodies: list[bytes], where: Callable[[int], str]) -> NoReturn:
         number = next(at for at, body in enumerate(bodies) if len(body) > self._limit)
@@ -264,9 +287,11 @@ def _value_column(types: dict[str, spark.DataType], writing: Writing) -> str | N
     """Return the column of whole messages; None if messages consist of all columns."""
     if writing.value_column is not None:
         return _checked(types, "valueColumn", writing.value_column, _TEXT)
-    control = {writing.id_column, writing.delay_column, writing.at_column}
+    target = writing.target.column
+    control = {writing.id_column, writing.delay_column, writing.at_column, target}
     rest = types.keys() - control
-    if rest - {_BYTES} in _FROM_SOURCES:
+    # The column that names the target may be one of the source's.
+    if any(rest - {_BYTES} == columns - {target} for columns in _FROM_SOURCES):
         return _BYTES if _BYTES in rest else "value"
     return "value" if rest == {"value"} and isinstance(types["value"], _TEXT) else None
 

@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """The rows that one task staged, by shard and by writer."""
+    """The rows that one task staged, by list and by writer."""
 
     writer: str
-    staged: dict[int, list[Staged]]
+    staged: dict[str, list[Staged]]
 
 
 class _Sink:
@@ -70,25 +70,26 @@ class _Sink:
             return Written(writer, task.staged)
 
     def _commit(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
-        """Commit the staged rows of all tasks, shard by shard."""
+        """Commit the staged rows of all tasks, one queue, shard or topic after another."""
         written = [each for each in messages if isinstance(each, Written)]
         if len(written) < len(messages):
             raise StagingLost("a task did not report its staged rows. Nothing was committed")
-        for shard, staging in self._stagings(written):
-            tasks = [staged for each in written for staged in each.staged.get(shard, ())]
+        for name, staging in self._stagings(written):
+            tasks = [staged for each in written for staged in each.staged.get(name, ())]
             self._retry(functools.partial(staging.commit, batch, tasks))
 
     def _abort(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
         for _, staging in self._stagings([each for each in messages if isinstance(each, Written)]):
             self._retry(functools.partial(staging.abort, batch))
 
-    def _stagings(self, written: Sequence[Written]) -> Iterator[tuple[int, StagingBase]]:
-        """Yield where rows are staged, for each shard; nowhere in direct mode."""
+    def _stagings(self, written: Sequence[Written]) -> Iterator[tuple[str, StagingBase]]:
+        """Yield where rows are staged, for each list; nowhere in direct mode."""
         if not written or self._writing.mode == "direct":
             return
-        for shard in range(len(self._writing.target.lists)):
-            with staging_of(self._writing, shard, written[0].writer) as staging:
-                yield shard, staging
+        named = sorted({name for each in written for name in each.staged})
+        for name in self._writing.target.lists or named:
+            with staging_of(self._writing, name, written[0].writer) as staging:
+                yield name, staging
 
     def _retry(self, call: Callable[[], object]) -> None:
         # All operations of a driver can be repeated safely.
@@ -116,12 +117,12 @@ class BatchSink(_Sink, DataSourceArrowWriter):
         self._commit(messages, self._batch)
         if self._writing.transaction is None:
             # This name is never used again, so its marker is not needed.
-            for _, staging in self._stagings([Written(self._writer, {})]):
+            for _, staging in self._stagings([each for each in messages if each is not None]):  # type: ignore[misc]
                 self._retry(staging.forget)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Delete the staged rows."""
-        self._abort([Written(self._writer, {})], self._batch)
+        self._abort([Written(self._writer, {}), *messages], self._batch)
 
 
 class StreamSink(_Sink, DataSourceStreamArrowWriter):

@@ -9,7 +9,7 @@ from typing import Literal, cast
 from ackq.errors import ConfigurationError
 from ackq.membership.operations import MOST_PARTITIONS
 from ackq.spark.connection import Connection
-from ackq.spark.options import RETRY_TIMEOUT_MS, TARGET, Target
+from ackq.spark.options import RETRY_TIMEOUT_MS, TARGET, TARGET_COLUMNS, Target
 from ackq.spark.raw_options import RawOptions
 
 _SINK = (
@@ -54,7 +54,7 @@ class Writing:
         Raises:
             ConfigurationError: an option is invalid; the error names it and its allowed values.
         """
-        raw = RawOptions(options, dict.fromkeys((*TARGET, *_SINK, *_SPARKS)), "a sink")
+        raw = RawOptions(options, (*TARGET, *TARGET_COLUMNS, *_SINK, *_SPARKS), "a sink")
         target = Target.of(raw)
         mode = cast(WriteMode, raw.choice("writeMode", "transactional",
                                             ("transactional", "direct")))  # fmt: skip

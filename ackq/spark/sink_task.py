@@ -7,10 +7,11 @@ import functools
 import itertools
 import secrets
 import uuid
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, cast
 
 from ackq.delay.staging_client import DelayStaging
-from ackq.errors import PartlyStored, UnknownOutcome
+from ackq.errors import InvalidMessage, PartlyStored, UnknownOutcome
 from ackq.queue.client import Queue
 from ackq.queue.staging_client import Staging
 from ackq.sharded.operations import shard_of
@@ -26,20 +27,26 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def staging_of(writing: Writing, shard: int, writer: str) -> StagingBase:
-    """Return the staging client for one shard."""
+#: Maximum queues or topics to which the rows of one task may go: each has its own connection.
+MOST_TARGETS = 1000
+
+
+def staging_of(writing: Writing, name: str, writer: str) -> StagingBase:
+    """Return the staging client for one list: a queue, shard or topic, or a delay queue."""
     client, target = writing.connection.client(), writing.target
     if target.kind == "topic":
         return TopicStaging(
-            client, target.name, writer, max_age=writing.max_age, max_messages=writing.max_messages
+            client, name, writer, max_age=writing.max_age, max_messages=writing.max_messages
         )
     if target.kind == "delayQueue":
-        return DelayStaging(client, target.name, writer, partitions=writing.partitions)
-    return Staging(client, target.lists[shard], writer, pop_from=target.pop_from)
+        return DelayStaging(client, name, writer, partitions=writing.partitions)
+    return Staging(client, name, writer, pop_from=target.pop_from)
 
 
 class Task:
-    """Stages the rows of one attempt, each on its shard, under names unique to the attempt.
+    """Stages the rows of one attempt, each on its list, under names unique to the attempt.
+
+    A list is the target, one of its shards, or the queue or topic that the row names.
 
     A message without an id gets one that is the same if the task runs again on the same rows:
     writer, batch, partition, the shard if there is one, and a number.
@@ -51,18 +58,21 @@ class Task:
         self._batch = batch
         self._partition = partition
         self._rows = 0
-        self._made: dict[int, int] = {}
+        #: Ids made so far, by their prefix.
+        self._made: dict[str, int] = {}
         self._made_by = f"{writer}:{batch}:{partition}"
         # In direct mode each task commits its own rows, so each is a separate writer.
         self._writer = writer if writing.mode == "transactional" else uuid.uuid4().hex
         self._attempt = f"{partition:05d}-{secrets.token_hex(8)}"
         self._lists = itertools.count()
-        self._stagings: dict[int, StagingBase] = {}
-        self._queues: dict[int, Queue] = {}
-        #: The rows staged so far, by shard.
-        self.staged: dict[int, list[Staged]] = {}
+        self._stagings: dict[str, StagingBase] = {}
+        self._queues: dict[str, Queue] = {}
+        #: The rows staged so far, by list.
+        self.staged: dict[str, list[Staged]] = {}
         #: The server's time at the start of the task, in µs. Delays count from here.
-        self._now = retry(self._on(0).now, writing.retry_timeout)
+        self._now = 0
+        for name in writing.target.lists[:1]:
+            self._start(name)
 
     def add(self, rows: pa.RecordBatch, encoder: RowEncoder) -> None:
         """Stage some rows, or push them in direct mode.
@@ -73,34 +83,64 @@ class Task:
             UnknownOutcome: in direct mode, replies were lost during all of ``retryTimeoutMs``; the
                 task must run again.
         """
+        if not rows.num_rows:
+            return
+        named = self._targets(rows, encoder) if self._writing.target.column else None
         messages = encoder.encode(rows, self._where, self._now)
-        shards = len(self._writing.target.lists)
-        for shard, part in (_by_shard(messages, shards) if shards > 1 else {0: messages}).items():
-            self._send(shard, part)
+        for name, part in self._by_list(messages, named).items():
+            self._send(name, part)
         self._rows += rows.num_rows
+
+    def _targets(self, rows: pa.RecordBatch, encoder: RowEncoder) -> list[str]:
+        named = encoder.targets(rows, self._where)
+        if not self._now:
+            self._start(named[0])
+        if len({*named, *self._stagings}) > MOST_TARGETS:
+            raise InvalidMessage(
+                f"the rows of partition {self._partition} name over {MOST_TARGETS} queues or"
+                f" topics: column {self._writing.target.column!r} may be the wrong one. If it is"
+                " not, repartition the rows by this column first"
+            )
+        return named
+
+    def _by_list(self, messages: Messages, named: list[str] | None) -> dict[str, Messages]:
+        """Divide messages among lists, and add ids to those without one."""
+        lists = self._writing.target.lists
+        if named is not None:
+            self._name(self._made_by, messages)
+            return _divided(messages, named)
+        if len(lists) == 1:
+            self._name(self._made_by, messages)
+            return {lists[0]: messages}
+        parts = _divided(messages, [lists[each] for each in _shards(messages, len(lists))])
+        for name, part in parts.items():
+            self._name(f"{self._made_by}:{lists.index(name)}", part)
+        return parts
+
+    def _start(self, name: str) -> None:
+        self._now = retry(self._on(name).now, self._writing.retry_timeout)
 
     def finish(self) -> None:
         """In direct mode, commit the delayed rows."""
         if self._writing.mode == "direct":
-            for shard, staged in self.staged.items():
-                commit = functools.partial(self._on(shard).commit, self._batch, staged)
+            for name, staged in self.staged.items():
+                commit = functools.partial(self._on(name).commit, self._batch, staged)
                 retry(commit, self._writing.retry_timeout)
-                self._on(shard).forget()
+                self._on(name).forget()
 
     def discard(self) -> None:
         """Delete the staged rows. If Redis cannot be reached, they expire."""
-        for shard, lists in self.staged.items():
+        for name, lists in self.staged.items():
             with contextlib.suppress(Exception):
                 for staged in lists:
-                    self._on(shard).discard(self._batch, staged)
+                    self._on(name).discard(self._batch, staged)
 
     def close(self) -> None:
         """Close the connections."""
         for each in (*self._stagings.values(), *self._queues.values()):
             each.close()
 
-    def _send(self, shard: int, messages: Messages) -> None:
-        self._name(shard, messages)
+    def _send(self, name: str, messages: Messages) -> None:
         bodies = messages.bodies
         delayed: list[Delayed] = []
         if self._writing.target.kind == "delayQueue":
@@ -108,30 +148,30 @@ class Task:
         elif messages.dues:
             bodies, delayed = _split(messages)
         if bodies and self._writing.mode == "direct":
-            self._push(shard, bodies)
+            self._push(name, bodies)
             bodies = []
         if bodies or delayed:
-            stage = functools.partial(self._stage, shard, bodies, delayed)
+            stage = functools.partial(self._stage, name, bodies, delayed)
             staged = retry(stage, self._writing.retry_timeout)
-            self.staged.setdefault(shard, []).append(staged)
+            self.staged.setdefault(name, []).append(staged)
 
-    def _stage(self, shard: int, bodies: list[bytes], delayed: list[Delayed]) -> Staged:
+    def _stage(self, name: str, bodies: list[bytes], delayed: list[Delayed]) -> Staged:
         # Use a new list for each attempt: after a lost reply, the contents of the old list are
         # unknown, so it is left to be deleted.
         staged = Staged(f"{self._attempt}-{next(self._lists):04d}")
-        self._on(shard).stage(self._batch, staged, bodies, delayed)
+        self._on(name).stage(self._batch, staged, bodies, delayed)
         return staged
 
-    def _push(self, shard: int, bodies: list[bytes]) -> None:
-        if shard not in self._queues:
+    def _push(self, name: str, bodies: list[bytes]) -> None:
+        if name not in self._queues:
             writing = self._writing
-            self._queues[shard] = Queue(
+            self._queues[name] = Queue(
                 writing.connection.client(),
-                writing.target.lists[shard],
+                name,
                 max_body_bytes=writing.max_body_bytes,
                 pop_from=writing.target.pop_from,
             )
-        queue, left = self._queues[shard], bodies
+        queue, left = self._queues[name], bodies
 
         def push() -> None:
             nonlocal left
@@ -147,17 +187,15 @@ class Task:
 
         retry(push, self._writing.retry_timeout)
 
-    def _name(self, shard: int, messages: Messages) -> None:
+    def _name(self, prefix: str, messages: Messages) -> None:
         """Add ids to messages without one."""
-        sharded = len(self._writing.target.lists) > 1
-        prefix = f"{self._made_by}:{shard}" if sharded else self._made_by
-        first = self._made.get(shard, 0)
+        first = self._made.get(prefix, 0)
         for number, position in enumerate(messages.unnamed, first):
             messages.bodies[position] = with_id(messages.bodies[position], f"{prefix}:{number}")
-        self._made[shard] = first + len(messages.unnamed)
+        self._made[prefix] = first + len(messages.unnamed)
 
     def _delayed_rows(self, messages: Messages) -> list[bytes]:
-        staging = cast(DelayStaging, self._on(0))
+        staging = cast(DelayStaging, self._on(self._writing.target.name))
         dues = messages.dues or [None] * len(messages.bodies)
         return [
             staging.row(
@@ -173,22 +211,27 @@ class Task:
     def _where(self, number: int) -> str:
         return f"row {self._rows + number} of partition {self._partition}, counted from 0"
 
-    def _on(self, shard: int) -> StagingBase:
-        if shard not in self._stagings:
-            self._stagings[shard] = staging_of(self._writing, shard, self._writer)
-        return self._stagings[shard]
+    def _on(self, name: str) -> StagingBase:
+        if name not in self._stagings:
+            self._stagings[name] = staging_of(self._writing, name, self._writer)
+        return self._stagings[name]
 
 
-def _by_shard(messages: Messages, shards: int) -> dict[int, Messages]:
-    """Assign messages to shards by id, or by content if there is no id.
+def _shards(messages: Messages, shards: int) -> Iterator[int]:
+    """Yield the shard of each message, by its id, or by its content if there is no id.
 
     So a replayed batch puts each message on the same shard, whatever its position.
     """
-    dealt: dict[int, Messages] = {}
+    for body, key in zip(messages.bodies, messages.keys, strict=True):
+        yield shard_of(body.decode(errors="surrogateescape") if key is None else key, shards)
+
+
+def _divided(messages: Messages, lists: Sequence[str]) -> dict[str, Messages]:
+    """Return the messages by list; ``lists`` names that of each message."""
+    dealt: dict[str, Messages] = {}
     unnamed = set(messages.unnamed)
-    for number, (body, key) in enumerate(zip(messages.bodies, messages.keys, strict=True)):
-        shard = shard_of(body.decode(errors="surrogateescape") if key is None else key, shards)
-        part = dealt.setdefault(shard, Messages([]))
+    for number, (body, name) in enumerate(zip(messages.bodies, lists, strict=True)):
+        part = dealt.setdefault(name, Messages([]))
         if number in unnamed:
             part.unnamed.append(len(part.bodies))
         part.bodies.append(body)

@@ -40,6 +40,8 @@ class Slice(InputPartition):
     batch: int
     start: int
     rows: int
+    #: When the batch was planned first, in µs since the epoch; None: its offset does not tell.
+    received: int | None
 
 
 class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -77,7 +79,9 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         claim = self._started_driver().next(after, messages)
         if claim is None:
             return start
-        return offsets.make(self._reading.source, batch=claim.batch, rows=claim.rows)
+        return offsets.make(
+            self._reading.source, batch=claim.batch, rows=claim.rows, received=offsets.now()
+        )
 
     def reportLatestOffset(self) -> Offset | None:
         """Return the counts for the progress of the query."""
@@ -91,7 +95,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         parts = self._started_driver().planned(Claim(batch, rows))
         return [
-            Slice(part.queue, batch, first, count)
+            Slice(part.queue, batch, first, count, end.get("received"))
             for part in parts
             for first, count in split(part.rows, self._reading, len(parts))
         ]
@@ -124,6 +128,7 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     {
                         "queue": partition.queue,
                         "batch": partition.batch,
+                        "received": partition.received,
                         "position": pa.array(range(start, start + len(bodies)), pa.int64()),
                     },
                     f"queue {partition.queue!r}, batch {partition.batch}, from position {start}",
@@ -156,6 +161,7 @@ class _Driver:
         #: Messages that a query with AvailableNow may still claim; None: another trigger.
         self._budget: int | None = None
         self._empty_at = -reading.poll_interval
+        self._last_claim = time.monotonic()
         self._batch = 0
         self._counted: Offset | None = None
         self._counted_at = -COUNT_INTERVAL
@@ -177,6 +183,7 @@ class _Driver:
             return None
         claim = self._claim(after, messages)
         if claim is not None:
+            self._last_claim = time.monotonic()
             self._open[claim.batch] = claim
             if self._budget is not None:
                 self._budget = max(0, self._budget - claim.rows)
@@ -187,10 +194,17 @@ class _Driver:
         pause = self._empty_at + self._reading.poll_interval - time.monotonic()
         if pause > 0:
             time.sleep(pause)
-        claim = self._shards.claim(after, messages)
+        claim = None if self._too_few() else self._shards.claim(after, messages)
         if claim is None:
             self._empty_at = time.monotonic()
         return claim
+
+    def _too_few(self) -> bool:
+        """Return whether to wait for more messages. With AvailableNow, no more are expected."""
+        least, delay = self._reading.min_messages, self._reading.max_delay
+        if least == 1 or self._budget is not None or time.monotonic() - self._last_claim >= delay:
+            return False
+        return self._shards.ready() < least
 
     def planned(self, claim: Claim) -> list[Part]:
         """Return the locations of the messages of a batch.

@@ -31,6 +31,7 @@ class TopicBodies(Client):
 
     def __init__(self, connection: Connection, name: str) -> None:
         super().__init__(connection.client(), name)
+        self._connection = connection
         self._keys = TopicKeys.of(name)
         self._spec = TopicSpec(name, self._keys, TopicConfig())
         self._unfinished = UnfinishedCommits(name)
@@ -46,6 +47,22 @@ class TopicBodies(Client):
     def read(self, first: int, count: int) -> list[bytes | None]:
         """Return the messages of ``count`` indexes from ``first`` on; None for a missing one."""
         return self._run(self._read(first, count))
+
+    def full_at(self, first: int, last: int, size: int) -> int:
+        """Return the first index up to which the messages have ``size`` bytes, or ``last``.
+
+        Cost: one round trip for each thousand messages.
+        """
+        client = self._connection.client()
+        total = 0
+        for start in range(first, last + 1, MOST_KEYS):
+            with client.pipeline(transaction=False) as pipe:
+                for key in self._keys.messages(start - 1, min(MOST_KEYS, last + 1 - start)):
+                    pipe.strlen(key)
+                for index, length in enumerate(pipe.execute(), start):
+                    if (total := total + length) >= size:
+                        return index
+        return last
 
     def _read(self, first: int, count: int) -> Operation[list[bytes | None]]:
         found: list[bytes | None] = []
@@ -69,7 +86,7 @@ def topic_of(connection: Connection, name: str) -> Topic:
 
 
 def read_range(
-    reading: Reading, columns: Columns, first: int, count: int
+    reading: Reading, columns: Columns, first: int, count: int, received: int | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ``count`` indexes from ``first`` on.
 
@@ -86,7 +103,7 @@ def read_range(
             raise _gone(name, start, found)
         yield rows.batch(
             bodies,
-            {"topic": name, "offset": pa.array(indexes, pa.int64())},
+            {"topic": name, "offset": pa.array(indexes, pa.int64()), "received": received},
             f"topic {name!r}, from index {start}",
         )
 

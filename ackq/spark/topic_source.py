@@ -35,6 +35,8 @@ class Indexes(InputPartition):
 
     first: int
     rows: int
+    #: When the batch was planned first, in µs since the epoch; None: the read is not a stream.
+    received: int | None = None
 
 
 class _TopicSource:
@@ -47,7 +49,9 @@ class _TopicSource:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one range, on an executor."""
         assert isinstance(partition, Indexes)
-        return read_range(self._reading, self._columns, partition.first, partition.rows)
+        return read_range(
+            self._reading, self._columns, partition.first, partition.rows, partition.received
+        )
 
     def _newest(self) -> int:
         return self._try(topic_of(self._reading.connection, self._reading.target.name).newest)
@@ -63,9 +67,9 @@ class _TopicSource:
         oldest = self._try(topic_of(self._reading.connection, self._reading.target.name).oldest)
         return newest + 1 if oldest is None else oldest
 
-    def _ranges(self, first: int, last: int) -> list[Indexes]:
+    def _ranges(self, first: int, last: int, received: int | None = None) -> list[Indexes]:
         slices = split(last - first + 1, self._reading)
-        return [Indexes(first + at, count) for at, count in slices]
+        return [Indexes(first + at, count, received) for at, count in slices]
 
     def _try(self, call: Callable[[], T]) -> T:
         return retry(call, self._reading.retry_timeout)
@@ -94,6 +98,7 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
         super().__init__(reading, schema)
         self._last_available: int | None = None
         self._polled_at = float("-inf")
+        self._last_batch = time.monotonic()
 
     def _newest(self) -> int:
         # Otherwise a topic that only Spark reads would never show the rows of a dead writer.
@@ -122,8 +127,11 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
         last = newest if self._last_available is None else min(newest, self._last_available)
         if isinstance(limit, ReadMaxRows):
             last = min(last, first + limit.max_rows - 1)
-        if last >= first:
-            return offsets.make(self._reading.source, first=first, index=last)
+        if last >= first and not self._too_few(last + 1 - first):
+            self._last_batch = time.monotonic()
+            last = self._within_bytes(first, last)
+            source = self._reading.source
+            return offsets.make(source, first=first, index=last, received=offsets.now())
         if before == UNRESOLVED and self._reading.starting == "latest":
             # Return an empty batch, so that messages published from now on are not skipped if
             # the query dies before its first batch.
@@ -138,7 +146,22 @@ class TopicStream(_TopicSource, DataSourceStreamReader, SupportsTriggerAvailable
         """Return the slices of the batch in offset ``end``."""
         if start == end:
             return []
-        return self._ranges(*offsets.read(end, self._reading.source, "first", "index"))
+        first, last = offsets.read(end, self._reading.source, "first", "index")
+        return self._ranges(first, last, end.get("received"))
+
+    def _too_few(self, messages: int) -> bool:
+        """Return whether to wait for more messages. With AvailableNow, no more are expected."""
+        waited = time.monotonic() - self._last_batch
+        is_waiting = self._last_available is None and waited < self._reading.max_delay
+        return is_waiting and messages < self._reading.min_messages
+
+    def _within_bytes(self, first: int, last: int) -> int:
+        """Return the index at which a batch from ``first`` to ``last`` is full."""
+        most, name = self._reading.max_bytes, self._reading.target.name
+        if most is None:
+            return last
+        bodies = bodies_of(self._reading.connection, name)
+        return self._try(lambda: bodies.full_at(first, last, most))
 
     def _poll(self) -> int:
         """Return the newest index, read at most once per ``pollIntervalMs``."""

@@ -42,6 +42,8 @@ def write(
 ) -> StreamingQuery:
     """Start the stream: all files, one a batch, then it ends."""
     rows = spark.readStream.schema("id string, n long").option("maxFilesPerTrigger", 1).json(source)
+    if (column := options.get("queueColumn")) is not None:
+        rows = rows.selectExpr("*", f"concat('{column}-', n % 2) AS `{column}`")
     if after:
         rows = rows.mapInArrow(flaky(after), rows.schema)
     writer = rows.writeStream.format("ackq").options(**options)

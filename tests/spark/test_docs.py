@@ -12,7 +12,7 @@ import pytest
 
 from ackq import Queue
 from ackq.delay import PartitionedDelayQueue
-from ackq.spark.options import _PEEK, _STREAM, PARSING, TARGET
+from ackq.spark.options import _PEEK, _STREAM, PARSING, QUEUES, TARGET, TARGET_COLUMNS
 from ackq.spark.sink_options import _SINK
 from ackq.topic import Topic
 from tests.servers.private import private_server
@@ -27,9 +27,9 @@ URL = "redis://localhost:6379/0"
 def test_every_option_is_documented() -> None:
     table = PAGE.partition("## Options")[2]
     named = set(re.findall(r"`(\w+)`", table))
-    assert {*TARGET, *PARSING, *_PEEK, *_STREAM} - named <= {"path"}
+    assert {*TARGET, QUEUES, *PARSING, *_PEEK, *_STREAM} - named <= {"path"}
     table = SINK_PAGE.partition("## Options")[2]
-    assert {*TARGET, *_SINK} - set(re.findall(r"`(\w+)`", table)) <= {"path"}
+    assert {*TARGET, *TARGET_COLUMNS, *_SINK} - set(re.findall(r"`(\w+)`", table)) <= {"path"}
 
 
 @pytest.mark.campaign

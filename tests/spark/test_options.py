@@ -49,6 +49,10 @@ def test_the_end_that_is_popped_is_an_option_of_queues() -> None:
         ({"maxMessagesPerTrigger": "1e3"}, "'maxMessagesPerTrigger' must be an integer"),
         ({"maxMessagesPerTrigger": 5, "maxOffsetsPerTrigger": 5}, "mean the same"),
         ({"maxBytesPerTrigger": -1}, "maxBytesPerTrigger"),
+        ({"minMessagesPerTrigger": 5, "minOffsetsPerTrigger": 5}, "mean the same"),
+        ({"minMessagesPerTrigger": 5, "maxTriggerDelay": "5 min"}, "'maxTriggerDelay' must be"),
+        ({"maxTriggerDelay": "5m"}, "'maxTriggerDelay' needs 'minMessagesPerTrigger'"),
+        ({"queues": "a,b"}, "not 'queue' and 'queues'"),
         ({"minPartitions": 0}, "minPartitions"),
         ({"maxRecordsPerPartition": "x"}, "maxRecordsPerPartition"),
         ({"failOnDataLoss": "yes"}, "'failOnDataLoss' must be 'true' or 'false', not 'yes'"),
@@ -80,7 +84,6 @@ def test_a_bad_option_is_refused_by_name(options: dict[str, Any], complaint: str
     [
         ({"groupId": "g"}, "groupId.*is for a queue"),
         ({"ackMode": "eager"}, "ackMode.*is for a queue"),
-        ({"maxBytesPerTrigger": 9}, "maxBytesPerTrigger.*is for a queue"),
         ({"state": "dead"}, "state.*is for a queue or a delayQueue"),
         ({"partitions": 2}, "partitions.*is for a delayQueue"),
         ({"shards": 2}, "'shards' is for a queue, not for 'topic'"),
@@ -92,6 +95,27 @@ def test_a_bad_option_is_refused_by_name(options: dict[str, Any], complaint: str
 def test_a_topic_has_options_of_its_own(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         reading(topic="prices", **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"queues": "a, b,a"}, "'queues' must be 1 to 1024 different names"),
+        ({"queues": "a,"}, "name"),
+        ({"queues": "a,b", "shards": 2}, "'shards' is for one queue"),
+    ],
+)
+def test_several_queues_are_named_once_each(options: dict[str, Any], complaint: str) -> None:
+    assert reading(queues="a, b").target.lists == ("a", "b")
+    with pytest.raises(ConfigurationError, match=complaint):
+        reading(**options)
+
+
+def test_a_trigger_delay_has_a_unit() -> None:
+    delays = {"500ms": 0.5, "2s": 2, "15m": 900, "1h": 3600, "1d": 86400}
+    for text, seconds in delays.items():
+        found = reading(queue="jobs", minOffsetsPerTrigger=5, maxTriggerDelay=text)
+        assert (found.min_messages, found.max_delay) == (5, seconds)
 
 
 def test_one_target_must_be_named() -> None:

@@ -128,7 +128,7 @@ def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
         ("checkpiont", "/c", "checkpiont: unknown key; did you mean checkpoint?"),
         ("source", None, "source: is required: add a section [source]"),
         ("source", "movies", "source must be a section: write [source]"),
-        ("source.queue", None, "[source] queue or topic: is required"),
+        ("source.queue", None, "[source] queue or queues or topic: is required"),
         ("source.topic", "t", "[source] topic: cannot be combined with queue"),
         ("source.queue", "aBACKUP", "[source] queue: queue name 'aBACKUP' ends in BACKUP"),
         ("source.queue", 5, "[source] queue: must be a non-empty string, not 5"),
@@ -146,7 +146,7 @@ def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
         ("schema.not_null", ["a", 5], "but contains 5"),
         ("checks.age", True, "[checks] age: must be a non-empty string, not True"),
         ("transform.callable", "module", "callable: must be module:function, not 'module'"),
-        ("sink.path", None, "[sink] queue or topic or delay_queue or format or path: is required"),
+        ("sink.path", None, "queue or topic or delay_queue or queue_column or topic_column or format or"),
         ("sink.queue", "out", "[sink] path: cannot be combined with queue"),
         ("sink.format", "ackq", "use one of the keys queue, topic and delay_queue instead"),
         ("sink.partion_by", ["a"], "[sink] partion_by: unknown key; did you mean"

@@ -163,6 +163,24 @@ def test_a_driver_dies_between_shards(
 
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("fault", ["commit:1:2", "move:1:1", "committed:1:2"])
+def test_a_driver_dies_between_the_queues_that_its_rows_name(
+    run: Run, resume: Resume, plain_client: redis.Redis, token: str, fault: str
+) -> None:
+    assert run({"queueColumn": token}, fault) == -signal.SIGKILL
+    resume({"queueColumn": token})
+    found: Counter[str] = Counter()
+    for number in (0, 1):
+        with Queue(plain_client, f"{token}-{number}") as queue:
+            here = drained(queue)
+        assert all(int(each.partition("-")[2]) % 2 == number for each in here)
+        found += here
+    assert found == IDS
+    assert_clean(plain_client, token)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("fault", ["commit:1:1", "move:1:1", "move:1:4", "committed:1:1"])
 def test_a_driver_dies_in_a_batch_for_a_topic(
     run: Run, resume: Resume, plain_client: redis.Redis, token: str, fault: str

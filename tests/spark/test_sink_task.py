@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import orjson
@@ -19,7 +19,7 @@ from ackq.embedded import Server
 from ackq.spark.row_encoder import RowEncoder
 from ackq.spark.sink import BatchSink
 from ackq.spark.sink_options import Writing
-from ackq.spark.sink_task import Task, staging_of
+from ackq.spark.sink_task import MOST_TARGETS, Task, staging_of
 from ackq.topic import Topic
 from tests.faults.proxy import Proxy
 from tests.servers import private_server
@@ -177,3 +177,49 @@ def test_retention_is_in_milliseconds(
     with Topic(plain_client, token) as topic:
         topic.trim(0)
     plain_client.delete(*plain_client.keys(f"{token}*"))
+
+
+NAMED = T.StructType([T.StructField("n", T.LongType()), T.StructField("goes", T.StringType())])
+
+
+def test_a_row_names_its_queue(
+    begin: Begin, url: str, token: str, plain_client: redis.Redis
+) -> None:
+    names: list[str | None] = [f"{token}-{end}" for end in "abab"]
+    task = begin(queueColumn="goes", url=url)
+    encoder = RowEncoder(NAMED, task._writing)
+    for first in (0, 2):
+        task.add(named_rows(range(first, first + 2), names[first : first + 2]), encoder)
+    commit(task)
+    for at in (0, 1):
+        with Queue(plain_client, str(names[at])) as queue:
+            # The ids count the rows of the task, whatever their queue.
+            assert [each.body for each in queue.peek(9)] == [
+                b'{"id":"writer:7:3:%d","n":%d}' % (n, n) for n in (at, at + 2)
+            ]
+
+
+def named_rows(numbers: Iterable[int], names: list[str | None]) -> pa.RecordBatch:
+    columns = {"n": pa.array(numbers, pa.int64()), "goes": pa.array(names, pa.string())}
+    return pa.RecordBatch.from_pydict(columns)
+
+
+@pytest.mark.parametrize("wrong", [None, "", "a*b", "jobsBACKUP"])
+def test_a_row_that_names_no_queue_is_refused(
+    begin: Begin, url: str, token: str, wrong: str | None
+) -> None:
+    task = begin(queueColumn="goes", url=url)
+    encoder = RowEncoder(NAMED, task._writing)
+    rows = named_rows(range(2), [token, wrong])
+    with pytest.raises(InvalidMessage, match=r"row 1 of partition 3.*'goes' names no queue"):
+        task.add(rows, encoder)
+
+
+def test_a_column_that_names_too_many_queues_is_the_wrong_one(
+    begin: Begin, url: str, token: str
+) -> None:
+    task = begin(topicColumn="goes", url=url)
+    encoder = RowEncoder(NAMED, task._writing)
+    names: list[str | None] = [f"{token}-{n}" for n in range(MOST_TARGETS + 1)]
+    with pytest.raises(InvalidMessage, match="over 1000 queues or topics: column 'goes'"):
+        task.add(named_rows(range(len(names)), names), encoder)

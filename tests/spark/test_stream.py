@@ -7,11 +7,13 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
+from pyspark.sql.types import LongType, StructType, TimestampType
 
 from ackq import Queue
 from ackq.errors import ClaimLost, ConfigurationError, Fenced
@@ -19,6 +21,7 @@ from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
 from ackq.spark import offsets
 from ackq.spark.source import AckqDataSource
+from ackq.topic import Topic
 from tests.servers.private import private_server
 from tests.spark.engine import STAGES, Checkpoint, Died, Engine, Stage
 from tests.waiting import wait_until
@@ -33,8 +36,11 @@ def start(url: str, token: str) -> Iterator[Start]:
 
         def make(checkpoint: Checkpoint, **options: Any) -> Engine:
             given = {"url": url, "queue": token, **options}
-            source = AckqDataSource({name.lower(): str(value) for name, value in given.items()})
-            schema = source.schema()
+            schema = given.pop("schema", None)
+            source = AckqDataSource(
+                {name.lower(): str(value) for name, value in given.items() if value is not None}
+            )
+            schema = schema or source.schema()
             engine = Engine(lambda: source.streamReader(schema), checkpoint)
             stack.callback(engine.stop)
             return engine
@@ -470,3 +476,70 @@ def test_the_progress_counts_without_ever_failing(start: Start, queue: Queue) ->
     report = engine._reader.reportLatestOffset()
     assert report is not None
     assert (report["ready"], report["claimed"], report["open"]) == (10, 20, 1)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_several_queues_are_one_source_whose_rows_name_their_queue(
+    start: Start, queue: Queue, plain_client: redis.Redis, stage: Stage
+) -> None:
+    with Queue(plain_client, f"{queue.name}-2") as other:
+        pushed = {each.name: each.push_many({"n": n} for n in range(count))
+                  for each, count in ((queue, 30), (other, 12))}  # fmt: skip
+        options: dict[str, Any] = {"queue": None, "maxMessagesPerTrigger": 10}
+        log = Checkpoint()
+        # The second queue joins a checkpoint of the first.
+        start(log, **options, queues=queue.name).step()
+        both = {**options, "queues": f"{queue.name},{other.name}"}
+        doomed = start(log, **both)
+        doomed.die_at(stage, 2)
+        with pytest.raises(Died):
+            doomed.run()
+        start(log, **both).run()
+        found: dict[str, list[str]] = {}
+        for row in log.rows():
+            found.setdefault(row["queue"], []).append(row["id"])
+        assert found == pushed
+        for attempts in log.written.values():
+            assert all(attempt == attempts[0] for attempt in attempts)
+        assert {row["queue"] for row in log.written[1][-1]} == set(pushed)  # none starves
+        assert other.stats().claimed == queue.stats().claimed == 0
+
+
+def test_a_batch_waits_for_its_minimum_of_messages_or_its_time(start: Start, queue: Queue) -> None:
+    queue.push_many({"n": n} for n in range(2))
+    log = Checkpoint()
+    options = {"minMessagesPerTrigger": 3, "pollIntervalMs": 1}
+    engine = start(log, **options, maxTriggerDelay="1h")
+    assert not engine.step()
+    queue.push({"n": 2})
+    assert engine.step()
+    queue.push({"n": 3})
+    assert not engine.step()
+    assert start(log, **options, maxTriggerDelay="0s").step()
+    queue.push({"n": 4})
+    start(log, **options, maxTriggerDelay="1h").run()  # AvailableNow expects no more
+    assert log.sizes() == [3, 1, 1]
+
+
+@pytest.mark.parametrize("kind", ["queue", "topic"])
+def test_rows_have_the_time_at_which_their_batch_was_planned_first(
+    start: Start, queue: Queue, plain_client: redis.Redis, kind: str
+) -> None:
+    if kind == "queue":
+        queue.push({"n": 1})
+    else:
+        with Topic(plain_client, queue.name) as topic:
+            topic.publish({"n": 1})
+    schema = StructType().add("n", LongType()).add("_received", TimestampType())
+    options = {"queue": None, kind: queue.name, "includeMetadata": True, "schema": schema}
+    log = Checkpoint()
+    before = datetime.now(UTC)
+    doomed = start(log, **options)
+    doomed.die_at("written", 0)
+    with pytest.raises(Died):
+        doomed.run()
+    after = datetime.now(UTC)
+    start(log, **options).run()
+    first, second = log.written[0]
+    assert first == second
+    assert before <= first[0]["_received"] <= after

@@ -179,3 +179,25 @@ def test_it_runs_in_spark_as_a_stream_and_as_a_table(
 def test_a_table_of_an_empty_range_has_no_rows(spark: SparkSession, topic: Topic, url: str) -> None:
     table = spark.read.format("ackq").options(url=url, topic=topic.name)
     assert table.load().collect() == []
+
+
+def test_a_batch_of_a_topic_is_full_at_its_bytes(start: Start, topic: Topic) -> None:
+    topic.publish_many([b"x" * size for size in (40, 60, 10, 250, 1)])
+    log = Checkpoint()
+    start(log, maxBytesPerTrigger=100).run()
+    assert log.sizes() == [2, 2, 1]
+    assert indexes(log) == [1, 2, 3, 4, 5]
+
+
+def test_a_batch_of_a_topic_waits_for_its_minimum(start: Start, topic: Topic) -> None:
+    publish(topic, 1, 2)
+    log = Checkpoint()
+    options = {"minMessagesPerTrigger": 3, "pollIntervalMs": 1}
+    engine = start(log, **options, maxTriggerDelay="1h")
+    assert not engine.step()
+    publish(topic, 3)
+    assert engine.step()
+    publish(topic, 4)
+    assert not engine.step()
+    assert start(log, **options, maxTriggerDelay="0s").step()
+    assert log.sizes() == [3, 1]

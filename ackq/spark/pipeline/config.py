@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from ackq.core.names import check_group, check_name
-from ackq.errors import ConfigurationError, PipelineConfigError
+from ackq.errors import ConfigurationError, PipelineConfigError, QueueNameError
 from ackq.spark.options import Reading
 from ackq.spark.pipeline.section import Section
 from ackq.spark.sink_options import Writing
@@ -17,11 +17,15 @@ from ackq.spark.sink_options import Writing
 #: File formats: a pipeline writes each batch into its own folder.
 FILE_FORMATS = ("parquet", "orc", "json", "csv", "avro", "xml")
 #: Sources and targets of the format "ackq", with the option for each target.
-SOURCES = ("queue", "topic")
-SINKS = {"queue": "queue", "topic": "topic", "delay_queue": "delayQueue"}
+SOURCES = ("queue", "queues", "topic")
+SINKS = {"queue": "queue", "topic": "topic", "delay_queue": "delayQueue",
+         "queue_column": "queueColumn", "topic_column": "topicColumn"}  # fmt: skip
 #: Options of source and sink that a pipeline sets itself, and what to use instead.
 SET_BY_US = {
     "queue": "the key queue of this section",
+    "queues": "the key queues of this section",
+    "queuecolumn": "the key queue_column of this section",
+    "topiccolumn": "the key topic_column of this section",
     "topic": "the key topic of this section",
     "delayqueue": "the key delay_queue of this section",
     "groupid": "the key group of [source]",
@@ -46,7 +50,8 @@ class Source:
 
     #: "queue" or "topic".
     kind: str
-    name: str
+    #: The queues, or the topic.
+    names: tuple[str, ...]
     #: For a queue, the group of the claims. Defaults to the pipeline's name.
     group: str | None
     #: Options of the format "ackq", such as ``maxMessagesPerTrigger``. Defaults to none.
@@ -54,7 +59,8 @@ class Source:
 
     def all_options(self) -> dict[str, str]:
         """Return the options of the format, including those set by other keys."""
-        given = {**self.options, self.kind: self.name, "includeMetadata": "true"}
+        key = self.kind if len(self.names) == 1 else "queues"
+        given = {**self.options, key: ",".join(self.names), "includeMetadata": "true"}
         return given if self.group is None else {**given, "groupId": self.group}
 
 
@@ -175,7 +181,8 @@ class PipelineConfig:
             spark=top.section("spark").rest(),
         )
         top.end()
-        if sink.target == (source.kind, source.name) and "url" not in sink.options:
+        targets = [(source.kind, name) for name in source.names]
+        if sink.target in targets and "url" not in sink.options:
             top.section("sink").wrong(
                 source.kind,
                 "is also the source, so the pipeline would never end: choose another target",
@@ -184,10 +191,14 @@ class PipelineConfig:
 
 
 def _source(section: Section, name: str) -> Source:
-    kind = section.one_of(SOURCES)
+    key = section.one_of(SOURCES)
+    kind = "queue" if key == "queues" else key
+    names = section.texts(key) if key == "queues" else (_named(section, key),)
+    if not names:
+        section.wrong(key, 'must name a queue, such as ["orders"]')
     source = Source(
         kind=kind,
-        name=_named(section, kind),
+        names=names,
         group=section.text("group", name if kind == "queue" else None),
         options=section.options(SET_BY_US),
     )
@@ -199,6 +210,8 @@ def _source(section: Section, name: str) -> Source:
         section.wrong("group", str(error))
     try:
         Reading.of(source.all_options())
+    except QueueNameError as error:
+        section.wrong(key, str(error))
     except ConfigurationError as error:
         section.wrong("options", str(error))
     return source
@@ -220,7 +233,7 @@ def _transform(section: Section) -> Transform:
 def _sink(section: Section) -> Sink:
     kind = section.one_of((*SINKS, "format", "path"), together={"format", "path"})
     if kind in SINKS:
-        sink = Sink("ackq", "ackq", target=(SINKS[kind], _named(section, kind)),
+        sink = Sink("ackq", "ackq", target=(SINKS[kind], _target(section, kind)),
                     options=section.options(SET_BY_US))  # fmt: skip
         section.end()
         try:
@@ -254,6 +267,12 @@ def _rejects(section: Section, source: Source) -> str | None:
         section.missing("queue", f"a {source.kind} has no dead letters, so name a queue for them")
     section.end()
     return queue
+
+
+def _target(section: Section, key: str) -> str:
+    """Return the name of a queue, topic or delay queue, or of the column that names it."""
+    is_column = key.endswith("_column")
+    return section.text(key) or section.missing(key) if is_column else _named(section, key)
 
 
 def _named(section: Section, key: str) -> str:

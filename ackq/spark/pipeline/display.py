@@ -77,7 +77,7 @@ def screen(config: PipelineConfig, progress: Progress, width: int) -> Renderable
     from rich.table import Table
     from rich.text import Text
 
-    source = f"{config.source.kind} {config.source.name}"
+    source = f"{config.source.kind} {', '.join(config.source.names)}"
     head = Text.assemble(
         (progress.name, "bold"), f"  {source} → {sink_name(config.sink)}  ",
         (progress.state, _STYLES.get(progress.state, "dim")), no_wrap=True, overflow="ellipsis",

@@ -1,4 +1,4 @@
-"""A sink that converts rows to messages and writes none, to find the rows that cannot be written."""
+"""A sink that converts rows to messages and writes none, to find those that cannot be written."""
 
 from __future__ import annotations
 
