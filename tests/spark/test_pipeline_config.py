@@ -146,7 +146,7 @@ def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
         ("schema.not_null", ["a", 5], "but contains 5"),
         ("checks.age", True, "[checks] age: must be a non-empty string, not True"),
         ("transform.callable", "module", "callable: must be module:function, not 'module'"),
-        ("sink.path", None, "queue or topic or delay_queue or queue_column or topic_column or format or"),
+        ("sink.path", None, "queue_column or topic_column or format or path: is required"),
         ("sink.queue", "out", "[sink] path: cannot be combined with queue"),
         ("sink.format", "ackq", "use one of the keys queue, topic and delay_queue instead"),
         ("sink.partion_by", ["a"], "[sink] partion_by: unknown key; did you mean"
