@@ -25,7 +25,7 @@ AWAITED = (
     AsyncConsumerGroup,
 )
 #: What needs no server, and so is not awaited.
-PLAIN = {"from_url", "lease", "with_config"}
+PLAIN = {"beginning", "beside", "from_url", "lease", "with_config"}
 METHODS = [
     pytest.param(cls, name, id=f"{cls.__name__}.{name}")
     for cls in AWAITED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from types import TracebackType
 from typing import ParamSpec, Self, TypeVar
@@ -21,6 +22,7 @@ from ackq.core.io.settings import (
     check_url,
     with_timeouts,
 )
+from ackq.core.io.together_async import Prepared
 from ackq.core.server import check_server
 
 P = ParamSpec("P")
@@ -68,6 +70,32 @@ class Client(Closable):
         """The address of the server, without credentials."""
         return self._driver.route.address
 
+    def _prepared(
+        self, operation: Callable[P, Operation[T]], *args: P.args, **settings: P.kwargs
+    ) -> Prepared[T]:
+        """Return an operation to run together with those of other clients, by `run_all`."""
+        return self._driver, self._after_check(self._observed(operation, *args, **settings))
+
+    def _after_check(self, steps: Operation[T]) -> Operation[T]:
+        if not self._checked:
+            yield from check_server(self._key)
+            self._checked = True
+        return (yield from steps)
+
+    def _observed(
+        self, operation: Callable[P, Operation[T]], *args: P.args, **settings: P.kwargs
+    ) -> Operation[T]:
+        if observing.observer is None:
+            return operation(*args, **settings)
+        return observing.observer.operation(operation, self.address, args, settings)
+
+    def _beside(self, key: str) -> Self:
+        """Return a copy of this client for another key, with the same connections."""
+        other = copy.copy(self)
+        other._key, other._checked = key, False
+        other._driver = Driver(self._driver.route.beside(key.encode()))
+        return other
+
     async def _run(self, steps: Operation[T]) -> T:
         if not self._checked:
             await self._driver.run(check_server(self._key))
@@ -78,10 +106,7 @@ class Client(Closable):
         self, operation: Callable[P, Operation[T]], *args: P.args, **settings: P.kwargs
     ) -> T:
         """Run an operation that sends, receives or settles messages; the observer sees it."""
-        if observing.observer is None:
-            steps = operation(*args, **settings)
-        else:
-            steps = observing.observer.operation(operation, self.address, args, settings)
+        steps = self._observed(operation, *args, **settings)
         # Past the first operation, `_run` would only cost a call.
         return await (self._driver.run(steps) if self._checked else self._run(steps))
 

@@ -49,7 +49,9 @@ class OtelObserver:
         settings: Mapping[str, Any],
     ) -> Operation[T]:
         """Return the operation, observed."""
-        watched = OPERATIONS[operation]
+        watched = OPERATIONS.get(operation)
+        if watched is None:
+            return operation(*args, **settings)
         where = destination_of(args), address
         if isinstance(watched, Send):
             args, sent = watched.messages(args)

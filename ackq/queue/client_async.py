@@ -16,6 +16,7 @@ from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors
 from ackq.core.client_async import Client, client_of
 from ackq.core.effects import Operation
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
+from ackq.core.io.together_async import Prepared
 from ackq.errors import AckqError
 from ackq.queue import handed_over, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
@@ -136,6 +137,40 @@ class AsyncQueue(Client):
         keys = QueueKeys.of(self._spec.name, config.pop_from)
         changed._spec = replace(self._spec, keys=keys, config=config)
         return changed
+
+    def beside(self, name: str) -> Self:
+        """Return queue ``name`` with the settings and the connections of this one.
+
+        Closing one of them closes the idle connections of both.
+
+        Args:
+            name: the list that producers push to.
+
+        Raises:
+            QueueNameError: the name cannot be used.
+        """
+        keys = QueueKeys.of(name, self._spec.config.pop_from)
+        other = self._beside(name)
+        other._spec = QueueSpec(name, keys, self._spec.config, self._block_limit)
+        other._renewer = AsyncRenewer(other._extend_one)
+        return other
+
+    def beginning(
+        self,
+        operation: Callable[Concatenate[QueueSpec, P], Operation[T]],
+        *args: P.args,
+        **settings: P.kwargs,
+    ) -> Prepared[T]:
+        """Return an operation to run together with those of other queues; see `execute`.
+
+        `ackq.core.io` runs them. Sharded queues use this.
+
+        Args:
+            operation: called with the `QueueSpec` of this queue and the other arguments.
+            args: the operation's arguments.
+            settings: the operation's keyword arguments.
+        """
+        return self._prepared(operation, self._spec, *args, **settings)
 
     async def execute(
         self,

@@ -41,11 +41,7 @@ def pop_many(
     settled = _as_messages(acked)
     check_own(spec, settled)
     deadline = Deadline(timeout)
-    lease = spec.lease
-    if visibility_timeout is not None:
-        lease = microseconds(visibility_timeout, "visibility_timeout")
-    if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
-        raise ConfigurationError(f"pop_many takes a number of messages from 1, not {wanted!r}")
+    lease = check(spec.lease, wanted, visibility_timeout)
     parts = settle_chunks(settled)
     for part in parts[1:]:
         yield from _ack_marking(spec, part)
@@ -84,6 +80,24 @@ def pop_many(
         if not left:
             return []
         yield from _wait(spec, reply, left)
+
+
+def check(lease: int, wanted: int, visibility_timeout: float | None) -> int:
+    """Check the arguments of a pop, and return the µs that its leases last.
+
+    Args:
+        lease: the queue's visibility timeout in µs.
+        wanted: how many messages.
+        visibility_timeout: of this call, in seconds; None: the queue's.
+
+    Raises:
+        ConfigurationError: one is out of range.
+    """
+    if visibility_timeout is not None:
+        lease = microseconds(visibility_timeout, "visibility_timeout")
+    if not isinstance(wanted, int) or isinstance(wanted, bool) or wanted < 1:
+        raise ConfigurationError(f"pop_many takes a number of messages from 1, not {wanted!r}")
+    return lease
 
 
 def _request(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Self
 
@@ -15,13 +15,19 @@ from ackq.config import Confirm, PopFrom
 from ackq.core import observing
 from ackq.core.client_async import Closable, client_of
 from ackq.core.inspected import DeadLetter
+from ackq.core.io.together_async import Prepared, run_all
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, LeaseLost
 from ackq.membership.client_async import AsyncConsumerGroup
+from ackq.queue import inspection, settle, take
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message, QueueStats
 from ackq.sharded import operations
+from ackq.sharded.choice import Choice
 from ackq.sharded.waiters_async import AsyncShardWaiters
+
+#: Looks of a take that does not wait: other consumers may be faster after the first one.
+LOOKS = 2
 
 
 class AsyncShardedQueue(Closable):
@@ -29,11 +35,12 @@ class AsyncShardedQueue(Closable):
 
     Guarantee: each message lives on one shard, with all guarantees of `Queue`. While the set of
     consumers does not change, each shard has one owner, and the numbers of shards of any two
-    consumers differ by one at most. With more consumers than shards, some are idle until a shard
-    is free. The first `pop` joins; `aclose` leaves. A receipt fences each message, so a change of
-    owners loses no message and delivers none twice.
+    consumers differ by one at most. An owner waits for the messages of its shards; a consumer
+    that finds its own shards empty takes from those of others. The first `pop` joins; `aclose`
+    leaves. A receipt fences each message, so a change of owners loses no message and delivers
+    none twice.
 
-    There is no order between shards.
+    There is no order between shards. Two consumers may work on messages of one key at once.
     For the tasks of one event loop, which are then one consumer.
     """
 
@@ -73,25 +80,24 @@ class AsyncShardedQueue(Closable):
         """
         names = operations.shard_names(name, shards)
         self.name = name
-        self._queues = tuple(
-            AsyncQueue(
-                client,
-                each,
-                visibility_timeout=visibility_timeout,
-                max_receives=max_receives,
-                requeue=requeue,
-                max_body_bytes=max_body_bytes,
-                pop_from=pop_from,
-                time_field=time_field,
-            )
-            for each in names
+        first = AsyncQueue(
+            client,
+            names[0],
+            visibility_timeout=visibility_timeout,
+            max_receives=max_receives,
+            requeue=requeue,
+            max_body_bytes=max_body_bytes,
+            pop_from=pop_from,
+            time_field=time_field,
         )
+        self._queues = (first, *map(first.beside, names[1:]))
         self._by_name = dict(zip(names, self._queues, strict=True))
         self._members = AsyncConsumerGroup(
             client, f"{{{name}}}", shards, session_timeout=session_timeout
         )
         self._waiters = AsyncShardWaiters(self._queues)
         self._turns = itertools.count(random.randrange(shards))
+        self._choice = Choice()
 
     @classmethod
     def from_url(cls, url: str | None, name: str, shards: int, **settings: Any) -> Self:
@@ -211,38 +217,112 @@ class AsyncShardedQueue(Closable):
         visibility_timeout: float | None = None,
         ack: Iterable[Message] | Message = (),
     ) -> list[Message]:
-        """Lease and return up to ``n`` messages from one of this consumer's shards.
+        """Lease and return up to ``n`` messages from one shard.
 
-        See `Queue.pop_many`. Each call begins with another shard, so a busy shard does not starve
-        the others. Cost: one round trip more for each shard that is found empty.
+        See `Queue.pop_many`. A consumer takes from its own shards first, some times in a row from
+        each that has messages. When all are empty, it takes from other shards. Cost: one round
+        trip, and one to count messages when the last shard is used up, however many shards there
+        are.
 
         Args:
             n: how many at most.
-            timeout: seconds to wait for the first message, on all shards at once. None: do not
-                wait; ``math.inf``: wait forever.
+            timeout: seconds to wait for the first message, on all own shards at once. None: do
+                not wait; ``math.inf``: wait forever.
             visibility_timeout: seconds that these leases last. Defaults to the queue's.
-            ack: messages to ack, in the same round trip if it goes to their shard. A refused
-                ack raises nothing; it sets the message's ``lease_lost``.
+            ack: messages to ack at the same time, of any shards. A refused ack raises nothing; it
+                sets the message's ``lease_lost``.
         """
         seconds = check_timeout(timeout)
+        take.check(0, n, visibility_timeout)
         acked = operations.by_queue(ack)
         until = time.monotonic() + seconds
         await self._members.join()
+        looks = 0
         while True:
-            owned = self._in_turn()
-            for shard in owned:
-                queue = self._queues[shard]
-                messages = await queue.pop_many(
-                    n, None, visibility_timeout, acked.pop(queue.name, ())
-                )
+            shard = self._choice.shard(time.monotonic())
+            if shard is None:
+                shard, looks = await self._look(acked), looks + 1
+            if shard is not None:
+                messages = await self._take(shard, n, visibility_timeout, acked)
+                self._choice.took(shard, len(messages), n)
                 if messages:
-                    await self._ack_rest(acked)
                     return messages
-            await self._ack_rest(acked)
+                if looks < LOOKS or time.monotonic() < until:
+                    continue
             left = until - time.monotonic()
             if not seconds or left <= 0:
                 return []
-            await self._waiters.wait(owned, min(left, operations.BLOCK_LIMIT))
+            owned = self._members.partitions
+            for woken in await self._waiters.wait(owned, min(left, operations.BLOCK_LIMIT)):
+                self._choice.woken(woken)
+
+    async def _take(
+        self,
+        shard: int,
+        n: int,
+        visibility_timeout: float | None,
+        acked: dict[str, list[Message]],
+    ) -> list[Message]:
+        """Take from a shard; meanwhile ack all messages, of whatever shards, and forget them."""
+        queue = self._queues[shard]
+        own = acked.pop(queue.name, ())
+        if not acked:
+            return await queue.pop_many(n, None, visibility_timeout, own)
+        taking = queue.beginning(take.pop_many, n, None, visibility_timeout, own)
+        taken: list[Message] = (await self._run_all([taking, *self._acks(acked)]))[0]
+        return taken
+
+    async def _look(self, acked: dict[str, list[Message]]) -> int | None:
+        """Count the messages of the own shards; if there are none, of others.
+
+        Meanwhile ack all messages, and forget them.
+
+        Returns:
+            The fullest shard; None if no shard that was looked at has messages.
+        """
+        owned = self._members.partitions
+        acks = self._acks(acked)
+        # A wait that goes on has found nothing yet.
+        counts = await self._count(
+            [each for each in owned if not self._waiters.waits_on(each)], acks
+        )
+        self._waiters.seen(counts)
+        shard = self._choice.counted(counts, time.monotonic())
+        if shard is not None:
+            return shard
+        others = self._choice.others(owned, len(self._queues), time.monotonic())
+        if not others:
+            return None
+        shard = self._choice.counted(await self._count(others), time.monotonic())
+        if shard is not None:
+            self._choice.helps()
+        return shard
+
+    async def _count(
+        self, shards: Sequence[int], acks: Sequence[Prepared[Any]] = ()
+    ) -> dict[int, QueueStats]:
+        looks = [self._queues[each].beginning(inspection.stats) for each in shards]
+        found = await self._run_all([*acks, *looks])
+        return dict(zip(shards, found[len(acks) :], strict=True))
+
+    def _acks(self, acked: dict[str, list[Message]]) -> list[Prepared[Any]]:
+        """Return the acks of messages by shard, and forget them."""
+        found = [
+            self._by_name.get(name, self._queues[0]).beginning(settle.ack, messages)
+            for name, messages in acked.items()
+        ]
+        acked.clear()
+        return found
+
+    async def _run_all(self, prepared: Sequence[Prepared[Any]]) -> list[Any]:
+        """Run operations of several shards; raise the first error that is not a lost lease."""
+        if not prepared:
+            return []
+        results = await run_all(prepared)
+        for each in results:
+            if isinstance(each, Exception) and not isinstance(each, LeaseLost):
+                raise each
+        return results
 
     async def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
         """Delete messages whose work is done, and return how many; see `Queue.ack`."""
@@ -278,16 +358,18 @@ class AsyncShardedQueue(Closable):
         )
 
     async def stats(self) -> QueueStats:
-        """Count the messages of all shards. One round trip per shard, so not at one instant."""
-        return operations.total([await queue.stats() for queue in self._queues])
+        """Count the messages of all shards, not at one instant. Cost: a round trip per node."""
+        counts = await self._run_all([each.beginning(inspection.stats) for each in self._queues])
+        return operations.total(counts)
 
     async def oldest_ready(self) -> float | None:
         """Return for how many seconds the oldest ready message of all shards has been ready.
 
         None if that is unknown for one shard; see `Queue.oldest_ready`. Cost: one round trip per
-        shard.
+        node.
         """
-        return operations.oldest([await queue.oldest_ready() for queue in self._queues])
+        ages = [each.beginning(inspection.oldest_ready) for each in self._queues]
+        return operations.oldest(await self._run_all(ages))
 
     async def dead_letters(self, n: int = 100) -> list[DeadLetter]:
         """Return up to ``n`` dead letters, shard by shard, without removing them."""
@@ -340,30 +422,17 @@ class AsyncShardedQueue(Closable):
         number = next(self._turns) % size if key is None else operations.shard_of(key, size)
         return self._queues[number]
 
-    def _in_turn(self) -> tuple[int, ...]:
-        owned = self._members.partitions
-        turn = next(self._turns) % len(owned) if owned else 0
-        return owned[turn:] + owned[:turn]
-
-    async def _ack_rest(self, acked: dict[str, list[Message]]) -> None:
-        while acked:
-            _, messages = acked.popitem()
-            try:
-                await self.ack(*messages)
-            except LeaseLost:
-                continue  # the refused messages are marked
-
     async def _settle(
         self,
         messages: Iterable[Message],
-        settle: Callable[[AsyncQueue, list[Message]], Awaitable[int]],
+        settling: Callable[[AsyncQueue, list[Message]], Awaitable[int]],
     ) -> int:
         settled = 0
         lost: list[LeaseLost] = []
         for name, each in operations.by_queue(messages).items():
             try:
                 # A message of another queue is passed to shard 0, which raises the right error.
-                settled += await settle(self._by_name.get(name, self._queues[0]), each)
+                settled += await settling(self._by_name.get(name, self._queues[0]), each)
             except LeaseLost as error:
                 settled += error.settled
                 lost.append(error)

@@ -181,20 +181,30 @@ def oldest(ages: Sequence[float | None]) -> float | None:
     return max(known) if len(known) == len(ages) else None
 
 
-def wait(spec: QueueSpec, timeout: float) -> Operation[None]:
+def wait(spec: QueueSpec, timeout: float, counts: QueueStats | None) -> Operation[bool]:
     """Wait until the shard may have a message, without taking one.
 
     A message that arrives is moved to the hand-off list, the front of the queue, where any
     consumer can take it. This waits only if both lists are empty and the queue is not paused;
     otherwise it would move the backlog there one by one.
+
+    Args:
+        spec: the shard.
+        timeout: in seconds.
+        counts: what it had a moment ago; None if that is unknown.
+
+    Returns:
+        Whether there is a message.
     """
-    counts = yield from inspection.stats(spec)
+    if counts is None:
+        counts = yield from inspection.stats(spec)
     if counts.paused:
         yield Sleep(min(timeout, PAUSED_POLL))
-        return
+        return False
     if counts.ready:
-        return
+        return True
     block_limit = min(spec.block_limit, timeout)
     if counts.next_event_in is not None:
         block_limit = min(block_limit, counts.next_event_in)
-    yield from block(spec, spec.keys.wait(block_limit), block_limit)
+    reply = yield from block(spec, spec.keys.wait(block_limit), block_limit)
+    return isinstance(reply, bytes)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 
 from ackq.queue.client import Queue
+from ackq.queue.messages import QueueStats
 from ackq.sharded import operations
 
 #: Seconds between two checks of a consumer that serves no shard.
@@ -20,39 +21,53 @@ class ShardWaiters:
 
     def __init__(self, queues: Sequence[Queue]) -> None:
         self._queues = queues
+        self._counts: dict[int, QueueStats] = {}
         self._begin()
 
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._threads = ThreadPoolExecutor(len(self._queues), thread_name_prefix="ackq-shard")
-        self._waiting: dict[int, Future[None]] = {}
+        self._waiting: dict[int, Future[bool]] = {}
+        #: The waits that began with an empty shard that was not paused.
+        self._blocked: dict[int, Future[bool]] = {}
 
-    def wait(self, shards: Sequence[int], timeout: float) -> None:
-        """Return when one of ``shards`` may have a message, or after ``timeout`` seconds."""
+    def waits_on(self, shard: int) -> bool:
+        """Return whether a wait on ``shard`` goes on: it has had no message since it began."""
+        future = self._blocked.get(shard)
+        return self._pid == os.getpid() and future is not None and not future.done()
+
+    def seen(self, counts: Mapping[int, QueueStats]) -> None:
+        """Note what shards have just had; the next wait does not ask again."""
+        self._counts = dict(counts)
+
+    def wait(self, shards: Sequence[int], timeout: float) -> list[int]:
+        """Return those of ``shards`` that got a message; none after ``timeout`` seconds."""
         if not shards:
             time.sleep(min(timeout, IDLE_POLL))
-            return
+            return []
         if len(shards) == 1:
-            self._wait(shards[0], timeout)
-            return
+            counts = self._counts.pop(shards[0], None)
+            return list(shards) if self._wait(shards[0], timeout, counts) else []
         if self._pid != os.getpid():
             self._begin()
         futures = {}
         for shard in shards:
             future = self._waiting.get(shard)
             if future is None or future.done():
-                future = self._threads.submit(self._wait, shard, operations.BLOCK_LIMIT)
+                counts = self._counts.pop(shard, None)
+                future = self._threads.submit(self._wait, shard, operations.BLOCK_LIMIT, counts)
                 self._waiting[shard] = future
+                self._blocked.pop(shard, None)
+                if counts and not counts.paused:
+                    self._blocked[shard] = future
             futures[future] = shard
         done, _ = wait_for(futures, timeout, FIRST_COMPLETED)
-        for future in done:
-            future.result()
+        return [futures[future] for future in done if future.result()]
 
     def close(self) -> None:
         """Wait until all running waits have ended, within a second."""
         if self._pid == os.getpid():
             self._threads.shutdown(cancel_futures=True)
 
-    def _wait(self, shard: int, timeout: float) -> None:
-        queue = self._queues[shard]
-        queue.execute(operations.wait, timeout)
+    def _wait(self, shard: int, timeout: float, counts: QueueStats | None) -> bool:
+        return self._queues[shard].execute(operations.wait, timeout, counts)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ackq.queue.client_async import AsyncQueue
+from ackq.queue.messages import QueueStats
 from ackq.sharded import operations
 
 #: Seconds between two checks of a consumer that serves no shard.
@@ -17,23 +18,38 @@ class AsyncShardWaiters:
 
     def __init__(self, queues: Sequence[AsyncQueue]) -> None:
         self._queues = queues
-        self._waiting: dict[int, asyncio.Task[None]] = {}
+        self._waiting: dict[int, asyncio.Task[bool]] = {}
+        #: The waits that began with an empty shard that was not paused.
+        self._blocked: dict[int, asyncio.Task[bool]] = {}
+        self._counts: dict[int, QueueStats] = {}
 
-    async def wait(self, shards: Sequence[int], timeout: float) -> None:
-        """Return when one of ``shards`` may have a message, or after ``timeout`` seconds."""
+    def waits_on(self, shard: int) -> bool:
+        """Return whether a wait on ``shard`` goes on: it has had no message since it began."""
+        task = self._blocked.get(shard)
+        return task is not None and not task.done()
+
+    def seen(self, counts: Mapping[int, QueueStats]) -> None:
+        """Note what shards have just had; the next wait does not ask again."""
+        self._counts = dict(counts)
+
+    async def wait(self, shards: Sequence[int], timeout: float) -> list[int]:
+        """Return those of ``shards`` that got a message; none after ``timeout`` seconds."""
         if not shards:
             await asyncio.sleep(min(timeout, IDLE_POLL))
-            return
-        tasks = []
+            return []
+        tasks = {}
         for shard in shards:
             task = self._waiting.get(shard)
             if task is None or task.done():
-                task = asyncio.create_task(self._wait(shard), name=f"ackq-shard-{shard}")
+                counts = self._counts.pop(shard, None)
+                task = asyncio.create_task(self._wait(shard, counts), name=f"ackq-shard-{shard}")
                 self._waiting[shard] = task
-            tasks.append(task)
+                self._blocked.pop(shard, None)
+                if counts and not counts.paused:
+                    self._blocked[shard] = task
+            tasks[task] = shard
         done, _ = await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        return [tasks[task] for task in done if task.result()]
 
     async def close(self) -> None:
         """Cancel all running waits."""
@@ -43,6 +59,6 @@ class AsyncShardWaiters:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _wait(self, shard: int) -> None:
+    async def _wait(self, shard: int, counts: QueueStats | None) -> bool:
         queue = self._queues[shard]
-        await queue.execute(operations.wait, operations.BLOCK_LIMIT)
+        return await queue.execute(operations.wait, operations.BLOCK_LIMIT, counts)

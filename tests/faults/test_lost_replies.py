@@ -179,6 +179,29 @@ def test_a_push_over_shards_says_of_each_message_whether_it_is_stored(
 
 
 @pytest.mark.parametrize("kind", ["lose_reply", "cut_reply"])
+def test_requests_that_were_sent_together_are_sent_again_after_a_lost_reply(
+    proxy: Proxy, client: redis.Redis, flavour: str, portal: Portal, kind: Kind
+) -> None:
+    url = proxy.url + "?socket_timeout=1"
+    if flavour == "sync":
+        queue: Any = ShardedQueue.from_url(url, "jobs", 4)
+    else:
+        queue = AsSync(portal, portal.call(AsyncShardedQueue.from_url, url, "jobs", 4))
+    with contextlib.closing(queue):
+        for number in range(8):
+            queue.push({"id": f"m{number}"})
+        taken = [queue.pop() for _ in range(7)]
+        queue.stats()
+        proxy.fail(b"EVALSHA", kind, skip=2)
+        assert queue.stats().in_flight == 7
+        proxy.fail(b"EVALSHA", kind, skip=1)
+        with contextlib.suppress(ackq.UnknownOutcome):  # if the lost reply is the pop's
+            queue.pop(ack=taken)
+        assert queue.stats().in_flight == 1
+        assert not any(message.lease_lost for message in taken)
+
+
+@pytest.mark.parametrize("kind", ["lose_reply", "cut_reply"])
 def test_a_pop_is_not_sent_again_and_what_it_leased_comes_back(
     proxy: Proxy, client: redis.Redis, direct: ackq.Queue, queue: Any, kind: Kind
 ) -> None:

@@ -14,6 +14,7 @@ from ackq.delay import DelayQueue, PartitionedDelayQueue
 from ackq.errors import ConfigurationError, KeyTypeError, QueueNotFound
 from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
+from ackq.sharded.operations import shard_of
 from ackq.topic import Topic
 from tests.otel.conftest import Connect, Recorded, attributes, id_of, linked, names
 from tests.waiting import wait_until
@@ -211,7 +212,8 @@ def test_a_push_to_several_shards_is_one_span_and_each_pop_names_its_shard(
     recorded: Recorded, connect: Connect, token: str
 ) -> None:
     queue = connect(ShardedQueue, token, 2)
-    queue.push_many([{"n": n} for n in range(4)])
+    keys = [next(str(n) for n in range(9) if shard_of(str(n), 2) == each) for each in range(2)]
+    queue.push_many([{"n": n} for n in range(4)], key=lambda each: keys[each["n"] % 2])
     sent = recorded.one("push")
     assert attributes(sent)["batch.message_count"] == 4
     assert sent.name == f"push {token}"

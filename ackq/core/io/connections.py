@@ -7,7 +7,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import redis
 import redis.asyncio
@@ -173,6 +173,12 @@ class SingleRoute:
         self.address = address_of(client.connection_pool.connection_kwargs)
         self.socket_timeout = self._home.socket_timeout
 
+    def beside(self, key: bytes) -> Self:
+        """Return the route to another key, over the same connections."""
+        other = copy.copy(self)
+        other._current, other._stale = self._home, False
+        return other
+
     def note(self, error: Exception) -> None:
         """Learn from ``error`` where the key may be now."""
         if isinstance(error, MovedError):
@@ -232,6 +238,12 @@ class ClusterRoute:
         settings = connection_settings(client.nodes_manager.connection_kwargs)
         self.socket_timeout: float = settings["socket_timeout"]
 
+    def beside(self, key: bytes) -> Self:
+        """Return the route to another key, over the same connections."""
+        other = copy.copy(self)
+        other._key, other._owner, other._stale = key, None, False
+        return other
+
     def note(self, error: Exception) -> None:
         """Learn from ``error`` where the key may be now."""
         if isinstance(error, MAY_HAVE_MOVED):
@@ -266,7 +278,7 @@ class ClusterRoute:
         if name not in self._nodes:
             pool = self._client.get_redis_connection(self._client.get_nodes()[0]).connection_pool
             settings = redirected(connection_settings(pool.connection_kwargs), host, port)
-            self._nodes[name] = Connections(lambda: pool.connection_class(**settings))
+            self._nodes.setdefault(name, Connections(lambda: pool.connection_class(**settings)))
         return self._nodes[name]
 
     def _find_owner(self) -> tuple[str, int]:

@@ -6,7 +6,7 @@ import asyncio
 import copy
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Self
 
 import redis
 import redis.asyncio
@@ -176,6 +176,12 @@ class SingleRoute:
         self.address = address_of(client.connection_pool.connection_kwargs)
         self.socket_timeout = self._home.socket_timeout
 
+    def beside(self, key: bytes) -> Self:
+        """Return the route to another key, over the same connections."""
+        other = copy.copy(self)
+        other._current, other._stale = self._home, False
+        return other
+
     def note(self, error: Exception) -> None:
         """Learn from ``error`` where the key may be now."""
         if isinstance(error, MovedError):
@@ -230,10 +236,18 @@ class ClusterRoute:
         self._nodes: dict[tuple[str, int], Connections] = {}
         self._owner: tuple[str, int] | None = None
         self._known: list[tuple[str, int]] = []
+        #: The latest reply to CLUSTER SLOTS, for all routes made with `beside`.
+        self._slots: list[Any] = []
         self._stale = False
         self.address = "cluster"
         settings = connection_settings(client.connection_kwargs)
         self.socket_timeout: float = settings["socket_timeout"]
+
+    def beside(self, key: bytes) -> Self:
+        """Return the route to another key, over the same connections."""
+        other = copy.copy(self)
+        other._key, other._owner, other._stale = key, None, False
+        return other
 
     def note(self, error: Exception) -> None:
         """Learn from ``error`` where the key may be now."""
@@ -246,6 +260,11 @@ class ClusterRoute:
         if isinstance(error, AskError) and not isinstance(error, MovedError):
             # The node may be too new for the client to know it.
             return self._at(*self._client.nodes_manager.remap_host_port(error.host, error.port))
+        if self._owner is None and not self._stale:
+            # If it is not there any more, the node redirects.
+            known = owner_of(key_slot(self._key), self._slots)
+            if known is not None and known[0]:
+                self._owner = self._client.nodes_manager.remap_host_port(*known)
         if self._stale or self._owner is None:
             self._owner = await self._find_owner()
             self._stale = False
@@ -284,6 +303,7 @@ class ClusterRoute:
                 failed = error
                 continue
             answered = True
+            self._slots[:] = ranges
             owner = owner_of(key_slot(self._key), ranges)
             if owner is not None:
                 remap = self._client.nodes_manager.remap_host_port

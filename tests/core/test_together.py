@@ -1,0 +1,96 @@
+"""Operations of several queues whose first requests are sent together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+
+import ackq
+from ackq.core.io import together, together_async
+from ackq.queue import inspection
+from ackq.sharded.operations import shard_names
+from tests.facade import Portal
+from tests.servers import Target
+
+
+def nodes(target: Target) -> list[redis.Redis]:
+    """Return a client of each primary."""
+    control: Any = target.control
+    if not target.cluster:
+        return [control]
+    return [control.get_redis_connection(node) for node in control.get_primaries()]
+
+
+@pytest.fixture
+def stats(flavour: str, portal: Portal) -> Callable[[list[Any]], list[Any]]:
+    """Count the messages of queues together."""
+
+    def run(queues: list[Any]) -> list[Any]:
+        if flavour == "sync":
+            return together.run_all([each.beginning(inspection.stats) for each in queues])
+
+        async def all_of() -> list[Any]:
+            wanted = [each.beginning(inspection.stats) for each in queues]
+            return await together_async.run_all(wanted)
+
+        return portal.call(all_of)
+
+    return run
+
+
+@pytest.fixture
+def queues(make_client: Callable[[], Any], flavour: str, portal: Portal, token: str) -> Any:
+    """Return queues that share connections, spread over the nodes of a cluster."""
+    names = shard_names(token, 120)
+    client = make_client()
+    first: Any = (ackq.Queue if flavour == "sync" else ackq.AsyncQueue)(client, names[0])
+    yield [first, *map(first.beside, names[1:])]
+    if flavour == "sync":
+        first.close()
+    else:
+        portal.call(first.aclose)
+
+
+def test_each_ends_as_if_it_had_run_alone(
+    queues: list[Any], stats: Any, target: Target, token: str
+) -> None:
+    for number in range(0, 120, 7):
+        target.control.lpush(f"{{{token}:{number}}}", *range(number + 1))
+    target.control.set(f"{{{token}:9}}", "no list")
+    for _ in range(2):
+        found = stats(queues)
+        assert isinstance(found.pop(9), ackq.KeyTypeError)
+        assert [each.ready for each in found if each.ready] == [*range(1, 121, 7)]
+        for node in nodes(target):
+            node.script_flush()
+
+
+def test_what_goes_to_one_node_is_one_round_trip(
+    queues: list[Any], stats: Any, target: Target
+) -> None:
+    stats(queues)
+    for _ in range(2):
+        before = [node.info("stats")["total_reads_processed"] for node in nodes(target)]
+        assert len(stats(queues)) == 120
+        after = [node.info("stats")["total_reads_processed"] for node in nodes(target)]
+        # 120 requests of 200 bytes; a server reads up to 16 KiB at once.
+        assert all(b - a <= 12 for a, b in zip(before, after, strict=True))
+
+
+def test_a_node_that_redirects_is_followed(target: Target, token: str) -> None:
+    if not target.cluster:
+        pytest.skip("one node")
+    node = nodes(target)[0].connection_pool.connection_kwargs
+    names = shard_names(token, 12)
+    first = ackq.Queue(redis.Redis(node["host"], node["port"]), names[0])
+    with first:
+        for number, name in enumerate(names):
+            target.control.lpush(name, *range(number + 1))
+        queues = [first, *map(first.beside, names[1:])]
+        for _ in range(2):
+            found = together.run_all([each.beginning(inspection.stats) for each in queues])
+            counts = [each.ready for each in found if not isinstance(each, Exception)]
+            assert counts == list(range(1, 13))
