@@ -19,9 +19,8 @@ from tests.servers import Target
 def nodes(target: Target) -> list[redis.Redis]:
     """Return a client of each primary."""
     control: Any = target.control
-    if not target.cluster:
-        return [control]
-    return [control.get_redis_connection(node) for node in control.get_primaries()]
+    primaries = control.get_primaries() if target.cluster else ()
+    return [control.get_redis_connection(each) for each in primaries] or [control]
 
 
 @pytest.fixture
@@ -36,7 +35,8 @@ def stats(flavour: str, portal: Portal) -> Callable[[list[Any]], list[Any]]:
             wanted = [each.beginning(inspection.stats) for each in queues]
             return await together_async.run_all(wanted)
 
-        return portal.call(all_of)
+        found: list[Any] = portal.call(all_of)
+        return found
 
     return run
 
