@@ -40,6 +40,7 @@ TRAFFIC = 30.0
 #: Each picture: its name, the page, the width and height of the window, the scheme.
 SHOTS: tuple[tuple[str, str, int, int, Literal["dark", "light"]], ...] = (
     ("web-overview", "", 1280, 860, "light"),
+    ("web-queue", "queue?kind=list&name=webhooks", 1280, 700, "light"),
     ("web-dead", "dead?name=webhooks", 1280, 560, "dark"),
     ("web-workers", "workers", 1280, 570, "light"),
     ("web-operations", "operations", 1280, 590, "light"),

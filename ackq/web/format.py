@@ -78,12 +78,33 @@ def text(value: str) -> str:
     return "\n".join(printable(line) for line in value.split("\n"))
 
 
-def points(values: Sequence[float]) -> str:
-    """Return the points of a sparkline, from zero to the largest value."""
-    if len(values) < 2:
+def points(values: Sequence[float | None], times: Sequence[float]) -> str:
+    """Return the points of a curve, from zero to the largest value.
+
+    Args:
+        values: oldest first; unknown ones are left out.
+        times: of all samples. If there are fewer values, they are the last ones.
+    """
+    known = [(at, value)
+             for at, value in zip(times[len(times) - len(values) :], values, strict=True)
+             if value is not None]  # fmt: skip
+    if len(known) < 2:
         return ""
-    top = max(*values, 1e-9)
-    step = WIDTH / (len(values) - 1)
-    line = (f"{number * step:.1f},{HEIGHT - 2 - value / top * (HEIGHT - 4):.1f}"
-            for number, value in enumerate(values))  # fmt: skip
-    return " ".join(line)
+    top = max(*(value for _, value in known), 1e-9)
+    wide, high = WIDTH / (times[-1] - times[0]), HEIGHT - 4
+    return " ".join(
+        f"{(at - times[0]) * wide:.1f},{HEIGHT - 2 - value / top * high:.1f}" for at, value in known
+    )
+
+
+def area(points: str) -> str:
+    """Return the points of the area below a curve."""
+    if not points:
+        return ""
+    first, last = points.split(",", 1)[0], points.rsplit(" ", 1)[1].split(",")[0]
+    return f"{first},{HEIGHT} {points} {last},{HEIGHT}"
+
+
+def peak(values: Sequence[float | None]) -> float | None:
+    """Return the largest of the values that are known."""
+    return max((each for each in values if each is not None), default=None)

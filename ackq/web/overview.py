@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ackq.web import format
+from ackq.web.history import Curves, Series
 from ackq.web.watcher import Row, View
 
 #: Rows of a page.
@@ -15,6 +16,8 @@ PAGE = 100
 KINDS = {"list": "List", "sharded": "Sharded", "delay": "Delay", "topic": "Topic", "rsmq": "RSMQ"}
 #: How rows can be sorted.
 SORTS = ("backlog", "dead", "name")
+#: Names of totals that say more than the words by which they are kept.
+LABELS = {"returned": "Redelivered", "dead_dropped": "Dead letters dropped"}
 #: The states that have a column or a tile; "hidden" is RSMQ's.
 STATES = ("ready", "in_flight", "delayed", "dead")
 
@@ -75,6 +78,18 @@ def totals(row: Row | None) -> dict[str, str]:
     return {name: format.count(count) for name, count in {**found.counts, **dead}.items()}
 
 
+def label_of(total: str) -> str:
+    """Return the name of a total as the page shows it."""
+    return LABELS.get(total) or total[:1].upper() + total[1:]
+
+
+def tone_of(total: str) -> str:
+    """Return the class of a total's curve: what is done, what failed, or neither."""
+    if total in ("acked", "redriven"):
+        return "out"
+    return "failed" if total.startswith("dead: ") or total in ("nacked", "returned") else ""
+
+
 def tiles(view: View) -> dict[str, str]:
     """Return the sums over all queues."""
     sums: dict[str, float] = dict.fromkeys(STATES, 0)
@@ -92,25 +107,29 @@ def tiles(view: View) -> dict[str, str]:
     }
 
 
-def sums_over_time(rows: Sequence[Row], samples: str) -> list[float]:
-    """Return the sum of the last samples of all rows; a queue found later counts from then on."""
-    series: list[Sequence[float]] = [getattr(row, samples) for row in rows]
+def sums_over_time(series: Sequence[Series]) -> Series:
+    """Return the sums of the samples of all queues; a queue found later counts from then on."""
     longest = max(map(len, series), default=0)
-    return [
-        sum(each[at - longest] for each in series if len(each) >= longest - at)
-        for at in range(longest)
-    ]
+    return [_sum(each[at - longest] for each in series if len(each) >= longest - at)
+            for at in range(longest)]  # fmt: skip
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [each for each in values if each is not None]
+    return sum(known) if known else None
 
 
 def live(view: View, page: Page) -> dict[str, Any]:
     """Return what changes on an open overview, for its script."""
     values = {f"sum.{name}": text for name, text in tiles(view).items()}
-    points = {f"sum.{name}": format.points(sums_over_time(view.rows, name))
-              for name in ("backlogs", "speeds")}  # fmt: skip
+    curves = [row.curves for row in view.rows]
+    sums = Curves(sums_over_time([each.backlogs for each in curves]),
+                  sums_over_time([each.speeds for each in curves]))  # fmt: skip
+    points = _charts(view, sums, "sum", values)
     for number, row in enumerate(page.rows):
         values |= {f"{number}.{name}": text for name, text in cells(row).items()}
-        points[f"{number}.backlogs"] = format.points(row.backlogs)
-        points[f"{number}.speeds"] = format.points(row.speeds)
+        points[f"{number}.backlogs"] = format.points(row.curves.backlogs, view.times)
+        points[f"{number}.speeds"] = format.points(row.curves.speeds, view.times)
     return _live(view, page.signature, values, points)
 
 
@@ -120,8 +139,21 @@ def live_row(view: View, row: Row | None) -> dict[str, Any]:
         return _live(view, "gone", {}, {})
     values = {f"0.{name}": text for name, text in cells(row).items()}
     values |= {f"0.total.{name}": text for name, text in totals(row).items()}
-    points = {"0.backlogs": format.points(row.backlogs), "0.speeds": format.points(row.speeds)}
+    points = _charts(view, row.curves, "0", values)
+    for name, series in row.curves.rates().items():
+        points[f"0.total.{name}"] = format.points(series, view.times)
+        values[f"0.rate.{name}"] = format.speed(series[-1])
+        values[f"0.peak.{name}"] = format.speed(format.peak(series))
     return _live(view, signature_of(row), values, points)
+
+
+def _charts(view: View, curves: Curves, prefix: str, values: dict[str, str]) -> dict[str, str]:
+    """Return the points of the two large curves; add their peaks and how long they are."""
+    values[f"{prefix}.peak.backlogs"] = format.count(format.peak(curves.backlogs))
+    values[f"{prefix}.peak.speeds"] = format.speed(format.peak(curves.speeds))
+    values[f"{prefix}.span"] = format.span(view.times[-1] - view.times[0])
+    return {f"{prefix}.backlogs": format.points(curves.backlogs, view.times),
+            f"{prefix}.speeds": format.points(curves.speeds, view.times)}  # fmt: skip
 
 
 def signature_of(row: Row | None) -> str:

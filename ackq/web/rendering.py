@@ -78,7 +78,8 @@ def templates() -> Environment:
         finalize=lambda value: printable(value) if _is_plain(value) else value,
     )  # fmt: skip
     environment.globals |= {
-        "format": format, "cells": overview.cells, "kinds": overview.KINDS, "ask": Ask,
+        "format": format, "cells": overview.cells, "label_of": overview.label_of,
+        "tone_of": overview.tone_of, "kinds": overview.KINDS, "ask": Ask,
         "version": ackq.__version__, "quote": shlex.quote, "paces": PACES, "usual_pace": PACE,
     }  # fmt: skip
     return environment

@@ -6,18 +6,18 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import redis
 
 from ackq.ops.overview import Overview, Snapshot
 from ackq.ops.rates import interval_for, rates
 from ackq.ops.readings import Reading
+from ackq.web import history
+from ackq.web.history import Curves, History
 
 #: Most queues that are shown.
 MOST_QUEUES = 5000
-#: Samples of a sparkline.
-SAMPLES = 60
 #: Shortest time between two samples, in seconds.
 SHORTEST = 2.0
 #: Seconds for which consumers count what they do after a sample.
@@ -30,14 +30,12 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A queue, with its messages per second and its last samples."""
+    """A queue, with its messages per second and its curves."""
 
     reading: Reading
     #: By name in `COUNTED`; None if unknown.
     rates: Mapping[str, float | None]
-    #: The backlog, and what leaves the queue per second, oldest first.
-    backlogs: Sequence[float]
-    speeds: Sequence[float]
+    curves: Curves
 
     @property
     def name(self) -> str:
@@ -55,6 +53,9 @@ class View:
     interval: float
     rows: tuple[Row, ...]
     snapshot: Snapshot
+    #: When the samples were taken, oldest first, by a monotonic clock. A queue that was found later
+    #: has fewer of them.
+    times: Sequence[float]
 
     def row(self, kind: str, name: str) -> Row | None:
         """Return a queue, or None if it is not there."""
@@ -62,12 +63,6 @@ class View:
             if (each.reading.kind, each.reading.name) == (kind, name):
                 return each
         return None
-
-
-@dataclass(slots=True)
-class _History:
-    backlogs: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
-    speeds: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
 
 
 class Watcher:
@@ -97,7 +92,8 @@ class Watcher:
         self._view: View | None = None
         self._read_at = 0.0
         self._fresh = True
-        self._history: dict[Key, _History] = {}
+        self._history: dict[Key, History] = {}
+        self._times: deque[float] = deque(maxlen=history.SAMPLES)
 
     def look(self) -> View:
         """Return the newest sample; take one if it is time.
@@ -121,29 +117,31 @@ class Watcher:
         snapshot = self._overview.read()
         read_at, self._read_at = self._read_at, time.monotonic()
         last = {_key(each.reading): each.reading for each in before.rows} if before else {}
+        self._times.append(self._read_at)
         rows = tuple(
             self._row(reading, last.get(_key(reading)), self._read_at - read_at)
             for reading in snapshot.queues
         )
         kept = {_key(each) for each in snapshot.queues}
         self._history = {key: each for key, each in self._history.items() if key in kept}
-        return View(time.time(), interval_for(len(rows), SHORTEST), rows, snapshot)
+        interval = interval_for(len(rows), SHORTEST)
+        return View(time.time(), interval, rows, snapshot, tuple(self._times))
 
     def _row(self, now: Reading, before: Reading | None, seconds: float) -> Row:
         found = rates(now, before, seconds)
         speeds = {name: found[name] for name in COUNTED}
-        history = self._history.setdefault(_key(now), _History())
-        history.backlogs.append(now.backlog)
         left = speeds["acked"] if speeds["acked"] is not None else speeds["taken"]
-        if (speed := speeds["pushed"] if now.kind == "topic" else left) is not None:
-            history.speeds.append(speed)
-        return Row(now, speeds, tuple(history.backlogs), tuple(history.speeds))
+        speed = speeds["pushed"] if now.kind == "topic" else left
+        if (samples := self._history.get(key := _key(now))) is None:
+            samples = self._history[key] = History()
+        return Row(now, speeds, samples.add(now, speed, self._read_at))
 
     def close(self) -> None:
         """Close the connections, and forget the samples. The next look begins anew."""
         with self._lock:
             self._overview.close()
             self._view, self._history = None, {}
+            self._times.clear()
 
 
 def _key(reading: Reading) -> Key:

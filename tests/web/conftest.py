@@ -113,7 +113,7 @@ def served(page: Guard, root_path: str = "") -> Iterator[str]:
         thread.join()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Chromium, to which every name that ends in .test is this machine."""
     path = shutil.which("chromium") or shutil.which("google-chrome")

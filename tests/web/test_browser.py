@@ -16,7 +16,7 @@ from ackq import Queue
 from ackq.delay import DelayQueue
 from ackq.ops.registry import entries
 from ackq.topic import Topic
-from ackq.web import jobs, watcher
+from ackq.web import history, jobs, watcher
 from ackq.web import operating as web_operating
 from ackq.web.asking import Ask
 from ackq.web.log import OperationLog
@@ -53,6 +53,13 @@ CONTRASTS = """
       return [ratio, each.outerHTML.slice(0, 80)];
     });
 }
+"""
+
+
+#: What does not fit into the width of the window, or into a table's frame.
+CUT_OFF = """
+() => [document.documentElement, ...document.querySelectorAll(".scroll")]
+  .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.outerHTML.slice(0, 80))
 """
 
 
@@ -288,7 +295,7 @@ def test_figures_change_without_a_reload(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(watcher, "SHORTEST", 0.02)
-    monkeypatch.setattr(watcher, "SAMPLES", 5)
+    monkeypatch.setattr(history, "SAMPLES", 5)
     with Queue(plain_client, name) as queue:
         queue.push_many([{"id": "a"}, {"id": "b"}, {"id": "c"}])
         queue.ack(*queue.pop_many(1))
@@ -300,11 +307,11 @@ def test_figures_change_without_a_reload(
         expect(ready).to_have_text("2")
         queue.push({"id": "d"})
         expect(ready).to_have_text("3")
-        updates = iter(range(2 * watcher.SAMPLES))
+        updates = iter(range(2 * history.SAMPLES))
         page.wait_for_event("response", lambda reply: next(updates, None) is None)
         points = page.locator('[data-line="0.backlogs"]').get_attribute("points")
         assert points is not None
-        assert len(points.split()) == watcher.SAMPLES
+        assert len(points.split()) == history.SAMPLES
         assert page.evaluate("[window.kept, ...window.stopped]") == [True]
         queue.purge(dead=True)
 
@@ -391,6 +398,9 @@ def test_themes_have_readable_contrast_and_pages_fit_a_phone(
                 assert len(found) > 5
                 assert [each for each in found if each[0] < 4.5] == []
                 assert page.evaluate("document.documentElement.scrollWidth") == 390, path
+                page.set_viewport_size({"width": 768, "height": 800})
+                assert page.evaluate(CUT_OFF) == [], path
+                page.set_viewport_size({"width": 390, "height": 800})
             backs.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
     assert len(backs) == 2
     for scheme in ("dark", "light"):

@@ -185,7 +185,10 @@ def test_rates_come_with_the_second_sample(
     assert taken == acked
     assert taken
     assert pushed == pytest.approx(taken / 5)
-    assert list(second.backlogs) == [9, 5]
+    assert list(second.curves.backlogs) == [9, 5]
+    curves = second.curves.rates()
+    assert {name: series[0] for name, series in curves.items()} == dict.fromkeys(curves)
+    assert (curves["pushed"][1], curves["acked"][1], curves["nacked"][1]) == (pushed, acked, 0)
 
 
 def test_totals_are_those_of_the_counters(

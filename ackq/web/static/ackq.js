@@ -60,8 +60,9 @@
       const points = found.points[line.dataset.line];
       if (points !== undefined) {
         line.setAttribute("points", points);
-        const area = points && `0,28 ${points} 120,28`;
-        line.previousElementSibling.setAttribute("points", area);
+        const ends = points && [points, points.slice(points.lastIndexOf(" ") + 1)];
+        const [from, to] = ends ? ends.map((each) => each.split(",", 1)[0]) : [];
+        line.previousElementSibling.setAttribute("points", ends && `${from},28 ${points} ${to},28`);
       }
     }
   }

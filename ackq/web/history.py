@@ -1,0 +1,103 @@
+"""The last samples of a queue: `History` collects them, and `Curves` are those of a view."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isnan, nan
+
+from ackq.ops.rates import rate
+from ackq.ops.readings import COUNTED, Reading
+
+#: Samples of a curve.
+SAMPLES = 60
+#: Most reasons of dead letters that have a curve each.
+MOST_REASONS = 8
+
+#: Values over time, oldest first; None if unknown. The last one is of the newest sample.
+Series = Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """The totals of a queue in one sample. Small, since thousands of queues have 60 each."""
+
+    at: float
+    since: float | None
+    #: In the order of `COUNTED`; NaN if a total is unknown.
+    values: array[float]
+    #: Messages that became dead letters, by reason.
+    dead: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Curves:
+    """The samples of a queue that a view shows."""
+
+    backlogs: Series = ()
+    #: What leaves the queue per second; for a topic, what is published.
+    speeds: Series = ()
+    counts: Sequence[Counts | None] = ()
+
+    def rates(self) -> dict[str, Series]:
+        """Return the change per second of each total that is known, by its name."""
+        now = self.counts[-1] if self.counts else None
+        if now is None:
+            return {}
+        found = {
+            name: self._rates([each.values[number] if each else None for each in self.counts])
+            for number, name in enumerate(COUNTED)
+            if not isnan(now.values[number])
+        }
+        return found | {
+            f"dead: {reason}": self._rates([each.dead.get(reason, 0) if each else None
+                                            for each in self.counts])
+            for reason in sorted(now.dead)[:MOST_REASONS]
+        }  # fmt: skip
+
+    def _rates(self, totals: Series) -> Series:
+        rates: list[float | None] = [None]
+        for (before, now), (fewer, more) in zip(
+            pairwise(self.counts), pairwise(totals), strict=True
+        ):
+            if before is None or now is None or before.since != now.since:
+                rates.append(None)  # counting began anew
+                continue
+            found = rate(more, fewer, now.at - before.at)
+            rates.append(found if found is not None and found >= 0 else None)
+        return rates
+
+
+class History:
+    """Collects the samples of a queue."""
+
+    def __init__(self) -> None:
+        self._backlogs: deque[float] = deque(maxlen=SAMPLES)
+        self._speeds: deque[float | None] = deque(maxlen=SAMPLES)
+        self._counts: deque[Counts | None] = deque(maxlen=SAMPLES)
+
+    def add(self, reading: Reading, speed: float | None, at: float) -> Curves:
+        """Add a sample, and return all.
+
+        Args:
+            reading: the figures.
+            speed: what leaves the queue per second.
+            at: when they were read, in seconds; used if the reading does not know it itself.
+        """
+        self._backlogs.append(reading.backlog)
+        self._speeds.append(speed)
+        self._counts.append(self._counts_of(reading, at))
+        return Curves(tuple(self._backlogs), tuple(self._speeds), tuple(self._counts))
+
+    def _counts_of(self, reading: Reading, at: float) -> Counts | None:
+        totals = reading.totals
+        if totals is None:
+            return None
+        before = self._counts[-1] if self._counts else None
+        values = array("d", [totals.counts.get(name, nan) for name in COUNTED])
+        # Most queues are the same as before; their samples share the dictionary.
+        dead = before.dead if before is not None and before.dead == totals.dead else totals.dead
+        return Counts(totals.at if totals.at is not None else at, totals.since, values, dead)
