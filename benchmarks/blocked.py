@@ -46,8 +46,8 @@ PICTURES = tuple(
         ("pop", "pop", ("pop:",)),
         ("settling", "acks and the like", ("ack", "nack", "reject", "extend")),
         ("queue", "push, looks and repairs", (
-            "schedule", "push_once", "stats", "peek", "purge", "drain", "redrive", "audit",
-            "watch")),
+            "schedule", "push_once", "stats", "peek", "purge", "drain", "run_now", "cancel",
+            "redrive", "audit", "watch")),
         ("claims", "claims", ("claims/", "held/")),
         ("staging", "staged rows", ("staging/", "pipeline/")),
         ("delay", "delay queues", ("delay/",)),

@@ -36,7 +36,7 @@ local extended, delayed, dead, errors, counters = KEYS[5], KEYS[6], KEYS[7], KEY
 local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local MOST = 100 -- messages one call may give back
+local MOST = 100 -- messages one call may return to the queue
 local FAILURES = 5 -- failures kept of a message, the latest
 local LONGEST_FAILURE = 8192 -- bytes
 

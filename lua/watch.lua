@@ -19,7 +19,7 @@
 --   ended           deliveries that ended in another way: by a purge or a drain, with a claim that
 --                   was returned, or by the death of a message whose lease had ended
 --   lease:<s>       a sample of what was taken with a lease of so many whole seconds
---   dead:<reason>   max receives, too large, body missing, rejected
+--   dead:<reason>   max receives, too large, body missing, rejected, canceled
 --   rows:<reason>   dead letters that a pipeline wrote, of rows whose claim it acked or that were
 --                   never in this queue: nothing follows from them
 --   redriven; dropped: purged; dropped:dead: dead letters deleted

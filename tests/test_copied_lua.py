@@ -30,6 +30,7 @@ VARIANTS: dict[str, list[set[str]]] = {
         {
             "ack_id",
             "audit_scan",
+            "cancel",
             "claims/ack",
             "claims/claim",
             "drain",
@@ -58,7 +59,7 @@ VARIANTS: dict[str, list[set[str]]] = {
     ],
     # Each partition of a delay queue has notes of its own.
     "failures_of": [
-        {"nack", "pop", "reject"},
+        {"cancel", "nack", "pop", "reject"},
         {"delay/nack", "delay/reject", "delay/take"},
     ],
     # Steps of taking messages: each works on the keys and the reply of its own script.

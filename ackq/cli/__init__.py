@@ -39,6 +39,7 @@ COMMANDS = {
     "exporter": "Serve metrics to Prometheus and KEDA.",
     "web": "Watch all queues on a web page.",
     "peek": "Show messages without taking them.",
+    "delayed": "List, run or cancel delayed messages.",
     "dead": "List, redrive or drop dead letters.",
     "claims": "List or release the claims of queries.",
     "pause": "Pause a queue: no consumer takes messages.",

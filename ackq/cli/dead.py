@@ -57,7 +57,8 @@ def dead() -> None:
     """List, show, redrive or drop the dead letters of a queue.
 
     A message becomes a dead letter when it reaches the consumers' limit of deliveries, is too
-    large for them, or is rejected by one. It is kept until you redrive or drop it.
+    large for them, is rejected by one, or is canceled while it is delayed. It is kept until you
+    redrive or drop it.
     """
 
 

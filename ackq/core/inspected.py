@@ -10,6 +10,8 @@ from ackq.core.failure import Failure
 from ackq.errors import ConfigurationError
 
 _ENTRY = re.compile(r"[0-9]+-[0-9]+")
+#: The reason of a delayed message that was canceled.
+CANCELED = "canceled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,9 @@ class PeekedMessage:
     #: When it was created, in seconds since the epoch by its producer's clock, as far as its body
     #: tells; see `Message.created_at`.
     created_at: float | None = None
+    #: What `run_now` and `cancel` of a list queue take: this message, as long as it is due at this
+    #: time. Empty in other states and for other queues.
+    entry: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,8 @@ class DeadLetter:
     """A message that will not be delivered again unless it is redriven.
 
     ``entry`` is its id in the dead-letter stream; ``reason`` is "max receives", "too large",
-    "body missing" or the reason passed to `reject`; ``died_at`` is in seconds since the epoch.
+    "body missing", "canceled" or the reason passed to `reject`; ``died_at`` is in seconds since
+    the epoch.
     """
 
     entry: str
@@ -50,8 +56,12 @@ class DeadLetter:
 
     @property
     def cause(self) -> str:
-        """What to group dead letters by: the last error's type and place, else the reason."""
-        return self.errors[-1].cause if self.errors else self.reason
+        """What to group dead letters by: the last error's type and place, else the reason.
+
+        A canceled message has the cause "canceled", whatever errors it had before.
+        """
+        died_of_error = self.errors and self.reason != CANCELED
+        return self.errors[-1].cause if died_of_error else self.reason
 
 
 State = Literal["ready", "in_flight", "delayed"]

@@ -56,8 +56,9 @@ _COUNT_COMMANDS = {"info": (), "time": (), "zcount": ("WORKERS:SEEN",),
 _WATCH = ("stats", "held/scan", "watch", "worker/list")
 _VIEW_COMMANDS = {**_COUNT_COMMANDS, "xrange": ("DEAD",), "xrevrange": ("DEAD", _LOG),
                   "hmget": ("ERRORS",)}  # fmt: skip
-_OPERATE = ("stats", "oldest", "peek", "watch", "audit", "audit_scan", "redrive", "purge", "drain",
-               "held/audit", "held/drop", "drop", "worker/list", "worker/order",
+_OPERATE = ("stats", "oldest", "peek", "watch", "audit", "audit_scan", "redrive", "run_now",
+            "cancel", "purge", "drain", "held/audit", "held/drop", "drop", "worker/list",
+            "worker/order",
                *_RELEASE)  # fmt: skip
 _OPERATE_COMMANDS = {
     **_VIEW_COMMANDS, "xadd": (_LOG,), "set": ("PAUSED",), "del": ("PAUSED",),
@@ -86,8 +87,9 @@ ROLES = {
                     _COUNT_COMMANDS),
     "viewer": Role("looks at ackq web: counts, rates, messages, dead letters and workers",
                    (*_WATCH, "peek", "oldest"), _VIEW_COMMANDS),
-    "operator": Role("inspects, repairs, redrives, pauses, purges, quiets and stops workers; runs"
-                     " ackq web --operate", _OPERATE, _OPERATE_COMMANDS),
+    "operator": Role("inspects, repairs, redrives, runs or cancels delayed messages, pauses,"
+                     " purges, quiets and stops workers; runs ackq web --operate",
+                     _OPERATE, _OPERATE_COMMANDS),
     "doctor": Role("runs ackq doctor on temporary queues. It cannot read the server's settings,"
                    " since CONFIG GET also shows passwords. To allow it, add +config|get",
                    (*_TAKE, *_SCHEDULE, *_OPERATE, *_CLAIM, *_WATCH),

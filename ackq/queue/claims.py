@@ -96,7 +96,7 @@ def claim(
         reply = yield from _step(group, number, messages, size)
         status = reply[0]
         if status == b"held":
-            yield from handed_over.give_back(group.spec, reply[1])
+            yield from handed_over.return_to_queue(group.spec, reply[1])
         elif status == b"empty":
             group.claiming = 0
             return None if batch is None else Claim(number, 0)
@@ -205,7 +205,7 @@ def release(group: Group) -> Operation[int]:
         yield from _call(group, "release", called, group.epoch, *names[first : first + CHUNK])
     rows = 0
     for name in names:
-        rows += yield from handed_over.give_back(group.spec, name)
+        rows += yield from handed_over.return_to_queue(group.spec, name)
     # Only now, so that a repeat after an error still uses this driver's epoch.
     group.epoch = group.claiming = 0
     return rows
@@ -220,7 +220,7 @@ def end_holds(spec: QueueSpec) -> Operation[int]:
         rows += yield from release(Group(spec, name, LONGEST))
     for each in found:
         if not handed_over.claim_of(spec, each.name):
-            rows += yield from handed_over.give_back(spec, each.name)
+            rows += yield from handed_over.return_to_queue(spec, each.name)
     return rows
 
 

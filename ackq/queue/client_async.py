@@ -18,7 +18,7 @@ from ackq.core.effects import Operation
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
 from ackq.core.io.together_async import Prepared
 from ackq.errors import AckqError
-from ackq.queue import handed_over, inspection, push, settle, take
+from ackq.queue import delayed, handed_over, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditReport, HeldClaim, Message, QueueCounters, QueueStats
 from ackq.queue.renewal_async import AsyncRenewer
@@ -529,6 +529,42 @@ class AsyncQueue(Client):
             skip: how many messages to skip first. Defaults to 0.
         """
         return await self._run(inspection.peek(self._spec, n, state, skip))
+
+    async def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
+        """Make delayed messages ready now, in the given order, and return how many.
+
+        Receive counts and recorded errors stay. Consumers that wait notice within a second.
+        Messages that are not delayed (ready, in flight, gone) are left alone. Cost: one round trip
+        per 500.
+
+        Args:
+            entries: which, by the `PeekedMessage.entry` that `peek` returned. A message that was
+                delayed anew since then is left alone.
+            ids: also those with these ids, whatever their due times. If several have the same id,
+                name them by their entries.
+
+        Raises:
+            ConfigurationError: that is not an entry, or not an id.
+            UnknownOutcome: the reply was lost, so up to 500 messages may be ready or not.
+        """
+        return await self._run(delayed.run_now(self._spec, entries, ids))
+
+    async def cancel(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
+        """Move delayed messages to the dead letters, and return how many.
+
+        They are not delivered any more, but not lost: the reason is "canceled", and `redrive` makes
+        them ready again. To delete them for good, use `drop_dead_letters`. A message that a
+        consumer has taken already is left alone. Cost: one round trip per 100 messages or 1 MiB.
+
+        Args:
+            entries: as in `run_now`.
+            ids: as in `run_now`.
+
+        Raises:
+            ConfigurationError: as in `run_now`.
+            UnknownOutcome: the reply was lost, so up to 100 messages may be canceled or not.
+        """
+        return await self._run(delayed.cancel(self._spec, entries, ids))
 
     async def purge(self, *, dead: bool = False) -> int:
         """Delete all messages for good, also those in flight, and return how many.

@@ -69,7 +69,7 @@ def mode_of(spec: QueueSpec, name: bytes) -> str:
     return "delayed" if name.endswith(DELAYED_LIST.encode()) else "back"
 
 
-def give_back(spec: QueueSpec, name: bytes) -> Operation[int]:
+def return_to_queue(spec: QueueSpec, name: bytes) -> Operation[int]:
     """Move the messages of a list whose lease has ended into the queue; return how many.
 
     Other clients may do the same at the same time. A list whose lease has not ended is unchanged.

@@ -24,6 +24,7 @@ from ackq.core.page_size import next_size
 from ackq.errors import ConfigurationError, PopFromMismatch
 from ackq.queue import handed_over, pop_from
 from ackq.queue.claims import end_holds
+from ackq.queue.delayed import entry_of
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import AuditFinding, AuditReport, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
@@ -145,8 +146,9 @@ def peek(
             _, key, body, count, score = reply[at : at + 5]
             when = float(score) / 1_000_000
             created = created_at(body, spec.config.time_field)
+            entry = entry_of(score, key) if state == "delayed" else ""
             seen.append(
-                PeekedMessage(text_of_key(key, body), body, count, when or None, (), created)
+                PeekedMessage(text_of_key(key, body), body, count, when or None, (), created, entry)
             )
             kept.append(key)
         if not reply:

@@ -154,9 +154,9 @@ class QueueCounters(Counters):
     or delivered in another way: if it was claimed from this queue, ``acked`` counts it too,
     because the pipeline acks whole claims.
 
-    ``dead`` has the reasons "max receives", "too large", "body missing", "rejected" and those of
-    rejected rows. Consumers of the release before this one do not count nacks, releases and
-    rejects; while they run, ``pushed`` and ``taken`` may be too low. ``pushed`` is None if a
+    ``dead`` has the reasons "max receives", "too large", "body missing", "rejected", "canceled" and
+    those of rejected rows. Consumers of the release before this one do not count nacks, releases
+    and rejects; while they run, ``pushed`` and ``taken`` may be too low. ``pushed`` is None if a
     former release began the counting.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from urllib.parse import unquote
 
 import redis
 
@@ -26,13 +27,15 @@ from ackq.web.log import OperationLog
 KINDS: dict[str, tuple[str, ...]] = {
     "pause": ("list", "sharded"), "resume": ("list", "sharded"),
     "redrive": dead_letters.KINDS, "drop": dead_letters.KINDS,
-    "run_now": ("delay",), "cancel": ("delay",), "seek": ("topic",),
+    "run_now": ("list", "delay"), "cancel": ("list", "delay"), "seek": ("topic",),
     "quiet_worker": ("list",), "resume_worker": ("list",), "stop_worker": ("list",),
     "stop_job": dead_letters.KINDS,
 }  # fmt: skip
 ORDERS: dict[str, Order] = {
     "quiet_worker": "quiet", "resume_worker": "resume", "stop_worker": "stop",
 }  # fmt: skip
+#: The result for a message that was taken, settled or delayed anew since the page was loaded.
+NOT_DELAYED = "nothing: the message is not delayed any more"
 #: Characters of a text that is quoted in a sentence.
 SHOWN = 80
 
@@ -80,9 +83,7 @@ class Actions:
         if ask.action == "seek":
             return self._preview_seek(ask)
         if ask.action == "cancel":
-            return Preview(ask, "Cancel a delayed message", f"The message {short(ask.key)} of"
-                           f" {short(ask.name)} is deleted and will not be delivered.",
-                           "It cannot be restored.")  # fmt: skip
+            return _preview_cancel(ask)
         if ask.action == "stop_worker":
             return Preview(ask, "Stop a worker", f"The worker {short(ask.worker)} finishes the"
                            " messages it works on, within its grace, and ends, as after SIGTERM.",
@@ -118,9 +119,9 @@ class Actions:
         if ask.action == "resume":
             return "Resume the queue", lambda: self._set_paused(ask, False)
         if ask.action == "run_now":
-            return f"Make message {short(ask.key)} ready now", lambda: self._run_now(ask)
+            return f"Make message {message_of(ask)} ready now", lambda: self._run_now(ask)
         if ask.action == "cancel":
-            return f"Cancel message {short(ask.key)}", lambda: self._cancel(ask)
+            return f"Cancel message {message_of(ask)}", lambda: self._cancel(ask)
         if ask.action == "seek":
             to = ask.to if ask.to in ("oldest", "end") else format.count(target_of(ask.to))
             return f"Move consumer {short(ask.consumer)} to {to}", lambda: self._seek(ask)
@@ -148,14 +149,18 @@ class Actions:
             yield sharded
 
     def _run_now(self, ask: Ask) -> str:
-        with DelayQueue(self._client, ask.name) as queue:
-            found = queue.reschedule(ask.key, delay=0)
-        return "ready" if found else "nothing: the message is not there, or it is in flight"
+        if ask.kind == "list":
+            with Queue(self._client, ask.name) as queue:
+                return "ready" if queue.run_now(ask.key) else NOT_DELAYED
+        with DelayQueue(self._client, ask.name) as delay:
+            return "ready" if delay.reschedule(ask.key, delay=0) else NOT_DELAYED
 
     def _cancel(self, ask: Ask) -> str:
-        with DelayQueue(self._client, ask.name) as queue:
-            found = queue.cancel(ask.key)
-        return "canceled" if found else "nothing: the message is not there, or it is in flight"
+        if ask.kind == "list":
+            with Queue(self._client, ask.name) as queue:
+                return "canceled, now a dead letter" if queue.cancel(ask.key) else NOT_DELAYED
+        with DelayQueue(self._client, ask.name) as delay:
+            return "canceled" if delay.cancel(ask.key) else NOT_DELAYED
 
     def _seek(self, ask: Ask) -> str:
         to = ask.to
@@ -271,6 +276,13 @@ def check(ask: Ask) -> None:
         raise ConfigurationError("only a list queue can redrive some of its dead letters")
 
 
+def message_of(ask: Ask) -> str:
+    """Return the key of a message for a sentence; of a list queue's, without its due time."""
+    if ask.kind != "list":
+        return short(ask.key)
+    return short(unquote(ask.key.partition("-")[2], errors="surrogateescape"))
+
+
 def target_of(text: str) -> int:
     """Return the index that a consumer is moved to.
 
@@ -295,6 +307,15 @@ def messages(number: int) -> str:
 def dead(number: int) -> str:
     """Return a number of dead letters."""
     return f"{format.count(number)} dead letter{'' if number == 1 else 's'}"
+
+
+def _preview_cancel(ask: Ask) -> Preview:
+    title, which = "Cancel a delayed message", f"The message {message_of(ask)} of {short(ask.name)}"
+    if ask.kind == "list":
+        return Preview(ask, title, f"{which} moves to the dead letters with the cause"
+                       " “canceled”. It is not delivered unless you redrive it.")  # fmt: skip
+    return Preview(ask, title, f"{which} is deleted and will not be delivered.",
+                   "It cannot be restored.")  # fmt: skip
 
 
 def _chosen(letters: dead_letters.DeadLetters, ask: Ask) -> Iterator[tuple[str, bool]]:

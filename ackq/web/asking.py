@@ -31,7 +31,7 @@ class Ask:
     cause: str | None = None
     #: The newest dead letter that was there when somebody looked.
     until: str = ""
-    #: A message of a delay queue.
+    #: A delayed message: the key in a delay queue, `PeekedMessage.entry` in a list queue.
     key: str = ""
     #: A consumer of a topic, and where to move it.
     consumer: str = ""

@@ -145,6 +145,42 @@ def drain_without_bodies(scene: Scene) -> Act:
     return scene.queue().drain
 
 
+@worst("run_now", "100,000 of 1,000,000, one due time for all")
+def run_now(scene: Scene) -> Act:
+    scene.delayed(scene.many(1_000_000), score=scene.far)
+    queue, ids = scene.queue(), [f"m{n:07d}" for n in range(1, scene.many(100_000) + 1)]
+    return lambda: queue.run_now(ids=ids)
+
+
+@worst("cancel", "100,000 of 1,000,000, with notes of failures")
+def cancel_deep(scene: Scene) -> Act:
+    scene.delayed(scene.many(1_000_000), score=scene.far)
+    count = scene.many(100_000)
+    line = """local lines = string.rep('\\n1:7:{"text":"' .. string.rep('x', 8000) .. '"}', 5)
+      local ends = redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
+      redis.call('HSET', KEYS[1], id, #body .. ':' .. ends .. lines)
+      redis.call('HSET', KEYS[2], id, 3)"""
+    scene.fill(line, (scene.keys.errors, scene.keys.receives), min(count, 1000))
+    return _cancel(scene, count)
+
+
+@worst("cancel", "1,000 x 0.9 MiB")
+def cancel_large(scene: Scene) -> Act:
+    scene.delayed(1000, scene.size(LARGE), scene.far)
+    return _cancel(scene, 1000)
+
+
+@worst("cancel", "16 x 64 MiB")
+def cancel_larger(scene: Scene) -> Act:
+    scene.delayed(16, scene.size(64 * MIB), scene.far)
+    return _cancel(scene, 16)
+
+
+def _cancel(scene: Scene, count: int) -> Act:
+    queue, ids = scene.queue(), [f"m{n:07d}" for n in range(1, count + 1)]
+    return lambda: queue.cancel(ids=ids)
+
+
 @worst("redrive", "600,000 dead letters")
 def redrive_deep(scene: Scene) -> Act:
     scene.dead(scene.many(600_000))

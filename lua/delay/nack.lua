@@ -36,7 +36,7 @@ local charge, max_receives, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
 
 local STRIDE = 9
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
-local MOST = 100 -- messages one call may give back
+local MOST = 100 -- messages one call may return to the queue
 local FAILURES = 5 -- failures kept of a message, the latest
 local LONGEST_FAILURE = 8192 -- bytes
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart

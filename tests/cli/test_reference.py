@@ -30,7 +30,7 @@ from tests.servers import private_server
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 #: What stands in the examples for what each server draws anew.
-RECEIPT, ENTRY = "1795252215312092", "1795252215312-0"
+RECEIPT, ENTRY, DELAYED = "1795252215312092", "1795252215312-0", "1795252215312092-a-9"
 #: What has no example: groups, whose commands have them.
 WITHOUT = {
     "",
@@ -41,6 +41,7 @@ WITHOUT = {
 WRITING = {
     "demo", "serve", "exporter", "web", "completion", "pipeline check",
     "push", "ack", "nack", "extend", "work", "dead redrive", "dead drop", "claims release",
+    "delayed run", "delayed cancel",
     "pause", "resume", "move", "recover", "drain", "purge", "scripts load",
     "rsmq create", "rsmq send", "rsmq delete", "rsmq drop",
     "rsmq set", "rsmq visibility", "rsmq redrive", "delay reschedule", "topic unsubscribe",
@@ -148,6 +149,8 @@ def test_an_example_runs(
         queue.push_many([{"id": f"a-{number}"} for number in range(1, 5)])
         held = queue.pop()
         queue.reject(*queue.pop_many(1), reason="no such customer")
+        queue.push({"id": "a-9"}, delay=600)
+        (later,) = queue.peek(1, "delayed")
         (letter,) = queue.dead_letters()
         with Claims.from_url(server.url, "jobs", "nightly") as claims:
             claims.begin()
@@ -158,7 +161,8 @@ def test_an_example_runs(
     (tmp_path / "orders.ndjson").write_text('{"order": 1}\n{"order": 2}\n')
     (tmp_path / "tasks.py").write_text("def handle(message): print(message.id, flush=True)\n")
     (tmp_path / "cars.toml").write_text(PIPELINE)
-    line = example.replace(RECEIPT, str(held.receipt)).replace(ENTRY, letter.entry)
+    line = example.replace(DELAYED, later.entry).replace(RECEIPT, str(held.receipt))
+    line = line.replace(ENTRY, letter.entry)
     if IN_PROCESS.match(line):
         monkeypatch.chdir(tmp_path)
         for variable, value in (("ACKQ_HOME", str(tmp_path)), ("ACKQ_REDIS_URL", server.url)):

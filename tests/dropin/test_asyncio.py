@@ -200,7 +200,7 @@ def test_a_task_that_ends_settles(
     "consume",
     [raises, raises_in_what_it_awaits, is_cancelled, runs_out_of_time, is_cancelled_by_its_group],
 )
-def test_a_task_that_fails_gives_back(
+def test_a_task_that_fails_returns_its_messages(
     start: Callable[..., Redis], name: str, queue: ackq.Queue,
     consume: Callable[[Redis, str], Awaitable[None]],
 ) -> None:  # fmt: skip
@@ -382,7 +382,7 @@ def test_the_last_message_when_the_program_ends(
     gc.collect()  # the connections that were left open, as with redis-py's own client
 
 
-def test_closing_settles_and_a_block_that_raises_gives_back(
+def test_closing_settles_and_a_block_that_raises_returns_its_messages(
     start: Callable[..., Redis], name: str, queue: ackq.Queue
 ) -> None:
     async def fail(r: Redis) -> None:
@@ -405,7 +405,7 @@ def test_closing_settles_and_a_block_that_raises_gives_back(
     asyncio.run(main())
 
 
-def test_a_kill_gives_back(
+def test_a_kill_returns_messages(
     tmp_path: Path, plain_client: redis.Redis, name: str, queue: ackq.Queue
 ) -> None:
     settings = plain_client.connection_pool.connection_kwargs

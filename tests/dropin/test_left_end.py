@@ -69,7 +69,7 @@ def test_blpop_wakes_up_and_looks_at_several_lists_in_their_order(
     assert r.blpop(names, timeout=0.25) is None
 
 
-def test_the_lease_is_renewed_and_an_exception_gives_back(
+def test_the_lease_is_renewed_and_an_exception_returns_it(
     r: dropin.Redis, name: str, queue: ackq.Queue
 ) -> None:
     def consume() -> None:
@@ -83,7 +83,7 @@ def test_the_lease_is_renewed_and_an_exception_gives_back(
     assert come_back(queue) == b"a"
 
 
-def test_a_kill_gives_back_in_order(
+def test_a_kill_returns_messages_in_order(
     script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue, r: dropin.Redis, name: str
 ) -> None:
     r.rpush(name, "0")

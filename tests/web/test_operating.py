@@ -256,6 +256,34 @@ def test_delayed_messages_run_now_or_are_canceled(
         assert Ask("run_now", "delay", name, key="b").query() in whats
 
 
+def test_delayed_messages_of_a_list_run_now_or_become_dead_letters(
+    operator: Operator, page: TestClient, queue: Queue, name: str
+) -> None:
+    for each in (HOSTILE, "b", "c"):
+        queue.push({"id": each}, delay=3600)
+    text = page.get(path_of("queue", kind="list", name=name, state="delayed")).text
+    whats = list(map(html.unescape, re.findall('name="what" value="([^"]*)"', text)))
+    hostile, b, c = (each.entry for each in queue.peek(3, "delayed"))
+    assert Ask("run_now", name=name, key=hostile).query() in whats
+    done = operator.do(Ask("run_now", name=name, key=hostile))
+    assert done == f"Make message {HOSTILE} ready now: ready"
+    assert [each.id for each in queue.peek()] == [HOSTILE]
+    cancel = Ask("cancel", name=name, key=b)
+    asked = operator.preview(cancel)
+    assert "The message b of" in asked
+    assert "unless you redrive it" in asked
+    assert operator.do(cancel) == "Cancel message b: canceled, now a dead letter"
+    assert "nothing" in operator.do(cancel)
+    assert [each.cause for each in queue.dead_letters()] == ["canceled"]
+    queue.nack(queue.pop(), delay=3600)
+    assert "nothing" in operator.do(Ask("cancel", name=name, key=hostile))  # delayed anew
+    assert operator.do(Ask("redrive", name=name, cause="canceled")).endswith("1 redriven")
+    assert logged(page)[0][1] == "Redrive dead letters with the cause “canceled”"
+    assert (queue.stats().ready, queue.stats().delayed) == (1, 2)
+    assert operator.post(Ask("cancel", name=name, key="c")).status_code == 400
+    assert [each.entry for each in queue.peek(2, "delayed")][:1] == [c]
+
+
 def test_dead_letters_of_every_kind_are_paged_redriven_and_dropped(
     operator: Operator, page: TestClient, target: Target, name: str
 ) -> None:

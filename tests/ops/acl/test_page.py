@@ -68,11 +68,14 @@ def test_an_operator_does_all_that_the_page_offers_for_a_list(
         assert "The 1 dead letter that you chose" in operator.preview(
             Ask("redrive", name=name, entries=(first,))
         )
+        stocked.push({"id": "even later"}, delay=900)
+        later = [each.entry for each in stocked.peek(2, "delayed")]
         for ask in (Ask("pause", name=name), Ask("resume", name=name),
+                    Ask("run_now", name=name, key=later[0]), Ask("cancel", name=name, key=later[1]),
                     Ask("redrive", name=name, entries=(first,)), Ask("drop", name=name, cause=""),
                     Ask("quiet_worker", name=name, worker="w")):  # fmt: skip
             assert not re.search("failed|nothing|: 0", operator.do(ask))
-        assert len(logged(http)) == 5
-    assert stocked.stats().dead == 0
+        assert len(logged(http)) == 7
+    assert [each.reason for each in stocked.dead_letters()] == ["canceled"]
     assert [each.order for each in stocked.execute(entries)] == ["quiet"]
     admin.delete(log.KEY)

@@ -62,6 +62,8 @@ OPERATIONS: dict[str, Operation] = {
     "read the dead": lambda queue: queue.dead_letters(),
     "redrive": lambda queue: queue.redrive(1),
     "drop": lambda queue: queue.drop_dead_letters("1-1"),
+    "run now": lambda queue: queue.run_now(ids=["later"]),
+    "cancel": lambda queue: queue.cancel(ids=["later"]),
     "pause": _pause,
     "audit": lambda queue: queue.audit(repair=True),
     "drain": lambda queue: queue.drain(),
@@ -73,7 +75,8 @@ OPERATIONS: dict[str, Operation] = {
     "order": lambda queue: queue.execute(leave_order, "quiet", [b"w"]),
 }
 TAKES = {"take", "wait", "ack", "ack by id", "nack", "release", "reject", "extend"}
-LOOKS_AFTER = {"count", "peek", "read the oldest", "read the dead", "redrive", "drop", "pause",
+LOOKS_AFTER = {"count", "peek", "read the oldest", "read the dead", "redrive", "drop", "run now",
+               "cancel", "pause",
                "audit", "drain", "purge", "list claims", "list workers", "order"}  # fmt: skip
 #: What takes a message first, so that the second call may be the one that is denied.
 SEVERAL = TAKES - {"take", "ack by id"}
@@ -81,16 +84,19 @@ SEVERAL = TAKES - {"take", "ack by id"}
 #: messages back can also store new ones, and so on: what else a role can do at most.
 BESIDES = {
     "viewer": {"order"},
-    "consumer": {"push", "push later", "confirm", "count", "peek", "read the oldest"},
-    "worker": {"push", "push later", "confirm", "pause", "order", "peek", "read the oldest"},
+    "consumer": {"push", "push later", "confirm", "count", "peek", "read the oldest", "run now",
+                 "cancel"},
+    "worker": {"push", "push later", "confirm", "pause", "order", "peek", "read the oldest",
+               "run now", "cancel"},
     "operator": {"push later", "ack by id", "be listed", "take"},
-    "claimer": {"push", "push later", "confirm", "purge", "peek", "read the oldest", *TAKES},
-    "writer": {"push", "push later", "confirm"},
-}
+    "claimer": {"push", "push later", "confirm", "purge", "peek", "read the oldest", "run now",
+                "cancel", *TAKES},
+    "writer": {"push", "push later", "confirm", "run now"},
+}  # fmt: skip
 #: With selectors: what takes the same commands on the same keys.
 BESIDES_WITH_SELECTORS = {
-    "consumer": {"push", "push later", "confirm", "count"},
-    "worker": {"push", "push later", "confirm"},
+    "consumer": {"push", "push later", "confirm", "count", "cancel"},
+    "worker": {"push", "push later", "confirm", "cancel"},
     "operator": {"push later", "ack by id"},
     "claimer": {"push later", "ack by id"},
     "writer": {"push later"},

@@ -92,6 +92,45 @@ def test_drain_gives_everything_back_to_a_bare_pop(
     assert queue.stats().in_flight == queue.stats().delayed == 0
 
 
+def test_chosen_delayed_messages_run_now_or_are_canceled(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    for name in ("a", "b", "b", "c", "\u00e9 /-"):
+        queue.push({"id": name}, delay=600)
+    queue.push({"id": "failed"})
+    queue.nack(queue.pop(), delay=300, error=ValueError("no"))
+    seen = queue.peek(10, "delayed")
+    assert [each.id for each in seen] == ["failed", "a", "b", "b", "c", "\u00e9 /-"]
+    assert queue.run_now(seen[3].entry, seen[5].entry, ids=["a", "none"]) == 3
+    assert [each.id for each in queue.pop_many(5)] == ["b", "\u00e9 /-", "a"]
+    assert queue.cancel(*(each.entry for each in seen)) == 3
+    assert queue.cancel(*(each.entry for each in seen), ids=["a", "b"]) == 0
+    letters = queue.dead_letters()
+    assert [(each.id, each.reason, each.cause, each.receive_count) for each in letters] == [
+        ("failed", "canceled", "canceled", 1), ("b", "canceled", "canceled", 0),
+        ("c", "canceled", "canceled", 0),
+    ]  # fmt: skip
+    assert [each.type for each in letters[0].errors] == ["ValueError"]
+    assert queue.redrive() == 3
+    assert {each.id for each in queue.pop_many(5)} == {"failed", "b", "c"}
+    assert (queue.audit().findings, queue.stats().delayed) == ((), 0)
+    for wrong in ("a", "17-", "x-a", 7):
+        with pytest.raises(ackq.ConfigurationError, match="entry"):
+            queue.cancel(wrong)
+    with pytest.raises(ackq.ConfigurationError, match="id"):
+        queue.run_now(ids=[""])
+
+
+def test_an_entry_does_not_name_a_later_message_with_the_same_id(make_queue: MakeQueue) -> None:
+    queue = make_queue()
+    queue.push({"id": "a", "n": 1}, delay=600)
+    (seen,) = queue.peek(1, "delayed")
+    queue.run_now(seen.entry)
+    queue.ack(queue.pop())
+    queue.push({"id": "a", "n": 2}, delay=900)
+    assert (queue.run_now(seen.entry), queue.cancel(seen.entry)) == (0, 0)
+    assert queue.stats().delayed == 1
+
+
 def test_an_audit_of_a_sound_queue_finds_nothing(make_queue: MakeQueue) -> None:
     queue = make_queue()
     queue.push_many({"n": n} for n in range(300))

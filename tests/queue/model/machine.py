@@ -37,6 +37,8 @@ JITTER = 65_535  # µs, the most that a lease may be longer than asked
 MARGIN = 20 * SECOND
 #: µs before the present within which redriven messages are due, one after the other.
 REDRIVEN = 100
+#: µs before the present within which messages that run now are due, one after the other.
+JUST_BEFORE = 500
 #: Steps between two looks at stats, peek and audit, which take ten times as long as a step.
 LOOK = 4
 
@@ -366,6 +368,24 @@ class QueueMachine(RuleBasedStateMachine):
             self.count["dead dropped"] += len(entries)
             self.model.drop(positions)
 
+    @precondition(lambda self: self.model.delayed)
+    @rule(chosen=st.sets(st.integers(0, 5), min_size=1), keep=st.booleans())
+    def run_or_cancel_some(self, chosen: set[int], keep: bool) -> None:
+        start = self._steady()
+        keys = self.model.delayed_after(start)
+        seen = self.queue.peek(len(keys) + 1, "delayed")
+        assert [each.body for each in seen] == [self.model.delayed[key].body for key in keys]
+        positions = sorted({position % len(seen) for position in chosen if seen})
+        entries = [seen[position].entry for position in positions]
+        done = (self.queue.run_now if keep else self.queue.cancel)(*entries, *entries[:1])
+        assert done == len(entries)
+        chosen_keys = [keys[position] for position in positions]
+        if keep:
+            self.model.run_now(chosen_keys, self._after(start - JUST_BEFORE, 0))
+        else:
+            self.model.cancel(chosen_keys)
+            self.count["canceled"] += done
+
     @rule()
     def pause_or_resume(self) -> None:
         (self.queue.resume if self.model.paused else self.queue.pause)()
@@ -511,6 +531,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert (found.acked, found.nacked) == (count["ack"], count["nack"])
         assert (found.released, found.redriven) == (count["release"], count["redriven"])
         assert (sum(found.dead.values()), found.dead.get("rejected", 0)) == (died, count["reject"])
+        assert found.dead.get("canceled", 0) == count["canceled"]
         assert (found.dropped, found.dead_dropped) == (count["dropped"], count["dead dropped"])
 
     def teardown(self) -> None:

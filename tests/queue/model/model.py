@@ -14,7 +14,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 
 class Window(NamedTuple):
@@ -296,6 +296,21 @@ class Model:
         for letter in [self.dead[position] for position in positions]:
             self.dead.remove(letter)
             self.deleted[letter.body] += 1
+
+    def delayed_after(self, now: int) -> list[bytes]:
+        """Return the keys of the messages that are not due yet, the soonest first."""
+        later = [(cast(int, kept.at), key) for key, kept in self.delayed.items()]
+        return [key for at, key in sorted(later) if at > now]
+
+    def run_now(self, keys: Sequence[bytes], due: Window) -> None:
+        for key in keys:
+            self.delayed[key].at = due
+
+    def cancel(self, keys: Sequence[bytes]) -> None:
+        for key in keys:
+            count = self.counts.get(key, 0)
+            self.dead.append(Dead(key, self.delayed.pop(key).body, "canceled", count))
+            self._uncount(key)
 
     def drain(self) -> int:
         moved = len(self.handoff) + len(self.delayed) + len(self.leased)

@@ -58,6 +58,8 @@ CALLS = (
     Call("purge", (0,)),
     Call("purge", (1,)),
     Call("redrive", (10, "")),
+    Call("run_now", (FUTURE, "later")),
+    Call("cancel", ("", "due", FUTURE, "later")),
     Call("drain", (1000,)),
     Call("drop", ("1-1",)),
     Call("audit", (0,)),

@@ -89,6 +89,12 @@ def too_few_or_too_many() -> Iterator[tuple[Call, str]]:
     yield Call("drop"), "drop-none"
     yield Call("drop", ("1-1",) * 51), "drop-51"
     yield Call("drop", ("1-1", "x")), "drop-entry"
+    for script, most in (("run_now", 500), ("cancel", 1000)):
+        yield Call(script), f"{script}-none"
+        yield Call(script, (FUTURE,)), f"{script}-odd"
+        yield Call(script, (FUTURE, "later") * (most + 1)), f"{script}-{most + 1}"
+        for due in (*NO_NUMBERS[1:], -1, 2**53):
+            yield Call(script, (FUTURE, "later", due, "due")), f"{script}-due-{due!r}"
     yield Call("audit_scan", ("context", "x", 0)), "audit_scan-cursor"
     yield Call("audit_scan", ("ready", 0, 0)), "audit_scan-walk"
     yield Call("held/scan", ("x",)), "held/scan-cursor"

@@ -109,6 +109,15 @@ def test_redriven_and_dropped_dead_letters(space: Space) -> None:
     assert shown(watched) == {"pushed": 0, "taken": 0, "redriven": 1, "dead_dropped": 1}
 
 
+def test_canceled_messages_were_never_taken_and_run_now_counts_nothing(space: Space) -> None:
+    watched = busy(space)
+    for id in "abc":
+        watched.delay(id)
+    assert watched.call("cancel", "", "a", "", "b", "", "gone") == [2, 3]
+    assert watched.call("run_now", "", "c") == 1
+    assert shown(watched) == {"pushed": 3, "taken": 0, "dead": {"canceled": 2}}
+
+
 def test_rows_that_a_pipeline_rejected_are_dead_but_were_claimed_and_acked(space: Space) -> None:
     watched = busy(space)
     rows = ("1", "a", b"{}", "check: age", "2", "b", b"{}", "does not parse")

@@ -12,7 +12,7 @@ import pytest
 from ackq import scripts
 from ackq.config import QueueConfig
 from ackq.core.effects import Clock, Request
-from ackq.queue import claims, handed_over, inspection, pop_from, push, settle, take
+from ackq.queue import claims, delayed, handed_over, inspection, pop_from, push, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
@@ -118,7 +118,7 @@ def test_every_argument_is_bound_to_the_name_that_the_header_gives_it(
     declared = {slot.number: slot.name for slot in header(scripts_directory, script).arguments}
     text = code(scripts_directory, script)
     bound = {number: name for name, kind, number in bindings(text) if kind == "ARGV"}
-    if script in ("ack_id", "drop"):  # all of its arguments are ids
+    if script in ("ack_id", "drop", "run_now", "cancel"):  # all of its arguments are alike
         return
     for number, name in bound.items():
         assert name in {declared[number], "base", *GROUPS}
@@ -226,6 +226,8 @@ def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
         "peek": [[]],
         "purge": [0],
         "redrive": [[1, 1, b"1-1"]],
+        "run_now": [1],
+        "cancel": [[1, 1]],
         "drain": [0],
         "audit": [[*[[b"none", 0]] * 11, [1, 0, 0, 0]]],
         "audit_scan": [[b"0", 0]] * 7,
@@ -268,6 +270,8 @@ OPERATIONS: dict[str, Callable[[], Generator[Any, Any, Any]]] = {
     "purge": lambda: inspection.purge(SPEC, True),
     "redrive": lambda: inspection.redrive(SPEC, 1, ()),
     "drop": lambda: inspection.drop_dead_letters(SPEC, ["1-1"]),
+    "run_now": lambda: delayed.run_now(SPEC, ["99-k"], ["m"]),
+    "cancel": lambda: delayed.cancel(SPEC, ["99-k"], ["m"]),
     "drain": lambda: inspection.drain(SPEC),
     "audit": lambda: inspection.audit(SPEC, True),
     "audit_scan": lambda: inspection.audit(SPEC, True),
@@ -279,7 +283,7 @@ OPERATIONS: dict[str, Callable[[], Generator[Any, Any, Any]]] = {
     "claims/beat": lambda: claims.beat(group()),
     "claims/release": lambda: claims.release(group()),
     "held/scan": lambda: handed_over.claims(SPEC),
-    "held/give_back": lambda: handed_over.give_back(SPEC, CLAIM),
+    "held/give_back": lambda: handed_over.return_to_queue(SPEC, CLAIM),
     "held/drop": lambda: inspection.purge(SPEC, True),
     "held/audit": lambda: inspection.audit(SPEC, True),
     "pop_from": lambda: pop_from.record(QueueKeys.of("jobs", "left")),
@@ -314,6 +318,8 @@ ARGUMENTS: dict[str, dict[str, list[Any]]] = {
              "pop_from": ["right"]},
     "purge": {"dead": [1]},
     "redrive": {"wanted": [1], "after": [""]},
+    "run_now": {"chosen": ["99", b"k", "", "m"]},
+    "cancel": {"chosen": ["99", b"k", "", "m"]},
     "drain": {"wanted": [1000]},
     "drop": {"entries": ["1-1"]},
     "audit": {"repair": [1]},

@@ -1,0 +1,105 @@
+"""``ackq delayed``: list, run or cancel delayed messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from ackq.cli import Group
+from ackq.cli.connection import (
+    body_fields,
+    examples,
+    json_option,
+    on_queue,
+    on_queue_end,
+    open_queue,
+    print_json,
+    print_table,
+    short_time,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@click.group(cls=Group)
+def delayed() -> None:
+    """List, run or cancel the delayed messages of a queue.
+
+    A message is delayed if it was pushed for later, or failed and waits for its next delivery.
+    For delay queues, see ackq delay.
+    """
+
+
+def _on_messages(command: F) -> F:
+    command = click.option("--id", "ids", multiple=True, metavar="ID",
+                           help="A message by its id. Repeatable.")(command)  # fmt: skip
+    return on_queue(click.argument("entries", nargs=-1, metavar="[ENTRY]...")(command))
+
+
+@delayed.command(
+    "list", epilog=examples("ackq delayed list jobs", "ackq delayed list jobs -n 100 --json")
+)
+@on_queue_end
+@click.option("-n", "--number", type=click.IntRange(0), default=10,
+              help="Number of messages.  [10]")  # fmt: skip
+@json_option
+def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
+    """List the delayed messages of QUEUE, the soonest first.
+
+    An entry names a message until it is delivered: a later message with the same id has another
+    entry. An error is the cause of the last failure, if the consumer recorded one.
+    """
+    with open_queue(url, queue) as opened:
+        found = opened.peek(number, "delayed")
+    causes = [each.errors[-1].cause if each.errors else "" for each in found]
+    if as_json:
+        for each, cause in zip(found, causes, strict=True):
+            print_json({"entry": each.entry, "id": each.id, "due": each.at,
+                        "receive_count": each.receive_count, "cause": cause,
+                        **body_fields(each.body)})  # fmt: skip
+        return
+    print_table(
+        ("entry", "id", "due", "receives", "error"),
+        [(each.entry, each.id, short_time(each.at), each.receive_count, cause)
+         for each, cause in zip(found, causes, strict=True)],
+    )  # fmt: skip
+
+
+@delayed.command(
+    epilog=examples(
+        "ackq delayed run jobs 1795252215312092-a-9", "ackq delayed run jobs --id a-9 --id a-10"
+    )
+)
+@_on_messages
+def run(queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, ...]) -> None:
+    """Make delayed messages of QUEUE ready now, in the given order.
+
+    Prints the number made ready. Messages that are ready, in flight or gone are left alone.
+    """
+    _require(entries, ids)
+    with open_queue(url, queue) as opened:
+        click.echo(opened.run_now(*entries, ids=ids))
+
+
+@delayed.command(
+    epilog=examples(
+        "ackq delayed cancel jobs 1795252215312092-a-9", "ackq delayed cancel jobs --id a-9"
+    )
+)
+@_on_messages
+def cancel(queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, ...]) -> None:
+    """Move delayed messages of QUEUE to the dead letters, with the reason "canceled".
+
+    Prints the number canceled. Messages in flight are left alone. ackq dead redrive makes canceled
+    messages ready again; ackq dead drop deletes them permanently.
+    """
+    _require(entries, ids)
+    with open_queue(url, queue) as opened:
+        click.echo(opened.cancel(*entries, ids=ids))
+
+
+def _require(entries: tuple[str, ...], ids: tuple[str, ...]) -> None:
+    if not entries and not ids:
+        raise click.UsageError("give ENTRIES or --id")
