@@ -275,7 +275,7 @@ def test_delayed_messages_of_a_list_run_now_or_become_dead_letters(
     assert operator.do(cancel) == "Cancel message b: canceled, now a dead letter"
     assert "nothing" in operator.do(cancel)
     assert [each.cause for each in queue.dead_letters()] == ["canceled"]
-    queue.nack(queue.pop(), delay=3600)
+    queue.nack(*queue.pop_many(1), delay=3600)
     assert "nothing" in operator.do(Ask("cancel", name=name, key=hostile))  # delayed anew
     assert operator.do(Ask("redrive", name=name, cause="canceled")).endswith("1 redriven")
     assert logged(page)[0][1] == "Redrive dead letters with the cause “canceled”"

@@ -113,7 +113,7 @@ def test_chosen_delayed_messages_run_now_or_are_canceled(make_queue: MakeQueue) 
     assert queue.redrive() == 3
     assert {each.id for each in queue.pop_many(5)} == {"failed", "b", "c"}
     assert (queue.audit().findings, queue.stats().delayed) == ((), 0)
-    for wrong in ("a", "17-", "x-a", 7):
+    for wrong in ("a", "17-", "x-a", ""):
         with pytest.raises(ackq.ConfigurationError, match="entry"):
             queue.cancel(wrong)
     with pytest.raises(ackq.ConfigurationError, match="id"):
