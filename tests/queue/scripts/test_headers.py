@@ -227,7 +227,7 @@ def run(steps: Generator[Any, Any, Any]) -> dict[str, Request]:
         "purge": [0],
         "redrive": [[1, 1, b"1-1"]],
         "run_now": [1],
-        "cancel": [[1, 1]],
+        "cancel": [[2, 2]],
         "drain": [0],
         "audit": [[*[[b"none", 0]] * 11, [1, 0, 0, 0]]],
         "audit_scan": [[b"0", 0]] * 7,
