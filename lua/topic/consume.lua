@@ -46,13 +46,17 @@ if outside(guess, 0, LAST) or outside(wanted, 1, 1000) or outside(timeout, 0, 43
     .. ' topic/consume.lua')
 end
 
+local function text_of(index)
+  return string.format('%.0f', index)
+end
+
 local function bounds(member)
   local start, stop = string.match(member, '^(%d+):(%d+):')
   return tonumber(start), tonumber(stop)
 end
 
 for i = HEAD + 1, #ARGV do
-  if not bounds(ARGV[i]) then
+  if not string.find(ARGV[i], '^%d+:%d+:') then
     return redis.error_reply('ACKQ_ARGUMENT topic/consume: a range is start:end:token')
   end
 end
@@ -65,7 +69,7 @@ local newest = tonumber(redis.call('GET', next_index) or 0)
 local first = tonumber(redis.call('GET', first_index) or 1)
 local stored = redis.call('GET', consumer)
 local place = tonumber(stored or 0)
-local has_ranges = redis.call('ZCARD', ranges) > 0
+local lowest = redis.call('ZRANGE', ranges, '0', '1')
 if outside(newest, 0, LAST) or outside(first, 1, LAST) or outside(place, 0, LAST) then
   return redis.error_reply('ACKQ_VALUE topic/consume: nextIndex, firstIndex or the place is no'
     .. ' index')
@@ -76,32 +80,39 @@ end
 
 -- The first write frees memory, even if only nothing: at maxmemory Redis rejects a script whose
 -- first write may allocate, and no consumer could read a full topic. It also checks the last type.
-redis.call('ZREMRANGEBYRANK', leases, 1, 0)
+-- A commit is such a write.
+if #ARGV == HEAD then
+  redis.call('ZREMRANGEBYRANK', leases, '1', '0')
+end
 
-local function lowest()
-  local member = redis.call('ZRANGE', ranges, 0, 0)[1]
+-- The lowest range: its member, start and stop; nil if there is none.
+local member, start, stop
+local function take_lowest(found)
+  lowest = found
+  member = lowest[1]
   if member then
-    return member, bounds(member)
+    start, stop = bounds(member)
   end
 end
+take_lowest(lowest)
 
 -- The ranges must start right after the position. If they do not, a client that uses only the
 -- position has set it back or deleted it: then all ranges are void.
-local member, start, stop
-if has_ranges then
-  member, start, stop = lowest()
-  if not stored or start > place + 1 then
-    redis.call('UNLINK', leases, ranges)
-    member = nil
-  end
+if member and (not stored or start > place + 1) then
+  redis.call('ZCARD', leases) -- the last type to check
+  redis.call('UNLINK', leases, ranges)
+  take_lowest({})
 end
 
--- Return the positions of ranges that are neither leased under their receipt nor committed.
+-- Return the positions of ranges that are neither leased under their receipt nor committed; note
+-- the ranges that were leased.
+local freed = {}
 local function settle()
   local refused = {}
   for i = HEAD + 1, #ARGV do
-    if redis.call('ZREM', leases, ARGV[i]) == 0
-      and not redis.call('ZSCORE', ranges, ARGV[i]) then
+    if redis.call('ZREM', leases, ARGV[i]) == 1 then
+      freed[ARGV[i]] = true
+    elseif not redis.call('ZSCORE', ranges, ARGV[i]) then
       local last = select(2, bounds(ARGV[i]))
       if last > place or not stored then
         refused[#refused + 1] = i - HEAD
@@ -118,16 +129,17 @@ local function advance()
   while member and steps < STEPS and start <= place + 1 do
     if stop <= place then
       redis.call('ZREM', leases, member)
-    elseif redis.call('ZSCORE', leases, member) then
+    elseif not freed[member] and redis.call('ZSCORE', leases, member) then
       break
     end
     place = math.max(place, stop)
     redis.call('ZREM', ranges, member)
     steps = steps + 1
-    member, start, stop = lowest()
+    -- Two are read at a time, so that after the usual only one none is looked for.
+    take_lowest(lowest[2] and redis.call('ZRANGE', ranges, '0', '1') or {})
   end
   if place ~= before then
-    redis.call('SET', consumer, string.format('%.0f', place))
+    redis.call('SET', consumer, text_of(place))
   end
   return steps < STEPS
 end
@@ -148,8 +160,8 @@ local function next_range()
   if not member then
     return place + 1, newest
   end
-  local ended = redis.call('ZRANGEBYSCORE', leases, '-inf', string.format('%.0f', now),
-    'LIMIT', 0, EXPIRED)
+  local ended = redis.call('ZRANGEBYSCORE', leases, '-inf', text_of(now),
+    'LIMIT', '0', EXPIRED)
   local old, low, high
   for i = 1, #ended do
     local from, to = bounds(ended[i])
@@ -160,7 +172,7 @@ local function next_range()
   if old then
     return math.max(low, place + 1), high, old
   end
-  local highest = redis.call('ZREVRANGE', ranges, 0, 0)[1]
+  local highest = redis.call('ZREVRANGE', ranges, '0', '0')[1]
   local _, last = bounds(highest or '')
   return math.max(place, last or 0) + 1, newest
 end
@@ -169,7 +181,7 @@ local begin, old
 begin, stop, old = next_range()
 stop = math.min(stop, newest)
 if begin > stop then
-  local soonest = redis.call('ZRANGE', leases, 0, 0, 'WITHSCORES')[2]
+  local soonest = redis.call('ZRANGE', leases, '0', '0', 'WITHSCORES')[2]
   return {'empty', refused, newest, soonest and math.max(1, tonumber(soonest) - now) or -1}
 end
 local from = skipped > 0 and guess + 1 or begin
@@ -200,10 +212,6 @@ if #bodies == 0 and (skipped == 0 or from <= stop) then
 end
 local last = from + #bodies - 1
 
-local function member_of(low, high, mark)
-  return string.format('%.0f:%.0f:', low, high) .. mark
-end
-
 -- Keep the rest of an expired range under a new name, so that the previous reader's receipt is
 -- void.
 if old then
@@ -212,25 +220,27 @@ if old then
   redis.call('ZREM', ranges, old)
   local _, high = bounds(old)
   if last < high then
-    local rest = member_of(last + 1, high, string.match(old, '[^:]+$'))
+    local low = text_of(last + 1)
+    local rest = low .. ':' .. text_of(high) .. ':' .. string.match(old, '[^:]+$')
     redis.call('ZADD', leases, deadline, rest)
-    redis.call('ZADD', ranges, string.format('%.0f', last + 1), rest)
+    redis.call('ZADD', ranges, low, rest)
   end
 end
 
 local deadline = now + timeout
 if timeout == 0 and begin == place + 1 then
   place = last
-  redis.call('SET', consumer, string.format('%.0f', place))
+  redis.call('SET', consumer, text_of(place))
   if old then
-    member, start, stop = lowest()
+    take_lowest(redis.call('ZRANGE', ranges, '0', '1'))
     advance()
   end
 else
-  local given = member_of(begin, last, token)
-  redis.call('ZADD', ranges, string.format('%.0f', begin), given)
+  local low = text_of(begin)
+  local given = low .. ':' .. (last == begin and low or text_of(last)) .. ':' .. token
+  redis.call('ZADD', ranges, low, given)
   if timeout > 0 then
-    redis.call('ZADD', leases, string.format('%.0f', deadline), given)
+    redis.call('ZADD', leases, text_of(deadline), given)
   end
 end
 

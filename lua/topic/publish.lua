@@ -104,8 +104,8 @@ end
 
 -- Redis rejects an id that is not above the last one; then the topic was restarted.
 local id = newest_text .. '-0'
-if type(redis.pcall('XADD', wake, 'MAXLEN', '~', 1, id, 'n', '')) == 'table' then
+if type(redis.pcall('XADD', wake, 'MAXLEN', '~', '1', id, 'n', '')) == 'table' then
   redis.call('DEL', wake)
-  redis.call('XADD', wake, 'MAXLEN', '~', 1, id, 'n', '')
+  redis.call('XADD', wake, 'MAXLEN', '~', '1', id, 'n', '')
 end
 return {'ok', index, first}

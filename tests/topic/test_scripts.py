@@ -138,6 +138,15 @@ def test_a_key_of_another_type_is_an_error_before_anything_is_changed(
     assert dump(filled) == before
 
 
+def test_ranges_that_are_void_are_not_deleted_beside_a_key_of_another_type(filled: Keys) -> None:
+    filled.client.delete(filled.key("consumers:c"))
+    filled.client.set(filled.key("leases:c"), "text")
+    before = dump(filled)
+    with pytest.raises(ResponseError, match="WRONGTYPE"):
+        call(filled, "topic/consume", *ARGUMENTS["topic/consume"], f"1:1:{TOKEN}")
+    assert dump(filled) == before
+
+
 def test_a_wrong_guess_writes_nothing(filled: Keys) -> None:
     before = dump(filled)
     for guess in (0, 1, 3, 99):
