@@ -37,7 +37,7 @@ class Crew:
                 self._members[kind].append(self._hire(kind))
         # On a busy machine they take a while to begin.
         logs = [self._history / f"{label}.jsonl" for label in self._labels]
-        wait_until(lambda: all(log.exists() for log in logs), "all processes to begin", 60)
+        wait_until(lambda: all(log.exists() for log in logs), "all processes to begin", 300)
 
     def kill(self, kind: Kind, draw: random.Random) -> None:
         """Kill a process, and start another in its place."""
@@ -62,7 +62,7 @@ class Crew:
         """Let the processes of a kind come to their end."""
         self._stops[kind].touch()
         for member in self._members[kind]:
-            wait_until(lambda member=member: not member.is_alive(), f"a {kind} to end", 60)  # type: ignore[misc]
+            wait_until(lambda member=member: not member.is_alive(), f"a {kind} to end", 300)  # type: ignore[misc]
             assert member.exitcode == 0, f"a {kind} ended with {member.exitcode}"
 
     def close(self) -> None:

@@ -33,15 +33,10 @@ BINARIES: dict[str, Callable[[], Path]] = {
 }
 #: Of the queue, in a cluster.
 SLOT = key_slot(b"{jobs}")
-#: What a server does to keep its data, and seconds before its death in which answers are undone:
-#: when its process is killed, and when its power is cut. Under everysec it may be writing for a
-#: second, wait another for the sync, and be stalled by us for a third.
+#: ms of silence after which a Sentinel replaces a primary: usually, and when it is to do so.
+_PATIENT, _WATCHFUL = 60_000, 300
+#: What a server does to keep its data.
 Persistence = Literal["always", "everysec", "none"]
-UNDONE: dict[Persistence, tuple[float | None, float | None]] = {
-    "always": (None, None),
-    "everysec": (2.0, 4.0),
-    "none": (float("inf"), float("inf")),
-}
 
 
 class Single:
@@ -68,6 +63,18 @@ class Single:
     @property
     def release(self) -> str:
         return str(self.server.release)
+
+    def undone_since(self, power: bool) -> float | None:
+        """Return since when answers are undone, of a server that was just killed.
+
+        Args:
+            power: whether its power was cut too.
+        """
+        if self.persistence == "always":
+            return None
+        if self.persistence == "none":
+            return 0.0
+        return self.machine.durable if power else self.machine.written
 
     def has_died(self) -> bool:
         """Whether the server ended by itself."""
@@ -97,8 +104,9 @@ class Pair:
         port = self.servers[0].port
         watch: list[str] = [
             f"monitor {SERVICE} 127.0.0.1 {port} 1",
-            f"down-after-milliseconds {SERVICE} 300",
-            f"failover-timeout {SERVICE} 500",
+            # No failover on a busy machine but those that a nemesis causes.
+            f"down-after-milliseconds {SERVICE} {_PATIENT}",
+            f"failover-timeout {SERVICE} 4000",
         ]
         name = folder / "redis-sentinel"
         name.symlink_to(binary)
@@ -119,6 +127,20 @@ class Pair:
         """The number of the server that the Sentinel names."""
         _, port = self._sentinel.execute_command("SENTINEL GET-MASTER-ADDR-BY-NAME", SERVICE)
         return [each.port for each in self.servers].index(int(port))
+
+    @contextlib.contextmanager
+    def watchful(self) -> Iterator[None]:
+        """Let the Sentinel replace a primary that is silent for a moment, in this block."""
+        self._notice_after(_WATCHFUL)
+        try:
+            yield
+        finally:
+            self._notice_after(_PATIENT)
+
+    def _notice_after(self, milliseconds: int) -> None:
+        self._sentinel.execute_command(
+            "SENTINEL SET", SERVICE, "down-after-milliseconds", milliseconds
+        )
 
     def follow(self, replica: int, primary: int) -> None:
         """Make one a replica of the other; return when it is in step."""

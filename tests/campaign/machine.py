@@ -20,9 +20,10 @@ from tests.servers.target import Absent
 from tests.waiting import wait_until
 
 _SOURCE = Path(__file__).with_name("machine.c")
-#: The page that the preloaded library maps: clock, stalled, waiting, full, the clock's fixed time.
-_PAGE = struct.Struct("qiiiq")
-_STALLED, _WAITING, _FULL, _SHOWN = 8, 12, 16, 24
+#: The page that the preloaded library maps: clock, stalled, waiting, full, the clock's fixed time,
+#: when the last write to the log began, and the last one that is synced.
+_PAGE = struct.Struct("qiiiqqq")
+_STALLED, _WAITING, _FULL, _SHOWN, _WRITTEN, _DURABLE = 8, 12, 16, 24, 32, 40
 
 
 class Machine:
@@ -93,6 +94,19 @@ class Machine:
             yield
         finally:
             self._set(_FULL, False)
+
+    @property
+    def written(self) -> float:
+        """When the last write to the log began, as `time.monotonic` counts.
+
+        All that the server had answered before is in the log, and survives the server's death.
+        """
+        return float(struct.unpack_from("q", self._page, _WRITTEN)[0]) / 1e9
+
+    @property
+    def durable(self) -> float:
+        """The same for the last write that a sync has covered, which survives a power cut."""
+        return float(struct.unpack_from("q", self._page, _DURABLE)[0]) / 1e9
 
     def cut_power(self, server: Server, draw: random.Random) -> None:
         """Kill the server and take away what its disk had not synced.

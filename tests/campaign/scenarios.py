@@ -14,6 +14,10 @@ Kind = Literal["consumer", "producer"]
 Faults = Mapping[str, float]
 
 KILLS: Faults = {"kill a consumer": 0.12, "kill a producer": 0.5}
+#: As many as one processor can start anew.
+MANY_KILLS: Faults = {"kill a consumer": 0.06, "kill a producer": 0.15}
+#: At a pace that leaves a process time to work.
+BULK: Faults = {"kill a consumer": 0.7, "kill a producer": 1.5, "kill the server": 5.0}
 FREEZES: Faults = {"freeze a consumer": 0.7, "freeze a producer": 2.0}
 CRASHES: Faults = {"kill the server": 0.6}
 POWER: Faults = {"cut the power": 0.9}
@@ -60,6 +64,8 @@ _OTHERS = (
 
 _ALL = (
     Scenario("queue: kills", "queue", {**KILLS, **FREEZES}),
+    Scenario("queue: many kills", "queue, small", MANY_KILLS),
+    Scenario("queue: bulk", "queue, bulk", BULK),
     Scenario("queue: server crashes", "queue", CRASHES),
     Scenario("queue: power cuts", "queue", POWER),
     Scenario("queue: disk", "queue", DISK),

@@ -112,7 +112,7 @@ class Consumer:
             if held := (yield from self.take(5, 0.1)):
                 yield from self.settle("ack", held)
         left = yield from self._product.left()
-        journal.write(do="left", messages=stored, at=(yield Clock()), keys=[], **left)
+        journal.write(do="left", messages=stored, keys=[], **left)
 
     def take(self, n: int, timeout: float | None) -> Operation[list[Held]]:
         """Take messages; ack those that were finished."""

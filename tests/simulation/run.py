@@ -109,7 +109,6 @@ class _Play:
             world.run(CHAOS)
             world.faults.are_on = False
             world.run()
-            world.journal.write(do="calm", at=world.now / 1e6)
             last = Consumer(self._product(self._settings), world.journal, "drain", draw)
             self._be_alone(last.drain(world.now / 1e6 + DRAINED_WITHIN))
         except Endless as error:

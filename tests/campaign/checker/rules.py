@@ -2,22 +2,30 @@
 
 A rule is a function that yields violations in words. It is excused where a fault is documented to
 undo answers (``since``), or to end leases and delays early (``clock``).
+
+A busy machine must not break a rule. All that is known of a request is that it was applied between
+its begin and its end, if it was answered; so a rule compares the end of one with the begin of
+another, or times of the server itself. Whatever delays a process makes such an interval longer,
+and the rule weaker.
 """
 
 from __future__ import annotations
 
 import bisect
+import gc
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from .stories import POSSIBLE, Delivery, Fault, History, Settle, Story, Take
+from .stories import POSSIBLE, Delivery, Fault, History, Push, Settle, Story, Take
 from .totals import judge_totals
 from .verdict import Verdict
 
 #: s by which times that servers report are rounded.
 ROUNDED = 1e-5
+#: Times that a consumer asks before it counts that nothing is delivered.
+ASKED = 10
 
 
 class Judge:
@@ -27,7 +35,7 @@ class Judge:
         self._history = history
         self._faults = history.faults
         self._ends = [each.end for each in history.faults]
-        self._undone_at = sorted(each.begin for each in history.faults if each.since is not None)
+        self._undoings = [each for each in history.faults if each.since is not None]
         self._is_clock_set = any(each.clock for each in history.faults)
         self._lease: float = history.settings["lease"]
         self._fenced: bool = history.settings.get("fenced", True)
@@ -75,26 +83,29 @@ class Judge:
             for words in RULES[rule](self, story):
                 verdict.broke(rule, f"{story.name}: {words}")
 
-    def _undoings(self, at: float) -> int:
-        return bisect.bisect_right(self._undone_at, at)
-
     def _place(self, each: Delivery) -> tuple[int, float, float]:
         """Return a delivery's place in the order in which the server delivered.
 
         Receive counts give it, until a fault undoes them. Without counts, the ends of leases do,
         unless a clock was set. Replies may be read in another order.
         """
-        undoings, end = self._undoings(each.take.end), each.take.end
+        end = each.take.end
+        undoings = sum(fault.begin <= end for fault in self._undoings)
         if each.count is None and each.until is not None and not self._is_clock_set:
             return undoings, each.until, end
         return undoings, each.count or 0, end
 
     # --- excuses --------------------------------------------------------------------
 
-    def undone(self, answered: float, later: float) -> Fault | None:
-        """Return the fault that may have undone what was answered then, as seen later."""
-        for fault in itertools.islice(self._faults, bisect.bisect_left(self._ends, answered), None):
-            if fault.since is not None and fault.since <= answered and fault.begin <= later:
+    def undone(self, request: Push | Take | Settle, later: float = math.inf) -> Fault | None:
+        """Return the fault that may have undone a request, as seen at a later time."""
+        for fault in self._undoings:
+            if (
+                fault.since is not None
+                and fault.since <= request.end
+                and request.begin <= fault.end
+                and fault.begin <= later
+            ):
                 return fault
         return None
 
@@ -107,7 +118,16 @@ class Judge:
 
     def excused(self, request: Take | Settle, later: float) -> bool:
         """Whether a fault explains that a request had no lasting effect."""
-        return self.clocked(request.begin, later) or self.undone(request.end, later) is not None
+        return self.clocked(request.begin, later) or self.undone(request, later) is not None
+
+    def _pairs(self, story: Story) -> Iterator[tuple[Delivery, Delivery]]:
+        """Yield consecutive deliveries whose order is known, and not undone in between."""
+        for earlier, later in itertools.pairwise(story.deliveries):
+            is_counted = earlier.count is not None or earlier.until is not None
+            is_known = is_counted or earlier.take.end <= later.take.begin
+            end = later.take.end
+            if is_known and not (self.undone(earlier.take, end) or self.undone(later.take, end)):
+                yield earlier, later
 
     # --- rules of one message -------------------------------------------------------
 
@@ -118,7 +138,7 @@ class Judge:
             return
         if any(each.had("ack", "reject") for each in story.deliveries):
             return
-        fault = None if push.kept else self.undone(push.end, math.inf)
+        fault = None if push.kept else self.undone(push)
         if fault is not None:
             self.verdict.lost_as_expected += 1
             self.verdict.window = max(self.verdict.window, fault.begin - push.end)
@@ -139,19 +159,22 @@ class Judge:
         """Delivered after an answered ack."""
         for ack in _settles(story, "ack", "ok"):
             for each in story.deliveries:
-                if each.take.begin > ack.end and not self.undone(ack.end, each.take.begin):
+                if each.take.begin > ack.end and not self.undone(ack, each.take.end):
                     yield f"acked, and delivered {each.take.begin - ack.end:.3f} s later"
 
     def lease(self, story: Story) -> Iterator[str]:
         """Delivered while another consumer held the lease."""
-        for held, later in _pairs(story):
-            if held.may_have_had("nack", "release") or self.excused(held.take, later.take.end):
+        for held, later in self._pairs(story):
+            if held.may_have_had("nack", "release") or self.clocked(
+                held.take.begin, later.take.end
+            ):
                 continue
             if self._is_early(held, later):
                 yield f"delivered to {later.take.by} while {held.take.by} held it"
             for each in held.settles:
+                is_early = each.end < later.take.end < each.begin + self._lease
                 if (each.kind, each.state) == ("extend", "ok") and (
-                    each.end < later.take.end < each.begin + self._lease
+                    is_early and not self.undone(each)
                 ):
                     yield f"delivered to {later.take.by} although {held.take.by} had extended it"
 
@@ -165,17 +188,17 @@ class Judge:
         """A settle succeeded after another consumer had received the message."""
         if not self._fenced:
             return
-        for earlier, later in _pairs(story):
+        for earlier, later in self._pairs(story):
             for each in earlier.settles:
                 is_stale = each.state == "ok" and each.begin > later.take.end
-                if is_stale and not self.undone(later.take.end, each.begin):
+                if is_stale and not (self.undone(each) or self.undone(later.take, each.end)):
                     yield f"a stale {each.kind} of {earlier.take.by} succeeded"
 
     def acked_twice(self, story: Story) -> Iterator[str]:
         """Two acks were answered with success."""
         acks = sorted(_settles(story, "ack", "ok"), key=lambda each: each.end)
         for first, second in itertools.pairwise(acks):
-            if not self.undone(first.end, second.end):
+            if not (self.undone(first, second.end) or self.undone(second, second.end)):
                 yield "acked twice"
 
     def holder(self, story: Story) -> Iterator[str]:
@@ -196,11 +219,10 @@ class Judge:
 
     def count(self, story: Story) -> Iterator[str]:
         """The receive count did not rise."""
-        for earlier, later in itertools.pairwise(story.deliveries):
+        for earlier, later in self._pairs(story):
             if earlier.count is None or later.count is None:
                 continue
-            has_risen = later.count > earlier.count - earlier.may_have_had("release")
-            if not has_risen and not self.undone(earlier.take.end, later.take.begin):
+            if later.count <= earlier.count - earlier.may_have_had("release"):
                 yield f"received as number {earlier.count}, then as number {later.count}"
 
     def early(self, story: Story) -> Iterator[str]:
@@ -211,7 +233,7 @@ class Judge:
                     push.begin, each.take.end
                 ):
                     yield f"pushed with a delay of {push.delay} s, delivered before"
-        for earlier, later in itertools.pairwise(story.deliveries):
+        for earlier, later in self._pairs(story):
             for settle in earlier.settles:
                 is_early = settle.begin < later.take.end < settle.begin + settle.delay
                 if (
@@ -231,27 +253,37 @@ class Judge:
         if count != most:
             yield f"dead after {count} deliveries of {most}"
         for ack in _settles(story, "ack", "ok"):
-            if not self.undone(ack.end, math.inf):
+            if not self.undone(ack):
                 yield "acked, and dead"
 
     # --- rules of a run -------------------------------------------------------------
 
     def end(self) -> Iterator[tuple[str, str]]:
-        """Everything is settled in time, and nothing stays behind."""
+        """Everything can be taken and settled in the end, and nothing stays behind."""
         left, within = self._history.left, self._history.settings["drain_within"]
         if left is None:
             yield "stuck", "the queue was never drained"
             return
         if left["messages"]:
             yield "stuck", f"{left['messages']} messages are left"
-        if left["at"] - self._history.calm > within:
-            yield "stuck", f"draining took over {within} s"
+        if (idle := self._idle()) > within:
+            yield "stuck", f"for {idle:.0f} s nothing was delivered, although messages were left"
         for each in left["findings"]:
             yield "audit", each
         for each in left["keys"]:
             yield "audit", f"the key {each} is left"
         for each in judge_totals(self._history):
             yield "totals", each
+
+    def _idle(self) -> float:
+        """Return how long a consumer asked in vain, although messages were stored."""
+        longest = 0.0
+        for takes in self._history.takes.values():
+            for is_vain, run in itertools.groupby(takes, lambda each: not each.deliveries):
+                asked = list(run) if is_vain else []
+                if len(asked) >= ASKED:
+                    longest = max(longest, asked[-1].begin - asked[0].end)
+        return longest
 
     def order(self) -> Iterator[tuple[str, str]]:
         """First deliveries to one consumer come in the order in which a producer pushed."""
@@ -266,7 +298,7 @@ class Judge:
                     push, at = each.story.pushes[0]
                     place = push.call, at
                     before, then = last.get(push.by, ((0, 0), take))
-                    if place < before and not self.excused(then, take.end):
+                    if place < before and not (self.excused(then, take.end) or self.undone(take)):
                         yield "order", f"{each.story.name} came after {before} of {push.by}"
                     last[push.by] = place, take
 
@@ -275,8 +307,7 @@ class Judge:
         places = self._history.places
         for index, seen in places.items():
             names = {name for _, _, name in seen}
-            first = min(at for at, _, _ in seen)
-            if len(names) > 1 and not self.undone(first, max(at for at, _, _ in seen)):
+            if len(names) > 1 and not any(self.undone(request) for request, _, _ in seen):
                 yield "place", f"index {index} was given to {sorted(names)[:3]}"
         for reader in self._history.readers if places else ():
             read = {
@@ -289,14 +320,6 @@ class Judge:
                 and not any(fault.since is not None for fault in self._faults)
             ):
                 yield "gap", f"{reader} never read {sorted(gaps)[:5]}"
-
-
-def _pairs(story: Story) -> Iterator[tuple[Delivery, Delivery]]:
-    """Yield consecutive deliveries whose order is known."""
-    for earlier, later in itertools.pairwise(story.deliveries):
-        is_counted = earlier.count is not None or earlier.until is not None
-        if is_counted or earlier.take.end <= later.take.begin:
-            yield earlier, later
 
 
 def _settles(story: Story, kind: str, state: str) -> list[Settle]:
@@ -336,4 +359,8 @@ RULES_OF_A_MESSAGE = tuple(RULES)
 
 def check(folder: Path) -> Verdict:
     """Judge the histories in ``folder``."""
-    return Judge(History(folder)).judge()
+    gc.disable()  # objects by the million, none of them garbage
+    try:
+        return Judge(History(folder)).judge()
+    finally:
+        gc.enable()

@@ -105,10 +105,9 @@ class History:
         self.takes: defaultdict[tuple[str, str], list[Take]] = defaultdict(list)
         self.faults: list[Fault] = []
         self.struck: Counter[str] = Counter()
-        self.calm = 0.0
         self.left: Event | None = None
         #: What producers and readers say is stored where in a topic.
-        self.places: defaultdict[int, list[tuple[float, str, str]]] = defaultdict(list)
+        self.places: defaultdict[int, list[tuple[Push | Take, str, str]]] = defaultdict(list)
         for path in sorted((folder / "history").iterdir()):
             _File(self, path).read()
         self.faults.sort(key=lambda each: each.end)
@@ -133,7 +132,7 @@ class _File:
     def read(self) -> None:
         handlers = {
             "push": self._push, "take": self._take, "end": self._end, "fault": self._fault,
-            "calm": self._calm, "left": self._left,
+            "left": self._left,
         }  # fmt: skip
         for event in read(self._path):
             handlers.get(event["do"], self._settle)(event)
@@ -162,7 +161,7 @@ class _File:
         self._tokens.update(enumerate(take.deliveries, event["first"]))
         if "index" in event:
             for at, (name, *_) in enumerate(event["got"], event["index"]):
-                self._history.places[at].append((take.end, reader, name))
+                self._history.places[at].append((take, reader, name))
 
     def _settle(self, event: Event) -> None:
         settle = Settle(event["do"], event["begin"], event.get("delay", 0.0))
@@ -176,7 +175,7 @@ class _File:
         if isinstance(request, Push):
             if "index" in event:
                 for at, name in enumerate(about, event["index"]):
-                    self._history.places[at].append((request.end, "", name))
+                    self._history.places[at].append((request, "", name))
             return
         for token in event.get("refused", ()):
             # Only some of the call were refused.
@@ -192,9 +191,6 @@ class _File:
                 Fault(event["kind"], event["begin"], event["end"], event.get("since"),
                       event.get("clock", False))
             )  # fmt: skip
-
-    def _calm(self, event: Event) -> None:
-        self._history.calm = event["at"]
 
     def _left(self, event: Event) -> None:
         self._history.left = event

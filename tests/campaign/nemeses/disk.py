@@ -6,17 +6,15 @@ import contextlib
 import random
 import time
 
-from tests.campaign.deployments import UNDONE
 from tests.campaign.history import now
 
-from .stage import Stage, nemesis
+from .stage import Effect, Stage, nemesis
 
 
 @nemesis("kill the server")
 def kill_server(stage: Stage, draw: random.Random) -> None:
-    with stage.fault("kill the server", undoes=UNDONE[stage.on.persistence][0]):
-        stage.on.server.kill()
-        stage.on.server.start()
+    with stage.fault("kill the server") as effect:
+        _restart(stage, effect)
 
 
 @nemesis("cut the power")
@@ -27,8 +25,9 @@ def cut_power(stage: Stage, draw: random.Random) -> None:
         if draw.random() < 0.5:
             stack.enter_context(machine.stalled())
             _wait_for_a_sync(stage, draw.uniform(0.0, 0.1))
-        with stage.fault("cut the power", undoes=UNDONE[stage.on.persistence][1]):
+        with stage.fault("cut the power") as effect:
             machine.cut_power(stage.on.server, draw)
+            effect.since = stage.on.undone_since(power=True)
             stack.close()
             machine.repair_log(stage.on.server)
             stage.on.server.start()
@@ -50,9 +49,14 @@ def stall_disk(stage: Stage, draw: random.Random) -> None:
 @nemesis("fill the disk")
 def fill_disk(stage: Stage, draw: random.Random) -> None:
     """Under ``always`` the server ends when it cannot write its log; then it is started again."""
-    with stage.fault("fill the disk", undoes=UNDONE[stage.on.persistence][0]):
+    with stage.fault("fill the disk") as effect:
         with stage.on.machine.full():
             time.sleep(draw.uniform(0.1, 0.4))
         if stage.on.has_died():
-            stage.on.server.kill()
-            stage.on.server.start()
+            _restart(stage, effect)
+
+
+def _restart(stage: Stage, effect: Effect) -> None:
+    stage.on.server.kill()
+    effect.since = stage.on.undone_since(power=False)
+    stage.on.server.start()

@@ -10,26 +10,37 @@ import time
 import redis
 
 from tests.campaign.deployments import SLOT
+from tests.campaign.history import now
 from tests.faults.slots import move_slot
 from tests.waiting import wait_until
 
 from .stage import Stage, nemesis
 
-#: Seconds before a failover in which a replica that is in step may lack what was answered.
-LAG = 0.5
+#: Written before a failover, to know since when the replica may lack what was answered.
+WITNESS = "{jobs}:witness"
+
+
+def _replicated(client: redis.Redis) -> float:
+    """Return a time before which all answers of this primary have reached its replica."""
+    while True:
+        since = now()
+        client.incr(WITNESS)
+        if client.wait(1, 1000):
+            return since
 
 
 def _wait_for_promotion(stage: Stage, old: int) -> None:
-    wait_until(lambda: stage.on.primary != old, "the Sentinel to promote the replica", 60)
     new = stage.on.clients[1 - old]
-    wait_until(lambda: new.role()[0] == b"master", "the replica to be a primary")
+    with stage.on.watchful():
+        wait_until(lambda: stage.on.primary != old, "the Sentinel to promote the replica", 60)
+        wait_until(lambda: new.role()[0] == b"master", "the replica to be a primary", 60)
 
 
 @nemesis("fail over: kill")
 def kill(stage: Stage, draw: random.Random) -> None:
     """The primary is killed; later it follows the new one."""
     old = stage.on.primary
-    with stage.fault("fail over: kill", undoes=LAG):
+    with stage.fault("fail over: kill", _replicated(stage.on.clients[old])):
         stage.on.servers[old].kill()
         _wait_for_promotion(stage, old)
         stage.on.servers[old].start()
@@ -40,7 +51,7 @@ def kill(stage: Stage, draw: random.Random) -> None:
 def freeze(stage: Stage, draw: random.Random) -> None:
     """The primary is frozen until another has its place. Then it answers whoever still asks it."""
     old = stage.on.primary
-    with stage.fault("fail over: freeze", undoes=LAG):
+    with stage.fault("fail over: freeze", _replicated(stage.on.clients[old])):
         os.kill(stage.on.servers[old].pid, signal.SIGSTOP)
         _wait_for_promotion(stage, old)
         time.sleep(draw.uniform(0.0, 1.0))
@@ -54,11 +65,11 @@ def lag(stage: Stage, draw: random.Random) -> None:
     """The replica is cut off for a while; then the primary is killed, and the replica promoted."""
     old = stage.on.primary
     replica = stage.on.servers[1 - old].pid
+    since = _replicated(stage.on.clients[old])
     os.kill(replica, signal.SIGSTOP)
     stage.on.clients[old].execute_command("CLIENT", "KILL", "TYPE", "replica")
-    behind = draw.uniform(0.05, 0.2)
-    time.sleep(behind)
-    with stage.fault("fail over: lag", undoes=LAG + behind):
+    time.sleep(draw.uniform(0.05, 0.2))
+    with stage.fault("fail over: lag", since):
         stage.on.servers[old].kill()
         os.kill(replica, signal.SIGCONT)
         _wait_for_promotion(stage, old)
@@ -70,11 +81,11 @@ def lag(stage: Stage, draw: random.Random) -> None:
 def fail_over_in_cluster(stage: Stage, draw: random.Random) -> None:
     """The owner of the slot is killed and its replica takes over; the old owner follows it."""
     owner, replica = _owner_and_replica(stage)
-    with stage.fault("fail over in the cluster", undoes=LAG):
+    with stage.fault("fail over in the cluster", _replicated(stage.on.clients[owner])):
         stage.on.servers[owner].kill()
         stage.on.clients[replica].execute_command("CLUSTER", "FAILOVER", "TAKEOVER")
         wait_until(
-            lambda: stage.on.clients[replica].role()[0] == b"master", "the replica to take over"
+            lambda: stage.on.clients[replica].role()[0] == b"master", "the replica to take over", 60
         )
         stage.on.servers[owner].start()
         wait_until(lambda: _follows(stage, owner), "the old owner to follow", 60)

@@ -8,6 +8,7 @@ import itertools
 import random
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from tests.campaign.crew import Crew
@@ -28,6 +29,14 @@ def nemesis(name: str) -> Callable[[Nemesis], Nemesis]:
     return register
 
 
+@dataclass
+class Effect:
+    """What a fault may have done to answers."""
+
+    #: What was answered from then on may be undone; None: nothing.
+    since: float | None = None
+
+
 class Stage:
     """The processes and servers of a run, and the history of its faults."""
 
@@ -40,22 +49,22 @@ class Stage:
 
     @contextlib.contextmanager
     def fault(
-        self, kind: str, undoes: float | None = None, clock: bool = False, times: int = 1
-    ) -> Iterator[None]:
-        """Log a fault around this block.
+        self, kind: str, since: float | None = None, clock: bool = False, times: int = 1
+    ) -> Iterator[Effect]:
+        """Log a fault around this block, which may set the effect.
 
         Args:
             kind: its name in the results.
-            undoes: seconds before it in which answers may be undone; None: none may.
+            since: answers from then on may be undone; None: none may.
             clock: whether leases and delays may end early.
             times: how many faults it counts as.
         """
-        begin = now()
-        yield
-        since = None if undoes is None else max(0.0, begin - undoes)
+        begin, effect = now(), Effect(since)
+        yield effect
         self._log.write(
-            do="fault", kind=kind, begin=begin, end=now(), since=since, clock=clock, times=times
-        )
+            do="fault", kind=kind, begin=begin, end=now(), since=effect.since, clock=clock,
+            times=times,
+        )  # fmt: skip
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         """Run ``action`` after that time, while the run goes on."""

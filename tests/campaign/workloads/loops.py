@@ -15,8 +15,6 @@ from tests.campaign.history import Log, checksum, now
 
 from .rig import Rig
 
-#: Messages that may wait; then producers pause.
-BACKLOG = 3000
 #: Seconds that a delayed push waits.
 DELAY = 0.3
 #: Seconds that a message of a nack waits.
@@ -24,6 +22,8 @@ NACKS = (0.0, 0.1)
 #: Share of calls that asyncio cancels, and turns of the event loop after which it does.
 CANCELLED = 0.03
 TURNS = 60
+#: Times that the last consumer asks in vain, at least, before it gives up.
+VAIN = 20
 
 
 def body_of(message_id: str) -> bytes:
@@ -99,7 +99,7 @@ class Producer(_Loop):
     async def _wait_for_consumers(self, is_over: Callable[[], bool]) -> None:
         while not is_over():
             found = await outcome_of(self._rig.stored())
-            if found.state == "ok" and found.result < BACKLOG:
+            if found.state == "ok" and found.result < self._rig.workload.backlog:
                 return
             await self._rig.sleep(0.02)
 
@@ -145,15 +145,22 @@ class Consumer(_Loop):
         if self._finished:
             await self.take(1)
 
-    async def drain(self, until: float) -> int:
-        """Take and ack until nothing is left, or until that time; return how much is left."""
-        while (stored := await self._rig.stored()) and now() < until:
-            if held := await self.take(200):
+    async def drain(self, within: float) -> int:
+        """Take and ack until nothing is left, or in vain for so long; return how much is left."""
+        vain: list[float] = []
+        while stored := await self._rig.stored():
+            held = await self.take(1000, writes_nothing=True)
+            if held:
                 await self.settle("ack", held)
+                vain = []
+            elif held is not None:
+                vain.append(now())
+                if len(vain) > VAIN and vain[-1] - vain[0] > within + 1:
+                    break
         return stored
 
-    async def take(self, n: int) -> list[Held]:
-        """Take messages; ack those that were finished."""
+    async def take(self, n: int, writes_nothing: bool = False) -> list[Held] | None:
+        """Take messages, and ack those that were finished; return None if nothing was answered."""
         done, self._finished = self._finished, []
         call = self._log.begin("ack", of=[each.token for each in done]) if done else 0
         begin = now()
@@ -161,9 +168,11 @@ class Consumer(_Loop):
         if done:
             lost = [each.token for each in done if getattr(each.handle, "lease_lost", False)]
             self._log.end(call, found.state, refused=lost)
-        if found.state != "ok" or not found.result[0]:
-            return []
+        if found.state != "ok":
+            return None
         messages, about = found.result
+        if not messages and not writes_nothing:
+            return []
         got = [[id_of(each.body), checksum(each.body), each.received, each.until]
                for each in messages]  # fmt: skip
         first = self._log.took(got, by=self._by, begin=begin, **about)

@@ -56,6 +56,7 @@ class Workload:
     crews: int = 4
     batches: tuple[int, ...] = (1, 1, 5, 20)
     pace: float = 0.004  #: seconds between two pushes
+    backlog: int = 3000  #: messages that may wait; then producers pause
     #: Share of takes whose handlers end about when, or after, the lease does.
     straddling: float = 0.3
     #: What may become of a message, with weights; else what the rig says.

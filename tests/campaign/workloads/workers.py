@@ -31,12 +31,14 @@ class _Handler(Hooks):
 
     def begin(self, message: Message) -> float:
         """Log a delivery; return how long to work on it."""
-        # The worker took it at some time before, which the end of its lease tells.
-        since = time.time() - now()
+        # The worker took it at some time before, which the end of its lease tells. Read in this
+        # order, since this thread may be put off in between: rather too early than too late.
+        monotonic = now()
+        since = time.time() - monotonic
         taken = message.receipt / 1e6 - LEASE - JITTER - since
         got = [id_of(message.body), checksum(message.body), message.receive_count,
                message.receipt / 1e6]  # fmt: skip
-        token = self._log.took([got], by=self._label, begin=min(taken, now()))
+        token = self._log.took([got], by=self._label, begin=min(taken, monotonic))
         self._calls[id(message)] = token
         draw = random.Random(f"{message.id} {message.receive_count}")
         if draw.random() < 0.05:
