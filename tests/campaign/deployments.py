@@ -52,7 +52,10 @@ class Single:
             # Rewritten often, so that logs are cut in the middle of that too.
             "auto_aof_rewrite_min_size": "2mb",
             "lua_time_limit": "50",
+            "include": str(folder / "more.conf"),
         }
+        self._more = folder / "more.conf"
+        self._more.touch()
         self.server: Server = self._stack.enter_context(
             private_server(folder / "server", self.machine.executable, **options)
         )
@@ -63,6 +66,15 @@ class Single:
     @property
     def release(self) -> str:
         return str(self.server.release)
+
+    @contextlib.contextmanager
+    def loading_slowly(self, microseconds: int) -> Iterator[None]:
+        """Let a server that starts in this block take so long for each command of its log."""
+        self._more.write_text(f"key-load-delay {microseconds}\n")
+        try:
+            yield
+        finally:
+            self._more.write_text("")
 
     def undone_since(self, power: bool) -> float | None:
         """Return since when answers are undone, of a server that was just killed.
@@ -141,6 +153,10 @@ class Pair:
         self._sentinel.execute_command(
             "SENTINEL SET", SERVICE, "down-after-milliseconds", milliseconds
         )
+
+    def replace_primary(self) -> None:
+        """Make the Sentinel promote the replica, as if it could not reach the primary."""
+        self._sentinel.execute_command("SENTINEL FAILOVER", SERVICE)
 
     def follow(self, replica: int, primary: int) -> None:
         """Make one a replica of the other; return when it is in step."""

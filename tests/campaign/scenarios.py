@@ -25,13 +25,19 @@ DISK: Faults = {"stall the disk": 1.5, "fill the disk": 2.5}
 CLOCK: Faults = {"set the clock forward": 2.5, "set the clock back": 2.5}
 REFUSALS: Faults = {
     "flush the scripts": 0.5, "fill the memory": 1.5, "read-only": 1.5, "busy": 1.5,
+    "load slowly": 4.0,
 }  # fmt: skip
 NETWORK: Faults = {
     "cut connections": 1.0, "mute connections": 3.0, "silence": 3.0, "lose a reply": 1.0,
     "cut a reply": 1.0, "lose a request": 1.0, "half-close": 2.0, "drip a reply": 2.0,
     "delay a reply": 2.0,
 }  # fmt: skip
-FAILOVERS: Faults = {"fail over: kill": 5.0, "fail over: freeze": 9.0, "fail over: lag": 7.0}
+FAILOVERS: Faults = {
+    "fail over: kill": 5.0,
+    "fail over: freeze": 9.0,
+    "fail over: lag": 7.0,
+    "fail over: split": 7.0,
+}
 CLUSTER: Faults = {"fail over in the cluster": 4.0, "move the slot": 2.5}
 #: Everything that one server can suffer, at a pace that leaves time to work.
 ALL: Faults = {

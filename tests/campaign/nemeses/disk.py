@@ -4,17 +4,52 @@ from __future__ import annotations
 
 import contextlib
 import random
+import threading
 import time
+
+import redis
 
 from tests.campaign.history import now
 
 from .stage import Effect, Stage, nemesis
+
+#: Commands that a server loads slowly. It answers others once in 1,024 of them.
+BALLAST = 3000
 
 
 @nemesis("kill the server")
 def kill_server(stage: Stage, draw: random.Random) -> None:
     with stage.fault("kill the server") as effect:
         _restart(stage, effect)
+
+
+@nemesis("load slowly")
+def load_slowly(stage: Stage, draw: random.Random) -> None:
+    """The server dies, and answers LOADING for a while before it is back."""
+    with redis.Redis(port=stage.on.server.port) as client, client.pipeline(False) as ballast:
+        for _ in range(BALLAST):
+            ballast.incr("ballast")
+        ballast.execute()
+    with stage.fault("load slowly") as effect, stage.on.loading_slowly(draw.randint(100, 300)):
+        stage.on.server.kill()
+        effect.since = stage.on.undone_since(power=False)
+        starting = threading.Thread(target=stage.on.server.start)
+        starting.start()
+        effect.times = 0
+        while starting.is_alive() and not effect.times:
+            effect.times = int(_is_loading(stage))
+        starting.join()
+
+
+def _is_loading(stage: Stage) -> bool:
+    with redis.Redis(port=stage.on.server.port, retry=None, socket_timeout=2) as client:
+        try:
+            client.ping()
+        except redis.BusyLoadingError:
+            return True
+        except redis.RedisError:
+            pass  # not listening yet
+    return False
 
 
 @nemesis("cut the power")

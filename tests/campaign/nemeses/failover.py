@@ -77,6 +77,17 @@ def lag(stage: Stage, draw: random.Random) -> None:
         stage.on.follow(old, 1 - old)
 
 
+@nemesis("fail over: split")
+def split(stage: Stage, draw: random.Random) -> None:
+    """The Sentinel does not reach the primary, but clients do: for a while, there are two."""
+    old = stage.on.primary
+    with stage.fault("fail over: split", _replicated(stage.on.clients[old])):
+        stage.on.replace_primary()
+        _wait_for_promotion(stage, old)
+        time.sleep(draw.uniform(0.0, 1.5))
+        stage.on.follow(old, 1 - old)
+
+
 @nemesis("fail over in the cluster")
 def fail_over_in_cluster(stage: Stage, draw: random.Random) -> None:
     """The owner of the slot is killed and its replica takes over; the old owner follows it."""

@@ -35,6 +35,7 @@ class Effect:
 
     #: What was answered from then on may be undone; None: nothing.
     since: float | None = None
+    times: int = 1  #: how many faults it counts as
 
 
 class Stage:
@@ -59,11 +60,11 @@ class Stage:
             clock: whether leases and delays may end early.
             times: how many faults it counts as.
         """
-        begin, effect = now(), Effect(since)
+        begin, effect = now(), Effect(since, times)
         yield effect
         self._log.write(
             do="fault", kind=kind, begin=begin, end=now(), since=effect.since, clock=clock,
-            times=times,
+            times=effect.times,
         )  # fmt: skip
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
