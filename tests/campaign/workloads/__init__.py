@@ -21,7 +21,7 @@ _ALL = [
              backlog=30_000),
     Workload("queue, small", ListRig, crews=1),
     Workload("queue, confirmed", ListRig, settings={"confirm": 1}),
-    Workload("queue, late", ListRig, straddling=0.6,
+    Workload("queue, late", ListRig, crews=12, straddling=0.6,
              verbs={"ack": 25, "nack": 30, "fused": 30, "release": 15}),
     Workload("queue, dead letters", ListRig, settings={"max_receives": 3},
              verbs={"ack": 40, "nack": 50, "fused": 10}),
