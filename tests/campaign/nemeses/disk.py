@@ -42,7 +42,7 @@ def load_slowly(stage: Stage, draw: random.Random) -> None:
 
 
 def _is_loading(stage: Stage) -> bool:
-    with redis.Redis(port=stage.on.server.port, retry=None, socket_timeout=2) as client:
+    with redis.Redis.from_url(stage.on.server.url, retry=None, socket_timeout=2) as client:
         try:
             client.ping()
         except redis.BusyLoadingError:
