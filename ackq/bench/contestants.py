@@ -75,6 +75,8 @@ class Stream(Contestant):
         super().__init__(url, key, messages, batch)
         self.client.xgroup_create(key, GROUP, id="0", mkstream=True)
         self._taken: list[Any] = []
+        # One for all cycles: a pipeline has a __del__, in which Python would swallow Ctrl-C.
+        self._pipeline = self.client.pipeline(transaction=False)
 
     def cycle(self) -> int:
         self._push(self.messages, self.batch)
@@ -90,13 +92,13 @@ class Stream(Contestant):
         if count == 1:
             self.client.xadd(self.key, {"body": orjson.dumps(messages.one())})
             return
-        pipeline = self.client.pipeline(transaction=False)
+        pipeline = self._pipeline
         for body in messages.many(count):
             pipeline.xadd(self.key, {"body": orjson.dumps(body)})
         pipeline.execute()
 
     def _read(self, count: int) -> int:
-        pipeline = self.client.pipeline(transaction=False)
+        pipeline = self._pipeline
         if self._taken:
             pipeline.xack(self.key, GROUP, *self._taken)
             pipeline.xdel(self.key, *self._taken)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -58,10 +57,11 @@ def web(
         from ackq.web.access import address_of, endpoint_of, read_users
         from ackq.web.access import listen as listen_on
         from ackq.web.application import application
-        from ackq.web.serving import serve
+        from ackq.web.serving import server_of
     except ModuleNotFoundError as error:
         raise ConfigurationError("the page needs more: pip install 'ackq[web]'") from error
     from ackq.core.client import client_of
+    from ackq.worker.signals import stopping_on_signals
 
     endpoint = endpoint_of(listen)
     users = read_users(users_file) if users_file else None
@@ -70,6 +70,12 @@ def web(
             client, queues, hosts=(*hosts, endpoint[0]), users=users, operate=operate,
             user_header=user_header, time_field=time_field,
         )  # fmt: skip
-        with suppress(KeyboardInterrupt):
+        server = server_of(page, root_path.rstrip("/"))
+
+        def stop() -> None:
+            server.should_exit = True
+
+        # uvicorn handles signals only while its loop runs, and raises them again afterwards.
+        with stopping_on_signals(stop):
             click.echo(f"{address_of(listener)}  (Ctrl-C ends it)")
-            serve(page, listener, root_path.rstrip("/"))
+            server.run(sockets=[listener])

@@ -1,8 +1,6 @@
-"""Serve the page with uvicorn."""
+"""The server of the page: uvicorn, with the settings that the page needs."""
 
 from __future__ import annotations
-
-import socket
 
 import uvicorn
 
@@ -12,12 +10,11 @@ from ackq.web.guard import Guard
 MOST_REQUESTS = 200
 
 
-def serve(page: Guard, listener: socket.socket, root_path: str = "") -> None:
-    """Serve until SIGINT or SIGTERM.
+def server_of(page: Guard, root_path: str = "") -> uvicorn.Server:
+    """Return a server for the page, to be run with a socket that listens.
 
     Args:
         page: the application.
-        listener: a socket that listens.
         root_path: the prefix that a proxy in front removes from paths.
     """
     config = uvicorn.Config(
@@ -26,4 +23,4 @@ def serve(page: Guard, listener: socket.socket, root_path: str = "") -> None:
         # Headers in which a proxy reports who asked are not needed, and anybody can send them.
         proxy_headers=False,
     )  # fmt: skip
-    uvicorn.Server(config).run(sockets=[listener])
+    return uvicorn.Server(config)

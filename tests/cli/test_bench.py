@@ -37,7 +37,8 @@ def test_it_measures_all_contestants_and_leaves_nothing(
 def test_it_leaves_nothing_when_it_is_interrupted(
     url: str, plain_client: redis.Redis, number: signal.Signals
 ) -> None:
-    with subprocess.Popen([*BENCH, "--url", url], stderr=subprocess.PIPE) as process:
+    command = [*BENCH, "--url", url, "--seconds", "600"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
         wait_until(lambda: traces(plain_client), "the benchmark runs")
         process.send_signal(number)
         assert process.wait(20) == 130

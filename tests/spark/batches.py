@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.streaming.query import StreamingQuery
 
-#: Seconds that one query of a test may take.
+#: Seconds that a test waits for a query; the first one of a cold session takes long.
 PATIENCE = 50
 
 

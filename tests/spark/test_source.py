@@ -14,7 +14,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from ackq import Queue
 from ackq.sharded import ShardedQueue
 from tests.servers.private import private_server
-from tests.spark.batches import Batches
+from tests.spark.batches import PATIENCE, Batches
 from tests.waiting import wait_until
 
 Reader = Callable[..., DataStreamReader]
@@ -189,13 +189,14 @@ def test_a_second_query_of_the_group_fences_the_first(
     one, other = Batches(tmp_path / "one"), Batches(tmp_path / "other")
     queue.push({"id": "a"})
     with one.running(reader(groupId="etl").load(queue.name)) as first:
-        wait_until(lambda: len(one.rows()) == 1, "the first query's row")
+        wait_until(lambda: len(one.rows()) == 1, "the first query's row", PATIENCE)
         with other.running(reader(groupId="etl").load(queue.name)):
-            wait_until(lambda: first.exception(), "the first query to be fenced", timeout=30)
+            wait_until(lambda: first.exception(), "the first query to be fenced", PATIENCE)
             assert "Fenced" in str(first.exception())
             assert "Give each query a group of its own" in str(first.exception())
             queue.push({"id": "b"})
-            wait_until(lambda: any(row.id == "b" for row in other.rows()), "the second's row")
+            wait_until(lambda: any(row.id == "b" for row in other.rows()), "the second's row",
+                       PATIENCE)  # fmt: skip
 
 
 @pytest.mark.campaign
