@@ -15,6 +15,7 @@ import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -53,6 +54,9 @@ SAME_ROUTE = ("debian", "container", "valkey", "valkey-cluster", "valkey-sentine
 #: Products whose blocking clients are generated from the asyncio ones, and whose routes to a server
 #: are those that the conformance suite shows: asyncio on a plain server, blocking on a cluster.
 GENERATED = ("tests.delay", "tests.topic", "tests.rsmq", "tests.staging")
+
+#: Packages that the processes of tests do not find, so that they start sooner.
+WITHOUT = Path(__file__).parent / "without"
 
 #: Files whose tests take longest. They run first, so that no process is busy alone at the end.
 LONGEST = (
@@ -152,6 +156,14 @@ def asked_for() -> list[str]:
     """Return the servers that ACKQ_TEST_SERVERS names."""
     asked = os.environ.get("ACKQ_TEST_SERVERS", "")
     return [kind.strip() for kind in asked.split(",") if kind.strip()]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_processes() -> Iterator[None]:
+    """Let the processes that tests start do without OpenTelemetry."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(WITHOUT), prepend=os.pathsep)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import WITHOUT
+
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 #: Calls a function of the tests, and prints where ackq was imported from and what it returned.
@@ -36,7 +38,7 @@ class Release:
     def start(self, function: Callable[..., Any], *arguments: Any) -> subprocess.Popen[str]:
         """Start a process that calls ``function``."""
         call = pickle.dumps((function.__module__, function.__name__, arguments)).hex()
-        path = f"{self.folder}{os.pathsep}{ROOT}"
+        path = os.pathsep.join(map(str, (self.folder, ROOT, WITHOUT)))
         return subprocess.Popen(
             [sys.executable, "-c", CALL, call], text=True, stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": path}, cwd=self.folder,

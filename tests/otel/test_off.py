@@ -24,6 +24,12 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(autouse=True)
+def with_opentelemetry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the processes of these tests find it."""
+    monkeypatch.delenv("PYTHONPATH")
+
+
 def python(code: str) -> str:
     """Run ``code`` in a process where nothing of OpenTelemetry can be imported."""
     block = "import sys; sys.modules['opentelemetry'] = None\n"

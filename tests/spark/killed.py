@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 
+from tests.conftest import WITHOUT
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -26,7 +27,7 @@ def run_until_killed(
 
     Where the environment has a FAULT the driver is killed from within instead.
     """
-    paths = os.pathsep.join(map(str, (ROOT, FAULTS)))
+    paths = os.pathsep.join(map(str, (ROOT, FAULTS, WITHOUT)))
     settings = {"PYTHONPATH": paths, "PIDS": str(folder / "pids"), **environment}
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(

@@ -20,6 +20,7 @@ from ackq import Queue
 from ackq.delay import DelayQueue
 from ackq.sharded import ShardedQueue
 from ackq.topic import Topic
+from tests.conftest import WITHOUT
 from tests.spark.conftest import quiet
 from tests.spark.sink_driver import write
 
@@ -55,7 +56,7 @@ def run(url: str, tmp_path: Path) -> Iterator[Run]:
             "options": options,
             "flaky": flaky,
         }
-        paths = [str(ROOT), str(Path(__file__).parent / "faults")]
+        paths = [str(ROOT), str(Path(__file__).parent / "faults"), str(WITHOUT)]
         settings = {"PYTHONPATH": os.pathsep.join(paths), "PIDS": str(tmp_path / "pids")}
         environment = {**os.environ, **settings, "ACKQ_REDIS_URL": url}
         if fault:
