@@ -21,7 +21,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 import redis
 
+import ackq.embedded.binaries
+import ackq.embedded.server
 from ackq import AsyncQueue, Message, Queue
+from ackq.embedded import server_release
 from tests.facade import AsSync, Portal
 from tests.left_open import is_open, left_open, watch
 from tests.servers import OFFERS, PLAIN, Client, Fleet, Survey, Target, known_commands
@@ -47,6 +50,9 @@ for _name, _value in spark_home.environment().items():
 # redis-py reads its own version anew for each connection, which takes longer than to connect.
 importlib.metadata.version = functools.cache(importlib.metadata.version)
 known_commands.remember()
+# Nor does a server change its version meanwhile, and hundreds are started.
+for _module in (ackq.embedded.binaries, ackq.embedded.server):
+    setattr(_module, "server_release", functools.cache(server_release))  # noqa: B010
 watch()
 
 #: Servers that asyncio reaches as it reaches another: a plain one, a cluster or a Sentinel.

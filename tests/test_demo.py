@@ -67,7 +67,8 @@ def test_a_demo_on_a_given_server_deletes_its_queue(plain_client: redis.Redis) -
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: int) -> None:
     environment = {**os.environ, "TMPDIR": str(tmp_path), "ACKQ_REDIS_URL": ""}
-    process = subprocess.Popen(DEMO, stdout=subprocess.PIPE, text=True, env=environment)
+    command = [*DEMO, "--workers", "3", "--producers", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     demo = psutil.Process(process.pid)
     assert process.stdout is not None
     while "SIGKILL to" not in process.stdout.readline():

@@ -52,8 +52,8 @@ WRITING = {
 }  # fmt: skip
 #: What starts Spark takes a while.
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))
-#: What another test runs as well: the README's pipeline, another example.
-SHOWN = re.compile("ackq (pipeline run|pipeline report jobs|bench .*--batch)")
+#: What another test runs as well: the README's pipeline and demo, another example.
+SHOWN = re.compile("ackq (pipeline run|pipeline report|demo|bench .*--batch)")
 #: Queue jobs to nowhere.
 PIPELINE = """
 checkpoint = "state"

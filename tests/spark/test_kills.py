@@ -1,4 +1,7 @@
-"""The driver is killed, JVM and Python, at every point of a batch; another one goes on."""
+"""The driver is killed, JVM and Python, at every point of a batch; another one goes on.
+
+The ordinary run kills a driver that has a source and a sink: test_pipeline_kills.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,6 @@ from tests.spark.killed import assert_silent, run_until_killed
 
 MESSAGES = 9000
 PASSWORD = "canary-7f3a-of-redis"
-#: One that the ordinary run has time for: while the executors read.
-USUAL = "reading"
 
 
 @pytest.fixture
@@ -31,10 +32,8 @@ def with_password(server: Server) -> str:
     return server.url.replace("redis://", f"redis://:{PASSWORD}@")
 
 
-@pytest.mark.parametrize(
-    "point",
-    [pytest.param(each, marks=() if each == USUAL else pytest.mark.campaign) for each in POINTS],
-)
+@pytest.mark.campaign
+@pytest.mark.parametrize("point", POINTS)
 def test_a_driver_killed_anywhere_loses_nothing_doubles_nothing_and_leaks_no_secret(
     spark: SparkSession, server: Server, tmp_path: Path, point: str
 ) -> None:

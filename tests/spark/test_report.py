@@ -6,13 +6,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
 import redis
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from ackq import Queue
+from ackq.cli import main
 from ackq.errors import ConfigurationError
 from ackq.spark.report import Summary, report
 from ackq.spark.report.messages import Overview
@@ -138,7 +141,11 @@ def test_the_page_stands_alone_and_is_safe_to_open(
 
 
 def test_the_files_have_one_row_per_message_and_each_report_adds_to_them(
-    spark: SparkSession, queues: tuple[Queue, Queue], url: str, tmp_path: Path
+    spark: SparkSession,
+    queues: tuple[Queue, Queue],
+    url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     jobs, mail = queues
     see(spark, queues, url, tmp_path)
@@ -152,7 +159,15 @@ def test_the_files_have_one_row_per_message_and_each_report_adds_to_them(
     assert SECRET not in str(rows)
     older = first.rename(first.with_name("taken=2020-01-01T00-00-00Z"))
     jobs.redrive()
-    see(spark, queues, url, tmp_path)
+    # The command, which would start a Spark of its own.
+    monkeypatch.setenv("ACKQ_REDIS_URL", url)
+    monkeypatch.setattr("ackq.spark.report.report", partial(report, spark=spark, url=url))
+    (tmp_path / "queues.html").unlink()
+    command = ["pipeline", "report", jobs.name, mail.name, "--html", str(tmp_path / "queues.html"),
+               "--parquet", str(tmp_path / "reports")]  # fmt: skip
+    done = CliRunner().invoke(main, command)
+    assert (done.exit_code, done.output) == (0, "2 queues, 1 dead letters, 1 in flight\n")
+    assert mail.name in (tmp_path / "queues.html").read_text()
     assert spark.read.parquet(str(older)).count() == 5
     assert spark.read.parquet(str(tmp_path / "reports")).count() == 5 + 2
 

@@ -1,4 +1,7 @@
-"""The driver dies anywhere in the sink and starts again: each row is there once."""
+"""The driver dies anywhere in the sink and starts again: each row is there once.
+
+The ordinary run kills a driver that has a source and a sink: test_pipeline_kills.
+"""
 
 from __future__ import annotations
 
@@ -114,6 +117,7 @@ def assert_clean(client: redis.Redis, token: str) -> None:
     assert not left
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(300)
 def test_a_commit_cut_in_two_is_finished_by_a_pop_and_not_done_again(
     run: Run, resume: Resume, queue: Queue, plain_client: redis.Redis, token: str
