@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from typing import Any
 import click
 
 from ackq.cli import NOTHING, Group
+from ackq.cli.chosen import cause_option, check_entries, entries_argument, with_cause
 from ackq.cli.connection import (
     ask,
     body_fields,
@@ -34,21 +34,6 @@ from ackq.queue.client import Queue
 #: Dead letters that `drop --all` deletes per call.
 CHUNK = 100
 
-#: Form of the entries that `list` prints.
-ENTRY = re.compile(r"[0-9]+-[0-9]+")
-
-
-def _entries(
-    ctx: click.Context, parameter: click.Parameter, entries: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Validate the entries of dead letters."""
-    for each in entries:
-        if not ENTRY.fullmatch(each):
-            raise click.BadParameter(f"{each!r} is not an entry such as 17-0")
-    return entries
-
-
-entries_argument = click.argument("entries", nargs=-1, metavar="[ENTRY]...", callback=_entries)
 all_option = click.option("--all", "everything", is_flag=True, help="All current dead letters.")
 
 
@@ -97,7 +82,7 @@ def list_(queue: str, url: str | None, number: int | None, causes: bool, as_json
 
 @dead.command(epilog=examples("ackq dead show jobs 1795252215312-0"))
 @on_queue
-@click.argument("entries", nargs=-1, required=True, metavar="ENTRY...", callback=_entries)
+@click.argument("entries", nargs=-1, required=True, metavar="ENTRY...", callback=check_entries)
 @json_option
 @click.pass_context
 def show(
@@ -118,44 +103,57 @@ def show(
 @dead.command(
     epilog=examples(
         "ackq dead redrive jobs 1795252215312-0", "ackq dead redrive jobs -n 100",
-        "ackq dead redrive jobs --all",
+        "ackq dead redrive jobs --cause 'no such customer'", "ackq dead redrive jobs --all",
     )
 )  # fmt: skip
 @on_queue_end
 @entries_argument
 @click.option("-n", "--number", type=click.IntRange(0), help="Number to redrive, oldest first.")
+@cause_option
 @all_option
 def redrive(
-    queue: str, url: str | None, entries: tuple[str, ...], number: int | None, everything: bool
-) -> None:
+    queue: str, url: str | None, entries: tuple[str, ...], number: int | None, cause: str | None,
+    everything: bool,
+) -> None:  # fmt: skip
     """Make dead letters of QUEUE ready again.
 
     Receive counts start again at zero. Prints the number redriven. A dead letter without a body is
     not redriven.
     """
-    if bool(entries) + (number is not None) + everything != 1:
-        raise click.UsageError("give ENTRIES, --number or --all")
+    if bool(entries) + (number is not None) + (cause is not None) + everything != 1:
+        raise click.UsageError("give ENTRIES, --number, --cause or --all")
     with open_queue(url, queue) as opened:
+        if cause is not None:
+            entries = tuple(with_cause(lambda n, after: opened.dead_letters(n, after=after), cause))
+            number = 0  # if there are none
         click.echo(opened.redrive(number, entries=entries))
 
 
 @dead.command(
-    epilog=examples("ackq dead drop jobs 1795252215312-0", "ackq dead drop jobs --all --yes")
-)
+    epilog=examples(
+        "ackq dead drop jobs 1795252215312-0", "ackq dead drop jobs --cause canceled --yes",
+        "ackq dead drop jobs --all --yes",
+    )
+)  # fmt: skip
 @on_queue
 @entries_argument
+@cause_option
 @all_option
 @yes_option
 def drop(
-    queue: str, url: str | None, entries: tuple[str, ...], everything: bool, yes: bool
-) -> None:
-    """Delete dead letters of QUEUE permanently. --all asks for confirmation.
+    queue: str, url: str | None, entries: tuple[str, ...], cause: str | None, everything: bool,
+    yes: bool,
+) -> None:  # fmt: skip
+    """Delete dead letters of QUEUE permanently. --cause and --all ask for confirmation.
 
     Prints the number deleted.
     """
-    if bool(entries) + everything != 1:
-        raise click.UsageError("give ENTRIES or --all")
+    if bool(entries) + (cause is not None) + everything != 1:
+        raise click.UsageError("give ENTRIES, --cause or --all")
     with open_queue(url, queue) as opened:
+        if cause is not None:
+            entries = tuple(with_cause(lambda n, after: opened.dead_letters(n, after=after), cause))
+            ask(f"Delete {len(entries):,} dead letters of {queue} with this cause?", yes)
         if everything:
             count = opened.stats().dead
             ask(f"Delete {count:,} dead letters of {queue}?", yes)

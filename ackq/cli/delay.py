@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ackq.cli import NOTHING, Group
+from ackq.cli.chosen import cause_option, entries_argument, with_cause
 from ackq.cli.connection import (
     WAIT_HELP,
+    ask,
     body_fields,
     examples,
     json_option,
@@ -176,19 +178,29 @@ def peek(
     )
 
 
+_partition_option = click.option(
+    "--partition", type=click.IntRange(0), metavar="N",
+    help="Only the dead letters of this partition. Entries need it if there are several.",
+)  # fmt: skip
+
+
 @delay.command(epilog=examples("ackq delay dead reminders"))
 @_on_queue
+@_partition_option
 @click.option("-n", "--number", type=click.IntRange(0), default=10,
               help="Number of dead letters.  [10]")  # fmt: skip
 @json_option
-def dead(queue: str, url: str | None, partitions: int | None, number: int, as_json: bool) -> None:
+def dead(
+    queue: str, url: str | None, partitions: int | None, partition: int | None, number: int,
+    as_json: bool,
+) -> None:  # fmt: skip
     """List the dead letters of QUEUE, oldest first within a partition.
 
     The reason includes the cause, if the consumer recorded an error: its type, and the line that
     raised it. --json has the last five errors of each message in full.
     """
     with _open(url, queue, partitions) as opened:
-        letters = opened.dead_letters(number)
+        letters = opened.dead_letters(number, partition=partition)
     if as_json:
         for each in letters:
             print_json({"entry": each.entry, **key_fields(each.id), "reason": each.reason,
@@ -197,25 +209,89 @@ def dead(queue: str, url: str | None, partitions: int | None, number: int, as_js
                         **body_fields(each.body)})  # fmt: skip
         return
     print_table(
-        ("key", "reason", "receives", "died", "body"),
+        ("entry", "key", "reason", "receives", "died", "body"),
         [
-            (each.id, reason_of(each), each.receive_count, short_time(each.died_at), each.body)
+            (each.entry, each.id, reason_of(each), each.receive_count, short_time(each.died_at),
+             each.body)
             for each in letters
         ],
+    )  # fmt: skip
+
+
+@delay.command(
+    epilog=examples(
+        "ackq delay redrive reminders -n 100", "ackq delay redrive reminders 1795252215312-0",
+        "ackq delay redrive reminders --cause 'no such customer'",
     )
-
-
-@delay.command(epilog=examples("ackq delay redrive reminders -n 100"))
+)  # fmt: skip
 @_on_queue
+@_partition_option
+@entries_argument
 @click.option("-n", "--number", type=click.IntRange(0),
               help="Number to redrive, oldest first.  [all]")  # fmt: skip
-def redrive(queue: str, url: str | None, partitions: int | None, number: int | None) -> None:
-    """Make dead letters of QUEUE ready again.
+@cause_option
+def redrive(
+    queue: str, url: str | None, partitions: int | None, partition: int | None,
+    entries: tuple[str, ...], number: int | None, cause: str | None,
+) -> None:  # fmt: skip
+    """Make dead letters of QUEUE ready again: all, some of the oldest, or those that you choose.
 
     A dead letter stays if a new message has its key. Prints the number redriven.
     """
+    if bool(entries) + (number is not None) + (cause is not None) > 1:
+        raise click.UsageError("give ENTRIES, --number or --cause")
     with _open(url, queue, partitions) as opened:
-        click.echo(opened.redrive(number))
+        if cause is None:
+            click.echo(opened.redrive(number, entries=entries, partition=partition))
+            return
+        chosen = _with_cause(opened, partitions, partition, cause)
+        click.echo(sum(opened.redrive(0, entries=found, partition=part) for part, found in chosen))
+
+
+@delay.command(
+    "drop-dead",
+    epilog=examples(
+        "ackq delay drop-dead reminders 1795252215312-0",
+        "ackq delay drop-dead reminders --cause 'no such customer' --yes",
+    ),
+)
+@_on_queue
+@_partition_option
+@entries_argument
+@cause_option
+@yes_option
+def drop_dead(
+    queue: str, url: str | None, partitions: int | None, partition: int | None,
+    entries: tuple[str, ...], cause: str | None, yes: bool,
+) -> None:  # fmt: skip
+    """Delete dead letters of QUEUE permanently. --cause asks for confirmation.
+
+    Prints the number deleted.
+    """
+    if bool(entries) + (cause is not None) != 1:
+        raise click.UsageError("give ENTRIES or --cause")
+    with _open(url, queue, partitions) as opened:
+        chosen: Sequence[tuple[int | None, Sequence[str]]] = [(partition, entries)]
+        if cause is not None:
+            chosen = _with_cause(opened, partitions, partition, cause)
+            count = sum(len(found) for _, found in chosen)
+            ask(f"Delete {count:,} dead letters of {queue} with this cause?", yes)
+        click.echo(sum(opened.drop_dead_letters(*found, partition=part) for part, found in chosen))
+
+
+def _with_cause(
+    opened: DelayQueue | PartitionedDelayQueue, partitions: int | None, partition: int | None,
+    cause: str,
+) -> list[tuple[int | None, Sequence[str]]]:  # fmt: skip
+    """Return the entries with this cause, of each partition."""
+
+    def found(part: int) -> Sequence[str]:
+        return with_cause(
+            lambda n, after: opened.dead_letters(n, after=after, partition=part), cause
+        )
+
+    parts = range(partitions or 1) if partition is None else [partition]
+    return [(part, found(part)) for part in parts]
 
 
 @delay.command(epilog=examples("ackq delay purge reminders --yes"))

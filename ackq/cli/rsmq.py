@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ackq.cli import NOTHING, Group
+from ackq.cli.chosen import check_entries, entries_argument
 from ackq.cli.connection import (
     WAIT_HELP,
     ask,
@@ -186,24 +187,45 @@ def dead(qname: str, url: str | None, ns: str, number: int, as_json: bool) -> No
         letters = opened.dead_letters(qname, number)
     if as_json:
         for each in letters:
-            print_json({"id": each.id, "rc": each.rc, "fr": each.fr, "died_at": each.died_at,
+            print_json({"entry": each.entry, "id": each.id, "rc": each.rc, "fr": each.fr,
+                        "died_at": each.died_at,
                         **body_fields(each.body)})  # fmt: skip
         return
     print_table(
-        ("id", "rc", "died", "body"),
-        [(each.id, each.rc, short_time(each.died_at / 1000), each.body) for each in letters],
+        ("entry", "id", "rc", "died", "body"),
+        [
+            (each.entry, each.id, each.rc, short_time(each.died_at / 1000), each.body)
+            for each in letters
+        ],
     )
 
 
-@rsmq.command(epilog=examples("ackq rsmq redrive orders"))
+@rsmq.command(
+    epilog=examples("ackq rsmq redrive orders", "ackq rsmq redrive orders 1795252215312-0")
+)
 @click.argument("qname")
+@entries_argument
 @_on_namespace
 @click.option("-n", "--number", type=click.IntRange(0),
               help="Number to redrive, oldest first.  [all]")  # fmt: skip
-def redrive(qname: str, url: str | None, ns: str, number: int | None) -> None:
+def redrive(
+    qname: str, entries: tuple[str, ...], url: str | None, ns: str, number: int | None
+) -> None:
     """Make dead letters of QNAME visible again. Prints the number redriven."""
+    if entries and number is not None:
+        raise click.UsageError("give ENTRIES or --number")
     with _open(url, ns) as opened:
-        click.echo(opened.redrive(qname, number))
+        click.echo(opened.redrive(qname, number, entries=entries))
+
+
+@rsmq.command("drop-dead", epilog=examples("ackq rsmq drop-dead orders 1795252215312-0"))
+@click.argument("qname")
+@click.argument("entries", nargs=-1, required=True, metavar="ENTRY...", callback=check_entries)
+@_on_namespace
+def drop_dead(qname: str, entries: tuple[str, ...], url: str | None, ns: str) -> None:
+    """Delete dead letters of QNAME permanently. Prints the number deleted."""
+    with _open(url, ns) as opened:
+        click.echo(opened.drop_dead_letters(qname, *entries))
 
 
 @rsmq.command(epilog=examples("ackq rsmq stats orders", "ackq rsmq stats orders --totals"))

@@ -107,16 +107,36 @@ def drop_dead_letters(
     return dropped
 
 
-def redrive(spec: DelaySpec, wanted: int | None) -> Operation[int]:
+def redrive(
+    spec: DelaySpec, wanted: int | None, entries: Sequence[str], partition: int | None
+) -> Operation[int]:
     """Make dead letters ready again; see `ackq.delay.DelayQueue.redrive`."""
+    if entries:
+        return (yield from _redrive_entries(spec, _part(spec, partition), entries))
     if wanted is not None:
         check_integer(wanted, "redrive", 0, 2**53)
     redriven = 0
-    for keys in spec.partitions:
+    for keys in spec.partitions if partition is None else [_part(spec, partition)]:
         # Messages that die again meanwhile are appended, so stop at the present length.
         size: int = yield from call(spec, Request((b"XLEN", keys.dead), resend=True))
         left = size if wanted is None else min(size, wanted - redriven)
         redriven += yield from _redrive(spec, keys, size, left)
+    return redriven
+
+
+def _redrive_entries(spec: DelaySpec, keys: DelayKeys, entries: Sequence[str]) -> Operation[int]:
+    for entry in entries:
+        check_entry(entry)
+    redriven = at = 0
+    while at < len(entries):
+        chunk = entries[at : at + CHUNK]
+        request = Request(
+            (len(keys.all()), *keys.all(), len(chunk), "", *chunk),
+            script=scripts.load("delay/redrive"),
+        )
+        count, seen, _ = yield from call(spec, request)
+        redriven += count
+        at += seen  # one call stops at 1 MiB of bodies
     return redriven
 
 

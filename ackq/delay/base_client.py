@@ -435,15 +435,27 @@ class DelayClient(Client):
         """
         return self._run(admin.drop_dead_letters(self._spec, entries, partition))
 
-    def redrive(self, n: int | None = None) -> int:
+    def redrive(
+        self,
+        n: int | None = None,
+        *,
+        entries: Iterable[str] = (),
+        partition: int | None = None,
+    ) -> int:
         """Make dead letters ready again with receive counts of zero, and return how many.
 
         A dead letter whose key has been stored again stays dead.
 
         Args:
             n: how many, oldest first. Defaults to all that are dead now.
+            entries: only these, by `DeadLetter.entry`.
+            partition: only those of this partition. With several partitions, ``entries`` needs it.
+                Defaults to None, all.
+
+        Raises:
+            ConfigurationError: that is not an entry, or the partition is missing or out of range.
         """
-        return self._run(admin.redrive(self._spec, n))
+        return self._run(admin.redrive(self._spec, n, tuple(entries), partition))
 
     def _join(self) -> Session | None:
         return None

@@ -318,15 +318,17 @@ class RSMQ(Client):
         """
         return self._run(operations.drop_dead_letters(self._spec, qname, entries))
 
-    def redrive(self, qname: str, n: int | None = None) -> int:
+    def redrive(self, qname: str, n: int | None = None, *, entries: Iterable[str] = ()) -> int:
         """Make dead letters visible again with ``rc`` at zero, and return how many.
 
         Args:
             qname: the queue.
             n: how many, oldest first. Defaults to all that are dead now.
+            entries: only these, by `RSMQDeadLetter.entry`.
 
         Raises:
+            ConfigurationError: that is not an entry.
             QueueNotFound: there is no such queue.
             UnknownOutcome: the reply was lost. Up to 16 more messages may be visible again.
         """
-        return self._run(operations.redrive(self._spec, qname, n))
+        return self._run(operations.redrive(self._spec, qname, n, tuple(entries)))

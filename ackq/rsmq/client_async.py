@@ -317,15 +317,19 @@ class AsyncRSMQ(Client):
         """
         return await self._run(operations.drop_dead_letters(self._spec, qname, entries))
 
-    async def redrive(self, qname: str, n: int | None = None) -> int:
+    async def redrive(
+        self, qname: str, n: int | None = None, *, entries: Iterable[str] = ()
+    ) -> int:
         """Make dead letters visible again with ``rc`` at zero, and return how many.
 
         Args:
             qname: the queue.
             n: how many, oldest first. Defaults to all that are dead now.
+            entries: only these, by `RSMQDeadLetter.entry`.
 
         Raises:
+            ConfigurationError: that is not an entry.
             QueueNotFound: there is no such queue.
             UnknownOutcome: the reply was lost. Up to 16 more messages may be visible again.
         """
-        return await self._run(operations.redrive(self._spec, qname, n))
+        return await self._run(operations.redrive(self._spec, qname, n, tuple(entries)))

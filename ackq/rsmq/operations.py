@@ -252,26 +252,33 @@ def drop_dead_letters(spec: RSMQSpec, qname: str, entries: Sequence[str]) -> Ope
     return dropped
 
 
-def redrive(spec: RSMQSpec, qname: str, n: int | None) -> Operation[int]:
+def redrive(spec: RSMQSpec, qname: str, n: int | None, entries: Sequence[str]) -> Operation[int]:
     """Make dead letters visible again; see `ackq.rsmq.RSMQ.redrive`."""
     keys = spec.keys(qname)
-    if n is None:
+    for entry in entries:
+        check_entry(entry)
+    if entries:
+        n = len(entries)
+    elif n is None:
         n = yield from call(spec, Request((b"XLEN", keys.dead), resend=True), qname)
     elif not isinstance(n, int) or isinstance(n, bool) or n < 0:
         raise ConfigurationError(f"a number of dead letters is an integer from 0, not {n!r}")
-    redriven = 0
-    while redriven < n:
+    redriven = at = 0
+    while at < n:
+        some = min(n - at, REDRIVEN)
         request = Request(
-            (5, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead,
-             min(n - redriven, REDRIVEN)),
+            (5, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, some,
+             *entries[at : at + some]),
             script=scripts.load("rsmq/redrive"),
         )  # fmt: skip
-        count = yield from call(spec, request, qname)
-        if count == b"missing":
+        reply = yield from call(spec, request, qname)
+        if reply == b"missing":
             _raise_missing(spec, qname)
-        if count == 0:
+        count, looked = reply
+        if looked == 0:
             break
         redriven += count
+        at += looked
     return redriven
 
 

@@ -231,15 +231,12 @@ class Actions:
         verb, done = ("Redrive", "redriven") if ask.action == "redrive" else ("Drop", "dropped")
         return self._jobs.start(
             who, f"{verb} {which}", done, ask.kind, ask.name, total, ask.pace,
-            lambda most: self._steps(ask, total, most),
+            lambda most: self._steps(ask, most),
         )  # fmt: skip
 
-    def _steps(self, ask: Ask, total: int, most: int) -> Iterator[Step]:
+    def _steps(self, ask: Ask, most: int) -> Iterator[Step]:
         with dead_letters.opened(self._client, ask.kind, ask.name) as letters:
             act = letters.redrive if ask.action == "redrive" else letters.drop
-            if act is None:
-                yield from _oldest(letters, total, most)
-                return
             if ask.entries:
                 chosen = iter([(each, True) for each in ask.entries])
             else:
@@ -272,8 +269,6 @@ def check(ask: Ask) -> None:
         raise ConfigurationError("there is no such operation")
     if ask.kind not in KINDS[ask.action]:
         raise ConfigurationError(f"that cannot be done to a queue of kind {ask.kind!r}")
-    if ask.action == "redrive" and ask.kind != "list" and (ask.entries or ask.cause is not None):
-        raise ConfigurationError("only a list queue can redrive some of its dead letters")
 
 
 def message_of(ask: Ask) -> str:
@@ -324,11 +319,3 @@ def _chosen(letters: dead_letters.DeadLetters, ask: Ask) -> Iterator[tuple[str, 
         if dead_letters.is_after(letter.entry, ask.until):
             return
         yield letter.entry, ask.cause is None or letter.cause == ask.cause
-
-
-def _oldest(letters: dead_letters.DeadLetters, total: int, most: int) -> Iterator[Step]:
-    """Redrive as many as there were, where they cannot be chosen."""
-    left = total
-    while left > 0 and (moved := letters.redrive_oldest(min(most, left))):
-        yield Step(moved, moved)
-        left -= moved

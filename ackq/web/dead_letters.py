@@ -39,10 +39,8 @@ class DeadLetters:
     read: Read
     #: Deletes those with these entries, and returns how many.
     drop: Callable[[Sequence[str]], int]
-    #: Makes the oldest ready again, and returns how many.
-    redrive_oldest: Callable[[int], int]
-    #: Makes those with these entries ready again; None if the kind of queue cannot.
-    redrive: Callable[[Sequence[str]], int] | None = None
+    #: Makes those with these entries ready again, and returns how many.
+    redrive: Callable[[Sequence[str]], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +66,15 @@ def opened(client: Redis, kind: str, name: str) -> Iterator[DeadLetters]:
         with open_queue(client, name) as queue:
             yield DeadLetters(
                 lambda n, after: queue.dead_letters(n, after=after),
-                lambda entries: queue.drop_dead_letters(*entries), queue.redrive,
+                lambda entries: queue.drop_dead_letters(*entries),
                 lambda entries: queue.redrive(entries=entries),
             )  # fmt: skip
     elif kind == "delay":
         with DelayQueue(client, name) as delay:
             yield DeadLetters(
                 lambda n, after: delay.dead_letters(n, after=after),
-                lambda entries: delay.drop_dead_letters(*entries), delay.redrive,
+                lambda entries: delay.drop_dead_letters(*entries),
+                lambda entries: delay.redrive(entries=entries),
             )  # fmt: skip
     elif kind == "rsmq":
         namespace, _, qname = name.rpartition(":")
@@ -83,7 +82,7 @@ def opened(client: Redis, kind: str, name: str) -> Iterator[DeadLetters]:
             yield DeadLetters(
                 lambda n, after: list(map(_of_rsmq, rsmq.dead_letters(qname, n, after=after))),
                 lambda entries: rsmq.drop_dead_letters(qname, *entries),
-                lambda n: rsmq.redrive(qname, n),
+                lambda entries: rsmq.redrive(qname, entries=entries),
             )  # fmt: skip
     else:
         raise ConfigurationError(f"a queue of kind {kind!r} has no dead letters")

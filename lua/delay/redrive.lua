@@ -1,4 +1,4 @@
--- delay/redrive: make dead letters ready again, oldest first, and reset their receive counts.
+-- delay/redrive: make dead letters ready again, and reset their receive counts.
 --
 -- KEYS[1] {queue}:z         ZSET    message key -> ready time, s since the epoch
 -- KEYS[2] {queue}:h         HASH    message key -> body
@@ -12,8 +12,11 @@
 --
 -- ARGV[1] wanted            integer 1..1000     dead letters
 -- ARGV[2] after             start after this stream id; empty: at the oldest
+-- ARGV[3] entries           stream ids of the dead letters to redrive; absent: all, from after,
+--                           oldest first
 --
--- Returns {redriven, looked at, stream id of the last}. Dead letters without a body stay, and so do
+-- Returns {redriven, looked at, stream id of the last}; a missing entry counts as looked at. Pass
+-- the entries that were not looked at in the next call. Dead letters without a body stay, and so do
 -- those with the key of a stored message.
 -- Atomic because a message must always be either dead or ready, never both.
 -- Cost: O(wanted log stored), at most 100 dead letters and 1 MiB of bodies plus one message.
@@ -28,8 +31,13 @@ local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
 
-if outside(wanted, 1, 1000) or not after then
-  return redis.error_reply('ACKQ_ARGUMENT delay/redrive: wanted is 1..1000')
+if outside(wanted, 1, 1000) or not after or #ARGV > 1002 then
+  return redis.error_reply('ACKQ_ARGUMENT delay/redrive: wanted is 1..1000, and so are the entries')
+end
+for i = 3, #ARGV do
+  if not string.match(ARGV[i], '^%d+%-%d+$') then
+    return redis.error_reply('ACKQ_ARGUMENT delay/redrive: an entry is a stream id, such as 17-0')
+  end
 end
 redis.call('ZCARD', ready)
 redis.call('HLEN', bodies)
@@ -72,14 +80,28 @@ local function redrive(entry)
   redriven = redriven + 1
 end
 
-while looked < math.min(wanted, MOST) and bytes < BODY_BUDGET do
-  local begin = after == '' and '-' or '(' .. after
-  local entry = redis.call('XRANGE', dead, begin, '+', 'COUNT', 1)[1]
-  if not entry then
-    break
+if #ARGV > 2 then
+  for i = 3, #ARGV do
+    if looked >= MOST or bytes >= BODY_BUDGET then
+      break
+    end
+    local entry = redis.call('XRANGE', dead, ARGV[i], ARGV[i])[1]
+    if entry then
+      redrive(entry)
+    else
+      looked = looked + 1
+    end
   end
-  redrive(entry)
-  after = entry[1]
+else
+  while looked < math.min(wanted, MOST) and bytes < BODY_BUDGET do
+    local begin = after == '' and '-' or '(' .. after
+    local entry = redis.call('XRANGE', dead, begin, '+', 'COUNT', 1)[1]
+    if not entry then
+      break
+    end
+    redrive(entry)
+    after = entry[1]
+  end
 end
 if redriven > 0 and redis.call('LLEN', wake) == 0 then
   redis.call('LPUSH', wake, '1')

@@ -6,10 +6,11 @@
 -- KEYS[4] {ns}:{q}:Q.waiters  STRING  exists while a consumer may be waiting; ackq's own
 -- KEYS[5] {ns}:{q}:Q.dead     STREAM  id, body, rc, fr, time of dead letters; ackq's own
 --
--- ARGV[1] wanted           integer 1..16               dead letters, oldest first
+-- ARGV[1] wanted           integer 1..16               dead letters
+-- ARGV[2] entries          0..16 stream ids of the dead letters to redrive; none: oldest first
 --
--- Returns the number made visible, or 'missing' if there is no queue. Fewer than wanted: the end,
--- or this call's budget is spent.
+-- Returns {redriven, looked at}, or 'missing' if there is no queue. A missing entry counts as
+-- looked at. Pass the entries that were not looked at in the next call.
 -- Atomic because a message must always be either dead or in the queue, never both.
 -- Cost: O(wanted log messages), at most 1 MiB of bodies plus one message.
 local zset, hash, wake, waiters, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -18,8 +19,13 @@ local wanted = tonumber(ARGV[1])
 local TOKEN_LIFE = 2000 -- ms, as in send
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 
-if not (wanted and wanted >= 1 and wanted <= 16 and wanted % 1 == 0) then
-  return redis.error_reply('ACKQ_ARGUMENT redrive: wanted is out of range')
+if not (wanted and wanted >= 1 and wanted <= 16 and wanted % 1 == 0) or #ARGV > 17 then
+  return redis.error_reply('ACKQ_ARGUMENT redrive: wanted is 1..16, of at most 16 entries')
+end
+for i = 2, #ARGV do
+  if not string.match(ARGV[i], '^%d+%-%d+$') then
+    return redis.error_reply('ACKQ_ARGUMENT redrive: an entry is a stream id, such as 17-0')
+  end
 end
 
 local attributes = redis.call('HMGET', hash, 'vt', 'delay', 'maxsize')
@@ -32,21 +38,16 @@ local awaited = redis.call('XLEN', dead) > 0 and redis.call('EXISTS', waiters) =
 if awaited then
   redis.call('LLEN', wake)
 end
-local redriven, bytes = 0, 0
-while redriven < wanted and bytes < BODY_BUDGET do
-  -- Read one by one, because a body may have any length.
-  local first = redis.call('XRANGE', dead, '-', '+', 'COUNT', 1)[1]
-  if not first then
-    break
-  end
-  local entry, values = first[1], first[2]
+local redriven, looked, bytes = 0, 0, 0
+
+local function redrive(entry)
   local letter = {}
-  for field = 1, #values, 2 do
-    letter[values[field]] = values[field + 1]
+  for field = 1, #entry[2], 2 do
+    letter[entry[2][field]] = entry[2][field + 1]
   end
   redis.call('ZADD', zset, now, letter.id)
   redis.call('HSET', hash, letter.id, letter.body)
-  redis.call('XDEL', dead, entry)
+  redis.call('XDEL', dead, entry[1])
   redriven = redriven + 1
   bytes = bytes + #letter.body
   if awaited then
@@ -54,4 +55,21 @@ while redriven < wanted and bytes < BODY_BUDGET do
     redis.call('PEXPIRE', wake, TOKEN_LIFE)
   end
 end
-return redriven
+
+local named = #ARGV > 1
+while looked < (named and #ARGV - 1 or wanted) and bytes < BODY_BUDGET do
+  -- Read one by one, because a body may have any length.
+  local first, last = '-', '+'
+  if named then
+    first, last = ARGV[looked + 2], ARGV[looked + 2]
+  end
+  local entry = redis.call('XRANGE', dead, first, last, 'COUNT', 1)[1]
+  if not entry and not named then
+    break
+  end
+  looked = looked + 1
+  if entry then
+    redrive(entry)
+  end
+end
+return {redriven, looked}

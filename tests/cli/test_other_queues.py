@@ -51,7 +51,11 @@ def test_the_dead_letters_of_rsmq_are_listed_and_redriven(ackq: Run, url: str, n
         assert sorted(found) == sorted([(ids[0], "one", 1), (ids[1], "two", 1)])
         assert ackq("rsmq", "dead", "mails", "-n", "1", *ns).output.count("\n") == 1
         assert ackq("rsmq", "redrive", "mails", "-n", "1", *ns).output == "1\n"
-        assert ackq("rsmq", "redrive", "mails", *ns).output == "1\n"
+        (left,) = (each.entry for each in rsmq.dead_letters("mails"))
+        assert ackq("rsmq", "drop-dead", "mails", "1-1", *ns).output == "0\n"
+        assert ackq("rsmq", "redrive", "mails", "1-1", left, *ns).output == "1\n"
+        assert ackq("rsmq", "redrive", "mails", *ns).output == "0\n"
+        ackq("rsmq", "redrive", "mails", "1-1", "-n", "1", *ns, code=2)
         assert rsmq.get_queue_attributes("mails").msgs == 2
 
 
@@ -120,6 +124,25 @@ def test_the_dead_of_a_delay_queue_are_listed_redriven_and_purged(
         ("a", "no good"), ("b", "no good"),
     ]  # fmt: skip
     assert ackq("delay", "dead", name, "-n", "1", *partitions).output.count("\n") == 1
+    assert ackq("delay", "redrive", name, "--cause", "other", *partitions).output == "0\n"
+    assert ackq("delay", "redrive", name, "--cause", "no good", *partitions).output == "2\n"
+    with (
+        PartitionedDelayQueue.from_url(url, name, 3)
+        if partitions
+        else DelayQueue.from_url(url, name)
+    ) as queue:
+        queue.reject(*queue.take(2, timeout=5), reason="no better")
+        queue.push("c", b"z")
+        queue.reject(*queue.take(1, timeout=5), reason="other")
+        (entry,), at = max(
+            ([each.entry for each in queue.dead_letters(partition=part) if each.id == "c"], part)
+            for part in range(3 if partitions else 1)
+        )
+    drop = ("delay", "drop-dead", name, *partitions)
+    assert ackq(*drop, entry, "--partition", str(at)).output == "1\n"
+    ackq(*drop, "--cause", "no better", code=2)
+    ackq(*drop, code=2)
+    assert ackq(*drop, "--cause", "none", "--yes").output == "0\n"
     assert ackq("delay", "redrive", name, "-n", "1", *partitions).output == "1\n"
     ackq("delay", "purge", name, *partitions, code=2)
     assert ackq("delay", "purge", name, "--yes", *partitions).output == "1\n"

@@ -41,7 +41,7 @@ WITHOUT = {
 WRITING = {
     "demo", "serve", "exporter", "web", "completion", "pipeline check",
     "push", "ack", "nack", "extend", "work", "dead redrive", "dead drop", "claims release",
-    "delayed run", "delayed cancel",
+    "delayed run", "delayed cancel", "delay drop-dead", "rsmq drop-dead",
     "pause", "resume", "move", "recover", "drain", "purge", "scripts load",
     "rsmq create", "rsmq send", "rsmq delete", "rsmq drop",
     "rsmq set", "rsmq visibility", "rsmq redrive", "delay reschedule", "topic unsubscribe",

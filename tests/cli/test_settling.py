@@ -130,7 +130,8 @@ def test_dead_letters_are_redriven_one_or_some_or_all(
 ) -> None:
     assert ackq("dead", "redrive", name, letters[1]).output == "1\n"
     assert json.loads(ackq("pop", name).output)["id"] == "b"
-    assert ackq("dead", "redrive", name, "-n", "1").output == "1\n"
+    assert ackq("dead", "redrive", name, "--cause", "reason").output == "0\n"
+    assert ackq("dead", "redrive", name, "--cause", "reason a").output == "1\n"
     assert json.loads(ackq("pop", name).output)["id"] == "a"
     assert ackq("dead", "redrive", name, "--all").output == "1\n"
     assert states(url, name) == (1, 2, 0, 0)
@@ -140,9 +141,11 @@ def test_dead_letters_are_dropped_one_or_all(
     ackq: Run, name: str, letters: list[str], url: str
 ) -> None:
     assert ackq("dead", "drop", name, letters[1]).output == "1\n"
+    assert "--yes" in ackq("dead", "drop", name, "--cause", "reason c", code=2).stderr
     assert "--yes" in ackq("dead", "drop", name, "--all", code=2).stderr
     assert states(url, name) == (0, 0, 0, 2)
-    assert ackq("dead", "drop", name, "--all", "--yes").output == "2\n"
+    assert ackq("dead", "drop", name, "--cause", "reason c", "--yes").output == "1\n"
+    assert ackq("dead", "drop", name, "--all", "--yes").output == "1\n"
     assert states(url, name) == (0, 0, 0, 0)
 
 

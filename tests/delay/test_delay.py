@@ -388,6 +388,22 @@ def test_redrive_of_a_few_begins_with_the_oldest(delay: DelayQueue) -> None:
     assert delay.redrive(0) == 0
 
 
+def test_chosen_dead_letters_are_redriven(make_delay: MakeDelay) -> None:
+    delay = make_delay()
+    delay.push_many([DelayEntry(f"k{n:03}", "x", at=n + 1) for n in range(120)])
+    delay.reject(*delay.take(120))
+    letters = delay.dead_letters(200)
+    chosen = [each.entry for each in letters[5:115]]
+    assert delay.redrive(entries=[*chosen, "1-1"]) == 110
+    assert delay.redrive(entries=chosen[:3]) == 0
+    assert [each.id for each in delay.dead_letters()] == [
+        each.id for each in (*letters[:5], *letters[115:])
+    ]
+    with pytest.raises(ackq.ConfigurationError, match="not the entry"):
+        delay.redrive(entries=["x"])
+    assert delay.redrive(0, entries=[]) == 0
+
+
 def test_cancel_deletes_what_waits_and_leaves_what_is_held(delay: DelayQueue) -> None:
     delay.push("waits", "x", delay=100)
     delay.push("held", "x")

@@ -109,7 +109,10 @@ def test_the_totals_of_all_partitions(make_delay: MakeDelay, partitions: int | N
     queue.nack(*taken[8:12], delay=60)
     queue.release(*taken[12:15])
     queue.reject(*taken[15:])
-    queue.redrive(2)
+    parts = range(partitions) if partitions else [None]
+    dead = [(part, each.entry) for part in parts for each in queue.dead_letters(partition=part)]
+    for part, entry in dead[3:]:
+        assert queue.redrive(entries=[entry], partition=part) == 1
     queue.purge(dead=True)
     totals = queue.counters()
     assert (totals.since, totals.pushed, totals.taken) == (began.since, 20, 20)

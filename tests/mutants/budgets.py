@@ -14,6 +14,7 @@ SMALL = (
 DELETES_ANY = "any number of bytes is deleted in one call"
 REFUSED_EARLY = "messages left for the next call are reported as refused"
 
+CHOSEN = "test_budgets.test_chosen_dead_letters_of_other_queues_are_redriven_a_mebibyte_a_call"
 MUTANTS = (
     Mutant(
         "delay/nack",
@@ -93,6 +94,34 @@ MUTANTS = (
         "test_budgets.test_a_delay_queue_redrives_a_mebibyte",
     ),
     Mutant(
+        "delay/redrive",
+        "any number of bytes of chosen dead letters",
+        "    if looked >= MOST or bytes >= BODY_BUDGET then",
+        "    if looked >= MOST then",
+        CHOSEN,
+    ),
+    Mutant(
+        "delay/redrive",
+        "any number of chosen dead letters",
+        "    if looked >= MOST or bytes >= BODY_BUDGET then",
+        "    if bytes >= BODY_BUDGET then",
+        "test_budgets.test_one_call_looks_at_a_hundred_chosen_dead_letters_of_a_delay_queue",
+    ),
+    Mutant(
+        "delay/redrive",
+        "the oldest instead of the chosen",
+        "redis.call('XRANGE', dead, ARGV[i], ARGV[i])[1]",
+        "redis.call('XRANGE', dead, '-', '+', 'COUNT', 1)[1]",
+        CHOSEN,
+    ),
+    Mutant(
+        "rsmq/redrive",
+        "the oldest instead of the chosen",
+        "    first, last = ARGV[looked + 2], ARGV[looked + 2]\n",
+        "",
+        CHOSEN,
+    ),
+    Mutant(
         "topic/consume",
         NO_BYTES,
         "bytes < BODY_BUDGET and redis.call('GET',",
@@ -123,15 +152,15 @@ MUTANTS = (
     Mutant(
         "rsmq/redrive",
         READ_AT_ONCE,
-        "'-', '+', 'COUNT', 1)[1]",
-        "'-', '+', 'COUNT', wanted)[1]",
+        "first, last, 'COUNT', 1)[1]",
+        "first, last, 'COUNT', wanted)[1]",
         "test_budgets.test_rsmq_redrives_a_mebibyte",
     ),
     Mutant(
         "rsmq/redrive",
         NO_BYTES,
-        "redriven < wanted and bytes < BODY_BUDGET",
-        "redriven < wanted",
+        "#ARGV - 1 or wanted) and bytes < BODY_BUDGET",
+        "#ARGV - 1 or wanted)",
         "test_budgets.test_rsmq_redrives_a_mebibyte",
     ),
     Mutant(

@@ -358,14 +358,19 @@ def test_many_dead_letters_are_read_and_redriven_in_order(make_rsmq: MakeRSMQ) -
     letters = rsmq.dead_letters("q")
     assert rsmq.dead_letters("q", 5, after=letters[9].entry) == letters[10:15]
     for call in (lambda: rsmq.dead_letters("q", after="x"),
+                 lambda: rsmq.redrive("q", entries=["x"]),
                  lambda: rsmq.drop_dead_letters("q", "1-1", "x")):  # fmt: skip
         with pytest.raises(ackq.ConfigurationError, match="not the entry of a dead letter"):
             call()
+    chosen = [each.entry for each in letters[20:38]]
+    assert rsmq.redrive("q", entries=[*chosen, "1-1"]) == 18
+    assert rsmq.redrive("q", entries=chosen[:2]) == 0
+    assert {each.id for each in plain.receive_messages("q", 40)} == {*ids[20:38]}
     assert rsmq.redrive("q", 20) == 20
     assert [each.id for each in plain.receive_messages("q", 40)] == ids[:20]
     last = letters[-1].entry
     assert rsmq.drop_dead_letters("q", last, last, "1-1") == 1
-    assert rsmq.redrive("q") == 19
+    assert rsmq.redrive("q") == 1
 
 
 @pytest.mark.parametrize("limit", [0, -1, 1.5, True, 1_000_001])

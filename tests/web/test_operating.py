@@ -301,6 +301,7 @@ def test_dead_letters_of_every_kind_are_paged_redriven_and_dropped(
         sizes = {"delay": lambda: len(delay.dead_letters()),
                  "rsmq": lambda: len(rsmq.dead_letters("q"))}  # fmt: skip
         for kind, here in (("delay", name), ("rsmq", f"{name}:q")):
+            causes = {"delay": "no", "rsmq": "received too often"}
             text = page.get(path_of("dead", kind=kind, name=here)).text
             first = re.findall(r'name="entry" value="([^"]*)"', text)
             assert len(first) == 50
@@ -311,9 +312,14 @@ def test_dead_letters_of_every_kind_are_paged_redriven_and_dropped(
             assert first[3] in letter.text
             operator.do(Ask("drop", kind, here, entries=tuple(first[:2])))
             assert sizes[kind]() == 58
-            assert operator.do(Ask("redrive", kind, here), pace="10000").endswith("58 redriven")
+            one = Ask("redrive", kind, here, entries=(first[7],))
+            assert operator.do(one).endswith("1 redriven")
+            by_cause = Ask("redrive", kind, here, cause=causes[kind])
+            assert "57 dead letters" in operator.preview(by_cause)
+            none = Ask("redrive", kind, here, cause="x")
+            assert operator.do(none).endswith(" 0 redriven")
+            assert operator.do(by_cause, pace="10000").endswith("57 redriven")
             assert sizes[kind]() == 0
-            assert operator.post(Ask("redrive", kind, here, cause="x")).status_code == 400
         assert delay.stats().ready == 58
 
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from redis.exceptions import ResponseError
+
 from tests.queue.scripts import meter
 from tests.queue.scripts.headers import read
 from tests.queue.scripts.meter import Metered
@@ -170,9 +173,34 @@ def test_rsmq_redrives_a_mebibyte(space: Space) -> None:
     space.client.hset(space.key(":q:Q"), mapping={"vt": 30, "delay": 0, "maxsize": -1})
     die(space, ":q:Q.dead", 5)
     redriven = weigh(space, "rsmq/redrive", RSMQ, 16)
-    assert redriven.reply == 3
+    assert redriven.reply == [3, 3]
     assert redriven.total < THREE
-    assert weigh(space, "rsmq/redrive", RSMQ, 16).reply == 2
+    assert weigh(space, "rsmq/redrive", RSMQ, 16).reply == [2, 2]
+
+
+def test_chosen_dead_letters_of_other_queues_are_redriven_a_mebibyte_a_call(space: Space) -> None:
+    space.client.hset(space.key(":q:Q"), mapping={"vt": 30, "delay": 0, "maxsize": -1})
+    for script, keys, suffix, head in (
+        ("rsmq/redrive", RSMQ, ":q:Q.dead", [5]), ("delay/redrive", PARTITION, ":dead", [5, ""]),
+    ):  # fmt: skip
+        die(space, suffix, 6)
+        entries = [entry for entry, _ in space.client.xrange(space.key(suffix))]
+        chosen = [entries[5], b"1-1", *entries[2:5]]
+        redriven = weigh(space, script, keys, *head, *chosen)
+        assert redriven.reply[:2] == [3, 4]
+        assert redriven.total < THREE
+        left = [entry for entry, _ in space.client.xrange(space.key(suffix))]
+        assert left == [*entries[:2], entries[4]]
+        text, names = read(space.directory, script), [space.key(each) for each in keys]
+        for wrong in ([entries[0], "x"], ["1-1"] * 1001):
+            with pytest.raises(ResponseError, match="ACKQ_ARGUMENT"):
+                space.client.eval(text, len(names), *names, *head, *wrong)
+        assert space.client.xlen(space.key(suffix)) == 3
+
+
+def test_one_call_looks_at_a_hundred_chosen_dead_letters_of_a_delay_queue(space: Space) -> None:
+    reply = weigh(space, "delay/redrive", PARTITION, 150, "", *[b"1-1"] * 150).reply
+    assert reply == [0, 100, b""]
 
 
 def test_a_stored_body_of_another_length_is_not_read_for_comparison(space: Space) -> None:
