@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from ackq.config import PopFrom, check_pop_from
 from ackq.core.names import HELD_LEFT, check_name
 from ackq.errors import ConfigurationError, QueueNameError
-from ackq.ops.acl_access import access_of, slots_of
+from ackq.ops.acl_access import NAMESPACE, access_of, slots_of
 
 #: The doctor tries operations on queues of its own. Their names begin with this, in one slot.
 SCRATCH = "{ackq:doctor}:"
@@ -37,6 +37,8 @@ class Role:
     #: Commands that it sends itself, or that a script calls by a computed name, with the suffixes
     #: of the keys that they use. "=" begins the whole name of a key that belongs to no queue.
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    #: A command of its scripts that they do not reach for what this role does.
+    without: str = ""
 
 
 _TAKE = ("pop", "ack", "ack_id", "nack", "reject", "extend", "held/give_back")
@@ -68,7 +70,8 @@ _OPERATE_COMMANDS = {
 _PUSH_COMMANDS = {"lpush": ("",), "wait": ()}
 #: What each role needs besides if the queue is popped from the left. A producer may do without.
 _RECORD = ("pop_from",)
-_RECORDING = ("scheduler", "consumer", "claimer", "writer", "worker", "operator", "doctor")
+_RECORDING = ("scheduler", "consumer", "claimer", "pipeline", "writer", "worker", "operator",
+              "doctor")  # fmt: skip
 
 ROLES = {
     "producer": Role("pushes with a bare LPUSH", (), _PUSH_COMMANDS),
@@ -76,6 +79,8 @@ ROLES = {
                       {"info": (), "type": ("HELD",), **_PUSH_COMMANDS}),
     "consumer": Role("takes and settles", (*_TAKE, "watch"), {"wait": (), **_TAKE_COMMANDS}),
     "claimer": Role("takes claims, as Spark's source does", _CLAIM, _CLAIM_COMMANDS),
+    "pipeline": Role("takes claims, and makes rows of them dead letters, as Spark's pipelines do",
+                     (*_CLAIM, "pipeline/reject"), _CLAIM_COMMANDS),
     "writer": Role("writes staged batches, as Spark's sink does", _STAGE, _STAGE_COMMANDS),
     "worker": Role("runs ackq work: a consumer with rate limits, schedules, a health check, and an"
                    " entry in ackq workers",
@@ -100,6 +105,66 @@ ROLES = {
                    {"script|load": (), "cluster|slots": ()}),
 }  # fmt: skip
 
+_DELAY_VIEW = ("delay/stats", "delay/peek", "delay/watch")
+_DELAY_VIEW_COMMANDS = {"info": (), "time": (), "xrange": (":dead",), "zrange": (":z",),
+                        "exists": (":z", ":h"), "type": (":z", ":h", ":dead"),
+                        "hget": (":group",), "xrevrange": (":dead", _LOG)}  # fmt: skip
+_TOPIC_VIEW_COMMANDS = {"info": (), "time": (), "getrange": (":messages:*",),
+                        "type": (":nextIndex",),
+                        "mget": (":nextIndex", ":firstIndex", ":consumers:*"),
+                        "xrevrange": (_LOG,)}  # fmt: skip
+_TOPIC_PLACES = (":consumers:*", ":leases:*", ":ranges:*")
+_RSMQ_VIEW = ("rsmq/attributes", "rsmq/counters")
+_RSMQ_VIEW_COMMANDS = {"info": (), "time": (), "zrange": ("",), "type": (":Q",),
+                       "xrange": (":Q.dead",), "xrevrange": (":Q.dead", _LOG)}  # fmt: skip
+
+#: The roles of other queues than lists. They settle and take with scripts of their own.
+OTHER_ROLES: dict[str, dict[str, Role]] = {
+    "delay": {
+        "producer": Role("pushes", ("delay/push",), {"info": (), "wait": ()}),
+        "consumer": Role("takes and settles", ("delay/take", "delay/delete", "delay/nack",
+                                               "delay/reject", "delay/extend"),
+                         {"info": (), "wait": (), "blpop": (":wake",)}),
+        "viewer": Role("looks: ackq delay stats and peek, ackq exporter, ackq web", _DELAY_VIEW,
+                       _DELAY_VIEW_COMMANDS),
+        "operator": Role("also cancels, reschedules, redrives, drops and purges",
+                         (*_DELAY_VIEW, "delay/cancel", "delay/reschedule", "delay/redrive",
+                          "delay/drop", "delay/purge"),
+                         {**_DELAY_VIEW_COMMANDS, "xlen": (":dead",), "xadd": (_LOG,)}),
+    },
+    "topic": {
+        "producer": Role("publishes, also with retention", ("topic/publish", "topic/probe"),
+                         {"info": (), "mget": (":nextIndex", ":firstIndex")}),
+        "consumer": Role("subscribes, consumes and commits",
+                         ("topic/consume", "topic/commit", "topic/extend", "topic/seek",
+                          "topic/probe"),
+                         {"info": (), "mget": (":nextIndex", ":firstIndex", ":consumers:*"),
+                          "xread": (":wake",)}),
+        "viewer": Role("looks: ackq topic, ackq exporter, ackq web", ("topic/probe",),
+                       _TOPIC_VIEW_COMMANDS),
+        "operator": Role("also moves and unsubscribes consumers, and trims",
+                         ("topic/probe", "topic/seek", "topic/trim"),
+                         {**_TOPIC_VIEW_COMMANDS, "del": _TOPIC_PLACES, "xadd": (_LOG,)}),
+    },
+    "rsmq": {
+        "producer": Role("sends", ("rsmq/send",), {"info": ()}),
+        "consumer": Role("receives, deletes and changes the visibility",
+                         ("rsmq/receive", "rsmq/delete", "rsmq/visibility"),
+                         {"info": (), "blpop": (":Q.wake",)}),
+        "viewer": Role("looks: ackq rsmq stats, ackq exporter, ackq web", _RSMQ_VIEW,
+                       _RSMQ_VIEW_COMMANDS, without="hset"),
+        "operator": Role("also creates, changes and deletes the queue, redrives and drops",
+                         (*_RSMQ_VIEW, "rsmq/create_queue", "rsmq/delete_queue", "rsmq/redrive"),
+                         {**_RSMQ_VIEW_COMMANDS, "xdel": (":Q.dead",), "xlen": (":Q.dead",),
+                          "xadd": (_LOG,)}),
+    },
+}  # fmt: skip
+
+
+def roles_of(kind: str) -> Mapping[str, Role]:
+    """Return the roles of a kind of queue: "list", or one of `OTHER_ROLES`."""
+    return ROLES if kind == "list" else OTHER_ROLES[kind]
+
 
 def rules(
     name: str,
@@ -108,6 +173,7 @@ def rules(
     eval: bool = True,
     selectors: bool = True,
     pop_from: PopFrom = "right",
+    kind: str = "list",
 ) -> list[str]:
     """Return the words of ``ACL SETUSER`` that give a user ``role`` on queue ``name``.
 
@@ -119,15 +185,17 @@ def rules(
     each of its keys. A user that may only count can then also make the queue expire.
 
     Args:
-        name: of the queue. The doctor gets no key of it, only `SCRATCH`.
-        role: one of `ROLES`.
+        name: of the queue; RSMQ's as ``<namespace>:<queue>``. The doctor gets no key of it,
+            only `SCRATCH`.
+        role: one of the kind's `roles_of`.
         eval: let the user send the text of scripts, as ackq does once after each restart of
             Redis. Without it, a loader must load the scripts. Defaults to True.
         selectors: grant pairs of commands and keys. Use False for Redis 6.2. Defaults to True.
         pop_from: the end of its list from which the queue is popped. Defaults to "right".
+        kind: "list", "delay", "topic" or "rsmq". Defaults to "list".
 
     Raises:
-        ConfigurationError: the role does not exist.
+        ConfigurationError: the kind has no such role, or an RSMQ name has no namespace.
         QueueNameError: the name is invalid, or has a space, which no rule can contain, or a
             parenthesis or quotation mark, which no selector can contain.
     """
@@ -137,10 +205,12 @@ def rules(
     if selectors and (found := _NOT_IN_SELECTORS.search(name)):
         raise QueueNameError(f"queue name {name!r} has {found[0]!r}, which no ACL selector may"
                              " contain; rules for Redis 6.2 need no selectors")  # fmt: skip
-    if role not in ROLES:
-        raise ConfigurationError(f"a role is one of {', '.join(ROLES)}, not {role!r}")
+    if role not in (roles := roles_of(kind)):
+        raise ConfigurationError(f"a role is one of {', '.join(roles)}, not {role!r}")
+    if kind == "rsmq" and ":" not in name:
+        raise ConfigurationError(f"an RSMQ queue is named <namespace>:<queue>, not {name!r}")
     check_pop_from(pop_from)
-    access = _access(_for_end(role, pop_from), eval, pop_from)
+    access = _access(_for_end(role, pop_from) if kind == "list" else roles[role], eval, pop_from)
     if role == "doctor":
         keys, flat = [f"~{SCRATCH}*"], True
     else:
@@ -176,7 +246,8 @@ def _access(role: Role, eval: bool, pop_from: PopFrom) -> dict[str, frozenset[st
         found[command].update(suffixes)
     for script in role.scripts:
         for command, named in access_of(script, pop_from).items():
-            found[command].update(named)
+            if command != role.without:
+                found[command].update(named)
     if role.scripts:
         # A script is called with all its keys, and after an error the type of each is checked.
         every = {suffix for script in role.scripts for slot in slots_of(script, pop_from).values()
@@ -206,5 +277,12 @@ def _patterns(name: str, suffixes: frozenset[str]) -> list[str]:
     wide = {each[:-1] for each in suffixes if each.count("*") == 1}
     needed = (each for each in suffixes
               if each.count("*") < 2 or not each.startswith(tuple(wide)))  # fmt: skip
-    return [f"~{each[1:]}" if each.startswith("=") else f"~{name}{each}"
-            for each in sorted(needed)]  # fmt: skip
+    return [f"~{_key_of(name, each)}" for each in sorted(needed)]
+
+
+def _key_of(name: str, suffix: str) -> str:
+    if suffix.startswith("="):
+        return suffix[1:]
+    if suffix.startswith(NAMESPACE):
+        return name.rpartition(":")[0] + suffix[1:]
+    return name + suffix

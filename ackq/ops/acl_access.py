@@ -17,8 +17,17 @@ from ackq import scripts
 from ackq.config import PopFrom
 from ackq.core.names import HELD_LEFT
 
-_SLOT = re.compile(r"^-- KEYS\[(\d+)(\.\.)?\] \{name\}(\S*)\s+([A-Z]+)", re.MULTILINE)
-_BOUND = re.compile(r"\blocal ([\w, ]+) = (.*\bKEYS\[.+\].*)$", re.MULTILINE)
+#: The name of a queue is {name}, {queue} or, for RSMQ, {ns}:{q}, whose namespace has a key too.
+_SLOT = re.compile(
+    r"^-- KEYS\[(\d+)(?:\+\w+)?(\.\.[^\]]*)?\]\s+(?:\{name\}|\{queue\}|\{ns\}:\{q\}|(\{ns\}))(\S*)"
+    r"\s+([A-Z]+)",
+    re.MULTILINE,
+)
+_BOUND = re.compile(r"\blocal ([\w, ]+) =\s+(.*\bKEYS\[.+\].*)$", re.MULTILINE)
+#: Scripts that serve several partitions address the keys of each by their places after its first.
+_IN_GROUP = re.compile(r"(?:first|each\[1\])(?: \+ (\d+))?")
+#: Begins the suffix of a key that belongs to RSMQ's namespace and not to the queue.
+NAMESPACE = "@"
 #: Names that get a value anywhere: locals, parameters, loop variables.
 _NAMED = re.compile(r"\blocal ([\w, ]+?) =|\bfunction [\w.]*\(([\w, ]*)\)|\bfor ([\w, ]+) (?:=|in)")
 #: A command that depends on the end that is popped names that of the left end first.
@@ -28,6 +37,7 @@ _ANY = re.compile("<[^>]+>")
 #: How many arguments of a command are keys (None: all). Other commands have one key.
 _KEYS_OF = {"TIME": 0, "LMOVE": 2, "RENAME": 2, "EXISTS": None, "UNLINK": None, "DEL": None}
 _OF_ANY_TYPE = {"EXISTS", "UNLINK", "DEL", "RENAME", "TYPE", "PERSIST", "PEXPIRE", "PTTL"}
+_STRINGS = {"SET", "MSET", "MSETNX", "STRLEN"}
 _TYPES = {"Z": "ZSET", "H": "HASH", "L": "LIST", "R": "LIST", "X": "STREAM", "G": "STRING"}
 
 
@@ -48,8 +58,8 @@ def slots_of(script: str, pop_from: PopFrom = "right") -> Mapping[str, Slot]:
     if pop_from == "left":
         for number, suffix, kind in _RECORD.findall(_text(script)):
             found[number] = Slot((suffix,), kind, False)
-    for number, rest, suffix, kind in _SLOT.findall(_text(script)):
-        suffixes = [_ANY.sub("*", suffix)]
+    for number, rest, namespace, suffix, kind in _SLOT.findall(_text(script)):
+        suffixes = [NAMESPACE * bool(namespace) + _ANY.sub("*", suffix)]
         if pop_from == "left" and (suffix, kind) == ("HELD", "ZSET"):
             suffixes = [HELD_LEFT]
         if script.startswith("held/") and suffixes == ["CLAIM:*:*"]:
@@ -79,7 +89,8 @@ def access_of(script: str, pop_from: PopFrom = "right") -> Mapping[str, frozense
 def _suffixes(command: str, key: str, slots: Mapping[str, Slot]) -> Iterator[str]:
     """Yield a key's possible suffixes: of the slot that it names, else of the command's type."""
     if index := re.fullmatch(r"KEYS\[(.+)\]", key):
-        named = [slots[index[1]]] if index[1] in slots else [*filter(_is_last, slots.values())]
+        number = _number(index[1], slots)
+        named = [slots[number]] if number in slots else [*filter(_is_last, slots.values())]
     else:
         named = []
     kind = None if command in _OF_ANY_TYPE else _type_of(command)
@@ -88,12 +99,19 @@ def _suffixes(command: str, key: str, slots: Mapping[str, Slot]) -> Iterator[str
             yield from slot.suffixes
 
 
+def _number(index: str, slots: Mapping[str, Slot]) -> str:
+    """Return the number of the slot that an index names, or the index itself."""
+    in_group = _IN_GROUP.fullmatch(index)
+    firsts = [number for number, slot in slots.items() if slot.suffixes == (":z",)]
+    return str(int(firsts[0]) + int(in_group[1] or 0)) if in_group and firsts else index
+
+
 def _is_last(slot: Slot) -> bool:
     return slot.is_last
 
 
 def _type_of(command: str) -> str:
-    return "STRING" if command in ("SET", "MSET") else _TYPES.get(command[0], "SET")
+    return "STRING" if command in _STRINGS else _TYPES.get(command[0], "SET")
 
 
 def _bound(text: str) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +13,13 @@ from redis.exceptions import NoPermissionError
 from ackq import Queue
 from ackq.metrics import Collector
 from ackq.metrics.exporter import Exporter
+from ackq.queue.claims_client import Claims
 from tests.metrics.test_collector import parsed, scrape, value
 from tests.metrics.test_exporter import backlog, get
-from tests.ops.acl.conftest import AsRole
+from tests.ops.acl.conftest import AsRole, has_selectors
+from tests.waiting import wait_until
+
+PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 
 
 @pytest.mark.parametrize("role", ["monitor", "watcher"])
@@ -46,6 +52,38 @@ def test_a_user_that_may_not_read_messages_is_denied_once(
             get(exporter.address, "/metrics")
         log: Any = admin.acl_log()  # the first reading was before
         assert not [each for each in log if "lua" in str(each["context"])]
+
+
+@pytest.mark.parametrize("role", ["monitor", "watcher"])
+def test_with_the_selectors_of_the_documentation_ages_are_known(
+    as_role: AsRole, admin: redis.Redis, name: str, role: str
+) -> None:
+    if not has_selectors(admin):
+        pytest.skip("selectors need Redis 7")
+    admin.acl_log_reset()
+    shown = re.findall(r"`(\(~jobs[^`]*\))`", PAGE.read_text())
+    selectors = [each.replace("~jobs", f"~{name}") for each in shown]
+    assert len(selectors) == 2
+    client = as_role(role, name)
+    admin.execute_command("ACL", "SETUSER", f"{name}-{role}", *selectors)
+    with Queue(admin, name) as queue, Exporter(client, [name]) as exporter:
+        for prepare in (
+            lambda: queue.push({"id": "a", "specversion": "1.0", "time": "2026-05-04T08:30:00Z"}),
+            lambda: queue.nack(*queue.pop_many(1), delay=0),  # due
+            lambda: queue.pop(visibility_timeout=0.001),  # its lease ends
+        ):
+            prepare()
+            wait_until(lambda: queue.stats().ready == 1, "the message to be ready")
+            samples = parsed(get(exporter.address, "/metrics")[2].decode())
+            assert value(samples, "ackq_oldest_ready_seconds", queue=name, kind="list") >= 0
+        with Claims(admin, name, "group") as group:  # an ended claim: its messages come first
+            group.begin()
+            queue.push({"id": "b", "specversion": "1.0", "time": "2026-05-04T08:30:00Z"})
+            group.claim(0, messages=2)
+            admin.zadd(f"{name}HELD", {f"{name}CLAIM:group:1": 1})
+            get(exporter.address, "/metrics")
+            log: Any = admin.acl_log()
+            assert not [each for each in log if "lua" in str(each["context"])]
 
 
 def test_a_collection_that_is_denied_reports_a_server_that_cannot_be_read(

@@ -17,6 +17,8 @@ from ackq.ops.registry import entries, heartbeat, leave_order
 from ackq.queue.claims_client import Claims
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Claim, Message
+from ackq.queue.row_dead_letters import RejectedRow
+from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.queue.staging_client import Staging
 from ackq.staging.keys import Staged
 from tests.ops.acl.conftest import AsRole, has_selectors, stock
@@ -91,6 +93,8 @@ BESIDES = {
     "operator": {"push later", "ack by id", "be listed", "take"},
     "claimer": {"push", "push later", "confirm", "purge", "peek", "read the oldest", "run now",
                 "cancel", *TAKES},
+    "pipeline": {"push", "push later", "confirm", "purge", "peek", "read the oldest", "run now",
+                 "cancel", *TAKES},
     "writer": {"push", "push later", "confirm", "run now"},
 }  # fmt: skip
 #: With selectors: what takes the same commands on the same keys.
@@ -99,6 +103,7 @@ BESIDES_WITH_SELECTORS = {
     "worker": {"push", "push later", "confirm", "cancel"},
     "operator": {"push later", "ack by id"},
     "claimer": {"push later", "ack by id"},
+    "pipeline": {"push later", "ack by id"},
     "writer": {"push later"},
 }
 #: What each role is for.
@@ -108,6 +113,7 @@ FOR = {
     "consumer": {*TAKES, "watch"},
     "worker": {*TAKES, "count", "be listed", "watch"},
     "claimer": {"list claims"},
+    "pipeline": {"list claims"},
     "writer": set(),
     "monitor": {"count", "list claims", "list workers"},
     "watcher": {"count", "list claims", "list workers", "watch"},
@@ -193,6 +199,11 @@ _TAKER = {
     "PEXPIRE": {"COUNTERS"},
     "ZADD": {"BACKUP", "DELAYED", "HELD"},
 }  # fmt: skip
+_CLAIMER = {
+    "LPUSH": {CLAIM}, "LTRIM": {CLAIM, STAGED}, "PEXPIRE": {CLAIM}, "UNLINK": {CLAIM},
+    "RENAME": {"", CLAIM}, "PERSIST": {CLAIM, STAGED},
+    "HSET": {"CONTEXT", "HELDROWS", "CLAIMS:g"}, "ZADD": {"DELAYED", "HELD"},
+}  # fmt: skip
 #: What of it a role needs, with selectors. The operator may purge, and needs most of it.
 NEEDED: dict[str, dict[str, set[str]]] = {
     "producer": {"LPUSH": {""}},
@@ -203,11 +214,9 @@ NEEDED: dict[str, dict[str, set[str]]] = {
                "HSET": {*_TAKER["HSET"], "TICKS", "WORKERS:DOING"},
                "ZADD": {*_TAKER["ZADD"], "WORKERS:SEEN"},
                "PEXPIRE": {"WORKERS:SEEN", "WORKERS:DOING", "COUNTERS"}},
-    "claimer": {
-        "LPUSH": {CLAIM}, "LTRIM": {CLAIM, STAGED}, "PEXPIRE": {CLAIM}, "UNLINK": {CLAIM},
-        "RENAME": {"", CLAIM}, "PERSIST": {CLAIM, STAGED},
-        "HSET": {"CONTEXT", "HELDROWS", "CLAIMS:g"}, "ZADD": {"DELAYED", "HELD"},
-    },
+    "claimer": _CLAIMER,
+    "pipeline": {**_CLAIMER, "HSET": {*_CLAIMER["HSET"], "REJECTED:w"},
+                 "UNLINK": {CLAIM, "REJECTED:w"}, "PEXPIRE": {CLAIM, "REJECTED:w"}},
     "writer": {
         "LPUSH": {STAGED}, "LTRIM": {CLAIM, STAGED}, "PEXPIRE": {STAGED, STAGING},
         "UNLINK": {STAGED}, "PERSIST": {CLAIM, STAGED},
@@ -237,7 +246,7 @@ def test_a_role_can_run_no_command_on_a_key_that_it_does_not_need_it_for(
     client = as_role(role, name)
     passed: dict[str, set[str]] = {}
     suffixes = ["", *SUFFIXES, "RATELIMIT", "TICKS", "DEDUP:m", "CLAIMS:g", CLAIM, STAGED, STAGING,
-                "WORKERS:SEEN", "WORKERS:DOING", "WORKERS:ORDERS"]  # fmt: skip
+                "WORKERS:SEEN", "WORKERS:DOING", "WORKERS:ORDERS", "REJECTED:w"]  # fmt: skip
     for command, arguments in HARMFUL.items():
         for suffix in suffixes:
             words = [command, name + suffix, *(each.format(name=name) for each in arguments)]
@@ -273,7 +282,7 @@ def test_a_role_cannot_go_past_the_scripts(as_role: AsRole, name: str, role: str
         *(("RESTORE", key, "0", "") for key in keys), *(("EXPIRE", key, "1") for key in keys),
         *(("RPOP", key) for key in keys), *(("COPY", key, f"{name}z") for key in keys),
     ]  # fmt: skip
-    if role not in ("claimer", "doctor"):  # a claim of a whole list is one RENAME
+    if role not in ("claimer", "pipeline", "doctor"):  # a claim of a whole list is one RENAME
         forbidden.append(("RENAME", keys[0], keys[1]))
     for command in forbidden:
         with pytest.raises(NoPermissionError):
@@ -294,6 +303,20 @@ def test_a_claimer_can_do_all_that_a_source_does(
         assert group.look(1, 2) == [Claim(1, 1), Claim(2, ready - 1)]
         group.forget(1)
         assert group.release() == ready - 1
+
+
+def test_a_pipeline_can_also_make_rows_dead_letters(
+    as_role: AsRole, stocked: Queue, name: str
+) -> None:
+    dead = stocked.stats().dead
+    client = as_role("pipeline", name)
+    with Claims(client, name, "group") as group, RowDeadLetters(client, name, "w") as letters:
+        group.begin()
+        assert group.claim(0, messages=2) == Claim(1, 2)
+        letters.begin("1")
+        assert letters.reject("1", [RejectedRow("0", b"{}", "bad")]) == 1
+        assert group.ack(1) == 2
+    assert stocked.stats().dead == dead + 1
 
 
 def test_a_writer_can_do_all_that_a_sink_does(as_role: AsRole, stocked: Queue, name: str) -> None:
@@ -360,7 +383,7 @@ def test_no_rule_covers_more_keys_than_it_names(name: str, role: str) -> None:
     patterns = [word[1:] for word in rules(name, role) if word.startswith("~")]
     starred = {each for each in patterns if "*" in each}
     prefixes = ("DEDUP:*", "CLAIM:*:*", "CLAIMS:*", "STAGED:*", "STAGED:*:*:*",
-                "STAGING:*:*")  # fmt: skip
+                "STAGING:*:*", "REJECTED:*")  # fmt: skip
     assert starred <= {f"{SCRATCH}*", *(name + prefix for prefix in prefixes)}
     assert not any(word in ("allkeys", "allcommands", "nopass") for word in rules(name, role))
 

@@ -1,0 +1,207 @@
+"""Roles of delay queues, topics and RSMQ queues: each can do what it is for, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import NoPermissionError
+from starlette.testclient import TestClient
+
+from ackq.delay import DelayQueue
+from ackq.errors import ConfigurationError
+from ackq.metrics.exporter import Exporter
+from ackq.ops.acl import OTHER_ROLES, rules
+from ackq.rsmq import RSMQ
+from ackq.topic import Topic
+from ackq.web import application
+from tests.metrics.test_exporter import get
+from tests.ops.acl.conftest import AsRole, has_selectors
+from tests.ops.acl.test_roles import DENIED
+from tests.web.test_operating import ORIGIN
+from tests.web.test_pages import path_of
+
+Operation = Callable[[Any, str], object]
+
+
+def _taken(queue: DelayQueue, _: str) -> Any:
+    (message,) = queue.take(1)
+    return message
+
+
+#: What can be done with a queue of each kind.
+OPERATIONS: dict[str, dict[str, Operation]] = {
+    "delay": {
+        "push": lambda queue, _: queue.push("new", b"{}", delay=60),
+        "take": _taken,
+        "ack": lambda queue, _: queue.delete(_taken(queue, _)),
+        "nack": lambda queue, _: queue.nack(_taken(queue, _), delay=60),
+        "reject": lambda queue, _: queue.reject(_taken(queue, _)),
+        "extend": lambda queue, _: queue.extend(_taken(queue, _)),
+        "count": lambda queue, _: queue.stats(),
+        "peek": lambda queue, _: queue.peek(),
+        "watch": lambda queue, _: queue.counters(),
+        "read the dead": lambda queue, _: queue.dead_letters(),
+        "cancel": lambda queue, _: queue.cancel("later"),
+        "redrive": lambda queue, _: queue.redrive(1),
+        "drop": lambda queue, _: queue.drop_dead_letters("1-1"),
+        "purge": lambda queue, _: queue.purge(dead=True),
+    },
+    "topic": {
+        "publish": lambda topic, _: topic.publish(b"{}"),
+        "consume": lambda topic, _: topic.consume("c", 1),
+        "commit": lambda topic, _: topic.commit(topic.consume("c", 1)),
+        "subscribe": lambda topic, _: topic.subscribe("d"),
+        "seek": lambda topic, _: topic.seek("c", 1),
+        "lag": lambda topic, _: topic.lag("c"),
+        "oldest": lambda topic, _: topic.oldest(),
+        "trim": lambda topic, _: topic.trim(1),
+        "unsubscribe": lambda topic, _: topic.unsubscribe("c"),
+    },
+    "rsmq": {
+        "send": lambda rsmq, q: rsmq.send_message(q, "x"),
+        "receive": lambda rsmq, q: rsmq.receive_message(q, vt=0),
+        "delete": lambda rsmq, q: rsmq.delete_message(q, "0" * 32),
+        "visibility": lambda rsmq, q: rsmq.change_message_visibility(q, "0" * 32, 5),
+        "attributes": lambda rsmq, q: rsmq.get_queue_attributes(q),
+        "count": lambda rsmq, q: rsmq.counters(q),
+        "read the dead": lambda rsmq, q: rsmq.dead_letters(q),
+        "set": lambda rsmq, q: rsmq.set_queue_attributes(q, vt=5),
+        "redrive": lambda rsmq, q: rsmq.redrive(q, 1),
+        "drop": lambda rsmq, q: rsmq.drop_dead_letters(q, "1-1"),
+        "delete the queue": lambda rsmq, q: rsmq.delete_queue(q),
+        "create": lambda rsmq, q: rsmq.create_queue(q),
+    },
+}
+_DELAY_SEEN = {"count", "peek", "watch", "read the dead"}
+_TOPIC_SEEN = {"lag", "oldest"}
+_RSMQ_SEEN = {"attributes", "count", "read the dead"}
+#: What each role is for.
+FOR: dict[str, dict[str, set[str]]] = {
+    "delay": {
+        "producer": {"push"},
+        "consumer": {"take", "ack", "nack", "reject", "extend"},
+        "viewer": _DELAY_SEEN,
+        "operator": {*_DELAY_SEEN, "cancel", "redrive", "drop", "purge"},
+    },
+    "topic": {
+        "producer": {"publish"},
+        "consumer": {"consume", "commit", "subscribe", "seek", *_TOPIC_SEEN},
+        "viewer": _TOPIC_SEEN,
+        "operator": {*_TOPIC_SEEN, "subscribe", "seek", "trim", "unsubscribe"},
+    },
+    "rsmq": {
+        "producer": {"send"},
+        "consumer": {"receive", "delete", "visibility"},
+        "viewer": _RSMQ_SEEN,
+        "operator": {*_RSMQ_SEEN, "set", "redrive", "drop", "delete the queue", "create"},
+    },
+}
+#: What takes the same commands on the same keys.
+BESIDES: dict[tuple[str, str], set[str]] = {
+    ("delay", "operator"): {"push"},
+    ("topic", "producer"): {"oldest", "trim"},
+    ("rsmq", "consumer"): {"send"},
+    ("rsmq", "operator"): {"send"},
+}
+#: The same with rules for Redis 6.2.
+BESIDES_WITHOUT_SELECTORS = BESIDES | {
+    ("topic", "consumer"): {"trim"},
+    ("rsmq", "consumer"): {"send", "count"},
+}
+
+
+def stock(admin: redis.Redis, kind: str, name: str) -> None:
+    """Make a queue with a message in every state, in place of what is there."""
+    admin.delete(*admin.keys(f"{name}*"), "none")
+    if kind == "delay":
+        with DelayQueue(admin, name) as queue:
+            for key, delay in (("a", 0), ("b", 0), ("later", 600)):
+                queue.push(key, b"{}", delay=delay)
+            queue.reject(*queue.take(1))
+    elif kind == "topic":
+        with Topic(admin, name) as topic:
+            topic.publish_many([b"{}"] * 3)
+            topic.subscribe("c")
+    else:
+        namespace, _, queue_name = name.rpartition(":")
+        admin.delete(f"{namespace}:QUEUES")
+        with RSMQ(admin, namespace) as rsmq:
+            rsmq.create_queue(queue_name)
+            rsmq.send_message(queue_name, "x")
+
+
+def passed(client: redis.Redis, admin: redis.Redis, kind: str, name: str, keep: bool) -> set[str]:
+    """Return what the server lets this user do."""
+    namespace, _, queue_name = name.rpartition(":")
+    kinds: dict[str, Callable[[], Any]] = {
+        "delay": lambda: DelayQueue(client, name),
+        "topic": lambda: Topic(client, name),
+        "rsmq": lambda: RSMQ(client, namespace),
+    }
+    found = set()
+    with kinds[kind]() as opened:
+        for what, operation in OPERATIONS[kind].items():
+            if not keep:
+                stock(admin, kind, name)
+                if what == "create":
+                    admin.delete(*admin.keys(f"{namespace}:*"))
+            try:
+                operation(opened, queue_name)
+            except redis.ResponseError as error:
+                if not (isinstance(error, NoPermissionError) or DENIED.search(str(error))):
+                    raise
+            else:
+                found.add(what)
+    return found
+
+
+CASES = [(kind, role) for kind, roles in OTHER_ROLES.items() for role in roles]
+
+
+@pytest.mark.parametrize(("kind", "role"), CASES)
+def test_a_role_of_another_kind_can_do_what_it_is_for_and_nothing_else(
+    as_role: AsRole, admin: redis.Redis, token: str, kind: str, role: str
+) -> None:
+    name, neighbour = f"{token}:q", f"{token}:q2"
+    client = as_role(role, name, kind=kind)
+    found = passed(client, admin, kind, name, keep=False)
+    allowed = BESIDES if has_selectors(admin) else BESIDES_WITHOUT_SELECTORS
+    assert FOR[kind][role] <= found <= FOR[kind][role] | allowed.get((kind, role), set())
+    stock(admin, kind, neighbour)
+    before = {key: admin.dump(key) for key in admin.keys(f"{neighbour}*")}
+    assert passed(client, admin, kind, neighbour, keep=True) <= {"lag"}
+    assert {key: admin.dump(key) for key in admin.keys(f"{neighbour}*")} == before
+    for command in (("FLUSHDB",), ("KEYS", "*"), ("CONFIG", "GET", "*"), ("ACL", "LIST")):
+        with pytest.raises(NoPermissionError):
+            client.execute_command(*command)
+    admin.delete(*admin.keys(f"{token}*"), f"{token}:QUEUES")
+
+
+@pytest.mark.parametrize("kind", OTHER_ROLES)
+def test_the_page_and_the_exporter_run_as_a_viewer(
+    as_role: AsRole, admin: redis.Redis, token: str, kind: str
+) -> None:
+    name = f"{token}:q"
+    stock(admin, kind, name)
+    client = as_role("viewer", name, kind=kind)
+    with TestClient(application(client, [name]), base_url=ORIGIN) as http:
+        paths = ["/", path_of("queue", kind=kind, name=name)]
+        paths += [path_of("dead", kind=kind, name=name)] * (kind != "topic")
+        for path in paths:
+            reply = http.get(path)
+            assert reply.status_code == 200, reply.text
+            assert "Cannot be reached" not in reply.text
+    with Exporter(client, [name]) as exporter:
+        text = get(exporter.address, "/metrics")[2].decode()
+        assert f'ackq_backlog{{queue="{name}",kind="{kind}"}}' in text
+    admin.delete(*admin.keys(f"{token}*"))
+
+
+def test_a_role_that_a_kind_lacks_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="a role is one of producer, consumer, viewer, op"):
+        rules("prices", "worker", kind="topic")
+    with pytest.raises(ConfigurationError, match="<namespace>:<queue>"):
+        rules("legacy", "viewer", kind="rsmq")
