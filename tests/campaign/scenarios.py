@@ -15,7 +15,7 @@ Faults = Mapping[str, float]
 
 KILLS: Faults = {"kill a consumer": 0.12, "kill a producer": 0.5}
 #: As many as one processor can start anew.
-MANY_KILLS: Faults = {"kill a consumer": 0.06, "kill a producer": 0.15}
+MANY_KILLS: Faults = {"kill a consumer": 0.06, "kill a producer": 0.15, "kill the server": 0.5}
 #: At a pace that leaves a process time to work.
 BULK: Faults = {"kill a consumer": 0.7, "kill a producer": 1.5, "kill the server": 5.0}
 FREEZES: Faults = {"freeze a consumer": 0.7, "freeze a producer": 2.0}
@@ -72,6 +72,10 @@ _ALL = (
     Scenario("queue: kills", "queue", {**KILLS, **FREEZES}),
     Scenario("queue: many kills", "queue, small", MANY_KILLS),
     Scenario("queue: bulk", "queue, bulk", BULK),
+    Scenario("queue: bulk, failovers, confirmed", "queue, bulk, confirmed", FAILOVERS,
+             on="sentinel"),
+    Scenario("delay queue: bulk", "delay queue, bulk", BULK),
+    Scenario("topic: bulk", "topic, bulk", BULK),
     Scenario("queue: server crashes", "queue", CRASHES),
     Scenario("queue: power cuts", "queue", POWER),
     Scenario("queue: disk", "queue", DISK),

@@ -10,6 +10,7 @@ import time
 import redis
 
 from tests.campaign.history import now
+from tests.waiting import wait_until
 
 from .stage import Effect, Stage, nemesis
 
@@ -39,6 +40,15 @@ def load_slowly(stage: Stage, draw: random.Random) -> None:
         while starting.is_alive() and not effect.times:
             effect.times = int(_is_loading(stage))
         starting.join()
+
+
+def _answers(stage: Stage) -> bool:
+    """Whether the server has not met the full disk: else it is about to end."""
+    with redis.Redis.from_url(stage.on.server.url, socket_timeout=2) as client:
+        try:
+            return bool(client.ping())
+        except redis.RedisError:
+            return False
 
 
 def _is_loading(stage: Stage) -> bool:
@@ -87,6 +97,7 @@ def fill_disk(stage: Stage, draw: random.Random) -> None:
     with stage.fault("fill the disk") as effect:
         with stage.on.machine.full():
             time.sleep(draw.uniform(0.1, 0.4))
+        wait_until(lambda: stage.on.has_died() or _answers(stage), "the server to answer or to end")
         if stage.on.has_died():
             _restart(stage, effect)
 

@@ -29,11 +29,18 @@ def _replicated(client: redis.Redis) -> float:
             return since
 
 
-def _wait_for_promotion(stage: Stage, old: int) -> None:
+def _promote(stage: Stage, old: int) -> None:
+    """Return when the replica has the place of the primary."""
+
+    def is_promoted() -> bool:
+        if stage.on.primary == old:
+            stage.on.promote()
+        return bool(stage.on.primary != old)
+
     new = stage.on.clients[1 - old]
-    with stage.on.watchful():
-        wait_until(lambda: stage.on.primary != old, "the Sentinel to promote the replica", 60)
-        wait_until(lambda: new.role()[0] == b"master", "the replica to be a primary", 60)
+    wait_until(is_promoted, "the Sentinel to promote the replica", 60)
+    wait_until(lambda: new.role()[0] == b"master", "the replica to be a primary", 60)
+    wait_until(lambda: not stage.on.is_failing_over, "the Sentinel to be done", 60)
 
 
 @nemesis("fail over: kill")
@@ -42,7 +49,7 @@ def kill(stage: Stage, draw: random.Random) -> None:
     old = stage.on.primary
     with stage.fault("fail over: kill", _replicated(stage.on.clients[old])):
         stage.on.servers[old].kill()
-        _wait_for_promotion(stage, old)
+        _promote(stage, old)
         stage.on.servers[old].start()
         stage.on.follow(old, 1 - old)
 
@@ -53,7 +60,7 @@ def freeze(stage: Stage, draw: random.Random) -> None:
     old = stage.on.primary
     with stage.fault("fail over: freeze", _replicated(stage.on.clients[old])):
         os.kill(stage.on.servers[old].pid, signal.SIGSTOP)
-        _wait_for_promotion(stage, old)
+        _promote(stage, old)
         time.sleep(draw.uniform(0.0, 1.0))
         os.kill(stage.on.servers[old].pid, signal.SIGCONT)
         time.sleep(draw.uniform(0.0, 0.3))
@@ -72,7 +79,7 @@ def lag(stage: Stage, draw: random.Random) -> None:
     with stage.fault("fail over: lag", since):
         stage.on.servers[old].kill()
         os.kill(replica, signal.SIGCONT)
-        _wait_for_promotion(stage, old)
+        _promote(stage, old)
         stage.on.servers[old].start()
         stage.on.follow(old, 1 - old)
 
@@ -82,8 +89,7 @@ def split(stage: Stage, draw: random.Random) -> None:
     """The Sentinel does not reach the primary, but clients do: for a while, there are two."""
     old = stage.on.primary
     with stage.fault("fail over: split", _replicated(stage.on.clients[old])):
-        stage.on.replace_primary()
-        _wait_for_promotion(stage, old)
+        _promote(stage, old)
         time.sleep(draw.uniform(0.0, 1.5))
         stage.on.follow(old, 1 - old)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .delayed import DelayRig, PartitionedRig
 from .dropin import DropInRig
 from .listed import ListRig
@@ -13,12 +15,18 @@ from .workers import TaskWorkerRig, ThreadWorkerRig
 
 __all__ = ["WORKLOADS", "Workload"]
 
+#: For large numbers of messages.
+_BULK: dict[str, Any] = {
+    "batches": (1000,), "crews": 2, "pace": 0.0, "straddling": 0.05, "backlog": 30_000,
+}  # fmt: skip
 _ALL = [
     Workload("queue", ListRig),
     Workload("queue, asyncio", ListRig, asynchronous=True, crews=24),
     Workload("queue, batches", ListRig, batches=(100,), pace=0.0),
-    Workload("queue, bulk", ListRig, batches=(1000,), crews=2, pace=0.0, straddling=0.05,
-             backlog=30_000),
+    Workload("queue, bulk", ListRig, **_BULK),
+    Workload("queue, bulk, confirmed", ListRig, **_BULK, settings={"confirm": 1}),
+    Workload("delay queue, bulk", DelayRig, **_BULK),
+    Workload("topic, bulk", TopicRig, **_BULK | {"pace": 0.05}),
     Workload("queue, small", ListRig, crews=1),
     Workload("queue, confirmed", ListRig, settings={"confirm": 1}),
     Workload("queue, late", ListRig, crews=12, straddling=0.6,
