@@ -43,11 +43,11 @@ def admit(verb: str, messages: Sequence[M]) -> tuple[list[M], list[M]]:
     same receipt for a while. It is refused if it was returned and the verb is a different one.
     """
     sent = [message for message in messages if not message._settled]
-    refused: list[M] = []
-    if len(sent) < len(messages):
-        refused = [each for each in messages if each._settled in GIVES_BACK - {verb}]
-        for message in refused:
-            message.lease_lost = True
+    if len(sent) == len(messages):
+        return sent, []
+    refused = [each for each in messages if each._settled in GIVES_BACK - {verb}]
+    for message in refused:
+        message.lease_lost = True
     return sent, refused
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -30,6 +31,18 @@ def usable_id(body: bytes) -> str | None:
     """
     if found := _FIRST_ID.match(body):
         return found[1].decode()
+    return _parsed_id(body)
+
+
+def usable_ids(bodies: Iterable[bytes]) -> list[str]:
+    """Return `usable_id` of each body, "" for None. Costs less than as many calls of it."""
+    match = _FIRST_ID.match
+    return [
+        found[1].decode() if (found := match(body)) else _parsed_id(body) or "" for body in bodies
+    ]
+
+
+def _parsed_id(body: bytes) -> str | None:
     try:
         parsed = orjson.loads(body)
     except ValueError:

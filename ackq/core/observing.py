@@ -90,9 +90,9 @@ class Members:
         return longer if len(longer) <= limit else body
 
 
-def members() -> Members | None:
-    """Return the members to add to the messages that are encoded now, if any."""
-    return _MEMBERS.get()
+#: Return the members to add to the messages that are encoded now, or None. Not a function of its
+#: own, because each push calls it.
+members: Callable[[], Members | None] = _MEMBERS.get
 
 
 @contextmanager

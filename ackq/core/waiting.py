@@ -57,6 +57,10 @@ class Deadline:
         return max(0.0, self._end - now)
 
 
+#: The deadline of a call that does not wait.
+AT_ONCE = Deadline(None)
+
+
 def seconds_of(block: float) -> float:
     """Return ``block`` seconds as BLMOVE and BLPOP take them."""
     return max(SHORTEST_BLOCK, round(block, 3))

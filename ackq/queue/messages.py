@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import orjson
 
@@ -12,14 +12,9 @@ from ackq.core.counters import Counters
 from ackq.core.created import created_at
 from ackq.core.ids import text_of_key
 
-
-class Delivery(NamedTuple):
-    """What the messages of one pop share. Each pop makes one: a frozen dataclass costs more."""
-
-    #: When they were taken, in seconds since the epoch by the server's clock.
-    taken_at: float
-    #: See `QueueConfig.time_field`.
-    time_field: str | None
+#: What the messages of one pop share: when they were taken, in seconds since the epoch by the
+#: server's clock, and `QueueConfig.time_field`. A bare tuple, since each pop makes one.
+Delivery = tuple[float, str | None]
 
 
 class Message:
@@ -83,7 +78,7 @@ class Message:
         It is what the body has in the queue's ``time_field``, or in the ``time`` of a CloudEvent.
         None if there is no valid time. Parses the body each time.
         """
-        return created_at(self.body, self._delivery.time_field if self._delivery else None)
+        return created_at(self.body, self._delivery[1] if self._delivery else None)
 
     @property
     def time_in_queue(self) -> float | None:
@@ -94,7 +89,7 @@ class Message:
         created = self.created_at
         if created is None or self._delivery is None:
             return None
-        return max(0.0, self._delivery.taken_at - created)
+        return max(0.0, self._delivery[0] - created)
 
     @property
     def trace_id(self) -> str:

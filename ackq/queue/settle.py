@@ -128,6 +128,8 @@ def group(messages: Sequence[Message]) -> tuple[list[Arg], Sequence[Message]]:
     """
     if messages:
         receipt = messages[0].receipt
+        if len(messages) == 1:
+            return [receipt, 1, messages[0].key], messages
         keys = [message.key for message in messages if message.receipt == receipt]
         if len(keys) == len(messages):
             return [receipt, len(keys), *keys], messages

@@ -16,11 +16,11 @@ from ackq.core.call import call
 from ackq.core.chunking import TAKE_CHUNK, settle_chunks
 from ackq.core.effects import Arg, Operation, Request, Sleep
 from ackq.core.io.jitter import draw_jitter
-from ackq.core.waiting import PAUSED_POLL, WAIT_JITTER, Deadline, block
+from ackq.core.waiting import AT_ONCE, PAUSED_POLL, WAIT_JITTER, Deadline, block
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.queue import pop_from
 from ackq.queue.handed_over import return_some
-from ackq.queue.messages import Delivery, Message
+from ackq.queue.messages import Message
 from ackq.queue.settle import ack, check_own, group
 from ackq.queue.spec import QueueSpec
 
@@ -40,7 +40,7 @@ def pop_many(
     """Take up to ``wanted`` messages; see `ackq.Queue.pop_many`."""
     settled = _as_messages(acked)
     check_own(spec, settled)
-    deadline = Deadline(timeout)
+    deadline = AT_ONCE if timeout is None else Deadline(timeout)
     lease = check(spec.lease, wanted, visibility_timeout)
     parts = settle_chunks(settled)
     for part in parts[1:]:
@@ -125,7 +125,7 @@ def _ack_marking(spec: QueueSpec, messages: Sequence[Message]) -> Operation[None
 def _messages(spec: QueueSpec, reply: Sequence[Any], lease: int) -> list[Message]:
     receipt, counts = reply[2], reply[3]
     name = spec.name
-    delivery = Delivery((receipt - lease) / 1_000_000, spec.config.time_field)
+    delivery = ((receipt - lease) / 1_000_000, spec.config.time_field)
     messages = [
         Message(name, reply[at], reply[at + 1], receipt, 1, delivery)
         for at in range(4, len(reply), 2)

@@ -34,7 +34,12 @@ class Driver:
             step = next(steps)
             while True:
                 try:
-                    answer = self._request(step) if isinstance(step, Request) else _pass_time(step)
+                    if isinstance(step, Request):
+                        answer = self._request(step)
+                    elif isinstance(step, Clock):
+                        answer = time.monotonic()
+                    else:
+                        answer = _pass_time(step)
                 except Exception as error:
                     step = steps.throw(error)
                 else:
