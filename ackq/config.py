@@ -58,11 +58,16 @@ class QueueConfig:
             raise ConfigurationError(f"requeue is 'front' or 'back', not {self.requeue!r}")
         check_integer(self.max_body_bytes, "max_body_bytes", 1, 512 * 1024 * 1024)
         check_pop_from(self.pop_from)
-        if self.record_errors not in get_args(RecordErrors):
-            raise ConfigurationError(
-                f"record_errors is one of {get_args(RecordErrors)}, not {self.record_errors!r}"
-            )
+        check_record_errors(self.record_errors)
         _check_time_field(self.time_field)
+
+
+def check_record_errors(detail: RecordErrors) -> None:
+    """Raise `ConfigurationError` unless this says how much of an error is stored."""
+    if detail not in get_args(RecordErrors):
+        raise ConfigurationError(
+            f"record_errors is one of {get_args(RecordErrors)}, not {detail!r}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

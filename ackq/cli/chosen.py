@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ackq.ops.causes import Read, every
+from ackq.ops.causes import L, Read, every
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -30,7 +30,7 @@ entries_argument = click.argument("entries", nargs=-1, metavar="[ENTRY]...", cal
 cause_option = click.option("--cause", metavar="TEXT", help="The dead letters with this cause.")
 
 
-def with_cause(read: Read, cause: str) -> Sequence[str]:
+def with_cause(read: Read[L], cause: str) -> Sequence[str]:
     """Return the entries of the dead letters with this cause, of those that are dead now.
 
     What dies meanwhile is appended, so reading ends soon.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ackq.cli import NOTHING, Group
-from ackq.cli.chosen import check_entries, entries_argument
+from ackq.cli.chosen import cause_option, entries_argument, with_cause
 from ackq.cli.connection import (
     WAIT_HELP,
     ask,
@@ -181,51 +181,82 @@ def set_(
 def dead(qname: str, url: str | None, ns: str, number: int, as_json: bool) -> None:
     """List the dead letters of QNAME, oldest first.
 
-    Messages that were received too often are moved there.
+    Messages that were received too often are moved there. The cause is the type of the last error
+    and the line that raised it, if the consumer passed one to change_message_visibility.
     """
     with _open(url, ns) as opened:
         letters = opened.dead_letters(qname, number)
     if as_json:
         for each in letters:
             print_json({"entry": each.entry, "id": each.id, "rc": each.rc, "fr": each.fr,
-                        "died_at": each.died_at,
+                        "died_at": each.died_at, "cause": each.cause,
+                        "errors": [asdict(error) for error in each.errors],
                         **body_fields(each.body)})  # fmt: skip
         return
     print_table(
-        ("entry", "id", "rc", "died", "body"),
+        ("entry", "id", "cause", "rc", "died", "body"),
         [
-            (each.entry, each.id, each.rc, short_time(each.died_at / 1000), each.body)
+            (each.entry, each.id, each.cause, each.rc, short_time(each.died_at / 1000), each.body)
             for each in letters
         ],
     )
 
 
 @rsmq.command(
-    epilog=examples("ackq rsmq redrive orders", "ackq rsmq redrive orders 1795252215312-0")
-)
+    epilog=examples(
+        "ackq rsmq redrive orders", "ackq rsmq redrive orders 1795252215312-0",
+        "ackq rsmq redrive orders --cause 'received too often'",
+    )
+)  # fmt: skip
 @click.argument("qname")
 @entries_argument
 @_on_namespace
 @click.option("-n", "--number", type=click.IntRange(0),
               help="Number to redrive, oldest first.  [all]")  # fmt: skip
+@cause_option
 def redrive(
-    qname: str, entries: tuple[str, ...], url: str | None, ns: str, number: int | None
-) -> None:
+    qname: str, entries: tuple[str, ...], url: str | None, ns: str, number: int | None,
+    cause: str | None,
+) -> None:  # fmt: skip
     """Make dead letters of QNAME visible again. Prints the number redriven."""
-    if entries and number is not None:
-        raise click.UsageError("give ENTRIES or --number")
+    if bool(entries) + (number is not None) + (cause is not None) > 1:
+        raise click.UsageError("give ENTRIES, --number or --cause")
     with _open(url, ns) as opened:
+        if cause is not None:
+            entries, number = _with_cause(opened, qname, cause), 0
         click.echo(opened.redrive(qname, number, entries=entries))
 
 
-@rsmq.command("drop-dead", epilog=examples("ackq rsmq drop-dead orders 1795252215312-0"))
+@rsmq.command(
+    "drop-dead",
+    epilog=examples(
+        "ackq rsmq drop-dead orders 1795252215312-0",
+        "ackq rsmq drop-dead orders --cause 'received too often' --yes",
+    ),
+)
 @click.argument("qname")
-@click.argument("entries", nargs=-1, required=True, metavar="ENTRY...", callback=check_entries)
+@entries_argument
 @_on_namespace
-def drop_dead(qname: str, entries: tuple[str, ...], url: str | None, ns: str) -> None:
-    """Delete dead letters of QNAME permanently. Prints the number deleted."""
+@cause_option
+@yes_option
+def drop_dead(
+    qname: str, entries: tuple[str, ...], url: str | None, ns: str, cause: str | None, yes: bool
+) -> None:
+    """Delete dead letters of QNAME permanently. --cause asks for confirmation.
+
+    Prints the number deleted.
+    """
+    if bool(entries) + (cause is not None) != 1:
+        raise click.UsageError("give ENTRIES or --cause")
     with _open(url, ns) as opened:
+        if cause is not None:
+            entries = _with_cause(opened, qname, cause)
+            ask(f"Delete {len(entries):,} dead letters of {qname} with this cause?", yes)
         click.echo(opened.drop_dead_letters(qname, *entries))
+
+
+def _with_cause(opened: RSMQ, qname: str, cause: str) -> tuple[str, ...]:
+    return tuple(with_cause(lambda n, after: opened.dead_letters(qname, n, after=after), cause))
 
 
 @rsmq.command(epilog=examples("ackq rsmq stats orders", "ackq rsmq stats orders --totals"))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from typing import Protocol, TypeVar
 
 import redis
 
@@ -15,14 +16,30 @@ from ackq.core.page_size import next_size
 from ackq.delay.client import DelayQueue
 from ackq.ops.readings import Reading
 from ackq.queue.client import Queue
+from ackq.rsmq.client import RSMQ
+from ackq.rsmq.values import RSMQDeadLetter
 
 #: Most dead letters, and bytes of their bodies, that are read.
 MOST_READ, MOST_BYTES = 1000, 8 * 1024 * 1024
 #: Most dead letters that one call reads.
 STEP = 100
 
+
+class Letter(Protocol):
+    """A dead letter of any kind of queue."""
+
+    @property
+    def entry(self) -> str: ...
+    @property
+    def body(self) -> bytes: ...
+    @property
+    def cause(self) -> str: ...
+
+
+L = TypeVar("L", bound=Letter)
+
 #: Reads so many dead letters of a queue, oldest first, after an entry.
-Read = Callable[[int, str | None], Sequence[DeadLetter]]
+Read = Callable[[int, str | None], Sequence[L]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +55,7 @@ class Causes:
 def causes_of(client: redis.Redis, reading: Reading) -> Causes:
     """Count the oldest dead letters of a queue by cause. At most `MOST_READ` are read.
 
-    RSMQ and topics record no cause.
+    Topics have none.
     """
     counts: Counter[str] = Counter()
     for each in reading.parts or (reading,):
@@ -53,14 +70,23 @@ def causes_of(client: redis.Redis, reading: Reading) -> Causes:
             with DelayQueue(client, each.name) as delayed:
                 read = partial(_read, delayed)
                 counts.update(letter.cause for letter in oldest(read, None, left))
+        elif each.kind == "rsmq":
+            namespace, _, qname = each.name.rpartition(":")
+            with RSMQ(client, namespace) as rsmq:
+                of_rsmq = partial(_read_rsmq, rsmq, qname)
+                counts.update(letter.cause for letter in oldest(of_rsmq, None, left))
     return Causes(tuple(counts.most_common()), counts.total())
 
 
-def _read(queue: Queue | DelayQueue, n: int, after: str | None) -> list[DeadLetter]:
+def _read(queue: Queue | DelayQueue, n: int, after: str | None) -> Sequence[DeadLetter]:
     return queue.dead_letters(n, after=after)
 
 
-def oldest(read: Read, after: str | None, most: int) -> Iterator[DeadLetter]:
+def _read_rsmq(rsmq: RSMQ, qname: str, n: int, after: str | None) -> list[RSMQDeadLetter]:
+    return rsmq.dead_letters(qname, n, after=after)
+
+
+def oldest(read: Read[L], after: str | None, most: int) -> Iterator[L]:
     """Yield up to ``most`` dead letters that follow the entry ``after``; None: from the first.
 
     At most 8 MiB of bodies are read, and one more call's.
@@ -73,7 +99,7 @@ def oldest(read: Read, after: str | None, most: int) -> Iterator[DeadLetter]:
             return
 
 
-def every(read: Read, after: str | None) -> Iterator[DeadLetter]:
+def every(read: Read[L], after: str | None) -> Iterator[L]:
     """Yield the dead letters that follow an entry, oldest first.
 
     One call reads at most `STEP`, or fewer if they are long.

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import redis
 
-from ackq.config import check_integer
+from ackq.config import RecordErrors, check_integer, check_record_errors
 from ackq.core.client import Client, client_of
 from ackq.rsmq import operations
 from ackq.rsmq.values import (
@@ -44,6 +44,7 @@ class RSMQ(Client):
         *,
         realtime: bool = False,
         max_receives: int | None = None,
+        record_errors: RecordErrors = "text",
     ) -> None:
         """Set up namespace ``ns``. Nothing is sent before the first operation.
 
@@ -56,16 +57,22 @@ class RSMQ(Client):
             max_receives: receives after which this client moves a message to the dead letters
                 instead of returning it. Other clients ignore this limit and still receive such a
                 message. Defaults to None, no limit.
+            record_errors: what to store about the error passed to `change_message_visibility`:
+                "none", "type", "text" or "traceback", as for `ackq.Queue`. Defaults to "text".
 
         Raises:
             QueueNameError: the namespace cannot be used.
-            ConfigurationError: ``max_receives`` is not 1 to 1,000,000.
+            ConfigurationError: ``max_receives`` is not 1 to 1,000,000, or ``record_errors`` is
+                another word.
         """
         check_namespace(ns)
+        check_record_errors(record_errors)
         if max_receives is not None:
             check_integer(max_receives, "max_receives", 1, 1_000_000)
         super().__init__(client, ns)
-        self._spec = RSMQSpec(ns, bool(realtime), max_receives or 0, self._block_limit)
+        self._spec = RSMQSpec(
+            ns, bool(realtime), max_receives or 0, record_errors, self._block_limit
+        )
 
     @classmethod
     def from_url(cls, url: str | None, ns: str = "rsmq", **settings: Any) -> Self:
@@ -277,20 +284,24 @@ class RSMQ(Client):
         """
         return self._perform(operations.delete_messages, self._spec, qname, ids)
 
-    def change_message_visibility(self, qname: str, id: str, vt: int) -> bool:
+    def change_message_visibility(
+        self, qname: str, id: str, vt: int, *, error: BaseException | None = None
+    ) -> bool:
         """Make a message visible ``vt`` seconds from now, and return whether it exists.
 
         Args:
             qname: the queue.
             id: of the message.
             vt: seconds from now, 0 to 9999999.
+            error: why the work on it failed, stored as ``record_errors`` says, for its last five
+                receives. If it becomes a dead letter, `dead_letters` returns it. Defaults to None.
 
         Raises:
             QueueNotFound: there is no such queue.
             InvalidFormat: ``id`` is not 32 letters, digits or colons.
             InvalidValue: ``vt`` is out of range.
         """
-        return self._run(operations.change_message_visibility(self._spec, qname, id, vt))
+        return self._run(operations.change_message_visibility(self._spec, qname, id, vt, error))
 
     def dead_letters(
         self, qname: str, n: int = 100, *, after: str | None = None

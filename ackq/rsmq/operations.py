@@ -14,6 +14,7 @@ from ackq import scripts
 from ackq.core.call import Keys, call
 from ackq.core.chunking import CHUNK_MESSAGES, SETTLE_CHUNK, TAKE_CHUNK, chunked
 from ackq.core.effects import Arg, Operation, Request
+from ackq.core.failure import capture
 from ackq.core.inspected import check_entry
 from ackq.core.page_size import next_size
 from ackq.core.waiting import WAIT_JITTER, Deadline, block, seconds_of
@@ -79,7 +80,17 @@ def delete_queue(spec: RSMQSpec, qname: str) -> Operation[None]:
     """Delete a queue; see `ackq.rsmq.RSMQ.delete_queue`."""
     keys = spec.keys(qname)
     request = Request(
-        (6, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, spec.queues, qname),
+        (
+            7,
+            keys.zset,
+            keys.hash,
+            keys.wake,
+            keys.waiters,
+            keys.dead,
+            keys.errors,
+            spec.queues,
+            qname,
+        ),
         script=scripts.load("rsmq/delete_queue"),
     )
     if (yield from call(spec, request, qname)) == b"missing":
@@ -164,7 +175,7 @@ def receive_messages(
     deadline = Deadline(timeout)
     block_limit = min(spec.block_limit, LONGEST_WAIT)
     waits_ms = math.ceil(block_limit * 1000) if deadline.timeout else 0
-    args = (5, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, mode,
+    args = (6, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, keys.errors, mode,
             min(wanted, TAKE_CHUNK), hidden, waits_ms, spec.max_receives)  # fmt: skip
     script = scripts.load("rsmq/receive")
     while True:
@@ -192,7 +203,7 @@ def delete_messages(spec: RSMQSpec, qname: str, ids: Iterable[str]) -> Operation
     deleted = at = 0
     while at < len(checked):
         request = Request(
-            (2, keys.zset, keys.hash, *checked[at : at + SETTLE_CHUNK]),
+            (3, keys.zset, keys.hash, keys.errors, *checked[at : at + SETTLE_CHUNK]),
             script=scripts.load("rsmq/delete"),
             resend=True,
         )
@@ -202,11 +213,23 @@ def delete_messages(spec: RSMQSpec, qname: str, ids: Iterable[str]) -> Operation
     return deleted
 
 
-def change_message_visibility(spec: RSMQSpec, qname: str, id: str, vt: int) -> Operation[bool]:
+def change_message_visibility(
+    spec: RSMQSpec, qname: str, id: str, vt: int, error: BaseException | None = None
+) -> Operation[bool]:
     """Change when a message becomes visible; see `ackq.rsmq.RSMQ.change_message_visibility`."""
     keys = spec.keys(qname)
     request = Request(
-        (4, keys.zset, keys.hash, keys.wake, keys.waiters, check_id(id), check_seconds(vt, "vt")),
+        (
+            5,
+            keys.zset,
+            keys.hash,
+            keys.wake,
+            keys.waiters,
+            keys.errors,
+            check_id(id),
+            check_seconds(vt, "vt"),
+            capture(error, spec.record_errors),
+        ),
         script=scripts.load("rsmq/visibility"),
         resend=True,
     )

@@ -10,8 +10,10 @@ from typing import Any, NoReturn
 
 from redis.exceptions import ResponseError
 
+from ackq.config import RecordErrors
 from ackq.core.call import raise_for_type
 from ackq.core.effects import Operation
+from ackq.core.failure import Failure, parse
 from ackq.errors import (
     InvalidFormat,
     InvalidValue,
@@ -32,6 +34,9 @@ LONGEST = 9_999_999
 #: at 65565, which is also its default: what is read can be written back.
 MAXSIZES = (1024, 65_565)
 UNLIMITED = -1
+
+#: The cause of a dead letter for which no error is recorded.
+TOO_OFTEN = "received too often"
 
 _QNAME = re.compile(r"[a-zA-Z0-9_-]{1,160}")
 _ID = re.compile(r"[a-zA-Z0-9:]{32}")
@@ -169,6 +174,13 @@ class RSMQDeadLetter:
     fr: int | None
     died_at: int
     entry: str
+    #: Why its last receives failed, oldest first; see `Failure`. Empty if nothing is recorded.
+    errors: tuple[Failure, ...] = ()
+
+    @property
+    def cause(self) -> str:
+        """What to group dead letters by: the last error's type and place, if it is recorded."""
+        return self.errors[-1].cause if self.errors else TOO_OFTEN
 
     @classmethod
     def of(cls, entry: bytes, fields: Sequence[bytes]) -> RSMQDeadLetter:
@@ -181,6 +193,7 @@ class RSMQDeadLetter:
             _integer(found[b"fr"]),
             int(found[b"time"]),
             entry.decode(),
+            parse(found.get(b"errors", b"")),
         )
 
 
@@ -196,10 +209,12 @@ class RSMQKeys:
     wake: bytes
     waiters: bytes
     dead: bytes
+    errors: bytes
 
     def types(self) -> dict[bytes, str]:
         """Return the type of every key whose type matters."""
-        return {self.zset: "zset", self.hash: "hash", self.wake: "list", self.dead: "stream"}
+        return {self.zset: "zset", self.hash: "hash", self.wake: "list", self.dead: "stream",
+                self.errors: "hash"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +224,7 @@ class RSMQSpec:
     ns: str
     realtime: bool = False
     max_receives: int = 0
+    record_errors: RecordErrors = "text"
     #: Longest blocking command in seconds, below the connection's read timeout.
     block_limit: float = 1.0
 
@@ -242,7 +258,8 @@ class RSMQSpec:
 def _keys(ns: str, qname: str) -> RSMQKeys:
     check_text(qname, "qname", _QNAME)
     zset = f"{ns}:{qname}".encode()
-    return RSMQKeys(zset, zset + b":Q", zset + b":Q.wake", zset + b":Q.waiters", zset + b":Q.dead")
+    own = (zset + b":Q." + each for each in (b"wake", b"waiters", b"dead", b"errors"))
+    return RSMQKeys(zset, zset + b":Q", *own)
 
 
 def check_namespace(ns: str) -> None:

@@ -18,7 +18,7 @@ from ackq.errors import ConfigurationError
 from ackq.ops.causes import MOST_READ, Read, every, oldest
 from ackq.queue.keys import QueueKeys
 from ackq.rsmq.client import RSMQ
-from ackq.rsmq.values import RSMQDeadLetter, RSMQSpec
+from ackq.rsmq.values import TOO_OFTEN, RSMQDeadLetter, RSMQSpec
 from ackq.web.inspecting import Redis, open_queue
 
 #: Dead letters of a page.
@@ -36,7 +36,7 @@ class DeadLetters:
     """The dead letters of an open queue."""
 
     #: Reads some, oldest first, after an entry.
-    read: Read
+    read: Read[DeadLetter]
     #: Deletes those with these entries, and returns how many.
     drop: Callable[[Sequence[str]], int]
     #: Makes those with these entries ready again, and returns how many.
@@ -179,5 +179,5 @@ def _numbers(entry: str) -> tuple[int, int]:
 
 
 def _of_rsmq(letter: RSMQDeadLetter) -> DeadLetter:
-    return DeadLetter(letter.entry, letter.id, letter.body, "received too often", letter.rc,
-                      letter.died_at / 1000)  # fmt: skip
+    return DeadLetter(letter.entry, letter.id, letter.body, TOO_OFTEN, letter.rc,
+                      letter.died_at / 1000, letter.errors)  # fmt: skip

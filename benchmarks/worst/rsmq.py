@@ -127,6 +127,17 @@ def receive_many_dying(scene: Scene) -> Act:
     return lambda: rsmq.receive_messages(QUEUE, 1000)
 
 
+@worst("rsmq/receive", "1,000 with notes of failures to the dead letters")
+def receive_noted_dying(scene: Scene) -> Act:
+    rsmq = of(scene, max_receives=5)
+    sent(scene, 1000, receives=5)
+    line = f"""{ID} local lines = {{}}
+      for n = 1, 5 do lines[n] = n .. ':7:' .. string.rep('x', 8192) end
+      redis.call('HSET', KEYS[1], long, table.concat(lines, '\\n'))"""
+    scene.fill(line, (ZSET + b":Q.errors",), 1000)
+    return lambda: rsmq.receive_messages(QUEUE, 1000)
+
+
 @worst("rsmq/receive", "1,000 x 0.9 MiB under ids that are none")
 def receive_strange(scene: Scene) -> Act:
     rsmq = of(scene)

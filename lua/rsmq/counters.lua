@@ -2,7 +2,7 @@
 --
 -- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
 -- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
--- KEYS[3] {ns}:{q}:Q.dead     STREAM  id, body, rc, fr, time of dead letters; ackq's own
+-- KEYS[3] {ns}:{q}:Q.dead     STREAM  id, body, rc, fr, time, errors of dead letters; ackq's own
 --
 -- Takes no arguments.
 --

@@ -2,13 +2,14 @@
 --
 -- KEYS[1] {ns}:{q}         ZSET    message id -> when it is visible next, ms since the epoch
 -- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
+-- KEYS[3] {ns}:{q}:Q.errors   HASH    message id -> why receives of it failed; see visibility.lua
 --
 -- ARGV[1] ids              1..1000 message ids of 32 letters, digits and colons
 --
 -- Returns {deleted, looked at}; pass the other ids in the next call.
 -- Atomic because a body without an id would never be found.
 -- Cost: O(ids log messages); Redis frees the bodies at once, so at most 8 MiB plus one message.
-local zset, hash = KEYS[1], KEYS[2]
+local zset, hash, errors = KEYS[1], KEYS[2], KEYS[3]
 
 local FREED = 8388608 -- bytes of bodies one call may delete
 
@@ -23,6 +24,7 @@ if #ARGV == 0 then
 end
 redis.call('HLEN', hash)
 redis.call('ZCARD', zset)
+local has_errors = redis.call('HLEN', errors) > 0
 local fields, looked, freed = {}, 0, 0
 while looked < #ARGV and freed < FREED do
   looked = looked + 1
@@ -34,4 +36,7 @@ while looked < #ARGV and freed < FREED do
 end
 local deleted = redis.call('ZREM', zset, unpack(ARGV, 1, looked))
 redis.call('HDEL', hash, unpack(fields))
+if has_errors then
+  redis.call('HDEL', errors, unpack(ARGV, 1, looked))
+end
 return {deleted, looked}

@@ -5,7 +5,8 @@
 -- KEYS[3] {ns}:{q}:Q.wake     LIST    a token for each waiting consumer to wake; ackq's own
 -- KEYS[4] {ns}:{q}:Q.waiters  STRING  exists while a consumer may be waiting; ackq's own
 -- KEYS[5] {ns}:{q}:Q.dead     STREAM  dead letters; ackq's own
--- KEYS[6] {ns}:QUEUES      SET     names of the queues
+-- KEYS[6] {ns}:{q}:Q.errors   HASH    why receives of messages failed; ackq's own
+-- KEYS[7] {ns}:QUEUES      SET     names of the queues
 --
 -- ARGV[1] name             string  of the queue
 --
@@ -13,10 +14,10 @@
 -- Atomic because half a queue is an error to all its clients.
 -- Cost: O(1); UNLINK frees the memory in the background.
 local zset, hash, wake, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local dead, queues, name = KEYS[5], KEYS[6], ARGV[1]
+local dead, errors, queues, name = KEYS[5], KEYS[6], KEYS[7], ARGV[1]
 
 redis.call('SCARD', queues)
 local found = redis.call('UNLINK', hash, zset)
-redis.call('UNLINK', wake, waiters, dead)
+redis.call('UNLINK', wake, waiters, dead, errors)
 redis.call('SREM', queues, name)
 return found > 0 and 'ok' or 'missing'

@@ -4,7 +4,8 @@
 -- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
 -- KEYS[3] {ns}:{q}:Q.wake     LIST    a token for each waiting consumer to wake; ackq's own
 -- KEYS[4] {ns}:{q}:Q.waiters  STRING  exists while a consumer may be waiting; ackq's own
--- KEYS[5] {ns}:{q}:Q.dead     STREAM  id, body, rc, fr, time of dead letters; ackq's own
+-- KEYS[5] {ns}:{q}:Q.dead     STREAM  id, body, rc, fr, time, errors of dead letters; ackq's own
+-- KEYS[6] {ns}:{q}:Q.errors   HASH    message id -> why receives of it failed; see visibility.lua
 --
 -- ARGV[1] mode             hide|remove                 keep them under a timeout, or delete them
 -- ARGV[2] wanted           integer 1..1000             messages
@@ -16,14 +17,17 @@
 -- is visible, or -1; {'again'}: this call's budget is spent, none taken; {'missing'} if
 -- there is no queue; {'unreadable', attribute, value}.
 -- Atomic because two consumers could read a message before it is hidden.
--- Cost: O(wanted log messages), at most 1 MiB of bodies plus one message.
+-- Cost: O(wanted log messages), at most 1 MiB of bodies and notes, plus one message.
 local zset, hash, wake, waiters, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local errors = KEYS[6]
 local mode, wanted, vt = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local wait, max_receives = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local ASIDE = 1000 -- ms that what is no message is hidden at least
+local SWEPT = 16 -- notes of failures that one call looks at, whose messages may be gone
+local FAILURES = 5 -- failures kept of a message, the latest
 local SLACK = 1000 -- ms that a waiter may take to come back before it is forgotten
 
 local function between(number, low, high)
@@ -57,6 +61,17 @@ local hidden = math.floor(seconds * 1000 + 0.5)
 local until_text = string.format('%.0f', now + hidden)
 local aside_text = string.format('%.0f', now + math.max(hidden, ASIDE))
 
+local has_errors = redis.call('HLEN', errors) > 0
+
+-- Remove some notes whose messages are gone: other clients delete messages without their notes.
+local function forget_notes()
+  for _, id in ipairs(redis.call('HRANDFIELD', errors, SWEPT)) do
+    if not redis.call('ZSCORE', zset, id) then
+      redis.call('HDEL', errors, id)
+    end
+  end
+end
+
 local ids = redis.call('ZRANGEBYSCORE', zset, '-inf', now_text, 'LIMIT', 0, wanted)
 if #ids == 0 then
   local first = redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')
@@ -64,6 +79,9 @@ if #ids == 0 then
     -- No message is visible, so every token is stale. Deleting first lets a full server allow both.
     redis.call('DEL', wake)
     redis.call('SET', waiters, '', 'PX', wait + SLACK)
+  end
+  if has_errors then
+    forget_notes()
   end
   return {'empty', first[2] and math.min(math.max(1, first[2] - now), 3600000) or -1}
 end
@@ -110,6 +128,27 @@ local function deliver(id, body, rc, fr)
   taken = taken + 1
 end
 
+-- Return the last field of a dead letter: the failures that are noted, newest last. If the last
+-- receive has none, the visibility timeout ended. Without any, nothing is known.
+local function noted_failures(id, received)
+  local note = has_errors and redis.call('HGET', errors, id)
+  if not note then
+    return {}
+  end
+  local found, last = {}, nil
+  for line, attempt in string.gmatch(note, '((%d+):[^\n]*)') do
+    found[#found + 1], last = line, tonumber(attempt)
+  end
+  if last ~= received then
+    found[#found + 1] = string.format('%.0f:%s000:', received, now_text)
+  end
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+  bytes = bytes + #note
+  return {'errors', table.concat(found, '\n')}
+end
+
 local function handle(id, body, rc, fr)
   if not body then
     -- The sender is between its two writes, the body is lost, or this is no RSMQ id. Neither
@@ -120,7 +159,7 @@ local function handle(id, body, rc, fr)
   local received = math.floor(between(tonumber(rc or 0), 0, 9007199254740990) or 0)
   if max_receives > 0 and received >= max_receives then
     redis.call('XADD', dead, '*', 'id', id, 'body', body, 'rc', rc, 'fr', fr or '',
-      'time', now_text)
+      'time', now_text, unpack(noted_failures(id, received)))
     forget(id)
     dead_lettered = dead_lettered + 1
     full = dead_lettered >= DEAD_LETTER_BUDGET
@@ -151,6 +190,9 @@ end
 if #gone > 0 then
   redis.call('ZREM', zset, unpack(gone))
   redis.call('HDEL', hash, unpack(gone_fields))
+  if has_errors then
+    redis.call('HDEL', errors, unpack(gone))
+  end
 end
 if #scores > 0 then
   redis.call('ZADD', zset, unpack(scores))

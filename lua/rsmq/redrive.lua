@@ -4,7 +4,7 @@
 -- KEYS[2] {ns}:{q}:Q       HASH    the queue's attributes, and its messages
 -- KEYS[3] {ns}:{q}:Q.wake     LIST    a token for each waiting consumer to wake; ackq's own
 -- KEYS[4] {ns}:{q}:Q.waiters  STRING  exists while a consumer may be waiting; ackq's own
--- KEYS[5] {ns}:{q}:Q.dead     STREAM  id, body, rc, fr, time of dead letters; ackq's own
+-- KEYS[5] {ns}:{q}:Q.dead     STREAM  id, body, rc, fr, time, errors of dead letters; ackq's own
 --
 -- ARGV[1] wanted           integer 1..16               dead letters
 -- ARGV[2] entries          0..16 stream ids of the dead letters to redrive; none: oldest first

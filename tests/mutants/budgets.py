@@ -150,6 +150,13 @@ MUTANTS = (
         "test_budgets.test_rsmq_receives_one_by_one",
     ),
     Mutant(
+        "rsmq/receive",
+        "any number of bytes of notes",
+        "  bytes = bytes + #note\n",
+        "",
+        "test_budgets.test_rsmq_buries_a_mebibyte_of_notes",
+    ),
+    Mutant(
         "rsmq/redrive",
         READ_AT_ONCE,
         "first, last, 'COUNT', 1)[1]",

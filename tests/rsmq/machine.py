@@ -260,7 +260,9 @@ class RSMQMachine(RuleBasedStateMachine):
         assert (counts.vt, counts.delay) == (self.vt, self.delay)
         keys: Any = self.client.keys(f"{self.ns}:*")
         own = {key.decode() for key in keys}
-        assert own <= {f"{self.ns}:{end}" for end in ("QUEUES", "q", "q:Q", "q:Q.dead")}
+        assert own <= {
+            f"{self.ns}:{end}" for end in ("QUEUES", "q", "q:Q", "q:Q.dead", "q:Q.errors")
+        }
 
     def teardown(self) -> None:
         if hasattr(self, "shift"):

@@ -175,7 +175,7 @@ def test_any_score_is_borne(make_rsmq: MakeRSMQ, target: Target, name: str, scor
     assert rsmq.receive_message("q").id == id
 
 
-@pytest.mark.parametrize("end", ["", ":Q", ":Q.wake", ":Q.dead"])
+@pytest.mark.parametrize("end", ["", ":Q", ":Q.wake", ":Q.dead", ":Q.errors"])
 def test_a_key_of_another_type_is_named_and_nothing_is_changed(
     make_rsmq: MakeRSMQ, target: Target, name: str, end: str
 ) -> None:
@@ -195,6 +195,8 @@ def test_a_key_of_another_type_is_named_and_nothing_is_changed(
         ":Q.wake": [("send_message", ("q", "n")), ("change_message_visibility", ("q", id, 0))],
         ":Q.dead": [("receive_message", ("q",)), ("pop_message", ("q",)), ("redrive", ("q",)),
                     ("dead_letters", ("q",)), ("drop_dead_letters", ("q", "1-1"))],
+        ":Q.errors": [("receive_message", ("q",)), ("delete_message", ("q", id)),
+                      ("change_message_visibility", ("q", id, 1))],
     }  # fmt: skip
     for operation, args in operations[end]:
         with pytest.raises(ackq.KeyTypeError, match="is a string"):

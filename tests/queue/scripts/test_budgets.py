@@ -20,7 +20,7 @@ GROUP = [":members", ":group"]
 PARTITION = [":z", ":h", ":leases", ":extended", ":receives", ":dead", ":wake", ":errors",
              ":counters"]  # fmt: skip
 TOPIC = [":nextIndex", ":firstIndex", ":consumers:c", ":leases:c", ":ranges:c"]
-RSMQ = [":q", ":q:Q", ":q:Q.wake", ":q:Q.waiters", ":q:Q.dead"]
+RSMQ = [":q", ":q:Q", ":q:Q.wake", ":q:Q.waiters", ":q:Q.dead", ":q:Q.errors"]
 
 
 def weigh(space: Space, script: str, suffixes: list[str], *args: Any) -> Metered:
@@ -169,6 +169,18 @@ def test_rsmq_buries_a_hundred(space: Space) -> None:
     assert space.client.xlen(space.key(":q:Q.dead")) == 100
 
 
+def test_rsmq_buries_a_mebibyte_of_notes(space: Space) -> None:
+    ids = [f"{number:032}" for number in range(5)]
+    attributes = {"vt": 30, "delay": 0, "maxsize": -1, **{f"{id}:rc": 1 for id in ids}}
+    space.client.hset(space.key(":q:Q"), mapping={**attributes, **dict.fromkeys(ids, "x")})
+    space.client.zadd(space.key(":q"), dict.fromkeys(ids, 1))
+    space.client.hset(space.key(":q:Q.errors"), mapping=dict.fromkeys(ids, b"1:7:" + LONG))
+    weighed = weigh(space, "rsmq/receive", RSMQ, "hide", 5, "", 0, 1)
+    assert weighed.reply == [b"again"]
+    assert weighed.total < THREE
+    assert space.client.xlen(space.key(":q:Q.dead")) == 3
+
+
 def test_rsmq_redrives_a_mebibyte(space: Space) -> None:
     space.client.hset(space.key(":q:Q"), mapping={"vt": 30, "delay": 0, "maxsize": -1})
     die(space, ":q:Q.dead", 5)
@@ -227,7 +239,7 @@ def test_rsmq_deletes_eight_mebibytes(space: Space) -> None:
     ids = [f"{number:032}" for number in range(5)]
     space.client.hset(space.key(":q:Q"), mapping=dict.fromkeys(ids, b"x" * (3 * MIB)))
     space.client.zadd(space.key(":q"), dict.fromkeys(ids, 1))
-    deleted = weigh(space, "rsmq/delete", RSMQ[:2], "x" * 32, *ids)
+    deleted = weigh(space, "rsmq/delete", [*RSMQ[:2], RSMQ[5]], "x" * 32, *ids)
     assert (deleted.reply, deleted.total < 1000) == ([3, 4], True)
     assert space.client.zcard(space.key(":q")) == 2
 
