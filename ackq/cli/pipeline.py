@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
+from contextlib import ExitStack, closing
+from dataclasses import asdict
 from importlib.util import find_spec
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import click
 
 from ackq.cli import INTERRUPTED, Group
-from ackq.cli.connection import examples, json_option, print_json, url_option
+from ackq.cli.connection import examples, json_option, open_queue, print_json, url_option
 from ackq.errors import ConfigurationError
+from ackq.escaping import printable
 
 if TYPE_CHECKING:
-    from ackq.spark.pipeline import Pipeline
+    from ackq.spark.pipeline import Pipeline, Progress
+    from ackq.spark.pipeline.trial import Trial
+
+#: Messages that a sample may have, and how many it has by default.
+MOST_ROWS, MOST_SAMPLED = 1_000_000, 10_000
+#: Messages per read of a queue.
+PAGE = 500
 
 config_argument = click.argument("config", type=click.Path(dir_okay=False))
 
@@ -32,9 +43,18 @@ def pipeline() -> None:
 @url_option
 @click.option("--once", is_flag=True,
               help="Process the messages that are ready now, then exit.")  # fmt: skip
+@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT",
+              help="Serve /metrics for Prometheus and /healthz on this port; needs the extra"
+              " ackq[metrics].")  # fmt: skip
+@click.option("--metrics-host", default="127.0.0.1", metavar="ADDRESS",
+              help="Address of this port; 0.0.0.0 or :: for remote scrapers.  [127.0.0.1]"
+              )  # fmt: skip
 @json_option
 @click.pass_context
-def run(ctx: click.Context, config: str, url: str | None, once: bool, as_json: bool) -> None:
+def run(
+    ctx: click.Context, config: str, url: str | None, once: bool, metrics_port: int | None,
+    metrics_host: str, as_json: bool,
+) -> None:  # fmt: skip
     """Run the pipeline of CONFIG until SIGTERM or Ctrl-C.
 
     It finishes the current micro-batch first; a second signal aborts it. In both cases no message
@@ -47,31 +67,115 @@ def run(ctx: click.Context, config: str, url: str | None, once: bool, as_json: b
     """
     made = _made(config)
     from ackq.spark.pipeline.display import display
+    from ackq.spark.pipeline.metrics_port import MetricsPort
     from ackq.worker.signals import stopping_on_signals
 
-    if url is not None or "url" not in made.config.source.options:
-        _point_at(url)
-    with display(made.config, as_json) as show, stopping_on_signals(made.stop):
-        made.run(once=once, on_progress=show)
+    _point_at_source(made, url)
+    with ExitStack() as stack:
+        shows = [stack.enter_context(display(made.config, as_json))]
+        if metrics_port is not None:
+            port = MetricsPort(made.config.name, (metrics_host, metrics_port))
+            shows.append(stack.enter_context(closing(port)).show)
+        stack.enter_context(stopping_on_signals(made.stop))
+
+        def show_all(progress: Progress) -> None:
+            for show in shows:
+                show(progress)
+
+        made.run(once=once, on_progress=show_all)
     if made.stops > 1:
         ctx.exit(INTERRUPTED)
 
 
-@pipeline.command(epilog=examples("ackq pipeline check cars.toml"))
+@pipeline.command(epilog=examples("ackq pipeline check cars.toml",
+                                  "ackq pipeline check cars.toml --sample 10000"))  # fmt: skip
 @config_argument
 @click.option("--spark", is_flag=True,
               help="Start Spark to check the sink's format, the schema, the checks and the SQL."
               )  # fmt: skip
-def check(config: str, spark: bool) -> None:
+@click.option("--sample", type=click.IntRange(1, MOST_ROWS), metavar="N",
+              help="Also apply schema and checks to N ready messages, and report what would be"
+              " rejected.")  # fmt: skip
+@click.option("--dead", is_flag=True, help="With --sample: to dead letters instead.")
+@url_option
+@json_option
+def check(
+    config: str, spark: bool, sample: int | None, dead: bool, url: str | None, as_json: bool
+) -> None:
     """Check CONFIG without running it. Prints nothing if it is valid.
 
     Without --spark the check is fast. It covers keys, values, names, options, and whether the
     transform's function exists. Only Spark can tell whether the sink's format is available; it may
     need a package. If something is wrong, prints one line with the key and a fix; exit code 3.
+
+    With --sample, prints how many messages are rejected by reason, and by column for those that do
+    not parse. No message is taken, and the transform does not run.
+    """
+    if dead and sample is None:
+        raise click.UsageError("--dead needs --sample")
+    made = _made(config)
+    if sample is None:
+        if spark:
+            made.check()
+        return
+    _point_at_source(made, url)
+    trial = made.try_dead(sample) if dead else made.try_ready(sample)
+    if as_json:
+        print_json(asdict(trial) | {"accepted": trial.accepted})
+    else:
+        _print_trial(trial)
+
+
+def _print_trial(trial: Trial) -> None:
+    click.echo(f"{trial.rows:,} messages, {trial.accepted:,} accepted")
+    for reason, verdict in trial.rejected.items():
+        ids = ", ".join(each or "(no id)" for each in verdict.examples)
+        click.echo(printable(f"{verdict.count:>9,}  {reason}  such as {ids}"))
+    if trial.fields:
+        click.echo("by column:")
+    for field, count in trial.fields.most_common():
+        click.echo(printable(f"{count:>9,}  {field}"))
+
+
+@pipeline.command(epilog=examples("ackq pipeline redrive cars.toml"))
+@config_argument
+@click.option("-n", "count", type=click.IntRange(1, MOST_ROWS), default=MOST_SAMPLED, metavar="N",
+              help=f"Dead letters to look at, oldest first.  [{MOST_SAMPLED}]")  # fmt: skip
+@url_option
+def redrive(config: str, count: int, url: str | None) -> None:
+    """Make dead letters ready again that the schema and checks of CONFIG accept now.
+
+    The others stay dead. Looks at the dead letters of the source queue. Prints how many were
+    redriven.
     """
     made = _made(config)
-    if spark:
-        made.check()
+    _point_at_source(made, url)
+    click.echo(made.redrive(count))
+
+
+@pipeline.command(epilog=examples("ackq pipeline infer jobs"))
+@click.argument("queue")
+@click.option("--sample", type=click.IntRange(1, MOST_ROWS), default=MOST_SAMPLED, metavar="N",
+              help=f"Ready messages to look at.  [{MOST_SAMPLED}]")  # fmt: skip
+@url_option
+def infer(queue: str, sample: int, url: str | None) -> None:
+    """Print the section [schema] that fits the first messages of QUEUE. Takes none.
+
+    Texts that are all dates or times become DATE or TIMESTAMP, and values of different types
+    STRING. Columns that all messages have are listed in not_null. Does not start Spark.
+    """
+    _refuse_without_spark()
+    from ackq.spark.pipeline.infer import infer as infer_schema
+
+    with open_queue(url, queue) as opened:
+        pages = (opened.peek(min(PAGE, sample - at), skip=at) for at in range(0, sample, PAGE))
+        found = infer_schema(each.body for page in takewhile(bool, pages) for each in page)
+    if not found.types:
+        raise ConfigurationError(f"queue {queue!r} has no ready messages that are JSON objects")
+    click.echo(f"# From {found.messages:,} messages, {found.malformed:,} of them not JSON objects.")
+    click.echo("[schema]")
+    click.echo("\n".join(["ddl = '''", *map(printable, found.ddl.splitlines()), "'''"]))
+    click.echo(f"not_null = {json.dumps(found.not_null)}")
 
 
 @pipeline.command(epilog=examples("ackq pipeline report --html queues.html --parquet reports",
@@ -123,6 +227,11 @@ def _refuse_without_spark() -> None:
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
     if find_spec("pyspark") is None or find_spec("pyarrow") is None:
         raise ConfigurationError("Spark is missing: pip install 'ackq[spark]'")
+
+
+def _point_at_source(made: Pipeline, url: str | None) -> None:
+    if url is not None or "url" not in made.config.source.options:
+        _point_at(url)
 
 
 def _point_at(url: str | None) -> None:

@@ -283,6 +283,8 @@ _STREAM_ONLY = (
     "minMessagesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
     "claimTimeoutMs", "ackMode", "pollIntervalMs",
 )  # fmt: skip
+#: The same in lower case, as Spark passes them.
+STREAM_ONLY = frozenset(name.lower() for name in _STREAM_ONLY)
 _PEEK_ONLY = ("state", "partitions", "endingOffsets")
 
 

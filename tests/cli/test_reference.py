@@ -39,7 +39,8 @@ WITHOUT = {
 }  # fmt: skip
 #: What has no --json: what changes something, says yes or no, or writes for a screen or a file.
 WRITING = {
-    "demo", "serve", "exporter", "web", "completion", "pipeline check",
+    "demo", "serve", "exporter", "web", "completion", "pipeline infer",
+    "pipeline redrive",
     "push", "ack", "nack", "extend", "work", "dead redrive", "dead drop", "claims release",
     "delayed run", "delayed cancel", "delay drop-dead", "rsmq drop-dead",
     "pause", "resume", "move", "recover", "drain", "purge", "scripts load",
@@ -53,7 +54,7 @@ WRITING = {
 #: What starts Spark takes a while.
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))
 #: What another test runs as well: the README's pipeline and demo, another example.
-SHOWN = re.compile("ackq (pipeline run|pipeline report|demo|bench .*--batch)")
+SHOWN = re.compile("ackq (pipeline (run|report|redrive|check .*--sample)|demo|bench .*--batch)")
 #: Queue jobs to nowhere.
 PIPELINE = """
 checkpoint = "state"
@@ -71,7 +72,8 @@ def examples_of(command: click.Command) -> list[str]:
 
 
 def marks_of(example: str) -> list[pytest.MarkDecorator]:
-    marks = [*SPARK] if re.match("ackq pipeline (run|report)", example) else []
+    starts_spark = re.match("ackq pipeline (run|report|redrive|check .*--sample)", example)
+    marks = [*SPARK] if starts_spark else []
     return [*marks, pytest.mark.campaign] if SHOWN.match(example) else marks
 
 

@@ -42,7 +42,9 @@ def make(spark: SparkSession, url: str, name: str, tmp_path: Path) -> Make:
             "sink": {"path": str(tmp_path / "out")},
             "every": 0,
         }
-        return Pipeline({**config, **changes}, spark=spark)
+        given = {**config, **changes}
+        given = {key: value for key, value in given.items() if value is not None}
+        return Pipeline(given, spark=spark)
 
     return make
 
@@ -254,7 +256,8 @@ def test_rejects_of_a_shard_are_its_own_dead_letters(
     make: Make, name: str, url: str, plain_client: redis.Redis, tmp_path: Path
 ) -> None:
     with ShardedQueue(plain_client, name, shards=2) as sharded:
-        sharded.push_many([{"id": f"m-{n}", "kind": "a", "size": n} for n in range(90, 110)])
+        rows = [{"id": f"m-{n}", "kind": "a", "size": n} for n in range(90, 110)]
+        sharded.push_many(rows, key=lambda message: message["id"])
         source = {"queue": name, "options": {"url": url, "shards": 2}}
         make(source=source).run(once=True)
     dead = []

@@ -11,6 +11,7 @@ import pytest
 from ackq.errors import ConfigurationError, PipelineConfigError
 from ackq.spark.pipeline import Pipeline
 from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.parts import RejectPolicy, Table
 
 FILE = """
 checkpoint = "state/ratings"
@@ -72,11 +73,11 @@ def test_a_file_is_read_and_its_paths_begin_at_its_folder(tmp_path: Path) -> Non
     assert config.validation.not_null == ("title",)
     assert config.validation.checks == {"rating": "rating BETWEEN 0 AND 10"}
     assert config.transform.sql == "SELECT * FROM messages"
-    assert (config.sink.kind, config.sink.format) == ("files", "parquet")
-    assert config.sink.path == str(tmp_path / "out")
-    assert config.sink.partition_by == ("rating",)
-    assert config.sink.options == {"compression": "zstd"}
-    assert config.rejects is None
+    assert (config.sinks[0].kind, config.sinks[0].format) == ("files", "parquet")
+    assert config.sinks[0].path == str(tmp_path / "out")
+    assert config.sinks[0].partition_by == ("rating",)
+    assert config.sinks[0].options == {"compression": "zstd"}
+    assert config.rejects == RejectPolicy()
 
 
 def test_only_files_wait_for_a_batch_to_be_worth_it() -> None:
@@ -116,7 +117,7 @@ def test_a_transform_may_be_the_function_itself() -> None:
 )
 def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
     config = PipelineConfig.of({**VALUES, "sink": sink})
-    assert (config.sink.kind, config.sink.target) == (kind, names)
+    assert (config.sinks[0].kind, config.sinks[0].target) == (kind, names)
 
 
 @pytest.mark.parametrize(
@@ -155,6 +156,14 @@ def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
         ("sink", {"queue": "movies"}, "[sink] queue: is also the source"),
         ("sink", {"queue": "o", "options": {"idColum": "a"}}, "did you mean 'idColumn'?"),
         ("rejects.queue", "a*", "[rejects] queue: queue name 'a*' contains '*'"),
+        ("trigger", "daily", "trigger: must be 'once', or an interval such as 'every 30 s'"),
+        ("trigger", "continuous 5s", "Spark's continuous mode reads no source written in Python"),
+        ("trigger", "every 25 h", "trigger: must be at most a day"),
+        ("sinks", {"a": {"queue": "x"}}, "sinks: cannot be combined with sink"),
+        ("tables.rows", {"path": "x"}, "[tables] rows: cannot be a table"),
+        ("tables.cities", {"format": "csv"}, "[tables.cities] path: is required"),
+        ("tables.cities", {"path": "x", "dll": "a INT"}, "[tables.cities] dll: unknown key"),
+        ("rejects.stop_above", 5, "[rejects] stop_above: must be a share between 0 and 1"),
         ("every", -1, "every: must be 0 to 86,400 seconds, not -1"),
         ("every", "10 s", "every: must be a number of seconds, not '10 s'"),
         ("every", float("nan"), "every: must be 0 to 86,400 seconds, not nan"),
@@ -190,7 +199,7 @@ def test_sql_and_a_callable_at_once_are_refused() -> None:
 def test_a_topic_needs_a_queue_for_its_rejects() -> None:
     values = {**VALUES, "source": {"topic": "t"}}
     assert "[rejects] queue: is required: a topic has no dead letters" in refused(values)
-    assert PipelineConfig.of({**values, "rejects": {"queue": "bad"}}).rejects == "bad"
+    assert PipelineConfig.of({**values, "rejects": {"queue": "bad"}}).rejects.queue == "bad"
 
 
 def test_the_error_has_the_key() -> None:
@@ -213,3 +222,30 @@ def test_a_session_of_spark_connect_is_refused_at_once() -> None:
     remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(ConfigurationError, match="Spark Connect session: leave spark= out"):
         Pipeline(VALUES, spark=remote)
+
+
+def test_a_trigger_is_an_interval_or_once() -> None:
+    values = {key: value for key, value in VALUES.items() if key != "every"}
+    triggers = {"once": (10, True), "every 1 min": (60, False), "every 500ms": (0.5, False)}
+    for trigger, (every, once) in triggers.items():
+        config = PipelineConfig.of({**values, "trigger": trigger})
+        assert (config.every, config.once) == (every, once)
+
+
+def test_several_sinks_and_tables_have_names() -> None:
+    values = {key: value for key, value in VALUES.items() if key != "sink"}
+    sinks = {"all": {"path": "/all"}, "big": {"queue": "big", "sql": "SELECT * FROM rows"}}
+    tables = {"cities": {"path": "/c", "format": "csv", "options": {"header": True}}}
+    config = PipelineConfig.of({**values, "sinks": sinks, "tables": tables})
+    assert [(each.name, each.kind, each.sql) for each in config.sinks] == [
+        ("all", "files", None), ("big", "ackq", "SELECT * FROM rows"),
+    ]  # fmt: skip
+    assert config.tables == (Table("cities", "/c", "csv", None, {"header": "true"}),)
+    for wrong, says in (
+        ({}, "sinks: is empty"),
+        ({"a b": {"path": "/x"}}, "[sinks] a b: is no name for a sink"),
+        ({"a": {"path": "/x"}, "b": {"path": "/x"}}, "[sinks.a] path: is also that of another"),
+        ({"a": {"queue": "movies"}}, "[sinks.a] queue: is also the source"),
+        ({"a": {"path": "/x", "slq": ""}}, "[sinks.a] slq: unknown key; did you mean sql?"),
+    ):
+        assert says in refused({**values, "sinks": wrong})

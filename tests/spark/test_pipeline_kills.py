@@ -66,3 +66,43 @@ def test_a_pipeline_killed_anywhere_moves_every_message_once_and_leaks_no_secret
         stats = queue.stats()
         assert (stats.ready, stats.in_flight) == (0, 0)
     assert_silent(folder, PASSWORD)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("point", ["staged", "moving", "committed", "logged"])
+def test_each_of_several_sinks_has_its_rows_once_though_the_driver_is_killed(
+    spark: SparkSession, server: Server, tmp_path: Path, point: str
+) -> None:
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    password = tmp_path / "password"
+    password.write_text(PASSWORD)
+    options = {"url": server.url, "passwordFile": str(password)}
+    config = {
+        "name": "jobs",
+        "checkpoint": str(folder / "checkpoint"),
+        "source": {"queue": "jobs", "options": {**options, "maxMessagesPerTrigger": BATCH}},
+        "schema": {"ddl": "id STRING, share INT"},
+        "sinks": {
+            "low": {"queue": "low", "options": options,
+                    "sql": "SELECT * FROM rows WHERE share < 3"},
+            "high": {"queue_column": "goes", "options": options,
+                     "sql": "SELECT *, concat('high-', share) AS goes FROM rows WHERE share > 2"},
+        },
+        "every": 0,
+    }  # fmt: skip
+    url = server.url.replace("redis://", f"redis://:{PASSWORD}@")
+    with Queue.from_url(url, "jobs") as queue:
+        queue.push_many({"id": f"m-{n}", "share": n % 5} for n in range(MESSAGES))
+        fault = {"FAULT": FAULTS[point]} if point in FAULTS else {}
+        run_until_killed("tests.spark.doomed_pipeline", folder, json.dumps(config), point,
+                         folder=folder, environment=fault)  # fmt: skip
+        Pipeline(config, spark=spark).run(once=True)
+        stats = queue.stats()
+        assert (stats.ready, stats.in_flight) == (0, 0)
+    for name, shares in {"low": (0, 1, 2), "high-3": (3,), "high-4": (4,)}.items():
+        with Queue.from_url(url, name) as out:
+            assert Counter(each.id for each in out.peek(2 * MESSAGES)) == Counter(
+                f"m-{n}" for n in range(MESSAGES) if n % 5 in shares
+            )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from ackq.core.names import check_group, check_name
 from ackq.errors import ConfigurationError, PipelineConfigError, QueueNameError
 from ackq.spark.options import Reading
-from ackq.spark.pipeline.section import Section
+from ackq.spark.pipeline.parts import RejectPolicy, Sink, Source, Table, Transform, Validation
+from ackq.spark.pipeline.section import LONGEST, Section, refused
 from ackq.spark.sink_options import Writing
 
 #: File formats: a pipeline writes each batch into its own folder.
@@ -38,74 +40,15 @@ SET_BY_US = {
     "txnappid": "nothing: the id of the query is used",
     "txnversion": "nothing: the number of the batch is used",
 }
+#: The trigger with which a run ends by itself.
+ONCE = "once"
+#: Views that a pipeline makes.
+VIEWS = ("messages", "rows")
+_INTERVAL = re.compile(r"every (\d{1,6}) ?(ms|s|min|h)", re.ASCII)
+_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0}
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 #: Seconds between micro-batches that write files, so that the files do not get too small.
 FILES_EVERY = 10.0
-
-Transformed = Callable[[Any], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """The source of the messages."""
-
-    #: "queue" or "topic".
-    kind: str
-    #: The queues, or the topic.
-    names: tuple[str, ...]
-    #: For a queue, the group of the claims. Defaults to the pipeline's name.
-    group: str | None
-    #: Options of the format "ackq", such as ``maxMessagesPerTrigger``. Defaults to none.
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    def all_options(self) -> dict[str, str]:
-        """Return the options of the format, including those set by other keys."""
-        key = self.kind if len(self.names) == 1 else "queues"
-        given = {**self.options, key: ",".join(self.names), "includeMetadata": "true"}
-        return given if self.group is None else {**given, "groupId": self.group}
-
-
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """The conditions that a valid message meets."""
-
-    #: The columns as DDL, such as ``title STRING, year INT``. None: messages are not parsed.
-    ddl: str | None = None
-    #: Columns that must not be null. Defaults to none.
-    not_null: tuple[str, ...] = ()
-    #: Name of each check, and the SQL expression that must be true. Defaults to none.
-    checks: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Transform:
-    """How valid messages are transformed. At most one of the two is set."""
-
-    #: A query over the view ``messages``.
-    sql: str | None = None
-    #: A function from DataFrame to DataFrame, or its location: ``module:function``.
-    callable: Transformed | str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Sink:
-    """The sink of the rows."""
-
-    #: How rows are written: "files", "ackq" or "other".
-    kind: Literal["files", "ackq", "other"]
-    #: Spark's name of the format.
-    format: str
-    #: The folder of files, the path for another format, or None.
-    path: str | None = None
-    #: For "ackq": the option that names the target, and the target.
-    target: tuple[str, str] | None = None
-    #: Columns whose values become folders. Defaults to none.
-    partition_by: tuple[str, ...] = ()
-    #: Options of the format. Defaults to none.
-    options: Mapping[str, str] = field(default_factory=dict)
-
-    def all_options(self) -> dict[str, str]:
-        """Return the options of the format, with the target."""
-        return {**self.options, **(dict([self.target]) if self.target else {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +63,16 @@ class PipelineConfig:
     source: Source
     validation: Validation
     transform: Transform
-    sink: Sink
-    #: The queue for the dead letters of rejected rows; None: the queue of each row.
-    rejects: str | None
+    #: One or more, written one after another.
+    sinks: tuple[Sink, ...]
+    rejects: RejectPolicy
     #: Seconds from one micro-batch to the next; 0: as soon as messages are ready. Defaults to 10
-    #: if the sink is files, else to 0.
+    #: if a sink is files, else to 0.
     every: float
+    #: Whether every run ends when it has processed the messages that were ready at its start.
+    once: bool = False
+    #: Tables for the SQL. Defaults to none.
+    tables: tuple[Table, ...] = ()
     #: Settings of the Spark session, such as ``spark.master``. Defaults to none.
     spark: Mapping[str, str] = field(default_factory=dict)
 
@@ -175,18 +122,19 @@ class PipelineConfig:
             source=(source := _source(top.section("source", required=True), named)),
             validation=_validation(top.section("schema"), top.section("checks")),
             transform=_transform(top.section("transform")),
-            sink=(sink := _sink(top.section("sink", required=True))),
+            sinks=(sinks := _sinks(top)),
             rejects=_rejects(top.section("rejects"), source),
-            every=top.seconds("every", FILES_EVERY if sink.kind == "files" else 0.0),
+            every=_every(top, sinks),
+            once=top.text("trigger") == ONCE,
+            tables=_tables(top.section("tables")),
             spark=top.section("spark").rest(),
         )
         top.end()
         targets = [(source.kind, name) for name in source.names]
-        if sink.target in targets and "url" not in sink.options:
-            top.section("sink").wrong(
-                source.kind,
-                "is also the source, so the pipeline would never end: choose another target",
-            )
+        for sink in sinks:
+            if sink.target in targets and "url" not in sink.options:
+                problem = "is also the source, so the pipeline would never end"
+                raise refused(where, sink.section, source.kind, f"{problem}: choose another target")
         return config
 
 
@@ -230,6 +178,60 @@ def _transform(section: Section) -> Transform:
     return transform
 
 
+def _every(top: Section, sinks: Sequence[Sink]) -> float:
+    """Return the seconds of the keys ``every`` and ``trigger``."""
+    top.at_most_one("every", "trigger")
+    files = any(sink.kind == "files" for sink in sinks)
+    trigger = top.text("trigger", ONCE)
+    if trigger == ONCE:
+        return top.seconds("every", FILES_EVERY if files else 0.0)
+    found = _INTERVAL.fullmatch(trigger or "")
+    if found is None:
+        top.wrong(
+            "trigger",
+            f"must be {ONCE!r}, or an interval such as 'every 30 s' or 'every 1 min', not"
+            f" {trigger!r}. Spark's continuous mode reads no source written in Python",
+        )
+    seconds = int(found[1]) * _UNITS[found[2]]
+    if seconds > LONGEST:
+        top.wrong("trigger", f"must be at most a day, not {trigger!r}")
+    return seconds
+
+
+def _tables(section: Section) -> tuple[Table, ...]:
+    tables = []
+    for name in section.names():
+        if _TABLE.fullmatch(name) is None or name.lower() in VIEWS:
+            section.wrong(name, f"cannot be a table: use letters, digits and _, and not {VIEWS}")
+        one = section.section(name)
+        path = one.path("path") or one.missing("path")
+        format = (one.text("format", "parquet") or "").lower()
+        tables.append(Table(name, path, format, one.text("ddl"), one.options({})))
+        one.end()
+    return tuple(tables)
+
+
+def _sinks(top: Section) -> tuple[Sink, ...]:
+    """Return the only sink, ``[sink]``, or those of ``[sinks.NAME]``."""
+    if top.one_of(("sink", "sinks")) == "sink":
+        return (_sink(top.section("sink")),)
+    section = top.section("sinks")
+    sinks = []
+    for name in section.names():
+        if _TABLE.fullmatch(name) is None:
+            section.wrong(name, "is no name for a sink: use letters, digits and _")
+        one = section.section(name)
+        sql = one.text("sql")
+        sinks.append(replace(_sink(one), name=name, sql=sql))
+    if not sinks:
+        top.wrong("sinks", "is empty: add a section [sinks.NAME]")
+    paths = [sink.path for sink in sinks if sink.path]
+    for sink in sinks:
+        if paths.count(sink.path or "") > 1:
+            section.section(sink.name).wrong("path", "is also that of another sink")
+    return tuple(sinks)
+
+
 def _sink(section: Section) -> Sink:
     kind = section.one_of((*SINKS, "format", "path"), together={"format", "path"})
     if kind in SINKS:
@@ -259,14 +261,15 @@ def _sink(section: Section) -> Sink:
     return sink
 
 
-def _rejects(section: Section, source: Source) -> str | None:
+def _rejects(section: Section, source: Source) -> RejectPolicy:
     queue = section.text("queue")
     if queue is not None:
         _named(section, "queue")
     elif source.kind != "queue":
         section.missing("queue", f"a {source.kind} has no dead letters, so name a queue for them")
+    rejects = RejectPolicy(queue, section.share("stop_above"))
     section.end()
-    return queue
+    return rejects
 
 
 def _target(section: Section, key: str) -> str:

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ackq.escaping import json_line, printable
-from ackq.spark.pipeline.config import PipelineConfig, Sink
+from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.parts import Sink
 from ackq.spark.pipeline.progress import Progress
 
 if TYPE_CHECKING:
@@ -78,8 +79,9 @@ def screen(config: PipelineConfig, progress: Progress, width: int) -> Renderable
     from rich.text import Text
 
     source = f"{config.source.kind} {', '.join(config.source.names)}"
+    sinks = ", ".join(map(sink_name, config.sinks))
     head = Text.assemble(
-        (progress.name, "bold"), f"  {source} → {sink_name(config.sink)}  ",
+        (progress.name, "bold"), f"  {source} → {sinks}  ",
         (progress.state, _STYLES.get(progress.state, "dim")), no_wrap=True, overflow="ellipsis",
     )  # fmt: skip
     numbers = Table(box=None, header_style="dim", pad_edge=False)

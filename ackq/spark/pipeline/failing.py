@@ -125,7 +125,8 @@ class FailingRows:
     def _error(self, checked: DataFrame) -> Exception | None:
         self.search.jobs += 1
         try:
-            sinks.attempt(self._config.sink, self._plan.transformed(checked))
+            for sink, rows in self._plan.outputs(checked):
+                sinks.attempt(sink, rows)
         except Exception as error:
             if self._aborted():
                 raise

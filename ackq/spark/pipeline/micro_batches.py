@@ -17,6 +17,7 @@ from ackq.spark.pipeline import sinks
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failing import FailedRow, FailingRows, Search, TooManyFail
 from ackq.spark.pipeline.plan import REASON, Plan
+from ackq.spark.pipeline.quality import Quality
 from ackq.spark.pipeline.rejects import Rejects
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class MicroBatchHandler:
         self._plan = plan
         self._done = done
         self._query_id = ""
+        self._quality = Quality(config.rejects.stop_above)
         self._started = Event()
         self._reading = Reading.of(config.source.all_options())
         #: Set this to stop before the next batch.
@@ -95,6 +97,7 @@ class MicroBatchHandler:
         checked = checked.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows, rejected = _counts(checked)
+            self._quality.check(rows, rejected)
             reasons = self._reject(checked, number) if rejected else Counter[str]()
             if rows > rejected:
                 reasons += self._write_good(checked, number)
@@ -106,7 +109,8 @@ class MicroBatchHandler:
         """Write the rows that were not rejected; return the reasons of rows that fail now."""
 
         def write(rows: DataFrame) -> None:
-            sinks.write(self._config.sink, self._plan.transformed(rows), self._query_id, number)
+            for sink, output in self._plan.outputs(rows):
+                sinks.write(sink, output, self._query_id, number)
 
         try:
             write(checked)
@@ -137,7 +141,7 @@ class MicroBatchHandler:
 
     def _rejects(self, number: int) -> Rejects:
         """Begin to write rejected rows of a batch; again, go on."""
-        rejects = Rejects(self._reading, self._config.rejects, self._query_id, number)
+        rejects = Rejects(self._reading, self._config.rejects.queue, self._query_id, number)
         rejects.begin()
         return rejects
 

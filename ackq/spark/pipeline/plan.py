@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 
 from ackq.errors import ConfigurationError
 from ackq.process.plan import import_object
-from ackq.spark.pipeline.config import PipelineConfig, Transform
+from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.parts import Sink, Table, Transform
 from ackq.spark.pipeline.section import nearest, refused
 
 if TYPE_CHECKING:
@@ -21,9 +22,13 @@ if TYPE_CHECKING:
 
 #: The view that the SQL of a transform reads.
 VIEW = "messages"
+#: The view of its result, which the SQL of a sink reads.
+ROWS = "rows"
 #: Columns that a pipeline adds. The user's columns cannot have these names.
 CORRUPT, BODY, REASON = "_corrupt_record", "_body", "_reason"
 CORRUPT_OPTION = ("columnNameOfCorruptRecord", CORRUPT)
+#: The reason of messages that do not fit the schema.
+UNPARSED = "does not parse"
 #: Columns that identify a message: its queue or topic, and its position there.
 ROW_COLUMNS = {"queue": {"queue": "STRING", "batch": "BIGINT", "position": "BIGINT"},
                "topic": {"topic": "STRING", "offset": "BIGINT"}}  # fmt: skip
@@ -57,10 +62,17 @@ class Plan:
             self._wrong("transform", "callable", str(error))
         # Messages that are neither parsed nor changed are passed on byte for byte.
         self._passed_on = (
-            not self._parsed and config.sink.kind == "ackq" and config.transform == Transform()
+            not self._parsed
+            and config.transform == Transform()
+            and all(sink.kind == "ackq" and sink.sql is None for sink in config.sinks)
         )
         if self._callable is not None and not callable(self._callable):
             self._wrong("transform", "callable", f"{transform} is not callable")
+
+    @property
+    def ddl(self) -> str | None:
+        """The user's columns as DDL; None: messages are not parsed."""
+        return self._config.validation.ddl
 
     @property
     def schema(self) -> str | None:
@@ -84,7 +96,11 @@ class Plan:
         """
         for name in _VERBOSE:
             logging.getLogger(name).setLevel(logging.CRITICAL)
-        self._find_format(spark)
+        for sink in self._config.sinks:
+            if sink.kind != "ackq":
+                self._find_format(spark, sink.section, sink.format)
+        for table in self._config.tables:
+            self._load(spark, table)
         empty = self._empty(spark)
         for column in self._config.validation.not_null:
             with self._naming("schema", "not_null"):
@@ -97,12 +113,15 @@ class Plan:
         if self._callable is not None:
             return  # a function may not expect an empty DataFrame
         with self._naming("transform", "sql"):
-            columns = self.transformed(self.checked(empty)).columns
-        known = {column.lower() for column in columns}
-        for column in self._config.sink.partition_by:
-            if column.lower() not in known:
-                problem = f"the rows to write have no column {column!r}; {nearest(column, columns)}"
-                self._wrong("sink", "partition_by", problem)
+            rows = self.transformed(self.checked(empty))
+        for sink in self._config.sinks:
+            with self._naming(sink.section, "sql"):
+                columns = _output(sink, rows).columns
+            known = {column.lower() for column in columns}
+            for column in sink.partition_by:
+                if column.lower() not in known:
+                    what = f"the rows to write have no column {column!r}"
+                    self._wrong(sink.section, "partition_by", f"{what}; {nearest(column, columns)}")
 
     @property
     def row_columns(self) -> tuple[str, ...]:
@@ -115,10 +134,14 @@ class Plan:
         Call it on the stream: there, current_timestamp() is the time of the batch, also in a
         replay. Bodies are left out, so that batches stay small; see `rejected`.
         """
-        # An expression that cannot be evaluated gives null, which is not true, and no error.
-        with _setting(batch.sparkSession, _ANSI, "false"):
-            checked = batch.withColumn(REASON, self._reason())
+        checked = self.with_reason(batch)
         return checked if self._passed_on else checked.drop(CORRUPT, BODY)
+
+    def with_reason(self, messages: DataFrame) -> DataFrame:
+        """Return messages with the reason for their rejection, null if one is accepted."""
+        # An expression that cannot be evaluated gives null, which is not true, and no error.
+        with _setting(messages.sparkSession, _ANSI, "false"):
+            return messages.withColumn(REASON, self._reason())
 
     def rejected(self, checked: DataFrame) -> DataFrame:
         """Return the rejected rows: the columns that identify them, and the reason."""
@@ -146,20 +169,38 @@ class Plan:
             self._wrong("transform", "callable", problem)
         return result
 
-    def _find_format(self, spark: SparkSession) -> None:
-        sink, session = self._config.sink, cast(Any, spark)
-        if sink.kind == "ackq":
-            return
+    def outputs(self, checked: DataFrame) -> Iterator[tuple[Sink, DataFrame]]:
+        """Yield each sink with its rows.
+
+        Raises:
+            PipelineConfigError: as in `transformed`.
+        """
+        rows = self.transformed(checked)
+        for sink in self._config.sinks:
+            yield sink, _output(sink, rows)
+
+    def _load(self, spark: SparkSession, table: Table) -> None:
+        """Make the view of a table, which the session of the query inherits."""
+        section = f"tables.{table.name}"
+        self._find_format(spark, section, table.format)
+        reader = spark.read.format(table.format).options(**table.options)
+        with self._naming(section, "ddl"):
+            reader = reader if table.ddl is None else reader.schema(table.ddl)
+        with self._naming(section, "path"):
+            reader.load(table.path).createOrReplaceTempView(table.name)
+
+    def _find_format(self, spark: SparkSession, section: str, format: str) -> None:
+        session = cast(Any, spark)
         # Only the JVM knows all formats: its own, those of packages, and those of Python.
         sources = session._jvm.org.apache.spark.sql.execution.datasources.DataSource
         try:
-            sources.lookupDataSource(sink.format, session._jsparkSession.sessionState().conf())
+            sources.lookupDataSource(format, session._jsparkSession.sessionState().conf())
         except (PySparkException, Py4JJavaError):
             problem = (
-                f"Spark does not find the format {sink.format!r}: correct the name, or add its"
+                f"Spark does not find the format {format!r}: correct the name, or add its"
                 " package to [spark], as spark.jars.packages"
             )
-            self._wrong("sink", "format", problem)
+            self._wrong(section, "format", problem)
 
     def _empty(self, spark: SparkSession) -> DataFrame:
         theirs = self._config.validation.ddl
@@ -181,7 +222,7 @@ class Plan:
                              for name, expression in validation.checks.items()}),
         ]  # fmt: skip
         if self._parsed:
-            reasons.insert(0, F.when(F.col(CORRUPT).isNotNull(), F.lit("does not parse")))
+            reasons.insert(0, F.when(F.col(CORRUPT).isNotNull(), F.lit(UNPARSED)))
         return F.coalesce(*reasons)
 
     @contextmanager
@@ -202,6 +243,13 @@ def _named(what: str, failed: Mapping[str, Column]) -> Column:
         return F.lit(None).cast("string")
     names = F.concat_ws(", ", *(F.when(each, F.lit(name)) for name, each in failed.items()))
     return F.when(names != "", F.concat(F.lit(f"{what}: "), names))
+
+
+def _output(sink: Sink, rows: DataFrame) -> DataFrame:
+    if sink.sql is None:
+        return rows
+    rows.createOrReplaceTempView(ROWS)
+    return rows.sparkSession.sql(sink.sql)
 
 
 def _deterministic(rows: DataFrame) -> bool:

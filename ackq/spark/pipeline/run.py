@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackq.errors import ConfigurationError, Fenced, PipelineFailed, PipelineFenced
+from ackq.queue.client import Queue
 from ackq.spark import offsets
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
@@ -19,6 +20,7 @@ from ackq.spark.pipeline.lag import Lag
 from ackq.spark.pipeline.micro_batches import BatchResult, MicroBatchHandler, Stopping
 from ackq.spark.pipeline.plan import CORRUPT_OPTION, Plan
 from ackq.spark.pipeline.progress import Progress
+from ackq.spark.pipeline.trial import Trial, Trials
 from ackq.spark.quiet import quiet_session
 from ackq.spark.shards import Shards
 
@@ -88,6 +90,48 @@ class Pipeline:
         with self._session() as spark:
             self.plan.check(spark)
 
+    def try_ready(self, rows: int) -> Trial:
+        """Apply the schema and the checks to ready messages, without taking any.
+
+        Args:
+            rows: how many messages, from the front of the queue or the start of the topic.
+
+        Raises:
+            PipelineConfigError: as in `check`.
+        """
+        with self._session() as spark:
+            return Trials(self.plan, spark).sample(rows)
+
+    def try_dead(self, rows: int) -> Trial:
+        """Apply the schema and the checks to dead letters of the source queue, oldest first.
+
+        Raises:
+            PipelineConfigError: as in `check`.
+            ConfigurationError: the source is a topic, which has no dead letters.
+        """
+        with self._session() as spark:
+            return Trials(self.plan, spark).dead(rows)
+
+    def redrive(self, rows: int) -> int:
+        """Make those of the ``rows`` oldest dead letters ready again that are accepted now.
+
+        Returns how many. Only the schema and the checks are applied, so a message at which the
+        transform fails becomes a dead letter again.
+
+        Raises:
+            PipelineConfigError: as in `check`.
+            ConfigurationError: the source is a topic, which has no dead letters.
+        """
+        reading = Reading.of(self.config.source.all_options())
+        with self._session() as spark:
+            accepted = Trials(self.plan, spark).accepted_entries(rows)
+        redriven = 0
+        for name, entries in accepted.items():
+            end = reading.target.pop_from
+            with Queue(reading.connection.client(), name, pop_from=end) as queue:
+                redriven += queue.redrive(entries=entries)
+        return redriven
+
     def stop(self) -> None:
         """Stop `run` after the current micro-batch. A second call aborts the batch.
 
@@ -99,7 +143,8 @@ class Pipeline:
         """Run until `stop` is called, and return the progress of the run.
 
         Args:
-            once: process the messages that are ready now, then return.
+            once: process the messages that are ready now, then return. Also if the trigger of the
+                configuration is "once".
             on_progress: called about five times a second, in this thread.
 
         Raises:
@@ -119,7 +164,9 @@ class Pipeline:
                 on_progress(progress)
             with self._session() as spark:
                 self.plan.check(spark)
-                return _Run(self, spark, reading, lag, progress, on_progress).run(once)
+                return _Run(self, spark, reading, lag, progress, on_progress).run(
+                    once or self.config.once
+                )
 
     @property
     def stops(self) -> int:

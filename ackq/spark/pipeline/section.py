@@ -54,6 +54,19 @@ class Section:
             self.wrong(key, f"must be a non-empty string, not {value!r}")
         return value
 
+    def names(self) -> list[str]:
+        """Return the keys of the section, each of which is a section itself."""
+        return [str(key) for key in self._values]
+
+    def share(self, key: str) -> float | None:
+        """Return a share above 0 and below 1."""
+        value = self._get(key, None)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1:
+            self.wrong(key, f"must be a share between 0 and 1, such as 0.05, not {value!r}")
+        return float(value)
+
     def texts(self, key: str) -> tuple[str, ...]:
         """Return a list of strings."""
         value = self._get(key, ())

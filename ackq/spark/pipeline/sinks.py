@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ackq.spark.pipeline.config import Sink
+from ackq.spark.pipeline.parts import Sink
 from ackq.spark.pipeline.trial_sink import TrialSink
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _DONE = "_SUCCESS"
 
 
 def write(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
-    """Write the rows of batch ``batch_id`` of query ``query_id``.
+    """Write the rows of batch ``batch_id`` of query ``query_id`` to one sink.
 
     Exactly once for files, the format "ackq" and Delta, however often the batch is replayed. At
     least once for other formats: rows are appended.
@@ -27,7 +27,9 @@ def write(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
         return
     options = sink.all_options()
     if sink.kind == "ackq" or sink.format == "delta":
-        options |= {"txnAppId": query_id, "txnVersion": str(batch_id)}
+        # Two sinks may have the same target.
+        writer_id = f"{query_id}:{sink.name}" if sink.name else query_id
+        options |= {"txnAppId": writer_id, "txnVersion": str(batch_id)}
     writer = rows.write.format(sink.format).options(**options).mode("append")
     if sink.partition_by:
         writer = writer.partitionBy(*sink.partition_by)

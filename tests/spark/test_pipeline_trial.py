@@ -1,0 +1,64 @@
+"""What a configuration would reject, without taking a message, and a redrive of what it accepts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import redis
+
+from ackq import Queue
+from ackq.errors import ConfigurationError
+from ackq.spark.pipeline.trial import Verdict
+from ackq.topic import Topic
+from tests.spark.test_pipeline import Make, make, reasons
+
+__all__ = ["make"]
+
+BAD = {
+    b'{"id":"a","kind":"k","size":"many"}': "does not parse",
+    b'{"id":"b","kind":[1],"size":"x"}': "does not parse",
+    b"tea": "does not parse",
+    b'{"id":"c","size":1}': "null: kind",
+    b'{"id":"d","kind":"k","size":100}': "check: size",
+}
+
+
+def test_a_sample_tells_what_is_rejected_by_reason_and_column(make: Make, queue: Queue) -> None:
+    queue.push_many([*BAD, *({"id": f"m{n}", "kind": "k", "size": n} for n in range(20))])
+    pipeline = make()
+    trial = pipeline.try_ready(1000)
+    assert (trial.rows, trial.accepted) == (25, 20)
+    assert trial.rejected["null: kind"] == Verdict(1, ["c"])
+    assert trial.rejected["check: size"] == Verdict(1, ["d"])
+    assert trial.rejected["does not parse"].count == 3
+    assert trial.fields == Counter(
+        {"size is not INT": 2, "kind is null": 1, "not a JSON object": 1}
+    )
+    assert pipeline.try_ready(5).rows == 5
+    assert queue.stats().ready == 25  # none was taken
+    pipeline.run(once=True)
+    # A new schema accepts two of the dead letters, and the others stay.
+    wide = {
+        "schema": {"ddl": "id STRING, kind STRING, size STRING"},
+        "checks": {"size": "size > ''"},
+    }
+    trial = make(**wide).try_dead(1000)
+    assert (trial.rows, trial.accepted) == (5, 4)
+    assert make(**wide).redrive(1000) == 4
+    assert queue.stats().ready == 4
+    assert reasons(queue) == {"does not parse": 1}
+
+
+def test_a_topic_has_a_sample_and_no_dead_letters(
+    make: Make, name: str, url: str, plain_client: redis.Redis
+) -> None:
+    with Topic(plain_client, name) as topic:
+        topic.publish_many([b'{"id":"a","kind":"k","size":"many"}', b'{"id":"b","kind":"k"}'])
+    pipeline = make(
+        source={"topic": name, "options": {"url": url}}, rejects={"queue": "x"}, checks={}
+    )
+    trial = pipeline.try_ready(10)
+    assert (trial.rows, trial.accepted) == (2, 1)
+    with pytest.raises(ConfigurationError, match="a topic has no dead letters"):
+        pipeline.try_dead(10)
