@@ -65,9 +65,7 @@ def test_a_run_stops_before_a_batch_with_too_many_rejects(
     queue.push_many({"id": f"x{n}", "kind": "a", "size": -1} for n in range(12))
     source = {"queue": queue.name, "options": {"url": url, "maxMessagesPerTrigger": 60}}
     changes = {"source": source, "trigger": "once", "every": None}
-    with pytest.raises(
-        PipelineFailed, match=r"12 of the last 132 messages .*, 9\.1%, and"
-    ):
+    with pytest.raises(PipelineFailed, match=r"12 of the last 132 messages .*, 9\.1%, and"):
         make(**changes, rejects={"stop_above": 0.05}).run()
     assert queue.stats().in_flight == 12
     assert not reasons(queue)
