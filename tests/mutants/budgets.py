@@ -14,6 +14,7 @@ SMALL = (
 DELETES_ANY = "any number of bytes is deleted in one call"
 REFUSED_EARLY = "messages left for the next call are reported as refused"
 
+NOTED = "test_budgets.test_the_notes_of_rsmq_keep_to_their_messages_and_to_five"
 CHOSEN = "test_budgets.test_chosen_dead_letters_of_other_queues_are_redriven_a_mebibyte_a_call"
 MUTANTS = (
     Mutant(
@@ -148,6 +149,36 @@ MUTANTS = (
         "  full = full or bytes >= BODY_BUDGET\n",
         "",
         "test_budgets.test_rsmq_receives_one_by_one",
+    ),
+    Mutant("rsmq/visibility", "any number of failures", "#found > FAILURES", "false", NOTED),
+    Mutant(
+        "rsmq/visibility",
+        "notes a receive twice",
+        "if before ~= attempt then",
+        "if true then",
+        NOTED,
+    ),
+    Mutant(
+        "rsmq/receive",
+        "removes notes of messages that are there",
+        "    if not redis.call('ZSCORE', zset, id) then\n",
+        "    if true then\n",
+        NOTED,
+    ),
+    Mutant("rsmq/receive", "notes of deleted messages stay", "    forget_notes()\n", "", NOTED),
+    Mutant(
+        "rsmq/receive",
+        "a timeout after each error",
+        "  if last ~= received then",
+        "  if true then",
+        NOTED,
+    ),
+    Mutant(
+        "rsmq/receive",
+        "the note of a dead letter stays",
+        "    redis.call('HDEL', errors, unpack(gone))\n",
+        "",
+        NOTED,
     ),
     Mutant(
         "rsmq/receive",

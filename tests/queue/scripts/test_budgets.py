@@ -181,6 +181,33 @@ def test_rsmq_buries_a_mebibyte_of_notes(space: Space) -> None:
     assert space.client.xlen(space.key(":q:Q.dead")) == 3
 
 
+def test_the_notes_of_rsmq_keep_to_their_messages_and_to_five(space: Space) -> None:
+    known, gone = "a" * 32, "b" * 32
+    space.client.hset(space.key(":q:Q"), mapping={"vt": 30, "delay": 0, "maxsize": -1, known: "x",
+                                                  f"{known}:rc": 7})  # fmt: skip
+    space.client.zadd(space.key(":q"), {known: 1})
+    notes = space.key(":q:Q.errors")
+    lines = [b"%d:7:{}" % attempt for attempt in range(3, 8)]
+    space.client.hset(notes, mapping={known: b"\n".join(lines), gone: b"1:7:{}"})
+    visibility = [*RSMQ[:4], RSMQ[5]]
+    weigh(space, "rsmq/visibility", visibility, known, 60, '{"n":1}')
+    found: Any = space.client.hget(notes, known)
+    assert found.split(b"\n")[:4] == lines[:4]
+    assert found.endswith(b':{"n":1}')
+    space.client.hset(space.key(":q:Q"), f"{known}:rc", 8)
+    weigh(space, "rsmq/visibility", visibility, known, 60, "{}")
+    found = space.client.hget(notes, known)
+    assert [each[:2] for each in found.split(b"\n")] == [b"4:", b"5:", b"6:", b"7:", b"8:"]
+    # Nothing is visible, so notes of messages that others deleted are removed.
+    assert weigh(space, "rsmq/receive", RSMQ, "hide", 1, "", 0, 8).reply[0] == b"empty"
+    assert space.client.hkeys(notes) == [known.encode()]
+    space.client.zadd(space.key(":q"), {known: 1})
+    assert weigh(space, "rsmq/receive", RSMQ, "hide", 1, "", 0, 8).reply == [b"again"]
+    [(_, letter)] = space.client.xrange(space.key(":q:Q.dead"))
+    assert letter[b"errors"] == found
+    assert not space.client.exists(notes)
+
+
 def test_rsmq_redrives_a_mebibyte(space: Space) -> None:
     space.client.hset(space.key(":q:Q"), mapping={"vt": 30, "delay": 0, "maxsize": -1})
     die(space, ":q:Q.dead", 5)
