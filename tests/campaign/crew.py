@@ -23,8 +23,28 @@ class Crew:
     """Producers and consumers of one workload."""
 
     def __init__(
-        self, site: Site, workload: Workload, folder: Path, seed: int, sizes: Mapping[Kind, int]
+        self,
+        site: Site,
+        workload: Workload,
+        folder: Path,
+        seed: int,
+        sizes: Mapping[Kind, int],
+        label: str = "",
+        spared: int = 0,
     ) -> None:
+        """Start all of them.
+
+        Args:
+            site: where they find Redis.
+            workload: what they do.
+            folder: of the run.
+            seed: of what they draw.
+            sizes: how many there are of each kind.
+            label: begins their names, if there is another crew.
+            spared: how many of each kind no nemesis kills.
+        """
+        self._label = label
+        self._spared = spared
         self._site = site
         self._workload = workload
         self._history = folder / "history"
@@ -39,10 +59,15 @@ class Crew:
         logs = [self._history / f"{label}.jsonl" for label in self._labels]
         wait_until(lambda: all(log.exists() for log in logs), "all processes to begin", 300)
 
+    @property
+    def spared(self) -> list[BaseProcess]:
+        """The processes that no nemesis kills."""
+        return [each for members in self._members.values() for each in members[: self._spared]]
+
     def kill(self, kind: Kind, draw: random.Random) -> None:
         """Kill a process, and start another in its place."""
         members = self._members[kind]
-        victim = draw.randrange(len(members))
+        victim = draw.randrange(self._spared, len(members))
         end(members[victim])
         members[victim] = self._hire(kind)
 
@@ -72,7 +97,7 @@ class Crew:
                 end(member)
 
     def _hire(self, kind: Kind) -> BaseProcess:
-        label = f"{kind[0]}{len(self._labels) + 1}"
+        label = f"{self._label}{kind[0]}{len(self._labels) + 1}"
         self._labels.append(label)
         role = Role(
             self._site, self._workload, self._history, label, self._seed, self._stops[kind]

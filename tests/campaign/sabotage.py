@@ -76,8 +76,7 @@ def _late(name: str, *rules: str) -> Callable[..., Sabotage]:
 
 def _one(client: Any, key: str, draw: random.Random) -> Any:
     """Return a random member of BACKUP, or field of a hash."""
-    kind = client.type(key)
-    found = client.zrange(key, 0, -1) if kind == b"zset" else client.hkeys(key)
+    found = client.zrange(key, 0, -1) if key.endswith("BACKUP") else client.hkeys(key)
     return draw.choice(found) if found else b"none"
 
 
