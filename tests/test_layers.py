@@ -35,7 +35,7 @@ IMPURE = {"asyncio", "os", "select", "socket", "ssl", "subprocess", "threading",
 #: The packages whose operations are pure.
 PURE = ("core", "staging", "membership", "queue", "delay", "topic", "rsmq", "sharded")
 #: Their files that are not: clients, connections, and what threads and tasks do differently.
-RUNTIME = re.compile(r"(.*_)?(client|waiters|renewal)(_async)?|__init__")
+RUNTIME = re.compile(r"(.*_)?(client|waiters|renewal|shards)(_async)?|__init__")
 #: Private names of other libraries that have no public twin, and why they are used.
 FOREIGN = {
     "_replace": "a documented method of named tuples",

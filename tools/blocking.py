@@ -23,6 +23,7 @@ SOURCES = (
     "topic/client_async.py",
     "rsmq/client_async.py",
     "sharded/client_async.py",
+    "sharded/shards_async.py",
     "ops/workers_async.py",
     "dropin/in_flight_async.py",
     "dropin/queues_async.py",
@@ -65,6 +66,7 @@ CODE = (
     (r"\baclose\b", "close"),
     (r"\b__a(enter|exit|iter)__\b", r"__\1__"),
     (r"\b(ackq(?:\.\w+)+?)_async\b", r"\1"),
+    (r"\bfrom asyncio import Lock\b", "from threading import Lock"),
 )
 
 

@@ -34,26 +34,53 @@ COLUMNS = ("shard", "ready", "in flight", "delayed", "dead", "paused")
 
 @click.group(cls=Group)
 def sharded() -> None:
-    """Work with sharded queues: {NAME:0}, {NAME:1}, ... as one queue.
+    """Work with sharded queues: many list queues as one.
 
-    Use the other commands on a single shard, as in ackq dead list '{jobs:0}'.
+    Use the other commands on a single shard, whose name `ackq sharded shards` prints, as in
+    ackq dead list '{jobs:0.3}'.
     """
 
 
 def _on_shards(command: F) -> F:
-    option = click.option("--shards", type=click.IntRange(1, 1024), required=True, metavar="N",
-                          help="Number of shards, the same for all clients.")  # fmt: skip
+    option = click.option("--shards", type=click.IntRange(1, 1024), metavar="N",
+                          help="Number of shards; creates a new queue.  [as recorded]")  # fmt: skip
     return click.argument("name")(url_option(option(pop_from_option(command))))
 
 
-def _open(url: str | None, name: str, shards: int, **settings: Any) -> ShardedQueue:
+def _open(url: str | None, name: str, shards: int | None, **settings: Any) -> ShardedQueue:
     from ackq.sharded.client import ShardedQueue
-    from ackq.sharded.operations import shard_names
 
-    end = end_of(url, shard_names(name, shards)[0])
-    return ShardedQueue.from_url(
-        url, name, shards, max_body_bytes=MAX_BODY_BYTES, pop_from=end, **settings
-    )
+    settings["max_body_bytes"] = MAX_BODY_BYTES
+    opened = ShardedQueue.from_url(url, name, shards, **settings)
+    end = end_of(url, opened.shards()[0].name)
+    if end == "right":
+        return opened
+    opened.close()
+    return ShardedQueue.from_url(url, name, shards, pop_from=end, **settings)
+
+
+@sharded.command(epilog=examples("ackq sharded create invoices --shards 12"))
+@click.argument("name")
+@click.option("--shards", type=click.IntRange(1, 1024), required=True, metavar="N",
+              help="Number of shards.")  # fmt: skip
+@url_option
+def create(name: str, shards: int | None, url: str | None) -> None:
+    """Create sharded queue NAME. If it exists with this number of shards, nothing changes."""
+    with _open(url, name, shards) as opened:
+        print_body(f"{name}: {len(opened.shards())} shards")
+
+
+@sharded.command("shards", epilog=examples("ackq sharded shards orders"))
+@_on_shards
+@json_option
+def list_shards(name: str, url: str | None, shards: int | None, as_json: bool) -> None:
+    """Print the names of the shards of NAME: each is a list queue, to which plain clients push."""
+    with _open(url, name, shards) as opened:
+        for queue in opened.shards():
+            if as_json:
+                print_json({"queue": queue.name})
+            else:
+                print_body(queue.name)
 
 
 @sharded.command(
@@ -65,7 +92,7 @@ def _open(url: str | None, name: str, shards: int, **settings: Any) -> ShardedQu
 @click.option("--delay", type=float, callback=seconds, metavar="SECONDS",
               help="Time until they become ready.  [0]")  # fmt: skip
 def push(
-    name: str, url: str | None, shards: int, json: tuple[str, ...], key: str | None,
+    name: str, url: str | None, shards: int | None, json: tuple[str, ...], key: str | None,
     delay: float | None,
 ) -> None:  # fmt: skip
     """Push JSON objects onto sharded queue NAME and print their ids."""
@@ -76,8 +103,8 @@ def push(
             print_body(id)
 
 
-@sharded.command(epilog=examples("ackq sharded pop orders --shards 2 -n 10 --json",
-                                 "ackq sharded pop orders --shards 2 --ack"))  # fmt: skip
+@sharded.command(epilog=examples("ackq sharded pop orders -n 10 --json",
+                                 "ackq sharded pop orders --ack"))  # fmt: skip
 @_on_shards
 @number_option
 @click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
@@ -86,7 +113,7 @@ def push(
 @json_option
 @click.pass_context
 def pop(
-    ctx: click.Context, name: str, url: str | None, shards: int, number: int, lease: float,
+    ctx: click.Context, name: str, url: str | None, shards: int | None, number: int, lease: float,
     ack: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Take messages from sharded queue NAME, shard by shard. Exit code 1 if there are none.
@@ -96,7 +123,7 @@ def pop(
     """
     left = number
     with _open(url, name, shards, visibility_timeout=lease) as opened:
-        for queue in opened.shards:
+        for queue in opened.shards():
             while left and (messages := queue.pop_many(left)):
                 print_messages(messages, as_json, named=True)
                 if ack:
@@ -106,15 +133,15 @@ def pop(
         ctx.exit(NOTHING)
 
 
-@sharded.command(epilog=examples("ackq sharded peek orders --shards 2 -n 3"))
+@sharded.command(epilog=examples("ackq sharded peek orders -n 3"))
 @_on_shards
 @click.option("-n", "--number", type=click.IntRange(0), default=10,
               help="Number of messages per shard.  [10]")  # fmt: skip
 @json_option
-def peek(name: str, url: str | None, shards: int, number: int, as_json: bool) -> None:
+def peek(name: str, url: str | None, shards: int | None, number: int, as_json: bool) -> None:
     """Show the next messages of each shard of NAME, without taking them."""
     with _open(url, name, shards) as opened:
-        found = [(queue.name, each) for queue in opened.shards for each in queue.peek(number)]
+        found = [(queue.name, each) for queue in opened.shards() for each in queue.peek(number)]
     if as_json:
         for shard, each in found:
             print_json({"queue": shard, "id": each.id, "receive_count": each.receive_count,
@@ -126,15 +153,15 @@ def peek(name: str, url: str | None, shards: int, number: int, as_json: bool) ->
     )
 
 
-@sharded.command(epilog=examples("ackq sharded stats orders --shards 2"))
+@sharded.command(epilog=examples("ackq sharded stats orders"))
 @_on_shards
 @json_option
-def stats(name: str, url: str | None, shards: int, as_json: bool) -> None:
+def stats(name: str, url: str | None, shards: int | None, as_json: bool) -> None:
     """Count the messages of NAME by state, per shard and in total."""
     from ackq.sharded.operations import total
 
     with _open(url, name, shards) as opened:
-        found = [(queue.name, queue.stats()) for queue in opened.shards]
+        found = [(queue.name, queue.stats()) for queue in opened.shards()]
     found.append(("total", total([each for _, each in found])))
     if as_json:
         for shard, each in found:
@@ -147,7 +174,7 @@ def stats(name: str, url: str | None, shards: int, as_json: bool) -> None:
     )  # fmt: skip
 
 
-@sharded.command(epilog=examples("ackq sharded pause orders --shards 2"))
+@sharded.command(epilog=examples("ackq sharded pause orders"))
 @_on_shards
 def pause(name: str, url: str | None, shards: int) -> None:
     """Pause NAME: no consumer takes messages until `resume`."""
@@ -155,7 +182,7 @@ def pause(name: str, url: str | None, shards: int) -> None:
         opened.pause()
 
 
-@sharded.command(epilog=examples("ackq sharded resume orders --shards 2"))
+@sharded.command(epilog=examples("ackq sharded resume orders"))
 @_on_shards
 def resume(name: str, url: str | None, shards: int) -> None:
     """Resume NAME after a pause."""

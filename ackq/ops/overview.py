@@ -30,7 +30,7 @@ MOST_QUEUES = 50_000
 FORGET_AFTER = 3600.0
 
 _KIND_AND_NAME = attrgetter("kind", "name")
-_PART = re.compile(r"\{(?P<sharded>[^{}]+):\d+\}|(?P<delay>.+):\d+")
+_PART = re.compile(r"\{(?P<sharded>[^{}]+):\d+(?:\.\d+)?\}|(?P<delay>.+):\d+")
 #: The keys are on another node, or are being moved there.
 _MOVED = (MovedError, AskError, TryAgainError)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -17,6 +18,7 @@ from ackq.delay import admin
 from ackq.delay.messages import DelayKeys, DelaySpec
 from ackq.errors import KeyTypeError, PopFromMismatch
 from ackq.membership.operations import MOST_PARTITIONS
+from ackq.membership.shards import recorded_shards
 from ackq.ops.search import Found, Kind
 from ackq.ops.trials import is_denial
 from ackq.queue import inspection
@@ -37,7 +39,7 @@ _ROUNDED = 1.1
 MOST_WORKERS = 1000
 S = TypeVar("S")
 C = TypeVar("C", bound=Counters)
-_SHARD = re.compile(r"\{[^{}]+:\d+\}")
+_SHARD = re.compile(r"\{[^{}]+:\d+(?:\.\d+)?\}")
 #: Most places in a topic for which the age of the next message is read.
 MOST_AGES = 20
 #: Bytes of a topic's message above which its time is not read.
@@ -381,14 +383,22 @@ def look_up(name: str) -> Operation[list[Found]]:
     for kind, key, expected in signs:
         if (yield from _unless_denied(Request((b"TYPE", key), resend=True))) == expected:
             found.append(Found(kind, name))
-    for group, kind, part in ((f"{{{name}}}", "list", "{%s:%d}"), (name, "delay", "%s:%d")):
-        if "{" in name and kind == "list":
-            continue
-        request = Request((b"HGET", f"{group}:group", b"shares"), resend=True)
-        shares = yield from _unless_denied(request)
-        if shares and shares.isdigit() and int(shares) <= MOST_PARTITIONS:
-            found += [Found(kind, part % (name, each)) for each in range(int(shares))]
+    request = Request((b"HGET", f"{name}:group", b"shares"), resend=True)
+    shares = yield from _unless_denied(request)
+    if shares and shares.isdigit() and int(shares) <= MOST_PARTITIONS:
+        found += [Found("delay", f"{name}:{each}") for each in range(int(shares))]
+    if "{" not in name and "}" not in name:
+        found += [Found("list", each) for each in (yield from shard_names_of(name))]
     return [*dict.fromkeys(found)]
+
+
+def shard_names_of(name: str) -> Operation[list[str]]:
+    """Return the names of the shards of sharded queue ``name``; none if there is no such queue."""
+    with suppress(ResponseError):  # denied, on another node, or of another type
+        recorded = yield from recorded_shards(name)
+        if recorded is not None:
+            return [*recorded.names(name), *recorded.draining_names(name)]
+    return []
 
 
 def _unless_denied(request: Request) -> Operation[bytes | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -22,6 +23,8 @@ _PATTERN = b"*[A-Z:aeu][DFNPSTdpxz]"
 _CONSUMERS = b":consumers:"
 #: A list queue's side keys. COUNTERS is none of them: reading the counters of a queue makes it.
 _SIDE = tuple(each.encode() for each in (*SUFFIXES, WORKERS_SEEN) if each != "COUNTERS")
+#: The name of the consumer group of a sharded queue.
+_NUMBERED = re.compile(r"^(\{[^{}]+\}):\d+$")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -83,7 +86,8 @@ class Search:
         elif part == b"nextIndex":
             self._add("topic", name)
         elif part == b"group" and (text := _name(name)):
-            self.groups.add(text)
+            # A sharded queue has a group for each number of shards that it has had.
+            self.groups.add(_NUMBERED.sub(r"\1", text))
         elif part == b"QUEUES" and (text := _name(name)):
             self._namespaces.add(text)
 

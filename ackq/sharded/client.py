@@ -6,8 +6,9 @@ from __future__ import annotations
 import itertools
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from threading import Lock
 from typing import Any, Literal, Self
 
 import redis
@@ -16,23 +17,23 @@ from ackq.config import Confirm, PopFrom
 from ackq.core import observing
 from ackq.core.client import Closable, client_of
 from ackq.core.inspected import DeadLetter
-from ackq.core.io.together import Prepared, run_all
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, LeaseLost
 from ackq.membership.client import ConsumerGroup
-from ackq.queue import inspection, settle, take
+from ackq.membership.operations import MOST_PARTITIONS
+from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard
+from ackq.queue import inspection, take
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message, QueueStats
 from ackq.sharded import operations
-from ackq.sharded.choice import Choice
-from ackq.sharded.waiters import ShardWaiters
+from ackq.sharded.shards import ShardSet, run
 
-#: Looks of a take that does not wait: other consumers may be faster after the first one.
-LOOKS = 2
+#: Tries of a take that does not wait: other consumers may be faster after the first look.
+TRIES = 3
 
 
 class ShardedQueue(Closable):
-    """The queues ``{name:0}``, ``{name:1}``, ... as one, for loads that outgrow a single node.
+    """Several list queues, the shards, as one, for loads that outgrow a single node.
 
     Guarantee: each message lives on one shard, with all guarantees of `Queue`. While the set of
     consumers does not change, each shard has one owner, and the numbers of shards of any two
@@ -49,7 +50,7 @@ class ShardedQueue(Closable):
         self,
         client: redis.Redis | redis.RedisCluster,
         name: str,
-        shards: int,
+        shards: int | None = None,
         *,
         visibility_timeout: float = 30.0,
         max_receives: int | None = None,
@@ -62,10 +63,11 @@ class ShardedQueue(Closable):
         """Set up the client. Nothing is sent before the first operation.
 
         Args:
-            client: any redis-py client, as in `Queue`. In a cluster, the hash tags spread the
-                shards over the nodes.
-            name: text without braces; shard 0 is the list ``{name:0}``.
-            shards: how many, 1 to 1024; the same for all producers and consumers.
+            client: any redis-py client, as in `Queue`. In a cluster, the shards are spread evenly
+                over all slots.
+            name: text without braces.
+            shards: how many, 1 to 1024. The first client that gives the number creates the queue;
+                it is recorded in ``{name}:shards``. Defaults to None: as recorded.
             visibility_timeout: as in `Queue`.
             max_receives: as in `Queue`.
             requeue: as in `Queue`.
@@ -79,11 +81,15 @@ class ShardedQueue(Closable):
             QueueNameError: the name cannot be used.
             ConfigurationError: a setting is out of range.
         """
-        names = operations.shard_names(name, shards)
+        check_shards(name, shards)
         self.name = name
-        first = Queue(
+        self._given = shards
+        self._client = client
+        self._session_timeout = session_timeout
+        # For what concerns the whole queue. It lends its settings and connections to the shards.
+        self._home = Queue(
             client,
-            names[0],
+            f"{{{name}}}",
             visibility_timeout=visibility_timeout,
             max_receives=max_receives,
             requeue=requeue,
@@ -91,23 +97,22 @@ class ShardedQueue(Closable):
             pop_from=pop_from,
             time_field=time_field,
         )
-        self._queues = (first, *map(first.beside, names[1:]))
-        self._by_name = dict(zip(names, self._queues, strict=True))
-        self._members = ConsumerGroup(
-            client, f"{{{name}}}", shards, session_timeout=session_timeout
-        )
-        self._waiters = ShardWaiters(self._queues)
-        self._turns = itertools.count(random.randrange(shards))
-        self._choice = Choice()
+        self._members_of(Shards(NEWEST, shards or 1))  # checks the settings
+        self._queues: dict[str, Queue] = {}
+        self._shards: ShardSet | None = None
+        self._lock = Lock()
+        self._turns = itertools.count(random.randrange(MOST_PARTITIONS))
 
     @classmethod
-    def from_url(cls, url: str | None, name: str, shards: int, **settings: Any) -> Self:
+    def from_url(
+        cls, url: str | None, name: str, shards: int | None = None, **settings: Any
+    ) -> Self:
         """Return queue ``name`` on the server at ``url``, with the settings of the class.
 
         Args:
             url: as in `redis.Redis.from_url`. None: use the embedded server; start it if needed.
             name: text without braces.
-            shards: how many.
+            shards: how many. Defaults to None: as recorded.
             settings: the keyword arguments of the class.
 
         Raises:
@@ -116,19 +121,22 @@ class ShardedQueue(Closable):
         """
         return cls(client_of(url), name, shards, **settings)
 
-    @property
     def shards(self) -> tuple[Queue, ...]:
-        """The queue of each shard, for operations on a single shard: peek, audit, drain."""
-        return self._queues
+        """Return the queue of each shard, for operations on one: peek, audit, drain.
+
+        Raises:
+            ConfigurationError: the queue does not exist, or has another number of shards.
+        """
+        return self._opened().queues
 
     @property
     def assigned(self) -> tuple[int, ...]:
         """The shards in the last known assignment of this consumer; empty before it joins."""
-        return self._members.partitions
+        return self._shards.members.partitions if self._shards else ()
 
     def join(self) -> tuple[int, ...]:
         """Join the consumers without taking messages, and return this consumer's shards."""
-        return self._members.join().partitions
+        return (self._opened()).members.join().partitions
 
     def push(
         self,
@@ -153,7 +161,8 @@ class ShardedQueue(Closable):
             dedup_window: as in `Queue.push`.
             confirm: as in `Queue.push`.
         """
-        return self._shard_for(key if key is not None else dedup).push(
+        queue = self._shard_for(key if key is not None else dedup)
+        return queue.push(
             message, delay=delay, at=at, dedup=dedup, dedup_window=dedup_window, confirm=confirm
         )
 
@@ -189,13 +198,12 @@ class ShardedQueue(Closable):
         These three errors list which messages are stored.
         """
         listed = list(messages)
-        with observing.sending(self.name, self._queues[0].address, listed):
-            parts, ids = operations.divide(
-                listed, key, len(self._queues), self._turns, self._queues[0].config
-            )
+        queues = self.shards()
+        with observing.sending(self.name, self._home.address, listed):
+            parts, ids = operations.divide(listed, key, len(queues), self._turns, self._home.config)
             for turn, (shard, _, bodies) in enumerate(parts):
                 try:
-                    self._queues[shard].push_many(bodies, delay=delay, at=at, confirm=confirm)
+                    queues[shard].push_many(bodies, delay=delay, at=at, confirm=confirm)
                 except (AckqError, redis.RedisError, OSError) as error:
                     ended = operations.account(error, parts, turn)
                     raise ended from ended.__cause__
@@ -235,93 +243,22 @@ class ShardedQueue(Closable):
         """
         seconds = check_timeout(timeout)
         take.check(0, n, visibility_timeout)
-        acked = operations.by_queue(ack)
+        grouped = operations.by_queue(ack)
+        shards = self._opened()
+        acked = {self._queue_of(name): messages for name, messages in grouped.items()}
         until = time.monotonic() + seconds
-        self._members.join()
-        looks = 0
+        shards.members.join()
+        tries = 0
         while True:
-            shard = self._choice.shard(time.monotonic())
-            if shard is None:
-                shard, looks = self._look(acked), looks + 1
-            if shard is not None:
-                messages = self._take(shard, n, visibility_timeout, acked)
-                self._choice.took(shard, len(messages), n)
-                if messages:
-                    return messages
-                if looks < LOOKS or time.monotonic() < until:
-                    continue
+            messages = shards.take(n, visibility_timeout, acked)
+            if messages:
+                return messages
+            tries += 1
             left = until - time.monotonic()
-            if not seconds or left <= 0:
+            if messages is None and seconds and left > 0:
+                shards.wait(left)
+            elif messages is None or (tries >= TRIES and left <= 0):
                 return []
-            owned = self._members.partitions
-            for woken in self._waiters.wait(owned, min(left, operations.BLOCK_LIMIT)):
-                self._choice.woken(woken)
-
-    def _take(
-        self,
-        shard: int,
-        n: int,
-        visibility_timeout: float | None,
-        acked: dict[str, list[Message]],
-    ) -> list[Message]:
-        """Take from a shard; meanwhile ack all messages, of whatever shards, and forget them."""
-        queue = self._queues[shard]
-        own = acked.pop(queue.name, ())
-        if not acked:
-            return queue.pop_many(n, None, visibility_timeout, own)
-        taking = queue.beginning(take.pop_many, n, None, visibility_timeout, own)
-        taken: list[Message] = (self._run_all([taking, *self._acks(acked)]))[0]
-        return taken
-
-    def _look(self, acked: dict[str, list[Message]]) -> int | None:
-        """Count the messages of the own shards; if there are none, of others.
-
-        Meanwhile ack all messages, and forget them.
-
-        Returns:
-            The fullest shard; None if no shard that was looked at has messages.
-        """
-        owned = self._members.partitions
-        acks = self._acks(acked)
-        # A wait that goes on has found nothing yet.
-        counts = self._count([each for each in owned if not self._waiters.waits_on(each)], acks)
-        self._waiters.seen(counts)
-        shard = self._choice.counted(counts, time.monotonic())
-        if shard is not None:
-            return shard
-        others = self._choice.others(owned, len(self._queues), time.monotonic())
-        if not others:
-            return None
-        shard = self._choice.counted(self._count(others), time.monotonic())
-        if shard is not None:
-            self._choice.helps()
-        return shard
-
-    def _count(
-        self, shards: Sequence[int], acks: Sequence[Prepared[Any]] = ()
-    ) -> dict[int, QueueStats]:
-        looks = [self._queues[each].beginning(inspection.stats) for each in shards]
-        found = self._run_all([*acks, *looks])
-        return dict(zip(shards, found[len(acks) :], strict=True))
-
-    def _acks(self, acked: dict[str, list[Message]]) -> list[Prepared[Any]]:
-        """Return the acks of messages by shard, and forget them."""
-        found = [
-            self._by_name.get(name, self._queues[0]).beginning(settle.ack, messages)
-            for name, messages in acked.items()
-        ]
-        acked.clear()
-        return found
-
-    def _run_all(self, prepared: Sequence[Prepared[Any]]) -> list[Any]:
-        """Run operations of several shards; raise the first error that is not a lost lease."""
-        if not prepared:
-            return []
-        results = run_all(prepared)
-        for each in results:
-            if isinstance(each, Exception) and not isinstance(each, LeaseLost):
-                raise each
-        return results
 
     def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
         """Delete messages whose work is done, and return how many; see `Queue.ack`."""
@@ -356,7 +293,8 @@ class ShardedQueue(Closable):
 
     def stats(self) -> QueueStats:
         """Count the messages of all shards, not at one instant. Cost: a round trip per node."""
-        counts = self._run_all([each.beginning(inspection.stats) for each in self._queues])
+        queues = self.shards()
+        counts = run([each.beginning(inspection.stats) for each in queues])
         return operations.total(counts)
 
     def oldest_ready(self) -> float | None:
@@ -365,13 +303,14 @@ class ShardedQueue(Closable):
         None if that is unknown for one shard; see `Queue.oldest_ready`. Cost: one round trip per
         node.
         """
-        ages = [each.beginning(inspection.oldest_ready) for each in self._queues]
-        return operations.oldest(self._run_all(ages))
+        queues = self.shards()
+        ages = run([each.beginning(inspection.oldest_ready) for each in queues])
+        return operations.oldest(ages)
 
     def dead_letters(self, n: int = 100) -> list[DeadLetter]:
         """Return up to ``n`` dead letters, shard by shard, without removing them."""
         letters: list[DeadLetter] = []
-        for queue in self._queues:
+        for queue in self.shards():
             letters += queue.dead_letters(n - len(letters))
         return letters
 
@@ -382,7 +321,7 @@ class ShardedQueue(Closable):
             n: how many. Defaults to all that are dead now.
         """
         redriven = 0
-        for queue in self._queues:
+        for queue in self.shards():
             redriven += queue.redrive(None if n is None else n - redriven)
         return redriven
 
@@ -392,32 +331,73 @@ class ShardedQueue(Closable):
         Args:
             dead: also delete the dead letters. Defaults to False.
         """
-        return sum([queue.purge(dead=dead) for queue in self._queues])
+        return sum([queue.purge(dead=dead) for queue in self.shards()])
 
     def pause(self) -> None:
         """Stop all deliveries until `resume`. Pushing and settling still work."""
-        for queue in self._queues:
+        for queue in self.shards():
             queue.pause()
 
     def resume(self) -> None:
         """End a `pause`."""
-        for queue in self._queues:
+        for queue in self.shards():
             queue.resume()
 
     def close(self) -> None:
         """Leave the consumers and close the connections. Leases continue until they end."""
-        self._members.close()
-        self._waiters.close()
-        for queue in self._queues:
-            queue.close()
+        if self._shards is not None:
+            self._shards.close()
+        self._home.close()
 
     def __repr__(self) -> str:
-        return f"<ackq.{type(self).__name__} {self.name!r}, {len(self._queues)} shards>"
+        return f"<ackq.{type(self).__name__} {self.name!r} on {self._home.address}>"
+
+    def _opened(self) -> ShardSet:
+        """Return the shards as recorded; record them if they are new."""
+        if self._shards is None:
+            with self._lock:
+                if self._shards is None:
+                    recorded = self._read()
+                    queues = map(self._queue_of, recorded.names(self.name))
+                    self._shards = ShardSet(recorded, [*queues], self._members_of(recorded))
+        return self._shards
+
+    def _read(self) -> Shards:
+        """Return the number of shards and the format of their names.
+
+        Raises:
+            ConfigurationError: unknown, or not the number that was given.
+        """
+        given = self._given
+        found = self._home.execute(operations.read, self.name)
+        if found is None and given is not None:
+            former = Shards(1, given)
+            queues = map(self._queue_of, former.names(self.name))
+            if any(run([each.beginning(operations.has_keys) for each in queues])):
+                return former
+            found = self._home.execute(operations.read, self.name, given)
+        return operations.agreed(self.name, found, given)
+
+    def _members_of(self, recorded: Shards) -> ConsumerGroup:
+        return ConsumerGroup(
+            self._client,
+            operations.group_of(self.name, recorded),
+            recorded.number,
+            session_timeout=self._session_timeout,
+        )
+
+    def _queue_of(self, name: str) -> Queue:
+        """Return the queue of a shard. For any other name, one that refuses its messages."""
+        if not is_shard(name, self.name):
+            return self._home
+        if name not in self._queues:
+            self._queues[name] = self._home.beside(name)
+        return self._queues[name]
 
     def _shard_for(self, key: str | None) -> Queue:
-        size = len(self._queues)
-        number = next(self._turns) % size if key is None else operations.shard_of(key, size)
-        return self._queues[number]
+        queues = self.shards()
+        turn = next(self._turns) if key is None else operations.shard_of(key, len(queues))
+        return queues[turn % len(queues)]
 
     def _settle(
         self,
@@ -428,8 +408,7 @@ class ShardedQueue(Closable):
         lost: list[LeaseLost] = []
         for name, each in operations.by_queue(messages).items():
             try:
-                # A message of another queue is passed to shard 0, which raises the right error.
-                settled += settling(self._by_name.get(name, self._queues[0]), each)
+                settled += settling(self._queue_of(name), each)
             except LeaseLost as error:
                 settled += error.settled
                 lost.append(error)

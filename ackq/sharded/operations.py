@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 import mmh3
 
-from ackq.config import QueueConfig, check_integer
+from ackq.config import QueueConfig
 from ackq.core.chunking import chunked
-from ackq.core.effects import Operation, Sleep
+from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.encode import encode_many
 from ackq.core.waiting import PAUSED_POLL, block
-from ackq.errors import ConfigurationError, LeaseLost, PushAccount, QueueNameError, UnknownOutcome
-from ackq.membership.operations import MOST_PARTITIONS
-from ackq.queue import inspection
+from ackq.errors import ConfigurationError, LeaseLost, PushAccount, UnknownOutcome
+from ackq.membership import shards
+from ackq.membership.shards import Shards
+from ackq.queue import inspection, settle
 from ackq.queue.messages import Message, QueueStats
 from ackq.queue.push import Pushable
 from ackq.queue.push import account as account_of_one
@@ -36,19 +37,45 @@ class Part(NamedTuple):
     bodies: list[bytes]
 
 
-def shard_names(name: str, shards: int) -> tuple[str, ...]:
-    """Return the queues' names: ``{jobs:0}``, ``{jobs:1}``, ..., each its own hash tag.
+def read(spec: QueueSpec, name: str, create: int = 0) -> Operation[Shards | None]:
+    """Read what is recorded of queue ``name``, or create it; see `ackq.membership.shards.read`."""
+    return shards.read(name, create)
+
+
+def has_keys(spec: QueueSpec) -> Operation[int]:
+    """Return how many keys a shard has."""
+    found: int = yield Request((b"EXISTS", *spec.keys.all()), resend=True)
+    return found
+
+
+def ack(spec: QueueSpec, messages: Sequence[Message]) -> Operation[int]:
+    """Ack messages of one shard, with a take from another one."""
+    return settle.ack(spec, messages)
+
+
+def agreed(name: str, found: Shards | None, given: int | None) -> Shards:
+    """Return what was found, after comparing it with the number that the user gave.
 
     Raises:
-        ConfigurationError: ``shards`` is out of range.
-        QueueNameError: the name contains braces.
+        ConfigurationError: nothing was found, or another number.
     """
-    check_integer(shards, "shards", 1, MOST_PARTITIONS)
-    if not isinstance(name, str) or not name or "{" in name or "}" in name:
-        raise QueueNameError(
-            f"sharded queue name {name!r} is text without braces: each shard gets its own"
+    if found is None:
+        raise ConfigurationError(
+            f"sharded queue {name!r} does not exist. Create it: ackq sharded create {name}"
+            " --shards N, or give the number of shards"
         )
-    return tuple(f"{{{name}:{number}}}" for number in range(shards))
+    if given is None or given == found.number:
+        return found
+    if found.format == 1:
+        return Shards(1, given)  # its consumers refuse another number themselves
+    raise ConfigurationError(
+        f"sharded queue {name!r} has {found.number} shards, not {given}: leave the number out"
+    )
+
+
+def group_of(name: str, recorded: Shards) -> str:
+    """Return the name of the consumer group, one for each number of shards from format 2 on."""
+    return f"{{{name}}}" if recorded.format == 1 else f"{{{name}}}:{recorded.number}"
 
 
 def shard_of(key: str, shards: int) -> int:

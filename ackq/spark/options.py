@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from ackq.config import PopFrom
 from ackq.core.names import check_group, check_name
 from ackq.errors import ConfigurationError
 from ackq.membership.operations import MOST_PARTITIONS
-from ackq.sharded.operations import shard_names
+from ackq.membership.shards import check_shards
+from ackq.sharded import ShardedQueue
 from ackq.spark.connection import Connection
 from ackq.spark.raw_options import RawOptions, refused
 
@@ -56,7 +57,8 @@ class Target:
 
     kind: Kind
     name: str
-    #: The lists of a queue: the queue itself, one per shard, or all queues of a source.
+    #: The lists of a queue: the queue itself, one per shard, or all queues of a source. Of a
+    #: sharded queue they are known once it is `located`.
     lists: tuple[str, ...]
     #: The end of these lists that is popped.
     pop_from: PopFrom = "right"
@@ -64,6 +66,19 @@ class Target:
     several: bool = False
     #: The column of a sink's rows that names the queue or topic of each; then there are no lists.
     column: str | None = None
+    #: The number of shards.
+    shards: int | None = None
+
+    def located(self, connection: Connection) -> Target:
+        """Return the target with the lists of a sharded queue, whose names Redis knows.
+
+        Raises:
+            ConfigurationError: the queue has another number of shards.
+        """
+        if self.shards is None or self.lists:
+            return self
+        with ShardedQueue(connection.client(), self.name, self.shards) as queue:
+            return replace(self, lists=tuple(each.name for each in queue.shards()))
 
     @classmethod
     def of(cls, raw: RawOptions) -> Target:
@@ -97,7 +112,9 @@ class Target:
         if "shards" not in raw:
             check_name(name)
             return cls(kind, name, (name,), end)
-        return cls(kind, name, shard_names(name, raw.integer("shards", 1, 1, 1024)), end)
+        shards = raw.integer("shards", 1, 1, MOST_PARTITIONS)
+        check_shards(name, shards)
+        return cls(kind, name, (), end, shards=shards)
 
 
 def _queues(raw: RawOptions, names: str) -> tuple[str, ...]:
@@ -197,6 +214,10 @@ class Reading:
             return f"queues, group {self.group!r}"
         named = f"{self.target.kind} {self.target.name!r}"
         return f"{named}, group {self.group!r}" if self.target.kind == "queue" else named
+
+    def located(self) -> Reading:
+        """Return what to read with the names of all lists; see `Target.located`."""
+        return replace(self, target=self.target.located(self.connection))
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Reading:

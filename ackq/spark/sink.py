@@ -51,7 +51,7 @@ class _Sink:
                 if stream
                 else "a queue can only be appended to: use .mode('append')"
             )
-        self._writing = Writing.of(options, stream=stream)
+        self._writing = Writing.of(options, stream=stream).located()
         self._schema = schema
         RowEncoder(schema, self._writing)  # rejects invalid columns here, not in a task
 

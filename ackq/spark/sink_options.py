@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, cast
 
 from ackq.errors import ConfigurationError
@@ -46,6 +46,10 @@ class Writing:
     max_messages: int | None
     #: Seconds for which a commit is retried while Redis is unreachable.
     retry_timeout: float
+
+    def located(self) -> Writing:
+        """Return what to write with the names of all lists; see `Target.located`."""
+        return replace(self, target=self.target.located(self.connection))
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, stream: bool) -> Writing:

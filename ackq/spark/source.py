@@ -43,7 +43,7 @@ class AckqDataSource(DataSource):
         from ackq.spark.topic_source import TopicRange
 
         check_use(self.options, stream=False)
-        reading = Reading.of(self.options)
+        reading = Reading.of(self.options).located()
         readers: dict[Kind, type[QueuePeekReader | DelayPeekReader | TopicRange]] = {
             "queue": QueuePeekReader,
             "delayQueue": DelayPeekReader,
@@ -66,7 +66,7 @@ class AckqDataSource(DataSource):
         check_use(self.options, stream=True)
         if reading.target.kind == "topic":
             return TopicStream(reading, schema)
-        return QueueStream(reading, schema)
+        return QueueStream(reading.located(), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch query."""

@@ -145,7 +145,7 @@ class Actions:
         parts = inspecting.parts_of(self._client, "sharded", ask.name)
         if parts is None or not parts.names:
             raise ConfigurationError(f"{ask.name!r} has no shards")
-        with ShardedQueue(self._client, ask.name, len(parts.names)) as sharded:
+        with ShardedQueue(self._client, ask.name) as sharded:
             yield sharded
 
     def _run_now(self, ask: Ask) -> str:

@@ -19,6 +19,7 @@ from ackq.delay.messages import DelayStats
 from ackq.ops.diagnosis import DURABILITY, Finding, durability_of, judge_server
 from ackq.ops.facts import read_facts
 from ackq.ops.listed import WorkerInfo
+from ackq.ops.readings import shard_names_of
 from ackq.ops.script_times import ScriptTimes, script_times
 from ackq.ops.workers import workers
 from ackq.queue.client import Queue
@@ -142,9 +143,9 @@ def parts_of(client: Redis, kind: str, name: str) -> Parts | None:
     group = f"{{{name}}}" if kind == "sharded" else name
     driver = Driver(route_of(client, group.encode()))
     with closing(driver.route):
+        if kind == "sharded":
+            return Parts("list", driver.run(shard_names_of(name)))
         count = driver.run(_shares(group))
-    if kind == "sharded":
-        return Parts("list", [f"{{{name}:{number}}}" for number in range(count)])
     return Parts("delay", [f"{name}:{number}" for number in range(count)]) if count else None
 
 

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from benchmarks.worst import claims, delay, ready, rsmq, settling, side, staging, taking, topic
+from benchmarks.worst import (
+    claims,
+    delay,
+    ready,
+    rsmq,
+    settling,
+    sharded,
+    side,
+    staging,
+    taking,
+    topic,
+)
 from benchmarks.worst.case import CASES, Case
 
-__all__ = ["CASES", "Case", "claims", "delay", "ready", "rsmq", "settling", "side", "staging",
-           "taking", "topic"]  # fmt: skip
+__all__ = ["CASES", "Case", "claims", "delay", "ready", "rsmq", "settling", "sharded", "side",
+           "staging", "taking", "topic"]  # fmt: skip

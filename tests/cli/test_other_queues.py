@@ -10,6 +10,7 @@ import pytest
 import redis
 
 from ackq.delay import DelayQueue, PartitionedDelayQueue
+from ackq.membership.shards import shard_names
 from ackq.rsmq import RSMQ
 from tests.cli.conftest import Run
 from tests.waiting import wait_until
@@ -208,19 +209,23 @@ def test_a_key_of_any_bytes_is_shown_and_may_be_typed(
 
 
 def test_a_sharded_queue_is_used_shard_by_shard(ackq: Run, name: str) -> None:
-    shards = [name, "--shards", "3"]
+    ackq("sharded", "push", name, '{"id":"a"}', code=3)
+    assert ackq("sharded", "create", name, "--shards", "3").output == f"{name}: 3 shards\n"
+    assert "has 3 shards, not 4" in ackq("sharded", "stats", name, "--shards", "4", code=3).stderr
+    shards = [name]
     ids = ackq("sharded", "push", *shards, '{"id":"a"}', '{"n":1}', '{"id":"c"}').output.split()
     assert (ids[0], ids[2]) == ("a", "c")
+    names = ackq("sharded", "shards", name).output.split()
+    assert names == list(shard_names(name, 3))
     ackq("sharded", "push", *shards, '{"id":"k1"}', '{"id":"k2"}', "--key", "one")
     ackq("sharded", "push", *shards, '{"id":"later"}', "--delay", "600")
     ackq("sharded", "push", *shards, '{"id":null}', code=3)
     rows = [json.loads(each) for each in ackq("sharded", "stats", *shards, "--json").output.split()]
-    assert [each["queue"] for each in rows] == [*(f"{{{name}:{each}}}" for each in range(3)), name]
+    assert [each["queue"] for each in rows] == [*names, name]
     assert (rows[3]["ready"], rows[3]["delayed"]) == (5, 1)
-    assert sorted(each["ready"] for each in rows[:3]) == [1, 1, 3]
     assert "total\t5\t0\t1\t0\tno\n" in ackq("sharded", "stats", *shards).output
     peeked = ackq("sharded", "peek", *shards, "-n", "1", "--json").output.splitlines()
-    assert len(peeked) == 3
+    assert 1 <= len(peeked) <= 2
     ackq("sharded", "pause", *shards)
     ackq("sharded", "pop", *shards, code=1)
     ackq("sharded", "resume", *shards)

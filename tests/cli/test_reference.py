@@ -48,7 +48,8 @@ WRITING = {
     "rsmq set", "rsmq visibility", "rsmq redrive", "delay reschedule", "topic unsubscribe",
     "topic publish", "topic subscribe", "topic seek", "topic trim",
     "workers quiet", "workers resume", "workers stop",
-    "delay push", "delay cancel", "delay redrive", "delay purge", "sharded push", "sharded pause",
+    "delay push", "delay cancel", "delay redrive", "delay purge", "sharded create", "sharded push",
+    "sharded pause",
     "sharded resume",
 }  # fmt: skip
 #: What starts Spark takes a while.

@@ -10,8 +10,8 @@ import redis
 
 import ackq
 from ackq.core.io import together, together_async
+from ackq.membership.shards import shard_names
 from ackq.queue import inspection
-from ackq.sharded.operations import shard_names
 from tests.facade import Portal
 from tests.servers import Target
 
@@ -58,8 +58,8 @@ def test_each_ends_as_if_it_had_run_alone(
     queues: list[Any], stats: Any, target: Target, token: str
 ) -> None:
     for number in range(0, 120, 7):
-        target.control.lpush(f"{{{token}:{number}}}", *range(number + 1))
-    target.control.set(f"{{{token}:9}}", "no list")
+        target.control.lpush(shard_names(token, 120)[number], *range(number + 1))
+    target.control.set(shard_names(token, 120)[9], "no list")
     for _ in range(2):
         found = stats(queues)
         assert isinstance(found.pop(9), ackq.KeyTypeError)

@@ -12,6 +12,7 @@ import redis
 import ackq
 from ackq import Queue, scripts
 from ackq.embedded import Server
+from ackq.membership.shards import shard_names
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.topic import Topic
 from tests.facade import AsSync, Portal
@@ -168,7 +169,7 @@ def test_a_push_over_shards_says_of_each_message_whether_it_is_stored(
     with contextlib.closing(queue), pytest.raises(ackq.UnknownOutcome) as caught:
         queue.push_many([b"%d" % number for number in range(7)], key=lambda body: str(int(body)))
     error = caught.value
-    lists = [client.lrange(f"{{jobs:{shard}}}", 0, -1) for shard in range(3)]
+    lists = [client.lrange(name, 0, -1) for name in shard_names("jobs", 3)]
     there = {int(each) for found in lists for each in found}
     sure, unknown = set(error.stored_positions), set(error.unknown_positions)
     assert there == (sure | unknown if arrives else sure)

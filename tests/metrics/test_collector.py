@@ -19,6 +19,7 @@ from prometheus_client.registry import Collector as RegistryCollector
 
 from ackq import Queue
 from ackq.delay import DelayQueue, PartitionedDelayQueue
+from ackq.membership.shards import shard_names
 from ackq.metrics import Collector
 from ackq.metrics import collector as collector_module
 from ackq.metrics.families import Family
@@ -313,7 +314,7 @@ def test_workers_are_counted_while_they_run(plain_client: redis.Redis, name: str
 
 
 def test_a_worker_of_several_shards_counts_once(plain_client: redis.Redis, token: str) -> None:
-    names = [f"{{{token}:{number}}}" for number in range(2)]
+    names = shard_names(token, 2)
     with (
         ShardedQueue(plain_client, token, 2) as sharded,
         Collector(plain_client, [token]) as collector,

@@ -15,6 +15,7 @@ from tests.mutants.catalogue import Mutant
 from tests.queue.scripts.fixtures import BINARIES, own_client, own_space, space
 from tests.queue.scripts.space import Space
 from tests.servers import Survey
+from tests.sharded.scripted import Scripted
 
 __all__ = ["kind", "own_client", "own_space", "scripts_directory", "space", "watched"]
 
@@ -32,6 +33,12 @@ def kind(survey: Survey) -> str:
 def partition(space: Space) -> Partition:
     """The key space of an empty delay queue."""
     return Partition(space.client, space.name, space.directory)
+
+
+@pytest.fixture
+def scripted(space: Space, token: str, scripts_directory: Path) -> Scripted:
+    """The keys of a sharded queue that does not exist."""
+    return Scripted(space.client, token, scripts_directory)
 
 
 @pytest.fixture

@@ -29,6 +29,7 @@ from tests.mutants import (
     left_end,
     oldest,
     row_dead_letters,
+    sharded,
 )
 from tests.mutants.catalogue import Mutant
 
@@ -44,6 +45,7 @@ MUTANTS = (
     *oldest.MUTANTS,
     *delay_counts.MUTANTS,
     *row_dead_letters.MUTANTS,
+    *sharded.MUTANTS,
 )
 
 
@@ -84,6 +86,6 @@ def test_every_script_has_a_planted_mistake() -> None:
     changing = {
         script
         for script in scripts.names()
-        if "/" not in script or script.startswith(("claims/", "held/"))
+        if "/" not in script or script.startswith(("claims/", "held/", "sharded/"))
     }
     assert {mutant.script for mutant in MUTANTS} >= changing

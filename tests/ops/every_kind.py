@@ -36,9 +36,10 @@ def fill(client: Client, token: str) -> dict[tuple[str, str], tuple[int, dict[st
         left.push_many([{"id": "a"}, {"id": "b"}])
         left.pop(visibility_timeout=600)
         sharded = stack.enter_context(ShardedQueue(client, token + "sharded", 4))
-        sharded.push_many([{"id": str(each)} for each in range(8)])
+        for number in range(8):
+            sharded.push({"id": str(number)})
         assert sharded.pop_many(1)  # joins the group
-        for shard in sharded.shards:
+        for shard in sharded.shards():
             shard.release(*shard.pop_many(2))
             if not shard.stats().in_flight:
                 shard.pop()

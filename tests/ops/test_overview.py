@@ -13,6 +13,7 @@ import redis
 
 from ackq import Queue
 from ackq.delay import DelayQueue
+from ackq.membership.shards import shard_names
 from ackq.ops import overview as overview_module
 from ackq.ops.overview import Overview
 from ackq.ops.readings import Reading
@@ -134,7 +135,7 @@ def test_the_age_of_the_oldest_ready_message_is_that_of_every_kind(
     ago = round(time.time() * 1000) - 600_000
     tag, timed = f"{{{token}}}", b'{"made":%d}' % ago
     with (
-        Queue(client, f"{{{token}sharded:3}}") as shard,
+        Queue(client, shard_names(token + "sharded", 4)[3]) as shard,
         DelayQueue(client, tag + "delay") as delay,
         DelayQueue(client, tag + "parts:1") as part,
         Topic(client, tag + "topic") as topic,
@@ -159,8 +160,8 @@ def test_the_age_of_the_oldest_ready_message_is_that_of_every_kind(
         zset = f"{tag}ns:mails"
         visible: Any = client.zrange(zset, 0, 0)
         client.zadd(zset, {visible[0]: ago})
-        for number in range(4):
-            with Queue(client, f"{{{token}sharded:{number}}}") as queue:
+        for each in shard_names(token + "sharded", 4):
+            with Queue(client, each) as queue:
                 queue.purge()
         ages = {each.name: each.oldest_ready for each in overview.read().queues}
         assert ages.pop(token + "sharded") == 0
@@ -170,7 +171,7 @@ def test_the_age_of_the_oldest_ready_message_is_that_of_every_kind(
         shard.push(timed)
         ages = {each.name: each.oldest_ready for each in overview.read().queues}
         assert ages[token + "sharded"] == pytest.approx(600, abs=15)
-        with Queue(client, f"{{{token}sharded:0}}") as other:
+        with Queue(client, shard_names(token + "sharded", 4)[0]) as other:
             other.push({"id": "untimed"})
         ages = {each.name: each.oldest_ready for each in overview.read().queues}
         assert ages[token + "sharded"] is None

@@ -7,9 +7,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import redis
 
+from ackq import scripts
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from tests.facade import AsSync, Portal
+from tests.sharded.scripted import Scripted
 
 MakeSharded = Callable[..., Any]
 
@@ -21,7 +24,7 @@ def make_sharded(
     """``make_sharded(shards=4, **settings)``: this test's queue, closed after the test."""
     with contextlib.ExitStack() as stack:
 
-        def make(shards: int = 4, **settings: Any) -> Any:
+        def make(shards: int | None = 4, **settings: Any) -> Any:
             client = make_client()
             if flavour == "sync":
                 queue: Any = ShardedQueue(client, token, shards, **settings)
@@ -32,3 +35,9 @@ def make_sharded(
             return queue
 
         yield make
+
+
+@pytest.fixture
+def scripted(plain_client: redis.Redis, token: str) -> Scripted:
+    """The scripts, and the keys of a queue that does not exist."""
+    return Scripted(plain_client, token, scripts.directory())

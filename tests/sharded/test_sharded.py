@@ -13,6 +13,7 @@ from redis.crc import key_slot
 
 import ackq
 from ackq import Queue
+from ackq.membership.shards import shard_names
 from ackq.sharded import ShardedQueue
 from ackq.sharded.operations import shard_of
 from tests.servers import Target
@@ -49,7 +50,7 @@ def take(queue: Queue, count: int) -> list[Any]:
 
 
 def backlog(target: Target, token: str, shards: int = 4) -> list[int]:
-    return [int(target.control.llen(f"{{{token}:{shard}}}")) for shard in range(shards)]
+    return [int(target.control.llen(name)) for name in shard_names(token, shards)]
 
 
 def test_messages_take_turns_over_the_shards(
@@ -90,7 +91,8 @@ def test_a_push_that_one_shard_refuses_says_what_the_others_stored(
     make_sharded: MakeSharded, target: Target, token: str
 ) -> None:
     queue = make_sharded(3)
-    target.control.set(f"{{{token}:1}}", "no list")
+    names = shard_names(token, 3)
+    target.control.set(names[1], "no list")
     keys = [next(str(n) for n in range(99) if shard_of(str(n), 3) == each) for each in range(3)]
     with pytest.raises(ackq.KeyTypeError):
         queue.push_many([b"a", b"b"], key=keys[1])
@@ -102,7 +104,7 @@ def test_a_push_that_one_shard_refuses_says_what_the_others_stored(
     stored = error.stored_positions
     assert set(stored) & {1, 4, 7} == set()
     assert sorted([*stored, *error.not_stored_positions]) == list(range(9))
-    lists = [target.control.lrange(f"{{{token}:{shard}}}", 0, -1) for shard in (0, 2)]
+    lists = [target.control.lrange(names[shard], 0, -1) for shard in (0, 2)]
     assert {int(each) for found in lists for each in found} == set(stored)
 
 
@@ -128,13 +130,14 @@ def test_the_shards_of_a_cluster_lie_on_different_nodes(
 ) -> None:
     if not target.cluster:
         pytest.skip("one node")
-    queue = make_sharded(16)
-    deal(queue, 160)
+    queue = make_sharded(12)
+    deal(queue, 120)
     control: Any = target.control
-    nodes = Counter(control.get_node_from_key(f"{{{token}:{shard}}}").name for shard in range(16))
-    assert len(nodes) == 3
-    assert len({key_slot(f"{{{token}:{shard}}}".encode()) for shard in range(16)}) == 16
-    assert len(drain(queue)) == 160
+    names = shard_names(token, 12)
+    nodes = Counter(control.get_node_from_key(name).name for name in names)
+    assert sorted(nodes.values()) == [4, 4, 4]
+    assert len({key_slot(name.encode()) for name in names}) == 12
+    assert len(drain(queue)) == 120
 
 
 def test_consumers_share_out_the_shards_and_none_is_left_unserved(
@@ -313,7 +316,7 @@ def test_a_paused_queue_gives_nothing_and_keeps_its_order(
     queue.push_many([{"id": f"m{n}"} for n in range(4)], key="k")
     queue.pause()
     assert queue.pop(timeout=0.7) is None
-    assert not any(target.control.exists(f"{{{token}:{shard}}}HANDOFF") for shard in range(4))
+    assert not any(target.control.exists(f"{name}HANDOFF") for name in shard_names(token, 4))
     assert queue.stats().paused
     queue.resume()
     assert [message.id for message in drain(queue)] == [f"m{n}" for n in range(4)]
@@ -327,7 +330,7 @@ def test_stats_show_the_first_event_and_whether_any_shard_is_paused(
     queue.push_many([{"id": "b"}], delay=100)
     assert queue.stats().next_event_in <= 100
     assert not queue.stats().paused
-    target.control.set(f"{{{token}:1}}PAUSED", "1")
+    target.control.set(f"{shard_names(token, 3)[1]}PAUSED", "1")
     assert queue.stats().paused
 
 

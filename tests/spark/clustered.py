@@ -36,7 +36,7 @@ class WaitingSource(AckqDataSource):
         return "ackq_waiting"
 
     def streamReader(self, schema: StructType) -> WaitingStream:
-        return WaitingStream(Reading.of(self.options), schema)
+        return WaitingStream(Reading.of(self.options).located(), schema)
 
 
 class WaitingStream(QueueStream):

@@ -49,7 +49,7 @@ class DoomedSource(AckqDataSource):
         return "ackq_doomed"
 
     def streamReader(self, schema: StructType) -> DoomedStream:
-        return DoomedStream(Reading.of(self.options), schema)
+        return DoomedStream(Reading.of(self.options).located(), schema)
 
 
 class DoomedStream(QueueStream):

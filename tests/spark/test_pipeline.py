@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ackq import Queue
 from ackq.errors import PipelineConfigError, PipelineFailed, PipelineFenced
+from ackq.membership.shards import shard_names
 from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
 from ackq.spark.pipeline import Pipeline, Progress
@@ -261,8 +262,8 @@ def test_rejects_of_a_shard_are_its_own_dead_letters(
         source = {"queue": name, "options": {"url": url, "shards": 2}}
         make(source=source).run(once=True)
     dead = []
-    for shard in range(2):
-        with Queue(plain_client, f"{{{name}:{shard}}}") as queue:
+    for shard in shard_names(name, 2):
+        with Queue(plain_client, shard) as queue:
             assert queue.stats().in_flight == queue.stats().ready == 0
             dead.append(queue.stats().dead)
     assert sum(dead) == len(written(tmp_path / "out")) == 10

@@ -153,7 +153,7 @@ def test_a_message_goes_to_the_shard_of_its_id(
 ) -> None:
     write(numbered(300), queue=token, shards=3)
     with ShardedQueue(plain_client, token, 3) as queue:
-        for number, shard in enumerate(queue.shards):
+        for number, shard in enumerate(queue.shards()):
             ids = {each["id"] for each in bodies(shard)}
             assert ids == {f"r-{n}" for n in range(300) if shard_of(f"r-{n}", 3) == number}
 

@@ -40,7 +40,7 @@ def begin() -> Iterator[Begin]:
     with contextlib.ExitStack() as stack:
 
         def begin(**options: str) -> Task:
-            writing = Writing.of(options, stream=False)
+            writing = Writing.of(options, stream=False).located()
             return stack.enter_context(contextlib.closing(Task(writing, "writer", 7, 3)))
 
         yield begin

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from ackq import Queue
+from ackq.membership.shards import shard_names
 from ackq.sharded import ShardedQueue
 from tests.servers.private import private_server
 from tests.spark.batches import PATIENCE, Batches
@@ -162,12 +163,12 @@ def test_every_shard_is_read_by_a_partition_of_its_own(
     reader: Reader, url: str, token: str, batches: Batches
 ) -> None:
     with ShardedQueue.from_url(url, token, 3) as sharded:
-        ids = sharded.push_many({"n": n} for n in range(90))
+        ids = [sharded.push({"n": n}) for n in range(90)]
         batches.run(reader(shards=3, maxMessagesPerTrigger=60).load(token))
         assert {row.id for row in batches.rows()} == set(ids)
         assert [len(batch) for batch in batches.of_each()] == [60, 30]
         assert {row.batch for row in batches.of_each()[0]} == {1}
-        assert {row.queue for row in batches.rows()} == {f"{{{token}:{n}}}" for n in range(3)}
+        assert {row.queue for row in batches.rows()} == set(shard_names(token, 3))
         assert batches.partitions == [3, 3]
         assert sharded.stats().in_flight == 0
 
@@ -177,7 +178,7 @@ def test_a_shard_that_is_empty_leaves_its_share_to_the_others(
     reader: Reader, url: str, token: str, batches: Batches
 ) -> None:
     with ShardedQueue.from_url(url, token, 3) as sharded:
-        sharded.shards[1].push_many({"n": n} for n in range(40))
+        sharded.shards()[1].push_many({"n": n} for n in range(40))
         batches.run(reader(shards=3, maxMessagesPerTrigger=30).load(token))
         assert sum(map(len, batches.of_each())) == 40
         assert sharded.stats().in_flight == 0

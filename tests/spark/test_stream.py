@@ -17,6 +17,7 @@ from pyspark.sql.types import LongType, StructType, TimestampType
 
 from ackq import Queue
 from ackq.errors import ClaimLost, ConfigurationError, Fenced
+from ackq.membership.shards import shard_names
 from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
 from ackq.spark import offsets
@@ -124,7 +125,7 @@ def test_a_driver_that_dies_between_two_shards_loses_nothing(
     start: Start, url: str, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with ShardedQueue.from_url(url, token, 2) as sharded:
-        ids = sharded.push_many({"n": n} for n in range(40))
+        ids = [sharded.push({"n": n}) for n in range(40)]
         log = Checkpoint()
         doomed = start(log, shards=2, maxMessagesPerTrigger=20)
         claim, calls = Claims.claim, []
@@ -377,7 +378,7 @@ def test_a_claim_is_cut_into_partitions(
 
 def test_shards_share_a_number_and_the_limit(start: Start, url: str, token: str) -> None:
     with ShardedQueue.from_url(url, token, 3) as sharded:
-        ids = sharded.push_many({"n": n} for n in range(90))
+        ids = [sharded.push({"n": n}) for n in range(90)]
         log = Checkpoint()
         engine = start(log, shards=3, maxMessagesPerTrigger=60)
         engine.run()
@@ -385,13 +386,13 @@ def test_shards_share_a_number_and_the_limit(start: Start, url: str, token: str)
         assert sorted(ids_of(log)) == sorted(ids)
         assert {row["batch"] for row in log.written[0][0]} == {1}
         queues = {part.queue for part in engine.planned[0]}  # type: ignore[attr-defined]
-        assert queues == {f"{{{token}:{n}}}" for n in range(3)}
+        assert queues == set(shard_names(token, 3))
         assert sharded.stats().in_flight == 0
 
 
 def test_an_empty_shard_leaves_its_share_to_others(start: Start, url: str, token: str) -> None:
     with ShardedQueue.from_url(url, token, 3) as sharded:
-        sharded.shards[1].push_many({"n": n} for n in range(40))
+        sharded.shards()[1].push_many({"n": n} for n in range(40))
         log = Checkpoint()
         start(log, shards=3, maxMessagesPerTrigger=30).run()
         assert sum(log.sizes()) == 40
@@ -400,12 +401,12 @@ def test_an_empty_shard_leaves_its_share_to_others(start: Start, url: str, token
 
 def test_shards_whose_numbers_differ_go_on_together(start: Start, url: str, token: str) -> None:
     with ShardedQueue.from_url(url, token, 2) as sharded:
-        with Claims(redis.Redis.from_url(url), f"{{{token}:0}}", "spark") as ahead:
+        with Claims(redis.Redis.from_url(url), shard_names(token, 2)[0], "spark") as ahead:
             ahead.begin()
-            sharded.shards[0].push({"id": "a"})
+            sharded.shards()[0].push({"id": "a"})
             ahead.claim(6, messages=1)
             ahead.ack(7)
-        sharded.shards[1].push({"id": "b"})
+        sharded.shards()[1].push({"id": "b"})
         log = Checkpoint()
         start(log, shards=2).run()
         assert ids_of(log) == ["b"]

@@ -58,7 +58,7 @@ class MicroBatchHandler:
         self._query_id = ""
         self._quality = Quality(config.rejects.stop_above)
         self._started = Event()
-        self._reading = Reading.of(config.source.all_options())
+        self._reading = Reading.of(config.source.all_options()).located()
         #: Set this to stop before the next batch.
         self.stopping = False
         #: Set this before the current batch is aborted from outside.

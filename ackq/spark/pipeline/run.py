@@ -156,7 +156,7 @@ class Pipeline:
             PipelineFenced: another process took over the group of claims.
         """
         self._stops = 0
-        reading = Reading.of(self.config.source.all_options())
+        reading = Reading.of(self.config.source.all_options()).located()
         with closing(Lag(reading)) as lag:
             lag.check_connection()  # before Spark is started, which takes seconds
             progress = Progress(self.config.name, lag=lag.count(None))

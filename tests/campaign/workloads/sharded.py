@@ -24,5 +24,5 @@ class ShardedRig(ListRig):
         )  # fmt: skip
 
     async def left(self) -> dict[str, Any]:
-        findings = [str(each) for shard in self.queue.shards for each in shard.audit().findings]
+        findings = [str(each) for shard in self.queue.shards() for each in shard.audit().findings]
         return {"dead": [], "findings": findings, "keys": []}

@@ -1,0 +1,145 @@
+"""The shards of a sharded queue: their names, and the record of how many there are."""
+
+from __future__ import annotations
+
+import re
+from binascii import crc_hqx
+from dataclasses import dataclass
+from functools import lru_cache
+
+from redis.exceptions import NoPermissionError
+
+from ackq import scripts
+from ackq.config import check_integer
+from ackq.core.call import Keys, call
+from ackq.core.effects import Operation, Request
+from ackq.errors import ConfigurationError, QueueNameError
+from ackq.membership.operations import MOST_PARTITIONS
+
+#: The slots of a cluster.
+SLOTS = 16384
+#: The format of the names of a new queue's shards.
+NEWEST = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """What is known of a queue's shards.
+
+    Attributes:
+        format: 1: ``{jobs:0}``, ``{jobs:1}``, ..., wherever these are; 2: evenly over all slots.
+        number: how many there are.
+        version: counts the changes of the record; 0 for format 1.
+        draining: former numbers, whose shards may still have messages.
+    """
+
+    format: int
+    number: int
+    version: int = 0
+    draining: tuple[int, ...] = ()
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Return the names of the shards of queue ``name``, in order."""
+        return shard_names(name, self.number, self.format)
+
+    def draining_names(self, name: str) -> tuple[str, ...]:
+        """Return the names of former shards that may still have messages."""
+        former = [each for number in self.draining for each in shard_names(name, number)]
+        return tuple(sorted(set(former).difference(self.names(name))))
+
+
+def is_shard(queue: str, name: str) -> bool:
+    """Return whether ``queue`` may be a shard of sharded queue ``name``."""
+    return re.fullmatch(rf"\{{{re.escape(name)}:\d+(\.\d+)?\}}", queue) is not None
+
+
+def check_shards(name: str, shards: int | None) -> None:
+    """Raise an error if a sharded queue cannot have this name or number of shards.
+
+    Raises:
+        ConfigurationError: ``shards`` is out of range.
+        QueueNameError: the name contains braces.
+    """
+    if shards is not None:
+        check_integer(shards, "shards", 1, MOST_PARTITIONS)
+    if not isinstance(name, str) or not name or "{" in name or "}" in name:
+        raise QueueNameError(
+            f"sharded queue name {name!r} is text without braces: each shard gets its own"
+        )
+
+
+@lru_cache(maxsize=64)
+def shard_names(name: str, shards: int, format: int = NEWEST) -> tuple[str, ...]:
+    """Return the queues' names, each its own hash tag.
+
+    In format 2, shard i of n is ``{jobs:i.k}`` with the least k from 0 for which its slot lies in
+    part i of n equal parts of all slots. So nodes with equal ranges of slots have equal numbers
+    of shards if n is a multiple of the number of nodes. In format 1 it is ``{jobs:i}``.
+
+    Raises:
+        ConfigurationError: ``shards`` is out of range.
+        QueueNameError: the name contains braces.
+    """
+    check_shards(name, shards)
+    if format == 1:
+        return tuple(f"{{{name}:{number}}}" for number in range(shards))
+    return tuple(_evenly(name, number, shards) for number in range(shards))
+
+
+def _evenly(name: str, number: int, shards: int) -> str:
+    tag = f"{name}:{number}."
+    start, suffix = crc_hqx(tag.encode(), 0), 0
+    while crc_hqx(b"%d" % suffix, start) % SLOTS * shards // SLOTS != number:
+        suffix += 1
+    return f"{{{tag}{suffix}}}"
+
+
+def recorded_shards(name: str) -> Operation[Shards | None]:
+    """Return what is recorded, for those who may only read; None if nothing is known."""
+    record = f"{{{name}}}:shards"
+    format = yield from _field(record, "format")
+    if format is None:
+        shares = yield from _field(f"{{{name}}}:group", "shares")
+        known = shares is not None and shares.isdigit() and int(shares) <= MOST_PARTITIONS
+        return Shards(1, int(shares)) if shares and known else None
+    number = yield from _field(record, "shards")
+    draining = yield from _field(record, "draining")
+    if format != b"2" or not number:
+        return None
+    return Shards(NEWEST, int(number), draining=tuple(map(int, (draining or b"").split())))
+
+
+def _field(key: str, field: str) -> Operation[bytes | None]:
+    try:
+        return (yield Request((b"HGET", key, field), resend=True))  # type: ignore[no-any-return]
+    except NoPermissionError:
+        return None
+
+
+def read(name: str, create: int = 0) -> Operation[Shards | None]:
+    """Return what is recorded of the shards of queue ``name``.
+
+    Args:
+        name: text without braces.
+        create: create the record with this number of shards if nothing is known. Defaults to 0.
+
+    Returns:
+        None if nothing is known and ``create`` is 0.
+
+    Raises:
+        ConfigurationError: a later release of ackq wrote the record.
+    """
+    keys = (f"{{{name}}}:shards".encode(), f"{{{name}}}:group".encode())
+    request = Request((2, *keys, create), script=scripts.load("sharded/open"), resend=True)
+    what = Keys(f"sharded queue {name!r}", dict.fromkeys(keys, "hash"))
+    reply = yield from call(what, request)
+    if reply[0] == 0:
+        return None
+    if reply[0] == 1:
+        return Shards(1, reply[1])
+    if reply[0] != NEWEST:
+        raise ConfigurationError(
+            f"sharded queue {name!r} has format {reply[0]}, which this release does not know:"
+            " upgrade ackq"
+        )
+    return Shards(NEWEST, reply[1], reply[2], tuple(map(int, reply[3].split())))

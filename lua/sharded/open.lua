@@ -1,0 +1,36 @@
+-- sharded/open: read the record of a sharded queue, or create it.
+--
+-- KEYS[1] {name}:shards   HASH    format: 2; shards: their number; draining: former numbers,
+--                                 separated by spaces; version: counts changes of the record
+-- KEYS[2] {name}:group    HASH    the consumer group of a queue of format 1
+--
+-- ARGV[1] shards          integer 0..1024   create the record with this number; 0: only read
+--
+-- Returns {2, shards, version, draining}: the record; {1, shards}: a queue of format 1, with the
+-- number that its consumers have; {0}: neither is there, and shards is 0.
+-- Atomic because two clients may create it at once with different numbers.
+-- Cost: O(1).
+local record, group = KEYS[1], KEYS[2]
+local shards = tonumber(ARGV[1])
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(shards, 0, 1024) then
+  return redis.error_reply('ACKQ_ARGUMENT sharded/open: shards is an integer from 0 to 1024')
+end
+
+local common = redis.call('HGET', group, 'shares')
+if redis.call('EXISTS', record) == 0 then
+  if common then
+    return {1, tonumber(common)}
+  end
+  if shards == 0 then
+    return {0}
+  end
+  redis.call('HSET', record, 'format', '2', 'shards', string.format('%.0f', shards),
+    'draining', '', 'version', '1')
+end
+local found = redis.call('HMGET', record, 'format', 'shards', 'version', 'draining')
+return {tonumber(found[1]), tonumber(found[2]), tonumber(found[3]), found[4]}

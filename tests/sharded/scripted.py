@@ -1,0 +1,33 @@
+"""The scripts of a sharded queue, called as they are or with a planted mistake."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.queue.scripts.headers import parse, read
+
+
+class Scripted:
+    """The keys of sharded queue ``name``, and the scripts of ``directory`` called on them."""
+
+    def __init__(self, client: Any, name: str, directory: Path) -> None:
+        self.client = client
+        self.name = name
+        self._directory = directory
+
+    @property
+    def record(self) -> str:
+        return f"{{{self.name}}}:shards"
+
+    def call(self, script: str, *args: str | float) -> Any:
+        """Call a script with the keys that its header names. The first shard is ``{name}0``."""
+        text = read(self._directory, f"sharded/{script}")
+        tagged = {"{name}": f"{{{self.name}}}", "{shard}": f"{{{self.name}}}0"}
+        keys = []
+        for slot in parse(text).keys:
+            key = slot.name
+            for pattern, tag in tagged.items():
+                key = key.replace(pattern, tag)
+            keys.append(key)
+        return self.client.eval(text, len(keys), *keys, *args)
