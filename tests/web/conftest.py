@@ -113,7 +113,8 @@ def served(page: Guard, root_path: str = "") -> Iterator[str]:
         thread.join()
 
 
-@pytest.fixture(scope="session")
+# Not for the whole session: while Playwright runs, no other test can call asyncio.run().
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium, to which every name that ends in .test is this machine."""
     path = shutil.which("chromium") or shutil.which("google-chrome")
