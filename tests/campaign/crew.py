@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
+import psutil
+
 from tests.faults.children import end, start
 from tests.waiting import wait_until
 
@@ -70,6 +72,14 @@ class Crew:
         victim = draw.randrange(self._spared, len(members))
         end(members[victim])
         members[victim] = self._hire(kind)
+
+    def kill_a_child(self, kind: Kind, draw: random.Random) -> bool:
+        """Kill a child of a process, which is to replace it; return False if it has none."""
+        parent = psutil.Process(draw.choice(self._members[kind]).pid)
+        children = parent.children()
+        if children:
+            draw.choice(children).kill()
+        return bool(children)
 
     def freeze(self, kind: Kind, draw: random.Random) -> Callable[[], None]:
         """Stop a process in its tracks; return what lets it go on."""

@@ -42,6 +42,10 @@ class Log:
         self._calls = 0
         self._tokens = 0
 
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
     def write(self, **event: Any) -> None:
         """Append an event."""
         os.write(self._file, orjson.dumps(event) + b"\n")

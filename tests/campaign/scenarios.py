@@ -18,6 +18,8 @@ KILLS: Faults = {"kill a consumer": 0.12, "kill a producer": 0.5}
 MANY_KILLS: Faults = {"kill a consumer": 0.06, "kill a producer": 0.15, "kill the server": 0.5}
 #: At a pace that leaves a process time to work.
 BULK: Faults = {"kill a consumer": 0.7, "kill a producer": 1.5, "kill the server": 5.0}
+#: Children of a parent, which takes its time to replace one that died young, and parents.
+CHILDREN: Faults = {"kill a worker process": 1.5, "kill a consumer": 10.0}
 FREEZES: Faults = {"freeze a consumer": 0.7, "freeze a producer": 2.0}
 CRASHES: Faults = {"kill the server": 0.6}
 POWER: Faults = {"cut the power": 0.9}
@@ -96,6 +98,9 @@ _ALL = (
     Scenario("batches: everything", "queue, batches", ALL),
     Scenario("asyncio: cancellations", "queue, asyncio", {}),
     Scenario("asyncio: network", "queue, asyncio", NETWORK, proxied=True),
+    Scenario("worker, processes: kills", "worker, processes",
+             {**CHILDREN, "kill a producer": 1.0, "kill the server": 5.0},
+             sizes={"consumer": 2, "producer": 2}),
     *(Scenario(f"{each}: everything", each, ALL) for each in _OTHERS),
     Scenario("queue: crashes without persistence", "queue", CRASHES, "none",
              loses="everything that was stored"),

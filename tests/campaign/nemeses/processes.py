@@ -15,6 +15,13 @@ def kill_consumer(stage: Stage, draw: random.Random) -> None:
         stage.crew.kill("consumer", draw)
 
 
+@nemesis("kill a worker process")
+def kill_worker_process(stage: Stage, draw: random.Random) -> None:
+    """Its parent starts another in its place."""
+    with stage.fault("kill a worker process") as effect:
+        effect.times = stage.crew.kill_a_child("consumer", draw)
+
+
 @nemesis("kill a producer")
 def kill_producer(stage: Stage, draw: random.Random) -> None:
     with stage.fault("kill a producer"):

@@ -7,6 +7,7 @@ from typing import Any
 from .delayed import DelayRig, PartitionedRig
 from .dropin import DropInRig
 from .listed import ListRig
+from .processes import ProcessWorkerRig
 from .rig import Workload
 from .rsmq import RSMQRig
 from .sharded import ShardedRig
@@ -36,6 +37,7 @@ _ALL = [
     Workload("drop-in", DropInRig),
     Workload("worker, threads", ThreadWorkerRig),
     Workload("worker, tasks", TaskWorkerRig, asynchronous=True),
+    Workload("worker, processes", ProcessWorkerRig),
     Workload("RSMQ", RSMQRig),
     Workload("delay queue", DelayRig),
     Workload("delay queue, partitions", PartitionedRig),

@@ -1,4 +1,4 @@
-"""Workers: threads, tasks, and processes under a parent that replaces them."""
+"""Workers of threads and of tasks."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ JITTER = 0.0656
 CONCURRENCY = 32
 
 
-class _Handler(Hooks):
-    """Logs deliveries, and what the worker is about to do with them."""
+class Deliveries:
+    """Logs deliveries of a worker."""
 
     def __init__(self, log: Log, label: str) -> None:
-        self._log = log
+        self.log = log
         self._label = label
-        self._calls: dict[int, int] = {}
 
-    def begin(self, message: Message) -> float:
-        """Log a delivery; return how long to work on it."""
+    def begin(self, message: Message) -> int:
+        """Log a delivery, and return its token."""
         # The worker took it at some time before, which the end of its lease tells. Read in this
         # order, since this thread may be put off in between: rather too early than too late.
         monotonic = now()
@@ -38,18 +37,29 @@ class _Handler(Hooks):
         taken = message.receipt / 1e6 - LEASE - JITTER - since
         got = [id_of(message.body), checksum(message.body), message.receive_count,
                message.receipt / 1e6]  # fmt: skip
-        token = self._log.took([got], by=self._label, begin=min(taken, monotonic))
-        self._calls[id(message)] = token
+        return self.log.took([got], by=self._label, begin=min(taken, monotonic))
+
+
+class _Handler(Hooks):
+    """Logs deliveries, and what the worker is about to do with them."""
+
+    def __init__(self, log: Log, label: str) -> None:
+        self._deliveries = Deliveries(log, label)
+        self._tokens: dict[int, int] = {}
+
+    def begin(self, message: Message) -> float:
+        """Log a delivery; return how long to work on it."""
+        self._tokens[id(message)] = self._deliveries.begin(message)
         draw = random.Random(f"{message.id} {message.receive_count}")
         if draw.random() < 0.05:
             return LEASE * draw.uniform(0.7, 2.7)
         return 0.0
 
     def after(self, message: Message, outcome: str, seconds: float) -> None:
-        token = self._calls.pop(id(message))
+        token = self._tokens.pop(id(message))
         if outcome in ("ack", "nack", "release"):
             # It is settled within 50 ms, unless the process dies.
-            self._log.begin(outcome, of=[token])
+            self._deliveries.log.begin(outcome, of=[token])
 
 
 class ThreadWorkerRig(ListRig):
@@ -69,7 +79,7 @@ class ThreadWorkerRig(ListRig):
             self.queue, handle, concurrency=CONCURRENCY, hooks=handler, max_receives=None,
             backoff=Backoff(base=0.1, limit=0.2), heartbeat=None, grace=5,
         )  # fmt: skip
-        threading.Thread(target=_stop_when_over, args=(role, worker), daemon=True).start()
+        threading.Thread(target=stop_when_over, args=(role, worker), daemon=True).start()
         worker.run()
 
 
@@ -90,12 +100,13 @@ class TaskWorkerRig(ListRig):
             self.queue, handle, concurrency=CONCURRENCY, hooks=handler, max_receives=None,
             backoff=Backoff(base=0.1, limit=0.2), heartbeat=None, grace=5,
         )  # fmt: skip
-        stopping = asyncio.ensure_future(asyncio.to_thread(_stop_when_over, role, worker))
+        stopping = asyncio.ensure_future(asyncio.to_thread(stop_when_over, role, worker))
         await worker.run()
         await stopping
 
 
-def _stop_when_over(role: Role, worker: Any) -> None:
+def stop_when_over(role: Role, worker: Any) -> None:
+    """Stop a worker when its role is over; to be run in a thread."""
     while not role.is_over():
         time.sleep(0.02)
     worker.stop()
