@@ -11,6 +11,7 @@ import psutil
 import redis
 from redis.crc import key_slot
 
+import ackq.embedded.server
 from ackq.embedded import Server
 from tests.faults.proxy import Proxy
 from tests.faults.slots import follow, is_whole
@@ -23,6 +24,9 @@ from .site import SERVICE, Site
 
 if TYPE_CHECKING:
     from .scenarios import Scenario
+
+# On a busy machine a server takes its time to start.
+ackq.embedded.server.START_TIMEOUT = 120.0
 
 #: The binaries that a run may use, as tests/servers finds them.
 BINARIES: dict[str, Callable[[], Path]] = {
