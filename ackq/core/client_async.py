@@ -106,8 +106,12 @@ class Client(Closable):
         self, operation: Callable[P, Operation[T]], *args: P.args, **settings: P.kwargs
     ) -> T:
         """Run an operation that sends, receives or settles messages; the observer sees it."""
-        steps = self._observed(operation, *args, **settings)
-        # Past the first operation, `_run` would only cost a call.
+        # Without an observer, `_observed` would only cost a call, and past the first operation so
+        # would `_run`.
+        if observing.observer is None:
+            steps = operation(*args, **settings)
+        else:
+            steps = self._observed(operation, *args, **settings)
         return await (self._driver.run(steps) if self._checked else self._run(steps))
 
     def _fit(self, confirm: int | Confirm | None) -> Confirm | None:
