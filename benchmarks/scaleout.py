@@ -42,7 +42,6 @@ PICTURES = (
             caption="One processor a node and as many clients as it takes: the rate at which the"
             " busiest node would be at its limit, from its CPU per message."),
 )  # fmt: skip
-#: Its shards fall evenly onto two nodes and nearly so onto three; those of some names do not.
 NAME = "ackq-benchmark:shards"
 ONE = "ackq, one queue"
 #: Seconds that a consumer waits at a time.

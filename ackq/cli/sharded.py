@@ -70,6 +70,20 @@ def create(name: str, shards: int | None, url: str | None) -> None:
         print_body(f"{name}: {len(opened.shards())} shards")
 
 
+@sharded.command("resize", epilog=examples("ackq sharded resize orders 3"))
+@click.argument("name")
+@click.argument("shards", type=click.IntRange(1, 1024))
+@url_option
+def resize_shards(name: str, shards: int, url: str | None) -> None:
+    """Give NAME another number of SHARDS, while producers and consumers work.
+
+    Consumers empty the former shards, which are then closed.
+    """
+    with _open(url, name, None) as opened:
+        opened.resize(shards)
+    print_body(f"{name}: {shards} shards")
+
+
 @sharded.command("shards", epilog=examples("ackq sharded shards orders"))
 @_on_shards
 @json_option

@@ -80,6 +80,14 @@ class Choice:
             others = (others + others)[first : first + MOST_OTHERS]
         return others
 
+    def drained(self, used: int, shards: int) -> list[int]:
+        """Return the draining shards to look at with the own ones: those from ``used`` on."""
+        draining = list(range(used, shards))
+        if len(draining) > MOST_OTHERS:
+            first = next(self._others) * MOST_OTHERS % len(draining)
+            draining = (draining + draining)[first : first + MOST_OTHERS]
+        return draining
+
     def helps(self) -> None:
         """Note that a look at the shards of others found messages: the next one may be soon."""
         self._looked_elsewhere = -1e9

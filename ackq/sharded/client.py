@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -18,16 +19,18 @@ from ackq.core import observing
 from ackq.core.client import Closable, client_of
 from ackq.core.inspected import DeadLetter
 from ackq.core.waiting import check_timeout
-from ackq.errors import AckqError, LeaseLost
+from ackq.errors import AckqError, KeyTypeError, LeaseLost
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.operations import MOST_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard
 from ackq.queue import inspection, take
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message, QueueStats
-from ackq.sharded import operations
+from ackq.sharded import operations, resize
 from ackq.sharded.shards import ShardSet, run
 
+#: Seconds after which the record is read again, and after a read failed.
+READ_INTERVAL, READ_AGAIN_LATER = 1.0, 10.0
 #: Tries of a take that does not wait: other consumers may be faster after the first look.
 TRIES = 3
 
@@ -100,6 +103,8 @@ class ShardedQueue(Closable):
         self._members_of(Shards(NEWEST, shards or 1))  # checks the settings
         self._queues: dict[str, Queue] = {}
         self._shards: ShardSet | None = None
+        self._former: list[ShardSet] = []
+        self._next_read = 0.0
         self._lock = Lock()
         self._turns = itertools.count(random.randrange(MOST_PARTITIONS))
 
@@ -124,10 +129,49 @@ class ShardedQueue(Closable):
     def shards(self) -> tuple[Queue, ...]:
         """Return the queue of each shard, for operations on one: peek, audit, drain.
 
+        After a resize, former shards that may still have messages are the last ones.
+
         Raises:
             ConfigurationError: the queue does not exist, or has another number of shards.
         """
-        return self._opened().queues
+        opened = self._opened()
+        if not opened.draining:
+            return opened.queues
+        closed = run([each.beginning(resize.is_retired) for each in opened.draining])
+        living = [each for each, is_closed in zip(opened.draining, closed, strict=True)
+                  if not is_closed]  # fmt: skip
+        return (*opened.used, *living)
+
+    def resize(self, shards: int) -> None:
+        """Change the number of shards, while producers and consumers work.
+
+        Guarantee: no message is lost. Producers push to the new shards within a second. Consumers
+        take from the former ones until these are empty, dead letters included; then they are
+        closed. Messages of one key are not delivered in order meanwhile: to keep the order, stop
+        the producers, and wait until the queue is empty. An interrupted call can be repeated.
+
+        Args:
+            shards: how many, 1 to 1024.
+
+        Raises:
+            ConfigurationError: out of range, or the queue is one of an earlier release, whose
+                number of shards cannot be changed.
+        """
+        check_shards(self.name, shards)
+        while True:
+            recorded = self._reopened().recorded
+            operations.check_resizable(self.name, recorded)
+            if recorded.number == shards:
+                return
+            former = resize.announced(recorded, shards)
+            version = self._change(recorded.version, recorded.number, former)
+            if not version:
+                continue
+            names = Shards(NEWEST, shards).names(self.name)
+            run([self._queue_of(each).beginning(resize.revive, version) for each in names])
+            if self._change(version, shards, resize.switched(recorded, shards)):
+                self._reopened()
+                return
 
     @property
     def assigned(self) -> tuple[int, ...]:
@@ -161,10 +205,17 @@ class ShardedQueue(Closable):
             dedup_window: as in `Queue.push`.
             confirm: as in `Queue.push`.
         """
-        queue = self._shard_for(key if key is not None else dedup)
-        return queue.push(
-            message, delay=delay, at=at, dedup=dedup, dedup_window=dedup_window, confirm=confirm
-        )
+        while True:
+            opened = self._opened()
+            queue = self._shard_for(opened, key if key is not None else dedup)
+            try:
+                return queue.push(
+                    message, delay=delay, at=at, dedup=dedup, dedup_window=dedup_window,
+                    confirm=confirm,
+                )  # fmt: skip
+            except KeyTypeError:
+                if not self._changed(opened):
+                    raise
 
     def push_many(
         self,
@@ -198,12 +249,13 @@ class ShardedQueue(Closable):
         These three errors list which messages are stored.
         """
         listed = list(messages)
-        queues = self.shards()
+        opened = self._opened()
         with observing.sending(self.name, self._home.address, listed):
-            parts, ids = operations.divide(listed, key, len(queues), self._turns, self._home.config)
+            used = opened.used
+            parts, ids = operations.divide(listed, key, len(used), self._turns, self._home.config)
             for turn, (shard, _, bodies) in enumerate(parts):
                 try:
-                    queues[shard].push_many(bodies, delay=delay, at=at, confirm=confirm)
+                    self._push_part(opened, used[shard], bodies, delay, at, confirm)
                 except (AckqError, redis.RedisError, OSError) as error:
                     ended = operations.account(error, parts, turn)
                     raise ended from ended.__cause__
@@ -244,13 +296,22 @@ class ShardedQueue(Closable):
         seconds = check_timeout(timeout)
         take.check(0, n, visibility_timeout)
         grouped = operations.by_queue(ack)
-        shards = self._opened()
         acked = {self._queue_of(name): messages for name, messages in grouped.items()}
         until = time.monotonic() + seconds
-        shards.members.join()
         tries = 0
         while True:
-            messages = shards.take(n, visibility_timeout, acked)
+            shards = self._opened()
+            shards.members.join()
+            if shards.draining and shards.retire():
+                self._change(shards.recorded.version, shards.recorded.number, ())
+                self._reopened()
+                continue
+            try:
+                messages = shards.take(n, visibility_timeout, acked)
+            except KeyTypeError:
+                if not self._changed(shards):
+                    raise
+                continue
             if messages:
                 return messages
             tries += 1
@@ -345,22 +406,85 @@ class ShardedQueue(Closable):
 
     def close(self) -> None:
         """Leave the consumers and close the connections. Leases continue until they end."""
-        if self._shards is not None:
-            self._shards.close()
+        for each in (*self._former, *([self._shards] if self._shards else [])):
+            each.close()
         self._home.close()
 
     def __repr__(self) -> str:
         return f"<ackq.{type(self).__name__} {self.name!r} on {self._home.address}>"
 
     def _opened(self) -> ShardSet:
-        """Return the shards as recorded; record them if they are new."""
-        if self._shards is None:
+        """Return the shards as recorded, at most a second ago; record them if they are new."""
+        if self._shards is None or time.monotonic() >= self._next_read:
             with self._lock:
-                if self._shards is None:
-                    recorded = self._read()
-                    queues = map(self._queue_of, recorded.names(self.name))
-                    self._shards = ShardSet(recorded, [*queues], self._members_of(recorded))
+                if self._shards is None or time.monotonic() >= self._next_read:
+                    self._open(self._shards)
+        assert self._shards is not None
         return self._shards
+
+    def _reopened(self) -> ShardSet:
+        """Return the shards as they are recorded now."""
+        self._next_read = 0.0
+        return self._opened()
+
+    def _open(self, former: ShardSet | None) -> None:
+        if former is None:
+            recorded = self._read()
+        else:
+            try:
+                found = self._home.execute(operations.read, self.name)
+            except (redis.RedisError, OSError):
+                # The shards may be on other nodes.
+                self._next_read = time.monotonic() + READ_AGAIN_LATER
+                return
+            recorded = former.recorded if found is None else found
+        if former is None or recorded != former.recorded:
+            self._shards = ShardSet(
+                recorded,
+                [*map(self._queue_of, recorded.names(self.name))],
+                [*map(self._queue_of, recorded.draining_names(self.name))],
+                self._members_of(recorded),
+            )
+            if former is not None:
+                # Calls that began with it end with it.
+                self._former.append(former)
+                former.members.close()
+        fixed = recorded.format == 1
+        self._next_read = math.inf if fixed else time.monotonic() + READ_INTERVAL
+
+    def _change(self, version: int, number: int, draining: Iterable[int]) -> int:
+        return self._home.execute(resize.change, self.name, version, number, draining)
+
+    def _changed(self, opened: ShardSet) -> bool:
+        """Return whether a shard that refused a call does so no more: another try may help."""
+        now = self._reopened()
+        if now.recorded != opened.recorded:
+            return True
+        version = now.recorded.version
+        if not version:
+            return False
+        revived = [each.beginning(resize.revive, version) for each in now.used]
+        return any(run(revived, tolerates=redis.ResponseError))
+
+    def _push_part(
+        self,
+        opened: ShardSet,
+        queue: Queue,
+        bodies: list[bytes],
+        delay: float | None,
+        at: float | datetime | None,
+        confirm: int | Confirm | None,
+    ) -> None:
+        try:
+            queue.push_many(bodies, delay=delay, at=at, confirm=confirm)
+        except KeyTypeError:
+            if not self._changed(opened):
+                raise
+            again = self._opened()
+            # The key of these messages is not known here. While a queue is resized, there is no
+            # order by key anyway.
+            other = queue if queue in again.used else self._shard_for(again, None)
+            other.push_many(bodies, delay=delay, at=at, confirm=confirm)
 
     def _read(self) -> Shards:
         """Return the number of shards and the format of their names.
@@ -394,10 +518,10 @@ class ShardedQueue(Closable):
             self._queues[name] = self._home.beside(name)
         return self._queues[name]
 
-    def _shard_for(self, key: str | None) -> Queue:
-        queues = self.shards()
-        turn = next(self._turns) if key is None else operations.shard_of(key, len(queues))
-        return queues[turn % len(queues)]
+    def _shard_for(self, opened: ShardSet, key: str | None) -> Queue:
+        size = len(opened.used)
+        turn = next(self._turns) if key is None else operations.shard_of(key, size)
+        return opened.used[turn % size]
 
     def _settle(
         self,

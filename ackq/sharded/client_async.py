@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 import time
 from asyncio import Lock
@@ -17,16 +18,18 @@ from ackq.core import observing
 from ackq.core.client_async import Closable, client_of
 from ackq.core.inspected import DeadLetter
 from ackq.core.waiting import check_timeout
-from ackq.errors import AckqError, LeaseLost
+from ackq.errors import AckqError, KeyTypeError, LeaseLost
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.operations import MOST_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard
 from ackq.queue import inspection, take
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message, QueueStats
-from ackq.sharded import operations
+from ackq.sharded import operations, resize
 from ackq.sharded.shards_async import AsyncShardSet, run
 
+#: Seconds after which the record is read again, and after a read failed.
+READ_INTERVAL, READ_AGAIN_LATER = 1.0, 10.0
 #: Tries of a take that does not wait: other consumers may be faster after the first look.
 TRIES = 3
 
@@ -99,6 +102,8 @@ class AsyncShardedQueue(Closable):
         self._members_of(Shards(NEWEST, shards or 1))  # checks the settings
         self._queues: dict[str, AsyncQueue] = {}
         self._shards: AsyncShardSet | None = None
+        self._former: list[AsyncShardSet] = []
+        self._next_read = 0.0
         self._lock = Lock()
         self._turns = itertools.count(random.randrange(MOST_PARTITIONS))
 
@@ -123,10 +128,49 @@ class AsyncShardedQueue(Closable):
     async def shards(self) -> tuple[AsyncQueue, ...]:
         """Return the queue of each shard, for operations on one: peek, audit, drain.
 
+        After a resize, former shards that may still have messages are the last ones.
+
         Raises:
             ConfigurationError: the queue does not exist, or has another number of shards.
         """
-        return (await self._opened()).queues
+        opened = await self._opened()
+        if not opened.draining:
+            return opened.queues
+        closed = await run([each.beginning(resize.is_retired) for each in opened.draining])
+        living = [each for each, is_closed in zip(opened.draining, closed, strict=True)
+                  if not is_closed]  # fmt: skip
+        return (*opened.used, *living)
+
+    async def resize(self, shards: int) -> None:
+        """Change the number of shards, while producers and consumers work.
+
+        Guarantee: no message is lost. Producers push to the new shards within a second. Consumers
+        take from the former ones until these are empty, dead letters included; then they are
+        closed. Messages of one key are not delivered in order meanwhile: to keep the order, stop
+        the producers, and wait until the queue is empty. An interrupted call can be repeated.
+
+        Args:
+            shards: how many, 1 to 1024.
+
+        Raises:
+            ConfigurationError: out of range, or the queue is one of an earlier release, whose
+                number of shards cannot be changed.
+        """
+        check_shards(self.name, shards)
+        while True:
+            recorded = (await self._reopened()).recorded
+            operations.check_resizable(self.name, recorded)
+            if recorded.number == shards:
+                return
+            former = resize.announced(recorded, shards)
+            version = await self._change(recorded.version, recorded.number, former)
+            if not version:
+                continue
+            names = Shards(NEWEST, shards).names(self.name)
+            await run([self._queue_of(each).beginning(resize.revive, version) for each in names])
+            if await self._change(version, shards, resize.switched(recorded, shards)):
+                await self._reopened()
+                return
 
     @property
     def assigned(self) -> tuple[int, ...]:
@@ -160,10 +204,17 @@ class AsyncShardedQueue(Closable):
             dedup_window: as in `Queue.push`.
             confirm: as in `Queue.push`.
         """
-        queue = await self._shard_for(key if key is not None else dedup)
-        return await queue.push(
-            message, delay=delay, at=at, dedup=dedup, dedup_window=dedup_window, confirm=confirm
-        )
+        while True:
+            opened = await self._opened()
+            queue = self._shard_for(opened, key if key is not None else dedup)
+            try:
+                return await queue.push(
+                    message, delay=delay, at=at, dedup=dedup, dedup_window=dedup_window,
+                    confirm=confirm,
+                )  # fmt: skip
+            except KeyTypeError:
+                if not await self._changed(opened):
+                    raise
 
     async def push_many(
         self,
@@ -197,12 +248,13 @@ class AsyncShardedQueue(Closable):
         These three errors list which messages are stored.
         """
         listed = list(messages)
-        queues = await self.shards()
+        opened = await self._opened()
         with observing.sending(self.name, self._home.address, listed):
-            parts, ids = operations.divide(listed, key, len(queues), self._turns, self._home.config)
+            used = opened.used
+            parts, ids = operations.divide(listed, key, len(used), self._turns, self._home.config)
             for turn, (shard, _, bodies) in enumerate(parts):
                 try:
-                    await queues[shard].push_many(bodies, delay=delay, at=at, confirm=confirm)
+                    await self._push_part(opened, used[shard], bodies, delay, at, confirm)
                 except (AckqError, redis.RedisError, OSError) as error:
                     ended = operations.account(error, parts, turn)
                     raise ended from ended.__cause__
@@ -243,13 +295,22 @@ class AsyncShardedQueue(Closable):
         seconds = check_timeout(timeout)
         take.check(0, n, visibility_timeout)
         grouped = operations.by_queue(ack)
-        shards = await self._opened()
         acked = {self._queue_of(name): messages for name, messages in grouped.items()}
         until = time.monotonic() + seconds
-        await shards.members.join()
         tries = 0
         while True:
-            messages = await shards.take(n, visibility_timeout, acked)
+            shards = await self._opened()
+            await shards.members.join()
+            if shards.draining and await shards.retire():
+                await self._change(shards.recorded.version, shards.recorded.number, ())
+                await self._reopened()
+                continue
+            try:
+                messages = await shards.take(n, visibility_timeout, acked)
+            except KeyTypeError:
+                if not await self._changed(shards):
+                    raise
+                continue
             if messages:
                 return messages
             tries += 1
@@ -346,22 +407,85 @@ class AsyncShardedQueue(Closable):
 
     async def aclose(self) -> None:
         """Leave the consumers and close the connections. Leases continue until they end."""
-        if self._shards is not None:
-            await self._shards.close()
+        for each in (*self._former, *([self._shards] if self._shards else [])):
+            await each.close()
         await self._home.aclose()
 
     def __repr__(self) -> str:
         return f"<ackq.{type(self).__name__} {self.name!r} on {self._home.address}>"
 
     async def _opened(self) -> AsyncShardSet:
-        """Return the shards as recorded; record them if they are new."""
-        if self._shards is None:
+        """Return the shards as recorded, at most a second ago; record them if they are new."""
+        if self._shards is None or time.monotonic() >= self._next_read:
             async with self._lock:
-                if self._shards is None:
-                    recorded = await self._read()
-                    queues = map(self._queue_of, recorded.names(self.name))
-                    self._shards = AsyncShardSet(recorded, [*queues], self._members_of(recorded))
+                if self._shards is None or time.monotonic() >= self._next_read:
+                    await self._open(self._shards)
+        assert self._shards is not None
         return self._shards
+
+    async def _reopened(self) -> AsyncShardSet:
+        """Return the shards as they are recorded now."""
+        self._next_read = 0.0
+        return await self._opened()
+
+    async def _open(self, former: AsyncShardSet | None) -> None:
+        if former is None:
+            recorded = await self._read()
+        else:
+            try:
+                found = await self._home.execute(operations.read, self.name)
+            except (redis.RedisError, OSError):
+                # The shards may be on other nodes.
+                self._next_read = time.monotonic() + READ_AGAIN_LATER
+                return
+            recorded = former.recorded if found is None else found
+        if former is None or recorded != former.recorded:
+            self._shards = AsyncShardSet(
+                recorded,
+                [*map(self._queue_of, recorded.names(self.name))],
+                [*map(self._queue_of, recorded.draining_names(self.name))],
+                self._members_of(recorded),
+            )
+            if former is not None:
+                # Calls that began with it end with it.
+                self._former.append(former)
+                await former.members.aclose()
+        fixed = recorded.format == 1
+        self._next_read = math.inf if fixed else time.monotonic() + READ_INTERVAL
+
+    async def _change(self, version: int, number: int, draining: Iterable[int]) -> int:
+        return await self._home.execute(resize.change, self.name, version, number, draining)
+
+    async def _changed(self, opened: AsyncShardSet) -> bool:
+        """Return whether a shard that refused a call does so no more: another try may help."""
+        now = await self._reopened()
+        if now.recorded != opened.recorded:
+            return True
+        version = now.recorded.version
+        if not version:
+            return False
+        revived = [each.beginning(resize.revive, version) for each in now.used]
+        return any(await run(revived, tolerates=redis.ResponseError))
+
+    async def _push_part(
+        self,
+        opened: AsyncShardSet,
+        queue: AsyncQueue,
+        bodies: list[bytes],
+        delay: float | None,
+        at: float | datetime | None,
+        confirm: int | Confirm | None,
+    ) -> None:
+        try:
+            await queue.push_many(bodies, delay=delay, at=at, confirm=confirm)
+        except KeyTypeError:
+            if not await self._changed(opened):
+                raise
+            again = await self._opened()
+            # The key of these messages is not known here. While a queue is resized, there is no
+            # order by key anyway.
+            other = queue if queue in again.used else self._shard_for(again, None)
+            await other.push_many(bodies, delay=delay, at=at, confirm=confirm)
 
     async def _read(self) -> Shards:
         """Return the number of shards and the format of their names.
@@ -395,10 +519,10 @@ class AsyncShardedQueue(Closable):
             self._queues[name] = self._home.beside(name)
         return self._queues[name]
 
-    async def _shard_for(self, key: str | None) -> AsyncQueue:
-        queues = await self.shards()
-        turn = next(self._turns) if key is None else operations.shard_of(key, len(queues))
-        return queues[turn % len(queues)]
+    def _shard_for(self, opened: AsyncShardSet, key: str | None) -> AsyncQueue:
+        size = len(opened.used)
+        turn = next(self._turns) if key is None else operations.shard_of(key, size)
+        return opened.used[turn % size]
 
     async def _settle(
         self,

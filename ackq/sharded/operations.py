@@ -73,6 +73,19 @@ def agreed(name: str, found: Shards | None, given: int | None) -> Shards:
     )
 
 
+def check_resizable(name: str, recorded: Shards) -> None:
+    """Raise an error if the number of shards cannot be changed.
+
+    Raises:
+        ConfigurationError: the queue has no record.
+    """
+    if recorded.format == 1:
+        raise ConfigurationError(
+            f"sharded queue {name!r} was created by an earlier release: its number of shards cannot"
+            " be changed. Create a queue with another name, and let consumers empty this one"
+        )
+
+
 def group_of(name: str, recorded: Shards) -> str:
     """Return the name of the consumer group, one for each number of shards from format 2 on."""
     return f"{{{name}}}" if recorded.format == 1 else f"{{{name}}}:{recorded.number}"

@@ -8,23 +8,35 @@ from collections.abc import Sequence
 from typing import Any
 
 from ackq.core.io.together import Prepared, run_all
-from ackq.errors import LeaseLost
+from ackq.errors import KeyTypeError, LeaseLost
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.shards import Shards
 from ackq.queue import inspection, take
 from ackq.queue.client import Queue
 from ackq.queue.messages import Message, QueueStats
-from ackq.sharded import operations
+from ackq.sharded import operations, resize
 from ackq.sharded.choice import Choice
 from ackq.sharded.waiters import ShardWaiters
+
+#: Seconds between two tries to close draining shards.
+RETIRE_INTERVAL = 0.5
 
 
 class ShardSet:
     """The queues of the shards. Shards are named by their places in ``queues``."""
 
-    def __init__(self, recorded: Shards, queues: Sequence[Queue], members: ConsumerGroup) -> None:
+    def __init__(
+        self,
+        recorded: Shards,
+        queues: Sequence[Queue],
+        draining: Sequence[Queue],
+        members: ConsumerGroup,
+    ) -> None:
         self.recorded = recorded
-        self.queues = tuple(queues)
+        #: The shards in use, then those that are draining.
+        self.queues = (*queues, *draining)
+        self.used, self.draining = tuple(queues), tuple(draining)
+        self._retiring = time.monotonic() + RETIRE_INTERVAL
         self.members = members
         self._waiters = ShardWaiters(self.queues)
         self._choice = Choice()
@@ -47,9 +59,12 @@ class ShardSet:
             return None
         queue = self.queues[shard]
         own = acked.pop(queue, ())
-        if acked:
+        if acked or shard >= len(self.used):
+            # Another consumer may just have closed a draining shard.
             taking = queue.beginning(take.pop_many, n, None, visibility_timeout, own)
-            taken: list[Message] = (run([taking, *acks(acked)]))[0]
+            tolerates = KeyTypeError if shard >= len(self.used) else LeaseLost
+            found = (run([taking, *acks(acked)], tolerates))[0]
+            taken: list[Message] = found if isinstance(found, list) else []
         else:
             taken = queue.pop_many(n, None, visibility_timeout, own)
         self._choice.took(shard, len(taken), n)
@@ -77,6 +92,7 @@ class ShardSet:
         owned = self.members.partitions
         # A wait that goes on has found nothing yet.
         unknown = [each for each in owned if not self._waiters.waits_on(each)]
+        unknown += self._choice.drained(len(self.used), len(self.queues))
         counts = self._count(unknown, acks(acked))
         self._waiters.seen(counts)
         shard = self._choice.counted(counts, time.monotonic())
@@ -95,8 +111,21 @@ class ShardSet:
     ) -> dict[int, QueueStats]:
         """Count the messages of shards; meanwhile run other operations."""
         looks = [self.queues[each].beginning(inspection.stats) for each in shards]
-        found = run([*besides, *looks])
-        return dict(zip(shards, found[len(besides) :], strict=True))
+        found = run([*besides, *looks], tolerates=KeyTypeError if self.draining else LeaseLost)
+        counts = dict(zip(shards, found[len(besides) :], strict=True))
+        for shard, each in counts.items():
+            if isinstance(each, KeyTypeError) and shard < len(self.used):
+                raise each
+        return {shard: each for shard, each in counts.items() if isinstance(each, QueueStats)}
+
+    def retire(self) -> bool:
+        """Close draining shards that are empty, now and then; return whether all are closed."""
+        if not self.draining or time.monotonic() < self._retiring:
+            return False
+        self._retiring = time.monotonic() + RETIRE_INTERVAL
+        version = self.recorded.version
+        closing = [each.beginning(resize.retire, version) for each in self.draining]
+        return all(each is True for each in run_all(closing))
 
 
 def acks(acked: dict[Queue, list[Message]]) -> list[Prepared[Any]]:
@@ -106,16 +135,20 @@ def acks(acked: dict[Queue, list[Message]]) -> list[Prepared[Any]]:
     return found
 
 
-def run(prepared: Sequence[Prepared[Any]]) -> list[Any]:
+def run(prepared: Sequence[Prepared[Any]], tolerates: type[Exception] = LeaseLost) -> list[Any]:
     """Run operations of several shards together.
 
+    Args:
+        prepared: the operations.
+        tolerates: errors that stay among the results, as lost leases do.
+
     Raises:
-        Exception: the first error among the results, except for lost leases.
+        Exception: the first other error among the results.
     """
     if not prepared:
         return []
     results = run_all(prepared)
     for each in results:
-        if isinstance(each, Exception) and not isinstance(each, LeaseLost):
+        if isinstance(each, Exception) and not isinstance(each, (LeaseLost, tolerates)):
             raise each
     return results

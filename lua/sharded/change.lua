@@ -1,0 +1,29 @@
+-- sharded/change: change the record of a sharded queue, unless it has changed meanwhile.
+--
+-- KEYS[1] {name}:shards   HASH    format: 2; shards: their number; draining: former numbers,
+--                                 separated by spaces; version: counts changes of the record
+--
+-- ARGV[1] version         integer 1..9007199254740991   that the caller has read
+-- ARGV[2] shards          integer 1..1024   the number from now on
+-- ARGV[3] draining        text   the former numbers whose shards may have messages
+--
+-- Returns the new version, or 0 if the record has another one.
+-- Atomic because a change that is based on an old record could forget shards with messages.
+-- Cost: O(1).
+local record = KEYS[1]
+local version, shards, draining = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(version, 1, 9007199254740991) or outside(shards, 1, 1024)
+  or not draining or #draining > 8192 or string.find(draining, '[^%d ]') then
+  return redis.error_reply('ACKQ_ARGUMENT sharded/change: an argument is out of range')
+end
+
+if tonumber(redis.call('HGET', record, 'version')) ~= version then
+  return 0
+end
+redis.call('HSET', record, 'shards', string.format('%.0f', shards), 'draining', draining)
+return redis.call('HINCRBY', record, 'version', 1)

@@ -1,0 +1,53 @@
+-- sharded/retire: close a shard that is not needed any more, if it is empty.
+--
+-- KEYS[1] {shard}            LIST    ready messages; of a retired shard a STRING, the version of
+--                                    the record at which it was retired
+-- KEYS[2] {shard}BACKUP      ZSET    lease key -> deadline, µs since the epoch
+-- KEYS[3] {shard}CONTEXT     HASH    lease key -> message; of a retired shard a STRING as well
+-- KEYS[4] {shard}HANDOFF     LIST    front of the ready list
+-- KEYS[5] {shard}RECEIVES    HASH    lease key -> receive count
+-- KEYS[6] {shard}EXTENDED    HASH    lease key -> receipt:deadline
+-- KEYS[7] {shard}DELAYED     ZSET    lease key -> due time
+-- KEYS[8] {shard}DEAD        STREAM  dead letters
+-- KEYS[9] {shard}HELD        ZSET    held lists; a STRING if the shard is popped from the left
+-- KEYS[10] {shard}HELD:LEFT  ZSET    held lists of a shard that is popped from the left
+-- KEYS[11] {shard}HELDROWS   HASH    held list -> messages in it
+-- KEYS[12] {shard}PAUSED     STRING  exists while the shard is paused
+--
+-- ARGV[1] version            integer 1..9007199254740991   of the record that does not name it
+--
+-- Returns 1 if it is retired, now or before; 0 if it has messages or is paused.
+-- Atomic because a message that came after the check would be lost. A push onto a retired shard is
+-- refused: LPUSH by the type of the first key, the scripts that store messages for later by that
+-- of CONTEXT.
+-- Cost: O(1).
+local ready, context, dead, held = KEYS[1], KEYS[3], KEYS[8], KEYS[9]
+local version = tonumber(ARGV[1])
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(version, 1, 9007199254740991) then
+  return redis.error_reply('ACKQ_ARGUMENT sharded/retire: version is an integer from 1')
+end
+
+local since = 0
+if redis.call('TYPE', ready).ok == 'string' then
+  since = tonumber(redis.call('GET', ready)) or 0
+else
+  for _, key in ipairs(KEYS) do
+    local kind = redis.call('TYPE', key).ok
+    -- A stream stays when its last entry goes.
+    local empty = key == dead and kind == 'stream' and redis.call('XLEN', dead) == 0
+    if kind ~= 'none' and not empty and not (key == held and kind == 'string') then
+      return 0
+    end
+  end
+  redis.call('DEL', dead)
+end
+if since < version then
+  local text = string.format('%.0f', version)
+  redis.call('MSET', ready, text, context, text)
+end
+return 1

@@ -1,0 +1,27 @@
+-- sharded/revive: open a shard again that was retired before the record named it again.
+--
+-- KEYS[1] {shard}          STRING  the version of the record at which it was retired
+-- KEYS[2] {shard}CONTEXT   STRING  the same
+--
+-- ARGV[1] version          integer 1..9007199254740991   of the record that names it
+--
+-- Returns 1, or 0 if it is not retired, or was retired at this version or a later one.
+-- Atomic because a shard that was retired later has to stay closed: nobody reads it.
+-- Cost: O(1).
+local ready, context = KEYS[1], KEYS[2]
+local version = tonumber(ARGV[1])
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(version, 1, 9007199254740991) then
+  return redis.error_reply('ACKQ_ARGUMENT sharded/revive: version is an integer from 1')
+end
+
+if redis.call('TYPE', ready).ok ~= 'string'
+  or (tonumber(redis.call('GET', ready)) or version) >= version then
+  return 0
+end
+redis.call('DEL', ready, context)
+return 1

@@ -1,0 +1,238 @@
+"""The number of shards changes while messages are in every state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import ResponseError
+
+import ackq
+from ackq import Queue
+from ackq.membership.shards import Shards, shard_names
+from ackq.sharded import resize
+from tests.servers import Target
+from tests.sharded.conftest import MakeSharded
+from tests.sharded.scripted import Scripted
+from tests.sharded.test_sharded import deal
+from tests.waiting import wait_until
+
+
+def record(target: Target, token: str) -> tuple[int, bytes]:
+    found: Any = target.control.hmget(f"{{{token}}}:shards", "shards", "draining")
+    return int(found[0]), found[1]
+
+
+def take_all(queue: Any, count: int) -> list[str]:
+    """Take and ack ``count`` messages."""
+    taken: list[str] = []
+
+    def step() -> bool:
+        messages = queue.pop_many(100)
+        queue.ack(*messages)
+        taken.extend(message.id for message in messages)
+        return len(taken) >= count
+
+    wait_until(step, f"{count} messages")
+    return taken
+
+
+def test_messages_in_every_state_are_found_after_a_resize(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    queue = make_sharded(4)
+    deal(queue, 16)
+    held = [queue.pop() for _ in range(12)]
+    queue.push({"id": "later"}, delay=0.5)
+    dead = next(each for each in held if each.queue not in shard_names(token, 6))
+    held.remove(dead)
+    queue.reject(dead)
+    queue.resize(6)
+    assert record(target, token) == (6, b"4")
+    deal(queue, 12)
+    assert queue.ack(*held) == 11
+    assert queue.stats().dead == 1
+    assert len(take_all(queue, 4 + 12 + 1)) == 17
+    assert record(target, token)[1] == b"4"  # as long as there is a dead letter
+    assert queue.redrive() == 1
+    assert len(take_all(queue, 1)) == 1
+
+    def drained() -> bool:
+        queue.pop()
+        return record(target, token) == (6, b"")
+
+    wait_until(drained, "the former shards to be closed")
+    former = set(shard_names(token, 4)) - set(shard_names(token, 6))
+    assert former
+    for name in former:
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            target.control.lpush(name, "late")
+    queue.resize(4)  # and back
+    assert [each.name for each in queue.shards()][:4] == list(shard_names(token, 4))
+    deal(queue, 8)
+    assert len(take_all(queue, 8)) == 8
+    wait_until(lambda: queue.pop() or record(target, token) == (4, b""), "closed again")
+    for name in (*shard_names(token, 4), *shard_names(token, 6)):
+        target.control.delete(name, f"{name}CONTEXT")
+
+
+def test_a_producer_with_an_old_record_pushes_to_the_new_shards(
+    make_sharded: MakeSharded, target: Target, token: str, flavour: str
+) -> None:
+    late, queue = make_sharded(4), make_sharded(4)
+    late.stats()
+    inner = late if flavour == "sync" else late._wrapped
+    inner._next_read = float("inf")  # as if its last read was less than a second ago
+    queue.resize(5)
+
+    def drained() -> bool:
+        queue.pop()
+        return record(target, token) == (5, b"")
+
+    wait_until(drained, "the former shards to be closed")
+    gone = set(shard_names(token, 4)) - set(shard_names(token, 5))
+    assert gone
+    for number in range(8):
+        inner._next_read = float("inf")
+        late.push({"id": f"a{number}"})
+        late.push({"id": f"b{number}"}, delay=0)
+        late.push_many([{"id": f"c{number}"}])
+        late.push({"id": f"d{number}"}, dedup=f"d{number}")
+    assert len(take_all(queue, 32)) == 32
+    keys = {each.decode() for name in gone for each in (name.encode(), f"{name}CONTEXT".encode())}
+    for name in gone:
+        assert not target.control.exists(f"{name}DELAYED")
+    target.control.delete(*[]) if not keys else [target.control.delete(key) for key in keys]
+
+
+def test_a_resize_that_ends_at_any_step_strands_nothing(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    queue, control = make_sharded(2), target.control
+    queue.stats()
+    new = next(each for each in shard_names(token, 3) if each not in shard_names(token, 2))
+    with (
+        Queue(target.make_client(), f"{{{token}}}") as home,
+        Queue(target.make_client(), new) as shard,
+    ):
+
+        def closed() -> bool:
+            queue.pop()
+            return record(target, token) == (2, b"")
+
+        def version() -> int:
+            return int(control.hget(f"{{{token}}}:shards", "version"))  # type: ignore[arg-type]
+
+        # It ends after the announcement: the new shards are closed.
+        announced = home.execute(resize.change, token, 1, 2, resize.announced(Shards(2, 2), 3))
+        assert announced == 2
+        wait_until(closed, "the new shards to be closed")
+        assert control.type(new) == b"string"
+        # It was frozen meanwhile: its version is too old to open them.
+        assert shard.execute(resize.revive, announced) is False
+        assert home.execute(resize.change, token, announced, 3, {2}) == 0
+        # It ends after a shard was opened, and a producer finds it.
+        announced = home.execute(resize.change, token, version(), 2, {3})
+        assert shard.execute(resize.revive, announced) is True
+        control.lpush(new, '{"id":"late"}')
+        assert take_all(queue, 1) == ["late"]
+        wait_until(closed, "the new shards to be closed again")
+        queue.resize(3)
+        deal(queue, 9)
+        assert len(take_all(queue, 9)) == 9
+        for name in (*shard_names(token, 2), *shard_names(token, 3)):
+            control.delete(name)
+            control.delete(f"{name}CONTEXT")
+
+
+def test_a_shard_in_use_that_was_closed_by_a_frozen_consumer_is_opened_again(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    queue = make_sharded(2)
+    queue.resize(3)
+    names = shard_names(token, 3)
+    with Queue(target.make_client(), names[0]) as shard:
+        for act in (lambda: deal(queue, 6), lambda: queue.pop()):
+            take_all(queue, 6) if act() is None and queue.stats().ready else None
+            assert shard.execute(resize.retire, 1)
+        deal(queue, 6)
+        assert len(take_all(queue, 6)) == 6
+    for name in (*shard_names(token, 2), *names):
+        target.control.delete(name)
+        target.control.delete(f"{name}CONTEXT")
+
+
+def test_a_queue_of_the_first_format_keeps_its_number(
+    make_sharded: MakeSharded, target: Target, token: str
+) -> None:
+    target.control.lpush(f"{{{token}:0}}", "a")
+    with pytest.raises(ackq.ConfigurationError, match="earlier release"):
+        make_sharded(2).resize(3)
+
+
+# --- the scripts ------------------------------------------------------------------------
+
+
+def test_a_change_needs_the_version_that_it_is_based_on(scripted: Scripted) -> None:
+    assert scripted.call("change", 1, 3, "") == 0
+    assert not scripted.client.exists(scripted.record)
+    scripted.call("open", 2)
+    assert scripted.call("change", 1, 3, "2 5") == 2
+    assert scripted.call("change", 1, 4, "") == scripted.call("change", 3, 4, "") == 0
+    assert scripted.call("open", 0) == [2, 3, 2, b"2 5"]
+    for args in ((0, 3, ""), (2, 0, ""), (2, 1025, ""), (2, 3, "x"), (2, 3, "1" * 8193), (2, 3)):
+        with pytest.raises(ResponseError, match="ACKQ_ARGUMENT sharded/change"):
+            scripted.call("change", *args)
+    assert scripted.call("open", 0) == [2, 3, 2, b"2 5"]
+
+
+KINDS = {
+    "": "list", "BACKUP": "zset", "CONTEXT": "hash", "HANDOFF": "list", "RECEIVES": "hash",
+    "EXTENDED": "hash", "DELAYED": "zset", "DEAD": "stream", "HELD": "zset", "HELD:LEFT": "zset",
+    "HELDROWS": "hash", "PAUSED": "string",
+}  # fmt: skip
+
+
+def fill(client: redis.Redis, key: str, kind: str) -> None:
+    fills: dict[str, Any] = {
+        "list": lambda: client.lpush(key, "a"), "zset": lambda: client.zadd(key, {"a": 1}),
+        "hash": lambda: client.hset(key, "a", "1"), "stream": lambda: client.xadd(key, {"a": "1"}),
+        "string": lambda: client.set(key, "left"),
+    }  # fmt: skip
+    fills[kind]()
+
+
+def test_a_shard_is_retired_only_if_it_has_nothing(scripted: Scripted) -> None:
+    shard, client = f"{{{scripted.name}}}0", scripted.client
+    for suffix, kind in KINDS.items():
+        fill(client, shard + suffix, kind)
+        assert scripted.call("retire", 5) == 0, suffix
+        assert client.type(shard + suffix) == kind.encode()
+        client.delete(shard + suffix)
+    fill(client, f"{shard}HELD", "string")  # the record of the left end
+    client.xdel(f"{shard}DEAD", client.xadd(f"{shard}DEAD", {"a": "1"}))
+    assert scripted.call("retire", 5) == 1
+    assert client.mget(shard, f"{shard}CONTEXT") == [b"5", b"5"]
+    assert not client.exists(f"{shard}DEAD")
+    assert scripted.call("retire", 4) == 1
+    assert client.get(shard) == b"5"
+    assert scripted.call("retire", 7) == 1
+    assert client.mget(shard, f"{shard}CONTEXT") == [b"7", b"7"]
+    with pytest.raises(ResponseError, match="ACKQ_ARGUMENT sharded/retire"):
+        scripted.call("retire", 0)
+
+
+def test_a_shard_is_revived_by_a_later_version_only(scripted: Scripted) -> None:
+    shard, client = f"{{{scripted.name}}}0", scripted.client
+    assert scripted.call("revive", 9) == 0
+    scripted.call("retire", 5)
+    assert scripted.call("revive", 4) == scripted.call("revive", 5) == 0
+    assert client.get(shard) == b"5"
+    assert scripted.call("revive", 6) == 1
+    assert not client.exists(shard, f"{shard}CONTEXT")
+    client.lpush(shard, "a")
+    assert scripted.call("revive", 6) == 0
+    assert client.llen(shard) == 1
+    with pytest.raises(ResponseError, match="ACKQ_ARGUMENT sharded/revive"):
+        scripted.call("revive", "x")
