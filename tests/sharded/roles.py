@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import random
 import time
 from pathlib import Path
 
@@ -19,7 +22,7 @@ def consume_shards(host: str, port: int, name: str, log: Path) -> None:
     """Take and ack for ever, and log what was taken, acked and owned."""
     journal = Log(log)
     queue = ShardedQueue(
-        RedisCluster(host, port), name, SHARDS, visibility_timeout=0.6, session_timeout=1.0
+        RedisCluster(host, port), name, visibility_timeout=0.6, session_timeout=1.0
     )
     owned: tuple[int, ...] = ()
     while True:
@@ -37,3 +40,32 @@ def consume_shards(host: str, port: int, name: str, log: Path) -> None:
                     journal.write(acked=message.id)
         except (AckqError, redis.RedisError):
             time.sleep(0.02)
+
+
+def produce(host: str, port: int, name: str, log: Path, first: int) -> None:
+    """Push messages for ever, one by one and in batches, and log what was stored."""
+    journal = Log(log)
+    queue = ShardedQueue(RedisCluster(host, port), name)
+    for number in itertools.count(first):
+        batch = [{"id": f"{number}-{each}"} for each in range(1 + number % 3)]
+        try:
+            if number % 4:
+                queue.push_many(batch)
+            else:
+                queue.push(batch[0], delay=0.01)
+                batch = batch[:1]
+        except (AckqError, redis.RedisError):
+            continue
+        for each in batch:
+            journal.write(pushed=each["id"])
+        time.sleep(0.002)
+
+
+def resize(host: str, port: int, name: str, seed: int) -> None:
+    """Change the number of shards again and again."""
+    draw = random.Random(seed)
+    queue = ShardedQueue(RedisCluster(host, port), name)
+    while True:
+        with contextlib.suppress(AckqError, redis.RedisError):
+            queue.resize(draw.randint(2, 8))
+        time.sleep(draw.random() * 0.5)
