@@ -231,5 +231,6 @@ def test_a_sharded_queue_is_used_shard_by_shard(ackq: Run, name: str) -> None:
     ackq("sharded", "resume", *shards)
     (popped,) = map(json.loads, ackq("sharded", "pop", *shards, "--json").output.splitlines())
     assert ackq("ack", popped["queue"], popped["key"], str(popped["receipt"])).output == "1\n"
+    assert ackq("sharded", "resize", name, "2").output == f"{name}: 2 shards\n"
     assert ackq("sharded", "pop", *shards, "-n", "9", "--ack").output.count("\n") == 4
     ackq("sharded", "pop", *shards, code=1)

@@ -49,6 +49,7 @@ WRITING = {
     "topic publish", "topic subscribe", "topic seek", "topic trim",
     "workers quiet", "workers resume", "workers stop",
     "delay push", "delay cancel", "delay redrive", "delay purge", "sharded create", "sharded push",
+    "sharded resize",
     "sharded pause",
     "sharded resume",
 }  # fmt: skip
