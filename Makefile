@@ -16,7 +16,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 LOWEST = tests/queue/conformance tests/faults tests/worker tests/process tests/cli tests/dropin tests/sharded \
     tests/queue/scripts/test_pop.py tests/test_errors.py tests/core/test_wrong_arguments.py
 
-.PHONY: help demo test test-core test-spark test-campaign campaign simulation test-lowest clients lint docs picture pictures-of-the-page clean
+.PHONY: help demo test test-core test-spark test-campaign campaign simulation mutation test-lowest clients lint docs picture pictures-of-the-page clean
 
 help:
 	@echo "make demo       see ackq work, on a server that it brings along"
@@ -26,6 +26,7 @@ help:
 	@echo "make test-campaign  the other long tests"
 	@echo "make campaign   a quarter of an hour of faults; CAMPAIGN=8 for hours"
 	@echo "make simulation  thousands of simulated histories with faults; SIMULATION=3600 for seconds"
+	@echo "make mutation   does a test notice a planted mistake? MUTANTS=60 for each package"
 	@echo "make test-lowest  the parts on the lowest versions of dependencies that are allowed"
 	@echo "make clients    write the blocking clients from the asyncio ones"
 	@echo "make lint       ruff, mypy, luacheck, and whether the blocking clients are fresh"
@@ -56,6 +57,10 @@ campaign: .venv/installed
 simulation: .venv/installed
 	$(BIN)/python -m tests.simulation --sabotage
 	$(BIN)/python -m tests.simulation $(if $(SIMULATION),--for $(SIMULATION))
+
+mutation: .venv/installed
+	$(BIN)/python -m pip install --quiet --group mutation
+	nice -n 15 $(BIN)/python -m tests.mutation $(if $(MUTANTS),--size $(MUTANTS))
 
 test-lowest: .venv/lowest/installed
 	ACKQ_TEST_SERVERS=oldest .venv/lowest/bin/pytest -n $(WORKERS) --dist loadgroup \

@@ -10,7 +10,7 @@ copyright = "2026, the ackq authors"
 release = version_of("ackq")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_mutation"]
 #: Headings that a link can name.
 myst_heading_anchors = 3
 #: Docstrings put names in single backticks; those that the reference lists become links.

@@ -1,0 +1,48 @@
+"""The page on mutants shows the stored results, and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from . import report
+from .equivalent import reason_of
+
+EQUIVALENT = "ackq/core/x.py: f: zip(a, b, strict=True) -> zip(a, b, strict=False)"
+STORED = {
+    "commit": "c0ffee", "seed": 1, "python": "3.11.7", "redis-py": "8.1.0",
+    "mutants": {"core": 1381, "delay": 2035},
+    "results": [
+        {"package": "core", "mutant": "ackq/core/x.py: f: a -> b", "by": "test", "at first": True},
+        {"package": "core", "mutant": "ackq/core/x.py: f: a -> c", "by": "test", "at first": False},
+        {"package": "core", "mutant": "ackq/core/x.py: f: a -> d", "by": None, "at first": False},
+        {"package": "core", "mutant": EQUIVALENT, "by": None, "at first": False},
+    ],
+}  # fmt: skip
+
+
+def test_the_page_is_made_from_the_stored_results() -> None:
+    for stored in report.RESULTS.glob("*.json"):
+        assert stored.with_suffix(".md").read_text() == report.page(
+            json.loads(stored.read_text())
+        ), "run python -m tests.mutation.report"
+
+
+def test_a_score_leaves_out_equivalent_mutants_and_tells_before_from_after() -> None:
+    text = report.page(STORED)
+    assert "| core | 1,381 | 4 | 2 | 1 | 1 | 67 % | 21 % to 94 % | 33 % |" in text
+    assert "- `ackq/core/x.py: f: a -> d`\n" in text
+    assert f"- `{EQUIVALENT}`: {reason_of(EQUIVALENT)}\n" in text
+    assert "delay" not in text
+
+
+def test_the_interval_is_wilsons() -> None:
+    assert report.interval(45, 50) == pytest.approx((0.7864, 0.9565), abs=1e-4)
+    assert report.interval(50, 50)[1] == 1.0
+
+
+def test_a_reason_holds_for_a_mutant_and_no_other() -> None:
+    assert reason_of(EQUIVALENT)
+    assert reason_of(EQUIVALENT.replace("=False", "=False, c")) is not None
+    assert reason_of("ackq/core/x.py: f: a -> b") is None
