@@ -19,12 +19,11 @@ from typing import Any
 from tests.campaign.run import environment
 
 from .equivalent import reason_of
-from .mutants import PACKAGES, ROOT, Mutant, plant
+from .mutants import PACKAGES, WORK, Mutant
+from .mutants import mutants as all_mutants
+from .places import ROOT
 from .report import RESULTS, write
 
-#: Where a run keeps its files.
-WORK = ROOT / ".mutation"
-TREE = WORK / "tree"
 #: The folders whose tests may notice a mutant. Those of Spark do without a JVM.
 TESTS = (
     "core", "queue", "delay", "topic", "rsmq", "sharded", "membership", "staging", "worker",
@@ -35,6 +34,8 @@ WITHOUT_JVM = (
     "options", "rows", "sink_task", "sink_rows", "reading_parts", "source", "stream", "topic",
     "sink", "peek",
 )  # fmt: skip
+#: The test that starts the server.
+ANCHOR = "tests/mutation/anchor.py"
 #: Tests that last longer than this are not run, nor more tests than fit into the budget.
 LONGEST_TEST = 3.0
 ARGUMENTS = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "tests.mutation.plugin",
@@ -44,8 +45,8 @@ ARGUMENTS = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "tests.m
 def main() -> int:
     """Draw, try, store, report."""
     options = _options()
-    print("planting the mutants ...", flush=True)
-    mutants = plant(TREE)
+    print("making the mutants ...", flush=True)
+    mutants = all_mutants()
     drawn = _draw(mutants, options.seed, options.size, options.package or PACKAGES)
     results = _results()
     wanted = [each for each in drawn if _is_open(each, results, options.again)]
@@ -94,10 +95,16 @@ def _is_open(mutant: Mutant, results: dict[str, list[dict[str, Any]]], again: bo
 
 
 def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) -> dict[str, Any]:
-    """Choose tests that call the function: the quickest of each file in turn."""
+    """Choose tests that run the changed statement: the quickest of each file in turn."""
     by_file: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
-    for name, test in tests.items():
-        if mutant.called in test["functions"] and test["seconds"] <= LONGEST_TEST:
+    running = {name: test for name, test in tests.items() if mutant.place in test["places"]}
+    if not running:  # a default value, or code that has changed since the tests were recorded
+        running = {
+            name: test for name, test in tests.items()
+            if any(place.startswith(f"{mutant.function}+") for place in test["places"])
+        }  # fmt: skip
+    for name, test in running.items():
+        if test["seconds"] <= LONGEST_TEST:
             by_file[name.partition("::")[0]].append((test["seconds"], name))
     turns = sorted(
         (turn, seconds, name)
@@ -109,50 +116,50 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
         if total + seconds <= budget:
             chosen.append(name)
             total += seconds
-    return {"key": mutant.key, "name": mutant.name, "tests": chosen, "limit": 30 + 4 * total}
+    return {
+        "key": mutant.key, "function": mutant.function, "code": mutant.code, "tests": chosen,
+        "limit": 30 + 4 * total,
+    }  # fmt: skip
 
 
-def _recorded() -> dict[str, dict[str, Any]]:
-    """Return which functions each test calls; run those whose file has changed since."""
-    path = WORK / "tests.json"
+def _recorded(folders: Iterable[str] = TESTS) -> dict[str, dict[str, Any]]:
+    """Return which statements each test runs; record the tests of files that have changed."""
+    return {name: test for folder in folders for name, test in _recorded_in(folder).items()}
+
+
+def _recorded_in(folder: str) -> dict[str, dict[str, Any]]:
+    path = WORK / "tests" / f"{folder}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     known = json.loads(path.read_text()) if path.exists() else {}
-    files = {}
-    for folder in TESTS:
-        for each in sorted((ROOT / "tests" / folder).rglob("test_*.py")):
-            text = each.read_text()
-            if folder == "spark" and each.stem.removeprefix("test_") not in WITHOUT_JVM:
-                continue
-            digest = hashlib.sha256(text.encode()).hexdigest()[:16]
-            files[str(each.relative_to(ROOT))] = digest
-    stale = [file for file, digest in files.items() if known.get(file, {}).get("digest") != digest]
+    digests = {}
+    for file in sorted((ROOT / "tests" / folder).rglob("test_*.py")):
+        if folder != "spark" or file.stem.removeprefix("test_") in WITHOUT_JVM:
+            digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
+            digests[str(file.relative_to(ROOT))] = digest
+    known = {file: known[file] for file in digests if file in known}
+    stale = [file for file in digests if known.get(file, {}).get("digest") != digests[file]]
     if stale:
-        print(f"recording which functions the tests of {len(stale)} files call ...", flush=True)
-        into = WORK / "recorded.jsonl"
-        into.unlink(missing_ok=True)
+        print(f"recording what {len(stale)} files of tests/{folder} run ...", flush=True)
+        into = path.with_suffix(".jsonl")
+        into.write_text("")
         _pytest({"into": str(into)}, stale)
-        for file in stale:
-            known[file] = {"digest": files[file], "tests": {}}
+        known |= {file: {"digest": digests[file], "tests": {}} for file in stale}
         for line in into.read_text().splitlines():
             test = json.loads(line)
-            file = test["test"].partition("::")[0]
-            known[file]["tests"][test["test"]] = {
-                "seconds": test["seconds"], "functions": test["functions"]
-            }  # fmt: skip
-        path.write_text(json.dumps({file: known[file] for file in files if file in known}))
-    return {name: test for file in files for name, test in known[file]["tests"].items()}
+            if not test["test"].startswith(ANCHOR):
+                tests = known[test["test"].partition("::")[0]]["tests"]
+                tests[test["test"]] = {"seconds": test["seconds"], "places": test["places"]}
+        into.unlink()
+        path.write_text(json.dumps(known))
+    return {name: test for each in known.values() for name, test in each["tests"].items()}
 
 
 def _pytest(order: dict[str, Any], files: list[str]) -> None:
-    path = WORK / "order.json"
+    path = WORK / f"order-{os.getpid()}.json"
     path.write_text(json.dumps(order))
-    surroundings = {
-        "ACKQ_TEST_SERVERS": "debian", **os.environ, "ACKQ_MUTATION": str(path),
-        "PYTHONPATH": str(TREE), "PYTHONDONTWRITEBYTECODE": "",
-    }  # fmt: skip
-    anchor = "tests/mutation/anchor.py"
     subprocess.run(
-        [sys.executable, "-m", "pytest", *ARGUMENTS, anchor, *files],
-        cwd=TREE, env=surroundings, check=False,
+        [sys.executable, "-m", "pytest", *ARGUMENTS, ANCHOR, *files], cwd=ROOT, check=False,
+        env={"ACKQ_TEST_SERVERS": "debian", **os.environ, "ACKQ_MUTATION": str(path)},
     )  # fmt: skip
 
 

@@ -1,8 +1,7 @@
-"""The mutants of the Python code, and the tree of files that contains them."""
+"""The mutants of the Python code."""
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import re
@@ -11,17 +10,14 @@ from pathlib import Path
 
 from mutmut.mutation.file_mutation import mutate_file_contents
 from mutmut.utils.format_utils import (
-    get_mutant_name,
     mangled_name_from_mutant_name,
     orig_function_and_class_names_from_key,
 )
 
-ROOT = Path(__file__).parents[2]
-#: What the tests need of the repository.
-COPIED = (
-    "ackq", "lua", "tests", "docs", "benchmarks", "tools", "pyproject.toml", "pyspark_ackq.py",
-    "README.md", "CHANGELOG.md", "LICENSE", "Makefile",
-)  # fmt: skip
+from .places import ROOT, function_lines, places
+
+#: Where a run keeps its files.
+WORK = ROOT / ".mutation"
 #: The packages in order: first those where a wrong line could lose a message.
 PACKAGES = (
     "core", "core/io", "queue", "delay", "worker", "dropin", "topic", "rsmq", "sharded",
@@ -41,13 +37,13 @@ GENERATED = "# Written by tools/blocking.py"
 class Mutant:
     """One change in one function."""
 
-    name: str  #: mutmut's; the number at its end changes with the code
     package: str
     function: str  #: such as "ackq/delay/take.py: take"
     before: str
     after: str
     occurrence: int  #: of the same change in the function
-    source: str  #: the hash of the function's source
+    code: str  #: of the function with the change
+    place: str  #: of the changed statement
 
     @property
     def key(self) -> str:
@@ -55,41 +51,11 @@ class Mutant:
         number = f" #{self.occurrence}" if self.occurrence > 1 else ""
         return f"{self.function}: {self.before} -> {self.after}{number}"
 
-    @property
-    def called(self) -> str:
-        """The function, as the switches record it."""
-        return mangled_name_from_mutant_name(self.name)
 
-
-def plant(tree: Path) -> list[Mutant]:
-    """Write the tree, with every mutant in it, and return them.
-
-    Files that have not changed stay as they are, and so does what Python has compiled of them.
-    """
-    mutants: list[Mutant] = []
-    made: dict[Path, bytes] = {}
-    for package in PACKAGES:
-        for path in _files(package):
-            code, found = _mutate(path, package, tree.parent / "generated")
-            made[path] = code.encode()
-            mutants += found
-    kept = set()
-    for name in COPIED:
-        for path in [ROOT / name, *(ROOT / name).rglob("*")]:
-            if path.is_file() and not {"__pycache__", "_build"} & set(path.parts):
-                copy = tree / path.relative_to(ROOT)
-                kept.add(copy)
-                _put(copy, made[path] if path in made else path.read_bytes())
-    for path in tree.rglob("*"):
-        if path.is_file() and path not in kept and "__pycache__" not in path.parts:
-            path.unlink()
-    return mutants
-
-
-def _put(path: Path, content: bytes) -> None:
-    if not path.exists() or path.read_bytes() != content:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+def mutants() -> list[Mutant]:
+    """Return every mutant. It takes a minute or two after the code has changed."""
+    return [mutant for package in PACKAGES for path in _files(package)
+            for mutant in _of_file(path, package)]  # fmt: skip
 
 
 def _files(package: str) -> list[Path]:
@@ -99,36 +65,45 @@ def _files(package: str) -> list[Path]:
     return [path for path in files if not path.read_text().startswith(GENERATED)]
 
 
-def _mutate(path: Path, package: str, cache: Path) -> tuple[str, list[Mutant]]:
+def _of_file(path: Path, package: str) -> list[Mutant]:
     relative = path.relative_to(ROOT)
-    code, names, spans = _mutated(relative, path.read_text(), cache)
+    code, names, spans = _mutated(relative, path.read_text())
     lines = code.splitlines()
 
-    def body(name: str) -> list[str]:
-        start, end = spans[name]
-        return [line.strip().replace(f"def {name}(", "def (") for line in lines[start - 1 : end]]
+    def source(variant: str, function: str) -> list[str]:
+        start, end = spans[variant]
+        return [line.replace(f"def {variant}(", f"def {function}(")
+                for line in lines[start - 1 : end]]  # fmt: skip
 
     found: list[Mutant] = []
     seen: dict[str, int] = {}
-    for mutant_name in names:
-        name = get_mutant_name(relative, mutant_name)
-        original = body(f"{mangled_name_from_mutant_name(mutant_name)}__mutmut_orig")
-        before, after = _change(original, body(mutant_name))
+    for name in names:
+        function, owner = orig_function_and_class_names_from_key(name)
+        original = source(f"{mangled_name_from_mutant_name(name)}__mutmut_orig", function)
+        mutant = source(name, function)
+        first, before, after = _change(original, mutant)
         if _is_left_out(before, after):
             continue
-        function, owner = orig_function_and_class_names_from_key(name)
         where = f"{relative}: {f'{owner}.{function}' if owner else function}"
         change = f"{where} {before} {after}"
         seen[change] = seen.get(change, 0) + 1
-        source = hashlib.sha256("\n".join(original).encode()).hexdigest()[:12]
-        found.append(Mutant(name, package, where, before, after, seen[change], source))
-    return code, found
+        place = _place(path, where, original, first)
+        code = "\n".join(mutant)
+        found.append(Mutant(package, where, before, after, seen[change], code, place))
+    return found
 
 
-def _mutated(
-    path: Path, source: str, cache: Path
-) -> tuple[str, list[str], dict[str, tuple[int, int]]]:
+def _place(path: Path, where: str, original: list[str], changed: int) -> str:
+    name = where.partition(": ")[2]
+    head = re.compile(rf"\s*(async )?def {name.rpartition('.')[2]}\(")
+    line = function_lines(path)[name] + changed
+    line -= next(at for at, text in enumerate(original) if head.match(text))
+    return places(path).get(line, f"{where}+?")
+
+
+def _mutated(path: Path, source: str) -> tuple[str, list[str], dict[str, tuple[int, int]]]:
     """Return mutmut's code, the mutants' names and where they are. It takes a second a file."""
+    cache = WORK / "generated"
     kept = cache / f"{hashlib.sha256(source.encode()).hexdigest()[:16]}.json"
     if not kept.exists():
         cache.mkdir(parents=True, exist_ok=True)
@@ -139,14 +114,17 @@ def _mutated(
     return code, names, spans
 
 
-def _change(original: list[str], mutant: list[str]) -> tuple[str, str]:
-    before, after = [], []
-    for line in difflib.ndiff(original, mutant):
-        if line.startswith("- "):
-            before.append(line[2:])
-        elif line.startswith("+ "):
-            after.append(line[2:])
-    return " ".join(before), " ".join(after)
+def _change(original: list[str], mutant: list[str]) -> tuple[int, str, str]:
+    """Return the first line that differs, and the lines that do in both."""
+    pairs = zip(original, mutant, strict=False)
+    first = next(at for at, (old, new) in enumerate(pairs) if old != new)
+    pairs = zip(reversed(original[first:]), reversed(mutant[first:]), strict=False)
+    same = next((at for at, (old, new) in enumerate(pairs) if old != new), 0)
+    before, after = (
+        " ".join(line.strip() for line in lines[first : len(lines) - same])
+        for lines in (original, mutant)
+    )
+    return first, before, after
 
 
 def _is_left_out(before: str, after: str) -> bool:

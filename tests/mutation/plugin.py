@@ -1,4 +1,4 @@
-"""A plugin of pytest: record which functions a test calls, or run chosen tests on each mutant.
+"""A plugin of pytest: record which statements a test runs, or run chosen tests on each mutant.
 
 The file that ``ACKQ_MUTATION`` names says which. Results are appended to a file, a line each, so
 that a run can be ended and continued at any time.
@@ -7,52 +7,65 @@ that a run can be ended and continued at any time.
 from __future__ import annotations
 
 import ctypes
+import importlib
+import itertools
 import json
 import os
 import select
 import signal
 import sys
+import textwrap
 import threading
 import time
-from collections.abc import Generator
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import psutil
 import pytest
-from mutmut.mutation.trampoline import set_mutant_under_test
-from mutmut.state import state
+from coverage import Coverage
 
 from tests.servers import Fleet
 
+from .places import ROOT, places
+
+#: Products whose blocking clients are generated; only asyncio ones are mutated.
+GENERATED = frozenset({"delay", "topic", "rsmq", "staging", "sharded", "membership"})
 #: prctl(2): processes whose parents are gone become children of this one.
 PR_SET_CHILD_SUBREAPER = 36
 
 
 class Recorder:
-    """Runs the tests once, and records the functions that each calls, and whether it passed."""
+    """Runs the tests once, and records the statements that each runs, if it passes."""
 
     def __init__(self, into: Path) -> None:
-        self._into = into.open("a")
-        self._failed = False
-        set_mutant_under_test("stats")
+        self._into = into
+        self._tests: dict[str, dict[str, Any]] = {}
+        self._coverage = Coverage(data_file=None, source=[str(ROOT / "ackq")])
+        self._coverage.start()
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        state()._stats.clear()
-        self._failed = False
-        begin = time.monotonic()
-        result = yield
-        test = {
-            "test": item.nodeid,
-            "seconds": round(time.monotonic() - begin, 3),
-            "functions": [] if self._failed else sorted(state()._stats),
-        }
-        print(json.dumps(test), file=self._into, flush=True)
-        return result
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._coverage.switch_context(nodeid)
+        self._tests[nodeid] = {"test": nodeid, "seconds": 0.0, "places": set(), "passed": True}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._failed |= not report.passed
+        test = self._tests[report.nodeid]
+        test["seconds"] = round(test["seconds"] + report.duration, 3)
+        test["passed"] &= report.passed
+
+    def pytest_sessionfinish(self) -> None:
+        self._coverage.stop()
+        data = self._coverage.get_data()
+        for path in data.measured_files():
+            place_of = places(Path(path))
+            for line, contexts in data.contexts_by_lineno(path).items():
+                if place := place_of.get(line):
+                    for test in set(contexts) & self._tests.keys():
+                        self._tests[test]["places"].add(place)
+        with self._into.open("a") as into:
+            for each in self._tests.values():
+                if each.pop("passed"):
+                    print(json.dumps(each | {"places": sorted(each["places"])}), file=into)
 
 
 class Trier:
@@ -63,7 +76,6 @@ class Trier:
         self._into = into.open("a")
         self._failed: str | None = None
         self._fleet: Fleet | None = None
-        set_mutant_under_test("")
 
     @pytest.fixture(autouse=True, scope="session")
     def _keep_the_fleet(self, fleet: Fleet) -> None:
@@ -84,10 +96,16 @@ class Trier:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
         servers = psutil.Process().children()
         for mutant in self._plan:
-            tests = [items[test] for test in mutant["tests"] if test in items]
             begin = time.monotonic()
-            found = self._try(mutant["name"], tests, anchor, mutant["limit"])
-            self._clear(servers)
+            tests = [items[test] for test in mutant["tests"] if test in items]
+            while True:
+                found = self._try(mutant, tests, anchor)
+                self._clear(servers)
+                if found not in items or not self._try(None, [items[found]], anchor):
+                    break
+                self._clear(servers)
+                print(f"fails without a mutant too: {found}", file=sys.__stdout__, flush=True)
+                tests.remove(items.pop(found))
             seconds = round(time.monotonic() - begin, 2)
             line = {"key": mutant["key"], "by": found, "seconds": seconds}
             print(json.dumps(line), file=self._into, flush=True)
@@ -97,41 +115,45 @@ class Trier:
         return True
 
     def _try(
-        self, name: str, tests: list[pytest.Item], anchor: pytest.Item, limit: float
+        self, mutant: dict[str, Any] | None, tests: list[pytest.Item], anchor: pytest.Item
     ) -> str | None:
         """Return the test that notices the mutant, or how else its process ended; or None."""
         reader, writer = os.pipe()
         child = os.fork()
         if not child:
             os.close(reader)
-            self._in_the_child(name, tests, anchor, writer)
+            self._in_the_child(mutant, tests, anchor, writer)
         os.close(writer)
         poll = select.poll()
         handle = os.pidfd_open(child)
         poll.register(handle, select.POLLIN)
-        late = not poll.poll(limit * 1000)
+        late = not poll.poll(1000 * mutant["limit"] if mutant else None)
         os.close(handle)
         if late:
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-        with os.fdopen(reader) as told:
-            noticed = told.read()
-        if late:
-            return "no test ended in time"
-        if noticed:
-            return noticed
+        os.set_blocking(reader, False)  # processes that the child left behind have the other end
+        with os.fdopen(reader, "rb") as told:
+            noticed = (told.read() or b"").decode()
+        if noticed or late:
+            return noticed or "the tests did not end in time"
         return None if not status else f"the process ended with {os.waitstatus_to_exitcode(status)}"
 
     def _in_the_child(
-        self, name: str, tests: list[pytest.Item], anchor: pytest.Item, writer: int
+        self,
+        mutant: dict[str, Any] | None,
+        tests: list[pytest.Item],
+        anchor: pytest.Item,
+        writer: int,
     ) -> None:
         status = 3
         try:
             silence = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silence, 1)
             os.dup2(silence, 2)
-            set_mutant_under_test(name)
-            for test, following in zip(tests, [*tests[1:], anchor], strict=True):
+            if mutant:
+                _plant(mutant["function"], mutant["code"])
+            for test, following in itertools.pairwise([*tests, anchor]):
                 _run(test, following)
                 if self._failed is not None:
                     os.write(writer, self._failed.encode())
@@ -152,13 +174,50 @@ class Trier:
             target.control.flushall()
 
 
+def _plant(function: str, code: str) -> None:
+    """Give a function the code of a mutant, wherever a reference to the function is kept."""
+    path, _, name = function.partition(": ")
+    module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+    owner, _, name = name.rpartition(".")
+    place = vars(vars(module)[owner]) if owner else vars(module)
+    original, mutant = _inner(place[name]), _inner(_compiled(owner, name, code, vars(module)))
+    original.__code__ = mutant.__code__.replace(co_name=original.__code__.co_name)
+    original.__defaults__ = mutant.__defaults__
+    original.__kwdefaults__ = mutant.__kwdefaults__
+
+
+def _compiled(owner: str, name: str, code: str, namespace: dict[str, Any]) -> Any:
+    text = textwrap.dedent(code)
+    if owner:  # for super() and private names
+        text = f"class {owner}:\n{textwrap.indent(text, ' ')}"
+    made: dict[str, Any] = {}
+    exec(
+        compile(f"from __future__ import annotations\n{text}", "<mutant>", "exec"), namespace, made
+    )
+    return vars(made[owner])[name] if owner else made[name]
+
+
+def _inner(found: Any) -> FunctionType:
+    function = getattr(found, "__func__", found)  # of a class method or a static one
+    assert isinstance(function, FunctionType)
+    return function
+
+
 def _run(item: pytest.Item, following: pytest.Item | None) -> None:
     item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what needs a JVM: it takes long to start, and does not survive a fork."""
-    items[:] = [item for item in items if "spark" not in getattr(item, "fixturenames", ())]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out generated twins, and what needs a JVM: it is slow, and does not survive a fork."""
+    items[:] = [
+        item for item in items
+        if "spark" not in getattr(item, "fixturenames", ())
+        and not (_runs_blocking(item) and item.path.parent.name in GENERATED)
+    ]  # fmt: skip
+
+
+def _runs_blocking(item: pytest.Item) -> bool:
+    return hasattr(item, "callspec") and item.callspec.params.get("flavour") == "sync"
 
 
 def pytest_configure(config: pytest.Config) -> None:
