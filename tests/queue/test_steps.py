@@ -1,0 +1,106 @@
+"""What operations of the list queue do between two requests, with no server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ackq.config import Confirm, QueueConfig
+from ackq.core.effects import Clock, Operation, Request
+from ackq.errors import ConfigurationError, LeaseLost, NotConfirmed
+from ackq.queue import claims, push, settle, take
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import Message
+from ackq.queue.spec import QueueSpec
+
+SPEC = QueueSpec("q", QueueKeys.of("q"), QueueConfig())
+
+
+def _held() -> Message:
+    return Message("q", b"a", b"{}", 1, 1)
+
+
+def _is_pop(effect: object) -> bool:
+    return isinstance(effect, Request) and effect.script is not None and effect.script.name == "pop"
+
+
+def _first(steps: Operation[Any]) -> Any:
+    """Return the first effect that neither reads the clock nor checks the queue's end."""
+    found = next(steps)
+    while isinstance(found, Clock) or (isinstance(found, Request) and found.args[0] == b"TYPE"):
+        found = steps.send(-1.0 if isinstance(found, Clock) else b"none")
+    return found
+
+
+def _result(steps: Operation[Any], reply: object) -> Any:
+    with pytest.raises(StopIteration) as ended:
+        steps.send(reply)
+    return ended.value.value
+
+
+def test_a_take_that_may_find_more_asks_again_and_one_that_does_not_wait_ends() -> None:
+    steps = take.pop_many(SPEC, 2, None, None, ())
+    assert _is_pop(_first(steps))
+    assert _is_pop(steps.send([b"again", []]))
+    assert _result(steps, [b"empty", []]) == []
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda confirm: push.push(SPEC, {"id": "a"}, None, None, None, 60.0, confirm),
+        lambda confirm: push.push(SPEC, {"id": "a"}, 5.0, None, None, 60.0, confirm),
+        lambda confirm: settle.ack(SPEC, [_held()], confirm),
+    ],
+    ids=["push", "schedule", "ack"],
+)
+def test_a_write_that_too_few_replicas_have_is_not_confirmed(
+    begin: Callable[[Confirm], Operation[Any]],
+) -> None:
+    steps = begin(Confirm(2))
+    assert _first(steps).confirm == Confirm(2)
+    with pytest.raises(NotConfirmed, match="1 of 2 replicas"):
+        steps.send(([1], 1))
+    steps = begin(Confirm(2))
+    _first(steps)
+    assert _result(steps, ([1], 2))
+
+
+def test_an_extension_is_no_settle_of_its_own() -> None:
+    message = _held()
+    steps = settle.extend(SPEC, [message], 5.0)
+    _first(steps)
+    assert message._settles_sent == 0
+    with pytest.raises(LeaseLost):
+        steps.send([9_000_000, 0, -1])
+    assert (message.lease_lost, message.lease_expires_at) == (True, 0.000001)
+    message = _held()
+    steps = settle.extend(SPEC, [message], None)
+    assert _first(steps).args[4] == 30_000_000
+    assert _result(steps, [9_000_000, 1]) == 1
+    assert (message.lease_lost, message.lease_expires_at) == (False, 9.0)
+
+
+@pytest.mark.parametrize("wrong", [-0.1, 2.0**53, float("nan"), "1", True])
+def test_a_delay_out_of_range_is_refused_before_anything_is_sent(wrong: Any) -> None:
+    times: tuple[Any, Any] = (wrong, None), (None, "1" if wrong in (-0.1, "1") else wrong)
+    for delay, at in times:
+        with pytest.raises(ConfigurationError):
+            next(push.push(SPEC, {"id": "a"}, delay, at, None, 60.0, None))
+    with pytest.raises(ConfigurationError, match="not both"):
+        next(push.push(SPEC, {"id": "a"}, 1.0, 1.0, None, 60.0, None))
+
+
+def test_the_times_that_a_push_sends() -> None:
+    for delay, at, sent in [
+        (0, None, ("delay", 0)), (1.5, None, ("delay", 1_500_000)), (None, 2.5, ("at", 2_500_000)),
+        (None, -1.0, ("at", 1)),
+    ]:  # fmt: skip
+        request = _first(push.push(SPEC, {"id": "a"}, delay, at, None, 60.0, None))
+        assert request.args[3:5] == sent
+
+
+def test_a_request_of_a_claim_is_sent_again_after_a_lost_reply() -> None:
+    assert _first(claims.begin(claims.Group(SPEC, "g", 60_000_000))).resend
