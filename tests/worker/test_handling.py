@@ -373,7 +373,7 @@ def test_a_message_that_outlived_its_time_is_a_dead_letter(
     queue.push({"id": "new", "expires_at": now + 60})
     queue.push({"id": "text", "expires_at": "tomorrow"})
     queue.push({"id": "none"})
-    work(queue, handler, expiry_field="expires_at")
+    work(queue, handler, expiry_field="expires_at", concurrency=1)
     wait_until(lambda: settled(queue), "all")
     assert sorted(handler.seen) == ["new", "none", "text"]
     (letter,) = queue.dead_letters()

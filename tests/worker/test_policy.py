@@ -49,6 +49,8 @@ def test_jitter_only_shortens_a_delay_and_at_most_by_its_share() -> None:
         (Retry(), Settlement("nack", 3.0)),
         (Retry(float("nan")), Settlement("nack", 3.0)),
         (Retry(-1), Settlement("nack", 3.0)),
+        (Retry(1e9), Settlement("nack", 3.0)),
+        (Retry(999_999_999), Settlement("nack", 999_999_999.0)),
         (Retry("soon"), Settlement("nack", 3.0)),  # type: ignore[arg-type]
         (ValueError(), Settlement("nack", 3.0)),
         (SystemExit(), Settlement("nack", 3.0)),
@@ -73,6 +75,10 @@ def test_verdicts_cross_processes_and_are_no_errors_of_ackq(verdict: Any) -> Non
 
 
 def test_the_prefetch_follows_the_durations() -> None:
+    pace = Pace(concurrency=10, prefetch=100)
+    pace.slowed(0.25)
+    pace.slowed(0.125)
+    assert pace.seconds == 0.25
     pace = Pace(concurrency=10, prefetch=100)
     assert pace.spare == 0  # nothing is known yet
     pace.finished(0.00001)
