@@ -126,7 +126,7 @@ def cancel(queue: str, url: str | None, partitions: int | None, keys: tuple[str,
 def reschedule(
     ctx: click.Context, queue: str, url: str | None, partitions: int | None, key: str, wait: float
 ) -> None:
-    """Change the ready time of the message stored under KEY in QUEUE.
+    """Change the time at which message KEY of QUEUE is ready.
 
     Exit code 1, without a change, if there is no such message or it is in flight.
     """
@@ -194,10 +194,11 @@ def dead(
     queue: str, url: str | None, partitions: int | None, partition: int | None, number: int,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """List the dead letters of QUEUE, oldest first within a partition.
+    """List the dead letters of QUEUE.
 
-    The reason includes the cause, if the consumer recorded an error: its type, and the line that
-    raised it. --json has the last five errors of each message in full.
+    Oldest first within a partition. The reason includes the cause, if the consumer recorded an
+    error: its type, and the line that raised it. --json has the last five errors of each message in
+    full.
     """
     with _open(url, queue, partitions) as opened:
         letters = opened.dead_letters(number, partition=partition)
@@ -234,9 +235,10 @@ def redrive(
     queue: str, url: str | None, partitions: int | None, partition: int | None,
     entries: tuple[str, ...], number: int | None, cause: str | None,
 ) -> None:  # fmt: skip
-    """Make dead letters of QUEUE ready again: all, some of the oldest, or those that you choose.
+    """Make dead letters of QUEUE ready again.
 
-    A dead letter stays if a new message has its key. Prints the number redriven.
+    All of them, some of the oldest, or those that you choose. A dead letter stays if a new message
+    has its key. Prints the number redriven.
     """
     if bool(entries) + (number is not None) + (cause is not None) > 1:
         raise click.UsageError("give ENTRIES, --number or --cause")

@@ -90,10 +90,10 @@ def run(queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, .
 )
 @_on_messages
 def cancel(queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, ...]) -> None:
-    """Move delayed messages of QUEUE to the dead letters, with the reason "canceled".
+    """Move delayed messages of QUEUE to the dead letters.
 
-    Prints the number canceled. Messages in flight are left alone. ackq dead redrive makes canceled
-    messages ready again; ackq dead drop deletes them permanently.
+    Their reason there is "canceled". Prints the number canceled. Messages in flight are left alone.
+    ackq dead redrive makes canceled messages ready again; ackq dead drop deletes them permanently.
     """
     _require(entries, ids)
     with open_queue(url, queue) as opened:

@@ -143,10 +143,10 @@ def _print_trial(trial: Trial) -> None:
               help=f"Dead letters to look at, oldest first.  [{MOST_SAMPLED}]")  # fmt: skip
 @url_option
 def redrive(config: str, count: int, url: str | None) -> None:
-    """Make dead letters ready again that the schema and checks of CONFIG accept now.
+    """Make the dead letters ready again that CONFIG accepts now.
 
-    The others stay dead. Looks at the dead letters of the source queue. Prints how many were
-    redriven.
+    Those that pass its schema and checks; the others stay dead. Looks at the dead letters of the
+    source queue. Prints how many were redriven.
     """
     made = _made(config)
     _point_at_source(made, url)
@@ -190,11 +190,11 @@ def infer(queue: str, sample: int, url: str | None) -> None:
 def report(
     queues: tuple[str, ...], url: str | None, html: str | None, parquet: str | None, as_json: bool
 ) -> None:
-    """Report the dead and in-flight messages of QUEUES, or of all queues.
+    """Report the dead and in-flight messages of QUEUES.
 
-    By reason, age, queue and time. Takes and changes no messages, and shows no bodies. Exit
-    codes: 2 if none of --html, --parquet and --json is given, 3 if an extra is missing or an error
-    occurs, 4 if Redis cannot be reached.
+    Of all queues, if none is named; by reason, age, queue and time. Takes and changes no messages,
+    and shows no bodies. Exit codes: 2 if none of --html, --parquet and --json is given, 3 if an
+    extra is missing or an error occurs, 4 if Redis cannot be reached.
     """
     if html is None and parquet is None and not as_json:
         raise click.UsageError("give --html, --parquet or --json")

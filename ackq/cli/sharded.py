@@ -88,7 +88,10 @@ def resize_shards(name: str, shards: int, url: str | None) -> None:
 @_on_shards
 @json_option
 def list_shards(name: str, url: str | None, shards: int | None, as_json: bool) -> None:
-    """Print the names of the shards of NAME: each is a list queue, to which plain clients push."""
+    """Print the names of the shards of NAME.
+
+    Each shard is a list queue, to which plain clients push.
+    """
     with _open(url, name, shards) as opened:
         for queue in opened.shards():
             if as_json:
