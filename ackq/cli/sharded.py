@@ -75,9 +75,9 @@ def create(name: str, shards: int | None, url: str | None) -> None:
 @click.argument("shards", type=click.IntRange(1, 1024))
 @url_option
 def resize_shards(name: str, shards: int, url: str | None) -> None:
-    """Give NAME another number of SHARDS, while producers and consumers work.
+    """Change the number of shards of NAME to SHARDS.
 
-    Consumers empty the former shards, which are then closed.
+    Producers and consumers may go on. Consumers empty the former shards, which are then closed.
     """
     with _open(url, name, None) as opened:
         opened.resize(shards)
