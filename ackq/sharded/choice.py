@@ -6,7 +6,7 @@ import itertools
 import random
 from collections.abc import Mapping, Sequence
 
-from ackq.queue.messages import QueueStats
+from ackq.sharded.operations import Look
 
 #: Most takes in a row from one shard while others have messages.
 TAKES_IN_A_ROW = 8
@@ -59,7 +59,7 @@ class Choice:
         if left <= 0 or messages < wanted:
             self._current = None
 
-    def counted(self, counts: Mapping[int, QueueStats], now: float) -> int | None:
+    def counted(self, counts: Mapping[int, Look], now: float) -> int | None:
         """Note what a look found, and return the fullest shard; None if all are empty."""
         self._ready = {shard: 0 if each.paused else each.ready for shard, each in counts.items()}
         self._counted = now

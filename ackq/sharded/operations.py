@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 
 import mmh3
 
+from ackq import scripts
 from ackq.config import QueueConfig
+from ackq.core.call import call
 from ackq.core.chunking import chunked
 from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.encode import encode_many
@@ -15,7 +17,7 @@ from ackq.core.waiting import PAUSED_POLL, block
 from ackq.errors import ConfigurationError, LeaseLost, PushAccount, UnknownOutcome
 from ackq.membership import shards
 from ackq.membership.shards import Shards
-from ackq.queue import inspection, settle
+from ackq.queue import settle
 from ackq.queue.messages import Message, QueueStats
 from ackq.queue.push import Pushable
 from ackq.queue.push import account as account_of_one
@@ -221,7 +223,24 @@ def oldest(ages: Sequence[float | None]) -> float | None:
     return max(known) if len(known) == len(ages) else None
 
 
-def wait(spec: QueueSpec, timeout: float, counts: QueueStats | None) -> Operation[bool]:
+class Look(NamedTuple):
+    """What a shard has: ready messages, and seconds until more become ready without a push."""
+
+    ready: int
+    paused: bool
+    next_event_in: float | None
+
+
+def look(spec: QueueSpec) -> Operation[Look]:
+    """Look at a shard, for less than `stats` costs."""
+    keys = spec.keys
+    names = (keys.ready, keys.handoff, keys.backup, keys.delayed, keys.held, keys.paused)
+    request = Request((len(names), *names), script=scripts.load("sharded/look"), resend=True)
+    ready, paused, event = yield from call(spec, request)
+    return Look(ready, bool(paused), event / 1_000_000 if event >= 0 else None)
+
+
+def wait(spec: QueueSpec, timeout: float, counts: Look | None) -> Operation[bool]:
     """Wait until the shard may have a message, without taking one.
 
     A message that arrives is moved to the hand-off list, the front of the queue, where any
@@ -237,7 +256,7 @@ def wait(spec: QueueSpec, timeout: float, counts: QueueStats | None) -> Operatio
         Whether there is a message.
     """
     if counts is None:
-        counts = yield from inspection.stats(spec)
+        counts = yield from look(spec)
     if counts.paused:
         yield Sleep(min(timeout, PAUSED_POLL))
         return False

@@ -11,9 +11,9 @@ from ackq.core.io.together import Prepared, run_all
 from ackq.errors import KeyTypeError, LeaseLost
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.shards import Shards
-from ackq.queue import inspection, take
+from ackq.queue import take
 from ackq.queue.client import Queue
-from ackq.queue.messages import Message, QueueStats
+from ackq.queue.messages import Message
 from ackq.sharded import operations, resize
 from ackq.sharded.choice import Choice
 from ackq.sharded.waiters import ShardWaiters
@@ -108,15 +108,15 @@ class ShardSet:
 
     def _count(
         self, shards: Sequence[int], besides: Sequence[Prepared[Any]] = ()
-    ) -> dict[int, QueueStats]:
+    ) -> dict[int, operations.Look]:
         """Count the messages of shards; meanwhile run other operations."""
-        looks = [self.queues[each].beginning(inspection.stats) for each in shards]
+        looks = [self.queues[each].beginning(operations.look) for each in shards]
         found = run([*besides, *looks], tolerates=KeyTypeError if self.draining else LeaseLost)
         counts = dict(zip(shards, found[len(besides) :], strict=True))
         for shard, each in counts.items():
             if isinstance(each, KeyTypeError) and shard < len(self.used):
                 raise each
-        return {shard: each for shard, each in counts.items() if isinstance(each, QueueStats)}
+        return {shard: each for shard, each in counts.items() if isinstance(each, operations.Look)}
 
     def retire(self) -> bool:
         """Close draining shards that are empty, now and then; return whether all are closed."""

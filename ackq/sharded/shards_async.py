@@ -10,9 +10,9 @@ from ackq.core.io.together_async import Prepared, run_all
 from ackq.errors import KeyTypeError, LeaseLost
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.shards import Shards
-from ackq.queue import inspection, take
+from ackq.queue import take
 from ackq.queue.client_async import AsyncQueue
-from ackq.queue.messages import Message, QueueStats
+from ackq.queue.messages import Message
 from ackq.sharded import operations, resize
 from ackq.sharded.choice import Choice
 from ackq.sharded.waiters_async import AsyncShardWaiters
@@ -107,9 +107,9 @@ class AsyncShardSet:
 
     async def _count(
         self, shards: Sequence[int], besides: Sequence[Prepared[Any]] = ()
-    ) -> dict[int, QueueStats]:
+    ) -> dict[int, operations.Look]:
         """Count the messages of shards; meanwhile run other operations."""
-        looks = [self.queues[each].beginning(inspection.stats) for each in shards]
+        looks = [self.queues[each].beginning(operations.look) for each in shards]
         found = await run(
             [*besides, *looks], tolerates=KeyTypeError if self.draining else LeaseLost
         )
@@ -117,7 +117,7 @@ class AsyncShardSet:
         for shard, each in counts.items():
             if isinstance(each, KeyTypeError) and shard < len(self.used):
                 raise each
-        return {shard: each for shard, each in counts.items() if isinstance(each, QueueStats)}
+        return {shard: each for shard, each in counts.items() if isinstance(each, operations.Look)}
 
     async def retire(self) -> bool:
         """Close draining shards that are empty, now and then; return whether all are closed."""

@@ -9,7 +9,6 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 
 from ackq.queue.client import Queue
-from ackq.queue.messages import QueueStats
 from ackq.sharded import operations
 
 #: Seconds between two checks of a consumer that serves no shard.
@@ -21,7 +20,7 @@ class ShardWaiters:
 
     def __init__(self, queues: Sequence[Queue]) -> None:
         self._queues = queues
-        self._counts: dict[int, QueueStats] = {}
+        self._counts: dict[int, operations.Look] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -36,7 +35,7 @@ class ShardWaiters:
         future = self._blocked.get(shard)
         return self._pid == os.getpid() and future is not None and not future.done()
 
-    def seen(self, counts: Mapping[int, QueueStats]) -> None:
+    def seen(self, counts: Mapping[int, operations.Look]) -> None:
         """Note what shards have just had; the next wait does not ask again."""
         self._counts = dict(counts)
 
@@ -69,5 +68,5 @@ class ShardWaiters:
         if self._pid == os.getpid():
             self._threads.shutdown(cancel_futures=True)
 
-    def _wait(self, shard: int, timeout: float, counts: QueueStats | None) -> bool:
+    def _wait(self, shard: int, timeout: float, counts: operations.Look | None) -> bool:
         return self._queues[shard].execute(operations.wait, timeout, counts)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from ackq.queue.client_async import AsyncQueue
-from ackq.queue.messages import QueueStats
 from ackq.sharded import operations
 
 #: Seconds between two checks of a consumer that serves no shard.
@@ -21,14 +20,14 @@ class AsyncShardWaiters:
         self._waiting: dict[int, asyncio.Task[bool]] = {}
         #: The waits that began with an empty shard that was not paused.
         self._blocked: dict[int, asyncio.Task[bool]] = {}
-        self._counts: dict[int, QueueStats] = {}
+        self._counts: dict[int, operations.Look] = {}
 
     def waits_on(self, shard: int) -> bool:
         """Return whether a wait on ``shard`` goes on: it has had no message since it began."""
         task = self._blocked.get(shard)
         return task is not None and not task.done()
 
-    def seen(self, counts: Mapping[int, QueueStats]) -> None:
+    def seen(self, counts: Mapping[int, operations.Look]) -> None:
         """Note what shards have just had; the next wait does not ask again."""
         self._counts = dict(counts)
 
@@ -59,6 +58,6 @@ class AsyncShardWaiters:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _wait(self, shard: int, counts: QueueStats | None) -> bool:
+    async def _wait(self, shard: int, counts: operations.Look | None) -> bool:
         queue = self._queues[shard]
         return await queue.execute(operations.wait, operations.BLOCK_LIMIT, counts)

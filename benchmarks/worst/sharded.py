@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ackq import Queue
 from ackq.membership.shards import read
-from ackq.sharded import resize
+from ackq.queue.keys import QueueKeys
+from ackq.sharded import operations, resize
 from benchmarks.worst.case import Act, worst
 from benchmarks.worst.scene import Scene
 
@@ -36,3 +37,12 @@ def revived(scene: Scene) -> Act:
     shard = scene.own(Queue(scene.client, NAME))
     shard.execute(resize.retire, 1)
     return lambda: shard.execute(resize.revive, 2)
+
+
+@worst("sharded/look", "a million leases ended")
+def looked(scene: Scene) -> Act:
+    shard = scene.own(Queue(scene.client, NAME))
+    keys = QueueKeys.of(NAME)
+    scene.fill("redis.call('ZADD', KEYS[1], score, id)", (keys.backup,), scene.many(1_000_000),
+               score=1)  # fmt: skip
+    return lambda: shard.execute(operations.look)

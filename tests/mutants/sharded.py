@@ -10,6 +10,7 @@ R2 = "tests.sharded.test_resize"
 CHANGES = f"{R2}.test_a_change_needs_the_version_that_it_is_based_on"
 RETIRES = f"{R2}.test_a_shard_is_retired_only_if_it_has_nothing"
 REVIVES = f"{R2}.test_a_shard_is_revived_by_a_later_version_only"
+LOOK = "tests.sharded.test_choice.test_a_look_counts_what_a_pop_would_take"
 RANGE = f"{R}.test_open_refuses_a_number_out_of_range"
 
 MUTANTS = (
@@ -112,5 +113,39 @@ MUTANTS = (
         "if outside(version, 1, 9007199254740991) then",
         "if not version then version = 0 elseif false then",
         REVIVES,
+    ),
+    Mutant(
+        "sharded/look", "forgets what was handed over", " + redis.call('LLEN', handoff)", "", LOOK
+    ),
+    Mutant(
+        "sharded/look",
+        "ended leases do not count",
+        "{backup, delayed, held}",
+        "{delayed, held}",
+        LOOK,
+    ),
+    Mutant(
+        "sharded/look",
+        "due messages do not count",
+        "{backup, delayed, held}",
+        "{backup, held}",
+        LOOK,
+    ),
+    Mutant(
+        "sharded/look",
+        "held lists do not count",
+        "{backup, delayed, held}",
+        "{backup, delayed}",
+        LOOK,
+    ),
+    Mutant(
+        "sharded/look",
+        "waits for the last event",
+        "tonumber(first) - now < wait",
+        "tonumber(first) - now > wait",
+        LOOK,
+    ),
+    Mutant(
+        "sharded/look", "does not see that it is paused", "redis.call('EXISTS', paused)", "0", LOOK
     ),
 )
