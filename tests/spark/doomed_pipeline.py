@@ -14,6 +14,7 @@ from typing import Any
 
 import tests.spark.doomed as doomed
 from ackq.spark.pipeline import Pipeline, run, sinks
+from ackq.spark.pipeline.checkpoint import quicken
 from tests.spark.conftest import SMALL
 
 #: In processes of their own, where the module in faults/ kills the driver: while an executor writes
@@ -35,6 +36,7 @@ def main(folder: Path, config: dict[str, Any], point: str) -> None:
     assert jvm is not None
     (folder / "pids").write_text(f"{jvm.java.lang.ProcessHandle.current().pid()} {os.getpid()}")
     spark.dataSource.register(doomed.DoomedSource)
+    assert quicken(spark, config["checkpoint"])  # as in a session of the pipeline's own
     run.FORMAT = doomed.DoomedSource.name()
     _stop_within_a_batch()
     Pipeline(config, spark=spark).run(once=True)

@@ -14,6 +14,7 @@ from ackq.queue.client import Queue
 from ackq.spark import offsets
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
+from ackq.spark.pipeline.checkpoint import quicken
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failure import NO_REPLY, advice, is_jvm_gone, one_line
 from ackq.spark.pipeline.lag import Lag
@@ -164,6 +165,8 @@ class Pipeline:
                 on_progress(progress)
             with self._session() as spark:
                 self.plan.check(spark)
+                if self._spark is None:
+                    quicken(spark, self.config.checkpoint)
                 return _Run(self, spark, reading, lag, progress, on_progress).run(
                     once or self.config.once
                 )
