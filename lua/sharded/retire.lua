@@ -16,7 +16,8 @@
 --
 -- ARGV[1] version            integer 1..9007199254740991   of the record that does not name it
 --
--- Returns 1 if it is retired, now or before; 0 if it has messages or is paused.
+-- Returns 1 if it is retired, now or before; 0 if it has messages or is paused, or if its list is
+-- a string of another program.
 -- Atomic because a message that came after the check would be lost. A push onto a retired shard is
 -- refused: LPUSH by the type of the first key, the scripts that store messages for later by that
 -- of CONTEXT.
@@ -34,7 +35,10 @@ end
 
 local since = 0
 if redis.call('TYPE', ready).ok == 'string' then
-  since = tonumber(redis.call('GET', ready)) or 0
+  since = tonumber(redis.call('GET', ready))
+  if not since then
+    return 0
+  end
 else
   for _, key in ipairs(KEYS) do
     local kind = redis.call('TYPE', key).ok

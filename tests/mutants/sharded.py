@@ -148,4 +148,11 @@ MUTANTS = (
     Mutant(
         "sharded/look", "does not see that it is paused", "redis.call('EXISTS', paused)", "0", LOOK
     ),
+    Mutant(
+        "sharded/retire",
+        "overwrites the string of another program",
+        "redis.call('GET', ready))\n",
+        "redis.call('GET', ready)) or 0\n",
+        RETIRES,
+    ),
 )

@@ -208,6 +208,10 @@ def test_a_shard_is_retired_only_if_it_has_nothing(scripted: Scripted) -> None:
         assert scripted.call("retire", 5) == 0, suffix
         assert client.type(shard + suffix) == kind.encode()
         client.delete(shard + suffix)
+    client.set(shard, "of another program")
+    assert scripted.call("retire", 5) == 0
+    assert client.get(shard) == b"of another program"
+    client.delete(shard)
     fill(client, f"{shard}HELD", "string")  # the record of the left end
     client.xdel(f"{shard}DEAD", client.xadd(f"{shard}DEAD", {"a": "1"}))
     assert scripted.call("retire", 5) == 1
