@@ -6,7 +6,6 @@ import json
 import os
 import warnings
 from contextlib import ExitStack, closing
-from dataclasses import asdict
 from importlib.util import find_spec
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -121,7 +120,7 @@ def check(
     _point_at_source(made, url)
     trial = made.try_dead(sample) if dead else made.try_ready(sample)
     if as_json:
-        print_json(asdict(trial) | {"accepted": trial.accepted})
+        print_json(trial.as_dict())
     else:
         _print_trial(trial)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 
 import pytest
@@ -9,7 +10,8 @@ import redis
 
 from ackq import Queue
 from ackq.errors import ConfigurationError
-from ackq.spark.pipeline.trial import Verdict
+from ackq.escaping import json_line
+from ackq.spark.pipeline.trial import Trial, Verdict
 from ackq.topic import Topic
 from tests.spark.test_pipeline import Make, make, reasons
 
@@ -48,6 +50,14 @@ def test_a_sample_tells_what_is_rejected_by_reason_and_column(make: Make, queue:
     assert make(**wide).redrive(1000) == 4
     assert queue.stats().ready == 4
     assert reasons(queue) == {"does not parse": 1}
+
+
+def test_a_trial_is_printed_as_json() -> None:
+    trial = Trial(3, {"does not parse": Verdict(1, ["a"])}, Counter({"n is not INT": 1}))
+    assert json.loads(json_line(trial.as_dict())) == {
+        "rows": 3, "accepted": 2, "fields": {"n is not INT": 1},
+        "rejected": {"does not parse": {"count": 1, "examples": ["a"]}},
+    }  # fmt: skip
 
 
 def test_a_topic_has_a_sample_and_no_dead_letters(

@@ -47,6 +47,18 @@ class Trial:
         """The number of messages that are not rejected."""
         return self.rows - sum(each.count for each in self.rejected.values())
 
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result for JSON."""
+        return {
+            "rows": self.rows,
+            "accepted": self.accepted,
+            "rejected": {
+                reason: {"count": each.count, "examples": each.examples}
+                for reason, each in self.rejected.items()
+            },
+            "fields": dict(self.fields),
+        }
+
 
 class Trials:
     """Reads messages of the source of a pipeline, and applies its schema and its checks.
