@@ -16,6 +16,12 @@ from .scenarios import SCENARIOS
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS / "_campaign"
+SOAK = RESULTS / "soak"
+#: What a soak reads, with its unit.
+UNITS = {
+    "memory of the processes": "MB", "descriptors": "", "threads": "",
+    "memory of the server": "MB", "connections": "", "keys": "",
+}  # fmt: skip
 PAGE = DOCS / "campaign.md"
 BEGIN, END = "<!-- results -->\n", "<!-- end of the results -->"
 #: What the campaign of a release is to reach, and the faults that count.
@@ -73,7 +79,7 @@ def _results(stored: list[dict[str, Any]]) -> str:
     unsafe = [run for run in runs if SCENARIOS[run["scenario"]].loses]
     parts = [
         _headline(runs, safe), _aims(runs), _table(safe), _losses(unsafe), _faults(runs),
-        _environments(stored),
+        _environments(stored), _soak(),
     ]  # fmt: skip
     return "\n" + "\n".join(parts) + "\n"
 
@@ -104,18 +110,25 @@ def _table(runs: list[Run]) -> str:
     lines = []
     for name, those in _by_scenario(runs).items():
         broken = Counter[str]()
+        faults, pushed = sum(_struck(those).values()), _sum(those, "pushed")
+        took = sum(run["took"] for run in those)
         for run in those:
             broken.update(run.get("violations", {}))
         lines.append(
-            f"| {name} | {len(those)} | {sum(_struck(those).values()):,} |"
-            f" {_sum(those, 'pushed'):,} | {_sum(those, 'redelivered'):,} |"
-            f" {_sum(those, 'refused'):,} | {broken['lost']} |"
+            f"| {name} | {len(those)} | {faults:,} | {faults / took:.1f} |"
+            f" {pushed:,} | {pushed / took:,.0f} | {_sum(those, 'redelivered'):,} |"
+            f" {_sum(those, 'refused'):,} | {broken['lost']} | {_bound(broken['lost'], pushed)} |"
             f" {broken['phantom']} | {broken['acked twice']} | {broken['early']} |"
             f" {sum(broken.values())} |"
         )
-    head = ("| scenario | runs | faults | pushed | delivered again | late settles refused | lost |"
-            " phantom | acked twice | early | all broken rules |")  # fmt: skip
-    return "### Nothing may be lost\n\n" + _lines(head, "|---|" + "---:|" * 10, lines)
+    head = ("| scenario | runs | faults | a second | pushed | a second | delivered again |"
+            " late settles refused | lost | at most, with 95 % confidence | phantom |"
+            " acked twice | early | all broken rules |")  # fmt: skip
+    return "### Nothing may be lost\n\n" + _lines(head, "|---|" + "---:|" * 13, lines)
+
+
+def _bound(lost: int, pushed: int) -> str:
+    return f"1 in {max(1, pushed // RULE_OF_THREE):,}" if not lost else "see the runs"
 
 
 def _losses(runs: list[Run]) -> str:
@@ -156,6 +169,29 @@ def _environments(stored: list[dict[str, Any]]) -> str:
         )
     head = "| commit | scripts | redis-py | Python | servers | planted faults found |"
     return "### What ran\n\n" + _lines(head, "|---|---|---|---|---|---|", lines)
+
+
+def _soak() -> str:
+    """Return the figures at the start and at the end of the stored soak, and its picture."""
+    path = SOAK / "soak.json"
+    if not path.exists():
+        return ""
+    soak = json.loads(path.read_text())
+    about, verdict, samples = soak["about"], soak["verdict"], soak["samples"]
+    faults = ", ".join(f"{kind}: {times:,}" for kind, times in sorted(verdict["faults"].items()))
+    lines = [
+        f"| {name} | {' '.join([f'{sum(samples[0][name]):,.0f}', unit]).rstrip()} |"
+        f" {' '.join([f'{sum(samples[-1][name]):,.0f}', unit]).rstrip()} |"
+        for name, unit in UNITS.items()
+    ]
+    return (
+        "### Soak\n\n"
+        f"A producer, a consumer and a worker ran for {about['seconds'] / 60:.0f} minutes at commit"
+        f" {about['commit']} ({about['server']}), beside others that were killed ({faults})."
+        f" {verdict['pushed']:,} messages, {sum(verdict['violations'].values())} broken rules.\n\n"
+        + _lines("| | at the start | at the end |", "|---|---:|---:|", lines)
+        + "\n![What was read over the time](_campaign/soak/soak.svg)\n"
+    )
 
 
 def _by_scenario(runs: list[Run]) -> dict[str, list[Run]]:

@@ -61,6 +61,7 @@ def run(
         planted: a folder of scripts to use instead of ackq's own: sabotage.
         drained_within: seconds for which a consumer may ask in vain, after the last fault.
     """
+    begin = now()
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "history").mkdir(parents=True)
     if strikes is None:
@@ -89,7 +90,7 @@ def run(
         finally:
             run_blocking(rig.close())
     verdict = checker.check(folder)
-    _store(folder / "verdict.json", verdict.as_json())
+    _store(folder / "verdict.json", verdict.as_json() | {"took": round(now() - begin, 1)})
     return verdict
 
 

@@ -25,23 +25,17 @@ from .crew import Crew
 from .deployments import Single, deploy
 from .history import Log, now
 from .nemeses import NEMESES, Stage
-from .report import DOCS
+from .report import SOAK, UNITS
 from .run import DRAINED_WITHIN, drain, environment
 from .scenarios import Scenario
 from .workloads import WORKLOADS
 from .workloads.rig import run_blocking
 
-RESULTS = DOCS / "_campaign" / "soak"
 SCENARIO = Scenario(
     "soak", "worker, threads",
     {"kill a consumer": 2.0, "kill a producer": 5.0, "kill the server": 60.0},
 )  # fmt: skip
 SAMPLES = 240
-#: What is read, with its unit, by the name in a picture.
-UNITS = {
-    "memory of the processes": "MB", "descriptors": "", "threads": "",
-    "memory of the server": "MB", "connections": "", "keys": "",
-}  # fmt: skip
 Sample = dict[str, Any]
 
 
@@ -143,9 +137,7 @@ def main() -> int:
                         help="how long: seconds, or 5m, or 1h. Defaults to 1h")  # fmt: skip
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
     parser.add_argument("--folder", type=Path, default=Path(".campaign/soak"))
-    parser.add_argument(
-        "--into", type=Path, default=RESULTS, help="defaults to docs/_campaign/soak"
-    )
+    parser.add_argument("--into", type=Path, default=SOAK, help="defaults to docs/_campaign/soak")
     options = parser.parse_args()
     result = soak(options.seconds, options.seed, options.folder)
     options.into.mkdir(parents=True, exist_ok=True)

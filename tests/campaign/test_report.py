@@ -11,7 +11,7 @@ from . import report
 
 RUN = {
     "scenario": "queue: kills", "seed": 1, "seconds": 30, "server": "redis 7.0.15",
-    "pushed": 3000, "redelivered": 9, "refused": 5, "faults": {"kill a consumer": 7},
+    "pushed": 3000, "took": 30.0, "redelivered": 9, "refused": 5, "faults": {"kill a consumer": 7},
 }  # fmt: skip
 LOSSY = RUN | {"scenario": "queue: crashes without persistence", "lost_as_expected": 4}
 
@@ -44,7 +44,10 @@ def test_stored_runs_are_added_up(tmp_path: Path) -> None:
     text = report.page(f"before\n{report.BEGIN}old\n{report.END}\nafter\n", [stored])
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
-    assert "| queue: kills | 2 | 14 | 6,000 | 18 | 10 | 1 | 0 | 0 | 0 | 1 |" in text
+    assert (
+        "| queue: kills | 2 | 14 | 0.2 | 6,000 | 100 | 18 | 10 | 1 | see the runs | 0 | 0 | 0 | 1 |"
+        in text
+    )
     assert "| queue: crashes without persistence | 7 | 3,000 | 4 |" in text
     assert "1 of 6,000 messages were lost" in text
     assert "| processes killed | 21 | 10,000 |" in text
