@@ -11,7 +11,7 @@ leaves a request without an outcome, which may have been applied or not.
 | ``ack``, ``nack``, ``release``, ``extend``, ``reject`` | ``call``, ``begin``, ``of``: tokens of the same process |
 | ``end`` | ``call``, ``end``, ``state``: ok, gone (settled before), refused, unknown or fail (certainly not applied), ``refused``: tokens, ``index`` of the first for topics |
 | ``fault`` | ``kind``, ``begin``, ``end``, ``since``: answers from then on may be undone, or null; ``clock``: leases and delays may end early |
-| ``left`` | ``messages``: how many are still stored, ``dead``: ids, ``findings``: what an audit found, ``keys``: that should not be there, ``totals`` that the queue counted and ``reasons`` of the dead with their numbers |
+| ``left`` | ``messages``: how many are still stored, ``dead``: ids, ``findings``: what an audit found, ``keys``: that should not be there, ``rows``: ids of what Spark wrote, ``totals`` that the queue counted and ``reasons`` of the dead with their numbers |
 """  # noqa: E501
 
 from __future__ import annotations

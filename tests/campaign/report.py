@@ -168,7 +168,7 @@ def _environments(stored: list[dict[str, Any]]) -> str:
             f" {servers} | {found} |"
         )
     head = "| commit | scripts | redis-py | Python | servers | planted faults found |"
-    return "### What ran\n\n" + _lines(head, "|---|---|---|---|---|---|", lines)
+    return "### What ran\n\n" + _lines(head, "|---|---|---|---|---|---|", [*dict.fromkeys(lines)])
 
 
 def _soak() -> str:

@@ -20,6 +20,8 @@ MANY_KILLS: Faults = {"kill a consumer": 0.06, "kill a producer": 0.15, "kill th
 BULK: Faults = {"kill a consumer": 0.7, "kill a producer": 1.5, "kill the server": 5.0}
 #: Children of a parent, which takes its time to replace one that died young, and parents.
 CHILDREN: Faults = {"kill a worker process": 1.5, "kill a consumer": 10.0}
+#: Of drivers, which take their time to start, and of who starts them.
+SPARK: Faults = {"kill a worker process": 20.0, "kill a consumer": 45.0, "kill a producer": 2.0}
 FREEZES: Faults = {"freeze a consumer": 0.7, "freeze a producer": 2.0}
 CRASHES: Faults = {"kill the server": 0.6}
 POWER: Faults = {"cut the power": 0.9}
@@ -101,6 +103,8 @@ _ALL = (
     Scenario("worker, processes: kills", "worker, processes",
              {**CHILDREN, "kill a producer": 1.0, "kill the server": 5.0},
              sizes={"consumer": 2, "producer": 2}),
+    *(Scenario(f"{each}: kills", each, SPARK, sizes={"consumer": 1, "producer": 1})
+      for each in ("Spark, files", "Spark, queue")),
     *(Scenario(f"{each}: everything", each, ALL) for each in _OTHERS),
     Scenario("queue: crashes without persistence", "queue", CRASHES, "none",
              loses="everything that was stored"),

@@ -33,6 +33,8 @@ class Site:
     name: str = "{jobs}"
     #: A folder of scripts that this process uses instead of ackq's own: sabotage.
     scripts: Path | None = None
+    #: Of the run.
+    folder: Path | None = None
 
     def client(self) -> Any:
         """Return a blocking client of redis-py."""

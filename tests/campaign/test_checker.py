@@ -63,6 +63,7 @@ def judged(folder: Path, *events: list[Event], **settings: Any) -> checker.Verdi
 
 SOUND: dict[str, list[list[Event]]] = {
     "acked": [push(), take(0, 1), settle("ack", 0, 1.1)],
+    "in a row of Spark": [push(), left(rows=["m"])],
     "acked after a redelivery": [
         push(), take(0, 1), take(1, 1.6, 2), settle("ack", 0, 1.7, "refused"),
         settle("ack", 1, 1.8), settle("ack", 1, 1.9, "gone"),
@@ -143,6 +144,9 @@ UNSOUND: dict[str, tuple[str, list[list[Event]]]] = {
                                  left(dead=[["m", 2]])]),
     "not drained": ("stuck", [push(), take(0, 1), settle("ack", 0, 1.1), left(1)]),
     "drained late": ("stuck", [push(), asked(*range(10, 20)), take(0, 21), settle("ack", 0, 22)]),
+    "in two rows": ("rows", [push(), left(rows=["m", "m"])]),
+    "in a row, and never pushed": ("phantom", [push(), left(rows=["m", "n"])]),
+    "in no row": ("lost", [push(), left(rows=[])]),
     "a finding": ("audit", [push(), take(0, 1), settle("ack", 0, 1.1), left(findings=["f"])]),
     "a key": ("audit", [push(), take(0, 1), settle("ack", 0, 1.1), left(keys=["k"])]),
 }  # fmt: skip
@@ -194,7 +198,7 @@ def test_a_violation_is_found(history: str, tmp_path: Path) -> None:
 def test_every_rule_has_a_history_that_breaks_it() -> None:
     tested = {rule for rule, _ in UNSOUND.values()}
     assert tested | {"order", "place", "gap", "totals"} == set(checker.RULES) | {
-        "stuck", "audit", "order", "place", "gap", "totals"}  # fmt: skip
+        "stuck", "audit", "order", "place", "gap", "totals", "rows"}  # fmt: skip
 
 
 #: What a queue counts of one message that is returned twice, redelivered, and acked.

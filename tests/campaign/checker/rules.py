@@ -15,6 +15,7 @@ import bisect
 import gc
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -40,6 +41,8 @@ class Judge:
         self._lease: float = history.settings["lease"]
         self._fenced: bool = history.settings.get("fenced", True)
         self._dead = dict((history.left or {}).get("dead", ()))
+        #: How many rows of Spark a message has become.
+        self._rows: Counter[str] = Counter((history.left or {}).get("rows", ()))
         self._stored = (history.left or {}).get("messages", 0)
         self.verdict = Verdict(faults=history.struck)
 
@@ -134,7 +137,7 @@ class Judge:
     def lost(self, story: Story) -> Iterator[str]:
         """Push-ok, and neither acked nor dead, although nothing is stored any more."""
         push = next((push for push, _ in story.pushes if push.state == "ok"), None)
-        if push is None or self._stored or story.name in self._dead:
+        if push is None or self._stored or story.name in self._dead or self._rows[story.name]:
             return
         if any(each.had("ack", "reject") for each in story.deliveries):
             return
@@ -270,6 +273,11 @@ class Judge:
             yield "stuck", f"for {idle:.0f} s nothing was delivered, although messages were left"
         for each in left["findings"]:
             yield "audit", each
+        for name, times in self._rows.items():
+            if times > 1:
+                yield "rows", f"{name} is in {times} rows"
+            if not any(push.state in POSSIBLE for push, _ in self._history.story("", name).pushes):
+                yield "phantom", f"{name} is in a row, although no push stored it"
         for each in left["keys"]:
             yield "audit", f"the key {each} is left"
         for each in judge_totals(self._history):

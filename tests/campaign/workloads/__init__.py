@@ -11,6 +11,7 @@ from .processes import ProcessWorkerRig
 from .rig import Workload
 from .rsmq import RSMQRig
 from .sharded import ShardedRig
+from .spark import PipelineRig
 from .topics import TopicRig
 from .workers import TaskWorkerRig, ThreadWorkerRig
 
@@ -38,6 +39,8 @@ _ALL = [
     Workload("worker, threads", ThreadWorkerRig),
     Workload("worker, tasks", TaskWorkerRig, asynchronous=True),
     Workload("worker, processes", ProcessWorkerRig),
+    Workload("Spark, files", PipelineRig, settings={"sink": "files"}),
+    Workload("Spark, queue", PipelineRig, settings={"sink": "queue"}),
     Workload("RSMQ", RSMQRig),
     Workload("delay queue", DelayRig),
     Workload("delay queue, partitions", PartitionedRig),

@@ -1,0 +1,109 @@
+"""Spark: a pipeline from the queue into files, or into another queue, whose driver is killed.
+
+Each row must be there once in the end, whoever was killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import ackq
+from tests.campaign.site import Site
+from tests.spark.home import environment
+
+from .listed import ListRig
+from .loops import id_of
+from .rig import Got, Role, Workload
+
+_ROOT = Path(__file__).parents[3]
+_TARGET = "{jobs}-rows"
+_PR_SET_PDEATHSIG = 1
+
+
+class PipelineRig(ListRig):
+    """`ackq pipeline run --once`, again and again."""
+
+    rules: ClassVar[dict[str, Any]] = {"rows": True}
+    delayed = 0.0
+
+    def __init__(self, site: Site, workload: Workload) -> None:
+        super().__init__(site, workload)
+        assert site.folder is not None
+        self._folder = site.folder / "pipeline"
+        self._into_files = workload.settings["sink"] == "files"
+
+    def prepare(self) -> None:
+        self._folder.mkdir()
+        sink = 'path = "rows"\nformat = "json"' if self._into_files else f'queue = "{_TARGET}"'
+        (self._folder / "pipeline.toml").write_text(f"""
+checkpoint = "state"
+every = 0
+[source]
+queue = "{self.site.name}"
+[source.options]
+maxMessagesPerTrigger = 500
+[schema]
+ddl = "id STRING, pad STRING"
+[sink]
+{sink}
+[spark]
+"spark.master" = "local[2]"
+"spark.ui.enabled" = "false"
+"spark.sql.shuffle.partitions" = 1
+""")
+
+    async def serve(self, role: Role) -> None:
+        role.log.close()  # to show that this process has begun
+        while not role.is_over():
+            with self._run() as driver:
+                while driver.poll() is None and not role.is_over():
+                    await self.sleep(0.05)
+                driver.kill()
+
+    async def take(self, n: int, done: Sequence[Any]) -> tuple[list[Got], dict[str, Any]]:
+        """Take nothing, but let a driver write all that is left."""
+        with self._run() as driver:
+            driver.wait()
+        return [], {}
+
+    async def left(self) -> dict[str, Any]:
+        rows = self._rows_of_files() if self._into_files else self._rows_of_queue()
+        return {**(await super().left()), "rows": rows, "totals": None}
+
+    def _run(self) -> subprocess.Popen[bytes]:
+        """Start a driver, which ends with its parent, as its JVM ends with the driver."""
+        log = (self._folder / "drivers.log").open("ab")
+        url = f"redis://127.0.0.1:{self.site.port}"
+        return subprocess.Popen(
+            [sys.executable, "-c", "from ackq.cli import main; main()", "pipeline", "run",
+             str(self._folder / "pipeline.toml"), "--once"],
+            cwd=_ROOT, env={**os.environ, **environment(), "ACKQ_REDIS_URL": url},
+            stdout=log, stderr=log,
+            stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent,
+        )  # fmt: skip
+
+    def _rows_of_files(self) -> list[str]:
+        files = self._folder.glob("rows/**/*.json")
+        return [json.loads(line)["id"] for file in files for line in file.open()]
+
+    def _rows_of_queue(self) -> list[str]:
+        rows: list[str] = []
+        with self.site.client() as client:
+            target = ackq.Queue(client, _TARGET)
+            while found := target.pop_many(1000):
+                rows += [id_of(each.body) for each in found]
+                target.ack(*found)
+            target.close()
+        return rows
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
