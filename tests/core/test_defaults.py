@@ -1,0 +1,49 @@
+"""The default of every argument is the one that its docstring names."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import ackq
+import ackq.dropin.asyncio
+from ackq.delay import AsyncDelayQueue, AsyncPartitionedDelayQueue, DelayQueue
+from ackq.rsmq import RSMQ, AsyncRSMQ
+from ackq.sharded import AsyncShardedQueue, ShardedQueue
+from ackq.topic import AsyncTopic, Topic
+from ackq.worker import AsyncWorker, Worker
+
+CLASSES: list[type] = [
+    ackq.Queue, ackq.AsyncQueue, DelayQueue, AsyncDelayQueue, AsyncPartitionedDelayQueue, Topic,
+    AsyncTopic, RSMQ, AsyncRSMQ, ShardedQueue, AsyncShardedQueue, Worker, AsyncWorker,
+    ackq.dropin.Redis, ackq.dropin.asyncio.Redis,
+]  # fmt: skip
+#: An argument's description, up to the next one.
+ARGUMENT = re.compile(r"^ {4}(\w+): (.*?)(?=^ {4}\S|^\S|\Z)", re.DOTALL | re.MULTILINE)
+DEFAULT = re.compile(r"Defaults\s+to\s+(None|True|False|\"[^\"]*\"|[\d.]+(?:\sMiB)?)(?:[,.: ]|$)")
+
+
+def _documented(function: Any) -> Iterator[tuple[str, Any]]:
+    for name, text in ARGUMENT.findall(inspect.getdoc(function) or ""):
+        if found := DEFAULT.search(text):
+            number, _, unit = found[1].rstrip(".").partition(" ")
+            yield name, ast.literal_eval(number) * 1024 * 1024 if unit else ast.literal_eval(number)
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+def test_defaults_are_as_documented(kind: type) -> None:
+    compared = 0
+    for name, function in inspect.getmembers(kind, inspect.isroutine):
+        if name.startswith("_") and name != "__init__":
+            continue
+        parameters = inspect.signature(function).parameters
+        for argument, default in _documented(function):
+            if argument in parameters:
+                assert parameters[argument].default == default, f"{name}({argument})"
+                compared += 1
+    assert compared
