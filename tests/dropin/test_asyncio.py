@@ -479,3 +479,20 @@ def test_both_clients_have_the_same_methods() -> None:
 def no_task_is_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield
     assert "Task was destroyed" not in caplog.text
+
+
+def test_a_deletion_forgets_what_is_in_flight_of_its_own_list_alone(
+    start: Callable[..., Redis], name: str, queue: ackq.Queue
+) -> None:
+    async def body(r: Redis) -> None:
+        await r.lpush(name, "a", "b")
+        assert await r.rpop(name) == b"a"
+        await r.delete(f"{name}-other")
+        await asyncio.sleep(1.5 * LEASE)  # what was forgotten would have come back
+        assert in_flight(queue) == [b"a"]
+        await r.delete(name)
+        assert not await r.keys(f"{name}*")
+        assert await r.rpop(name) is None
+
+    run(start, body)
+    assert settled(queue)
