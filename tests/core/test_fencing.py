@@ -121,12 +121,12 @@ def test_a_message_named_twice_in_one_call_is_no_earlier_settle() -> None:
 
 
 def test_messages_that_a_call_leaves_are_as_before() -> None:
-    messages = [Held(_settles_sent=2) for _ in range(3)]
+    messages = [Held(_settles_sent=3) for _ in range(3)]
     assert note_reply("ack", messages, (), _request(), left=1) == []
     assert [each._settled for each in messages] == ["ack", "ack", ""]
-    assert [each._settles_sent for each in messages] == [2, 2, 1]
+    assert [each._settles_sent for each in messages] == [3, 3, 2]
     note_reply("ack", messages[2:], (), _request(reply_lost=True), left=1)
-    assert messages[2]._settles_sent == 1
+    assert messages[2]._settles_sent == 2
 
 
 def test_a_reply_says_which_messages_are_left() -> None:

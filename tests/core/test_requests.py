@@ -110,6 +110,8 @@ def test_a_request_is_resent_only_where_that_does_no_harm(
 ) -> None:
     steps, request = _begun(case)
     assert request.resend is harmless
+    assert (request.script is None) is isinstance(request.args[0], bytes)
+    assert all(isinstance(each, bytes | str | int | float) for each in request.command())
     steps.close()
 
 
