@@ -42,7 +42,7 @@ def page(stored: dict[str, Any]) -> str:
     ]
     rows.append(_row("**all**", sum(stored["mutants"].values()), results))
     return "\n".join([
-        f"Commit {stored['commit']}, seed {stored['seed']}, Python {stored['python']},"
+        f"Tried on commits up to {stored['commit']}, seed {stored['seed']}, Python {stored['python']},"
         f" redis-py {stored['redis-py']}.",
         "",
         "| package | mutants | tried | noticed | survived | equivalent | score | 95 % interval |"
