@@ -42,8 +42,8 @@ def page(stored: dict[str, Any]) -> str:
     ]
     rows.append(_row("**all**", sum(stored["mutants"].values()), results))
     return "\n".join([
-        f"Tried on commits up to {stored['commit']}, seed {stored['seed']}, Python {stored['python']},"
-        f" redis-py {stored['redis-py']}.",
+        f"Tried on commits up to {stored['commit']}, seed {stored['seed']},"
+        f" Python {stored['python']}, redis-py {stored['redis-py']}.",
         "",
         "| package | mutants | tried | noticed | survived | equivalent | score | 95 % interval |"
         " score before the tests were added |",
