@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ackq import Message
-from ackq.process.children import Processes
-from ackq.process.plan import Plan
 from tests.campaign.history import Log
 
 from .listed import ListRig
@@ -30,6 +28,10 @@ class ProcessWorkerRig(ListRig):
     rules: ClassVar[dict[str, Any]] = {}
 
     async def serve(self, role: Role) -> None:
+        # Not above: the previous release, which runs other workloads, does not have them.
+        from ackq.process.children import Processes
+        from ackq.process.plan import Plan
+
         os.environ |= {
             "PYTHONPATH": str(_ROOT), _HISTORY: str(role.history.absolute()), _LABEL: role.label,
         }  # fmt: skip
