@@ -4,7 +4,7 @@ A rule is a function that yields violations in words. It is excused where a faul
 undo answers (``since``), or to end leases and delays early (``clock``).
 
 A busy machine must not break a rule. All that is known of a request is that it was applied between
-its begin and its end, if it was answered; so a rule compares the end of one with the begin of
+its start and its end, if it was answered; so a rule compares the end of one with the start of
 another, or times of the server itself. Whatever delays a process makes such an interval longer,
 and the rule weaker.
 """
