@@ -6,6 +6,7 @@ GET as Prometheus sends it, for OpenMetrics with gzip.
 
 from __future__ import annotations
 
+import gc
 import http.client
 import time
 from collections.abc import Callable
@@ -64,6 +65,7 @@ def run(settings: Settings) -> Result:
                 client.eval(FILL, 1, KEY, count, EVENT)
                 try:
                     with Exporter(client) as exporter, pinging() as pings:
+                        gc.freeze()  # as the command does
                         found = [
                             _round(server.url, client, exporter, pings)
                             for _ in range(settings.rounds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import threading
 from contextlib import closing
@@ -67,6 +68,9 @@ def exporter(
         except redis.exceptions.NoPermissionError as error:
             raise AckqError(f"{error}: name the queues, as in ackq exporter jobs") from error
         with opened:
+            # Do not search what stays, the loaded code and the names of queues, for garbage at
+            # each scrape.
+            gc.freeze()
             host, port = opened.address
             shown = f"[{host}]" if ":" in host else host
             click.echo(f"metrics at http://{shown}:{port}/metrics; Ctrl-C ends it")

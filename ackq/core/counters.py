@@ -60,8 +60,8 @@ def derived(now: int, live: int, held: int, counted: Mapping[bytes, int]) -> dic
         held: how many of them are in flight.
         counted: the fields of the counters.
     """
-    dead = {kind.decode(errors="replace"): count
-            for kind, count in by_suffix(counted, b"dead:").items()}  # fmt: skip
+    dead = {name.removeprefix(b"dead:").decode(errors="replace"): count
+            for name, count in counted.items() if name.startswith(b"dead:")}  # fmt: skip
     acked, redriven = counted.get(b"acked", 0), counted.get(b"redriven", 0)
     dropped = counted.get(b"dropped", 0)
     left = acked + sum(dead.values()) + dropped - redriven
@@ -79,15 +79,6 @@ def derived(now: int, live: int, held: int, counted: Mapping[bytes, int]) -> dic
         "redriven": redriven,
         "dropped": dropped,
         "dead_dropped": counted.get(b"dropped:dead", 0),
-    }
-
-
-def by_suffix(counted: Mapping[bytes, int], prefix: bytes) -> dict[bytes, int]:
-    """Return the counts whose fields begin with ``prefix``, by the rest of the field."""
-    return {
-        name.removeprefix(prefix): count
-        for name, count in counted.items()
-        if name.startswith(prefix)
     }
 
 

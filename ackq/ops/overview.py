@@ -21,6 +21,7 @@ from ackq.core.io.nodes import nodes_of
 from ackq.core.names import check_name
 from ackq.ops.readings import Asked, Reading, check, look_up, merged, read
 from ackq.ops.search import Found, Kind, Search
+from ackq.queue.keys import QueueKeys
 
 #: SCANs of one reading on each server: few, except until all keys were examined once.
 STEPS, FIRST_STEPS = 10, 1000
@@ -95,6 +96,8 @@ class _Node:
     used: dict[Found, tuple[float, object]] = field(default_factory=dict)
     #: List queues whose messages this user may not read.
     unreadable: set[str] = field(default_factory=set)
+    #: The keys of the list queues that were read, by name.
+    keys: dict[str, QueueKeys] = field(default_factory=dict)
 
     @property
     def address(self) -> str:
@@ -230,7 +233,7 @@ class Overview(Closable):
         driver, search = node.driver, node.search
         if not self._names:
             driver.run(search.proceed(self._steps if search.complete else FIRST_STEPS))
-        wanted = sorted(search.queues, key=_KIND_AND_NAME)
+        wanted = sorted(search.queues)
         left_out = len(wanted[most:])
         del wanted[most:]
         unread: dict[Found, Exception] = {}
@@ -241,7 +244,7 @@ class Overview(Closable):
             elif not isinstance(problem, _MOVED):
                 unread[each] = problem
         checked = [each for each in wanted if each in node.checked]
-        asked = Asked(self._window, self._config, now, node.unreadable, self._due_within)
+        asked = Asked(self._window, self._config, now, node.unreadable, node.keys, self._due_within)
         results = driver.run_all(
             read(each, search.consumers.get(each.name, ()), asked) for each in checked
         )
@@ -268,6 +271,9 @@ class Overview(Closable):
                 found.update(*(each for each in results if isinstance(each, list)))
         for node in nodes:
             node.search.queues = set(found)
+            # Each call of read_one may name another queue, so keep nothing of the former one.
+            node.checked &= found
+            node.keys.clear()
             node.search.groups = {*self._names, *(f"{{{name}}}" for name in self._names)}
             if self._consumers:
                 node.search.consumers = {self._names[0]: set(self._consumers)}
@@ -291,6 +297,7 @@ class Overview(Closable):
             node.search.queues.discard(found)
             node.checked.discard(found)
             del node.used[found]
+            node.keys.pop(found.name, None)
 
     def close(self) -> None:
         """Close the connections."""

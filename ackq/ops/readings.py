@@ -123,6 +123,9 @@ class Asked:
     now: int | None
     #: List queues whose messages this user may not read. They are noted here, and not tried again.
     unreadable: set[str]
+    #: The keys of list queues by name. Kept from one reading to the next, since it takes time to
+    #: name them.
+    keys: dict[str, QueueKeys]
     #: Also count the delayed messages that are due within this many seconds.
     due_within: float | None = None
 
@@ -144,7 +147,10 @@ def read(found: Found, consumers: Iterable[str], asked: Asked) -> Operation[Read
 
 
 def _list(name: str, asked: Asked) -> Operation[Reading]:
-    spec = QueueSpec(name, QueueKeys.of(name), asked.config)
+    keys = asked.keys.get(name)
+    if keys is None:
+        keys = asked.keys[name] = QueueKeys.of(name)
+    spec = QueueSpec(name, keys, asked.config)
     try:
         stats = yield from inspection.stats(spec)
     except PopFromMismatch:
@@ -236,7 +242,7 @@ def _watched(
 
 
 def _totals(found: Counters) -> Totals:
-    counts = {name: getattr(found, name) for name in COUNTED if getattr(found, name) is not None}
+    counts = {name: count for name in COUNTED if (count := getattr(found, name)) is not None}
     return Totals(found.since, counts, found.dead, found.at)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from redis.exceptions import ResponseError
 
@@ -27,8 +27,7 @@ _SIDE = tuple(each.encode() for each in (*SUFFIXES, WORKERS_SEEN) if each != "CO
 _NUMBERED = re.compile(r"^(\{[^{}]+\}):\d+$")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Found:
+class Found(NamedTuple):
     """A queue: its kind and name. The name of an RSMQ queue is ``<namespace>:<queue>``."""
 
     kind: Kind

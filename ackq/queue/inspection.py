@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from redis.exceptions import NoPermissionError
 from ackq import scripts
 from ackq.config import check_integer, microseconds
 from ackq.core.call import call
-from ackq.core.counters import LONGEST_WATCH, by_suffix, derived
+from ackq.core.counters import LONGEST_WATCH, derived
 from ackq.core.created import CLOUDEVENT, created_at
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import parse
@@ -106,16 +105,17 @@ def read_counters(now: int, live: int, held: int, counted: Mapping[bytes, int]) 
     fields = derived(now, live, held, counted)
     if b"live" not in counted:  # a former release began to count, and counted what was taken
         fields |= {"pushed": None, "taken": counted.get(b"taken", 0)}
-    counted = {name: count for name, count in counted.items() if b":" in name}
-    rows = by_suffix(counted, b"rows:")
-    for reason, count in rows.items():
-        name = reason.decode(errors="replace")
-        fields["dead"][name] = fields["dead"].get(name, 0) + count
-    timeouts = Counter[int]()
-    for prefix in (b"lease:", b"timeout:"):
-        for seconds, count in by_suffix(counted, prefix).items():
-            timeouts[int(seconds)] += count
-    return QueueCounters(**fields, timeouts=dict(timeouts), dead_rows=sum(rows.values()))
+    timeouts: dict[int, int] = {}
+    rows = 0
+    for name, count in counted.items():
+        kind, _, rest = name.partition(b":")
+        if kind in (b"lease", b"timeout"):
+            timeouts[int(rest)] = timeouts.get(int(rest), 0) + count
+        elif kind == b"rows":
+            reason = rest.decode(errors="replace")
+            fields["dead"][reason] = fields["dead"].get(reason, 0) + count
+            rows += count
+    return QueueCounters(**fields, timeouts=timeouts, dead_rows=rows)
 
 
 def peek(

@@ -12,6 +12,7 @@ import pytest
 import redis
 
 from ackq import Queue
+from ackq.core.io import driver as driver_module
 from ackq.delay import DelayQueue
 from ackq.membership.shards import shard_names
 from ackq.ops import overview as overview_module
@@ -80,25 +81,47 @@ def test_what_only_looks_like_a_queue_is_left_out(client: Client, name: str) -> 
         assert overview.read().left_out == 4
 
 
-def test_many_queues_are_read_in_few_steps(plain_client: redis.Redis, name: str) -> None:
+def test_many_queues_are_read_in_few_bounded_steps_while_the_server_works_on_the_next(
+    plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipe = plain_client.pipeline()
     for number in range(350):
-        pipe.zadd(f"{name}-{number}BACKUP", {"key": 1e15})
+        pipe.zadd(f"{name}-{number}BACKUP", {"key": number * 1e9})
     pipe.execute()
+    pipelined: list[int] = []
+    unread: list[int] = [0]
+    send, read = driver_module._send, driver_module._read
+
+    def counting_send(connection: Any, requests: list[Any]) -> None:
+        pipelined.append(len(requests))
+        unread.append(unread[-1] + len(requests))
+        send(connection, requests)
+
+    def counting_read(connection: Any) -> Any:
+        unread.append(unread[-1] - 1)
+        return read(connection)
+
     with Overview(plain_client) as overview:
         overview.read()  # learns the script
-        (node,) = overview._nodes
-        pipelined: list[int] = []
-        send = node.driver._pipeline
-
-        def pipeline(requests: Any) -> list[Any]:
-            pipelined.append(len(requests))
-            return send(requests)
-
-        node.driver._pipeline = pipeline  # type: ignore[method-assign]
-        assert len(overview.read().queues) == 350
+        monkeypatch.setattr(driver_module, "_send", counting_send)
+        monkeypatch.setattr(driver_module, "_read", counting_read)
+        queues = {each.name: each for each in overview.read().queues}
+    for number in range(350):  # each has its own figures
+        overdue = queues[f"{name}-{number}"].overdue
+        assert overdue == pytest.approx(time.time() - number * 1000, abs=400)
     # The counts, the oldest message, the workers.
-    assert pipelined == [100, 100, 100] * 3 + [50, 50, 50]
+    assert sorted(pipelined) == [50] * 3 + [100] * 9
+    assert (max(unread), unread[-1]) == (200, 0)
+
+
+def test_queues_that_were_read_one_by_one_are_not_kept(
+    plain_client: redis.Redis, name: str
+) -> None:
+    with Overview(plain_client) as overview:
+        for number in range(3):
+            overview.read_one(f"{name}-{number}")
+        (node,) = overview._nodes
+        assert [*node.keys] == [each.name for each in node.checked] == [f"{name}-2"]
 
 
 def test_a_search_is_complete_at_once_and_goes_on_in_bounded_steps(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from redis.connection import AbstractConnection
 from redis.exceptions import NoScriptError, ResponseError
 
-from ackq.core.effects import Clock, Effect, Operation, Request, Sleep, wait_command
+from ackq.core.effects import Clock, Operation, Request, Sleep, wait_command
 from ackq.core.io.connections import ClusterRoute, SingleRoute
 from ackq.core.io.wire import pack
 from ackq.core.retries import TEMPORARY, pause_before_resend, unwrapped
@@ -20,6 +21,11 @@ T = TypeVar("T")
 #: Operations that `Driver.run_all` runs at a time: one round trip serves them all, and Redis still
 #: answers other clients within a few milliseconds.
 TOGETHER = 100
+#: Such groups whose requests are sent before the first replies are read: the server works on one
+#: while this process works on the other.
+GROUPS = 2
+#: Error replies after which `Driver.run_all` sends a request again.
+_AGAIN = (NoScriptError, *TEMPORARY)
 
 
 class Driver:
@@ -51,66 +57,47 @@ class Driver:
     def run_all(self, operations: Iterable[Operation[T]]) -> list[T | Exception]:
         """Run operations that read, `TOGETHER` at a time, and return their results in order.
 
-        The requests of operations that run together are sent in one pipeline. If an operation
+        The requests of operations that run together are sent in one pipeline. While this process
+        works on their replies, the server works on the next group's requests. If an operation
         raises an error, that error is its result.
 
         Raises:
             redis.ConnectionError, redis.TimeoutError: the connection failed; no result is returned.
         """
         remaining = iter(operations)
-        results: list[T | Exception] = []
-        while group := list(islice(remaining, TOGETHER)):
-            results += self._run_group(group)
-        return results
-
-    def _run_group(self, group: Sequence[Operation[T]]) -> list[T | Exception]:
-        results: dict[int, T | Exception] = {}
-        answers: dict[int, Any] = dict.fromkeys(range(len(group)))
-        while answers:
-            steps: dict[int, Effect] = {}
-            for number, answer in answers.items():
-                operation = group[number]
-                try:
-                    failed = isinstance(answer, Exception)
-                    steps[number] = operation.throw(answer) if failed else operation.send(answer)
-                except StopIteration as stop:
-                    results[number] = stop.value
-                except Exception as error:
-                    results[number] = error
-            answers = self._answer_all(steps)
-        return [results[number] for number in range(len(group))]
-
-    def _answer_all(self, steps: dict[int, Effect]) -> dict[int, Any]:
-        """Answer effects: the requests in one round trip, the others one by one."""
-        requests = {number: each for number, each in steps.items() if isinstance(each, Request)}
-        replies = self._pipeline(list(requests.values())) if requests else []
-        answers: dict[int, Any] = dict(zip(requests, replies, strict=True))
-        for number, step in steps.items():
-            answer = answers.get(number)
-            again = isinstance(answer, (NoScriptError, *TEMPORARY))
-            if not isinstance(step, Request):
-                answers[number] = _pass_time(step)
-            elif again:
-                try:
-                    answers[number] = self._request(step)
-                except ResponseError as error:
-                    answers[number] = error
-        return answers
-
-    def _pipeline(self, requests: Sequence[Request]) -> list[Any]:
-        """Send requests at once, and return the reply or error of each."""
+        groups: list[_Group[T]] = []
+        sent: deque[_Group[T]] = deque()
         connections = self.route.connections(None)
         connection = connections.acquire()
         try:
-            packed = b"".join(pack(request.command()) for request in requests)
-            connection.send_packed_command([packed], check_health=False)
-            replies = [_read(connection) for _ in requests]
+            while True:
+                while len(sent) < GROUPS and (members := list(islice(remaining, TOGETHER))):
+                    groups.append(_Group(members))
+                    sent.append(groups[-1])
+                    _send(connection, groups[-1].requests)
+                if not sent:
+                    break
+                group = sent.popleft()
+                replies = [_read(connection) for _ in group.requests]
+                group.answer([*map(self._settled, group.requests, replies)])
+                if group.requests:
+                    sent.append(group)
+                    _send(connection, group.requests)
         except BaseException:
             # Part of the requests may be sent, or part of the replies unread.
             connection.disconnect()
             raise
         connections.release(connection)
-        return replies
+        return [result for group in groups for result in group.results]
+
+    def _settled(self, request: Request, reply: Any) -> Any:
+        """Return the reply; if it is an error that may pass, that of another attempt."""
+        if not isinstance(reply, _AGAIN):
+            return reply
+        try:
+            return self._request(request)
+        except ResponseError as error:
+            return error
 
     def _request(self, request: Request) -> Any:
         error: Exception | None = None
@@ -143,6 +130,39 @@ class Driver:
                 time.sleep(pause)
 
 
+class _Group(Generic[T]):
+    """Operations that run together."""
+
+    def __init__(self, operations: Sequence[Operation[T]]) -> None:
+        self._ended: dict[int, T | Exception] = {}
+        self._running = list(enumerate(operations))
+        #: What the operations that have not ended ask for.
+        self.requests: list[Request] = []
+        self.answer([None] * len(operations))
+
+    @property
+    def results(self) -> list[T | Exception]:
+        """What the operations returned or raised, in order, once all have ended."""
+        return [self._ended[number] for number in range(len(self._ended))]
+
+    def answer(self, answers: Sequence[Any]) -> None:
+        """Answer the requests; an answer that is an exception is raised in its operation."""
+        running, self._running, self.requests = self._running, [], []
+        for (number, operation), answer in zip(running, answers, strict=True):
+            try:
+                failed = isinstance(answer, Exception)
+                step = operation.throw(answer) if failed else operation.send(answer)
+                while not isinstance(step, Request):
+                    step = operation.send(_pass_time(step))
+            except StopIteration as stop:
+                self._ended[number] = stop.value
+            except Exception as error:
+                self._ended[number] = error
+            else:
+                self._running.append((number, operation))
+                self.requests.append(step)
+
+
 def _pass_time(step: Sleep | Clock) -> float | None:
     """Answer an effect that needs no server."""
     if isinstance(step, Clock):
@@ -162,6 +182,11 @@ def _exchange(connection: AbstractConnection, request: Request) -> Any:
     if isinstance(replies[0], ResponseError):
         raise replies[0]
     return tuple(replies)
+
+
+def _send(connection: AbstractConnection, requests: Iterable[Request]) -> None:
+    packed = b"".join([pack(each.command()) for each in requests])
+    connection.send_packed_command([packed], check_health=False)
 
 
 def _read(connection: AbstractConnection) -> Any:
