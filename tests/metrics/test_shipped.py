@@ -16,6 +16,7 @@ import yaml
 
 from ackq.metrics import Collector
 from ackq.metrics.handlers import handler_metrics, slot_metrics
+from ackq.metrics.pipelines import PipelineFigures, pipeline_metrics
 from ackq.worker.figures import BUCKETS, WAIT_BUCKETS
 
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
@@ -28,10 +29,11 @@ _METRIC = re.compile(r"\backq_\w+")
 
 @pytest.fixture
 def metrics(plain_client: redis.Redis) -> dict[str, str]:
-    """Every metric that the exporter and the workers have, with its type."""
+    """Every metric that the exporter, the workers and pipelines have, with its type."""
     with Collector(plain_client) as collector:
         families = [*collector.collect()]
     families += [*handler_metrics({}, BUCKETS, WAIT_BUCKETS, 0.0), *slot_metrics(0, 1)]
+    families += pipeline_metrics(PipelineFigures("p", 0.0, lag=1))
     found = {}
     for each in families:
         ends = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum")}
