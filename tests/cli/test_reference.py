@@ -129,7 +129,7 @@ def stock_other_kinds(url: str) -> None:
     """Fill the queues that the examples name: orders (RSMQ, sharded), events, due."""
     with redis.Redis.from_url(url) as client:
         client.unlink(*client.keys("rsmq:*"), *client.keys("events:*"), *client.keys("*:z"),
-                      *client.keys("*:h"), "-")  # fmt: skip
+                      *client.keys("*:h"), *client.keys("{orders*"), "-")  # fmt: skip
     with RSMQ.from_url(url) as rsmq:
         rsmq.create_queue("orders")
         rsmq.send_message("orders", "hello")
