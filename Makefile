@@ -5,7 +5,7 @@ BIN := .venv/bin
 # collect, which every test process does.
 export PYTHONDONTWRITEBYTECODE :=
 # Many tests wait, so there may be more than processors; each costs servers of its own.
-WORKERS ?= 4
+WORKERS ?= 6
 
 # Tests of one group run one after the other in one process: those that share a Spark session, and
 # those that start a Spark of their own.
