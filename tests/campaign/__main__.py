@@ -116,7 +116,9 @@ def _options() -> argparse.Namespace:
                         help="length of one run. Defaults to 30")  # fmt: skip
     parser.add_argument("--strikes", type=Path, metavar="FILE",
                         help="faults of a stored schedule.json, not the seed's")  # fmt: skip
-    parser.add_argument("--into", type=Path, default=Path(".campaign"), metavar="FOLDER",
+    # A server's include is relative to its own folder, so the path is absolute.
+    parser.add_argument("--into", type=lambda folder: Path(folder).resolve(), default=".campaign",
+                        metavar="FOLDER",
                         help="where runs leave their files. Defaults to .campaign")  # fmt: skip
     parser.add_argument("--keep", action="store_true", help="keep the histories of sound runs too")
     return parser.parse_args()

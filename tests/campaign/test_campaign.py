@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from tests.servers.target import Absent
 
 from . import schedule
+from .__main__ import main
 from .checker.stories import History
 from .nemeses import NEMESES
 from .run import run
@@ -124,3 +126,14 @@ def test_a_schedule_is_shrunk_to_the_faults_that_matter() -> None:
     runs.clear()
     assert needed <= set(schedule.shrunk(strikes, fails, attempts=5))
     assert len(runs) == 5
+
+
+def test_the_command_takes_a_relative_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    into = os.path.relpath(tmp_path)
+    arguments = ["--scenario", "queue: kills", "--seed", "1", "--for", "1", "--into", into]
+    monkeypatch.setattr("sys.argv", ["campaign", *arguments])
+    assert not main()
+    assert "did not end" not in capsys.readouterr().out
+    assert list(tmp_path.glob("*/verdict.json"))
