@@ -105,10 +105,10 @@ def enter_workers(queues: Sequence[Queue]) -> None:
 
 
 def record_operations(client: redis.Redis) -> None:
-    """Record what made-up people did."""
+    """Record operations of made-up users."""
     with OperationLog(client) as log:
-        for who, what, kind, name, result in DONE:
-            log.end(log.begin(who, what, kind, name), result)
+        for user, operation, kind, queue, result in DONE:
+            log.end(log.begin(user, operation, kind, queue), result)
 
 
 def start_redrive(url: str, page: Page) -> None:

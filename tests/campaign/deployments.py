@@ -40,8 +40,8 @@ SLOT = key_slot(b"{jobs}")
 #: ms of silence after which a Sentinel would replace a primary by itself. On a busy machine it must
 #: not, since the checker has to know of each failover.
 DOWN_AFTER = 60_000
-#: Periods of a Sentinel in ms, shorter than usual: it knows soon who can be promoted, and does not
-#: rest for long when a busy machine has put it off.
+#: Periods of a Sentinel in ms, shorter than usual: it soon knows which replica it can promote, and
+#: pauses only briefly after a busy machine has delayed it.
 _QUICK = ("info-period", 1000, "tilt-period", 1000)
 #: What a server does to keep its data.
 Persistence = Literal["always", "everysec", "none"]

@@ -14,13 +14,13 @@ Kind = Literal["consumer", "producer"]
 Faults = Mapping[str, float]
 
 KILLS: Faults = {"kill a consumer": 0.12, "kill a producer": 0.5}
-#: As many as one processor can start anew.
+#: As many kills as one processor can replace.
 MANY_KILLS: Faults = {"kill a consumer": 0.06, "kill a producer": 0.15, "kill the server": 0.5}
 #: At a pace that leaves a process time to work.
 BULK: Faults = {"kill a consumer": 0.7, "kill a producer": 1.5, "kill the server": 5.0}
-#: Children of a parent, which takes its time to replace one that died young, and parents.
+#: Of worker processes, whose parent is slow to replace one that died young, and of parents.
 CHILDREN: Faults = {"kill a worker process": 1.5, "kill a consumer": 10.0}
-#: Of drivers, which take their time to start, and of who starts them.
+#: Of Spark drivers, which start slowly, of the processes that start them, and of producers.
 SPARK: Faults = {"kill a worker process": 20.0, "kill a consumer": 45.0, "kill a producer": 2.0}
 FREEZES: Faults = {"freeze a consumer": 0.7, "freeze a producer": 2.0}
 CRASHES: Faults = {"kill the server": 0.6}

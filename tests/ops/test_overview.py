@@ -90,7 +90,7 @@ def test_many_queues_are_read_in_few_bounded_steps_while_the_server_works_on_the
     pipe.execute()
     pipelined: list[int] = []
     unread: list[int] = [0]
-    send, read = driver_module._send, driver_module._read
+    send, read = driver_module._send, driver_module.read_reply
 
     def counting_send(connection: Any, requests: list[Any]) -> None:
         pipelined.append(len(requests))
@@ -104,7 +104,7 @@ def test_many_queues_are_read_in_few_bounded_steps_while_the_server_works_on_the
     with Overview(plain_client) as overview:
         overview.read()  # learns the script
         monkeypatch.setattr(driver_module, "_send", counting_send)
-        monkeypatch.setattr(driver_module, "_read", counting_read)
+        monkeypatch.setattr(driver_module, "read_reply", counting_read)
         queues = {each.name: each for each in overview.read().queues}
     for number in range(350):  # each has its own figures
         overdue = queues[f"{name}-{number}"].overdue

@@ -15,14 +15,12 @@ from ackq.core.effects import Clock, Operation, Request, Sleep, wait_command
 from ackq.core.io.connections import ClusterRoute, SingleRoute
 from ackq.core.io.wire import pack
 from ackq.core.retries import TEMPORARY, pause_before_resend, unwrapped
+from ackq.core.together import TOGETHER
 
 T = TypeVar("T")
 
-#: Operations that `Driver.run_all` runs at a time: one round trip serves them all, and Redis still
-#: answers other clients within a few milliseconds.
-TOGETHER = 100
-#: Such groups whose requests are sent before the first replies are read: the server works on one
-#: while this process works on the other.
+#: Groups of `TOGETHER` operations whose requests are sent before the first replies are read: the
+#: server works on one while this process works on the other.
 GROUPS = 2
 #: Error replies after which `Driver.run_all` sends a request again.
 _AGAIN = (NoScriptError, *TEMPORARY)
@@ -78,7 +76,7 @@ class Driver:
                 if not sent:
                     break
                 group = sent.popleft()
-                replies = [_read(connection) for _ in group.requests]
+                replies = [read_reply(connection) for _ in group.requests]
                 group.answer([*map(self._settled, group.requests, replies)])
                 if group.requests:
                     sent.append(group)
@@ -178,7 +176,7 @@ def _exchange(connection: AbstractConnection, request: Request) -> Any:
     packed = [pack(request.command()), pack(wait_command(request.confirm))]
     connection.send_packed_command(packed, check_health=False)
     # Read both replies in any case, or the next request would get the second one.
-    replies = [_read(connection) for _ in packed]
+    replies = [read_reply(connection) for _ in packed]
     if isinstance(replies[0], ResponseError):
         raise replies[0]
     return tuple(replies)
@@ -189,7 +187,7 @@ def _send(connection: AbstractConnection, requests: Iterable[Request]) -> None:
     connection.send_packed_command([packed], check_health=False)
 
 
-def _read(connection: AbstractConnection) -> Any:
+def read_reply(connection: AbstractConnection) -> Any:
     """Return the next reply, or the error that it is."""
     try:
         return connection.read_response(disable_decoding=True, disconnect_on_error=True)

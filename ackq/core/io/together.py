@@ -8,13 +8,11 @@ from typing import Any, TypeVar
 
 import redis
 from redis.connection import AbstractConnection
-from redis.exceptions import ResponseError
 
 from ackq.core.effects import Clock, Operation
 from ackq.core.io.connections import Connections
-from ackq.core.io.driver import Driver
+from ackq.core.io.driver import Driver, read_reply
 from ackq.core.io.wire import pack
-from ackq.core.retries import unwrapped
 from ackq.core.together import TOGETHER, Run
 
 T = TypeVar("T")
@@ -79,7 +77,7 @@ def _exchange_all(groups: Sequence[tuple[Connections, list[tuple[Driver, Run[Any
             answered = 0
             try:
                 for driver, run in group:
-                    reply = _read(connection)
+                    reply = read_reply(connection)
                     answered += 1
                     if isinstance(reply, Exception):
                         _fail([(driver, run)], reply, True)
@@ -100,11 +98,3 @@ def _fail(group: Sequence[tuple[Driver, Run[Any]]], error: Exception, sent: bool
     for driver, run in group:
         driver.route.note(error)
         run.failed(error, sent)
-
-
-def _read(connection: AbstractConnection) -> Any:
-    """Return the next reply, or the error that it is."""
-    try:
-        return connection.read_response(disable_decoding=True, disconnect_on_error=True)
-    except ResponseError as error:
-        return unwrapped(error)
