@@ -80,6 +80,32 @@ def test_what_goes_to_one_node_is_one_round_trip(
         assert all(b - a <= 12 for a, b in zip(before, after, strict=True))
 
 
+def test_at_most_a_hundred_requests_are_sent_at_once(
+    queues: list[Any], stats: Any, flavour: str, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if target.cluster:
+        pytest.skip("120 queues are fewer for each node")
+    module: Any = together if flavour == "sync" else together_async
+    stats(queues)
+    sent: list[int] = []
+    exchange = module._exchange_all if flavour == "sync" else module._exchange
+
+    def counted_groups(groups: Any) -> Any:
+        sent.extend(len(group) for _, group in groups)
+        return exchange(groups)
+
+    def counted_requests(node: Any, requests: Any) -> Any:
+        sent.append(len(requests))
+        return exchange(node, requests)
+
+    if flavour == "sync":
+        monkeypatch.setattr(module, "_exchange_all", counted_groups)
+    else:
+        monkeypatch.setattr(module, "_exchange", counted_requests)
+    stats(queues)
+    assert sorted(sent) == [20, 100]
+
+
 def test_a_node_that_redirects_is_followed(target: Target, token: str) -> None:
     if not target.cluster:
         pytest.skip("one node")
