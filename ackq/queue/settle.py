@@ -144,10 +144,17 @@ def group(messages: Sequence[Message]) -> tuple[list[Arg], Sequence[Message]]:
     return args, order
 
 
-def runs(messages: Sequence[Message], delay_of: Callable[[Message], int]) -> list[Arg]:
+def runs(
+    messages: Sequence[Message], delay_of: Callable[[Message], int] | None = None
+) -> list[Arg]:
     """Return script arguments, one group per run of equal receipt and delay, in order."""
+
+    def head_of(message: Message) -> tuple[int, ...]:
+        receipt = (message.receipt,)
+        return receipt if delay_of is None else (*receipt, delay_of(message))
+
     args: list[Arg] = []
-    for head, run in groupby(messages, lambda message: (message.receipt, delay_of(message))):
+    for head, run in groupby(messages, head_of):
         keys = [message.key for message in run]
         args += (*head, len(keys), *keys)
     return args
@@ -171,7 +178,8 @@ def _settle(
     held, given_back = fencing.admit(verb, messages)
     for chunk in failure_notes.chunks(verb, held):
         while chunk:
-            args, order = group(chunk) if delay_of is None else (runs(chunk, delay_of), chunk)
+            # What is acked is gone; all else keeps its order.
+            args, order = group(chunk) if verb == "ack" else (runs(chunk, delay_of), chunk)
             if verb in failure_notes.FAILS:
                 args += failure_notes.arguments(order)
             request = Request((*head, *args), script=script, resend=True, confirm=confirm)

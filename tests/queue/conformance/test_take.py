@@ -224,6 +224,16 @@ def test_a_rejected_message_is_dead_with_its_reason_and_can_be_redriven(
     assert (queue.pop().receive_count, queue.redrive()) == (1, 0)
 
 
+def test_rejected_messages_are_dead_letters_in_the_order_of_the_call(
+    make_queue: MakeQueue,
+) -> None:
+    queue = make_queue()
+    queue.push_many([{"id": id} for id in "abcd"])
+    (a, b), (c, d) = queue.pop_many(2), queue.pop_many(2)
+    assert queue.reject(c, a, d, b) == 4
+    assert [each.id for each in queue.dead_letters()] == ["c", "a", "d", "b"]
+
+
 def test_dead_letters_are_walked_through_from_one_to_the_next(make_queue: MakeQueue) -> None:
     queue = make_queue()
     ids = queue.push_many([{"n": n} for n in range(205)])

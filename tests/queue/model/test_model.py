@@ -61,7 +61,8 @@ def make_named_queue(plain_url: str, flavour: str, portal: Portal) -> Callable[.
     return make
 
 
-@pytest.mark.timeout(60 * SOAK + 60)
+# Hypothesis shortens a failing sequence for up to five minutes: a timeout would hide what it found.
+@pytest.mark.timeout(60 * SOAK + 360)
 def test_every_sequence_of_operations_agrees_with_the_model(
     plain_client: redis.Redis,
     make_named_queue: Callable[..., Any],
