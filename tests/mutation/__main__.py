@@ -18,11 +18,12 @@ from typing import Any
 
 from tests.campaign.run import environment
 
-from .equivalent import reason_of
 from .mutants import PACKAGES, WORK, Mutant
 from .mutants import mutants as all_mutants
 from .places import ROOT
 from .report import RESULTS, write
+from .survivors import reason_of
+from .twins import Twin, twin_of
 
 #: The folders whose tests may notice a mutant. Those of Spark do without a JVM.
 TESTS = (
@@ -53,8 +54,9 @@ def main() -> int:
     if wanted:
         tests = _recorded()
         plan = [_planned(each, tests, options.budget) for each in wanted]
+        into = str(WORK / "results.jsonl")
         _pytest(
-            {"into": str(WORK / "results.jsonl"), "plan": plan},
+            {"into": into, "plan": plan, "commit": environment()["commit"]},
             sorted({test.partition("::")[0] for each in plan for test in each["tests"]}),
         )
     drawn = _draw(mutants, options.seed, options.size, PACKAGES)
@@ -97,11 +99,15 @@ def _is_open(mutant: Mutant, results: dict[str, list[dict[str, Any]]], again: bo
 def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) -> dict[str, Any]:
     """Choose tests that run the changed statement: the quickest of each file in turn."""
     by_file: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
-    running = {name: test for name, test in tests.items() if mutant.place in test["places"]}
+    twin = twin_of(mutant.function, mutant.code, mutant.place)
+    variants: list[Mutant | Twin] = [mutant, twin] if twin else [mutant]
+    changed = {each.place for each in variants}
+    running = {name: test for name, test in tests.items() if not changed.isdisjoint(test["places"])}
     if not running:  # a default value, or code that has changed since the tests were recorded
+        functions = tuple(f"{each.function}+" for each in variants)
         running = {
             name: test for name, test in tests.items()
-            if any(place.startswith(f"{mutant.function}+") for place in test["places"])
+            if any(place.startswith(functions) for place in test["places"])
         }  # fmt: skip
     for name, test in running.items():
         if test["seconds"] <= LONGEST_TEST:
@@ -117,8 +123,8 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
             chosen.append(name)
             total += seconds
     return {
-        "key": mutant.key, "function": mutant.function, "code": mutant.code, "tests": chosen,
-        "limit": 30 + 4 * total,
+        "key": mutant.key, "code": {each.function: each.code for each in variants},
+        "tests": chosen, "limit": 30 + 4 * total,
     }  # fmt: skip
 
 
@@ -167,14 +173,18 @@ def _store(mutants: list[Mutant], drawn: list[Mutant], options: argparse.Namespa
     results = _results()
     packages = {package: sum(each.package == package for each in mutants) for package in PACKAGES}
     lines = []
+    commits = set()
     for mutant in drawn:
         if mutant.key not in results:
             continue
         first, last = results[mutant.key][0], results[mutant.key][-1]
+        commits.add(first["commit"])
         lines.append({"package": mutant.package, "mutant": mutant.key, "by": last["by"],
                       "at first": first["by"] is not None})  # fmt: skip
-    about = {key: each for key, each in environment().items() if key != "scripts"}
-    about |= {"seed": options.seed, "size": options.size, "budget": options.budget}
+    about: dict[str, Any] = environment()
+    about.pop("scripts")
+    about |= {"first tried on": sorted(commits), "seed": options.seed, "size": options.size,
+              "budget": options.budget}  # fmt: skip
     write(RESULTS / "results.json", {**about, "mutants": packages}, lines)
 
 

@@ -30,6 +30,18 @@ def places(path: Path) -> dict[int, str]:
 
 
 @functools.cache
+def statements(path: Path) -> dict[str, list[int]]:
+    """Return where the statements of each function and method begin, counted from its ``def``."""
+    return {
+        name: [
+            each.lineno - function.lineno for each in ast.walk(function)
+            if isinstance(each, ast.stmt | ast.excepthandler)
+        ]
+        for name, function in _functions(ast.parse(path.read_text()))
+    }  # fmt: skip
+
+
+@functools.cache
 def function_lines(path: Path) -> dict[str, int]:
     """Return the line of the ``def`` of each function and method."""
     return {name: each.lineno for name, each in _functions(ast.parse(path.read_text()))}

@@ -71,8 +71,9 @@ class Recorder:
 class Trier:
     """Tries each mutant in a process of its own, forked when the tests are collected."""
 
-    def __init__(self, plan: list[dict[str, Any]], into: Path) -> None:
+    def __init__(self, plan: list[dict[str, Any]], commit: str, into: Path) -> None:
         self._plan = plan
+        self._commit = commit
         self._into = into.open("a")
         self._failed: str | None = None
         self._fleet: Fleet | None = None
@@ -107,7 +108,9 @@ class Trier:
                 print(f"fails without a mutant too: {found}", file=sys.__stdout__, flush=True)
                 tests.remove(items.pop(found))
             seconds = round(time.monotonic() - begin, 2)
-            line = {"key": mutant["key"], "by": found, "seconds": seconds}
+            line = {
+                "key": mutant["key"], "by": found, "seconds": seconds, "commit": self._commit,
+            }  # fmt: skip
             print(json.dumps(line), file=self._into, flush=True)
             print(f"{seconds:6.1f} s  {found or '*** survived ***'}  {mutant['key']}",
                   file=sys.__stdout__, flush=True)  # fmt: skip
@@ -152,7 +155,8 @@ class Trier:
             os.dup2(silence, 1)
             os.dup2(silence, 2)
             if mutant:
-                _plant(mutant["function"], mutant["code"])
+                for function, code in mutant["code"].items():
+                    _plant(function, code)
             for test, following in itertools.pairwise([*tests, anchor]):
                 _run(test, following)
                 if self._failed is not None:
@@ -223,5 +227,5 @@ def _runs_blocking(item: pytest.Item) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     order = json.loads(Path(os.environ["ACKQ_MUTATION"]).read_text())
     into = Path(order["into"])
-    plugin = Trier(order["plan"], into) if "plan" in order else Recorder(into)
+    plugin = Trier(order["plan"], order["commit"], into) if "plan" in order else Recorder(into)
     config.pluginmanager.register(plugin, "mutation")

@@ -9,9 +9,9 @@ import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from .equivalent import reason_of
+from .survivors import reason_of
 
 RESULTS = Path(__file__).parents[2] / "docs" / "_mutation"
 #: Of a normal distribution: 95 % lie within so many standard deviations.
@@ -21,11 +21,18 @@ Result = dict[str, Any]
 
 
 def write(path: Path, about: dict[str, Any], results: list[Result]) -> None:
-    """Store results, a line for each mutant, and the page that shows them."""
-    lines = ",\n".join(json.dumps(each) for each in results)
+    """Store results, a line for each mutant, and the page that shows them.
+
+    Of a test its file and function are stored, and no parameters: they may name this machine.
+    """
+    lines = ",\n".join(json.dumps(each | {"by": _function_of(each["by"])}) for each in results)
     path.parent.mkdir(exist_ok=True)
     path.write_text(f'{json.dumps(about)[:-1]}, "results": [\n{lines}\n]}}\n')
     path.with_suffix(".md").write_text(page(json.loads(path.read_text())))
+
+
+def _function_of(test: str | None) -> str | None:
+    return None if test is None else test.partition("[")[0]
 
 
 def page(stored: dict[str, Any]) -> str:
@@ -42,29 +49,33 @@ def page(stored: dict[str, Any]) -> str:
     ]
     rows.append(_row("**all**", sum(stored["mutants"].values()), results))
     return "\n".join([
-        f"Tried on commits up to {stored['commit']}, seed {stored['seed']},"
-        f" Python {stored['python']}, redis-py {stored['redis-py']}.",
+        f"{len(results)} mutants drawn by seed {stored['seed']}, first tried on commit"
+        f" {' and '.join(stored['first tried on'])}, and those that survived again on commit"
+        f" {stored['commit']}. Python {stored['python']}, redis-py {stored['redis-py']}.",
         "",
-        "| package | mutants | tried | noticed | survived | equivalent | score | 95 % interval |"
-        " score before the tests were added |",
+        "| package | mutants | tried | equivalent | noticed | score | 95 % interval |"
+        " noticed with the tests written since | score then |",
         "|---|" + "---:|" * 8,
         *rows,
         "",
-        *_list("Survivors, each a gap in the tests", _survivors(results, False)),
-        *_list("Equivalent mutants, and why no test can notice them", _survivors(results, True)),
+        *_list("Survivors, each a gap in the tests", _survivors(results, "gap")),
+        *_list(
+            "Equivalent mutants, and why no test can notice them",
+            _survivors(results, "equivalent"),
+        ),
     ])  # fmt: skip
 
 
 def _row(package: str, mutants: int, results: list[Result]) -> str:
     equivalent = sum(_is_equivalent(each) for each in results)
-    noticed = sum(each["by"] is not None for each in results)
     at_first = sum(each["at first"] for each in results)
+    since = sum(each["by"] is not None for each in results)
     tried = len(results) - equivalent
-    low, high = interval(noticed, tried)
+    low, high = interval(at_first, tried)
     return (
-        f"| {package} | {mutants:,} | {len(results)} | {noticed} | {tried - noticed} | {equivalent}"
-        f" | {_percent(noticed / tried)} | {_percent(low)} to {_percent(high)}"
-        f" | {_percent(at_first / tried)} |"
+        f"| {package} | {mutants:,} | {len(results)} | {equivalent} | {at_first}"
+        f" | {_percent(at_first / tried)} | {_percent(low)} to {_percent(high)}"
+        f" | {since} | {_percent(since / tried)} |"
     )
 
 
@@ -77,11 +88,12 @@ def interval(noticed: int, tried: int) -> tuple[float, float]:
     return (centre - spread) / whole, min(1.0, (centre + spread) / whole)
 
 
-def _survivors(results: list[Result], equivalent: bool) -> Iterable[str]:
+def _survivors(results: list[Result], kind: Literal["equivalent", "gap"]) -> Iterable[str]:
     for each in results:
-        if each["by"] is None and _is_equivalent(each) == equivalent:
-            reason = f": {reason_of(each['mutant'])}" if equivalent else ""
-            yield f"- `{each['mutant'].replace('`', chr(39))}`{reason}"
+        if each["by"] is None and _is_equivalent(each) == (kind == "equivalent"):
+            reason = reason_of(each["mutant"], kind)
+            because = f": {reason}" if reason else ""
+            yield f"- `{each['mutant'].replace('`', chr(39))}`{because}"
 
 
 def _is_equivalent(result: Result) -> bool:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from . import report
-from .equivalent import reason_of
+from .survivors import reason_of
 
 EQUIVALENT = "ackq/core/x.py: f: zip(a, b, strict=True) -> zip(a, b, strict=False)"
-STORED = {
-    "commit": "c0ffee", "seed": 1, "python": "3.11.7", "redis-py": "8.1.0",
+STORED: dict[str, Any] = {
+    "commit": "c0ffee", "first tried on": ["cafe", "face"], "seed": 1, "python": "3.11.7",
+    "redis-py": "8.1.0",
     "mutants": {"core": 1381, "delay": 2035},
     "results": [
         {"package": "core", "mutant": "ackq/core/x.py: f: a -> b", "by": "test", "at first": True},
@@ -31,10 +35,22 @@ def test_the_page_is_made_from_the_stored_results() -> None:
 
 def test_a_score_leaves_out_equivalent_mutants_and_tells_before_from_after() -> None:
     text = report.page(STORED)
-    assert "| core | 1,381 | 4 | 2 | 1 | 1 | 67 % | 21 % to 94 % | 33 % |" in text
+    assert "first tried on commit cafe and face" in text
+    assert "| core | 1,381 | 4 | 1 | 1 | 33 % | 6 % to 79 % | 2 | 67 % |" in text
     assert "- `ackq/core/x.py: f: a -> d`\n" in text
     assert f"- `{EQUIVALENT}`: {reason_of(EQUIVALENT)}\n" in text
     assert "delay" not in text
+
+
+def test_no_path_of_a_machine_is_stored(tmp_path: Path) -> None:
+    test = f"tests/core/test_x.py::test_f[{tmp_path}/x-sync]"
+    results = [{**STORED["results"][0], "by": test}, STORED["results"][2]]
+    about = {key: each for key, each in STORED.items() if key != "results"}
+    report.write(tmp_path / "results.json", about, results)
+    stored = json.loads((tmp_path / "results.json").read_text())
+    assert [each["by"] for each in stored["results"]] == ["tests/core/test_x.py::test_f", None]
+    for path in report.RESULTS.iterdir():
+        assert not re.search(r"[^\w.](/\w+){2}", path.read_text()), path
 
 
 def test_the_interval_is_wilsons() -> None:
