@@ -28,13 +28,17 @@ from .twins import Twin, twin_of
 #: The folders whose tests may notice a mutant. Those of Spark do without a JVM.
 TESTS = (
     "core", "queue", "delay", "topic", "rsmq", "sharded", "membership", "staging", "worker",
-    "dropin", "faults", "ops", "otel", "spark",
+    "dropin", "faults", "ops", "otel", "metrics", "web", "spark",
 )  # fmt: skip
-#: Files of tests/spark that need a JVM at most for some tests, which `plugin` leaves out.
-WITHOUT_JVM = (
-    "options", "rows", "sink_task", "sink_rows", "reading_parts", "source", "stream", "topic",
-    "sink", "peek",
-)  # fmt: skip
+#: Of some folders only these files. Those of Spark need a JVM at most for some tests, which
+#: `plugin` leaves out; the others of the page need a browser.
+ONLY = {
+    "spark": (
+        "options", "rows", "sink_task", "sink_rows", "reading_parts", "source", "stream", "topic",
+        "sink", "peek",
+    ),
+    "web": ("guard",),
+}  # fmt: skip
 #: The test that starts the server.
 ANCHOR = "tests/mutation/anchor.py"
 #: Tests that last longer than this are not run, nor more tests than fit into the budget.
@@ -139,7 +143,7 @@ def _recorded_in(folder: str) -> dict[str, dict[str, Any]]:
     known = json.loads(path.read_text()) if path.exists() else {}
     digests = {}
     for file in sorted((ROOT / "tests" / folder).rglob("test_*.py")):
-        if folder != "spark" or file.stem.removeprefix("test_") in WITHOUT_JVM:
+        if folder not in ONLY or file.stem.removeprefix("test_") in ONLY[folder]:
             digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
             digests[str(file.relative_to(ROOT))] = digest
     known = {file: known[file] for file in digests if file in known}

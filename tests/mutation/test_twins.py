@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from .places import ROOT, statements
 from .twins import twin_of
 
-CLOSE = "ackq/queue/client_async.py: AsyncQueue.aclose"
+CLOSE = "ackq/core/client_async.py: Client.aclose"
 
 
 def test_a_mutant_of_an_asyncio_client_is_planted_in_its_twin() -> None:
-    twin = twin_of(CLOSE, "    async def aclose(self):\n        await None.aclose()", f"{CLOSE}+2")
+    first, *_ = statements(ROOT / "ackq/core/client_async.py")["Client.aclose"]
+    code = "    async def aclose(self):\n        await None.aclose()"
+    twin = twin_of(CLOSE, code, f"{CLOSE}+{first}")
     assert twin is not None
-    assert twin.function == "ackq/queue/client.py: Queue.close"
+    assert twin.function == "ackq/core/client.py: Client.close"
     assert twin.code == "    def close(self):\n        None.close()"
-    assert twin.place.startswith("ackq/queue/client.py: Queue.close+")
+    assert twin.place.startswith("ackq/core/client.py: Client.close+")
     assert twin.place.partition("+")[2].isdigit()
 
 
