@@ -56,7 +56,7 @@ def main() -> int:
     results = _results()
     wanted = [each for each in drawn if _is_open(each, results, options.again)]
     if wanted:
-        tests = _recorded()
+        tests = _recorded(options.tests or TESTS)
         plan = [_planned(each, tests, options.budget) for each in wanted]
         into = str(WORK / "results.jsonl")
         _pytest(
@@ -132,7 +132,7 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
     }  # fmt: skip
 
 
-def _recorded(folders: Iterable[str] = TESTS) -> dict[str, dict[str, Any]]:
+def _recorded(folders: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return which statements each test runs; record the tests of files that have changed."""
     return {name: test for folder in folders for name, test in _recorded_in(folder).items()}
 
@@ -197,6 +197,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="draws the mutants; defaults to 1")
     parser.add_argument("--size", type=int, default=60, help="mutants a package; defaults to 60")
     parser.add_argument("--package", action="append", choices=PACKAGES, help="only these")
+    parser.add_argument("--tests", action="append", choices=TESTS, metavar="FOLDER",
+                        help="run only tests of these folders; defaults to all")  # fmt: skip
     parser.add_argument("--again", action="store_true", help="try the survivors again")
     parser.add_argument("--budget", type=float, default=20.0, metavar="SECONDS",
                         help="of tests for a mutant; defaults to 20")  # fmt: skip
