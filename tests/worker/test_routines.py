@@ -1,0 +1,457 @@
+"""What a worker's routines do at each of their steps, answered by hand, with no server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import redis
+from redis.exceptions import NoPermissionError, ResponseError
+
+import ackq
+from ackq.errors import ConfigurationError, LeaseLost
+from ackq.queue.messages import Message
+from ackq.worker import Backoff, RateLimit
+from ackq.worker.effects import Call, Routine, Wait
+from ackq.worker.failures import Failures
+from ackq.worker.policy import Pace, QueueOrder, Settlement
+from ackq.worker.presence import CHECK_INTERVAL, REFUSED_PAUSE, Presence, stay_listed
+from ackq.worker.routines import (
+    BUSY_TAKE_TIMEOUT,
+    IDLE,
+    STALE,
+    TAKE_TIMEOUT,
+    WATCH_EVERY,
+    WATCH_WINDOW,
+    abandon,
+    feed,
+    upkeep,
+    wait_for_messages,
+)
+from ackq.worker.state import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE, Lane, Slot, State
+
+AWAY = redis.ConnectionError("gone")
+#: Seconds by which the server's clock is ahead of the worker's.
+AHEAD = 1_000_000.0
+
+
+class Bell:
+    """Counts its rings."""
+
+    def __init__(self) -> None:
+        self.rings = 0
+
+    def ring(self) -> None:
+        self.rings += 1
+
+    def wait(self, seconds: float) -> None:
+        raise NotImplementedError
+
+
+@dataclass
+class Time:
+    """A clock that stands still until a test moves it."""
+
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def _state(queues: int = 1, limit: RateLimit | None = None, slots: int = 4) -> tuple[State, Time]:
+    time = Time()
+    names = [f"q{number}" for number in range(queues)]
+    lanes = [Lane(number, ackq.Queue(redis.Redis(), name, visibility_timeout=30.0), limit, Bell())
+             for number, name in enumerate(names)]  # fmt: skip
+    state = State(
+        lanes=lanes, turns=QueueOrder([1.0] * queues, queues), slots=[Slot() for _ in range(slots)],
+        pace=Pace(slots, 0), backoff=Backoff(), time_limit=None, expiry_field=None, hooks=(),
+        failures=Failures(print, "text"), clock=time, feed_bell=Bell(), upkeep_bell=Bell(),
+        interrupt=lambda slot: None, wake=lambda: None,
+    )  # fmt: skip
+    return state, time
+
+
+def _message(time: Time, queue: str = "q0", id: str = "a", taken: float = 0.0) -> Message:
+    """Return a message taken so many seconds ago, for 30 seconds."""
+    deadline = round((time.now + AHEAD - taken + 30.0) * 1_000_000)
+    return Message(queue, id.encode(), b"{}", deadline, 1)
+
+
+def _ended(routine: Routine[Any], answer: Any) -> Any:
+    """Give the routine its last answer; return its result."""
+    with pytest.raises(StopIteration) as ended:
+        routine.throw(answer) if isinstance(answer, Exception) else routine.send(answer)
+    return ended.value.value
+
+
+def _named(step: Call | Wait) -> str:
+    return step.method.__name__ if isinstance(step, Call) else "wait"
+
+
+def _run(routine: Routine[Any], answers: Sequence[Any] = ()) -> list[str]:
+    """Answer the calls one by one, with None after the last; return the names of all steps."""
+    left = iter(answers)
+    steps: list[str] = []
+    try:
+        step = next(routine)
+        while True:
+            steps.append(_named(step))
+            answer = next(left, None)
+            step = routine.throw(answer) if isinstance(answer, Exception) else routine.send(answer)
+    except StopIteration:
+        return steps
+
+
+# --- taking -------------------------------------------------------------------------------
+
+
+def test_one_queue_is_waited_for_in_the_take_and_acked_there() -> None:
+    state, time = _state()
+    lane = state.lanes[0]
+    done = _message(time, id="done")
+    lane.done.append(done)
+    routine = feed(state)
+    call = next(routine)
+    assert isinstance(call, Call)
+    assert (_named(call), call.args) == ("pop_many", (4, TAKE_TIMEOUT, None, [done]))
+    assert lane.taking
+    assert lane.asked_at == 100.0
+    time.now = 101.0
+    found = _message(time, id="a")
+    # Nothing is taken in advance while it is unknown how long handlers take.
+    assert routine.send([found]) == Wait(state.feed_bell, IDLE)
+    assert (state.feeder_waits, lane.taking, lane.asked_at) == (True, False, None)
+    assert state.last_take == 101.0
+    assert lane.remaining(found, 101.0) == pytest.approx(30.0 + JITTER_SECONDS)
+    state.slots[0].message = state.buffer.popleft()
+    call = routine.send(None)
+    # A running handler may return its message, which does not wake a take.
+    assert isinstance(call, Call)
+    assert call.args == (3, BUSY_TAKE_TIMEOUT, None, [])
+    state.stopping = True
+    _ended(routine, [])
+    assert not lane.empty  # the take itself waits
+
+
+def test_a_take_that_fails_keeps_its_acks_and_pauses_its_queue_alone() -> None:
+    state, time = _state(queues=2)
+    first, second = state.lanes
+    done = _message(time, id="done")
+    first.done.append(done)
+    routine = feed(state)
+    assert next(routine).args[1] is None  # type: ignore[union-attr]
+    call = routine.throw(AWAY)
+    assert list(first.done) == [done]
+    assert (first.not_before, first.taking, first.asked_at) == (100.0 + FIRST_PAUSE, False, None)
+    assert isinstance(call, Call)
+    assert call.method.__self__ is second.queue  # type: ignore[attr-defined]
+    step = routine.send([])
+    assert (second.empty, second.empty_since_settled) == (True, False)  # an ack is to be sent
+    assert second.bell.rings == 1  # type: ignore[attr-defined]
+    assert step == Wait(state.feed_bell, pytest.approx(FIRST_PAUSE))
+    time.now = 100.0 + FIRST_PAUSE
+    call = routine.send(None)
+    assert isinstance(call, Call)
+    assert call.args[3] == [done]
+    done.lease_lost = True
+    lost: list[Message] = []
+    state.hooks = (_hooks(lost),)
+    routine.send([])
+    assert lost == [done]
+    assert (first.failures, first.not_before) == (0, 0.0)
+
+
+def _hooks(lost: list[Message]) -> Any:
+    class Hooks(ackq.worker.Hooks):
+        def lost_lease(self, message: Message) -> None:
+            lost.append(message)
+
+    return Hooks()
+
+
+def test_a_queue_that_the_server_cannot_serve_ends_the_worker() -> None:
+    state, time = _state()
+    done = _message(time)
+    state.lanes[0].done.append(done)
+    routine = feed(state)
+    next(routine)
+    error = ConfigurationError("no such thing")
+    _ended(routine, error)
+    assert state.fatal is error
+    assert state.stopping
+    assert list(state.lanes[0].done) == [done]
+    assert not state.lanes[0].taking
+
+
+def test_a_quiet_worker_takes_nothing() -> None:
+    state, _ = _state()
+    state.quiet = True
+    routine = feed(state)
+    assert next(routine) == Wait(state.feed_bell, IDLE)
+    state.quiet = False
+    assert _named(routine.send(None)) == "pop_many"
+
+
+def test_a_draining_worker_looks_at_every_queue_again_after_its_last_settle() -> None:
+    state, time = _state(queues=2)
+    state.draining = True
+    state.lanes[0].done.append(_message(time))
+    routine = feed(state)
+    assert next(routine).args[1] is None  # type: ignore[union-attr]
+    assert _named(routine.send([])) == "pop_many"
+    # The first was empty before its ack was sent, so a message may have come back since.
+    assert routine.send([]) == Wait(state.feed_bell, IDLE)
+    assert [lane.not_before for lane in state.lanes] == [100.01, 100.01]
+    assert [lane.empty for lane in state.lanes] == [False, False]
+    time.now += 0.01
+    assert _named(routine.send(None)) == "pop_many"
+    assert _named(routine.send([])) == "pop_many"
+    _ended(routine, [])
+    assert state.stopping
+
+
+def test_permits_that_a_take_did_not_use_are_returned_with_the_next_request() -> None:
+    limit = RateLimit(10)
+    state, time = _state(limit=limit)
+    lane = state.lanes[0]
+    lane.failures = 3
+    routine = feed(state)
+    call = next(routine)
+    assert isinstance(call, Call)
+    assert call.args[1:] == (limit, 4, 0)
+    call = routine.send((3, 0))
+    assert lane.failures == 0
+    assert isinstance(call, Call)
+    assert call.args[:2] == (3, None)
+    routine.send([_message(time)])
+    state.slots[0].message = state.buffer.popleft()
+    call = routine.send(None)
+    assert isinstance(call, Call)
+    assert call.args[1:] == (limit, 3, 2)
+    step = routine.send((0, 2_000_000))
+    assert lane.not_before == 102.0
+    assert step == Wait(state.feed_bell, IDLE)
+    time.now = 102.0
+    assert routine.send(None).args[1:] == (limit, 3, 0)  # type: ignore[union-attr]
+    step = routine.throw(AWAY)
+    assert step == Wait(state.feed_bell, pytest.approx(FIRST_PAUSE))
+    time.now = 103.0
+    routine.send(None)
+    routine.send((3, 0))
+    call = routine.send([])  # nothing is ready: all are returned at once
+    assert isinstance(call, Call)
+    assert call.args[1:] == (limit, 0, 3)
+    routine.send((0, 5_000_000))
+    assert (lane.empty, lane.unused, lane.not_before) == (True, 0, 0.0)
+
+
+def test_an_outage_of_the_rate_limit_ends_by_its_name(caplog: pytest.LogCaptureFixture) -> None:
+    state, _ = _state(limit=RateLimit(10))
+    routine = feed(state)
+    next(routine)
+    step = routine.throw(ResponseError("no"))
+    assert isinstance(step, Wait)
+    state.clock.now += 1  # type: ignore[attr-defined]
+    routine.send(None)
+    routine.send((4, 0))
+    first, last = [record.getMessage() for record in caplog.records]
+    assert first.startswith("queue q0: rate limit failed, the server at localhost:6379/0 refuses")
+    assert last.startswith("queue q0: rate limit works again after 1.0 s")
+
+
+def test_an_empty_queue_of_several_is_waited_for_beside_the_feeder() -> None:
+    state, time = _state(queues=2)
+    lane = state.lanes[0]
+    routine = wait_for_messages(state, lane)
+    idle = Wait(lane.bell, IDLE)
+    assert next(routine) == idle  # it is not known to be empty
+    lane.empty, state.draining = True, True
+    assert routine.send(None) == idle
+    state.draining, state.quiet = False, True
+    assert routine.send(None) == idle
+    state.quiet, lane.not_before = False, 100.5
+    assert routine.send(None) == idle
+    time.now = 100.5
+    call = routine.send(None)
+    assert isinstance(call, Call)
+    assert call.args[:2] == (1, TAKE_TIMEOUT)
+    assert lane.taking
+    assert _named(routine.send([])) == "pop_many"
+    found = _message(time)
+    assert routine.send([found]) == idle
+    assert list(state.buffer) == [found]
+    assert (lane.taking, lane.empty, state.feed_bell.rings) == (False, False, 1)  # type: ignore[attr-defined]
+
+
+def test_a_message_beyond_the_rate_limit_is_released() -> None:
+    state, time = _state(queues=2, limit=RateLimit(10))
+    lane = state.lanes[0]
+    lane.empty = True
+    routine = wait_for_messages(state, lane)
+    next(routine)
+    found = _message(time)
+    assert routine.send([found]).args[2:] == (1, 0)  # type: ignore[union-attr]
+    assert routine.send((0, 1_000_000)) == Wait(lane.bell, IDLE)
+    assert not state.buffer
+    assert list(lane.returned) == [(found, Settlement("release"))]
+    assert state.upkeep_bell.rings == 1  # type: ignore[attr-defined]
+    assert (lane.taking, lane.empty, lane.not_before) == (False, False, 101.0)
+
+
+# --- upkeep -------------------------------------------------------------------------------
+
+
+def test_a_lease_is_renewed_after_a_third_of_it() -> None:
+    state, time = _state()
+    lane = state.lanes[0]
+    state.arrived(lane, [_message(time)])
+    lane.watch_after = 1e9
+    time.now += 10.0
+    assert _run(upkeep(state)) == ["release"]  # it has waited for too long, and is not renewed
+    state.slots[0].message = state.slots[1].message = None
+    running = _message(time)
+    state.slots[0].message = running
+    time.now += 10.0 - 0.01
+    assert _run(upkeep(state)) == []
+    time.now += 0.02
+    routine = upkeep(state)
+    call = next(routine)
+    assert isinstance(call, Call)
+    assert (_named(call), call.args) == ("extend", (running,))
+    _ended(routine, LeaseLost("lost", messages=(running,)))
+    assert running.lease_lost
+    assert _run(upkeep(state)) == []
+
+
+def test_a_failed_renewal_pauses_the_queue_for_less_than_the_lease_has_left() -> None:
+    state, time = _state()
+    lane = state.lanes[0]
+    state.arrived(lane, [_message(time)])
+    state.slots[0].message = state.buffer.popleft()
+    lane.done.append(_message(time, id="done"))
+    time.now = 125.0
+    assert _run(upkeep(state), [AWAY, None, AWAY]) == ["extend", "counters", "ack"]
+    assert lane.upkeep_after == 125.0 + 2 * FIRST_PAUSE
+    assert _run(upkeep(state)) == []
+    state.stopping = True
+    assert _run(upkeep(state)) == ["extend", "ack"]
+    lane.failures = 10
+    lane.failed(AWAY, 125.0, "take")
+    assert (lane.not_before, lane.upkeep_after) == (125.0 + LONGEST_PAUSE, 125.0 + LONGEST_PAUSE)
+    lane.timeout = 6.0
+    lane.failed(AWAY, 125.0, "take")
+    assert (lane.not_before, lane.upkeep_after) == (125.0 + LONGEST_PAUSE, 126.0)
+
+
+def test_the_totals_are_kept_counted() -> None:
+    state, time = _state()
+    routine = upkeep(state)
+    call = next(routine)
+    assert isinstance(call, Call)
+    assert (_named(call), call.args) == ("counters", (WATCH_WINDOW,))
+    _ended(routine, NoPermissionError())  # not every user may
+    time.now += WATCH_EVERY - 1
+    assert _run(upkeep(state)) == []
+    time.now += 1
+    assert _run(upkeep(state)) == ["counters"]
+
+
+def test_what_waits_for_too_long_is_released_for_others() -> None:
+    state, time = _state()
+    lane = state.lanes[0]
+    lane.watch_after = 1e9
+    state.arrived(lane, [_message(time, id="a", taken=STALE - 0.1), _message(time, id="b")])
+    # Ages are known to within the jitter of a receipt: this is the least.
+    old, new = state.buffer
+    lane.clock += JITTER_SECONDS
+    assert _run(upkeep(state)) == []
+    time.now += 0.2
+    routine = upkeep(state)
+    call = next(routine)
+    assert isinstance(call, Call)
+    assert (_named(call), call.args, list(state.buffer)) == ("release", (old,), [new])
+    assert state.pace.seconds == pytest.approx(STALE + 0.1)
+    state.stopping = True
+    _ended(routine, AWAY)
+    assert list(lane.returned) == [(old, Settlement("release"))]
+    assert _run(upkeep(state)) == ["release"]
+    assert not state.buffer
+
+
+def test_messages_with_the_same_verdict_are_settled_in_one_call() -> None:
+    state, time = _state()
+    lane = state.lanes[0]
+    lane.watch_after = 1e9
+    a, b, c, d = (_message(time, id=each) for each in "abcd")
+    lane.returned.extend([
+        (a, Settlement("nack", 2.0)), (b, Settlement("reject", "why")),
+        (c, Settlement("nack", 2.0)), (d, Settlement("nack", 3.0)),
+    ])  # fmt: skip
+    routine = upkeep(state)
+    calls = [next(routine), routine.send(None), routine.send(None)]
+    assert [(_named(call), call.args, call.keywords) for call in calls] == [  # type: ignore[union-attr]
+        ("nack", (a, c), {"delay": 2.0}),
+        ("reject", (b,), {"reason": "why"}),
+        ("nack", (d,), {"delay": 3.0}),
+    ]
+    _ended(routine, LeaseLost("lost", messages=(d,)))
+    assert d.lease_lost
+    assert not lane.returned
+
+
+def test_the_messages_of_abandoned_handlers_are_released() -> None:
+    state, time = _state()
+    running = _message(time)
+    state.slots[2].message = running
+    abandon(state)
+    assert list(state.lanes[0].returned) == [(running, Settlement("release"))]
+    assert running.lease_lost
+
+
+# --- the list of workers ------------------------------------------------------------------
+
+
+def test_a_worker_that_may_not_list_itself_tries_again_much_later(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    state, time = _state()
+    presence = Presence(state, None, 5.0, state.stop)
+    bell = Bell()
+    routine = stay_listed(state, state.lanes[0], presence, bell)
+    assert _named(next(routine)) == "execute"
+    assert routine.throw(NoPermissionError("no")) == Wait(bell, CHECK_INTERVAL)
+    assert "registration of this worker failed" in caplog.text
+    time.now += REFUSED_PAUSE - 0.1
+    assert routine.send(None) == Wait(bell, pytest.approx(0.1))
+    time.now += 0.1
+    assert _named(routine.send(None)) == "execute"
+    caplog.set_level(logging.WARNING)
+    assert routine.send(b"") == Wait(bell, CHECK_INTERVAL)
+    assert "registration of this worker works again after 60.0 s" in caplog.text
+    time.now += 5.0
+    assert _named(routine.send(None)) == "execute"
+    assert routine.throw(AWAY) == Wait(bell, CHECK_INTERVAL)
+    time.now += 5.0
+    assert _named(routine.send(None)) == "execute"
+    presence.ended = True
+    assert _named(routine.send(b"")) == "execute"  # it leaves the list
+    _ended(routine, AWAY)
+
+
+def test_an_order_is_obeyed_once_and_confirmed_at_once() -> None:
+    state, _ = _state()
+    presence = Presence(state, None, 5.0, state.stop)
+    routine = stay_listed(state, state.lanes[0], presence, Bell())
+    next(routine)
+    call = routine.send(b"17:quiet")
+    assert state.quiet
+    assert isinstance(call, Call)
+    assert call.args[-1] == b"17:quiet"
+    state.quiet = False
+    assert isinstance(routine.send(b"17:quiet"), Call)  # what it does has changed
+    assert isinstance(routine.send(b"17:quiet"), Wait)
+    assert not state.quiet
