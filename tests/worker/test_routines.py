@@ -92,6 +92,10 @@ def _named(step: Call | Wait) -> str:
     return step.method.__name__ if isinstance(step, Call) else "wait"
 
 
+def _about(seconds: float) -> Any:
+    return pytest.approx(seconds)
+
+
 def _run(routine: Routine[Any], answers: Sequence[Any] = ()) -> list[str]:
     """Answer the calls one by one, with None after the last; return the names of all steps."""
     left = iter(answers)
@@ -124,7 +128,7 @@ def test_one_queue_is_waited_for_in_the_take_and_acked_there() -> None:
     found = _message(time, id="a")
     # Nothing is taken in advance while it is unknown how long handlers take.
     assert routine.send([found]) == Wait(state.feed_bell, IDLE)
-    assert (state.feeder_waits, lane.taking, lane.asked_at) == (True, False, None)
+    assert [state.feeder_waits, lane.taking, lane.asked_at] == [True, False, None]
     assert state.last_take == 101.0
     assert lane.remaining(found, 101.0) == pytest.approx(30.0 + JITTER_SECONDS)
     state.slots[0].message = state.buffer.popleft()
@@ -152,7 +156,7 @@ def test_a_take_that_fails_keeps_its_acks_and_pauses_its_queue_alone() -> None:
     step = routine.send([])
     assert (second.empty, second.empty_since_settled) == (True, False)  # an ack is to be sent
     assert second.bell.rings == 1  # type: ignore[attr-defined]
-    assert step == Wait(state.feed_bell, pytest.approx(FIRST_PAUSE))
+    assert step == Wait(state.feed_bell, _about(FIRST_PAUSE))
     time.now = 100.0 + FIRST_PAUSE
     call = routine.send(None)
     assert isinstance(call, Call)
@@ -238,7 +242,7 @@ def test_permits_that_a_take_did_not_use_are_returned_with_the_next_request() ->
     time.now = 102.0
     assert routine.send(None).args[1:] == (limit, 3, 0)  # type: ignore[union-attr]
     step = routine.throw(AWAY)
-    assert step == Wait(state.feed_bell, pytest.approx(FIRST_PAUSE))
+    assert step == Wait(state.feed_bell, _about(FIRST_PAUSE))
     time.now = 103.0
     routine.send(None)
     routine.send((3, 0))
@@ -426,7 +430,7 @@ def test_a_worker_that_may_not_list_itself_tries_again_much_later(
     assert routine.throw(NoPermissionError("no")) == Wait(bell, CHECK_INTERVAL)
     assert "registration of this worker failed" in caplog.text
     time.now += REFUSED_PAUSE - 0.1
-    assert routine.send(None) == Wait(bell, pytest.approx(0.1))
+    assert routine.send(None) == Wait(bell, _about(0.1))
     time.now += 0.1
     assert _named(routine.send(None)) == "execute"
     caplog.set_level(logging.WARNING)
