@@ -123,10 +123,12 @@ def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) 
     """Commit staged rows; see `ackq.queue.Staging.commit`."""
     check_integer(batch, "batch", 0, LATEST_BATCH)
     yield from finish(spec, move)
-    kinds = _lists(spec, batch, tasks)
-    if sum(map(len, kinds)) > MOST_LISTS and (yield from _is_known(spec, batch)):
-        kinds = {}, {}  # already merged and committed
-    lists = yield from _merged(spec, *kinds)
+    ready, delayed = _lists(spec, batch, tasks)
+    lists = ready | delayed
+    if len(lists) > MOST_LISTS:
+        # A batch that is committed already must not be merged again: its lists are gone.
+        known = yield from _is_known(spec, batch)
+        lists = {} if known else (yield from _merged(spec, ready, delayed))
     keys, names = spec.keys, list(lists)
     request = Request(
         (3 + len(names), keys.commits, keys.held, keys.heldrows, *names,
@@ -228,7 +230,7 @@ def _filled(lists: _Rows) -> _Rows:
 
 
 def _merged(spec: StagingSpec, *kinds: _Rows) -> Operation[_Rows]:
-    """Merge lists until there are at most `MOST_LISTS`, and return them."""
+    """Merge lists, each kind into its part of `MOST_LISTS`, and return them."""
     merged: _Rows = {}
     for lists in kinds:
         names = list(lists)

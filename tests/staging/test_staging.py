@@ -300,17 +300,18 @@ def test_the_lists_of_many_tasks_are_merged(
     assert not {key for key in keys(target, name) if key.startswith((STAGED, STAGING))}
 
 
+@pytest.mark.parametrize("tasks", [3, 9])
 def test_a_commit_of_many_tasks_may_be_repeated(
-    make: Make, queue: Queue, target: Target, name: str, monkeypatch: pytest.MonkeyPatch
+    make: Make, queue: Queue, target: Target, name: str, monkeypatch: pytest.MonkeyPatch, tasks: int
 ) -> None:
     monkeypatch.setattr(operations, "MOST_LISTS", 4)
     writer = make()
-    staged = [stage(writer, 0, rows(5, f"t{task}"), f"{task}-a") for task in range(9)]
-    assert writer.commit(0, staged) == 45
+    staged = [stage(writer, 0, rows(5, f"t{task}"), f"{task}-a") for task in range(tasks)]
+    assert writer.commit(0, staged) == 5 * tasks
     assert writer.commit(0, staged) == 0
-    again = [stage(writer, 0, rows(5, f"t{task}"), f"{task}-b") for task in range(9)]
+    again = [stage(writer, 0, rows(5, f"t{task}"), f"{task}-b") for task in range(tasks)]
     assert writer.commit(0, again) == 0
-    assert len(taken(queue)) == 45
+    assert len(taken(queue)) == 5 * tasks
     assert not {key for key in keys(target, name) if key.startswith((STAGED, STAGING))}
 
 
