@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial, reduce
@@ -28,6 +29,8 @@ _INSTANT = f"^{_ZONED_YEAR}-{_MONTH_AND_DAY}{_TIME}{_OFFSET}?$"
 _ENDS_WITH_OFFSET = f"{_OFFSET}$"
 #: Digits of a number that is read into 128 bits; the other 18 are for places that it lacks.
 _DIGITS = 20
+#: The microseconds that begin the first of those years, and the year after the last one.
+_RULES = (0, 2_145_916_800_000_000)
 #: The first day or microsecond that Python has.
 _FIRST = {
     pa.date32(): -719_162,
@@ -171,25 +174,40 @@ def _time(zone: str, texts: pa.Array) -> Finished:
     utc = pa.timestamp("us", "UTC")
     if (made := _cast(texts, utc)) is not None:
         return made, None  # all of them name a zone
-    plain, _ = _only(texts, _INSTANT)
-    local, elsewhere = _cast(plain, pa.timestamp("us")), None
-    if local is None:  # some name a zone
-        zoned = pc.match_substring_regex(plain, _ENDS_WITH_OFFSET)
-        local = pc.if_else(zoned, None, plain).cast(pa.timestamp("us"))
-        elsewhere = pc.if_else(zoned, plain, None).cast(utc)
-    try:
-        # Where these differ the clock was put forward, and the time does not exist.
-        first, last = (
-            pc.assume_timezone(local, zone, ambiguous="earliest", nonexistent=each)
-            for each in ("earliest", "latest")
-        )
-    except pa.ArrowInvalid:  # a zone that only Python knows
-        first = last = pa.nulls(len(texts), pa.timestamp("us", zone))
-    instants = first.cast(utc)
+    naive, elsewhere = pa.timestamp("us"), None
+    local = _cast(texts, naive)
+    if local is None or not _has_rules(local):
+        plain, _ = _only(texts, _INSTANT)
+        local = _cast(plain, naive)
+        if local is None:  # some name a zone
+            zoned = pc.match_substring_regex(plain, _ENDS_WITH_OFFSET)
+            local = pc.if_else(zoned, None, plain).cast(naive)
+            elsewhere = pc.if_else(zoned, plain, None).cast(utc)
+    instants = _in_zone(local, zone).cast(utc)
     if elsewhere is not None:
         instants = pc.coalesce(instants, elsewhere)
-    unread = pc.and_(pc.is_null(instants), pc.is_valid(texts))
-    return instants, pc.or_(unread, pc.fill_null(pc.not_equal(first, last), False))
+    if instants.null_count == texts.null_count:
+        return instants, None
+    return instants, pc.and_(pc.is_null(instants), pc.is_valid(texts))
+
+
+def _has_rules(times: pa.Array) -> bool:
+    """Return whether every implementation has the rules of time zones for all these times."""
+    limits = pc.min_max(times.cast(pa.int64())).as_py()
+    return limits["min"] is None or (_RULES[0] <= limits["min"] and limits["max"] < _RULES[1])
+
+
+def _in_zone(times: pa.Array, zone: str) -> pa.Array:
+    """Return local times as instants, null for those that do not exist there."""
+    assume = partial(pc.assume_timezone, times, zone, ambiguous="earliest")
+    try:
+        with suppress(pa.ArrowInvalid):
+            return assume(nonexistent="raise")
+        # Where these differ the clock was put forward, and the time does not exist.
+        first, last = assume(nonexistent="earliest"), assume(nonexistent="latest")
+    except pa.ArrowInvalid:  # a zone that only Python knows
+        return pa.nulls(len(times), pa.timestamp("us", zone))
+    return pc.if_else(pc.equal(first, last), first, None)
 
 
 def _decimal(precision: int, scale: int) -> BulkType:

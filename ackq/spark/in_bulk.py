@@ -17,12 +17,26 @@ _BLANK = b"{}"
 _WHITESPACE = b" \t\r\n"
 #: The end of Arrow's message for a body that is no JSON, or has a value of another kind.
 _IN_ROW = re.compile(r" in row (\d+)$")
-#: Matches bodies that may hold two objects.
-_TWO = r"\}\s*\{"
+#: The part of this message that names a column of the schema.
+_OF_COLUMN = re.compile(r"Column\(/(.*)\) changed from ")
+_PLAIN_NAME = re.compile(r"\w+", re.ASCII)
 #: Attempts that may fail for the bodies of one call. What is undecided then is left over.
 _FAILURES = 12
 #: A scan that suspects a larger share of the bodies is of no use.
 _MOST_SUSPECTS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """Regular expressions of RE2 that match bodies which Arrow may reject."""
+
+    exact: str
+    #: Matches all bodies that ``exact`` matches, perhaps others, and takes less time.
+    coarse: str
+
+
+#: Finds bodies that may hold two objects.
+_TWO = Scan(r"\}\s*\{", r"\}\s*\{")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +63,17 @@ class InBulk:
         self._options = pyarrow.json.ParseOptions(
             explicit_schema=schema, unexpected_field_behavior="ignore"
         )
-        misfits = [f'{re.escape(field.name)}"\\s*:\\s*(?:{bulk.misfit})'
-                   for field, bulk in self._columns]  # fmt: skip
-        #: Matches bodies that Arrow may reject. RE2 is fast if it knows the first character.
-        self._suspect = f'"(?:{"|".join(misfits)})'
+        self._misfits = {field.name: bulk.misfit for field, bulk in self._columns}
         #: Scans that found bodies in the last call, so the next call begins with them.
-        self._scans: list[str] = []
+        self._scans: list[Scan] = []
 
     def parse(self, bodies: Sequence[bytes], raw: pa.Array) -> Parsed | None:
         """Return the columns of some bodies; None: Arrow cannot read a column of this schema."""
         if not self._able or not bodies:
             return None
         search = _Search(bodies, raw)
-        for pattern in self._scans:
-            search.scan(pattern)
+        for scan in self._scans:
+            search.scan(scan)
         table = self._read(search)
         self._scans = search.useful
         arrays = {}
@@ -84,11 +95,12 @@ class InBulk:
                 parts.append(self._attempt(search.lines[first:stop]))
                 continue
             except _Miscounted:
-                found, pattern = None, _TWO
+                found, scans = None, [_TWO]
             except pa.ArrowInvalid as error:
-                found, pattern = _IN_ROW.search(str(error)), self._suspect
+                found = _IN_ROW.search(str(error))
+                scans = self._suspects(str(error), search.lines[0])
             failures += 1
-            if search.scan(pattern):
+            if any(map(search.scan, scans)):
                 ranges.append((first, stop))
             elif failures > _FAILURES or stop - first == 1:
                 search.leave(range(first, stop))
@@ -101,6 +113,16 @@ class InBulk:
                     cut = min(cut + 1, stop - 1)
                 ranges += [(cut, stop), (first, cut)]
         return pa.concat_tables(parts)
+
+    def _suspects(self, error: str, sample: bytes) -> list[Scan]:
+        """Return scans for bodies that may cause the error: of one column, then of all."""
+        misfits = [f'{re.escape(name)}"\\s*:\\s*(?:{misfit})'
+                   for name, misfit in self._misfits.items()]  # fmt: skip
+        whole = f'"(?:{"|".join(misfits)})'
+        column = _OF_COLUMN.search(error)
+        misfit = self._misfits.get(column[1]) if column else None
+        one = [] if column is None or misfit is None else [_scan_of(column[1], misfit, sample)]
+        return [*one, Scan(whole, whole)]
 
     def _attempt(self, lines: Sequence[bytes]) -> pa.Table:
         """Parse lines that each begin and end with a brace.
@@ -119,6 +141,20 @@ class InBulk:
         return table
 
 
+def _scan_of(name: str, misfit: str, sample: bytes) -> Scan:
+    """Return a scan for misfits of one column.
+
+    RE2 jumps from one first character of its pattern to the next. Quotes are frequent, so the
+    coarse pattern begins with the rarest character of the name.
+    """
+    first = 0
+    if _PLAIN_NAME.fullmatch(name):
+        first = min(range(len(name)), key=lambda at: sample.count(name[at].encode()))
+    rest = rf'"\s*:\s*(?:{misfit})'
+    exact = f'"{re.escape(name)}{rest}'
+    return Scan(exact, f"{name[first:]}{rest}" if _PLAIN_NAME.fullmatch(name) else exact)
+
+
 class _Miscounted(Exception):
     """There are more or fewer objects than lines."""
 
@@ -130,9 +166,9 @@ class _Search:
         self.lines = list(bodies)
         self.left: set[int] = set()
         #: The scans that found bodies to leave out.
-        self.useful: list[str] = []
+        self.useful: list[Scan] = []
         self._raw = raw
-        self._scanned: set[str] = set()
+        self._scanned: set[Scan] = set()
         try:
             raw.cast(pa.string())  # Arrow does not check the text of fields outside the schema
         except pa.ArrowInvalid:
@@ -141,17 +177,19 @@ class _Search:
         if not pc.all(braced).as_py():
             self._trim(pc.indices_nonzero(pc.invert(braced)).to_pylist())
 
-    def scan(self, pattern: str) -> bool:
+    def scan(self, scan: Scan) -> bool:
         """Leave out the bodies that match; return whether any was left out for the first time."""
-        if pattern in self._scanned:
+        if scan in self._scanned:
             return False
-        self._scanned.add(pattern)
-        match = pc.match_substring_regex(self._raw, pattern)
-        found = set(pc.indices_nonzero(match).to_pylist()) - self.left
+        self._scanned.add(scan)
+        match = pc.indices_nonzero(pc.match_substring_regex(self._raw, scan.coarse))
+        if scan.coarse != scan.exact:
+            match = match.filter(pc.match_substring_regex(self._raw.take(match), scan.exact))
+        found = set(match.to_pylist()) - self.left
         if not 0 < len(found) <= _MOST_SUSPECTS * len(self.lines):
             return False
         self.leave(found)
-        self.useful.append(pattern)
+        self.useful.append(scan)
         return True
 
     def _trim(self, positions: Iterable[int]) -> None:

@@ -47,15 +47,17 @@ def _are(own: type, values: Iterable[Any]) -> bool:
 def _maps(maps: Sequence[dict[str, Any] | None], kind: MapType, arrow: pa.DataType) -> Any:
     if not _are(dict, maps):
         return None
-    full = [each for each in maps if each]
-    members = list(chain.from_iterable(each.values() for each in full))
+    whole = [{} if each is None else each for each in maps]
+    # These run in C, without a step of Python for each map.
+    members = list(chain.from_iterable(map(dict.values, whole)))
     items = unconverted(members, kind.valueType, arrow.item_type)
     if items is None:
         return None
-    offsets: list[int | None] = [0, *accumulate(len(each or ()) for each in maps)]
-    for position, each in enumerate(maps):
-        if each is None:
-            offsets[position] = None
-    keys = pa.array(list(chain.from_iterable(full)), arrow.key_type)
+    offsets: list[int | None] = list(accumulate(map(len, whole), initial=0))
+    if None in maps:
+        for position, each in enumerate(maps):
+            if each is None:
+                offsets[position] = None
+    keys = pa.array(list(chain.from_iterable(whole)), arrow.key_type)
     made = pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items)
     return made.cast(arrow)

@@ -270,7 +270,7 @@ def parsed_each(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 IN_BULK = {
     "s string, i bigint, a array<bigint>": [
         b'{"i":%d,"s":"x","a":[1],"more":{}}', b' {"i":%d}', b'{"i":%d}\r\n',
-        b'{"i":%d,\n"s":"x"}',
+        b'{"i":%d,\n"s":"x"}', b'{"i":%d,"ai":"x"}',
     ],
     "i bigint, p decimal(10, 2)": [
         b'{"i":%d,"p":1.23}', b'{"i":%d,"p":"-4.565"}', b'{"i":%d,"p":7}',
