@@ -31,6 +31,8 @@ class PipelineFigures:
     rows: int = 0
     #: Rejected messages by reason. A reason keeps its name once it is reported.
     rejected: Counter[str] = field(default_factory=Counter)
+    #: Rows that stateful sinks left out because they were late.
+    late: int = 0
     #: Unfinished messages of the source; None: unknown.
     lag: int | None = None
     #: Seconds of all batches, and their number in each bucket.
@@ -66,7 +68,11 @@ def pipeline_metrics(run: PipelineFigures) -> Iterator[Metric]:
     )
     limits = [*map(str, LIMITS), "+Inf"]
     seconds.add_metric(name, list(zip(limits, accumulate(run.buckets), strict=True)), run.seconds)
-    yield from (read, rejected, seconds)
+    late = CounterMetricFamily(
+        "ackq_pipeline_late", "Rows that stateful sinks left out.", labels=("pipeline",)
+    )
+    late.add_metric(name, run.late, created=run.since)
+    yield from (read, rejected, late, seconds)
     if run.lag is not None:
         lag = GaugeMetricFamily(
             "ackq_pipeline_lag", "Unfinished messages of the source.", labels=("pipeline",)

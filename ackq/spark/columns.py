@@ -31,8 +31,9 @@ from ackq.spark.options import CORRUPT_COLUMN, Parsing, Reading
 _TEXT, _NUMBER = StringType(), LongType()
 #: Columns that contain the body.
 _OF_BODY: dict[str, DataType] = {"id": _TEXT, "value": _TEXT}
-#: Columns that a source has only with metadata: the exact body, and when its batch was planned.
-_BODY: dict[str, DataType] = {"body": BinaryType()}
+#: Columns that a source has only with metadata: the exact body, the time that it names, and when
+#: its batch was planned.
+_BODY: dict[str, DataType] = {"body": BinaryType(), "time": TimestampType()}
 _PLANNED: dict[str, DataType] = {"received": TimestampType()}
 _OF_QUEUE: dict[str, DataType] = {"queue": _TEXT, "batch": _NUMBER, "position": _NUMBER}
 _OF_TOPIC: dict[str, DataType] = {"topic": _TEXT, "offset": _NUMBER}

@@ -38,7 +38,7 @@ TARGET = ("url", "passwordFile", "cluster", "path", "queue", "topic", "delayQueu
 QUEUES = "queues"
 #: Options of sinks that name the column with the target of each row, and the kind of target.
 TARGET_COLUMNS: dict[str, Kind] = {"queueColumn": "queue", "topicColumn": "topic"}
-PARSING = ("includeMetadata", "mode", "columnNameOfCorruptRecord", "timeZone")
+PARSING = ("includeMetadata", "mode", "columnNameOfCorruptRecord", "timeZone", "timeField")
 _PEEK = ("state", "partitions", "fetchSize", "retryTimeoutMs")
 _STREAM = (
     "groupId", "maxMessagesPerTrigger", "maxOffsetsPerTrigger", "maxBytesPerTrigger",
@@ -138,6 +138,8 @@ class Parsing:
     corrupt_column: str = CORRUPT_COLUMN
     #: The zone of timestamps without one.
     time_zone: str = "UTC"
+    #: The member of the body for the column ``_time``; None: the time of CloudEvents only.
+    time_field: str | None = None
 
     @classmethod
     def of(cls, raw: RawOptions) -> Parsing:
@@ -150,6 +152,7 @@ class Parsing:
             ),
             raw.text("columnNameOfCorruptRecord") or CORRUPT_COLUMN,
             _time_zone(raw),
+            raw.text("timeField"),
         )
 
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType
 
+from ackq.core.created import created_at
 from ackq.core.ids import usable_id
 from ackq.errors import InvalidMessage
 from ackq.spark.columns import Columns
@@ -34,6 +35,7 @@ class Rows:
     def __init__(self, columns: Columns, parsing: Parsing) -> None:
         self._columns = columns
         self._mode = parsing.mode
+        self._time_field = parsing.time_field
         self._schema = to_arrow_schema(columns.schema, timezone="UTC")
         self._parsed = [self._schema.field(field.name) for field in columns.parsed]
         self._in_bulk = InBulk(self._parsed, parsing.time_zone)
@@ -90,6 +92,8 @@ class Rows:
             return text(raw, bodies)
         if fact == "id" and "id" not in facts:
             return ids(raw, bodies)
+        if fact == "time":
+            return times(bodies, self._time_field)
         value = facts.get(fact)
         if isinstance(value, pa.Array):
             return value
@@ -197,6 +201,13 @@ def ids(raw: pa.Array, bodies: Sequence[bytes]) -> pa.Array:
         ],
         pa.string(),
     )
+
+
+def times(bodies: Sequence[bytes], field: str | None) -> pa.Array:
+    """Return the times in the bodies, null for a body without a valid one; see `created_at`."""
+    found = (created_at(body, field) for body in bodies)
+    micros = [None if each is None else round(each * 1e6) for each in found]
+    return pa.array(micros, pa.timestamp("us", "UTC"))
 
 
 def _longest(texts: pa.Array) -> int:

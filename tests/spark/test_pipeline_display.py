@@ -125,7 +125,7 @@ def test_as_json_each_line_has_all_that_is_known(capsys: pytest.CaptureFixture[s
     assert first == {
         "name": CONFIG.name, "state": "working", "batches": 2, "rows": 12_445_678,
         "written": 12_444_674, "rejected": 1_004, "reasons": dict(far().reasons),
-        "lag": 123_456_789, "search": None,
+        "late": 0, "lag": 123_456_789, "search": None,
         "batch": {"number": 8, "rows": 100_000, "rejected": 4, "seconds": 1.25},
     }  # fmt: skip
 

@@ -36,7 +36,7 @@ def test_a_batch_counts_once_however_often_it_is_shown(port: MetricsPort) -> Non
     progress = Progress("cars")
     port.show(progress)
     assert ("ackq_pipeline_lag", "") not in scrape(port)
-    progress.lag = 7
+    progress.lag, progress.late = 7, 5
     progress.add(BatchResult(0, 100, 3, Counter({"check: a": 2, "null: b": 1}), 0.4))
     port.show(progress)
     port.show(progress)
@@ -46,6 +46,7 @@ def test_a_batch_counts_once_however_often_it_is_shown(port: MetricsPort) -> Non
     assert found["ackq_pipeline_read_total", ""] == 150
     assert found["ackq_pipeline_rejected_total", "check: a"] == 3
     assert found["ackq_pipeline_rejected_total", "null: b"] == 1
+    assert found["ackq_pipeline_late_total", ""] == 5
     assert found["ackq_pipeline_lag", ""] == 7
     assert found["ackq_pipeline_batch_seconds_count", ""] == 2
     assert found["ackq_pipeline_batch_seconds_sum", ""] == 2.4

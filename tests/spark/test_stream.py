@@ -544,3 +544,19 @@ def test_rows_have_the_time_at_which_their_batch_was_planned_first(
     first, second = log.written[0]
     assert first == second
     assert before <= first[0]["_received"] <= after
+
+
+def test_rows_have_the_time_that_their_body_names(start: Start, queue: Queue) -> None:
+    queue.push_many([
+        {"specversion": "1.0", "time": "2026-01-05T12:00:00.5+01:00"},  # a CloudEvent
+        {"made": 1767607200.25, "time": "2020-01-01T00:00:00Z"},
+        {"made": "yesterday"},
+        b"no JSON",
+    ])  # fmt: skip
+    schema = StructType().add("_time", TimestampType()).add("_corrupt_record", "string")
+    log = Checkpoint()
+    start(log, includeMetadata=True, timeField="made", schema=schema).run()
+    (rows,) = log.written[0]
+    expected = [datetime(2026, 1, 5, 11, 0, 0, 500_000, UTC),
+                datetime(2026, 1, 5, 10, 0, 0, 250_000, UTC), None, None]  # fmt: skip
+    assert [row["_time"] for row in rows] == expected

@@ -12,7 +12,15 @@ from typing import Any, Self
 from ackq.core.names import check_group, check_name
 from ackq.errors import ConfigurationError, PipelineConfigError, QueueNameError
 from ackq.spark.options import Reading
-from ackq.spark.pipeline.parts import RejectPolicy, Sink, Source, Table, Transform, Validation
+from ackq.spark.pipeline.parts import (
+    RejectPolicy,
+    Sink,
+    Source,
+    Stateful,
+    Table,
+    Transform,
+    Validation,
+)
 from ackq.spark.pipeline.section import LONGEST, Section, refused
 from ackq.spark.sink_options import Writing
 
@@ -118,11 +126,11 @@ class PipelineConfig:
         config = cls(
             where=where,
             name=named,
-            checkpoint=top.path("checkpoint") or top.missing("checkpoint"),
+            checkpoint=(checkpoint := top.path("checkpoint") or top.missing("checkpoint")),
             source=(source := _source(top.section("source", required=True), named)),
             validation=_validation(top.section("schema"), top.section("checks")),
             transform=_transform(top.section("transform")),
-            sinks=(sinks := _sinks(top)),
+            sinks=(sinks := _sinks(top, checkpoint)),
             rejects=_rejects(top.section("rejects"), source),
             every=_every(top, sinks),
             once=top.text("trigger") == ONCE,
@@ -211,7 +219,7 @@ def _tables(section: Section) -> tuple[Table, ...]:
     return tuple(tables)
 
 
-def _sinks(top: Section) -> tuple[Sink, ...]:
+def _sinks(top: Section, checkpoint: str) -> tuple[Sink, ...]:
     """Return the only sink, ``[sink]``, or those of ``[sinks.NAME]``."""
     if top.one_of(("sink", "sinks")) == "sink":
         return (_sink(top.section("sink")),)
@@ -221,8 +229,10 @@ def _sinks(top: Section) -> tuple[Sink, ...]:
         if _TABLE.fullmatch(name) is None:
             section.wrong(name, "is no name for a sink: use letters, digits and _")
         one = section.section(name)
-        sql = one.text("sql")
-        sinks.append(replace(_sink(one), name=name, sql=sql))
+        sql, stateful = one.text("sql"), _stateful(one, f"{checkpoint}/sinks/{name}")
+        if stateful is not None and sql is None:
+            one.missing("sql", "the query that output_mode and watermark apply to")
+        sinks.append(replace(_sink(one), name=name, sql=sql, stateful=stateful))
     if not sinks:
         top.wrong("sinks", "is empty: add a section [sinks.NAME]")
     paths = [sink.path for sink in sinks if sink.path]
@@ -230,6 +240,23 @@ def _sinks(top: Section) -> tuple[Sink, ...]:
         if paths.count(sink.path or "") > 1:
             section.section(sink.name).wrong("path", "is also that of another sink")
     return tuple(sinks)
+
+
+def _stateful(section: Section, folder: str) -> Stateful | None:
+    mode, watermark = section.text("output_mode"), section.section("watermark")
+    column, delay = watermark.text("column"), watermark.text("delay")
+    watermark.end()
+    if mode is None and column is None and delay is None:
+        return None
+    if (column is None) != (delay is None):
+        watermark.missing("column" if column is None else "delay")
+    if mode not in (None, "append", "update"):
+        section.wrong("output_mode", f"must be 'append' or 'update', not {mode!r}")
+    return Stateful(
+        "update" if mode == "update" else "append",
+        folder,
+        (column, delay) if column and delay else None,
+    )
 
 
 def _sink(section: Section) -> Sink:

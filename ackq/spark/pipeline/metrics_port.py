@@ -53,7 +53,7 @@ class MetricsPort:
     def show(self, progress: Progress) -> None:
         """Count a new batch. Call it with every progress."""
         with self._lock:
-            self._run.lag = progress.lag
+            self._run.lag, self._run.late = progress.lag, progress.late
             if progress.batches > self._batches and (batch := progress.batch) is not None:
                 self._batches = progress.batches
                 self._run.add(batch.rows, batch.reasons, batch.seconds)

@@ -6,7 +6,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from threading import Event
 from typing import TYPE_CHECKING
 
 from pyspark import StorageLevel
@@ -14,6 +13,7 @@ from pyspark.sql import functions as F
 
 from ackq.spark.options import Reading
 from ackq.spark.pipeline import sinks
+from ackq.spark.pipeline.callback import BatchCallback
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failing import FailedRow, FailingRows, Search, TooManyFail
 from ackq.spark.pipeline.plan import REASON, Plan
@@ -22,10 +22,6 @@ from ackq.spark.pipeline.rejects import Rejects
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-class Stopping(Exception):
-    """The pipeline is stopping, so the batch is left to the next run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +38,8 @@ class BatchResult:
     seconds: float = 0.0
 
 
-class MicroBatchHandler:
-    """The callback for each micro-batch. Spark may call it again with the same batch.
+class MicroBatchHandler(BatchCallback):
+    """The callback for each micro-batch.
 
     Rejected rows are written first. So if the sink has a batch, its rejected rows are already dead
     letters, and after a replay every row is in at least one of them.
@@ -52,46 +48,19 @@ class MicroBatchHandler:
     def __init__(
         self, config: PipelineConfig, plan: Plan, done: Callable[[BatchResult], None]
     ) -> None:
+        super().__init__()
         self._config = config
         self._plan = plan
         self._done = done
-        self._query_id = ""
         self._quality = Quality(config.rejects.stop_above)
-        self._started = Event()
         self._reading = Reading.of(config.source.all_options()).located()
-        #: Set this to stop before the next batch.
-        self.stopping = False
-        #: Set this before the current batch is aborted from outside.
-        self.aborted = False
-        #: The current batch, or the last one; -1 before the first.
-        self.number = -1
-        #: Whether a batch is running.
-        self.busy = False
         #: The search for failing rows that is going on; None: none is.
         self.search: Search | None = None
-        #: The error that ended the last batch.
-        self.error: BaseException | None = None
 
-    def start(self, query_id: str) -> None:
-        """Allow batches to run, now that the id of the query is known."""
-        self._query_id = query_id
-        self._started.set()
+    def _write(self, checked: DataFrame, number: int) -> None:
+        self._done(self._result(checked, number))
 
-    def __call__(self, checked: DataFrame, number: int) -> None:
-        """Write the micro-batch ``number``."""
-        self._started.wait()
-        self.number, self.busy = number, True
-        try:
-            if self.stopping:
-                raise Stopping
-            self._done(self._write(checked, number))
-        except BaseException as error:
-            self.error = error
-            raise
-        finally:
-            self.busy = False
-
-    def _write(self, checked: DataFrame, number: int) -> BatchResult:
+    def _result(self, checked: DataFrame, number: int) -> BatchResult:
         began = time.monotonic()
         # The sink and the dead letters must see the same rows.
         checked = checked.persist(StorageLevel.MEMORY_AND_DISK)

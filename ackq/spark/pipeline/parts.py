@@ -52,6 +52,18 @@ class Transform:
 
 
 @dataclass(frozen=True, slots=True)
+class Stateful:
+    """How the SQL of a sink is applied to all rows over time, instead of to each batch."""
+
+    #: Spark's output mode: each result once, when it is final, or the results that changed.
+    output_mode: Literal["append", "update"]
+    #: The folder of its rows and its state, within the checkpoint.
+    folder: str
+    #: The column with the time of a row, and by how much rows may be late. Defaults to none.
+    watermark: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sink:
     """A sink of the rows."""
 
@@ -71,6 +83,8 @@ class Sink:
     name: str = ""
     #: A query over the view ``rows``, the result of the transform. Defaults to all rows.
     sql: str | None = None
+    #: Set if the query covers all rows over time. Defaults to one batch.
+    stateful: Stateful | None = None
 
     @property
     def section(self) -> str:

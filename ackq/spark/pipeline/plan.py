@@ -19,6 +19,7 @@ from ackq.spark.pipeline.section import nearest, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 #: The view that the SQL of a transform reads.
 VIEW = "messages"
@@ -115,8 +116,11 @@ class Plan:
         with self._naming("transform", "sql"):
             rows = self.transformed(self.checked(empty))
         for sink in self._config.sinks:
-            with self._naming(sink.section, "sql"):
-                columns = _output(sink, rows).columns
+            if sink.stateful is not None:
+                columns = self.stateful_output(sink, _empty_stream(spark, rows.schema)).columns
+            else:
+                with self._naming(sink.section, "sql"):
+                    columns = _output(sink, rows).columns
             known = {column.lower() for column in columns}
             for column in sink.partition_by:
                 if column.lower() not in known:
@@ -170,14 +174,38 @@ class Plan:
         return result
 
     def outputs(self, checked: DataFrame) -> Iterator[tuple[Sink, DataFrame]]:
-        """Yield each sink with its rows.
+        """Yield each sink with its rows: for a stateful one, those that its query will read.
 
         Raises:
             PipelineConfigError: as in `transformed`.
         """
         rows = self.transformed(checked)
         for sink in self._config.sinks:
-            yield sink, _output(sink, rows)
+            yield sink, rows if sink.stateful is not None else _output(sink, rows)
+
+    def rows_schema(self, spark: SparkSession) -> StructType:
+        """Return the columns of the result of the transform, whose function gets no rows here."""
+        return self.transformed(self.checked(self._empty(spark))).schema
+
+    def stateful_output(self, sink: Sink, rows: DataFrame) -> DataFrame:
+        """Return the result of a stateful sink's query as a stream.
+
+        Args:
+            sink: the sink.
+            rows: the results of the transform, as a stream.
+
+        Raises:
+            PipelineConfigError: Spark rejects the watermark, the query or the output mode.
+        """
+        assert sink.stateful is not None
+        if sink.stateful.watermark is not None:
+            with self._naming(f"{sink.section}.watermark", "column"):
+                rows = rows.withWatermark(*sink.stateful.watermark)
+        with self._naming(sink.section, "sql"):
+            results = _output(sink, rows)
+        with self._naming(sink.section, "output_mode"):
+            _check_mode(results, sink.stateful.output_mode)
+        return results
 
     def _load(self, spark: SparkSession, table: Table) -> None:
         """Make the view of a table, which the session of the query inherits."""
@@ -250,6 +278,23 @@ def _output(sink: Sink, rows: DataFrame) -> DataFrame:
         return rows
     rows.createOrReplaceTempView(ROWS)
     return rows.sparkSession.sql(sink.sql)
+
+
+def _empty_stream(spark: SparkSession, schema: StructType) -> DataFrame:
+    """Return a stream with some columns, which is analyzed but never started."""
+    nulls = (F.lit(None).cast(each.dataType).alias(each.name) for each in schema)
+    return spark.readStream.format("rate").load().select(*nulls)
+
+
+def _check_mode(results: DataFrame, mode: str) -> None:
+    """Let Spark check whether a query has an output mode, as it does when the query starts."""
+    frame = cast(Any, results)
+    sql = frame.sparkSession._jvm.org.apache.spark.sql
+    modes = sql.streaming.OutputMode
+    sql.catalyst.analysis.UnsupportedOperationChecker.checkForStreaming(
+        frame._jdf.queryExecution().analyzed(),
+        modes.Update() if mode == "update" else modes.Append(),
+    )
 
 
 def _deterministic(rows: DataFrame) -> bool:

@@ -25,6 +25,8 @@ class Progress:
     rows: int = 0
     rejected: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
+    #: Rows that stateful sinks left out, since they came later than their watermark allows.
+    late: int = 0
     #: The last batch that was written; None before the first.
     batch: BatchResult | None = None
     #: Unfinished messages in the source, including the current batch; None: unknown.
@@ -68,7 +70,7 @@ class Progress:
         """Return the state as a line of text, or the last batch while the run goes on."""
         if self.state == "stopped":
             text = f"stopped  {self.batches:,} batches  {self.rows:,} rows"
-            return f"{self.name}: {text}  {self.rejected:,} rejected{self._behind}"
+            return f"{self.name}: {text}  {self.rejected:,} rejected{self._late}{self._behind}"
         if self.state == "stopping":
             return f"{self.name}: stopping after the current batch"
         if self.batch is None:
@@ -88,7 +90,11 @@ class Progress:
         assert batch is not None
         rate = f"  {batch.rows / batch.seconds:,.0f}/s" if batch.seconds else ""
         text = f"batch {batch.number}  {batch.rows:,} rows{rate}  {batch.rejected:,} rejected"
-        return f"{self.name}: {text}{self._behind}"
+        return f"{self.name}: {text}{self._late}{self._behind}"
+
+    @property
+    def _late(self) -> str:
+        return f"  {self.late:,} late" if self.late else ""
 
     @property
     def _behind(self) -> str:
@@ -100,6 +106,7 @@ class Progress:
         return {
             "name": self.name, "state": self.state, "batches": self.batches, "rows": self.rows,
             "written": self.written, "rejected": self.rejected, "reasons": dict(self.reasons),
+            "late": self.late,
             "rows_per_second": round(self.rate, 1), "lag": self.lag,
             "elapsed": round(self.elapsed, 3),
             "search": None if self.search is None else {

@@ -14,13 +14,15 @@ from ackq.queue.client import Queue
 from ackq.spark import offsets
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
+from ackq.spark.pipeline.callback import BatchCallback, Stopping
 from ackq.spark.pipeline.checkpoint import quicken
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.failure import NO_REPLY, advice, is_jvm_gone, one_line
 from ackq.spark.pipeline.lag import Lag
-from ackq.spark.pipeline.micro_batches import BatchResult, MicroBatchHandler, Stopping
+from ackq.spark.pipeline.micro_batches import BatchResult, MicroBatchHandler
 from ackq.spark.pipeline.plan import CORRUPT_OPTION, Plan
 from ackq.spark.pipeline.progress import Progress
+from ackq.spark.pipeline.stateful import StatefulSink
 from ackq.spark.pipeline.trial import Trial, Trials
 from ackq.spark.quiet import quiet_session
 from ackq.spark.shards import Shards
@@ -181,7 +183,7 @@ class Pipeline:
 
 
 class _Run:
-    """One query of a pipeline."""
+    """The query of a pipeline, and those of its stateful sinks."""
 
     def __init__(
         self,
@@ -200,21 +202,35 @@ class _Run:
         self._on_progress = on_progress
         self._done: list[BatchResult] = []
         self._batches = MicroBatchHandler(self._config, self._plan, self._done.append)
+        self._stateful = [
+            StatefulSink(self._config, self._plan, each)
+            for each in self._config.sinks
+            if each.stateful is not None
+        ]
         self._progress = progress
 
     def run(self, once: bool) -> Progress:
-        query = self._start(once)
+        query: StreamingQuery | None = None
         try:
+            if not once:
+                self._start_stateful(once)
+            query = self._start(once)
             self._watch(query)
             self._ack_last_batch(query)
+            if once and not self._pipeline.stops:
+                self._start_stateful(once)
+            self._watch_stateful(query)
         except NO_REPLY as error:
             if not is_jvm_gone(error):
                 raise
-            raise self._failure(error) from error
+            raise self._failure(error, self._batches) from error
         finally:
             self._batches.aborted = True
             with suppress(*NO_REPLY):
-                query.stop()
+                for each in self._stateful:
+                    each.stop(abort=True)
+                if query is not None:
+                    query.stop()
         self._show(query, "stopped")
         return self._progress
 
@@ -237,6 +253,31 @@ class _Run:
         self._batches.start(query.id)
         return query
 
+    def _start_stateful(self, once: bool) -> None:
+        for each in self._stateful:
+            each.start(self._spark, once)
+
+    def _watch_stateful(self, query: StreamingQuery) -> None:
+        """Wait until the queries of the stateful sinks have ended, and stop them if requested.
+
+        Raises:
+            PipelineFailed: one ended with an error.
+        """
+        while any(each.is_active for each in self._stateful):
+            self._check_stateful()
+            for each in self._stateful:
+                if self._pipeline.stops:
+                    each.stop(abort=self._pipeline.stops > 1)
+            self._show(query, "stopping" if self._pipeline.stops else "working")
+            time.sleep(WATCH_INTERVAL)
+        self._check_stateful()
+
+    def _check_stateful(self) -> None:
+        for each in self._stateful:
+            if (error := each.error) is not None:
+                cause = each.batches.error or error
+                raise self._failure(error, each.batches, f"[{each.section}] ") from cause
+
     def _watch(self, query: StreamingQuery) -> None:
         """Wait until the query ends, and stop it if requested.
 
@@ -248,23 +289,16 @@ class _Run:
             if self._pipeline.stops:
                 state = "stopping"
                 self._batches.stopping = True
-                if self._pipeline.stops > 1 or self._between_batches(query):
+                if self._pipeline.stops > 1 or self._batches.is_between_batches(query):
                     self._batches.aborted = True
                     query.stop()
                     return
+            self._check_stateful()
             self._show(query, state)
             time.sleep(WATCH_INTERVAL)
         error = query.exception()
         if error is not None and not isinstance(self._batches.error, Stopping):
-            raise self._failure(error) from (self._batches.error or error)
-
-    def _between_batches(self, query: StreamingQuery) -> bool:
-        """Return whether no batch is running, and the last one is in the commit log."""
-        number = self._batches.number
-        last = query.lastProgress
-        return not self._batches.busy and (
-            number < 0 or (last is not None and last.batchId >= number)
-        )
+            raise self._failure(error, self._batches) from (self._batches.error or error)
 
     def _ack_last_batch(self, query: StreamingQuery) -> None:
         """Ack the last batch. The query itself would ack it only with the next batch."""
@@ -277,14 +311,16 @@ class _Run:
         with suppress(Fenced):
             shards.ack(offsets.read(reached, self._reading.source, "batch")[0], 0.0)
 
-    def _failure(self, error: Exception) -> PipelineFailed:
-        cause, number = self._batches.error, self._batches.number
+    def _failure(
+        self, error: Exception, batches: BatchCallback, section: str = ""
+    ) -> PipelineFailed:
+        cause, number = batches.error, batches.number
         where = "the query failed" if cause is None else f"batch {number} failed"
         reason = one_line(cause or error)
         kind = PipelineFenced if reason.startswith(_FENCED) else PipelineFailed
         return kind(
-            f"{self._config.name}: {where}: {reason}.{advice(cause or error)} Nothing is lost: the"
-            " claimed messages are kept, and the next run begins with them",
+            f"{self._config.name}: {section}{where}: {reason}.{advice(cause or error)}"
+            " Nothing is lost: the claimed messages are kept, and the next run begins with them",
             batch=None if cause is None else number,
         )
 
@@ -301,6 +337,9 @@ class _Run:
             at_once=bool(done) or state == "stopped",
         )
         progress.search = self._batches.search
+        for each in self._stateful:
+            each.count_late()
+        progress.late = sum(each.late for each in self._stateful)
         for batch in done:  # before the new state, so that no line of a batch follows it
             if progress.state != "stopping":
                 progress.state = "working"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ackq.spark.pipeline.parts import Sink
+from ackq.spark.pipeline.row_log import RowLog
 from ackq.spark.pipeline.trial_sink import TrialSink
 
 if TYPE_CHECKING:
@@ -20,8 +21,17 @@ def write(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
     """Write the rows of batch ``batch_id`` of query ``query_id`` to one sink.
 
     Exactly once for files, the format "ackq" and Delta, however often the batch is replayed. At
-    least once for other formats: rows are appended.
+    least once for other formats: rows are appended. The rows of a stateful sink go to its log.
     """
+    if sink.stateful is not None:
+        batch = folder_of(query_id, batch_id).removeprefix(f"{FOLDER}=")
+        RowLog(sink.stateful.folder).append(rows, batch)
+        return
+    write_result(sink, rows, query_id, batch_id)
+
+
+def write_result(sink: Sink, rows: DataFrame, query_id: str, batch_id: int) -> None:
+    """Write the rows of a batch to the target of a sink, as `write` does."""
     if sink.kind == "files":
         _write_files(sink, rows, folder_of(query_id, batch_id))
         return
@@ -42,7 +52,7 @@ def attempt(sink: Sink, rows: DataFrame) -> None:
     Raises:
         Exception: any error that Spark or a user's function raises for one of the rows.
     """
-    if sink.kind == "ackq":
+    if sink.kind == "ackq" and sink.stateful is None:
         rows.sparkSession.dataSource.register(TrialSink)
         writer = rows.write.format(TrialSink.name()).options(**sink.all_options())
         writer.mode("append").save()

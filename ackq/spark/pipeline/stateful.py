@@ -1,0 +1,123 @@
+"""Run the query of a stateful sink: SQL over the rows of all batches, with Spark's state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pyspark import StorageLevel
+
+from ackq.spark.pipeline import sinks
+from ackq.spark.pipeline.callback import BatchCallback, Stopping
+from ackq.spark.pipeline.config import PipelineConfig
+from ackq.spark.pipeline.parts import Sink
+from ackq.spark.pipeline.plan import Plan
+from ackq.spark.pipeline.row_log import RowLog
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+#: Seconds between two micro-batches at least: each lists the folders of the log.
+SHORTEST_INTERVAL = 1.0
+_PARTITIONS, _DEFAULT_PARTITIONS = "spark.sql.shuffle.partitions", "200"
+
+
+class StatefulSink:
+    """A sink with a query of its own.
+
+    Guarantee: the state has each row once. The pipeline adds each batch to the log once, the query
+    reads each batch of the log once, and Spark's checkpoint replays an unfinished micro-batch with
+    the same rows from the same state. Results are written as `sinks.write_result` does.
+    """
+
+    def __init__(self, config: PipelineConfig, plan: Plan, sink: Sink) -> None:
+        assert sink.stateful is not None
+        self._config, self._plan, self._sink = config, plan, sink
+        self._stateful = sink.stateful
+        self._log = RowLog(sink.stateful.folder)
+        self._counted = -1
+        #: Rows that were left out because they were later than the watermark allows.
+        self.late = 0
+        self.batches = _Results(sink, self._log)
+        self._query: StreamingQuery | None = None
+
+    @property
+    def section(self) -> str:
+        """The section of the configuration."""
+        return self._sink.section
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the query runs."""
+        return self._query is not None and self._query.isActive
+
+    @property
+    def error(self) -> Exception | None:
+        """The error that ended the query; None if it runs, was stopped, or is done."""
+        if self._query is None or isinstance(self.batches.error, Stopping):
+            return None
+        return self._query.exception()
+
+    def start(self, spark: SparkSession, once: bool) -> None:
+        """Start the query; with ``once``, it ends when it has read the log."""
+        rows = self._log.read(spark, self._plan.rows_schema(spark))
+        writer = self._plan.stateful_output(self._sink, rows).writeStream
+        writer = writer.foreachBatch(self.batches).outputMode(self._stateful.output_mode)
+        writer = writer.option("checkpointLocation", f"{self._stateful.folder}/state")
+        if once:
+            writer = writer.trigger(availableNow=True)
+        else:
+            every = max(self._config.every, SHORTEST_INTERVAL)
+            writer = writer.trigger(processingTime=f"{round(every * 1000)} milliseconds")
+        with _few_partitions(spark, self._config):
+            self._query = writer.queryName(f"{self._config.name}.{self._sink.name}").start()
+        self.batches.start(self._query.id)
+
+    def stop(self, *, abort: bool) -> None:
+        """Stop the query if no batch is running, or with ``abort`` at once. Call it again."""
+        self.batches.stopping = True
+        if self._query is not None and (abort or self.batches.is_between_batches(self._query)):
+            self.batches.aborted = abort
+            self._query.stop()
+
+    def count_late(self) -> None:
+        """Update `late`."""
+        for progress in self._query.recentProgress if self._query is not None else ():
+            if progress.batchId > self._counted:
+                self._counted = progress.batchId
+                self.late += sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
+
+
+@contextmanager
+def _few_partitions(spark: SparkSession, config: PipelineConfig) -> Iterator[None]:
+    """Let a query that starts have a partition for each task, unless the user chose a number.
+
+    Each has a store of state, which is written in every micro-batch: Spark's 200 are too many.
+    """
+    before = spark.conf.get(_PARTITIONS)
+    if _PARTITIONS not in config.spark and before == _DEFAULT_PARTITIONS:
+        spark.conf.set(_PARTITIONS, spark.sparkContext.defaultParallelism)
+    try:
+        yield
+    finally:
+        spark.conf.set(_PARTITIONS, str(before))
+
+
+class _Results(BatchCallback):
+    """Writes the results of each micro-batch of the query."""
+
+    def __init__(self, sink: Sink, log: RowLog) -> None:
+        super().__init__()
+        self._sink, self._log = sink, log
+
+    def _write(self, rows: DataFrame, number: int) -> None:
+        results: Any = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            # Evaluated in a replay, too: the next micro-batch needs the state after this one.
+            if results.count():
+                sinks.write_result(self._sink, results, self._query_id, number)
+        finally:
+            results.unpersist()
+        self._log.remove_read(rows.sparkSession)

@@ -1,0 +1,149 @@
+"""Sinks whose SQL covers all rows over time: windows and totals, late rows, replays, errors."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import redis
+
+from ackq import Queue
+from ackq.errors import PipelineConfigError, PipelineFailed
+from ackq.spark.pipeline import Progress
+from ackq.spark.pipeline import sinks as pipeline_sinks
+from ackq.spark.pipeline.parts import Sink
+from tests.spark.test_pipeline import Make, make, reasons, written
+
+__all__ = ["make"]
+
+SCHEMA = {"ddl": "id STRING, time TIMESTAMP, kind STRING, size INT"}
+WINDOWS = """
+SELECT kind, date_format(window.start, 'HH:mm') AS start, count(*) AS rows, sum(size) AS size
+FROM rows GROUP BY window(time, '10 minutes'), kind
+"""
+TOTALS = "SELECT kind AS id, count(*) AS rows, sum(size) AS size FROM rows GROUP BY kind"
+WATERMARK = {"column": "time", "delay": "10 minutes"}
+
+
+def push(queue: Queue, *minutes: int, size: int = 1) -> None:
+    """Push a message of each kind for each minute after noon."""
+    queue.push_many(
+        {"id": f"{kind}-{minute}", "kind": kind, "size": size,
+         "time": f"2026-01-05T{12 + minute // 60}:{minute % 60:02}:00Z"}
+        for minute in minutes for kind in "ab"
+    )  # fmt: skip
+
+
+def stateful(folder: Path, url: str, name: str) -> dict[str, Any]:
+    return {
+        "schema": SCHEMA, "checks": {"size": "size > 0"}, "sink": None,
+        "sinks": {
+            "windows": {"path": str(folder / "windows"), "sql": WINDOWS, "watermark": WATERMARK},
+            "totals": {"queue": f"{name}-out", "options": {"url": url}, "sql": TOTALS,
+                       "output_mode": "update"},
+        },
+    }  # fmt: skip
+
+
+def windows(folder: Path) -> Counter[tuple[str, str, int, int]]:
+    rows = written(folder / "windows")
+    return Counter((row["kind"], row["start"], row["rows"], row["size"]) for row in rows)
+
+
+def test_windows_and_totals_cover_all_batches_and_runs_though_one_is_replayed(
+    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    changes = stateful(tmp_path, url, name)
+    push(queue, *range(0, 40, 2))  # more than one batch
+    queue.push({"id": "x", "kind": "a", "size": 0, "time": "2026-01-05T12:00:00Z"})
+    write = pipeline_sinks.write_result
+
+    def failing(sink: Sink, *args: Any) -> None:
+        write(sink, *args)
+        if sink.name == "totals":
+            raise OSError("cut")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline_sinks, "write_result", failing)
+        with pytest.raises(PipelineFailed, match=r"\[sinks.totals\] batch 0 failed: OSError: cut"):
+            make(**changes).run(once=True)
+    assert queue.stats().in_flight == 0
+    assert reasons(queue) == {"check: size": 1}
+    push(queue, 1)  # later than the watermark, 12:28, allows: the window is final
+    push(queue, 29, 70)
+    progress = make(**changes).run(once=True)
+    assert (progress.rows, progress.late) == (6, 2)
+    final = {(kind, start, rows, rows) for kind in "ab"
+             for start, rows in (("12:00", 5), ("12:10", 5), ("12:20", 6),
+                                 ("12:30", 5))}  # fmt: skip
+    assert windows(tmp_path) == Counter(final)
+    with Queue(plain_client, f"{name}-out") as out:
+        bodies = [json.loads(each.body) for each in out.peek(100)]
+    totals = sorted((each["id"], each["rows"], each["size"]) for each in bodies)
+    assert totals == [("a", 20, 20), ("a", 23, 23), ("b", 20, 20), ("b", 23, 23)]
+
+
+@pytest.mark.campaign
+def test_a_run_that_goes_on_writes_results_and_stops_between_batches(
+    make: Make, queue: Queue, name: str, url: str, tmp_path: Path
+) -> None:
+    changes = stateful(tmp_path, url, name)
+    del changes["sinks"]["totals"]
+    push(queue, 0, 5, 30)
+    pipeline = make(**changes)
+
+    def watch(progress: Progress) -> None:
+        if windows(tmp_path):
+            pipeline.stop()
+
+    assert pipeline.run(on_progress=watch).state == "stopped"
+    assert windows(tmp_path) == {("a", "12:00", 2, 2): 1, ("b", "12:00", 2, 2): 1}
+    log = tmp_path / "checkpoint" / "sinks" / "windows" / "rows"
+    push(queue, 50)
+    make(**changes).run(once=True)
+    push(queue, 70)
+    make(**changes).run(once=True)
+    assert len(list(log.iterdir())) <= 2  # what has been read is removed
+    assert sum(windows(tmp_path).values()) == 6
+
+
+@pytest.mark.campaign
+def test_a_query_that_fails_names_its_sink_and_goes_on_when_it_is_corrected(
+    make: Make, queue: Queue, name: str, url: str, tmp_path: Path
+) -> None:
+    changes = stateful(tmp_path, url, name)
+    right = changes["sinks"]["windows"]["sql"]
+    push(queue, 0, 30)
+    changes["sinks"]["windows"]["sql"] = right.replace("sum(size)", "sum(1 div (size - 1))")
+    with pytest.raises(PipelineFailed, match=r"\[sinks.windows\] batch 0 failed: .*DIVIDE_BY_ZERO"):
+        make(**changes).run(once=True)
+    changes["sinks"]["windows"]["sql"] = right
+    make(**changes).run(once=True)
+    assert windows(tmp_path) == {("a", "12:00", 1, 1): 1, ("b", "12:00", 1, 1): 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"output_mode": "complete"}, r"\[sinks.a\] output_mode: must be 'append' or 'update'"),
+        ({"watermark": {"column": "time"}}, r"\[sinks.a.watermark\] delay: is required"),
+        ({"watermark": WATERMARK, "sql": None}, r"\[sinks.a\] sql: is required: the query that"),
+        ({"output_mode": "append"}, r"\[sinks.a\] output_mode: .*without watermark"),
+        ({"watermark": {"column": "nope", "delay": "1 hour"}},
+         r"\[sinks.a.watermark\] column: .*`nope`"),
+        ({"watermark": {"column": "time", "delay": "soon"}},
+         r"\[sinks.a.watermark\] column: .*soon"),
+        ({"watermark": WATERMARK, "sql": "SELECT nope FROM rows"}, r"\[sinks.a\] sql: .*`nope`"),
+    ],
+)  # fmt: skip
+def test_an_error_of_a_stateful_sink_names_its_key(
+    make: Make, changes: dict[str, Any], says: str
+) -> None:
+    sink = {"path": "/x", "sql": WINDOWS, **changes}
+    sink = {key: value for key, value in sink.items() if value is not None}
+    with pytest.raises(PipelineConfigError, match=says):
+        make(schema=SCHEMA, checks={}, sink=None, sinks={"a": sink}).check()
