@@ -47,3 +47,14 @@ def test_defaults_are_as_documented(kind: type) -> None:
                 assert parameters[argument].default == default, f"{name}({argument})"
                 compared += 1
     assert compared
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")
+def test_a_client_made_from_a_url_has_the_same_defaults(kind: type) -> None:
+    if (from_url := getattr(kind, "from_url", None)) is None:
+        return
+    made, direct = (inspect.signature(each).parameters for each in (from_url, kind.__init__))
+    shared = [name for name in made if name in direct and name not in ("args", "settings")]
+    assert {name: made[name].default for name in shared} == {
+        name: direct[name].default for name in shared
+    }

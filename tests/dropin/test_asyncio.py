@@ -475,6 +475,38 @@ def test_both_clients_have_the_same_methods() -> None:
     assert public(dropin.Redis) == public(Redis)
 
 
+def test_a_function_that_failed_returns_its_message_although_its_task_goes_on(
+    start: Callable[..., Redis], name: str, queue: ackq.Queue, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def body(r: Redis) -> None:
+        await r.lpush(name, "a")
+        with pytest.raises(ZeroDivisionError):
+            await raises(r, name)
+        # It does not wait for the end of its lease.
+        await until(lambda: "failed; it comes back" in caplog.text)
+        await until(lambda: not in_flight(queue))
+        assert await asyncio.to_thread(come_back, queue) == b"a"
+
+    run(start, body)
+    caplog.clear()  # a record keeps the queue
+
+
+def test_a_pop_may_be_called_before_the_event_loop_runs(
+    start: Callable[..., Redis], plain_client: redis.Redis, name: str, queue: ackq.Queue
+) -> None:
+    plain_client.lpush(name, "a")
+    r = start()
+    pop = r.rpop(name)
+
+    async def main() -> None:
+        async with r:
+            assert await pop == b"a"
+            assert in_flight(queue) == [b"a"]
+
+    asyncio.run(main())
+    assert settled(queue)
+
+
 @pytest.fixture(autouse=True)
 def no_task_is_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield

@@ -31,6 +31,8 @@ def test_it_is_an_instance_of_the_clients_class(plain_client: redis.Redis) -> No
         r = dropin.Redis(plain)
         assert isinstance(r, dropin.Redis)
         assert isinstance(r, type(plain))
+        # What help() and an editor show.
+        assert (type(r).__name__, type(r).__doc__) == ("Redis", dropin.Redis.__doc__)
     assert isinstance(r, OfTheUser)
     assert r.greeting() == "hello None"
     awaited = redis.asyncio.Redis()

@@ -139,6 +139,20 @@ def test_a_message_that_comes_just_as_the_hand_is_found_empty_is_renewed(
     wait_until(lambda: lease_end(queue) != end, "its lease to be renewed")
 
 
+def test_the_renewal_ends_when_nothing_is_in_flight_and_begins_again(
+    r: dropin.Redis, name: str
+) -> None:
+    def renews() -> bool:
+        return any(thread.name == "ackq-renew" for thread in threading.enumerate())
+
+    for _ in range(2):
+        wait_until(lambda: not renews(), "the renewal to end")
+        r.lpush(name, "a")
+        r.rpop(name)
+        assert renews()
+        assert r.rpop(name) is None
+
+
 def lease_end(queue: ackq.Queue) -> float:
     """Return when the lease of the one message in flight ends, by the server's clock."""
     (message,) = queue.peek(2, "in_flight")

@@ -1,0 +1,183 @@
+"""What a member asks for between two replies, and who owns which partition, with no server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from redis.exceptions import NoPermissionError
+
+from ackq.core.effects import Request
+from ackq.errors import ConfigurationError, QueueNameError
+from ackq.membership import shards
+from ackq.membership.assign import assign
+from ackq.membership.operations import Assignment, GroupSpec, Session, heartbeat, leave
+from ackq.membership.shards import Shards
+from tests.steps import play
+
+SPEC = GroupSpec.of("g", 8, 10.0)
+KEYS = (3, b"g:members", b"g:group", b"g:owners")
+
+
+def _session(**fields: Any) -> Session:
+    return Session("me", **fields)
+
+
+def _reply(generation: int, assigned: int, wait: int, *more: Any) -> list[Any]:
+    return [b"ok", generation, assigned, wait, *more]
+
+
+def test_every_process_computes_the_same_owners() -> None:
+    """Other releases and other languages have a part in the same groups."""
+    first = assign(8, [b"a", b"b", b"c"], {})
+    assert first == {0: b"c", 1: b"b", 2: b"c", 3: b"b", 4: b"a", 5: b"a", 6: b"b", 7: b"a"}
+    joined = assign(8, [b"d", b"c", b"b", b"a"], first)
+    assert joined == first | {5: b"d", 6: b"d"}
+    assert assign(8, [b"a", b"c"], first) == first | {1: b"a", 3: b"c", 6: b"c"}
+
+
+def test_the_settings_of_a_group_at_their_limits() -> None:
+    for partitions in (1, 1024):
+        GroupSpec.of("g", partitions, 3600.0)
+    for wrong in ((0, 10.0), (1025, 10.0), (8, 3600.1), (8, 0)):
+        with pytest.raises(ConfigurationError):
+            GroupSpec.of("g", *wrong)
+    with pytest.raises(QueueNameError):
+        GroupSpec.of("a*", 8, 10.0)
+    assert SPEC.keys.all() == KEYS[1:]
+    # Two heartbeats of a session may be lost.
+    assert GroupSpec.of("g", 8, 1.5).heartbeat_interval == 0.5
+    assert GroupSpec.of("g", 8, 60.0).heartbeat_interval == 1.0
+
+
+def test_the_first_member_of_a_group_assigns_itself_everything() -> None:
+    session = _session()
+    owners = [each for partition in range(8) for each in (b"%d" % partition, b"me:1")]
+    asked, found = play(
+        heartbeat(SPEC, session), _reply(1, 0, -1, [b"me:1"], []), 1,
+        _reply(1, 1, 400_000, [b"me:1"], owners),
+    )  # fmt: skip
+    assert found == session.assignment == Assignment("me:1", 1, tuple(range(8)), 1)
+    assert session.owns() == tuple(range(8))
+    assert session.joined
+    assert session.next_heartbeat == 0.4  # then another session may be over
+    joins, assigns, stays = asked
+    assert joins.args == (*KEYS, b"me:1", 10_000_000, 8, 1, 0)
+    assert assigns.args[:5] == (*KEYS, 1)
+    assert dict(zip(assigns.args[5::2], assigns.args[6::2], strict=True)) == dict.fromkeys(
+        range(8), b"me:1"
+    )
+    assert stays.args[-2:] == (0, 0)
+    assert [each.script.name for each in asked] == [
+        "members/heartbeat", "members/assign", "members/heartbeat"
+    ]  # fmt: skip
+    assert all(each.resend for each in asked)
+
+
+def test_a_member_that_knows_its_assignment_keeps_it() -> None:
+    known = Assignment("me:1", 5, (1, 2), 4)
+    session = _session(joined=True, assignment=known)
+    (asked,), found = play(heartbeat(SPEC, session), _reply(5, 5, -1))
+    assert found is known
+    assert asked.args[-2:] == (0, 5)
+    assert session.next_heartbeat == 1.0
+    # An assignment of others, of whose partitions it gets some.
+    owners = [b"3", b"me:1", b"0", b"other:1", b"1", b"me:1"]
+    _, found = play(
+        heartbeat(SPEC, session), _reply(6, 6, 5_000_000, [b"me:1", b"other:1"], owners)
+    )
+    assert found == Assignment("me:1", 6, (1, 3), 2)
+    assert session.next_heartbeat == 1.0
+
+
+def test_a_session_that_is_over_begins_anew_under_another_name() -> None:
+    session = _session(joined=True, assignment=Assignment("me:1", 5, (1, 2), 4))
+    asked, found = play(
+        heartbeat(SPEC, session), [b"fenced"], _reply(7, 7, -1, [b"me:2"], [b"0", b"me:2"])
+    )
+    assert found == Assignment("me:2", 7, (0,), 1)
+    assert asked[1].args[4:] == (b"me:2", 10_000_000, 8, 1, 0)
+
+
+def test_members_that_differ_in_the_number_of_partitions_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match="has 4 partitions, not 8"):
+        play(heartbeat(SPEC, _session()), [b"shares", 4])
+
+
+def test_a_member_leaves_once() -> None:
+    session = _session()
+    assert play_nothing(session) is False
+    session = _session(joined=True, assignment=Assignment("me:1", 5, (1, 2), 4))
+    (asked,), left = play(leave(SPEC, session), 1)
+    assert (left, asked.args, asked.script.name) == (True, (*KEYS, b"me:1"), "members/leave")
+    assert (session.name, session.joined, session.owns()) == (b"me:2", False, ())
+    assert play_nothing(session) is False
+    session.joined = True
+    assert play(leave(SPEC, session), 0)[1] is False
+
+
+def play_nothing(session: Session) -> bool:
+    with pytest.raises(StopIteration) as ended:
+        next(leave(SPEC, session))
+    left: bool = ended.value.value
+    return left
+
+
+# --- the record of a sharded queue's shards -------------------------------------------------
+
+
+def test_the_names_of_shards() -> None:
+    recorded = Shards(2, 4, draining=(3, 4))
+    assert recorded.names("jobs") == ("{jobs:0.1}", "{jobs:1.3}", "{jobs:2.1}", "{jobs:3.3}")
+    assert recorded.draining_names("jobs") == ("{jobs:0.0}", "{jobs:1.0}", "{jobs:2.0}")
+    assert Shards(1, 2).names("jobs") == ("{jobs:0}", "{jobs:1}")
+    for name in ("{jobs:0.1}", "{jobs:12}"):
+        assert shards.is_shard(name, "jobs")
+    for name in ("{jobs}", "{jobs:0.1}DEAD", "{jobsx:0}", "{jobs:0.}", "x{jobs:0}", "{j.bs:1}"):
+        assert not shards.is_shard(name, "jobs")
+    assert not shards.is_shard("{jobs:0}", "j.bs")
+    for fine in (None, 1, 1024):
+        shards.check_shards("jobs", fine)
+    for wrong in (0, 1025, True):
+        with pytest.raises(ConfigurationError, match="shards"):
+            shards.check_shards("jobs", wrong)
+    wrong_names: tuple[Any, ...] = ("", "a{", "a}", None)
+    for each in wrong_names:
+        with pytest.raises(QueueNameError):
+            shards.check_shards(each, 1)
+
+
+def test_what_is_recorded_is_found_by_those_who_may_only_read() -> None:
+    def found(*answers: Any) -> tuple[list[Any], Shards | None]:
+        asked, recorded = play(shards.recorded_shards("jobs"), *answers)
+        assert all(each.resend for each in asked)
+        return [each.args for each in asked], recorded
+
+    record, group = "{jobs}:shards", "{jobs}:group"
+    assert found(b"2", b"4", b"3 2") == (
+        [(b"HGET", record, "format"), (b"HGET", record, "shards"), (b"HGET", record, "draining")],
+        Shards(2, 4, draining=(3, 2)),
+    )
+    assert found(b"2", b"4", None)[1] == Shards(2, 4)
+    assert found(b"3", b"4", b"")[1] is None
+    assert found(b"2", None, b"")[1] is None
+    assert found(None, b"4") == (
+        [(b"HGET", record, "format"), (b"HGET", group, "shares")], Shards(1, 4)
+    )  # fmt: skip
+    assert found(None, b"1024")[1] == Shards(1, 1024)
+    for shares in (None, b"", b"x", b"1025"):
+        assert found(None, shares)[1] is None
+    assert found(NoPermissionError(), NoPermissionError())[1] is None
+
+
+def test_the_record_is_read_and_created_by_one_call() -> None:
+    (asked,), found = play(shards.read("jobs"), [0])
+    assert found is None
+    assert isinstance(asked, Request)
+    assert asked.args == (2, b"{jobs}:shards", b"{jobs}:group", 0)
+    assert asked.resend
+    (asked,), found = play(shards.read("jobs", 4), [2, 4, 3, b"2 8"])
+    assert (asked.args[-1], found) == (4, Shards(2, 4, 3, (2, 8)))
+    assert play(shards.read("jobs"), [1, 5])[1] == Shards(1, 5)
+    with pytest.raises(ConfigurationError, match="has format 3"):
+        play(shards.read("jobs"), [3])
