@@ -101,7 +101,9 @@ def note_reply(
     lost = []
     for position in positions:
         message = messages[abs(position) - 1]
-        earlier = request.reply_lost or message._settles_sent > named[id(message)]
+        # An extend that was sent twice settled nothing the first time either.
+        repeated = request.reply_lost and verb != EXTEND
+        earlier = repeated or message._settles_sent > named[id(message)]
         if position > 0 or not earlier:
             message.lease_lost = True
             lost.append(message)

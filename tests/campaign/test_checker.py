@@ -20,8 +20,16 @@ SUM = 7
 
 
 def push(state: str = "ok", **about: Any) -> list[Event]:
-    begun = {"do": "push", "call": 1, "by": "p", "begin": 0.0, "ids": ["m"], "sums": [SUM]}
-    return [begun | about, {"do": "end", "call": 1, "end": 0.01, "state": state}]
+    begun: Event = {
+        "do": "push",
+        "call": 1,
+        "by": "p",
+        "begin": 0.0,
+        "ids": ["m"],
+        "sums": [SUM],
+    } | about
+    end = begun["begin"] + 0.01
+    return [begun, {"do": "end", "call": begun["call"], "end": end, "state": state}]
 
 
 def take(token: int, at: float, count: int = 1, body: int = SUM, until: float = 0) -> list[Event]:
@@ -33,6 +41,14 @@ def settle(do: str, token: int, at: float, state: str = "ok", **about: Any) -> l
     call = round(at * 1000)
     return [
         {"do": do, "call": call, "begin": at, "of": [token]} | about,
+        {"do": "end", "call": call, "end": at + 0.01, "state": state},
+    ]
+
+
+def chosen(do: str, at: float, state: str = "ok") -> list[Event]:
+    call = round(at * 1000)
+    return [
+        {"do": do, "call": call, "begin": at, "ids": ["m"]},
         {"do": "end", "call": call, "end": at + 0.01, "state": state},
     ]
 
@@ -107,6 +123,15 @@ SOUND: dict[str, list[list[Event]]] = {
     "delivered before a failover, and answered after one by the old primary": [
         push(), take(0, 1), [*fault(1.2, since=1.1)], take(1, 1.19, 1), settle("ack", 1, 1.7),
     ],
+    "delayed, and run now": [
+        push(delay=2.0), chosen("run now", 0.5), take(0, 1), settle("nack", 0, 1.1, delay=2.0),
+        chosen("run now", 1.3), take(1, 1.5, 2), settle("ack", 1, 1.6),
+    ],
+    "canceled": [push(delay=2.0), chosen("cancel", 1), left(dead=[["m", 0]])],
+    "pushed again with a delay, since the first push had no answer": [
+        push("unknown", delay=0.5), push(delay=2.0, call=2, begin=0.4), take(0, 1),
+        settle("ack", 0, 1.1),
+    ],
     "dead at its last delivery": [
         push(), take(0, 1), take(1, 1.6, 2), left(dead=[["m", 2]])
     ],
@@ -142,6 +167,16 @@ UNSOUND: dict[str, tuple[str, list[list[Event]]]] = {
     "dead too soon": ("dead", [push(), take(0, 1), left(dead=[["m", 1]])]),
     "dead, and acked": ("dead", [push(), take(0, 1), settle("ack", 0, 1.1),
                                  left(dead=[["m", 2]])]),
+    "before its delay, although running it now was refused": ("early", [
+        push(delay=2.0), chosen("run now", 0.5, "fail"), take(0, 1), settle("ack", 0, 1.1)]),
+    "before its delay, and run only then": ("early", [
+        push(delay=2.0), take(0, 1), chosen("run now", 1.5), settle("ack", 0, 1.6)]),
+    "canceled, and delivered": ("after ack", [
+        push(delay=2.0), chosen("cancel", 1), take(0, 2.5), settle("ack", 0, 2.6)]),
+    "canceled, and neither delivered nor dead": ("lost", [push(delay=2.0), chosen("cancel", 1)]),
+    "canceled, acked, and dead": ("dead", [
+        push(), take(0, 1), settle("ack", 0, 1.1), chosen("cancel", 2, "unknown"),
+        left(dead=[["m", 0]])]),
     "not drained": ("stuck", [push(), take(0, 1), settle("ack", 0, 1.1), left(1)]),
     "drained late": ("stuck", [push(), asked(*range(10, 20)), take(0, 21), settle("ack", 0, 22)]),
     "in two rows": ("rows", [push(), left(rows=["m", "m"])]),

@@ -120,6 +120,13 @@ def test_a_message_named_twice_in_one_call_is_no_earlier_settle() -> None:
     assert note_reply("extend", [message], (-1,), _request()) == []
 
 
+def test_a_repeated_extend_of_a_message_that_is_gone_is_refused() -> None:
+    """The first attempt cannot have settled it, so somebody else did."""
+    message = Held(_settles_sent=0)
+    assert note_reply("extend", [message], (-1,), _request(reply_lost=True)) == [message]
+    assert message.lease_lost
+
+
 def test_messages_that_a_call_leaves_are_as_before() -> None:
     messages = [Held(_settles_sent=3) for _ in range(3)]
     assert note_reply("ack", messages, (), _request(), left=1) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import logging
 import random
 import shlex
 import sys
@@ -24,6 +25,7 @@ from .shrink import shrink
 def main() -> int:
     """Simulate; return 1 if a rule was broken, or a planted fault was missed."""
     options = _options()
+    logging.getLogger("ackq").addHandler(logging.NullHandler())  # of what faults cause
     with tempfile.TemporaryDirectory() as name, Server(Path(name)) as server:
         folder = Path(name) / "history"
         if options.sabotage:

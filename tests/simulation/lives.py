@@ -6,44 +6,19 @@ import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import redis
-
-import ackq
 from ackq.core.effects import Clock, Operation, Sleep
 from tests.campaign.history import checksum
 from tests.campaign.workloads.loops import body_of, id_of
 
 from .journal import Journal
-from .products import LEASE, Product
+from .outcome import Outcome, outcome_of
+from .products import Order, Product
 from .world import Life
 
-#: Seconds that delayed pushes and nacks wait.
-DELAYS = (0.0, 0.1, 0.7)
+#: Seconds that nacks wait.
+NACKS = (0.0, 0.1, 0.7)
 #: Share of takes whose handlers end about when the lease does, or after it.
 STRADDLING = 0.3
-
-
-class Outcome(NamedTuple):
-    """What became of an operation."""
-
-    state: str
-    result: Any = None
-    refused: tuple[Any, ...] = ()
-
-
-def outcome_of(operation: Operation[Any]) -> Operation[Outcome]:
-    """Run an operation, and return how it ended."""
-    try:
-        return Outcome("ok", (yield from operation))
-    except ackq.LeaseLost as error:
-        return Outcome("refused", error.settled, error.messages)
-    except ackq.UnknownOutcome:
-        return Outcome("unknown")
-    except redis.ResponseError:
-        return Outcome("fail")
-    except redis.ConnectionError:
-        # Perhaps nothing was ever sent; or it was, again and again.
-        return Outcome("unknown")
 
 
 class Held(NamedTuple):
@@ -68,6 +43,7 @@ class Producer:
         while (yield Clock()) < until:
             yield from self._push()
             yield Sleep(self._draw.expovariate(3))
+        yield from outcome_of(self._product.close())
 
     def _push(self) -> Operation[None]:
         draw, product = self._draw, self._product
@@ -75,13 +51,32 @@ class Producer:
         ids = [f"{self._by}-{self._number + n}" for n in range(size)]
         self._number += size
         bodies = [body_of(each) for each in ids]
-        delay = draw.choice(DELAYS[1:]) if draw.random() < product.delayed else 0.0
-        call = self._journal.begin(
-            "push", by=self._by, ids=ids, sums=[checksum(each) for each in bodies], delay=delay
-        )
+        delay = draw.choice(product.delays) if draw.random() < product.delayed else 0.0
+        calls = [
+            self._journal.begin("push", by=self._by, ids=ids[part],
+                                sums=[checksum(each) for each in bodies[part]], delay=delay)
+            for part in self._parts(size)
+        ]  # fmt: skip
         pushed = product.push(list(zip(ids, bodies, strict=True)), delay, draw.random() < 0.5)
         found = yield from outcome_of(pushed)
-        self._journal.end(call, found.state, **(found.result or {}))
+        for at, call in enumerate(calls):
+            self._journal.end(call, _state_of(at, found), **(found.result or {}))
+
+    def _parts(self, size: int) -> list[slice]:
+        """Return the parts of a push of which each may have an outcome of its own."""
+        if self._product.is_accounted:
+            return [slice(at, at + 1) for at in range(size)]
+        return [slice(0, size)]
+
+
+def _state_of(at: int, found: Outcome) -> str:
+    """Return what became of a part of a push."""
+    account = found.account
+    if account is not None and at in account.stored_positions:
+        return "ok"
+    if account is not None and at in account.not_stored_positions:
+        return "fail"
+    return found.state
 
 
 class Consumer:
@@ -104,6 +99,7 @@ class Consumer:
                 yield from self._handle(held)
             else:
                 yield Sleep(0.02)
+        yield from outcome_of(self._product.close())
 
     def drain(self, until: float) -> Life:
         """Take and ack until nothing is left; write what is, once that time has passed."""
@@ -140,7 +136,7 @@ class Consumer:
             extends = draw.random() < 0.5
             if extends and draw.random() < 0.5:
                 yield from self.settle("extend", held)
-            yield Sleep(LEASE * draw.uniform(0.7, 2.7))
+            yield Sleep(self._product.lease * draw.uniform(0.7, 2.7))
             if extends:
                 yield from self.settle("extend", held)
         else:
@@ -149,13 +145,15 @@ class Consumer:
         if verb == "fused":
             self._finished += held
             return
+        if verb == "forget":
+            return
         yield from self.settle(verb, held)
         if draw.random() < 0.1:
             yield from self.settle(verb, held)  # as a caller would that is not sure
 
     def settle(self, verb: str, held: Sequence[Held]) -> Operation[None]:
         """Settle messages, and write the outcome of each."""
-        delay = self._draw.choice(DELAYS) if verb == "nack" else 0.0
+        delay = self._draw.choice(NACKS) if verb == "nack" else 0.0
         call = self._journal.begin(verb, of=[each.token for each in held], delay=delay)
         settled = self._product.settle(verb, [each.handle for each in held], delay)
         found = yield from outcome_of(settled)
@@ -168,3 +166,32 @@ class Consumer:
             # Settles are sent again, and an earlier attempt may have been applied.
             state = "unknown"
         self._journal.end(call, state, refused=lost)
+
+
+class Operator:
+    """Does something to the queue now and then."""
+
+    def __init__(self, product: Product, journal: Journal, by: str, draw: random.Random) -> None:
+        self._product = product
+        self._journal = journal
+        self._draw = draw
+
+    def live(self, until: float) -> Life:
+        """Operate until that time."""
+        while (yield Clock()) < until:
+            yield Sleep(self._draw.expovariate(2))
+            planned = yield from outcome_of(self._product.plan(self._draw))
+            if planned.result is not None:
+                yield from self._act(planned.result)
+        yield from outcome_of(self._product.close())
+
+    def _act(self, order: Order) -> Operation[None]:
+        if not order.verb:
+            yield from outcome_of(order.act())
+            return
+        call = self._journal.begin(order.verb, ids=order.ids)
+        found = yield from outcome_of(order.act())
+        state = found.state
+        if state == "ok" and found.result < len(order.ids):
+            state = "unknown" if found.result else "fail"
+        self._journal.end(call, state)

@@ -20,7 +20,7 @@ from .server import Server
 #: Requests between two strikes of a saboteur.
 EVERY = 10
 #: Seeds among which a planted fault must be found.
-SEEDS = range(300)
+SEEDS = range(1500)
 
 _DELAY_HOLDS = "if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then"
 _DELAY_ANYBODY = "if scores[i] then"
@@ -70,6 +70,70 @@ OTHERS: tuple[Sabotage, ...] = (
     _edit("commit is never refused", "Topic", "fencing", "acked twice", "after ack", "lost")(
         Edit("topic/commit", "if redis.call('ZREM', leases, ARGV[i]) == 1 then",
              "if redis.call('ZREM', leases, ARGV[i]) < 2 then")
+    ),
+    # --- an operator's choice of delayed messages
+    _edit("run_now deletes a message", "ListQueue", "lost", "audit")(
+        Edit("run_now", "redis.call('ZADD', delayed, 'XX', string.format('%.0f',"
+             " now - 500 + (at + 1) / 2), key)", "redis.call('ZREM', delayed, key)")
+    ),
+    _edit("cancel writes no dead letter", "ListQueue", "lost")(
+        Edit("cancel", "    redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason',"
+             " 'canceled', 'count', count,\n      'time', string.format('%.0f', now),"
+             " unpack(fields))\n", "")
+    ),
+    _edit("cancel cancels nothing", "ListQueue", "after ack")(
+        Edit("cancel", "  if body then\n",
+             "  canceled = canceled + (body and 1 or 0)\n  if false then\n")
+    ),
+    # --- partitions and shards
+    _edit("the dead keep their partitions", "PartitionedDelayQueue", "stuck")(
+        Edit("members/heartbeat", "  if ended ~= session then", "  if false then")
+    ),
+    _edit("delete of a partition without a fence", "PartitionedDelayQueue", "fencing",
+          "acked twice", "lost")(Edit("delay/delete", _DELAY_HOLDS, _DELAY_ANYBODY)),
+    _edit("former shards are forgotten", "ShardedQueue", "lost")(
+        Edit("sharded/change", "'draining', draining)", "'draining', '')")
+    ),
+    _edit("a shard is closed with its messages", "ShardedQueue", "lost")(
+        Edit("sharded/retire", "(key == held and kind == 'string') then\n      return 0",
+             "(key == held and kind == 'string') then\n      redis.call('DEL', key)")
+    ),
+    # --- RSMQ
+    _edit("a received message stays visible", "RSMQ", "lease")(
+        Edit("rsmq/receive", "    hide(id, until_text)", "    hide(id, now_text)")
+    ),
+    _edit("RSMQ deletes nothing", "RSMQ", "after ack", "acked twice")(
+        Edit("rsmq/delete", "local deleted = redis.call('ZREM', zset, unpack(ARGV, 1, looked))\n"
+             "redis.call('HDEL', hash, unpack(fields))", "local deleted = looked")
+    ),
+    _edit("RSMQ's receive count stays", "RSMQ", "count")(
+        Edit("rsmq/receive", "deliver(id, body, received + 1, fr)",
+             "deliver(id, body, math.max(1, received), fr)")
+    ),
+    _edit("RSMQ ignores a delay", "RSMQ", "early")(
+        Edit("rsmq/send", " + math.floor(seconds * 1000 + 0.5))", ")")
+    ),
+    _edit("an RSMQ message is dead one receive late", "RSMQ", "dead")(
+        Edit("rsmq/receive", "received >= max_receives", "received > max_receives")
+    ),
+    # --- commits
+    _edit("a batch is committed twice", "StagedListQueue", "acked twice", "count", "lease")(
+        Edit("staging/commit", "if marker >= batch then", "if marker > batch then")
+    ),
+    _edit("a commit forgets a list", "StagedDelayQueue", "lost")(
+        Edit("staging/commit", "for i = 1, count do\n  local list",
+             "for i = 2, count do\n  local list")
+    ),
+    _edit("committed rows are dropped", "StagedListQueue", "lost")(
+        Edit("staging/drop", "if not redis.call('ZSCORE', held, list) and", "if")
+    ),
+    _edit("a committed list arrives twice", "StagedTopic", "acked twice")(
+        Edit("staging/topic", "  if count > 0 then\n    redis.call('UNLINK', list)\n  end\n"
+             "  redis.call('ZREM', held, list)\n", "")
+    ),
+    _edit("a committed list of a delay queue arrives twice", "StagedPartitions", "acked twice")(
+        Edit("staging/delay", "  if #rows > 0 then\n    redis.call('UNLINK', list)\n  end\n"
+             "  redis.call('ZREM', held, list)\n", "")
     ),
 )  # fmt: skip
 

@@ -19,13 +19,12 @@ from ackq.core.io import jitter
 from tests.campaign import checker
 
 from .faults import Faults
-from .lives import Consumer, Producer
-from .products import LEASE, PRODUCTS, Product, Settings
+from .lives import Consumer, Operator, Producer
+from .products import PRODUCTS, Product, Settings
 from .server import Server
 from .world import Endless, Life, Process, World
+from .writer import Writer
 
-#: Seconds in which faults strike.
-CHAOS = 3.0
 #: Seconds that the last consumer may take to drain the queue.
 DRAINED_WITHIN = 30.0
 #: Seconds between two looks for processes that have died.
@@ -68,12 +67,16 @@ def simulate(
     draw = random.Random(f"history {seed}")
     settings = product.draw_settings(draw)
     world = World(server, Faults(seed, product.sets_clock, only), before_each)
-    with _chance(seed):
+    with _chance(seed), product.environment(world):
         broken = _Play(world, product, settings, seed, draw).perform()
-    verdict = _judge(world.journal.text, {**product.rules, **settings}, folder)
+    rules = {"lease": product.lease, **product.rules, **settings}
+    verdict = _judge(world.journal.text, rules, folder)
     for rule, words in broken:
         verdict.broke(rule, words)
     return Result(seed, product.__name__, world.journal.text, verdict, world.faults.struck)
+
+
+_Kind = type[Producer] | type[Writer] | type[Consumer] | type[Operator]
 
 
 class _Play:
@@ -100,38 +103,43 @@ class _Play:
         world, draw = self._world, self._draw
         world.server.begin(0)
         try:
-            self._be_alone(self._product(self._settings).prepare())
+            product = self._product(self._settings)
+            self._be_alone(product.prepare())
             for n in range(draw.randint(1, 2)):
-                self._keep_alive(f"producer-{n}", Producer)
+                kind = Writer if self._product.is_staged else Producer
+                self._keep_alive(f"producer-{n}", kind)
             for n in range(draw.randint(1, 3)):
                 self._keep_alive(f"consumer-{n}", Consumer)
+            if self._product.is_operated and draw.random() < 0.5:
+                self._keep_alive("operator-0", Operator)
             world.faults.are_on = True
-            world.run(CHAOS)
+            world.run(self._product.chaos)
             world.faults.are_on = False
             world.run()
-            last = Consumer(self._product(self._settings), world.journal, "drain", draw)
-            self._be_alone(last.drain(world.now / 1e6 + DRAINED_WITHIN))
+            last = Consumer(product, world.journal, "drain", draw)
+            self._be_alone(last.drain(world.now / 1e6 + DRAINED_WITHIN), product.background())
         except Endless as error:
             return [("endless", str(error))]
         except Exception as error:
             return [("error", f"{type(error).__name__}: {error}")]
         return []
 
-    def _be_alone(self, life: Life) -> None:
-        Process(self._world, "alone", life)
+    def _be_alone(self, life: Life, beside: Life | None = None) -> None:
+        Process(self._world, "alone", life, beside)
         self._world.run()
 
-    def _keep_alive(self, role: str, kind: type[Producer] | type[Consumer]) -> None:
+    def _keep_alive(self, role: str, kind: _Kind) -> None:
         """Start a process, now and whenever it has died."""
         world = self._world
         if role in self._processes and self._processes[role].is_alive:
             world.later(RESTART, partial(self._keep_alive, role, kind))
-        elif world.now < CHAOS * 1e6:
+        elif world.now < self._product.chaos * 1e6:
             name = f"{role}.{self._births[role]}"
             self._births[role] += 1
             draw = random.Random(f"{self._seed} {name}")
-            life = kind(self._product(self._settings), world.journal, name, draw).live(CHAOS)
-            self._processes[role] = Process(world, name, life)
+            product = self._product(self._settings)
+            life = kind(product, world.journal, name, draw).live(product.chaos)
+            self._processes[role] = Process(world, name, life, product.background())
             world.later(RESTART, partial(self._keep_alive, role, kind))
 
 
@@ -155,7 +163,7 @@ def _chance(seed: int) -> Iterator[None]:
 def _judge(history: bytes, rules: dict[str, Any], folder: Path) -> checker.Verdict:
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "history").mkdir(parents=True)
-    settings = {"lease": LEASE, "drain_within": DRAINED_WITHIN, **rules}
-    (folder / "settings.json").write_text(json.dumps(settings))
+    settings = json.dumps({"drain_within": DRAINED_WITHIN, **rules})
+    (folder / "settings.json").write_text(settings)
     (folder / "history" / "simulation.jsonl").write_bytes(history)
     return checker.check(folder)

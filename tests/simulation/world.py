@@ -28,7 +28,18 @@ LONGEST = 1.2
 #: Seconds after which a process takes a silent connection for broken.
 SILENCE = 0.2
 #: Requests of a history that does not end.
-ENDLESS = 1000
+ENDLESS = 3000
+
+
+#: BLPOP of several keys without waiting.
+_POP_FIRST = b"""
+for _, key in ipairs(KEYS) do
+  local value = redis.call('LPOP', key)
+  if value then
+    return {key, value}
+  end
+end
+"""
 
 
 class Endless(Exception):
@@ -110,7 +121,7 @@ class World:
 
     def hang_up(self, process: Process) -> None:
         """Let the server know that a process is dead, so that it gives its waits nothing."""
-        self._blocked = [each for each in self._blocked if each.process is not process]
+        self._blocked = [each for each in self._blocked if each.process not in process.strands]
 
     def _unblock(self, blocked: _Blocked, reply: Any) -> None:
         if any(each is blocked for each in self._blocked):
@@ -130,11 +141,24 @@ class _Blocked:
 class Process:
     """One simulated process. It lives until its life ends, or a fault ends it."""
 
-    def __init__(self, world: World, name: str, life: Life) -> None:
+    def __init__(self, world: World, name: str, life: Life, beside: Life | None = None) -> None:
+        """Begin.
+
+        Args:
+            world: where it lives.
+            name: its name, by which it meets its faults.
+            life: what it does.
+            beside: what another thread of it does meanwhile. Defaults to None, nothing.
+        """
         self.world = world
         self.name = name
         self.is_alive = True
         self._life = life
+        #: This one, and the other threads of the same process.
+        self.strands = [self]
+        if beside is not None:
+            self.strands.append(Process(world, f"{name}/beside", beside))
+            self.strands[1].strands = self.strands
         world.later(0, partial(self.resume, None))
 
     def resume(self, answer: Any) -> None:
@@ -147,7 +171,7 @@ class Process:
             while isinstance(step, Clock):
                 step = self._life.send(self.world.now / 1_000_000)
         except StopIteration:
-            self.is_alive = False
+            self.die()
             return
         if isinstance(step, Request):
             Exchange(self, step).send()
@@ -155,9 +179,10 @@ class Process:
             self.world.later(step.seconds, partial(self.resume, None))
 
     def die(self) -> None:
-        """Be killed: what it holds stays held."""
-        self.is_alive = False
-        self._life.close()
+        """End with all threads. What they hold stays held."""
+        for each in self.strands:
+            each.is_alive = False
+            each._life.close()
 
 
 class Exchange:
@@ -264,8 +289,8 @@ def _without_waiting(command: tuple[Arg, ...]) -> tuple[tuple[Arg, ...], float]:
     match command:
         case (b"BLMOVE", *rest, seconds):
             return (b"LMOVE", *rest), float(seconds)
-        case (b"BLPOP", key, seconds):
-            return (b"LPOP", key), float(seconds)
+        case (b"BLPOP", *keys, seconds):
+            return (b"EVAL", _POP_FIRST, len(keys), *keys), float(seconds)
         case (b"XREAD", b"COUNT", 1, b"BLOCK", milliseconds, *rest):
             return (b"XREAD", b"COUNT", 1, *rest), float(milliseconds) / 1000
     return command, 0.0

@@ -63,7 +63,7 @@ class Judge:
         if not (
             push.state == "ok" and not push.delay and delivery.sum == story.sum
             and len(settles) == 1 and settles[0].kind == "ack" and settles[0].state == "ok"
-            and not self._dead
+            and not self._dead and not story.chosen
         ):  # fmt: skip
             return False
         self.verdict.pushed += 1
@@ -159,11 +159,12 @@ class Judge:
             yield "delivered with another body"
 
     def after_ack(self, story: Story) -> Iterator[str]:
-        """Delivered after an answered ack."""
-        for ack in _settles(story, "ack", "ok"):
+        """Delivered after an answered ack, or although it was canceled."""
+        for ended in _settles(story, "ack", "ok") + story.was("cancel", "ok"):
             for each in story.deliveries:
-                if each.take.begin > ack.end and not self.undone(ack, each.take.end):
-                    yield f"acked, and delivered {each.take.begin - ack.end:.3f} s later"
+                if each.take.begin > ended.end and not self.undone(ended, each.take.end):
+                    late = each.take.begin - ended.end
+                    yield f"{ended.kind} was answered, and it was delivered {late:.3f} s later"
 
     def lease(self, story: Story) -> Iterator[str]:
         """Delivered while another consumer held the lease."""
@@ -230,11 +231,12 @@ class Judge:
 
     def early(self, story: Story) -> Iterator[str]:
         """Delivered before its delay was over."""
-        for push, _ in story.pushes:
-            for each in story.deliveries:
-                if each.take.end < push.begin + push.delay and not self.clocked(
-                    push.begin, each.take.end
-                ):
+        possible = [push for push, _ in story.pushes if push.state in POSSIBLE]
+        # Of several pushes of a message that is stored once, any may have stored it.
+        for push in sorted(possible, key=lambda each: each.begin + each.delay)[:1]:
+            for each in story.deliveries if push.delay else ():
+                end = each.take.end
+                if end < push.begin + push.delay and not self._hurried(story, push.begin, end):
                     yield f"pushed with a delay of {push.delay} s, delivered before"
         for earlier, later in self._pairs(story):
             for settle in earlier.settles:
@@ -242,9 +244,16 @@ class Judge:
                 if (
                     (settle.kind, settle.state) == ("nack", "ok")
                     and is_early
-                    and not self.excused(settle, later.take.end)
+                    and not self.undone(settle, later.take.end)
+                    and not self._hurried(story, settle.begin, later.take.end)
                 ):
                     yield f"returned with a delay of {settle.delay} s, delivered before"
+
+    def _hurried(self, story: Story, begin: float, end: float) -> bool:
+        """Whether a delay may have been over early: a clock was set, or an operator ended it."""
+        return self.clocked(begin, end) or any(
+            each.begin <= end for each in story.was("run now", *POSSIBLE)
+        )
 
     def dead(self, story: Story) -> Iterator[str]:
         """Dead, and acked; or dead before its last permitted delivery."""
@@ -253,7 +262,7 @@ class Judge:
         most, count = self._history.settings.get("max_receives"), self._dead[story.name]
         if any(each.had("reject") for each in story.deliveries):
             return
-        if count != most:
+        if count != most and not story.was("cancel", *POSSIBLE):
             yield f"dead after {count} deliveries of {most}"
         for ack in _settles(story, "ack", "ok"):
             if not self.undone(ack):

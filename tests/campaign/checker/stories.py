@@ -80,6 +80,12 @@ class Story:
     sum: int = 0
     pushes: list[tuple[Push, int]] = field(default_factory=list)  #: with the position in each
     deliveries: list[Delivery] = field(default_factory=list)
+    #: What an operator did to it while it was delayed: "run now" or "cancel".
+    chosen: list[Settle] = field(default_factory=list)
+
+    def was(self, verb: str, *states: str) -> list[Settle]:
+        """Return what an operator did of this kind, with an outcome of these states."""
+        return [each for each in self.chosen if each.kind == verb and each.state in states]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +138,7 @@ class _File:
     def read(self) -> None:
         handlers = {
             "push": self._push, "take": self._take, "end": self._end, "fault": self._fault,
-            "left": self._left,
+            "left": self._left, "run now": self._choose, "cancel": self._choose,
         }  # fmt: skip
         for event in read(self._path):
             handlers.get(event["do"], self._settle)(event)
@@ -168,6 +174,12 @@ class _File:
         for token in event["of"]:
             self._tokens[token].settles.append(settle)
         self._calls[event["call"]] = settle, event["of"]
+
+    def _choose(self, event: Event) -> None:
+        chosen = Settle(event["do"], event["begin"], 0.0)
+        for name in event["ids"]:
+            self._history.story("", name).chosen.append(chosen)
+        self._calls[event["call"]] = chosen, event["ids"]
 
     def _end(self, event: Event) -> None:
         request, about = self._calls.pop(event["call"])

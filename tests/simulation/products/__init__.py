@@ -1,0 +1,19 @@
+"""The products, as simulated processes use them: operations of ackq over one queue."""
+
+from __future__ import annotations
+
+from .delayed import DelayQueue, PartitionedDelayQueue
+from .listed import ListQueue
+from .product import Order, Product, Settings
+from .rsmq import RSMQ
+from .sharded import ShardedQueue
+from .staged import StagedDelayQueue, StagedListQueue, StagedPartitions, StagedTopic
+from .topics import Topic
+
+__all__ = ["PRODUCTS", "Order", "Product", "Settings"]
+
+#: A history's seed chooses one, by its remainder.
+PRODUCTS: tuple[type[Product], ...] = (
+    ListQueue, DelayQueue, Topic, PartitionedDelayQueue, RSMQ, ShardedQueue,
+    ListQueue, StagedListQueue, StagedDelayQueue, StagedTopic, StagedPartitions,
+)  # fmt: skip
