@@ -205,8 +205,12 @@ def report(
     if as_json:
         failures = [{"queue": each.queue, "reason": each.reason, "count": each.dead}
                     for each in summary.failures]  # fmt: skip
+        rules = [{"queue": each.queue, "rule": each.rule, "count": each.dead,
+                  "examples": [each.first_id, each.latest_id]}
+                 for each in summary.broken_rules]  # fmt: skip
         print_json({"queues": len(summary.overview.queues), "dead": summary.dead,
-                    "in_flight": summary.in_flight, "failures": failures})  # fmt: skip
+                    "in_flight": summary.in_flight, "failures": failures,
+                    "rules": rules})  # fmt: skip
     else:
         click.echo(
             f"{len(summary.overview.queues):,} queues, {summary.dead:,} dead letters,"

@@ -26,6 +26,7 @@ from ackq.topic import Topic
 
 Make = Callable[..., Pipeline]
 SCHEMA = {"ddl": "id STRING, kind STRING, size INT", "not_null": ["kind"]}
+MALFORMED = "does not parse: not a JSON object"
 CHECKS = {"size": "size BETWEEN 0 AND 99"}
 
 
@@ -79,12 +80,13 @@ def test_good_rows_are_in_the_files_once_and_the_others_dead_letters_as_they_wer
 ) -> None:
     good = push(queue, 0, 60)
     bad = {
-        b"not json": "does not parse",
-        b"": "does not parse",
-        b'{"id":"x","kind":"a","size":1} {"id":"y"}': "does not parse",
-        b'{"id":"x","kind":"a","size":"many"}': "does not parse",
-        b'\xff{"id":"x"}': "does not parse",
-        b'[{"id":"x"}]': "does not parse",
+        b"not json": MALFORMED,
+        b"": MALFORMED,
+        b'{"id":"x","kind":"a","size":1} {"id":"y"}': MALFORMED,
+        b'{"id":"x","kind":"a","size":"many"}': "does not parse: size is not INT",
+        b'{"id":"x","kind":[{}],"size":[1]}': "does not parse: size is not INT",
+        b'\xff{"id":"x"}': MALFORMED,
+        b'[{"id":"x"}]': MALFORMED,
         b'{"id":"x","size":1}': "null: kind",
         b'{"id":"x","kind":"a","size":100}': "check: size",
         b'{"id":"x","kind":"a"}': "check: size",
@@ -98,7 +100,7 @@ def test_good_rows_are_in_the_files_once_and_the_others_dead_letters_as_they_wer
     assert {each.body: each.reason for each in queue.dead_letters(100)} == bad
     stats = queue.stats()
     assert (stats.ready, stats.in_flight, stats.dead) == (0, 0, len(bad))
-    assert (progress.rows, progress.written, progress.rejected) == (69, 60, 9)
+    assert (progress.rows, progress.written, progress.rejected) == (70, 60, 10)
     assert progress.reasons == Counter(bad.values())
     assert progress.batches == 2
 
@@ -138,7 +140,7 @@ def test_a_batch_that_failed_at_its_sink_is_there_once_when_it_is_run_again(
     assert queue.stats().in_flight == 31
     assert make().run(once=True).rows == 31
     assert ids(written(tmp_path / "out")) == good
-    assert reasons(queue) == {"does not parse": 1}
+    assert reasons(queue) == {MALFORMED: 1}
     assert queue.stats().in_flight == 0
 
 
@@ -236,7 +238,7 @@ def test_between_queues_every_row_arrives_once_though_a_batch_is_replayed(
     make(sink=sink).run(once=True)
     with Queue(plain_client, f"{name}-out") as out:
         assert sorted(each.id for each in out.peek(1000)) == good
-    assert reasons(queue) == {"does not parse": 1}
+    assert reasons(queue) == {MALFORMED: 1}
 
 
 @pytest.mark.campaign

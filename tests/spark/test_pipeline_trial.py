@@ -49,7 +49,7 @@ def test_a_sample_tells_what_is_rejected_by_reason_and_column(make: Make, queue:
     assert (trial.rows, trial.accepted) == (5, 4)
     assert make(**wide).redrive(1000) == 4
     assert queue.stats().ready == 4
-    assert reasons(queue) == {"does not parse": 1}
+    assert reasons(queue) == {"does not parse: not a JSON object": 1}
 
 
 def test_a_trial_is_printed_as_json() -> None:

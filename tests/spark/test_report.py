@@ -119,6 +119,31 @@ def test_old_dead_letters_are_counted_by_time_and_age(
     assert 10 * summary.width < max(died) - min(died) < 100 * summary.width
 
 
+def test_what_pipelines_rejected_is_counted_by_field_and_rule(
+    spark: SparkSession, queue: Queue, plain_client: redis.Redis, url: str, tmp_path: Path
+) -> None:
+    reasons = ["does not parse: size is not INT, at is not DATE", "null: name, size",
+               "does not parse: size is not INT, a is not INT, b is not INT and 2 more",
+               "check: engine", "transform: DIVIDE_BY_ZERO", "no such customer"]  # fmt: skip
+    for number, reason in enumerate(reasons):
+        body = f'{{"id":"d{number}"}}' if number else "tea"
+        plain_client.xadd(
+            f"{queue.name}DEAD",
+            {"key": "k", "body": body, "reason": reason, "count": 1, "time": 1_000_000 + number},
+        )
+    summary = report([queue.name], spark=spark, url=url, html=tmp_path / "queues.html")
+    found = [(each.rule, each.dead, each.first_id, each.latest_id)
+             for each in summary.broken_rules]  # fmt: skip
+    assert found[0] == ("size is not INT", 2, "", "d2")
+    assert sorted(found[1:]) == [
+        ("DIVIDE_BY_ZERO", 1, "d4", "d4"), ("a is not INT", 1, "d2", "d2"),
+        ("at is not DATE", 1, "", ""), ("b is not INT", 1, "d2", "d2"),
+        ("check engine", 1, "d3", "d3"), ("name is null", 1, "d1", "d1"),
+        ("size is null", 1, "d1", "d1"),
+    ]  # fmt: skip
+    assert "check engine" in (tmp_path / "queues.html").read_text()
+
+
 def test_the_page_stands_alone_and_is_safe_to_open(
     spark: SparkSession, queues: tuple[Queue, Queue], url: str, tmp_path: Path
 ) -> None:

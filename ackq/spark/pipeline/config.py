@@ -140,7 +140,7 @@ class PipelineConfig:
         top.end()
         targets = [(source.kind, name) for name in source.names]
         for sink in sinks:
-            if sink.target in targets and "url" not in sink.options:
+            if sink.target in targets and sink.is_on_server_of(source):
                 problem = "is also the source, so the pipeline would never end"
                 raise refused(where, sink.section, source.kind, f"{problem}: choose another target")
         return config

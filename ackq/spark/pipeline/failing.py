@@ -24,6 +24,7 @@ MAX_FAILING = 200
 LONGEST = 200
 #: Spark's name of an error, and the last line of a Python traceback.
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+_USERS = re.compile(r"\[USER_RAISED_EXCEPTION\] (.*?)(?: SQLSTATE: \w+)?$", re.MULTILINE)
 _RAISED = re.compile(r"^(?:[a-zA-Z_][\w]*\.)*([A-Z]\w*(?:: .*)?)$", re.MULTILINE)
 
 
@@ -155,6 +156,8 @@ def _reason(error: Exception) -> str:
     text = redact(str(error))
     if "Traceback" in text and (raised := _RAISED.findall(text)):
         cause = str(raised[-1])
+    elif by_user := _USERS.search(text):
+        cause = by_user[1]
     elif conditions := _CONDITION.findall(text):
         cause = conditions[0]
     else:

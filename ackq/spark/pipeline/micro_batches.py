@@ -22,6 +22,7 @@ from ackq.spark.pipeline.rejects import Rejects
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +102,18 @@ class MicroBatchHandler(BatchCallback):
 
     def _reject(self, checked: DataFrame, number: int) -> Counter[str]:
         """Let the executors write the rejected rows; return their number by reason."""
-        rejected = self._plan.rejected(checked).rdd
-        written = rejected.mapPartitions(self._rejects(number).write_partition)
+        rejects = self._rejects(number, self._plan.parsed_columns(checked.sparkSession))
+        written = self._plan.rejected(checked).rdd.mapPartitions(rejects.write_partition)
         return sum(written.collect(), Counter[str]())
 
     def _reject_failed(self, failed: list[FailedRow], number: int) -> Counter[str]:
         return self._rejects(number).write((*each.row, each.reason) for each in failed)
 
-    def _rejects(self, number: int) -> Rejects:
+    def _rejects(self, number: int, columns: tuple[StructField, ...] = ()) -> Rejects:
         """Begin to write rejected rows of a batch; again, go on."""
-        rejects = Rejects(self._reading, self._config.rejects.queue, self._query_id, number)
+        rejects = Rejects(
+            self._reading, self._config.rejects.queue, self._query_id, number, columns
+        )
         rejects.begin()
         return rejects
 

@@ -91,6 +91,10 @@ class Sink:
         """The section of the configuration."""
         return f"sinks.{self.name}" if self.name else "sink"
 
+    def is_on_server_of(self, source: Source) -> bool:
+        """Return whether the sink writes to the Redis of the source, as far as options tell."""
+        return self.options.get("url") in (None, source.options.get("url"))
+
     def all_options(self) -> dict[str, str]:
         """Return the options of the format, with the target."""
         return {**self.options, **(dict([self.target]) if self.target else {})}

@@ -13,13 +13,15 @@ from pyspark.sql import functions as F
 
 from ackq.errors import ConfigurationError
 from ackq.process.plan import import_object
+from ackq.spark.columns import columns_of
+from ackq.spark.options import Reading
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.parts import Sink, Table, Transform
 from ackq.spark.pipeline.section import nearest, refused
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import StructField, StructType
 
 #: The view that the SQL of a transform reads.
 VIEW = "messages"
@@ -74,6 +76,18 @@ class Plan:
     def ddl(self) -> str | None:
         """The user's columns as DDL; None: messages are not parsed."""
         return self._config.validation.ddl
+
+    def parsed_columns(self, spark: SparkSession) -> tuple[StructField, ...]:
+        """Return the columns that are parsed from bodies; none if messages are not parsed."""
+        if not self._parsed:
+            return ()
+        reading = Reading.of(self._config.source.all_options())
+        return columns_of(reading, spark.createDataFrame([], self.ddl).schema).parsed
+
+    @property
+    def time_zone(self) -> str:
+        """The zone of times in bodies that have none."""
+        return Reading.of(self._config.source.all_options()).parsing.time_zone
 
     @property
     def schema(self) -> str | None:
@@ -181,7 +195,10 @@ class Plan:
         """
         rows = self.transformed(checked)
         for sink in self._config.sinks:
-            yield sink, rows if sink.stateful is not None else _output(sink, rows)
+            if sink.stateful is not None:
+                yield sink, rows
+            else:
+                yield sink, self._without_loop(sink, _output(sink, rows))
 
     def rows_schema(self, spark: SparkSession) -> StructType:
         """Return the columns of the result of the transform, whose function gets no rows here."""
@@ -206,6 +223,17 @@ class Plan:
         with self._naming(sink.section, "output_mode"):
             _check_mode(results, sink.stateful.output_mode)
         return results
+
+    def _without_loop(self, sink: Sink, rows: DataFrame) -> DataFrame:
+        """Let a row fail whose target is the source: the pipeline would read it again, forever."""
+        source = self._config.source
+        option, column = sink.target or ("", "")
+        if option != f"{source.kind}Column" or not sink.is_on_server_of(source):
+            return rows
+        target = F.col(f"`{column}`")
+        problem = F.concat(F.lit(f"{column} names the source "), target)
+        is_loop = target.isin(*source.names)
+        return rows.withColumn(column, F.when(is_loop, F.raise_error(problem)).otherwise(target))
 
     def _load(self, spark: SparkSession, table: Table) -> None:
         """Make the view of a table, which the session of the query inherits."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import groupby, islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ackq.core.page_size import TARGET
 from ackq.errors import PlaceLost
@@ -16,12 +16,19 @@ from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.spark.fetching import MAX_PER_CALL
 from ackq.spark.options import Reading
+from ackq.spark.pipeline.misfits import Misfits
+from ackq.spark.pipeline.plan import UNPARSED
 from ackq.spark.retry import retry
 from ackq.spark.shards import claims_of
 from ackq.spark.topic_reader import bodies_of
 
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
+
 #: Most rows of one claim or topic that are looked at together.
 MOST_ROWS = 10_000
+#: Columns that a reason names.
+MOST_COLUMNS = 3
 
 #: A row without its body: the values of `Plan.row_columns`, and why it was rejected.
 Rejected = tuple[Any, ...]
@@ -41,6 +48,8 @@ class Rejects:
     queue: str | None
     query_id: str
     batch: int
+    #: The columns that bodies may not fit. Defaults to none.
+    columns: tuple[StructField, ...] = ()
 
     def begin(self) -> None:
         """Begin the batch, on the driver, before any row is written."""
@@ -61,18 +70,21 @@ class Rejects:
             ClaimLost, PlaceLost: a body is gone, and ``failOnDataLoss`` is set.
         """
         reasons: Counter[str] = Counter()
+        misfits = Misfits(self.columns, self.reading.parsing.time_zone)
         for source, group in groupby(rows, lambda row: row[:-2]):
             while wanted := {position: reason for *_, position, reason in islice(group, MOST_ROWS)}:
-                reasons += self._write_from(source, wanted)
+                reasons += self._write_from(source, wanted, misfits)
         return reasons
 
-    def _write_from(self, source: Sequence[Any], wanted: dict[int, str]) -> Counter[str]:
+    def _write_from(
+        self, source: Sequence[Any], wanted: dict[int, str], misfits: Misfits
+    ) -> Counter[str]:
         origin, *claim = source
         name = ":".join(map(str, source))
         reasons: Counter[str] = Counter()
         for bodies in self._bodies(sorted(wanted), self._fetcher(origin, *claim)):
             found = [
-                RejectedRow(f"{name}:{position}", body, wanted[position])
+                RejectedRow(f"{name}:{position}", body, _in_detail(wanted[position], body, misfits))
                 for position, body in bodies
                 if body is not None
             ]
@@ -118,6 +130,14 @@ class Rejects:
                 first=index,
                 last=index,
             )
+
+
+def _in_detail(reason: str, body: bytes, misfits: Misfits) -> str:
+    """Return a reason with the columns that a body does not fit."""
+    if reason != UNPARSED or not (found := misfits.of(body)):
+        return reason
+    more = f" and {len(found) - MOST_COLUMNS} more" if len(found) > MOST_COLUMNS else ""
+    return f"{reason}: {', '.join(found[:MOST_COLUMNS])}{more}"
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,11 @@ from pyspark.sql import functions as F
 
 from ackq.errors import ConfigurationError
 from ackq.spark.options import STREAM_ONLY
+from ackq.spark.pipeline.misfits import Misfits
 from ackq.spark.pipeline.plan import CORRUPT, CORRUPT_OPTION, REASON, UNPARSED, Plan
-from ackq.spark.values import MISFITS, converter, fitting, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 #: Bodies that do not parse are looked at in detail, up to this number.
 MOST_BODIES = 1000
@@ -126,25 +124,9 @@ class Trials:
                         trial.fields[f"{name} is null"] += count
             if UNPARSED in trial.rejected:
                 bodies = checked.where(F.col(CORRUPT).isNotNull()).select(CORRUPT)
-                schema = self._spark.createDataFrame([], self._plan.ddl or "").schema
-                zone = self._plan.source_options.get("timeZone", "UTC")
+                misfits = Misfits(self._plan.parsed_columns(self._spark), self._plan.time_zone)
                 for (body,) in bodies.limit(MOST_BODIES).collect():
-                    trial.fields.update(misfits(body, schema, zone))
+                    trial.fields.update(misfits.of(body.encode()))
             return trial
         finally:
             checked.unpersist()
-
-
-def misfits(body: str, schema: StructType, zone: str) -> Iterator[str]:
-    """Yield why a body does not fit a schema: the columns, or that it is no JSON object."""
-    try:
-        found: dict[str, Any] = parse(body.encode(), exact=True)
-    except MISFITS:
-        yield "not a JSON object"
-        return
-    for column in schema.fields:
-        value = found.get(column.name)
-        if value is None:
-            continue
-        if not fitting(converter(column.dataType, zone), value)[1]:
-            yield f"{column.name} is not {column.dataType.simpleString().upper()}"

@@ -9,7 +9,7 @@ from html import escape
 
 from ackq.escaping import printable
 from ackq.spark.report import charts
-from ackq.spark.report.summary import Failure, Leased, Summary
+from ackq.spark.report.summary import BrokenRule, Failure, Leased, Summary
 
 _STYLE = """
 :root { color-scheme: light; }
@@ -53,6 +53,9 @@ def page(summary: Summary) -> str:
             "</div>",
             _section("By queue and reason", _list(summary.failures)),
         ]
+        if summary.broken_rules:
+            title = "Rejected by pipelines, by field and rule"
+            parts.append(_section(title, _list(summary.broken_rules)))
     else:
         parts.append(_section("Dead letters", "<p>There are none.</p>"))
     if summary.leased:
@@ -79,7 +82,7 @@ def _totals(states: Sequence[Sequence[int]]) -> str:
     return f'<div class="numbers">{boxes}</div>'
 
 
-def _list(items: Sequence[Failure] | Sequence[Leased]) -> str:
+def _list(items: Sequence[Failure] | Sequence[BrokenRule] | Sequence[Leased]) -> str:
     names = [each.name.replace("_", " ") for each in fields(items[0])]
     return _table(names, [astuple(each) for each in items])
 

@@ -11,6 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import functions as F
 
 from ackq.spark.report.messages import Overview
+from ackq.spark.report.rules import rules
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -42,6 +43,19 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokenRule:
+    """The dead letters of one queue that broke one rule of a pipeline."""
+
+    queue: str
+    #: A field and what is wrong with it, the name of a check, or why the transform failed.
+    rule: str
+    dead: int
+    #: The ids of the first one and of the latest one; empty if a body has none.
+    first_id: str
+    latest_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Leased:
     """The messages in flight of one queue."""
 
@@ -59,6 +73,8 @@ class Summary:
     overview: Overview
     #: The most frequent first.
     failures: list[Failure] = field(default_factory=list)
+    #: Rows that pipelines rejected. One that broke two rules counts for both.
+    broken_rules: list[BrokenRule] = field(default_factory=list)
     leased: list[Leased] = field(default_factory=list)
     #: Width of a bar over time, in seconds; (start of the bar, reason) -> dead letters.
     width: int = WIDTHS[0]
@@ -95,6 +111,8 @@ def summarise(rows: DataFrame, overview: Overview) -> Summary:
             "reason", F.when(F.col("reason") != "", F.col("reason")).otherwise(NONE)
         )
         summary.failures = _failures(dead)
+        if any(rules(each.reason) for each in summary.failures):
+            summary.broken_rules = _broken_rules(dead)
         summary.leased = _leased(rows.where("state = 'in_flight'"))
         if summary.failures:
             _count_by_time(dead, summary)
@@ -112,6 +130,29 @@ def _failures(dead: DataFrame) -> list[Failure]:
         for queue, reason, count, first, last, *rest in counted.collect()
     ]
     return sorted(failures, key=lambda each: (-each.dead, each.queue, each.reason))
+
+
+def _broken_rules(dead: DataFrame) -> list[BrokenRule]:
+    # A reason may name several rules, of which there are far fewer than dead letters.
+    moments = [F.unix_micros(each("at")) for each in (F.min, F.max)]
+    counted = dead.groupBy("queue", "reason").agg(
+        F.count("*"), *moments, F.min_by("id", "at"), F.max_by("id", "at")
+    )
+    found: dict[tuple[str, str], list[tuple[int, int, int, str, str]]] = {}
+    for queue, reason, *counts, first, latest in counted.collect():
+        for rule in rules(reason):
+            row = (*counts, first or "", latest or "")
+            found.setdefault((queue, rule), []).append(row)
+    broken = [
+        BrokenRule(
+            *key,
+            sum(each[0] for each in rows),
+            min(rows, key=lambda each: each[1])[3],
+            max(rows, key=lambda each: each[2])[4],
+        )
+        for key, rows in found.items()
+    ]
+    return sorted(broken, key=lambda each: (-each.dead, each.queue, each.rule))
 
 
 def _leased(in_flight: DataFrame) -> list[Leased]:
