@@ -55,8 +55,8 @@ class Crew:
         self._labels: list[str] = []
         self._members: dict[Kind, list[BaseProcess]] = {kind: [] for kind in sizes}
         for kind, size in sizes.items():
-            for _ in range(size):
-                self._members[kind].append(self._hire(kind))
+            for member in range(size):
+                self._members[kind].append(self._hire(kind, member))
         # On a busy machine they take a while to begin.
         logs = [self._history / f"{label}.jsonl" for label in self._labels]
         wait_until(lambda: all(log.exists() for log in logs), "all processes to begin", 300)
@@ -71,7 +71,7 @@ class Crew:
         members = self._members[kind]
         victim = draw.randrange(self._spared, len(members))
         end(members[victim])
-        members[victim] = self._hire(kind)
+        members[victim] = self._hire(kind, victim)
 
     def kill_a_child(self, kind: Kind, draw: random.Random) -> bool:
         """Kill a child of a process, which is to replace it; return False if it has none."""
@@ -106,10 +106,11 @@ class Crew:
             for member in members:
                 end(member)
 
-    def _hire(self, kind: Kind) -> BaseProcess:
+    def _hire(self, kind: Kind, member: int) -> BaseProcess:
         label = f"{self._label}{kind[0]}{len(self._labels) + 1}"
         self._labels.append(label)
         role = Role(
-            self._site, self._workload, self._history, label, self._seed, self._stops[kind]
+            self._site.of(member), self._workload, self._history, label, self._seed,
+            self._stops[kind],
         )  # fmt: skip
         return start(consume if kind == "consumer" else produce, role)

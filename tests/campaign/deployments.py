@@ -21,6 +21,7 @@ from tests.waiting import wait_until
 
 from .machine import Machine
 from .site import SERVICE, Site
+from .split import Split
 
 if TYPE_CHECKING:
     from .scenarios import Scenario
@@ -219,7 +220,7 @@ def _in_step(primary: redis.Redis) -> bool:
     return bool(info["connected_slaves"] == 1 and info["slave0"]["state"] == "online")
 
 
-Deployment: TypeAlias = Single | Pair | Cluster
+Deployment: TypeAlias = Single | Pair | Split | Cluster
 
 
 @contextlib.contextmanager
@@ -228,6 +229,8 @@ def deploy(scenario: Scenario, folder: Path) -> Iterator[Deployment]:
     binary = BINARIES[scenario.binary]()
     if scenario.on == "sentinel":
         deployed: Deployment = Pair(folder, binary)
+    elif scenario.on == "sentinels":
+        deployed = Split(folder, binary)
     elif scenario.on == "cluster":
         deployed = Cluster(folder, binary)
     else:

@@ -17,6 +17,7 @@ from .scenarios import SCENARIOS
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS / "_campaign"
 SOAK = RESULTS / "soak"
+SIMULATION = RESULTS / "simulation"
 #: What a soak reads, with its unit.
 UNITS = {
     "memory of the processes": "MB", "descriptors": "", "threads": "",
@@ -30,7 +31,7 @@ AIMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "servers killed": (1_000, ("kill the server", "load slowly")),
     "power cuts": (200, ("cut the power",)),
     "failovers": (200, ("fail over: kill", "fail over: freeze", "fail over: lag",
-                        "fail over: split", "fail over in the cluster")),
+                        "fail over: split", "fail over in the cluster", "partition")),
 }  # fmt: skip
 MESSAGES = 10_000_000
 #: 95 % sure: with none in n, fewer than one in n / 3.
@@ -79,7 +80,7 @@ def _results(stored: list[dict[str, Any]]) -> str:
     unsafe = [run for run in runs if SCENARIOS[run["scenario"]].loses]
     parts = [
         _headline(runs, safe), _aims(runs), _table(safe), _losses(unsafe), _faults(runs),
-        _environments(stored), _soak(),
+        _environments(stored), _simulation(), _soak(),
     ]  # fmt: skip
     return "\n" + "\n".join(parts) + "\n"
 
@@ -169,6 +170,29 @@ def _environments(stored: list[dict[str, Any]]) -> str:
         )
     head = "| commit | scripts | redis-py | Python | servers | planted faults found |"
     return "### What ran\n\n" + _lines(head, "|---|---|---|---|---|---|", [*dict.fromkeys(lines)])
+
+
+def _simulation() -> str:
+    """Return what the stored simulation showed, and how many planted faults it found."""
+    paths = SIMULATION / "histories.json", SIMULATION / "planted.json"
+    if not all(path.exists() for path in paths):
+        return ""
+    found, planted = (json.loads(path.read_text()) for path in paths)
+    columns = ("histories", "faults", "messages", "redelivered", "broken")
+    lines = [
+        "| " + " | ".join([name, *(f"{counts.get(each, 0):,}" for each in columns)]) + " |"
+        for name, counts in sorted(found["products"].items())
+    ]
+    total = sum(counts["histories"] for counts in found["products"].values())
+    missed = len(planted["missed"])
+    return (
+        "### Simulation\n\n"
+        f"{total:,} histories at commit {found['commit']}, from seed {found['seed']} on, in"
+        f" {found['processor'] / 60:.0f} minutes of one processor. At commit {planted['commit']},"
+        f" {planted['planted'] - missed} of {planted['planted']} planted faults were found.\n\n"
+        + _lines("| product | histories | faults | messages | delivered again | broken rules |",
+                 "|---|---:|---:|---:|---:|---:|", lines)
+    )  # fmt: skip
 
 
 def _soak() -> str:

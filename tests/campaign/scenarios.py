@@ -42,6 +42,7 @@ FAILOVERS: Faults = {
     "fail over: lag": 7.0,
     "fail over: split": 7.0,
 }
+PARTITIONS: Faults = {"partition": 12.0}
 CLUSTER: Faults = {"fail over in the cluster": 4.0, "move the slot": 2.5}
 #: Everything that one server can suffer, at a pace that leaves time to work.
 ALL: Faults = {
@@ -61,7 +62,7 @@ class Scenario:
     persistence: Persistence = "always"
     binary: str = "redis"
     proxied: bool = False
-    on: Literal["server", "sentinel", "cluster"] = "server"
+    on: Literal["server", "sentinel", "sentinels", "cluster"] = "server"
     #: What the documentation says that it may lose; empty: nothing.
     loses: str = ""
     sizes: Mapping[Kind, int] = field(default_factory=lambda: {"consumer": 3, "producer": 2})
@@ -94,6 +95,8 @@ _ALL = (
     Scenario("queue: everything, Redis 8", "queue", ALL, binary="redis 8"),
     Scenario("queue: everything, Valkey", "queue", ALL, binary="valkey"),
     Scenario("queue: failovers, confirmed", "queue, confirmed", FAILOVERS, on="sentinel"),
+    Scenario("queue: partitions, confirmed", "queue, confirmed", PARTITIONS, on="sentinels",
+             sizes={"consumer": 4, "producer": 2}),
     Scenario("queue: slot moves", "queue", {"move the slot": 0.5}, on="cluster"),
     Scenario("queue: cluster, confirmed", "queue, confirmed", CLUSTER, on="cluster"),
     Scenario("batches: kills", "queue, batches", {**KILLS, **FREEZES}),
@@ -104,7 +107,11 @@ _ALL = (
              {**CHILDREN, "kill a producer": 1.0, "kill the server": 5.0},
              sizes={"consumer": 2, "producer": 2}),
     *(Scenario(f"{each}: kills", each, SPARK, sizes={"consumer": 1, "producer": 1})
-      for each in ("Spark, files", "Spark, queue")),
+      for each in ("Spark, files", "Spark, queue", "Spark source", "Spark sink")),
+    *(Scenario(f"{workload}: kills, {name}", workload, SPARK, binary=binary,
+               sizes={"consumer": 1, "producer": 1})
+      for workload in ("Spark source", "Spark sink")
+      for name, binary in (("Redis 8", "redis 8"), ("Valkey", "valkey"))),
     *(Scenario(f"{each}: everything", each, ALL) for each in _OTHERS),
     Scenario("queue: crashes without persistence", "queue", CRASHES, "none",
              loses="everything that was stored"),
@@ -114,5 +121,8 @@ _ALL = (
              loses="about the last 2 s, more on a slow disk"),
     Scenario("queue: failovers without confirm", "queue", FAILOVERS, on="sentinel",
              loses="what the replica had not received"),
+    Scenario("queue: partitions without confirm", "queue", PARTITIONS, on="sentinels",
+             sizes={"consumer": 4, "producer": 2},
+             loses="what the cut-off primary accepted"),
 )  # fmt: skip
 SCENARIOS = {scenario.name: scenario for scenario in _ALL}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,6 +35,18 @@ class Site:
     scripts: Path | None = None
     #: Of the run.
     folder: Path | None = None
+    #: Where servers are reached that a Sentinel names.
+    address: str = "127.0.0.1"
+    #: The ports of further Sentinels.
+    others: tuple[int, ...] = ()
+    #: The same for the clients that a partition cuts off; None: there is no partition.
+    cut_off: Site | None = None
+
+    def of(self, member: int) -> Site:
+        """Return the site of one of several processes: every other one may be cut off."""
+        if self.cut_off is None or member % 2 == 0:
+            return self
+        return replace(self.cut_off, name=self.name, scripts=self.scripts, folder=self.folder)
 
     def client(self) -> Any:
         """Return a blocking client of redis-py."""
@@ -42,7 +54,10 @@ class Site:
         if self.kind == "cluster":
             return RedisCluster("127.0.0.1", self.port, **_TIMEOUTS)
         if self.kind == "sentinel":
-            manager = _blocking_sentinel([("127.0.0.1", self.port)], sentinel_kwargs=_TIMEOUTS)
+            sentinels = [("127.0.0.1", port) for port in (self.port, *self.others)]
+            manager = _blocking_sentinel(sentinels, sentinel_kwargs=_TIMEOUTS)
+            find = manager.discover_master
+            manager.discover_master = lambda name: (self.address, find(name)[1])
             return manager.master_for(SERVICE, **_TIMEOUTS)
         return redis.Redis(port=self.port, **_TIMEOUTS)
 

@@ -136,7 +136,9 @@ def main() -> int:
     parser.add_argument("--for", dest="seconds", type=seconds_of, default=3600.0, metavar="TIME",
                         help="how long: seconds, or 5m, or 1h. Defaults to 1h")  # fmt: skip
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
-    parser.add_argument("--folder", type=Path, default=Path(".campaign/soak"))
+    # A server's include is relative to its own folder, so the path is absolute.
+    parser.add_argument("--folder", type=lambda folder: Path(folder).resolve(),
+                        default=".campaign/soak")  # fmt: skip
     parser.add_argument("--into", type=Path, default=SOAK, help="defaults to docs/_campaign/soak")
     options = parser.parse_args()
     result = soak(options.seconds, options.seed, options.folder)

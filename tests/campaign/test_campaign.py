@@ -19,7 +19,17 @@ from .checker.stories import History
 from .nemeses import NEMESES
 from .run import run
 from .sabotage import SABOTAGES, Sabotage, is_caught
-from .scenarios import ALL, CHILDREN, CLOCK, CLUSTER, FAILOVERS, NETWORK, SCENARIOS, Scenario
+from .scenarios import (
+    ALL,
+    CHILDREN,
+    CLOCK,
+    CLUSTER,
+    FAILOVERS,
+    NETWORK,
+    PARTITIONS,
+    SCENARIOS,
+    Scenario,
+)
 from .schedule import Strike
 
 #: Seconds between two faults.
@@ -47,6 +57,9 @@ SHORT = {
 LONG = {
     "worker processes": (
         Scenario("short", "worker, processes", {}), once([*CHILDREN, *CHILDREN, *CHILDREN])
+    ),
+    "partition": (
+        Scenario("short", "queue, confirmed", {}, on="sentinels"), once(PARTITIONS)
     ),
 }  # fmt: skip
 

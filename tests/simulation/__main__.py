@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import logging
 import random
 import shlex
 import sys
 import tempfile
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -29,27 +30,36 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name, Server(Path(name)) as server:
         folder = Path(name) / "history"
         if options.sabotage:
-            return _sabotage(server, folder)
+            return _sabotage(server, folder, options.into)
         if options.seed is not None:
             return _replay(server, options, folder)
         begin = random.SystemRandom().randrange(1 << 40) if options.begin is None else options.begin
         until = time.monotonic() + options.seconds
         seeds = itertools.takewhile(lambda _: time.monotonic() < until, itertools.count(begin))
-        return _search(server, seeds, folder)
+        return _search(server, seeds, folder, begin, options.into)
 
 
-def _search(server: Server, seeds: Iterable[int], folder: Path) -> int:
-    begin = time.monotonic()
+def _search(
+    server: Server, seeds: Iterable[int], folder: Path, first: int, into: Path | None
+) -> int:
+    begin, used = time.monotonic(), time.process_time()
     histories, broken = 0, 0
     faults: Counter[str] = Counter()
+    products: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for seed in seeds:
         found = simulate(server, seed, folder)
         histories += 1
         faults.update(found.struck.values())
+        products[found.product].update(
+            histories=1, faults=len(found.struck), messages=found.verdict.pushed,
+            redelivered=found.verdict.redelivered, broken=len(found.broken),
+        )  # fmt: skip
         if found.broken:
             broken += 1
             _explain(shrink(server, found, folder))
     seconds = time.monotonic() - begin
+    _store(into, "histories", seed=first, seconds=round(seconds), products=products, faults=faults,
+           processor=round(time.process_time() - used))  # fmt: skip
     struck = ", ".join(f"{kind} {times}" for kind, times in sorted(faults.items())) or "none"
     print(f"{histories} histories in {seconds:.0f} s, {60 * histories / seconds:.0f} a minute;"
           f" {broken} broke a rule\n  faults: {struck}")  # fmt: skip
@@ -74,15 +84,23 @@ def _explain(found: Result) -> None:
           f"{struck}\n  repeat it with: {shlex.join(command)} --history", flush=True)  # fmt: skip
 
 
-def _sabotage(server: Server, folder: Path) -> int:
+def _sabotage(server: Server, folder: Path, into: Path | None) -> int:
     """Plant each fault; return 1 unless all were found."""
-    missed = 0
+    missed: list[str] = []
     for sabotage in (*SHARED, *OTHERS):
         found = find(sabotage, server, folder)
         where = "MISSED" if found is None else f"found, seed {found.seed}:"
         print(where, sabotage.name, flush=True)
-        missed += found is None
+        missed += [] if found is not None else [sabotage.name]
+    _store(into, "planted", planted=len(SHARED) + len(OTHERS), missed=missed)
     return bool(missed)
+
+
+def _store(into: Path | None, what: str, **result: object) -> None:
+    """Keep a result for docs/campaign.md."""
+    if into is not None:
+        into.mkdir(parents=True, exist_ok=True)
+        (into / f"{what}.json").write_text(json.dumps({**environment(), **result}) + "\n")
 
 
 def _options() -> argparse.Namespace:
@@ -97,6 +115,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--history", action="store_true", help="with --seed: print all events")
     parser.add_argument("--sabotage", action="store_true",
                         help="plant faults that must be found, and end")  # fmt: skip
+    parser.add_argument("--into", type=Path, metavar="FOLDER",
+                        help="store the result, as in docs/_campaign/simulation")  # fmt: skip
     return parser.parse_args()
 
 

@@ -94,6 +94,16 @@ def split(stage: Stage, draw: random.Random) -> None:
         stage.on.follow(old, 1 - old)
 
 
+@nemesis("partition")
+def partition(stage: Stage, draw: random.Random) -> None:
+    """The primary is cut off with a Sentinel and some clients, which go on using it."""
+    old = stage.on.primary
+    with stage.fault("partition", _replicated(stage.on.clients[old])):
+        stage.on.partition()
+        time.sleep(draw.uniform(2.0, 6.0))
+        stage.on.heal(old)
+
+
 @nemesis("fail over in the cluster")
 def fail_over_in_cluster(stage: Stage, draw: random.Random) -> None:
     """The owner of the slot is killed and its replica takes over; the old owner follows it."""

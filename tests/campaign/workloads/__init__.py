@@ -11,7 +11,7 @@ from .processes import ProcessWorkerRig
 from .rig import Workload
 from .rsmq import RSMQRig
 from .sharded import ShardedRig
-from .spark import PipelineRig
+from .spark import PipelineRig, SinkRig, SourceRig
 from .topics import TopicRig
 from .workers import TaskWorkerRig, ThreadWorkerRig
 
@@ -41,6 +41,8 @@ _ALL = [
     Workload("worker, processes", ProcessWorkerRig),
     Workload("Spark, files", PipelineRig, settings={"sink": "files"}),
     Workload("Spark, queue", PipelineRig, settings={"sink": "queue"}),
+    Workload("Spark source", SourceRig, settings={"sink": "files"}),
+    Workload("Spark sink", SinkRig, batches=(20, 50), pace=0.1, settings={"sink": "queue"}),
     Workload("RSMQ", RSMQRig),
     Workload("delay queue", DelayRig),
     Workload("delay queue, partitions", PartitionedRig),

@@ -1,4 +1,4 @@
-"""Spark: a pipeline from the queue into files, or into another queue, whose driver is killed.
+"""Spark: a pipeline, the source alone and the sink alone, whose drivers are killed.
 
 Each row must be there once in the end, whoever was killed.
 """
@@ -63,14 +63,14 @@ ddl = "id STRING, pad STRING"
     async def serve(self, role: Role) -> None:
         role.log.close()  # to show that this process has begun
         while not role.is_over():
-            with self._run() as driver:
+            with self._run(once=False) as driver:
                 while driver.poll() is None and not role.is_over():
                     await self.sleep(0.05)
                 driver.kill()
 
     async def take(self, n: int, done: Sequence[Any]) -> tuple[list[Got], dict[str, Any]]:
         """Take nothing, but let a driver write all that is left."""
-        with self._run() as driver:
+        with self._run(once=True) as driver:
             driver.wait()
         return [], {}
 
@@ -78,17 +78,21 @@ ddl = "id STRING, pad STRING"
         rows = self._rows_of_files() if self._into_files else self._rows_of_queue()
         return {**(await super().left()), "rows": rows, "totals": None}
 
-    def _run(self) -> subprocess.Popen[bytes]:
+    def _run(self, once: bool) -> subprocess.Popen[bytes]:
         """Start a driver, which ends with its parent, as its JVM ends with the driver."""
         log = (self._folder / "drivers.log").open("ab")
         url = f"redis://127.0.0.1:{self.site.port}"
         return subprocess.Popen(
-            [sys.executable, "-c", "from ackq.cli import main; main()", "pipeline", "run",
-             str(self._folder / "pipeline.toml"), "--once"],
+            [sys.executable, *self._command(once)],
             cwd=_ROOT, env={**os.environ, **environment(), "ACKQ_REDIS_URL": url},
             stdout=log, stderr=log,
             stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent,
         )  # fmt: skip
+
+    def _command(self, once: bool) -> list[str]:
+        """Return what Python is to run: until nothing is left, or for as long as it lives."""
+        pipeline = str(self._folder / "pipeline.toml")
+        return ["-c", "from ackq.cli import main; main()", "pipeline", "run", pipeline, "--once"]
 
     def _rows_of_files(self) -> list[str]:
         files = self._folder.glob("rows/**/*.json")
@@ -103,6 +107,54 @@ ddl = "id STRING, pad STRING"
                 target.ack(*found)
             target.close()
         return rows
+
+
+class SourceRig(PipelineRig):
+    """The source, and Spark's own file sink."""
+
+    def prepare(self) -> None:
+        self._folder.mkdir()
+
+    def _command(self, once: bool) -> list[str]:
+        return _query("source", self._folder, self.site.name, once)
+
+    def _rows_of_files(self) -> list[str]:
+        """Return the rows that Spark's sink has committed: files of failed attempts stay behind."""
+        rows = self._folder / "rows"
+        paths = {
+            json.loads(line)["path"].rpartition("/")[2]
+            for log in rows.glob("_spark_metadata/[0-9]*")
+            for line in log.read_text().splitlines()[1:]
+        }
+        return [json.loads(line)["id"] for path in paths for line in (rows / path).open()]
+
+
+class SinkRig(PipelineRig):
+    """The sink, and Spark's own source of files. A push is a file."""
+
+    def prepare(self) -> None:
+        (self._folder / "incoming").mkdir(parents=True)
+
+    def _command(self, once: bool) -> list[str]:
+        return _query("sink", self._folder, _TARGET, once)
+
+    async def push(self, entries: list[tuple[str, bytes]], delay: float) -> dict[str, Any]:
+        path = self._folder / f"{entries[0][0]}.json"
+        path.write_bytes(b"".join(body + b"\n" for _, body in entries))
+        path.rename(self._folder / "incoming" / path.name)
+        return {}
+
+    async def stored(self) -> int:
+        """Return how many rows have not arrived."""
+        files = self._folder.glob("incoming/*.json")
+        pushed = sum(path.read_bytes().count(b"\n") for path in files)
+        with self.site.client() as client, ackq.Queue(client, _TARGET) as target:
+            return max(0, pushed - target.stats().ready)
+
+
+def _query(kind: str, folder: Path, queue: str, once: bool) -> list[str]:
+    command = ["-m", "tests.campaign.workloads.queries", kind, str(folder), queue]
+    return [*command, "--once"] if once else command
 
 
 def _end_with_parent() -> None:
