@@ -82,7 +82,7 @@ def _results(stored: list[dict[str, Any]]) -> str:
         _headline(runs, safe), _aims(runs), _table(safe), _losses(unsafe), _faults(runs),
         _environments(stored), _simulation(), _soak(),
     ]  # fmt: skip
-    return "\n" + "\n".join(parts) + "\n"
+    return "\n" + "\n".join(filter(None, parts)) + "\n"
 
 
 def _headline(runs: list[Run], safe: list[Run]) -> str:
