@@ -34,6 +34,9 @@ def test_every_process_computes_the_same_owners() -> None:
     joined = assign(8, [b"d", b"c", b"b", b"a"], first)
     assert joined == first | {5: b"d", 6: b"d"}
     assert assign(8, [b"a", b"c"], first) == first | {1: b"a", 3: b"c", 6: b"c"}
+    # Who has more keeps more, so that nothing moves.
+    settled = {0: b"b", 1: b"b", 2: b"b", 3: b"a", 4: b"a"}
+    assert assign(5, [b"a", b"b"], settled) == settled
 
 
 def test_the_settings_of_a_group_at_their_limits() -> None:

@@ -25,12 +25,11 @@ import psutil
 import pytest
 from coverage import Coverage
 
+from tests.conftest import GENERATED
 from tests.servers import Fleet
 
 from .places import ROOT, places
 
-#: Products whose blocking clients are generated; only asyncio ones are mutated.
-GENERATED = frozenset({"delay", "topic", "rsmq", "staging", "sharded", "membership"})
 #: prctl(2): processes whose parents are gone become children of this one.
 PR_SET_CHILD_SUBREAPER = 36
 
@@ -211,12 +210,12 @@ def _run(item: pytest.Item, following: pytest.Item | None) -> None:
     item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     """Leave out generated twins, and what needs a JVM: it is slow, and does not survive a fork."""
     items[:] = [
         item for item in items
         if "spark" not in getattr(item, "fixturenames", ())
-        and not (_runs_blocking(item) and item.path.parent.name in GENERATED)
+        and not (_runs_blocking(item) and item.module.__name__.startswith(GENERATED))
     ]  # fmt: skip
 
 

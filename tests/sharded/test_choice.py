@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ackq.membership.shards import shard_names
 from ackq.sharded import choice as choice_module
 from ackq.sharded.choice import COUNTS_LAST, HELP_INTERVAL, TAKES_IN_A_ROW, Choice
 from ackq.sharded.operations import Look, shard_of
@@ -92,6 +93,21 @@ def test_a_consumer_whose_shards_are_empty_helps_where_there_is_much(
     taken = [message for _ in range(10) for message in other.pop_many(50)]
     assert len(taken) == 500
     assert other.ack(*taken) == 500
+
+
+def test_a_shard_that_others_have_emptied_meanwhile_is_no_reason_to_give_up(
+    make_sharded: MakeSharded, target: Target, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice_module, "COUNTS_LAST", 60)
+    queue = make_sharded(3)
+    queue.join()
+    lists = shard_names(token, 3)
+    for number, size in enumerate((2, 1)):
+        target.control.lpush(lists[number], *[b"{}"] * size)
+    assert len(queue.pop_many(2)) == 2
+    assert target.control.rpop(lists[1])
+    target.control.lpush(lists[2], b'{"id":"late"}')
+    assert [message.id for message in queue.pop_many(1)] == ["late"]
 
 
 def test_a_look_counts_what_a_pop_would_take(scripted: Scripted) -> None:

@@ -200,6 +200,15 @@ def test_settles_go_to_the_shard_of_each_message(make_sharded: MakeSharded) -> N
     assert queue.purge() == 8
 
 
+def test_the_dead_letters_of_a_shard_say_why(make_sharded: MakeSharded) -> None:
+    queue = make_sharded()
+    queue.push({"id": "a"})
+    queue.nack(queue.pop(), delay=0, error=KeyError("first"))
+    queue.reject(queue.pop(), reason="enough", error=ValueError("second"))
+    (letter,) = queue.dead_letters()
+    assert [each.type for each in letter.errors] == ["KeyError", "ValueError"]
+
+
 def test_refused_settles_of_several_shards_are_one_error(make_sharded: MakeSharded) -> None:
     queue, thief = make_sharded(visibility_timeout=0.05), make_sharded()
     deal(queue, 8)
