@@ -192,7 +192,7 @@ def _float(value: Any) -> float:
         try:
             return float(value)
         except OverflowError:
-            return math.copysign(math.inf, value)
+            return math.inf if value > 0 else -math.inf
     if isinstance(value, str) and value in _NOT_FINITE:
         return _NOT_FINITE[value]
     raise ValueError("not a number")

@@ -484,6 +484,7 @@ def test_a_function_that_failed_returns_its_message_although_its_task_goes_on(
             await raises(r, name)
         # It does not wait for the end of its lease.
         await until(lambda: "failed; it comes back" in caplog.text)
+        assert f"<ackq.ListQueue {name!r} on" in caplog.text
         await until(lambda: not in_flight(queue))
         assert await asyncio.to_thread(come_back, queue) == b"a"
 

@@ -24,8 +24,9 @@ def test_it_answers_what_redis_py_answers(r: dropin.Redis, name: str) -> None:
 
 
 def test_what_it_refuses_redis_refuses_too(r: dropin.Redis, name: str) -> None:
-    with pytest.raises(redis.ResponseError, match="must be positive"):
-        r.rpop(name, -1)
+    for count in (-1, 2**63, 1.5, "x"):
+        with pytest.raises(redis.ResponseError, match="must be positive"):
+            r.rpop(name, count)  # type: ignore[arg-type]
     with pytest.raises(redis.ResponseError, match="timeout is negative"):
         r.brpop(name, -1)
     with pytest.raises(redis.ResponseError, match="wrong number of arguments"):

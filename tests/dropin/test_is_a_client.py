@@ -25,6 +25,14 @@ class OfTheUser(redis.Redis):
         return f"hello {self.get('name')!r}"
 
 
+class InSlots(redis.Redis):
+    """As redis-py's cluster client for asyncio does."""
+
+    __slots__ = ("farewell", "greeting")
+    farewell: str
+    greeting: str
+
+
 def test_it_is_an_instance_of_the_clients_class(plain_client: redis.Redis) -> None:
     pool = plain_client.connection_pool
     for plain in (plain_client, OfTheUser(connection_pool=pool)):
@@ -37,6 +45,12 @@ def test_it_is_an_instance_of_the_clients_class(plain_client: redis.Redis) -> No
     assert r.greeting() == "hello None"
     awaited = redis.asyncio.Redis()
     assert isinstance(dropin.asyncio.Redis(awaited), redis.asyncio.Redis)
+
+
+def test_it_has_what_the_client_keeps_in_slots(plain_client: redis.Redis) -> None:
+    client = InSlots(connection_pool=plain_client.connection_pool)
+    client.greeting = "hello"
+    assert dropin.Redis(client).greeting == "hello"  # type: ignore[attr-defined]
 
 
 def test_subscripts_and_membership(r: dropin.Redis, name: str) -> None:

@@ -183,3 +183,14 @@ def test_on_asyncio(plain_client: redis.Redis, name: str, queue: ackq.Queue) -> 
 
     asyncio.run(main())
     assert is_settled(queue)
+
+
+def test_a_list_that_is_used_once_leaves_nothing_behind_even_if_it_was_empty_at_first(
+    r: dropin.Redis, name: str
+) -> None:
+    with r.batch(name):
+        assert r.lpop(name) is None
+    r.rpush(name, "a")
+    with r.batch(name):
+        assert r.lpop(name) == b"a"
+    assert not r.keys(f"{name}*")

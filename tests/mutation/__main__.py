@@ -35,7 +35,7 @@ TESTS = (
 ONLY = {
     "spark": (
         "options", "rows", "sink_task", "sink_rows", "reading_parts", "source", "stream", "topic",
-        "sink", "peek",
+        "sink", "peek", "conversions",
     ),
     "web": ("guard",),
 }  # fmt: skip

@@ -188,3 +188,16 @@ def test_options_of_streams_are_refused_by_spark_read(option: str, value: str) -
     source = AckqDataSource({"queue": "jobs", option.lower(): value})
     with pytest.raises(ConfigurationError, match=rf"'{option}' is for spark\.readStream"):
         source.reader(source.schema())
+
+
+def test_a_topic_is_read_from_an_index_to_an_index() -> None:
+    found = reading(topic="news")
+    assert (found.starting, found.ending) == ("earliest", "latest")
+    found = reading(topic="news", startingOffsets=" 1 ", endingOffsets="0")
+    assert (found.starting, found.ending) == (1, 0)
+    assert reading(topic="news", startingOffsets="LATEST").starting == "latest"
+    for name, wrong in (("startingOffsets", "0"), ("startingOffsets", "-1"),
+                        ("startingOffsets", "first"), ("endingOffsets", "earliest"),
+                        ("endingOffsets", "1.5")):  # fmt: skip
+        with pytest.raises(ConfigurationError, match=name):
+            reading(topic="news", **{name: wrong})

@@ -248,3 +248,44 @@ def test_pickled_objects_contain_no_secret(monkeypatch: pytest.MonkeyPatch) -> N
     with pytest.raises(ConfigurationError, match="environment") as refused:
         BatchSink({"queue": "q", "url": "redis://:canary@localhost:1/0"}, schema, False)
     assert "canary" not in str(refused.value)
+
+
+def test_values_that_need_keys_are_written_as_they_are() -> None:
+    bodies = [b'{"id":"a"}', b'{"id":5,"x":1}', b"no JSON", b'{"id":"d"}']
+    fields: Fields = {
+        "v": (T.BinaryType(), pa.binary(), bodies), "k": (*TEXT, [None, "b", "c", None])
+    }  # fmt: skip
+    found = encode(fields, delayQueue="later", valueColumn="v", idColumn="k")
+    assert found.bodies == bodies
+    assert found.keys == ["a", "b", "c", "d"]
+    found = encode({"v": fields["v"]}, delayQueue="later", valueColumn="v")
+    assert (found.bodies, found.keys) == (bodies, ["a", "5", None, "d"])
+    found = encode({"v": fields["v"]}, valueColumn="v")
+    assert (found.bodies, found.keys, found.unnamed, found.dues) == (bodies, (), [], [])
+
+
+def test_options_that_do_not_fit_together_are_refused() -> None:
+    def refused(complaint: str, **options: str) -> None:
+        with pytest.raises(ConfigurationError, match=complaint):
+            Writing.of(options, stream=False)
+
+    refused("'delayColumn' or 'atColumn', not both", queue="q", delayColumn="d", atColumn="t")
+    refused("a sink", queue="q", delaycolum="d")
+    refused("for queue and delayQueue, not for topic", topic="t", atColumn="t")
+    refused("for queue and delayQueue, not for topic", topic="t", delayColumn="t")
+    refused("for topic, not for queue", queue="q", retentionMs="5")
+    refused("for topic, not for delayQueue", delayQueue="q", retentionMessages="5")
+    refused("for delayQueue, not for queue", queue="q", partitions="5")
+    refused("set both 'txnAppId' and 'txnVersion'", queue="q", txnAppId="a")
+    refused("set both 'txnAppId' and 'txnVersion'", queue="q", txnVersion="1")
+    for missing in ("txnAppId", "txnVersion"):
+        both = {"txnAppId": "a", "txnVersion": "1"}
+        refused(missing, queue="q", writeMode="direct", **{missing: both[missing]})
+    refused("only for queues", topic="t", writeMode="direct")
+    with pytest.raises(ConfigurationError, match="txnAppId"):
+        Writing.of({"queue": "q", "txnAppId": "a", "txnVersion": "1"}, stream=True)
+    found = Writing.of({"topic": "t", "retentionMs": "1500", "retentionMessages": "7"}, stream=True)
+    assert (found.max_age, found.max_messages, found.partitions) == (1.5, 7, None)
+    assert (found.mode, found.transaction, found.max_body_bytes) == ("transactional", None, 1024**2)
+    found = Writing.of({"queue": "q", "txnAppId": "a", "txnVersion": "0"}, stream=False)
+    assert (found.transaction, found.max_age, found.max_messages) == (("a", 0), None, None)
