@@ -19,6 +19,7 @@ from ackq.escaping import printable
 
 if TYPE_CHECKING:
     from ackq.spark.pipeline import Pipeline, Progress
+    from ackq.spark.pipeline.compare import Comparison
     from ackq.spark.pipeline.trial import Trial
 
 #: Messages that a sample may have, and how many it has by default.
@@ -87,7 +88,8 @@ def run(
 
 
 @pipeline.command(epilog=examples("ackq pipeline check cars.toml",
-                                  "ackq pipeline check cars.toml --sample 10000"))  # fmt: skip
+                                  "ackq pipeline check cars.toml --sample 10000",
+                                  "ackq pipeline check cars.toml --against old.toml"))  # fmt: skip
 @config_argument
 @click.option("--spark", is_flag=True,
               help="Start Spark to check the sink's format, the schema, the checks and the SQL."
@@ -96,11 +98,15 @@ def run(
               help="Also apply schema and checks to N ready messages, and report what would be"
               " rejected.")  # fmt: skip
 @click.option("--dead", is_flag=True, help="With --sample: to dead letters instead.")
+@click.option("--against", type=click.Path(dir_okay=False), metavar="OLD",
+              help="Print how schema and checks differ from those of another configuration.  With"
+              " --sample, also which messages only one of them accepts.")  # fmt: skip
 @url_option
 @json_option
 def check(
-    config: str, spark: bool, sample: int | None, dead: bool, url: str | None, as_json: bool
-) -> None:
+    config: str, spark: bool, sample: int | None, dead: bool, against: str | None,
+    url: str | None, as_json: bool,
+) -> None:  # fmt: skip
     """Check CONFIG without running it. Prints nothing if it is valid.
 
     Without --spark the check is fast. It covers keys, values, names, options, and whether the
@@ -109,20 +115,48 @@ def check(
 
     With --sample, prints how many messages are rejected by reason, and by column for those that do
     not parse. No message is taken, and the transform does not run.
+
+    With --against, prints a line for each column, not_null and check that was added (+), removed
+    (-) or changed (~) since OLD. With --sample, both are applied to messages of CONFIG's source.
     """
     if dead and sample is None:
         raise click.UsageError("--dead needs --sample")
     made = _made(config)
-    if sample is None:
+    if sample is None and against is None:
         if spark:
             made.check()
         return
-    _point_at_source(made, url)
+    if sample is not None:
+        _point_at_source(made, url)
+    if against is not None:
+        compared = made.compare(_made(against).config, sample or 0, dead=dead)
+        if as_json:
+            print_json(compared.as_dict())
+        else:
+            _print_comparison(compared, config, against, sampled=sample is not None)
+        return
+    assert sample is not None
     trial = made.try_dead(sample) if dead else made.try_ready(sample)
     if as_json:
         print_json(trial.as_dict())
     else:
         _print_trial(trial)
+
+
+def _print_comparison(compared: Comparison, new: str, old: str, *, sampled: bool) -> None:
+    for change in compared.changes or ["schema and checks are the same"]:
+        click.echo(printable(change))
+    if not sampled:
+        return
+    click.echo(
+        f"{compared.rows:,} messages, {compared.both:,} accepted by both,"
+        f" {compared.neither:,} by neither"
+    )
+    for config, verdicts in ((new, compared.gained), (old, compared.lost)):
+        for reason, verdict in verdicts.items():
+            ids = ", ".join(each or "(no id)" for each in verdict.examples)
+            text = f"accepted only by {config}  ({reason})  such as {ids}"
+            click.echo(printable(f"{verdict.count:>9,}  {text}"))
 
 
 def _print_trial(trial: Trial) -> None:

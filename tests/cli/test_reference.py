@@ -56,7 +56,9 @@ WRITING = {
 #: What starts Spark takes a while.
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))
 #: What another test runs as well: the README's pipeline and demo, another example.
-SHOWN = re.compile("ackq (pipeline (run|report|redrive|check .*--sample)|demo|bench .*--batch)")
+SHOWN = re.compile(
+    "ackq (pipeline (run|report|redrive|check .*--(sample|against))|demo|bench .*--batch)"
+)
 #: Queue jobs to nowhere.
 PIPELINE = """
 checkpoint = "state"
@@ -74,8 +76,8 @@ def examples_of(command: click.Command) -> list[str]:
 
 
 def marks_of(example: str) -> list[pytest.MarkDecorator]:
-    starts_spark = re.match("ackq pipeline (run|report|redrive|check .*--sample)", example)
-    marks = [*SPARK] if starts_spark else []
+    starts_spark = "ackq pipeline (run|report|redrive|check .*--(sample|against))"
+    marks = [*SPARK] if re.match(starts_spark, example) else []
     return [*marks, pytest.mark.campaign] if SHOWN.match(example) else marks
 
 
@@ -165,6 +167,7 @@ def test_an_example_runs(
     (tmp_path / "orders.ndjson").write_text('{"order": 1}\n{"order": 2}\n')
     (tmp_path / "tasks.py").write_text("def handle(message): print(message.id, flush=True)\n")
     (tmp_path / "cars.toml").write_text(PIPELINE)
+    (tmp_path / "old.toml").write_text(PIPELINE)
     line = example.replace(DELAYED, later.entry).replace(RECEIPT, str(held.receipt))
     line = line.replace(ENTRY, letter.entry)
     if IN_PROCESS.match(line):

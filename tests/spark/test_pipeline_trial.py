@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import redis
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
 
 from ackq import Queue
+from ackq.cli import main
 from ackq.errors import ConfigurationError
 from ackq.escaping import json_line
 from ackq.spark.pipeline.trial import Trial, Verdict
@@ -72,3 +77,49 @@ def test_a_topic_has_a_sample_and_no_dead_letters(
     assert (trial.rows, trial.accepted) == (2, 1)
     with pytest.raises(ConfigurationError, match="a topic has no dead letters"):
         pipeline.try_dead(10)
+
+
+def test_two_schemas_are_compared_also_on_messages(
+    spark: SparkSession, queue: Queue, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackq.spark.pipeline.run.quiet_session", lambda *_: nullcontext(spark))
+    source = f'checkpoint = "c"\nsink.format = "noop"\nsource.queue = "{queue.name}"\n'
+    source += f'source.options.url = "{url}"\n'
+    (tmp_path / "old.toml").write_text(
+        source
+        + """
+        schema = { ddl = "id STRING, kind STRING, size INT, gone INT", not_null = ["kind"] }
+        checks = { size = "size < 100", id = "id > ''" }
+        """
+    )
+    (tmp_path / "new.toml").write_text(
+        source
+        + """
+        schema = { ddl = "id STRING, kind STRING, size BIGINT, at DATE", not_null = ["size"] }
+        checks = { size = "size < 1000", at = "at > '2020-01-01'" }
+        """
+    )
+    good = {"kind": "k", "size": 1, "at": "2026-01-05"}
+    queue.push_many([
+        *({"id": f"both-{n}", **good} for n in range(3)),
+        {"id": "kind", **good, "kind": None}, {"id": "size", **good, "size": 500},
+        {"id": "early", **good, "at": "2000-01-01"}, {"id": "neither", "size": "many"},
+        *({"id": "again", **good, "at": "soon"} for _ in range(2)),
+    ])  # fmt: skip
+    command = ["pipeline", "check", str(tmp_path / "new.toml"), "--against",
+               str(tmp_path / "old.toml")]  # fmt: skip
+    plain = CliRunner().invoke(main, command)
+    changes = ["~ column size INT -> BIGINT", "- column gone INT", "- not_null kind",
+               "~ check size: size < 100 -> size < 1000", "- check id: id > ''",
+               "+ column at DATE", "+ not_null size",
+               "+ check at: at > '2020-01-01'"]  # fmt: skip
+    assert (plain.exit_code, plain.output.splitlines()) == (0, changes)
+    done = CliRunner().invoke(main, [*command, "--sample", "100"])
+    *shown, total, kind, size, again, early = done.output.splitlines()
+    assert shown == changes
+    assert total == "9 messages, 3 accepted by both, 1 by neither"
+    only = sorted(line.split("  such as ")[1] for line in (kind, size, again, early))
+    assert only == ["again", "early", "kind", "size"]
+    assert f"2  accepted only by {tmp_path / 'old.toml'}  (does not parse)" in done.output
+    assert f"1  accepted only by {tmp_path / 'new.toml'}  (null: kind)" in done.output
+    assert queue.stats().ready == 9

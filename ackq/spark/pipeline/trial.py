@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from ackq.errors import ConfigurationError
 from ackq.spark.options import STREAM_ONLY
 from ackq.spark.pipeline.misfits import Misfits
-from ackq.spark.pipeline.plan import CORRUPT, CORRUPT_OPTION, REASON, UNPARSED, Plan
+from ackq.spark.pipeline.plan import BODY, CORRUPT, CORRUPT_OPTION, REASON, UNPARSED, Plan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -91,15 +91,30 @@ class Trials:
             entries.setdefault(name, []).append(each)
         return entries
 
+    def verdicts(self, rows: int, *, dead: bool) -> DataFrame:
+        """Return ``body``, its SHA-256, ``id`` and ``reason`` of ready messages or dead letters.
+
+        Raises:
+            ConfigurationError: ``dead`` is set, and the source is a topic.
+        """
+        options = {"includeMetadata": "true", **({"state": "dead"} if dead else {})}
+        checked = self._checked(options).limit(rows)
+        body, identity = F.sha2(BODY, 256), self._column("id")
+        return checked.select(
+            body.alias("body"), identity.alias("id"), F.col(REASON).alias("reason")
+        )
+
     def _checked(self, options: dict[str, str]) -> DataFrame:
-        if options and "topic" in self._plan.source_options:
+        dead = "state" in options
+        if dead and "topic" in self._plan.source_options:
             raise ConfigurationError("a topic has no dead letters: try its messages instead")
         theirs = self._plan.source_options.items()
         usable = {name: value for name, value in theirs if name.lower() not in STREAM_ONLY}
-        reader = self._spark.read.format("ackq").options(**usable, **options)
+        reader = self._spark.read.format("ackq").options(**{**usable, **options})
         if (ddl := self._plan.ddl) is not None:
-            of_state = ", _queue STRING, _entry STRING" if options else ""
-            reader = reader.schema(f"{ddl}, {CORRUPT} STRING, _id STRING{of_state}")
+            of_state = ", _queue STRING, _entry STRING" if dead else ""
+            own = f"{CORRUPT} STRING, _id STRING, {BODY} BINARY{of_state}"
+            reader = reader.schema(f"{ddl}, {own}")
             reader = reader.option(*CORRUPT_OPTION)
         return self._plan.with_reason(reader.load())
 
