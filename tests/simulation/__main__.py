@@ -42,7 +42,7 @@ def main() -> int:
 def _search(
     server: Server, seeds: Iterable[int], folder: Path, first: int, into: Path | None
 ) -> int:
-    begin, used = time.monotonic(), time.process_time()
+    begin, used = time.monotonic(), time.process_time() + server.processor_time
     histories, broken = 0, 0
     faults: Counter[str] = Counter()
     products: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -58,10 +58,11 @@ def _search(
             broken += 1
             _explain(shrink(server, found, folder))
     seconds = time.monotonic() - begin
+    used = time.process_time() + server.processor_time - used
     _store(into, "histories", seed=first, seconds=round(seconds), products=products, faults=faults,
-           processor=round(time.process_time() - used))  # fmt: skip
+           processor=round(used))  # fmt: skip
     struck = ", ".join(f"{kind} {times}" for kind, times in sorted(faults.items())) or "none"
-    print(f"{histories} histories in {seconds:.0f} s, {60 * histories / seconds:.0f} a minute;"
+    print(f"{histories} histories in {seconds:.0f} s and {used:.0f} s of a processor;"
           f" {broken} broke a rule\n  faults: {struck}")  # fmt: skip
     return bool(broken)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import psutil
 import redis
 from redis.exceptions import ResponseError
 
@@ -46,6 +47,11 @@ class Server:
         self._connection.disconnect()
         self.client.close()
         self._server.stop()
+
+    @property
+    def processor_time(self) -> float:
+        """Seconds of a processor that the server has used."""
+        return sum(psutil.Process(self._server.pid).cpu_times()[:2])
 
     def begin(self, at: int) -> None:
         """Be empty and know every script, so that no history depends on the one before."""

