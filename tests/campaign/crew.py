@@ -74,24 +74,27 @@ class Crew:
         members[victim] = self._hire(kind, victim)
 
     def kill_a_child(self, kind: Kind, draw: random.Random) -> bool:
-        """Kill a child of a process, which is to replace it; return False if it has none."""
-        parent = psutil.Process(draw.choice(self._members[kind]).pid)
-        children = parent.children()
-        if children:
-            draw.choice(children).kill()
-        return bool(children)
+        """Kill a child of a process of this kind; return False if there is none."""
+        child = self._child(kind, draw)
+        if child is not None:
+            child.kill()
+        return child is not None
 
     def freeze(self, kind: Kind, draw: random.Random) -> Callable[[], None]:
         """Stop a process in its tracks; return what lets it go on."""
         pid = draw.choice(self._members[kind]).pid
         assert pid is not None
-        os.kill(pid, signal.SIGSTOP)
+        return _frozen(pid)
 
-        def thaw() -> None:
-            with contextlib.suppress(ProcessLookupError):  # killed meanwhile
-                os.kill(pid, signal.SIGCONT)
+    def freeze_a_child(self, kind: Kind, draw: random.Random) -> Callable[[], None] | None:
+        """Stop a child of a process of this kind; return what lets it go on."""
+        child = self._child(kind, draw)
+        return None if child is None else _frozen(child.pid)
 
-        return thaw
+    def _child(self, kind: Kind, draw: random.Random) -> psutil.Process | None:
+        parents = [psutil.Process(each.pid) for each in self._members[kind]]
+        children = [child for parent in parents for child in parent.children()]
+        return draw.choice(children) if children else None
 
     def finish(self, kind: Kind) -> None:
         """Let the processes of a kind come to their end."""
@@ -114,3 +117,15 @@ class Crew:
             self._stops[kind],
         )  # fmt: skip
         return start(consume if kind == "consumer" else produce, role)
+
+
+def _frozen(pid: int) -> Callable[[], None]:
+    """Stop a process in its tracks; return what lets it go on."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+
+    def thaw() -> None:
+        with contextlib.suppress(ProcessLookupError):  # killed meanwhile
+            os.kill(pid, signal.SIGCONT)
+
+    return thaw

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,9 @@ SHORT = {
 #: Not part of make test: each of the processes is started anew.
 LONG = {
     "worker processes": (
-        Scenario("short", "worker, processes", {}), once([*CHILDREN, *CHILDREN, *CHILDREN])
+        Scenario("short", "worker, processes", {}),
+        # Once there are some.
+        [replace(each, at=each.at + 4) for each in once([*CHILDREN, *CHILDREN, *CHILDREN])],
     ),
     "partition": (
         Scenario("short", "queue, confirmed", {}, on="sentinels"), once(PARTITIONS)

@@ -22,6 +22,16 @@ def kill_worker_process(stage: Stage, draw: random.Random) -> None:
         effect.times = stage.crew.kill_a_child("consumer", draw)
 
 
+@nemesis("freeze a worker process")
+def freeze_worker_process(stage: Stage, draw: random.Random) -> None:
+    """For longer than a lease, while its parent goes on."""
+    with stage.fault("freeze a worker process") as effect:
+        thaw = stage.crew.freeze_a_child("consumer", draw)
+        effect.times = int(thaw is not None)
+        if thaw is not None:
+            stage.later(LEASE * draw.uniform(1.1, 2.5), thaw)
+
+
 @nemesis("kill a producer")
 def kill_producer(stage: Stage, draw: random.Random) -> None:
     with stage.fault("kill a producer"):
