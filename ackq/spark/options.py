@@ -13,6 +13,7 @@ from ackq.membership.operations import MOST_PARTITIONS
 from ackq.membership.shards import check_shards
 from ackq.sharded import ShardedQueue
 from ackq.spark.connection import Connection
+from ackq.spark.patterns import check_pattern, find_queues, is_pattern
 from ackq.spark.raw_options import RawOptions, refused
 
 Kind = Literal["queue", "topic", "delayQueue"]
@@ -57,28 +58,49 @@ class Target:
 
     kind: Kind
     name: str
-    #: The lists of a queue: the queue itself, one per shard, or all queues of a source. Of a
-    #: sharded queue they are known once it is `located`.
+    #: The lists of a queue: the queue itself, one per shard, or all queues of a source. Those of
+    #: sharded queues and of patterns are known once the target is `located`.
     lists: tuple[str, ...]
     #: The end of these lists that is popped.
     pop_from: PopFrom = "right"
-    #: Whether the lists are queues that the option ``queues`` names.
-    several: bool = False
+    #: The names and patterns in the option ``queues``. Those of queues, once it is `located`.
+    several: tuple[str, ...] = ()
     #: The column of a sink's rows that names the queue or topic of each; then there are no lists.
     column: str | None = None
-    #: The number of shards.
+    #: The number of shards of each queue.
     shards: int | None = None
 
     def located(self, connection: Connection) -> Target:
-        """Return the target with the lists of a sharded queue, whose names Redis knows.
+        """Return the target with the lists of sharded queues and patterns, which Redis knows.
 
         Raises:
-            ConfigurationError: the queue has another number of shards.
+            ConfigurationError: a queue has another number of shards, no queue matches the
+                patterns, or too many do.
         """
-        if self.shards is None or self.lists:
+        if self.lists or self.column is not None:
             return self
-        with ShardedQueue(connection.client(), self.name, self.shards) as queue:
-            return replace(self, lists=tuple(each.name for each in queue.shards()))
+        several = self._expanded(connection)
+        names = several or (self.name,)
+        if self.shards is not None:
+            names = tuple(list for each in names for list in self._shards(connection, each))
+        return replace(self, lists=names, several=several)
+
+    def _expanded(self, connection: Connection) -> tuple[str, ...]:
+        patterns = tuple(filter(is_pattern, self.several))
+        if not patterns:
+            return self.several
+        found = find_queues(connection.client(), patterns)
+        names = tuple(sorted({*found, *self.several} - {*patterns}))
+        if not 1 <= len(names) <= MOST_QUEUES:
+            raise ConfigurationError(
+                f"option {QUEUES!r}: {len(names)} queues match {self.name!r}, but a source has 1 to"
+                f" {MOST_QUEUES}"
+            )
+        return names
+
+    def _shards(self, connection: Connection, name: str) -> tuple[str, ...]:
+        with ShardedQueue(connection.client(), name, self.shards) as queue:
+            return tuple(each.name for each in queue.shards())
 
     @classmethod
     def of(cls, raw: RawOptions) -> Target:
@@ -102,13 +124,13 @@ class Target:
         for option in ("shards", "popFrom"):
             if option in raw and kind != "queue":
                 raise ConfigurationError(f"option {option!r} is for a queue, not for {named[0]!r}")
-        if "shards" in raw and named[0] in (QUEUES, *TARGET_COLUMNS):
-            raise ConfigurationError("option 'shards' is for one queue: name it in 'queue'")
+        if "shards" in raw and named[0] in TARGET_COLUMNS:
+            raise ConfigurationError(f"option 'shards' is for a queue, not for {named[0]!r}")
         end = cast(PopFrom, raw.choice("popFrom", "right", ("right", "left")))
         if named[0] in TARGET_COLUMNS:
             return cls(kind, f"of column {name!r}", (), end, column=name)
         if named[0] == QUEUES:
-            return cls(kind, name, _queues(raw, name), end, several=True)
+            return _several(raw, name, end)
         if "shards" not in raw:
             check_name(name)
             return cls(kind, name, (name,), end)
@@ -117,14 +139,25 @@ class Target:
         return cls(kind, name, (), end, shards=shards)
 
 
-def _queues(raw: RawOptions, names: str) -> tuple[str, ...]:
+def _several(raw: RawOptions, names: str, end: PopFrom) -> Target:
+    """Return the target for the option ``queues``."""
     queues = tuple(each.strip() for each in names.split(","))
     if len(set(queues)) < len(queues) or len(queues) > MOST_QUEUES:
         wanted = f"1 to {MOST_QUEUES} different names, separated by commas"
         raise refused(QUEUES, wanted, names)
+    shards = raw.integer("shards", 0, 1, MOST_PARTITIONS) or None
     for each in queues:
-        check_name(each)
-    return queues
+        if not is_pattern(each):
+            check_name(each) if shards is None else check_shards(each, shards)
+        elif shards is None:
+            check_pattern(each)
+        else:
+            raise ConfigurationError(
+                f"option {QUEUES!r}: {each!r} is a pattern, but the lists of sharded queues have"
+                " other names: name the queues, or leave 'shards' out"
+            )
+    located = shards is None and not any(map(is_pattern, queues))
+    return Target("queue", names, queues if located else (), end, several=queues, shards=shards)
 
 
 @dataclass(frozen=True, slots=True)

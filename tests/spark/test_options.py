@@ -102,7 +102,9 @@ def test_a_topic_has_options_of_its_own(options: dict[str, Any], complaint: str)
     [
         ({"queues": "a, b,a"}, "'queues' must be 1 to 1024 different names"),
         ({"queues": "a,"}, "name"),
-        ({"queues": "a,b", "shards": 2}, "'shards' is for one queue"),
+        ({"queues": "a-*", "shards": 2}, "'a-\\*' is a pattern, but the lists of sharded queues"),
+        ({"queues": "a*DEAD"}, "name"),
+        ({"queues": "a-[xy]"}, "name"),
     ],
 )
 def test_several_queues_are_named_once_each(options: dict[str, Any], complaint: str) -> None:

@@ -249,3 +249,11 @@ def test_several_sinks_and_tables_have_names() -> None:
         ({"a": {"path": "/x", "slq": ""}}, "[sinks.a] slq: unknown key; did you mean sql?"),
     ):
         assert says in refused({**values, "sinks": wrong})
+
+
+def test_a_sink_that_a_pattern_of_the_source_matches_is_refused() -> None:
+    values = {**VALUES, "source": {"queues": ["orders-*"]}}
+    assert PipelineConfig.of(values).source.all_options()["queues"] == "orders-*"
+    says = "[sink] queue: is also the source"
+    assert says in refused({**values, "sink": {"queue": "orders-done"}})
+    assert PipelineConfig.of({**values, "sink": {"topic": "orders-done"}})

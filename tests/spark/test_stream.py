@@ -560,3 +560,41 @@ def test_rows_have_the_time_that_their_body_names(start: Start, queue: Queue) ->
     expected = [datetime(2026, 1, 5, 11, 0, 0, 500_000, UTC),
                 datetime(2026, 1, 5, 10, 0, 0, 250_000, UTC), None, None]  # fmt: skip
     assert [row["_time"] for row in rows] == expected
+
+
+def test_a_pattern_stands_for_the_queues_that_match_also_if_all_is_claimed(
+    start: Start, plain_client: redis.Redis, token: str
+) -> None:
+    names = [f"{token}-a", f"{token}-b", f"{token}x", token]
+    with contextlib.ExitStack() as stack:
+        queues = [stack.enter_context(Queue(plain_client, name)) for name in names]
+        ids = [id for each in queues for id in each.push_many({"n": n} for n in range(3))]
+        plain_client.hset(f"{token}-hash", "a", "b")
+        log = Checkpoint()
+        doomed = start(log, queue=None, queues=f"{token}-?,{token}x")
+        doomed.die_at("planned", 0)
+        with pytest.raises(Died):
+            doomed.run()
+        assert [each.stats().claimed for each in queues] == [3, 3, 3, 0]
+        assert not plain_client.exists(names[0])  # found by its claim
+        start(log, queue=None, queues=f"{token}-*,{token}x").run()
+        assert sorted(ids_of(log)) == sorted(ids[:9])
+        assert {row["queue"] for row in log.rows()} == set(names[:3])
+        assert queues[3].stats().ready == 3
+    with pytest.raises(ConfigurationError, match="0 queues match"):
+        start(Checkpoint(), queue=None, queues=f"{token}-none-*")
+
+
+def test_several_sharded_queues_are_one_source(start: Start, url: str, token: str) -> None:
+    log = Checkpoint()
+    names = (f"{token}a", f"{token}b")
+    ids = []
+    for name in names:
+        with ShardedQueue.from_url(url, name, 2) as sharded:
+            for shard in sharded.shards():
+                ids += shard.push_many({"n": n} for n in range(5))
+    start(log, queue=None, queues=",".join(names), shards=2, maxMessagesPerTrigger=12).run()
+    assert sorted(ids_of(log)) == sorted(ids)
+    lists = {shard for name in names for shard in shard_names(name, 2)}
+    assert {row["queue"] for row in log.rows()} == lists
+    assert log.sizes() == [12, 8]

@@ -138,9 +138,8 @@ class PipelineConfig:
             spark=top.section("spark").rest(),
         )
         top.end()
-        targets = [(source.kind, name) for name in source.names]
         for sink in sinks:
-            if sink.target in targets and sink.is_on_server_of(source):
+            if sink.target and source.reads(*sink.target) and sink.is_on_server_of(source):
                 problem = "is also the source, so the pipeline would never end"
                 raise refused(where, sink.section, source.kind, f"{problem}: choose another target")
         return config
@@ -148,14 +147,14 @@ class PipelineConfig:
 
 def _source(section: Section, name: str) -> Source:
     key = section.one_of(SOURCES)
-    kind = "queue" if key == "queues" else key
     names = section.texts(key) if key == "queues" else (_named(section, key),)
     if not names:
         section.wrong(key, 'must name a queue, such as ["orders"]')
     source = Source(
-        kind=kind,
+        kind="topic" if key == "topic" else "queue",
+        option=key,
         names=names,
-        group=section.text("group", name if kind == "queue" else None),
+        group=section.text("group", None if key == "topic" else name),
         options=section.options(SET_BY_US),
     )
     section.end()

@@ -47,14 +47,18 @@ class MicroBatchHandler(BatchCallback):
     """
 
     def __init__(
-        self, config: PipelineConfig, plan: Plan, done: Callable[[BatchResult], None]
+        self,
+        config: PipelineConfig,
+        plan: Plan,
+        reading: Reading,
+        done: Callable[[BatchResult], None],
     ) -> None:
         super().__init__()
         self._config = config
         self._plan = plan
         self._done = done
         self._quality = Quality(config.rejects.stop_above)
-        self._reading = Reading.of(config.source.all_options()).located()
+        self._reading = reading
         #: The search for failing rows that is going on; None: none is.
         self.search: Search | None = None
 

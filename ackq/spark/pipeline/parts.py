@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 Transformed = Callable[[Any], Any]
@@ -14,18 +15,24 @@ class Source:
     """The source of the messages."""
 
     #: "queue" or "topic".
-    kind: str
-    #: The queues, or the topic.
+    kind: Literal["queue", "topic"]
+    #: The option of the format that names them: "queue", "queues" or "topic".
+    option: str
+    #: The queues, or patterns of their names, or the topic.
     names: tuple[str, ...]
     #: For a queue, the group of the claims. Defaults to the pipeline's name.
     group: str | None
     #: Options of the format "ackq", such as ``maxMessagesPerTrigger``. Defaults to none.
     options: Mapping[str, str] = field(default_factory=dict)
 
+    def reads(self, kind: str, name: str) -> bool:
+        """Return whether a queue or topic is one of the source, or would be if it existed."""
+        return kind == self.kind and any(fnmatchcase(name, each) for each in self.names)
+
     def all_options(self) -> dict[str, str]:
         """Return the options of the format, including those set by other keys."""
-        key = self.kind if len(self.names) == 1 else "queues"
-        given = {**self.options, key: ",".join(self.names), "includeMetadata": "true"}
+        named = {self.option: ",".join(self.names)}
+        given = {**self.options, **named, "includeMetadata": "true"}
         return given if self.group is None else {**given, "groupId": self.group}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from fnmatch import translate
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from py4j.protocol import Py4JJavaError
@@ -232,7 +233,8 @@ class Plan:
             return rows
         target = F.col(f"`{column}`")
         problem = F.concat(F.lit(f"{column} names the source "), target)
-        is_loop = target.isin(*source.names)
+        # fnmatch's expressions are for `re.match`, Spark's are found anywhere.
+        is_loop = target.rlike("|".join(f"^{translate(each)}" for each in source.names))
         return rows.withColumn(column, F.when(is_loop, F.raise_error(problem)).otherwise(target))
 
     def _load(self, spark: SparkSession, table: Table) -> None:

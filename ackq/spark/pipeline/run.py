@@ -13,7 +13,7 @@ from ackq.errors import ConfigurationError, Fenced, PipelineFailed, PipelineFenc
 from ackq.queue.client import Queue
 from ackq.spark import offsets
 from ackq.spark.offsets import Offset
-from ackq.spark.options import Reading
+from ackq.spark.options import QUEUES, Reading
 from ackq.spark.pipeline.callback import BatchCallback, Stopping
 from ackq.spark.pipeline.checkpoint import quicken
 from ackq.spark.pipeline.compare import Comparison, compare
@@ -217,7 +217,7 @@ class _Run:
         self._lag = lag
         self._on_progress = on_progress
         self._done: list[BatchResult] = []
-        self._batches = MicroBatchHandler(self._config, self._plan, self._done.append)
+        self._batches = MicroBatchHandler(self._config, self._plan, reading, self._done.append)
         self._stateful = [
             StatefulSink(self._config, self._plan, each)
             for each in self._config.sinks
@@ -255,6 +255,9 @@ class _Run:
         # Only this process knows the executors; what the user sets comes later and wins.
         reader = reader.option("parallelism", self._spark.sparkContext.defaultParallelism)
         reader = reader.options(**self._plan.source_options)
+        if several := self._reading.target.several:
+            # All processes must agree on the queues that match a pattern.
+            reader = reader.option(QUEUES, ",".join(several))
         if self._plan.schema is not None:
             reader = reader.schema(self._plan.schema).option(*CORRUPT_OPTION)
         writer = self._plan.checked(reader.load()).writeStream.foreachBatch(self._batches)
