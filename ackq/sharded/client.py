@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from threading import Lock
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import redis
 
@@ -33,6 +33,7 @@ from ackq.sharded.shards import ShardSet, run
 READ_INTERVAL, READ_AGAIN_LATER = 1.0, 10.0
 #: Tries of a take that does not wait: other consumers may be faster after the first look.
 TRIES = 3
+T = TypeVar("T")
 
 
 class ShardedQueue(Closable):
@@ -354,9 +355,12 @@ class ShardedQueue(Closable):
 
     def stats(self) -> QueueStats:
         """Count the messages of all shards, not at one instant. Cost: a round trip per node."""
-        queues = self.shards()
-        counts = run([each.beginning(inspection.stats) for each in queues])
-        return operations.total(counts)
+
+        def count() -> QueueStats:
+            queues = self.shards()
+            return operations.total(run([each.beginning(inspection.stats) for each in queues]))
+
+        return self._opening(count)
 
     def oldest_ready(self) -> float | None:
         """Return for how many seconds the oldest ready message of all shards has been ready.
@@ -364,16 +368,23 @@ class ShardedQueue(Closable):
         None if that is unknown for one shard; see `Queue.oldest_ready`. Cost: one round trip per
         node.
         """
-        queues = self.shards()
-        ages = run([each.beginning(inspection.oldest_ready) for each in queues])
-        return operations.oldest(ages)
+
+        def look() -> float | None:
+            looks = [each.beginning(inspection.oldest_ready) for each in self.shards()]
+            return operations.oldest(run(looks))
+
+        return self._opening(look)
 
     def dead_letters(self, n: int = 100) -> list[DeadLetter]:
         """Return up to ``n`` dead letters, shard by shard, without removing them."""
-        letters: list[DeadLetter] = []
-        for queue in self.shards():
-            letters += queue.dead_letters(n - len(letters))
-        return letters
+
+        def read() -> list[DeadLetter]:
+            letters: list[DeadLetter] = []
+            for queue in self.shards():
+                letters += queue.dead_letters(n - len(letters))
+            return letters
+
+        return self._opening(read)
 
     def redrive(self, n: int | None = None) -> int:
         """Make dead letters ready again, shard by shard, and return how many.
@@ -381,10 +392,14 @@ class ShardedQueue(Closable):
         Args:
             n: how many. Defaults to all that are dead now.
         """
-        redriven = 0
-        for queue in self.shards():
-            redriven += queue.redrive(None if n is None else n - redriven)
-        return redriven
+        redriven: list[int] = []
+
+        def redrive() -> None:
+            for queue in self.shards():
+                redriven.append(queue.redrive(None if n is None else n - sum(redriven)))
+
+        self._opening(redrive)
+        return sum(redriven)
 
     def purge(self, *, dead: bool = False) -> int:
         """Delete all messages of all shards for good, and return how many.
@@ -392,17 +407,32 @@ class ShardedQueue(Closable):
         Args:
             dead: also delete the dead letters. Defaults to False.
         """
-        return sum([queue.purge(dead=dead) for queue in self.shards()])
+        deleted: list[int] = []
+
+        def purge() -> None:
+            for queue in self.shards():
+                deleted.append(queue.purge(dead=dead))
+
+        self._opening(purge)
+        return sum(deleted)
 
     def pause(self) -> None:
         """Stop all deliveries until `resume`. Pushing and settling still work."""
-        for queue in self.shards():
-            queue.pause()
+
+        def pause() -> None:
+            for queue in self.shards():
+                queue.pause()
+
+        self._opening(pause)
 
     def resume(self) -> None:
         """End a `pause`."""
-        for queue in self.shards():
-            queue.resume()
+
+        def resume() -> None:
+            for queue in self.shards():
+                queue.resume()
+
+        self._opening(resume)
 
     def close(self) -> None:
         """Leave the consumers and close the connections. Leases continue until they end."""
@@ -465,6 +495,16 @@ class ShardedQueue(Closable):
             return False
         revived = [each.beginning(resize.revive, version) for each in now.used]
         return any(run(revived, tolerates=redis.ResponseError))
+
+    def _opening(self, call: Callable[[], T]) -> T:
+        """Make a call on all shards, and again if one of them was closed but is in use."""
+        while True:
+            opened = self._opened()
+            try:
+                return call()
+            except KeyTypeError:
+                if not self._changed(opened):
+                    raise
 
     def _push_part(
         self,

@@ -9,7 +9,7 @@ import time
 from asyncio import Lock
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import redis.asyncio
 
@@ -32,6 +32,7 @@ from ackq.sharded.shards_async import AsyncShardSet, run
 READ_INTERVAL, READ_AGAIN_LATER = 1.0, 10.0
 #: Tries of a take that does not wait: other consumers may be faster after the first look.
 TRIES = 3
+T = TypeVar("T")
 
 
 class AsyncShardedQueue(Closable):
@@ -355,9 +356,14 @@ class AsyncShardedQueue(Closable):
 
     async def stats(self) -> QueueStats:
         """Count the messages of all shards, not at one instant. Cost: a round trip per node."""
-        queues = await self.shards()
-        counts = await run([each.beginning(inspection.stats) for each in queues])
-        return operations.total(counts)
+
+        async def count() -> QueueStats:
+            queues = await self.shards()
+            return operations.total(
+                await run([each.beginning(inspection.stats) for each in queues])
+            )
+
+        return await self._opening(count)
 
     async def oldest_ready(self) -> float | None:
         """Return for how many seconds the oldest ready message of all shards has been ready.
@@ -365,16 +371,23 @@ class AsyncShardedQueue(Closable):
         None if that is unknown for one shard; see `Queue.oldest_ready`. Cost: one round trip per
         node.
         """
-        queues = await self.shards()
-        ages = await run([each.beginning(inspection.oldest_ready) for each in queues])
-        return operations.oldest(ages)
+
+        async def look() -> float | None:
+            looks = [each.beginning(inspection.oldest_ready) for each in await self.shards()]
+            return operations.oldest(await run(looks))
+
+        return await self._opening(look)
 
     async def dead_letters(self, n: int = 100) -> list[DeadLetter]:
         """Return up to ``n`` dead letters, shard by shard, without removing them."""
-        letters: list[DeadLetter] = []
-        for queue in await self.shards():
-            letters += await queue.dead_letters(n - len(letters))
-        return letters
+
+        async def read() -> list[DeadLetter]:
+            letters: list[DeadLetter] = []
+            for queue in await self.shards():
+                letters += await queue.dead_letters(n - len(letters))
+            return letters
+
+        return await self._opening(read)
 
     async def redrive(self, n: int | None = None) -> int:
         """Make dead letters ready again, shard by shard, and return how many.
@@ -382,10 +395,14 @@ class AsyncShardedQueue(Closable):
         Args:
             n: how many. Defaults to all that are dead now.
         """
-        redriven = 0
-        for queue in await self.shards():
-            redriven += await queue.redrive(None if n is None else n - redriven)
-        return redriven
+        redriven: list[int] = []
+
+        async def redrive() -> None:
+            for queue in await self.shards():
+                redriven.append(await queue.redrive(None if n is None else n - sum(redriven)))
+
+        await self._opening(redrive)
+        return sum(redriven)
 
     async def purge(self, *, dead: bool = False) -> int:
         """Delete all messages of all shards for good, and return how many.
@@ -393,17 +410,32 @@ class AsyncShardedQueue(Closable):
         Args:
             dead: also delete the dead letters. Defaults to False.
         """
-        return sum([await queue.purge(dead=dead) for queue in await self.shards()])
+        deleted: list[int] = []
+
+        async def purge() -> None:
+            for queue in await self.shards():
+                deleted.append(await queue.purge(dead=dead))
+
+        await self._opening(purge)
+        return sum(deleted)
 
     async def pause(self) -> None:
         """Stop all deliveries until `resume`. Pushing and settling still work."""
-        for queue in await self.shards():
-            await queue.pause()
+
+        async def pause() -> None:
+            for queue in await self.shards():
+                await queue.pause()
+
+        await self._opening(pause)
 
     async def resume(self) -> None:
         """End a `pause`."""
-        for queue in await self.shards():
-            await queue.resume()
+
+        async def resume() -> None:
+            for queue in await self.shards():
+                await queue.resume()
+
+        await self._opening(resume)
 
     async def aclose(self) -> None:
         """Leave the consumers and close the connections. Leases continue until they end."""
@@ -466,6 +498,16 @@ class AsyncShardedQueue(Closable):
             return False
         revived = [each.beginning(resize.revive, version) for each in now.used]
         return any(await run(revived, tolerates=redis.ResponseError))
+
+    async def _opening(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Make a call on all shards, and again if one of them was closed but is in use."""
+        while True:
+            opened = await self._opened()
+            try:
+                return await call()
+            except KeyTypeError:
+                if not await self._changed(opened):
+                    raise
 
     async def _push_part(
         self,

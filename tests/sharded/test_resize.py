@@ -156,6 +156,10 @@ def test_a_shard_in_use_that_was_closed_by_a_frozen_consumer_is_opened_again(
             assert shard.execute(resize.retire, 1)
         deal(queue, 6)
         assert len(take_all(queue, 6)) == 6
+        for look in (queue.stats, queue.oldest_ready, queue.dead_letters, queue.redrive,
+                     queue.purge, queue.pause, queue.resume):  # fmt: skip
+            assert shard.execute(resize.retire, 1)
+            look()
     for name in (*shard_names(token, 2), *names):
         target.control.delete(name)
         target.control.delete(f"{name}CONTEXT")
