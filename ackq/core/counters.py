@@ -9,8 +9,6 @@ from typing import Any
 
 #: The longest time that counters are kept after they were last read, in seconds.
 LONGEST_WATCH = 7 * 86400.0
-#: The fields of what ended a delivery.
-_ENDS = (b"acked", b"nacked", b"released", b"dead:rejected", b"returned", b"ended")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,25 +58,26 @@ def derived(now: int, live: int, held: int, counted: Mapping[bytes, int]) -> dic
         held: how many of them are in flight.
         counted: the fields of the counters.
     """
-    dead = {name.removeprefix(b"dead:").decode(errors="replace"): count
-            for name, count in counted.items() if name.startswith(b"dead:")}  # fmt: skip
-    acked, redriven = counted.get(b"acked", 0), counted.get(b"redriven", 0)
-    dropped = counted.get(b"dropped", 0)
+    count = counted.get
+    acked, nacked, released = count(b"acked", 0), count(b"nacked", 0), count(b"released", 0)
+    returned, redriven, dropped = count(b"returned", 0), count(b"redriven", 0), count(b"dropped", 0)
+    dead = {name[5:].decode(errors="replace"): number
+            for name, number in counted.items() if name.startswith(b"dead:")}  # fmt: skip
     left = acked + sum(dead.values()) + dropped - redriven
-    ended = sum(counted.get(each, 0) for each in _ENDS)
+    ended = acked + nacked + released + returned + count(b"dead:rejected", 0) + count(b"ended", 0)
     return {
         "at": now / 1_000_000,
         "since": counted[b"since"] / 1_000_000,
-        "pushed": live - counted.get(b"live", 0) + left,
-        "taken": held - counted.get(b"held", 0) + ended,
+        "pushed": live - count(b"live", 0) + left,
+        "taken": held - count(b"held", 0) + ended,
         "acked": acked,
-        "returned": counted.get(b"returned", 0),
-        "nacked": counted.get(b"nacked", 0),
-        "released": counted.get(b"released", 0),
+        "returned": returned,
+        "nacked": nacked,
+        "released": released,
         "dead": dead,
         "redriven": redriven,
         "dropped": dropped,
-        "dead_dropped": counted.get(b"dropped:dead", 0),
+        "dead_dropped": count(b"dropped:dead", 0),
     }
 
 

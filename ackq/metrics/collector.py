@@ -19,32 +19,15 @@ except ModuleNotFoundError as error:
 
 from ackq.core.client import Closable
 from ackq.errors import AckqError, redact
-from ackq.metrics.families import Family
+from ackq.metrics.families import Family, Labels
+from ackq.metrics.queues import queue_metrics
 from ackq.ops.overview import Overview, Server, Snapshot
-from ackq.ops.readings import Reading
 
 log = logging.getLogger("ackq.metrics")
 
 #: Seconds for which consumers go on counting after a scrape. Longer than any usual interval
 #: between scrapes, or each scrape would begin a new count.
 WINDOW = 900.0
-#: Labels of what every kind of queue has.
-_QUEUE = ("queue", "kind")
-
-#: The counters, by the name that `Totals` has for them, with their help.
-COUNTERS = {
-    "pushed": "Messages pushed.",
-    "taken": "Messages taken, each delivery counted.",
-    "acked": "Messages acked.",
-    "returned": "Messages delivered again because a lease had ended.",
-    "nacked": "Messages returned with nack, to be tried again.",
-    "released": "Messages returned with release; these deliveries do not count.",
-    "redriven": "Dead letters that were made ready again.",
-    "dropped": "Messages deleted by a purge, a cancel, or the retention of a topic.",
-    "dead_dropped": "Dead letters deleted.",
-}
-#: Most reasons of dead letters that one queue reports; the rest is "other".
-MOST_REASONS = 20
 
 
 class Collector(RegistryCollector, Closable):
@@ -101,10 +84,11 @@ class Collector(RegistryCollector, Closable):
             except (redis.RedisError, AckqError) as error:
                 log.warning("metrics: %s", redact(str(error)) or type(error).__name__)
                 snapshot = Snapshot((Server("", False),), (), False, 0)
-        yield from _queue_metrics(snapshot.queues)
+        yield from queue_metrics(snapshot.queues)
         yield from _server_metrics(snapshot)
         seconds = time.perf_counter() - started
-        yield _single("ackq_scrape_seconds", "Time that this collection took, in seconds.", seconds)
+        yield Family("ackq_scrape_seconds", "gauge", "Time that this collection took, in seconds.",
+                     numbers=[seconds])  # fmt: skip
 
     def prepare(self) -> None:
         """Search for queues, so that the first collection is quick. No error if Redis is away.
@@ -120,122 +104,21 @@ class Collector(RegistryCollector, Closable):
         self._overview.close()
 
 
-def _queue_metrics(queues: Sequence[Reading]) -> Iterator[Family]:
-    messages = Family(
-        "ackq_messages", "gauge", "Messages by state, as in ackq stats.", labels=(*_QUEUE, "state")
-    )
-    backlog = Family(
-        "ackq_backlog",
-        "gauge",
-        "Messages that need a consumer now: ready and in flight, without claims.",
-        labels=_QUEUE,
-    )
-    paused = Family("ackq_paused", "gauge", "1 while the queue is paused.", labels=_QUEUE)
-    overdue = Family(
-        "ackq_lease_overdue_seconds",
-        "gauge",
-        "Time since the first lease ended whose message was not delivered again; 0 if none.",
-        labels=_QUEUE,
-    )
-    oldest = Family(
-        "ackq_oldest_ready_seconds",
-        "gauge",
-        "Time for which the oldest ready message has been ready; missing if it is not known.",
-        labels=_QUEUE,
-    )
-    workers = Family(
-        "ackq_workers", "gauge", "Worker processes that take from the queue.", labels=_QUEUE
-    )
-    lag = Family(
-        "ackq_topic_lag",
-        "gauge",
-        "Messages that a consumer of a topic is behind.",
-        labels=("queue", "consumer"),
-    )
-    position = Family(
-        "ackq_topic_position",
-        "gauge",
-        "Index of the last message that a consumer of a topic committed.",
-        labels=("queue", "consumer"),
-    )
-    lag_seconds = Family(
-        "ackq_topic_lag_seconds",
-        "gauge",
-        "Age of the message that a consumer of a topic reads next; missing if it is not known.",
-        labels=("queue", "consumer"),
-    )
-    for each in queues:
-        labels = (each.name, each.kind)
-        for state, count in each.states.items():
-            messages.add((*labels, state), count)
-        backlog.add(labels, each.backlog)
-        if each.paused is not None:
-            paused.add(labels, each.paused)
-        if each.overdue is not None:
-            overdue.add(labels, each.overdue)
-        if each.oldest_ready is not None:
-            oldest.add(labels, each.oldest_ready)
-        if each.workers is not None:
-            workers.add(labels, each.workers)
-        for consumer, behind in each.lags.items():
-            lag.add((each.name, consumer), behind)
-        for consumer, age in each.lag_seconds.items():
-            lag_seconds.add((each.name, consumer), age)
-        for consumer, index in each.positions.items():
-            position.add((each.name, consumer), index)
-    yield from (messages, backlog, paused, overdue, oldest, workers, lag, lag_seconds, position)
-    yield from _counters(queues)
-    yield _dead(queues)
-
-
-def _counters(queues: Sequence[Reading]) -> Iterator[Family]:
-    for name, help in COUNTERS.items():
-        family = Family(f"ackq_{name}", "counter", help, labels=_QUEUE)
-        for each in queues:
-            if each.totals is not None and name in each.totals.counts:
-                labels = (each.name, each.kind)
-                family.add(labels, each.totals.counts[name], each.totals.since)
-        yield family
-
-
-def _dead(queues: Sequence[Reading]) -> Family:
-    family = Family(
-        "ackq_dead",
-        "counter",
-        "Messages that became dead letters, by reason.",
-        labels=(*_QUEUE, "reason"),
-    )
-    for each in queues:
-        if each.totals is None:
-            continue
-        reasons = sorted(each.totals.dead.items())
-        if rest := sum(count for _, count in reasons[MOST_REASONS:]):
-            reasons = [*reasons[:MOST_REASONS], ("other", rest)]
-        for reason, count in reasons:
-            family.add((each.name, each.kind, reason), count, each.totals.since)
-    return family
-
-
 def _server_metrics(snapshot: Snapshot) -> Iterator[Family]:
-    up = Family("ackq_up", "gauge", "1 if the server could be read.", labels=("server",))
-    errors = Family(
-        "ackq_script_errors",
-        "counter",
+    labels = [Labels.of(("server",), (each.address,)) for each in snapshot.servers]
+    yield Family(
+        "ackq_up", "gauge", "1 if the server could be read.", ("server",),
+        labels=labels, numbers=[int(each.up) for each in snapshot.servers],
+    )  # fmt: skip
+    yield Family(
+        "ackq_script_errors", "counter",
         "Script calls that failed since the server started, those of other programs included.",
-        labels=("server",),
-    )
-    for each in snapshot.servers:
-        up.add((each.address,), each.up)
-        if each.failed_scripts is not None:
-            errors.add((each.address,), each.failed_scripts)
-    yield from (up, errors)
-    yield _single("ackq_search_complete", "1 if all keys have been searched for queues.",
-                  snapshot.complete)  # fmt: skip
-    yield _single("ackq_queues_left_out", "Queues above the limit, or with a key of a wrong type.",
-                  snapshot.left_out)  # fmt: skip
-
-
-def _single(name: str, help: str, value: float) -> Family:
-    family = Family(name, "gauge", help)
-    family.add((), value)
-    return family
+        ("server",), labels=labels,
+        numbers=[each.failed_scripts for each in snapshot.servers],
+        since=[None for _ in snapshot.servers],
+    )  # fmt: skip
+    yield Family("ackq_search_complete", "gauge", "1 if all keys have been searched for queues.",
+                 numbers=[int(snapshot.complete)])  # fmt: skip
+    yield Family("ackq_queues_left_out", "gauge",
+                 "Queues above the limit, or with a key of a wrong type.",
+                 numbers=[snapshot.left_out])  # fmt: skip

@@ -7,92 +7,122 @@ itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal, NamedTuple, Self
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+
+class Labels(NamedTuple):
+    """The values of a sample's labels, and their text. Make it once for many metrics."""
+
+    values: tuple[str, ...]
+    text: str
+
+    @classmethod
+    def of(cls, names: Iterable[str], values: Sequence[str]) -> Self:
+        """Return labels with these values."""
+        return cls(tuple(values), f"{{{','.join(map(label, names, values))}}}")
+
+    def plus(self, value: str, text: str) -> Labels:
+        """Return these labels and one more, whose text is that of `label`."""
+        return Labels((*self.values, value), f"{self.text[:-1]},{text}}}")
+
+
+NO_LABELS = Labels((), "")
+
+
+class Since(NamedTuple):
+    """When counting began, in seconds since the epoch, and the text of that."""
+
+    seconds: float
+    text: str
 
 
 class Family:
     """One metric. Its name and help need no escaping."""
 
     def __init__(
-        self, name: str, kind: Literal["gauge", "counter"], help: str, labels: Sequence[str] = ()
+        self,
+        name: str,
+        kind: Literal["gauge", "counter"],
+        help: str,
+        names: Sequence[str] = (),
+        *,
+        labels: Sequence[Labels] = (NO_LABELS,),
+        numbers: Sequence[float | None],
+        since: Sequence[Since | None] = (),
     ) -> None:
-        """Begin without samples.
+        """Take the columns of the samples.
 
         Args:
             name: without the ``_total`` of a counter.
             kind: the type.
             help: one line without quotation marks and backslashes.
-            labels: the names of the labels.
+            names: of the labels.
+            labels: of each sample. Defaults to one sample without labels.
+            numbers: of each sample; None: it is unknown, and left out.
+            since: when each sample began to count; None: unknown. Only for counters.
         """
         self.name = name
         self.kind = kind
         self.help = help
-        self.labels = tuple(labels)
-        self._samples: list[tuple[tuple[str, ...], float, float | None]] = []
-
-    def add(self, labels: tuple[str, ...], value: float, since: float | None = None) -> None:
-        """Add a sample.
-
-        Args:
-            labels: the values of the labels.
-            value: a finite number.
-            since: when counting began, in seconds since the epoch; None: unknown.
-        """
-        self._samples.append((labels, value, since))
+        self._names = names
+        self._labels = labels
+        self._numbers = numbers
+        self._since = since
 
     def metric(self) -> Metric:
         """Return the metric as prometheus_client represents it."""
         if self.kind == "gauge":
-            gauge = GaugeMetricFamily(self.name, self.help, labels=self.labels)
-            for labels, value, _ in self._samples:
-                gauge.add_metric(labels, value)
+            gauge = GaugeMetricFamily(self.name, self.help, labels=self._names)
+            for labels, number in zip(self._labels, self._numbers, strict=True):
+                if number is not None:
+                    gauge.add_metric(labels.values, number)
             return gauge
-        counter = CounterMetricFamily(self.name, self.help, labels=self.labels)
-        for labels, value, since in self._samples:
-            counter.add_metric(labels, value, created=since)
+        counter = CounterMetricFamily(self.name, self.help, labels=self._names)
+        for labels, number, since in zip(self._labels, self._numbers, self._since, strict=True):
+            if number is not None:
+                counter.add_metric(labels.values, number, created=since and since.seconds)
         return counter
 
-    def lines(self, openmetrics: bool, escaped: dict[tuple[str, ...], str]) -> Iterator[str]:
-        """Yield the lines of OpenMetrics 1.0, or of Prometheus's text format 0.0.4.
+    def text(self, openmetrics: bool) -> str:
+        """Return the text in OpenMetrics 1.0, or in Prometheus's format 0.0.4.
 
         The times at which counters began are only in OpenMetrics: the older format has no place
         for them, so each would be one more series.
-
-        Args:
-            openmetrics: which of the formats.
-            escaped: the text of labels that other families with the same labels have used.
         """
-        name = f"{self.name}_total" if self.kind == "counter" else self.name
+        counts = self.kind == "counter"
+        name = f"{self.name}_total" if counts else self.name
         title = self.name if openmetrics else name
-        yield f"# HELP {title} {self.help}\n# TYPE {title} {self.kind}\n"
-        for labels, value, since in self._samples:
-            text = escaped.get(labels)
-            if text is None:
-                text = escaped[labels] = self._text_of(labels)
-            number = value if type(value) is int else float(value)  # True is 1.0
-            yield f"{name}{text} {number!r}\n"
-            if openmetrics and since is not None:
-                yield f"{self.name}_created{text} {since!r}\n"
-
-    def _text_of(self, labels: tuple[str, ...]) -> str:
-        pairs = zip(self.labels, labels, strict=True)
-        text = ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
-        return f"{{{text}}}" if text else ""
+        lines = [f"# HELP {title} {self.help}\n# TYPE {title} {self.kind}\n"]
+        if counts and openmetrics:
+            created = f"{self.name}_created"
+            lines += [
+                f"{name}{text} {number!r}\n"
+                if since is None
+                else f"{name}{text} {number!r}\n{created}{text} {since.text}\n"
+                for (_, text), number, since in zip(
+                    self._labels, self._numbers, self._since, strict=True
+                )
+                if number is not None
+            ]
+        else:
+            lines += [
+                f"{name}{text} {number!r}\n"
+                for (_, text), number in zip(self._labels, self._numbers, strict=True)
+                if number is not None
+            ]
+        return "".join(lines)
 
 
 def as_text(families: Iterable[Family], openmetrics: bool) -> str:
     """Return metrics as text."""
-    escaped: dict[tuple[str, ...], dict[tuple[str, ...], str]] = {}
-    parts: list[str] = []
-    for each in families:
-        parts += each.lines(openmetrics, escaped.setdefault(each.labels, {}))
-    if openmetrics:
-        parts.append("# EOF\n")
-    return "".join(parts)
+    text = "".join([each.text(openmetrics) for each in families])
+    return f"{text}# EOF\n" if openmetrics else text
 
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+def label(name: str, value: str) -> str:
+    """Return the text of one label."""
+    escaped = value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
+    return f'{name}="{escaped}"'

@@ -19,12 +19,15 @@ from ackq.core.io.connections import SingleRoute
 from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
 from ackq.core.names import check_name
-from ackq.ops.readings import Asked, Reading, check, look_up, merged, read
+from ackq.ops.read_kinds import check, look_up, read
+from ackq.ops.read_lists import TOGETHER, may_be_together, read_together
+from ackq.ops.readings import Asked, Reading, merged
 from ackq.ops.search import Found, Kind, Search
-from ackq.queue.keys import QueueKeys
 
 #: SCANs of one reading on each server: few, except until all keys were examined once.
 STEPS, FIRST_STEPS = 10, 1000
+#: Calls for several list queues each that are sent at once.
+AT_ONCE = 20
 #: Most queues that are read.
 MOST_QUEUES = 50_000
 #: Seconds after which an empty queue that was found is forgotten; it may be found again.
@@ -90,14 +93,16 @@ class _Node:
     """A server, with the progress of the search on it."""
 
     driver: Driver
+    #: Whether only keys of one slot may be in one call.
+    clustered: bool
     search: Search = field(default_factory=Search)
     checked: set[Found] = field(default_factory=set)
     #: When a queue was last seen in use, by a monotonic clock, and its totals at that time.
     used: dict[Found, tuple[float, object]] = field(default_factory=dict)
     #: List queues whose messages this user may not read.
     unreadable: set[str] = field(default_factory=set)
-    #: The keys of the list queues that were read, by name.
-    keys: dict[str, QueueKeys] = field(default_factory=dict)
+    #: List queues that this user may not read together with others.
+    alone: set[str] = field(default_factory=set)
 
     @property
     def address(self) -> str:
@@ -220,9 +225,11 @@ class Overview(Closable):
             client = self._client
             if isinstance(client, redis.RedisCluster):
                 client = client.get_redis_connection(client.get_default_node())
+            found = nodes_of(client)
             # Do not follow redirections: a queue on another node is found there.
             self._nodes = [
-                _Node(Driver(SingleRoute(each, follow=False))) for each in nodes_of(client)
+                _Node(Driver(SingleRoute(each, follow=False)), clustered=found != [client])
+                for each in found
             ]
         return self._nodes
 
@@ -244,12 +251,10 @@ class Overview(Closable):
             elif not isinstance(problem, _MOVED):
                 unread[each] = problem
         checked = [each for each in wanted if each in node.checked]
-        asked = Asked(self._window, self._config, now, node.unreadable, node.keys, self._due_within)
-        results = driver.run_all(
-            read(each, search.consumers.get(each.name, ()), asked) for each in checked
-        )
+        asked = Asked(self._window, self._config, now, node.unreadable, node.alone,
+                      self._due_within)  # fmt: skip
         readings = []
-        for each, result in zip(checked, results, strict=True):
+        for each, result in self._results(node, checked, asked):
             if isinstance(result, Reading):
                 readings.append(result)
                 if each.kind == "topic":  # forget those that unsubscribed
@@ -262,6 +267,27 @@ class Overview(Closable):
                 search.queues.discard(each)
         return readings, unread, left_out
 
+    def _results(
+        self, node: _Node, queues: Sequence[Found], asked: Asked
+    ) -> Iterator[tuple[Found, Reading | Exception]]:
+        """Yield each queue with its reading, or why there is none."""
+        together: list[Found] = []
+        alone: list[Found] = []
+        for each in queues:
+            joins = each.kind == "list" and may_be_together(each.name, asked)
+            (together if joins else alone).append(each)
+        size = 1 if node.clustered else TOGETHER
+        groups = [together[first : first + size] for first in range(0, len(together), size)]
+        found = node.driver.run_all(
+            (read_together([each.name for each in group], asked) for group in groups), AT_ONCE
+        )
+        for group, result in zip(groups, found, strict=True):
+            results = result if isinstance(result, list) else [result] * len(group)
+            yield from zip(group, results, strict=True)
+        consumers = node.search.consumers
+        operations = (read(each, consumers.get(each.name, ()), asked) for each in alone)
+        yield from zip(alone, node.driver.run_all(operations), strict=True)
+
     def _look_up(self, nodes: Iterable[_Node]) -> None:
         """Find the kinds, shards and partitions of the named queues, wherever they are."""
         found: set[Found] = set()
@@ -273,7 +299,6 @@ class Overview(Closable):
             node.search.queues = set(found)
             # Each call of read_one may name another queue, so keep nothing of the former one.
             node.checked &= found
-            node.keys.clear()
             node.search.groups = {*self._names, *(f"{{{name}}}" for name in self._names)}
             if self._consumers:
                 node.search.consumers = {self._names[0]: set(self._consumers)}
@@ -297,7 +322,6 @@ class Overview(Closable):
             node.search.queues.discard(found)
             node.checked.discard(found)
             del node.used[found]
-            node.keys.pop(found.name, None)
 
     def close(self) -> None:
         """Close the connections."""

@@ -44,14 +44,21 @@ def stats(spec: QueueSpec) -> Operation[QueueStats]:
     """Count; see `ackq.Queue.stats`."""
     keys = spec.keys
     yield from _compare(spec)
-    (listed, handed, leased, expired, delayed, due, dead, paused, lease_end, due_in,
-     claimed, returned, later, held_until) = (
-        yield from _call(
-            spec, "stats",
-            (keys.ready, keys.backup, keys.handoff, keys.delayed, keys.dead, keys.paused,
-             keys.held, keys.heldrows),
+    return read_stats(
+        (
+            yield from _call(
+                spec, "stats",
+                (keys.ready, keys.backup, keys.handoff, keys.delayed, keys.dead, keys.paused,
+                 keys.held, keys.heldrows),
+            )
         )
     )  # fmt: skip
+
+
+def read_stats(reply: Sequence[int]) -> QueueStats:
+    """Return the counts that stats.lua replies."""
+    (listed, handed, leased, expired, delayed, due, dead, paused, lease_end, due_in,
+     claimed, returned, later, held_until) = reply  # fmt: skip
     events = [us for us, count in ((lease_end, leased), (due_in, delayed)) if count]
     if held_until:
         events.append(held_until)
@@ -73,11 +80,17 @@ def oldest_ready(spec: QueueSpec) -> Operation[float | None]:
     """Return how long the oldest ready message is ready; see `ackq.Queue.oldest_ready`."""
     keys, field = spec.keys, spec.config.time_field
     yield from _compare(spec)
-    now, since, listed, body = yield from _call(
+    reply = yield from _call(
         spec, "oldest",
         (keys.ready, keys.handoff, keys.backup, keys.delayed, keys.held, keys.heldrows),
         keys.pop_from, CLOUDEVENT, field or CLOUDEVENT,
     )  # fmt: skip
+    return read_oldest(reply, field)
+
+
+def read_oldest(reply: Sequence[Any], field: str | None) -> float | None:
+    """Return how long the oldest ready message is ready, from what oldest.lua replies."""
+    now, since, listed, body = reply
     times = [since / 1_000_000] if since else []
     if listed:
         created = created_at(body, field)
@@ -108,7 +121,9 @@ def read_counters(now: int, live: int, held: int, counted: Mapping[bytes, int]) 
     timeouts: dict[int, int] = {}
     rows = 0
     for name, count in counted.items():
-        kind, _, rest = name.partition(b":")
+        kind, colon, rest = name.partition(b":")
+        if not colon:
+            continue
         if kind in (b"lease", b"timeout"):
             timeouts[int(rest)] = timeouts.get(int(rest), 0) + count
         elif kind == b"rows":

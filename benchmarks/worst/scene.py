@@ -10,11 +10,11 @@ from typing import Any, Self, TypeVar
 import redis
 
 from ackq import Message, Queue, scripts
-from ackq.core.client import Client
+from ackq.core.client import Closable
 from ackq.queue.keys import QueueKeys
 from benchmarks.stalls import LONGEST
 
-Owned = TypeVar("Owned", bound=Client)
+Owned = TypeVar("Owned", bound=Closable)
 NAME = "ackq-benchmark:blocked"
 KIB, MIB = 1024, 1024 * 1024
 #: Nearly the longest body that a queue takes: 0.9 MiB, since others choose the number as well.

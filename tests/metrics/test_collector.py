@@ -21,9 +21,9 @@ from ackq import Queue
 from ackq.delay import DelayQueue, PartitionedDelayQueue
 from ackq.membership.shards import shard_names
 from ackq.metrics import Collector
-from ackq.metrics import collector as collector_module
-from ackq.metrics.families import Family
+from ackq.metrics.families import Family, Labels
 from ackq.metrics.families import as_text as as_text_of
+from ackq.metrics.queues import MOST_REASONS, queue_metrics
 from ackq.ops.readings import Reading, Totals
 from ackq.rsmq import RSMQ
 from ackq.sharded import ShardedQueue
@@ -164,11 +164,11 @@ def test_the_exporters_text_is_that_of_prometheus_client(
     with Collector(plain_client) as collector:
         collector.prepare()
         families = [*collector.families()]
-    for label in ("queue", "reason"):  # the same value under another name
-        family = Family(f"ackq_{label}", "gauge", "Text of any kind.", (label,))
-        for hostile in ('a\nb"c\\', "\\n", ""):
-            family.add((hostile,), 0.5)
-        families.append(family)
+    hostile = [Labels.of(("queue",), (each,)) for each in ('a\nb"c\\', "\\n", "")]
+    families.append(
+        Family("ackq_x", "gauge", "Text of any kind.", ("queue",), labels=hostile,
+               numbers=[0.5, 1, None])
+    )  # fmt: skip
     registry = CollectorRegistry()
     registry.register(Fixed([each.metric() for each in families]))
     encoders: tuple[tuple[Any, Any, bool], ...] = (
@@ -328,8 +328,8 @@ def test_a_worker_of_several_shards_counts_once(plain_client: redis.Redis, token
 
 def test_reasons_of_dead_letters_are_bounded() -> None:
     totals = Totals(1.0, {}, {f"reason {number:02}": 1 for number in range(30)})
-    family = collector_module._dead([Reading("list", "jobs", 0, totals=totals)])
+    *_, family = queue_metrics([Reading("list", "jobs", 0, totals=totals)])
     counts = {sample.labels["reason"]: sample.value for sample in family.metric().samples
               if sample.name == "ackq_dead_total"}  # fmt: skip
-    assert len(counts) == collector_module.MOST_REASONS + 1
+    assert len(counts) == MOST_REASONS + 1
     assert (counts["other"], sum(counts.values())) == (10, 30)

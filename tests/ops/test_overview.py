@@ -85,7 +85,7 @@ def test_many_queues_are_read_in_few_bounded_steps_while_the_server_works_on_the
     plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe = plain_client.pipeline()
-    for number in range(350):
+    for number in range(1050):
         pipe.zadd(f"{name}-{number}BACKUP", {"key": number * 1e9})
     pipe.execute()
     pipelined: list[int] = []
@@ -106,12 +106,12 @@ def test_many_queues_are_read_in_few_bounded_steps_while_the_server_works_on_the
         monkeypatch.setattr(driver_module, "_send", counting_send)
         monkeypatch.setattr(driver_module, "read_reply", counting_read)
         queues = {each.name: each for each in overview.read().queues}
-    for number in range(350):  # each has its own figures
+    for number in range(1050):  # each has its own figures
         overdue = queues[f"{name}-{number}"].overdue
         assert overdue == pytest.approx(time.time() - number * 1000, abs=400)
-    # The counts, the oldest message, the workers.
-    assert sorted(pipelined) == [50] * 3 + [100] * 9
-    assert (max(unread), unread[-1]) == (200, 0)
+    # 25 queues in a call, and 20 calls at once.
+    assert sorted(pipelined) == [2, 20, 20]
+    assert (max(unread), unread[-1]) == (40, 0)
 
 
 def test_queues_that_were_read_one_by_one_are_not_kept(
@@ -121,7 +121,7 @@ def test_queues_that_were_read_one_by_one_are_not_kept(
         for number in range(3):
             overview.read_one(f"{name}-{number}")
         (node,) = overview._nodes
-        assert [*node.keys] == [each.name for each in node.checked] == [f"{name}-2"]
+        assert [each.name for each in node.checked] == [f"{name}-2"]
 
 
 def test_a_search_is_complete_at_once_and_goes_on_in_bounded_steps(

@@ -19,7 +19,7 @@ from ackq.core.together import TOGETHER
 
 T = TypeVar("T")
 
-#: Groups of `TOGETHER` operations whose requests are sent before the first replies are read: the
+#: Groups of operations whose requests are sent before the first replies are read: the
 #: server works on one while this process works on the other.
 GROUPS = 2
 #: Error replies after which `Driver.run_all` sends a request again.
@@ -52,12 +52,18 @@ class Driver:
             result: T = stop.value
             return result
 
-    def run_all(self, operations: Iterable[Operation[T]]) -> list[T | Exception]:
-        """Run operations that read, `TOGETHER` at a time, and return their results in order.
+    def run_all(
+        self, operations: Iterable[Operation[T]], together: int = TOGETHER
+    ) -> list[T | Exception]:
+        """Run operations that read, some at a time, and return their results in order.
 
         The requests of operations that run together are sent in one pipeline. While this process
         works on their replies, the server works on the next group's requests. If an operation
         raises an error, that error is its result.
+
+        Args:
+            operations: what to run.
+            together: how many at a time, at most `TOGETHER`. Defaults to `TOGETHER`.
 
         Raises:
             redis.ConnectionError, redis.TimeoutError: the connection failed; no result is returned.
@@ -69,7 +75,7 @@ class Driver:
         connection = connections.acquire()
         try:
             while True:
-                while len(sent) < GROUPS and (members := list(islice(remaining, TOGETHER))):
+                while len(sent) < GROUPS and (members := list(islice(remaining, together))):
                     groups.append(_Group(members))
                     sent.append(groups[-1])
                     _send(connection, groups[-1].requests)

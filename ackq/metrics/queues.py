@@ -1,0 +1,105 @@
+"""The metrics of queues: a table of what each one is and where its figures are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+
+from ackq.metrics.families import Family, Labels, Since, label
+from ackq.ops.readings import Reading, Totals
+
+#: Labels of what every kind of queue has.
+_QUEUE = ("queue", "kind")
+#: Most reasons of dead letters that one queue reports; the rest is "other".
+MOST_REASONS = 20
+
+#: The gauges with one figure for each queue; None: unknown.
+_GAUGES: dict[str, tuple[str, Callable[[Reading], float | None]]] = {
+    "ackq_backlog": (
+        "Messages that need a consumer now: ready and in flight, without claims.",
+        attrgetter("backlog"),
+    ),
+    "ackq_paused": (
+        "1 while the queue is paused.",
+        lambda each: None if each.paused is None else int(each.paused),
+    ),
+    "ackq_lease_overdue_seconds": (
+        "Time since the first lease ended whose message was not delivered again; 0 if none.",
+        attrgetter("overdue"),
+    ),
+    "ackq_oldest_ready_seconds": (
+        "Time for which the oldest ready message has been ready; missing if it is not known.",
+        attrgetter("oldest_ready"),
+    ),
+    "ackq_workers": ("Worker processes that take from the queue.", attrgetter("workers")),
+}
+#: The gauges with a figure for each consumer of a topic.
+_OF_CONSUMERS: dict[str, tuple[str, Callable[[Reading], Mapping[str, float]]]] = {
+    "ackq_topic_lag": ("Messages that a consumer of a topic is behind.", attrgetter("lags")),
+    "ackq_topic_lag_seconds": (
+        "Age of the message that a consumer of a topic reads next; missing if it is not known.",
+        attrgetter("lag_seconds"),
+    ),
+    "ackq_topic_position": (
+        "Index of the last message that a consumer of a topic committed.",
+        attrgetter("positions"),
+    ),
+}
+#: The counters, by the name that `Totals` has for them, with their help.
+_COUNTERS = {
+    "pushed": "Messages pushed.",
+    "taken": "Messages taken, each delivery counted.",
+    "acked": "Messages acked.",
+    "returned": "Messages delivered again because a lease had ended.",
+    "nacked": "Messages returned with nack, to be tried again.",
+    "released": "Messages returned with release; these deliveries do not count.",
+    "redriven": "Dead letters that were made ready again.",
+    "dropped": "Messages deleted by a purge, a cancel, or the retention of a topic.",
+    "dead_dropped": "Dead letters deleted.",
+}
+_NO_TOTALS = Totals(None, {})
+
+
+def queue_metrics(readings: Sequence[Reading]) -> Iterator[Family]:
+    """Yield the metrics of queues."""
+    labels = [Labels.of(_QUEUE, (each.name, each.kind)) for each in readings]
+    states = {state: label("state", state) for each in readings for state in each.states}
+    yield Family(
+        "ackq_messages", "gauge", "Messages by state, as in ackq stats.", (*_QUEUE, "state"),
+        labels=[each.plus(*state) for each in labels for state in states.items()],
+        numbers=[each.states.get(state) for each in readings for state in states],
+    )  # fmt: skip
+    for name, (help, figure) in _GAUGES.items():
+        yield Family(name, "gauge", help, _QUEUE, labels=labels, numbers=[*map(figure, readings)])
+    for name, (help, figures) in _OF_CONSUMERS.items():
+        yield Family(
+            name, "gauge", help, ("queue", "consumer"),
+            labels=[Labels.of(("queue", "consumer"), (each.name, consumer))
+                    for each in readings for consumer in figures(each)],
+            numbers=[number for each in readings for number in figures(each).values()],
+        )  # fmt: skip
+    totals = [each.totals or _NO_TOTALS for each in readings]
+    since = [None if each.since is None else Since(each.since, repr(each.since))
+             for each in totals]  # fmt: skip
+    for name, help in _COUNTERS.items():
+        yield Family(
+            f"ackq_{name}", "counter", help, _QUEUE, labels=labels,
+            numbers=[each.counts.get(name) for each in totals], since=since,
+        )  # fmt: skip
+    dead = [_by_reason(each.dead) for each in totals]
+    yield Family(
+        "ackq_dead", "counter", "Messages that became dead letters, by reason.",
+        (*_QUEUE, "reason"),
+        labels=[each.plus(reason, label("reason", reason))
+                for each, counts in zip(labels, dead, strict=True) for reason, _ in counts],
+        numbers=[count for counts in dead for _, count in counts],
+        since=[each for each, counts in zip(since, dead, strict=True) for _ in counts],
+    )  # fmt: skip
+
+
+def _by_reason(dead: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return the counts of dead letters; those of more than `MOST_REASONS` are added up."""
+    reasons = sorted(dead.items())
+    if rest := sum(count for _, count in reasons[MOST_REASONS:]):
+        return [*reasons[:MOST_REASONS], ("other", rest)]
+    return reasons
