@@ -1,21 +1,25 @@
 """How long does the exporter take for all queues of a server, and how long does Redis block?
 
 Each queue has ready messages, one of them with a time, and one message in flight. One scrape is one
-GET as Prometheus sends it, for OpenMetrics with gzip.
+GET as Prometheus sends it, for OpenMetrics with gzip, to a process of its own.
 """
 
 from __future__ import annotations
 
-import gc
 import http.client
+import os
+import re
+import subprocess
+import sys
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 import redis
 
 from ackq.bench.figures import Measure, Ratio, Result
-from ackq.metrics.exporter import Exporter
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target
@@ -64,8 +68,7 @@ def run(settings: Settings) -> Result:
                 progress(case)
                 client.eval(FILL, 1, KEY, count, EVENT)
                 try:
-                    with Exporter(client) as exporter, pinging() as pings:
-                        gc.freeze()  # as the command does
+                    with _exporter(server.url) as exporter, pinging() as pings:
                         found = [
                             _round(server.url, client, exporter, pings)
                             for _ in range(settings.rounds)
@@ -81,42 +84,79 @@ def run(settings: Settings) -> Result:
     return result
 
 
+@dataclass(frozen=True)
+class _Exporter:
+    """The command, running."""
+
+    process: int
+    address: tuple[str, int]
+    #: How long it took until it could be scraped, the first reading of all queues included.
+    start: float
+
+    def scrape(self) -> int:
+        """Scrape once, and return the size of the answer."""
+        with closing(http.client.HTTPConnection(*self.address, timeout=600)) as connection:
+            connection.request("GET", "/metrics", headers=HEADERS)
+            answer = connection.getresponse()
+            body = answer.read()
+            if answer.status != 200:
+                raise AssertionError(f"status {answer.status}")
+            return len(body)
+
+    def cpu(self) -> float:
+        """Return the seconds of processor time that it has used."""
+        fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@contextmanager
+def _exporter(url: str) -> Iterator[_Exporter]:
+    """Start ``ackq exporter``, and yield it once it can be scraped."""
+    before = time.perf_counter()
+    command = [
+        sys.executable,
+        "-c",
+        "from ackq.cli import main; main()",
+        "exporter",
+        "--listen",
+        "127.0.0.1:0",
+    ]
+    environment = {**os.environ, "ACKQ_REDIS_URL": url, "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            match = re.search(r"http://([^:]+):(\d+)/", line)
+            if match is None:
+                raise AssertionError(f"the exporter did not start: {line}")
+            start = time.perf_counter() - before
+            yield _Exporter(process.pid, (match[1], int(match[2])), start)
+        finally:
+            process.terminate()
+
+
 #: The figures of a round, with their units, by contestant.
 Round = dict[tuple[str, str, str], float]
 
 
-def _round(url: str, client: redis.Redis, exporter: Exporter, pings: Pings) -> Round:
-    server_before, cpu_before = _cpu_of(client), time.process_time()
+def _round(url: str, client: redis.Redis, exporter: _Exporter, pings: Pings) -> Round:
+    server_before, cpu_before = _cpu_of(client), exporter.cpu()
     with pings.longest(url) as ping:
-        seconds, size = _timed(lambda: _scrape(exporter))
-    cpu, server = time.process_time() - cpu_before, _cpu_of(client) - server_before
+        before = time.perf_counter()
+        size = exporter.scrape()
+        seconds = time.perf_counter() - before
+    cpu, server = exporter.cpu() - cpu_before, _cpu_of(client) - server_before
     with pings.longest(url) as idle:
         time.sleep(seconds)
     return {
         (OURS, "wall clock", "s"): seconds,
         (OURS, "exporter's CPU", "s"): cpu,
         (OURS, "server's CPU", "s"): server,
+        (OURS, "start", "s"): exporter.start,
         (OURS, "longest ping", "ms"): ping[0] * 1000,
         (OURS, "size", "KiB"): size / 1024,
         (IDLE, "longest ping", "ms"): idle[0] * 1000,
     }
-
-
-def _timed(act: Callable[[], int]) -> tuple[float, int]:
-    before = time.perf_counter()
-    found = act()
-    return time.perf_counter() - before, found
-
-
-def _scrape(exporter: Exporter) -> int:
-    """Scrape once, and return the size of the answer."""
-    with closing(http.client.HTTPConnection(*exporter.address, timeout=600)) as connection:
-        connection.request("GET", "/metrics", headers=HEADERS)
-        answer = connection.getresponse()
-        body = answer.read()
-        if answer.status != 200:
-            raise AssertionError(f"status {answer.status}")
-        return len(body)
 
 
 def _cpu_of(client: redis.Redis) -> float:

@@ -14,6 +14,8 @@ from ackq.errors import AckqError
 
 #: Where it listens by default.
 LISTEN = "127.0.0.1:9465"
+#: Objects that are made, and not freed, before the newest are searched for garbage.
+GARBAGE = 100_000
 _ENDPOINT = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\[\]:/\s]+)):(?P<port>\d{1,5})")
 
 
@@ -69,8 +71,9 @@ def exporter(
             raise AckqError(f"{error}: name the queues, as in ackq exporter jobs") from error
         with opened:
             # Do not search what stays, the loaded code and the names of queues, for garbage at
-            # each scrape.
+            # each scrape, nor the figures of a scrape several times.
             gc.freeze()
+            gc.set_threshold(GARBAGE)
             host, port = opened.address
             shown = f"[{host}]" if ":" in host else host
             click.echo(f"metrics at http://{shown}:{port}/metrics; Ctrl-C ends it")

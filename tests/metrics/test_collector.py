@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -211,6 +211,75 @@ def test_openmetrics_has_the_time_at_which_counting_began(
     assert found["ackq_acked_total"] == 2
     assert found["ackq_returned_total"] == 0
     assert began <= found["ackq_taken_created"] <= float(plain_client.time()[0]) + 1
+
+
+def test_every_change_shows_in_the_next_scrape(plain_client: redis.Redis, token: str) -> None:
+    jobs, namespace = f"{token}jobs", f"{token}ns"
+    with (
+        Queue(plain_client, jobs) as queue,
+        DelayQueue(plain_client, f"{token}delay") as delay,
+        Topic(plain_client, f"{token}topic") as topic,
+        RSMQ(plain_client, namespace) as rsmq,
+        Collector(
+            plain_client, [jobs, f"{token}delay", f"{token}topic", f"{namespace}:mails"]
+        ) as collector,
+    ):
+        rsmq.create_queue("mails")
+        delay.push("first", b"{}")
+        topic.publish(b"{}")
+        pushed = {"messages ready", "backlog", "pushed_total"}
+        taken = {"messages ready", "messages in_flight", "taken_total"}
+        changes: tuple[tuple[Callable[[], object], set[str]], ...] = (
+            (lambda: queue.push({"id": "a"}), pushed),
+            (lambda: queue.push({"id": "b"}, delay=600), {"messages delayed", "pushed_total"}),
+            (lambda: queue.run_now(ids=["b"]), {"messages ready", "messages delayed", "backlog"}),
+            (queue.pop, taken),
+            (lambda: queue.ack_id("a", "b"), {"messages in_flight", "backlog", "acked_total"}),
+            (queue.pause, {"paused"}),
+            (queue.resume, {"paused"}),
+            (queue.pop, taken),
+            (lambda: plain_client.zadd(f"{jobs}BACKUP", {"a": 1, "b": 1}, xx=True),
+             {"messages ready", "messages in_flight", "lease_overdue_seconds"}),
+            (lambda: queue.reject(*queue.pop_many(1)),
+             {"messages ready", "messages dead", "backlog", "taken_total", "returned_total",
+              "lease_overdue_seconds", "dead_total"}),
+            (queue.redrive, {"messages dead", "messages ready", "backlog", "redriven_total"}),
+            (lambda: queue.nack(*queue.pop_many(1), delay=600),
+             {"messages ready", "messages delayed", "backlog", "taken_total", "nacked_total"}),
+            (lambda: queue.cancel(ids=["a", "b"]),
+             {"messages delayed", "messages dead", "dead_total"}),
+            (lambda: queue.drop_dead_letters(queue.dead_letters(1)[0].entry),
+             {"messages dead", "dead_dropped_total"}),
+            (lambda: plain_client.zadd(f"{jobs}WORKERS:SEEN", {"w": 8e15}), {"workers"}),
+            (lambda: delay.push("a", b"{}"), pushed),
+            (delay.take, taken),
+            (lambda: topic.publish(b"{}"), {"pushed_total"}),
+            (lambda: topic.subscribe("new", 1), {"topic_position", "topic_lag", "backlog"}),
+            (lambda: topic.seek("new", "end"), {"topic_position", "topic_lag", "backlog"}),
+            (lambda: rsmq.send_message("mails", "x"), pushed),
+        )  # fmt: skip
+        before = shown(collector)
+        for change, expected in changes:
+            change()
+            after = shown(collector)
+            keys = before.keys() | after.keys()
+            assert {each[0] for each in keys if before.get(each) != after.get(each)} == expected
+            before = after
+
+
+def shown(collector: Collector) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Return the samples of queues as the exporter writes them, but no ages of messages.
+
+    The names have the state of messages, and whether a lease is overdue is 0 or 1.
+    """
+    found = {}
+    for (name, labels), number in parsed(as_text_of(collector.families(), False)).items():
+        if name.endswith(("oldest_ready_seconds", "lag_seconds")) or "queue" not in dict(labels):
+            continue
+        state = dict(labels).get("state", "")
+        number = bool(number) if name.endswith("overdue_seconds") else number
+        found[f"{name.removeprefix('ackq_')} {state}".rstrip(), labels] = number
+    return found
 
 
 def test_counters_only_grow_even_if_the_queue_is_purged(

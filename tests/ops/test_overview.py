@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,18 @@ import pytest
 import redis
 
 from ackq import Queue
+from ackq.config import QueueConfig
 from ackq.core.io import driver as driver_module
+from ackq.core.io.connections import SingleRoute
+from ackq.core.io.driver import Driver
 from ackq.delay import DelayQueue
+from ackq.errors import KeyTypeError
 from ackq.membership.shards import shard_names
 from ackq.ops import overview as overview_module
-from ackq.ops.overview import Overview
-from ackq.ops.readings import Reading
+from ackq.ops.overview import Overview, _time
+from ackq.ops.read_lists import read_alone, read_together
+from ackq.ops.readings import Asked, Reading
+from ackq.queue.claims_client import Claims
 from ackq.topic import Topic
 from tests.ops.every_kind import fill
 from tests.servers import Client, Target, private_server
@@ -265,3 +272,52 @@ def test_shards_without_a_group_are_queues_of_their_own(client: Client, token: s
     with Overview(client) as overview:
         names = [each.name for each in overview.read().queues]
     assert names == [f"{{{token}:0}}", f"{{{token}:1}}"]
+
+
+def test_queues_have_the_same_figures_if_they_are_read_together_and_alone(
+    plain_client: redis.Redis, token: str
+) -> None:
+    fill(plain_client, token)
+    tag = f"{{{token}}}"
+    plain_client.lpush(f"{tag}wrongBACKUP", "x")
+    with Queue(plain_client, f"{tag}busy") as busy, Claims(plain_client, f"{tag}busy", "g") as g:
+        busy.counters()
+        busy.push_many([{"id": str(each), "made": 1_700_000_000} for each in range(20)])
+        busy.ack(*busy.pop_many(3, visibility_timeout=600))
+        busy.reject(*busy.pop_many(1))
+        busy.nack(*busy.pop_many(2), delay=600)
+        busy.pop_many(2, visibility_timeout=0.001)
+        wait_until(lambda: busy.stats().expired == 2, "two leases to end")
+        g.begin()
+        g.claim(0, messages=4)
+        busy.pause()
+        plain_client.zadd(f"{busy.name}WORKERS:SEEN", {"w": 8e15, "gone": 1})
+    names = [tag, f"{tag}left", f"{tag}wrong", f"{tag}busy", f"{tag}none"]
+    driver = Driver(SingleRoute(plain_client))
+    try:
+        now = driver.run(_time())
+        asked = Asked(60.0, QueueConfig(time_field="made"), now, set(), set())
+        together = driver.run(read_together(names, asked))
+        alone = [*map(steady, driver.run_all(read_alone(each, asked) for each in names))]
+    finally:
+        driver.route.close()
+    assert [*map(steady, together)] == alone
+    assert isinstance(together[2], KeyTypeError)
+    assert not asked.alone
+    (busy_reading,) = (each for each in together if getattr(each, "name", "") == f"{tag}busy")
+    assert isinstance(busy_reading, Reading)
+    assert busy_reading.totals is not None
+    assert busy_reading.workers == busy_reading.totals.dead["rejected"] == 1
+
+
+def steady(reading: Reading | Exception) -> Any:
+    """Return what does not depend on the time of the reading."""
+    if isinstance(reading, Exception):
+        return str(reading)
+    stats = reading.stats
+    assert stats is not None
+    ages = [each is not None and round(each / 60)
+            for each in (reading.oldest_ready, reading.overdue, reading.lease_age,
+                         stats.next_event_in, stats.lease_ends_in)]  # fmt: skip
+    timeless = replace(stats, next_event_in=None, lease_ends_in=None)
+    return ages, replace(reading, oldest_ready=None, overdue=None, lease_age=None, stats=timeless)

@@ -13,6 +13,7 @@ from redis.exceptions import NoPermissionError
 from ackq import Queue
 from ackq.metrics import Collector
 from ackq.metrics.exporter import Exporter
+from ackq.ops.overview import Overview
 from ackq.queue.claims_client import Claims
 from tests.metrics.test_collector import parsed, scrape, value
 from tests.metrics.test_exporter import backlog, get
@@ -52,6 +53,21 @@ def test_a_user_that_may_not_read_messages_is_denied_once(
             get(exporter.address, "/metrics")
         log: Any = admin.acl_log()  # the first reading was before
         assert not [each for each in log if "lua" in str(each["context"])]
+
+
+@pytest.mark.parametrize(("role", "together"), [("viewer", True), ("operator", True),
+                                                ("watcher", False)])  # fmt: skip
+def test_roles_that_see_all_figures_read_several_queues_in_one_call(
+    as_role: AsRole, stocked: Queue, name: str, role: str, together: bool
+) -> None:
+    with Overview(as_role(role, name), [name], window=60) as overview:
+        found = []
+        for _ in range(2):
+            (reading,) = overview.read().queues
+            found.append(reading.states)
+        (node,) = overview._nodes
+        assert node.alone == (set() if together else {name})
+    assert found == [{"ready": 5, "in_flight": 1, "delayed": 1, "dead": 2}] * 2
 
 
 @pytest.mark.parametrize("role", ["monitor", "watcher"])
