@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 import redis
+from pyspark.sql import SparkSession
 
 from ackq import Queue
 from ackq.errors import PipelineConfigError, PipelineFailed
 from ackq.spark.pipeline import Progress
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from ackq.spark.pipeline.parts import Sink
+from ackq.spark.pipeline.row_log import RowLog
 from tests.spark.test_pipeline import Make, make, reasons, written
 
 __all__ = ["make"]
@@ -85,6 +87,21 @@ def test_windows_and_totals_cover_all_batches_and_runs_though_one_is_replayed(
         bodies = [json.loads(each.body) for each in out.peek(100)]
     totals = sorted((each["id"], each["rows"], each["size"]) for each in bodies)
     assert totals == [("a", 20, 20), ("a", 23, 23), ("b", 20, 20), ("b", 23, 23)]
+
+
+def test_the_log_has_each_batch_once_and_whole(spark: SparkSession, tmp_path: Path) -> None:
+    log, rows = RowLog(str(tmp_path)), spark.range(3).coalesce(1)
+    log.append(rows, "q-0")
+    zombie = tmp_path / "drafts" / "q-1.zombie"
+    rows.write.parquet(str(zombie))
+    log.append(spark.range(9), "q-0")  # replayed
+    log.append(rows, "q-1")
+    assert zombie.exists()  # its driver may rename it
+    zombie.rename(tmp_path / "rows" / "q-1" / "q-1.zombie")
+    assert spark.read.parquet(f"{tmp_path}/rows/*").count() == 6
+    (tmp_path / "drafts" / "q-1.killed").mkdir()
+    log.append(rows, "q-2")
+    assert not list((tmp_path / "drafts").iterdir())
 
 
 @pytest.mark.campaign

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,13 +23,17 @@ class RowLog:
 
     def append(self, rows: DataFrame, batch: str) -> None:
         """Write the rows of a batch, unless they are in the log already."""
-        draft, complete = f"{self._drafts}/{batch}", f"{self._complete}/{batch}"
+        # Another driver, which is about to be fenced, may still write the same batch. If both
+        # rename their drafts, the second becomes a folder within the first, where nobody reads.
+        draft, complete = f"{self._drafts}/{batch}.{uuid4().hex}", f"{self._complete}/{batch}"
         disk = _Disk(rows.sparkSession, complete)
-        if disk.exists(complete):
-            return
-        rows.write.mode("overwrite").parquet(draft)
-        disk.make_folder(self._complete)
-        disk.rename(draft, complete)
+        if not disk.exists(complete):
+            rows.write.parquet(draft)
+            disk.make_folder(self._complete)
+            disk.rename(draft, complete)
+        for left in disk.folders(self._drafts):
+            if left.rpartition("/")[2] < batch:  # of a killed driver, whose batch is complete
+                disk.remove(left)
 
     def read(self, spark: SparkSession, schema: StructType) -> DataFrame:
         """Return the rows as a stream. Files are deleted when they are no longer needed."""
@@ -71,7 +76,9 @@ class _Disk:
         self._files.delete(self._path(path), True)
 
     def folders(self, path: str) -> list[str]:
-        """Return the folders within a folder."""
+        """Return the folders within a folder, which may be missing."""
+        if not self.exists(path):
+            return []
         found = self._files.listStatus(self._path(path))
         return [each.getPath().toString() for each in found if each.isDirectory()]
 
