@@ -309,18 +309,17 @@ class ShardedQueue(Closable):
                 continue
             try:
                 messages = shards.take(n, visibility_timeout, acked)
+                if messages:
+                    return messages
+                tries += 1
+                left = until - time.monotonic()
+                if messages is None and seconds and left > 0:
+                    shards.wait(left)
+                elif messages is None or (tries >= TRIES and left <= 0):
+                    return []
             except KeyTypeError:
                 if not self._changed(shards):
                     raise
-                continue
-            if messages:
-                return messages
-            tries += 1
-            left = until - time.monotonic()
-            if messages is None and seconds and left > 0:
-                shards.wait(left)
-            elif messages is None or (tries >= TRIES and left <= 0):
-                return []
 
     def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
         """Delete messages whose work is done, and return how many; see `Queue.ack`."""

@@ -308,18 +308,17 @@ class AsyncShardedQueue(Closable):
                 continue
             try:
                 messages = await shards.take(n, visibility_timeout, acked)
+                if messages:
+                    return messages
+                tries += 1
+                left = until - time.monotonic()
+                if messages is None and seconds and left > 0:
+                    await shards.wait(left)
+                elif messages is None or (tries >= TRIES and left <= 0):
+                    return []
             except KeyTypeError:
                 if not await self._changed(shards):
                     raise
-                continue
-            if messages:
-                return messages
-            tries += 1
-            left = until - time.monotonic()
-            if messages is None and seconds and left > 0:
-                await shards.wait(left)
-            elif messages is None or (tries >= TRIES and left <= 0):
-                return []
 
     async def ack(self, *messages: Message, confirm: int | Confirm | None = None) -> int:
         """Delete messages whose work is done, and return how many; see `Queue.ack`."""

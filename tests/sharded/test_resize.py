@@ -11,7 +11,7 @@ from redis.exceptions import ResponseError
 import ackq
 from ackq import Queue
 from ackq.membership.shards import Shards, shard_names
-from ackq.sharded import resize
+from ackq.sharded import operations, resize
 from tests.servers import Target
 from tests.sharded.conftest import MakeSharded
 from tests.sharded.scripted import Scripted
@@ -160,6 +160,29 @@ def test_a_shard_in_use_that_was_closed_by_a_frozen_consumer_is_opened_again(
                      queue.purge, queue.pause, queue.resume):  # fmt: skip
             assert shard.execute(resize.retire, 1)
             look()
+    for name in (*shard_names(token, 2), *names):
+        target.control.delete(name)
+        target.control.delete(f"{name}CONTEXT")
+
+
+def test_a_pop_goes_on_if_a_shard_is_closed_before_it_waits_there(
+    make_sharded: MakeSharded, target: Target, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue = make_sharded(2)
+    queue.resize(3)
+    names = shard_names(token, 3)
+    closed: list[bool] = []
+    wait = operations.wait
+    with Queue(target.make_client(), names[0]) as shard:
+
+        def close_and_wait(spec: Any, *args: Any) -> Any:
+            if spec.name == names[0] and not closed:
+                closed.append(shard.execute(resize.retire, 1))
+            return (yield from wait(spec, *args))
+
+        monkeypatch.setattr(operations, "wait", close_and_wait)
+        assert queue.pop(timeout=0.3) is None
+    assert closed == [True]
     for name in (*shard_names(token, 2), *names):
         target.control.delete(name)
         target.control.delete(f"{name}CONTEXT")

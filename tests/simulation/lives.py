@@ -120,7 +120,8 @@ class Consumer:
         found = yield from outcome_of(taken)
         if done:
             lost = [each.token for each in done if each.handle.lease_lost]
-            state = self._product.fused if found.state == "ok" else found.state
+            # Several requests may have been sent, of which the last one failed.
+            state = self._product.fused if found.state == "ok" else "unknown"
             journal.end(call, state, refused=lost)
         if found.state != "ok" or not found.result[0]:
             return []
