@@ -14,6 +14,7 @@ BENCHMARKS = {
     "blocked": "benchmarks.blocked",
     "memory": "benchmarks.memory",
     "wakeup": "benchmarks.wakeup",
+    "idle": "benchmarks.idle",
     "latency": "benchmarks.latency",
     "scaleout": "benchmarks.scaleout",
     "worker": "benchmarks.worker",

@@ -39,6 +39,7 @@ CONTESTANTS = {
     "blocked": {"ackq", "idle loop"},
     "memory": {"ackq", "streams", "bare list"},
     "wakeup": {"ackq", "BRPOP"},
+    "idle": {"ackq", "BRPOP"},
     "latency": {"ackq", "LPUSH and BRPOP", "streams"},
     "scaleout": {"ackq, one queue", "ackq, 2 nodes"},
     "worker": {"ackq, threads", "ackq, tasks"},

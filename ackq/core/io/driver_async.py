@@ -12,6 +12,7 @@ from redis.exceptions import ResponseError
 
 from ackq.core.effects import Operation, Request, Sleep, wait_command
 from ackq.core.io.connections_async import ClusterRoute, SingleRoute
+from ackq.core.io.silence import Silence
 from ackq.core.io.wire import pack
 from ackq.core.retries import pause_before_resend, unwrapped
 
@@ -23,6 +24,7 @@ class Driver:
 
     def __init__(self, route: SingleRoute | ClusterRoute) -> None:
         self.route = route
+        self._silence = Silence(route.socket_timeout)
 
     async def run(self, steps: Operation[T]) -> T:
         """Run an operation to its end and return its result."""
@@ -56,7 +58,7 @@ class Driver:
                     if error is not None:
                         await self._prepare(connection, error)
                     sent = True
-                    reply = await _exchange(connection, request, self.route.socket_timeout)
+                    reply = await self._exchange(connection, request)
                 except ResponseError:
                     connections.release(connection)
                     raise
@@ -78,29 +80,29 @@ class Driver:
         async with asyncio.timeout(self.route.socket_timeout):
             await self.route.prepare(connection, error)
 
+    async def _exchange(self, connection: AbstractConnection, request: Request) -> Any:
+        """Send a request; return its reply, or the pair of it and the reply to its confirmation.
 
-async def _exchange(connection: AbstractConnection, request: Request, timeout: float) -> Any:
-    """Send a request and return its reply, or the pair of it and the reply to its confirmation.
-
-    Raises:
-        redis.TimeoutError: both took longer than ``timeout`` seconds.
-    """
-    try:
-        async with asyncio.timeout(timeout):
-            if request.confirm is None:
-                await connection.send_packed_command([pack(request.command())], check_health=False)
-                return await connection.read_response(
-                    disable_decoding=True, disconnect_on_error=True
-                )
-            packed = [pack(request.command()), pack(wait_command(request.confirm))]
-            await connection.send_packed_command(packed, check_health=False)
-            # Read both replies in any case, or the next request would get the second one.
-            replies = [await _read(connection) for _ in packed]
-    except TimeoutError as error:
-        raise redis.TimeoutError(f"no reply within {timeout:g} s") from error
-    if isinstance(replies[0], ResponseError):
-        raise replies[0]
-    return tuple(replies)
+        Raises:
+            redis.TimeoutError: both took longer than the connection's limit.
+        """
+        try:
+            with self._silence.limit():
+                packed = [pack(request.command())]
+                if request.confirm is None:
+                    await connection.send_packed_command(packed, check_health=False)
+                    return await connection.read_response(
+                        disable_decoding=True, disconnect_on_error=True
+                    )
+                packed.append(pack(wait_command(request.confirm)))
+                await connection.send_packed_command(packed, check_health=False)
+                # Read both replies in any case, or the next request would get the second one.
+                replies = [await _read(connection) for _ in packed]
+        except TimeoutError as error:
+            raise redis.TimeoutError(f"no reply within {self.route.socket_timeout:g} s") from error
+        if isinstance(replies[0], ResponseError):
+            raise replies[0]
+        return tuple(replies)
 
 
 async def _read(connection: AbstractConnection) -> Any:
