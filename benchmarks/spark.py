@@ -27,6 +27,7 @@ from ackq.queue.keys import QueueKeys
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target
+from benchmarks.spark_pipeline import PIPELINE, PLAIN, QUEUE, commands
 from benchmarks.spark_queries import Queries, absent, queries
 from benchmarks.stalls import SLOW_US, logging_slow_commands, longest_idle_loop, script_times
 
@@ -58,6 +59,7 @@ def options(options: Options) -> None:
     options.size(
         "messages", 1_000_000, quick=200_000, smoke=3000, help="carried by each contestant"
     )
+    options.size("commands", 3, quick=2, smoke=1, help="rounds of the pipeline as a command")
     options.size("latencies", 2, quick=1, smoke=1, help="rounds of the latency")
     options.size("arrivals", 150, quick=60, smoke=4, help="messages of such a round")
     options.size("gap", 0.25, quick=0.25, smoke=0.02, help="seconds between two of them")
@@ -99,6 +101,7 @@ class Found(NamedTuple):
 
     writing: Rounds
     reading: Rounds
+    commands: Rounds
     blocks: dict[str, list[dict[str, float]]]
     latencies: list[list[float]]
 
@@ -107,7 +110,7 @@ def run(settings: Settings) -> Result:
     """Measure loops and Spark in turns; only the loops if Spark is missing."""
     with target(settings.url) as server:
         result = Result("spark", facts(server, settings))
-        found = Found({}, {}, {}, [])
+        found = Found({}, {}, {}, {}, [])
         with redis.Redis.from_url(server.url) as client, closing(ServerCpu(server.url)) as cpu:
             clear(client)
             meter = _Meter(client, cpu, settings.messages)
@@ -123,7 +126,7 @@ def run(settings: Settings) -> Result:
 
 def clear(client: redis.Redis) -> None:
     """Delete the queues."""
-    for name in (LOOP_QUEUE, SPARK_QUEUE, WAITED):
+    for name in (LOOP_QUEUE, SPARK_QUEUE, WAITED, QUEUE):
         client.unlink(*QueueKeys.of(name).all())
         for key in client.scan_iter(f"{name}*", count=1000):
             client.unlink(key)
@@ -166,6 +169,7 @@ def _measure(url: str, settings: Settings, meter: _Meter, loop: Loop, found: Fou
         for _ in range(settings.rounds):
             _loops(loop, meter, settings, found)
         return
+    found.commands.update(commands(url, settings, SIZE, meter.turn))
     progress("starting Spark")
     with queries(url) as spark:
         _warm_up(spark, settings, loop)
@@ -239,11 +243,13 @@ def _report(result: Result, settings: Settings, found: Found) -> None:
     if why := absent():
         result.notes.append(f"Spark is left out: {why}.")
         return
+    result.measures += measures_of(f"command, {carried}", found.commands)
     result.ratios += [
+        *duel("command", found.commands, PIPELINE, PLAIN, 0.9)[:1],
         *duel("read", found.reading, AT_ONCE, POPPING, 4)[:1],
-        *duel("read", found.reading, TENTHS, POPPING)[:1],
+        *duel("read", found.reading, TENTHS, POPPING, 2)[:1],
         *duel("read", found.reading, AT_ONCE + WHOLE, POPPING),
-        *duel("write", found.writing, SINK, PUSHING, 0.5),
+        *duel("write", found.writing, SINK, PUSHING, 1, 2),
         *duel("write", found.writing, DIRECT, PUSHING),
     ]
     for contestant, turns in found.blocks.items():
@@ -256,6 +262,8 @@ def _report(result: Result, settings: Settings, found: Found) -> None:
     for name, share in (("p50", 0.5), ("p99", 0.99)):
         values = tuple(percentile(share, each) for each in found.latencies)
         result.measures.append(Measure(case, LATENCY, f"arrival, {name}", "ms", values))
+        if name == "p50":
+            result.ratios.append(Ratio(f"{LATENCY}: arrival, {name}, ms", values, 150, True))
     result.notes += [
         "The source is measured with one micro-batch, which takes the queue as it is, and with ten,"
         " whose claims move messages. Each counts from its claim to the commit log, and not what"

@@ -48,7 +48,8 @@ CONTESTANTS = {
     "exporter": {"ackq exporter", "no scrape"},
     "topic": {"ackq, at least once", "ackq, at most once", "streams, group", "streams, XREAD"},
     "spark": {"ackq, push_many(1000)", "ackq, pop_many(1000)", "Spark sink", "Spark sink, direct",
-              "Spark source, foreachBatch",
+              "Spark source, foreachBatch", "ackq pipeline run --once",
+              "plain Spark, from a file",
               *(f"Spark source, {how}{part}" for how in ("at once", "in tenths")
                 for part in ("", ", with start", ", reading alone"))},
 }  # fmt: skip

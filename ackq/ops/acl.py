@@ -47,7 +47,8 @@ _CLAIM = ("claims/begin", "claims/claim", "claims/ack", "claims/forget", "claims
           "claims/release", "held/scan", "held/give_back")  # fmt: skip
 _CLAIM_COMMANDS = {"info": (), "hmget": ("CLAIMS:*",), "lrange": ("CLAIM:*:*",),
                    "llen": ("CLAIM:*:*",)}  # fmt: skip
-_STAGE = ("staging/stage", "staging/commit", "staging/merge", "staging/drop", "held/give_back")
+_STAGE = ("staging/stage", "staging/commit", "staging/merge", "staging/drop", "staging/queue",
+          "held/give_back")  # fmt: skip
 _STAGE_COMMANDS = {"info": (), "time": (), "lpushx": ("STAGED:*",), "zrangebyscore": ("HELD",),
                    "srandmember": ("STAGING:*:*",), "hget": ("COMMITS",), "hdel": ("COMMITS",)
                    }  # fmt: skip

@@ -98,5 +98,13 @@ def return_some(spec: QueueSpec, name: bytes) -> Operation[Sequence[int]]:
 
 def into_queue(spec: QueueSpec, name: bytes) -> Operation[bool]:
     """Move a bounded part of a list into its list queue; this is the list queue's `Mover`."""
+    keys = spec.keys
+    if spec.config.pop_from == "right" and mode_of(spec, name) == "back":
+        request = Request(
+            (4, keys.ready, keys.held, keys.heldrows, name),
+            script=scripts.load("staging/queue"),
+            resend=True,  # a second application moves the next rows
+        )
+        return bool((yield from call(spec, request)))
     _, left = yield from handed_over.return_some(spec, name)
     return left > 0

@@ -78,6 +78,23 @@ def merge_large(scene: Scene) -> Act:
     return lambda: staging.commit(1, tasks)
 
 
+def _into_queue(scene: Scene, rows: int, size: int) -> Act:
+    staging = of_queue(scene)
+    tasks = staged(scene, staging, rows, size)
+    scene.client.lpush(NAME, b"ready before")
+    return lambda: staging.commit(1, tasks)
+
+
+@worst("staging/queue", "300,000 rows")
+def queue(scene: Scene) -> Act:
+    return _into_queue(scene, scene.many(300_000), 100)
+
+
+@worst("staging/queue", "1,000 x 0.9 MiB")
+def queue_large(scene: Scene) -> Act:
+    return _into_queue(scene, 1000, scene.size(LARGE))
+
+
 @worst("staging/drop", "1,000 lists of 1,000 rows")
 def drop(scene: Scene) -> Act:
     staging = of_queue(scene)

@@ -258,6 +258,7 @@ def test_a_batch_is_there_once_however_steps_follow_each_other(
         monkeypatch,
         {
             "held/give_back": {"back = 1000, delayed = 500": "back = 3, delayed = 2"},
+            "staging/queue": {"CHUNK = 1000": "CHUNK = 3"},
             "staging/topic": {"MOST = 1000": "MOST = 3"},
         },
     )

@@ -56,8 +56,29 @@ WOKEN = "test_scripts.test_one_consumer_is_woken_by_the_next_message_and_only_by
 BOUNDED = "test_scripts.test_a_body_without_a_time_is_due_now_and_a_time_is_bounded"
 ORDERED = "test_scripts.test_rows_for_one_time_keep_their_order"
 STORED = "test_scripts.test_one_call_stores_a_mebibyte"
+BEHIND = "test_scripts.test_a_list_goes_behind_ready_messages_in_steps"
+BECOMES = "test_scripts.test_a_list_of_any_length_becomes_the_ready_list_if_no_message_is_ready"
+SHORT, LONG = [b"%d" % n for n in range(2010)], [b"x" * 400_000] * 5
 
 MUTANTS = (
+    Mutant("queue", "replaces ready messages", "if waiting == 0 then", "if waiting then",
+           BEHIND, {"bodies": SHORT, "replies": [1010, 10, 0]}),
+    Mutant("queue", "moves a list row by row though none is ready", "if waiting == 0 then",
+           "if not waiting then", BECOMES),
+    Mutant("queue", "the ready list expires", "  redis.call('PERSIST', ready)\n", "",
+           "test_scripts.test_a_list_that_would_expire_becomes_a_ready_list_that_does_not"),
+    Mutant("queue", "at the front", "redis.call('LPUSH', ready", "redis.call('RPUSH', ready",
+           BEHIND, {"bodies": SHORT, "replies": [1010, 10, 0]}),
+    Mutant("queue", "any number in one step", "CHUNK = 1000", "CHUNK = 10000",
+           BEHIND, {"bodies": SHORT, "replies": [1010, 10, 0]}),
+    Mutant("queue", "large rows by the slice", "math.floor((BODY_BUDGET - bytes) / largest)",
+           "SLICE", BEHIND, {"bodies": LONG, "replies": [2, 0]}),
+    Mutant("queue", "the count is left behind", "  redis.call('HSET', heldrows, list, left)\n",
+           "", "test_scripts.test_the_count_of_what_is_left_is_kept"),
+    Mutant("queue", "moves what is not committed",
+           "if redis.call('ZSCORE', held, list) ~= '0' then", "if false then",
+           "test_scripts.test_a_list_that_is_not_committed_is_left_alone",
+           {"script": "staging/queue", "slot": "moving", "reply": 0}),
     Mutant("commit", "knows no marker", "if marker >= batch then", "if false then", ONCE,
            {"batch": 7}),
     Mutant("commit", "takes the same batch again", "marker >= batch", "marker > batch", ONCE,

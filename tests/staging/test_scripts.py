@@ -27,6 +27,7 @@ KEYS: dict[str, list[str]] = {
     "staging/commit": ["commits", "held", "heldrows", "list"],
     "staging/merge": ["list", "other"],
     "staging/drop": ["held", "index", "list"],
+    "staging/queue": ["ready", "held", "heldrows", "moving"],
     "staging/topic": ["q:nextIndex", "q:firstIndex", "q:wake", "held", "heldrows", "moving", "q:1"],
     "staging/delay": ["held", "heldrows", "delaying", *DELAY],
 }
@@ -35,6 +36,7 @@ ARGUMENTS: dict[str, list[Any]] = {
     "staging/commit": ["writer", 5, 2],
     "staging/merge": [10],
     "staging/drop": [],
+    "staging/queue": [],
     "staging/topic": [0, 0],
     "staging/delay": [10],
 }
@@ -203,7 +205,11 @@ def test_what_is_committed_or_foreign_is_not_dropped(space: Space) -> None:
 
 @pytest.mark.parametrize(
     ("script", "slot", "reply"),
-    [("staging/topic", "moving", [b"ok", 0, 0]), ("staging/delay", "delaying", [0, 0, 0])],
+    [
+        ("staging/topic", "moving", [b"ok", 0, 0]),
+        ("staging/delay", "delaying", [0, 0, 0]),
+        ("staging/queue", "moving", 0),
+    ],
 )
 def test_a_list_that_is_not_committed_is_left_alone(
     space: Space, script: str, slot: str, reply: list[Any]
@@ -215,7 +221,8 @@ def test_a_list_that_is_not_committed_is_left_alone(
 
 
 @pytest.mark.parametrize(
-    ("script", "slot"), [("staging/topic", "moving"), ("staging/delay", "delaying")]
+    ("script", "slot"),
+    [("staging/topic", "moving"), ("staging/delay", "delaying"), ("staging/queue", "moving")],
 )
 def test_a_key_that_is_no_list_is_waited_for_no_longer(
     space: Space, script: str, slot: str
@@ -296,6 +303,53 @@ def test_a_topic_that_was_begun_anew_wakes_its_consumers(space: Space) -> None:
     space.client.xadd(space.key("q:wake"), {"n": ""}, id="9-0")
     assert space.call("staging/topic", 0, 0) == [b"ok", 1, 0]
     assert [id for id, _ in space.client.xrange(space.key("q:wake"))] == [b"1-0"]
+
+
+def arrive(space: Space, bodies: list[bytes], ready: list[bytes]) -> list[int]:
+    """Commit a list to a queue; return the reply of each call."""
+    space.client.delete(space.key("moving"))
+    for slot, listed in {"moving": bodies, "ready": ready}.items():
+        if listed:
+            space.client.lpush(space.key(slot), *listed)
+    replies = [space.call("staging/queue")]
+    while replies[-1]:
+        replies.append(space.call("staging/queue"))
+    assert space.client.lrange(space.key("ready"), 0, -1) == [*ready, *bodies][::-1]
+    assert not space.client.zscore(space.key("held"), space.key("moving"))
+    assert not space.client.hexists(space.key("heldrows"), space.key("moving"))
+    return replies
+
+
+def test_a_list_of_any_length_becomes_the_ready_list_if_no_message_is_ready(space: Space) -> None:
+    assert arrive(space, [b"%d" % n for n in range(3000)], []) == [0]
+
+
+def test_a_list_that_would_expire_becomes_a_ready_list_that_does_not(space: Space) -> None:
+    space.client.pexpire(space.key("moving"), 60_000)
+    assert space.call("staging/queue") == 0
+    assert space.client.ttl(space.key("ready")) == -1
+
+
+@pytest.mark.parametrize(
+    ("bodies", "replies"),
+    [
+        ([b"%d" % n for n in range(2010)], [1010, 10, 0]),
+        ([b"%d" % n + b"x" * (3 * MIB // 8) for n in range(5)], [2, 0]),
+        # A slice of short rows does not say that the next are short, too.
+        ([*(b"%d" % n for n in range(17)), *[b"x" * MIB] * 20], [4, 3, 2, 1, 0]),
+    ],
+)
+def test_a_list_goes_behind_ready_messages_in_steps(
+    space: Space, bodies: list[bytes], replies: list[int]
+) -> None:
+    assert arrive(space, bodies, [b"first", b"second"]) == replies
+
+
+def test_the_count_of_what_is_left_is_kept(space: Space) -> None:
+    space.client.rpush(space.key("moving"), *range(1100))
+    space.client.rpush(space.key("ready"), "first")
+    assert space.call("staging/queue") == 101
+    assert space.client.hget(space.key("heldrows"), space.key("moving")) == b"101"
 
 
 def test_a_wrong_guess_publishes_nothing(space: Space) -> None:

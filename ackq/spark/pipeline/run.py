@@ -14,6 +14,7 @@ from ackq.queue.client import Queue
 from ackq.spark import offsets
 from ackq.spark.offsets import Offset
 from ackq.spark.options import QUEUES, Reading
+from ackq.spark.pipeline.backlog import batch_options
 from ackq.spark.pipeline.callback import BatchCallback, Stopping
 from ackq.spark.pipeline.checkpoint import quicken
 from ackq.spark.pipeline.compare import Comparison, compare
@@ -254,6 +255,8 @@ class _Run:
         reader = self._spark.readStream.format(FORMAT)
         # Only this process knows the executors; what the user sets comes later and wins.
         reader = reader.option("parallelism", self._spark.sparkContext.defaultParallelism)
+        if once:
+            reader = reader.options(**batch_options(self._reading, self._config.source.options))
         reader = reader.options(**self._plan.source_options)
         if several := self._reading.target.several:
             # All processes must agree on the queues that match a pattern.

@@ -1,0 +1,47 @@
+"""The size of a batch of ``--once``: larger than usual, since its messages are there already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from redis.exceptions import NoPermissionError
+
+from ackq.queue.client import Queue
+from ackq.spark.options import MAX_MESSAGES, Reading
+
+#: Most messages in a batch, and about the most bytes of bodies.
+MOST, BYTES = 1_000_000, 1024 * 1024 * 1024
+#: Messages whose size is looked at.
+SAMPLE = 100
+#: The option that is set here, and its other name.
+LIMIT, _ALIAS = "maxMessagesPerTrigger", "maxOffsetsPerTrigger"
+
+
+def batch_options(reading: Reading, given: Mapping[str, str]) -> dict[str, str]:
+    """Return options for a run with ``--once``: a larger limit for batches of a queue.
+
+    Each batch costs Spark some time. The limit depends on the size of the first messages, and is
+    never below the usual one.
+
+    Args:
+        reading: the source.
+        given: the user's options, which win.
+    """
+    named = {name.lower() for name in given}
+    if reading.target.kind != "queue" or named & {LIMIT.lower(), _ALIAS.lower()}:
+        return {}
+    try:
+        sizes = _sizes(reading)
+    except NoPermissionError:  # a user who may claim, but not look
+        return {}
+    average = sum(sizes) // len(sizes) if sizes else 0
+    return {LIMIT: str(max(MAX_MESSAGES, min(MOST, BYTES // max(1, average))))}
+
+
+def _sizes(reading: Reading) -> list[int]:
+    names, end = reading.target.lists[:SAMPLE], reading.target.pop_from
+    sizes: list[int] = []
+    for name in names:
+        with Queue(reading.connection.client(), name, pop_from=end) as queue:
+            sizes += [len(each.body) for each in queue.peek(SAMPLE // len(names))]
+    return sizes
