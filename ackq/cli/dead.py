@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import click
 
 from ackq.cli import NOTHING, Group
+from ackq.cli.causes import causes_option, dead_number_option, print_causes
 from ackq.cli.chosen import cause_option, check_entries, entries_argument, with_cause
 from ackq.cli.connection import (
     ask,
@@ -29,6 +28,7 @@ from ackq.cli.connection import (
 from ackq.core.failure import Failure
 from ackq.core.inspected import DeadLetter
 from ackq.escaping import printable
+from ackq.ops.causes import every
 from ackq.queue.client import Queue
 
 #: Dead letters that `drop --all` deletes per call.
@@ -54,9 +54,8 @@ def dead() -> None:
     ),
 )
 @on_queue
-@click.option("-n", "--number", type=click.IntRange(0),
-              help="Number of dead letters.  [10; all with --causes]")  # fmt: skip
-@click.option("--causes", is_flag=True, help="Count the dead letters by cause.")
+@dead_number_option
+@causes_option
 @json_option
 def list_(queue: str, url: str | None, number: int | None, causes: bool, as_json: bool) -> None:
     """List the dead letters of QUEUE, or count them by cause.
@@ -67,7 +66,7 @@ def list_(queue: str, url: str | None, number: int | None, causes: bool, as_json
     """
     with open_queue(url, queue) as opened:
         if causes:
-            _print_causes(_oldest(opened, number), as_json)
+            print_causes(every(partial(_read, opened), None), number, as_json)
             return
         letters = opened.dead_letters(10 if number is None else number)
     if as_json:
@@ -167,6 +166,10 @@ def reason_of(letter: DeadLetter) -> str:
     return f"{letter.reason}: {letter.cause}" if letter.errors else letter.reason
 
 
+def _read(queue: Queue, n: int, after: str | None) -> list[DeadLetter]:
+    return queue.dead_letters(n, after=after)
+
+
 def _columns(letter: DeadLetter) -> tuple[object, ...]:
     return (
         letter.id,
@@ -174,33 +177,6 @@ def _columns(letter: DeadLetter) -> tuple[object, ...]:
         letter.receive_count,
         short_time(letter.died_at),
         letter.body,
-    )
-
-
-def _oldest(queue: Queue, number: int | None) -> Iterator[DeadLetter]:
-    """Yield the oldest dead letters, at most ``number``, reading a bounded page at a time."""
-    after, left = None, math.inf if number is None else number
-    while left and (letters := queue.dead_letters(int(min(CHUNK, left)), after=after)):
-        yield from letters
-        after, left = letters[-1].entry, left - len(letters)
-
-
-def _print_causes(letters: Iterable[DeadLetter], as_json: bool) -> None:
-    """Print the causes with their counts and newest dead letters, the most frequent first."""
-    counts: Counter[str] = Counter()
-    newest: dict[str, DeadLetter] = {}
-    for each in letters:
-        counts[each.cause] += 1
-        newest[each.cause] = each
-    rows = [(count, cause, newest[cause]) for cause, count in counts.most_common()]
-    if as_json:
-        for count, cause, letter in rows:
-            print_json({"count": count, "cause": cause, "newest": letter.entry,
-                        "died_at": letter.died_at})  # fmt: skip
-        return
-    print_table(
-        ("count", "cause", "newest", "died"),
-        [(count, cause, each.entry, short_time(each.died_at)) for count, cause, each in rows],
     )
 
 

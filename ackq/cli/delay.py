@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
+from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ackq.cli import NOTHING, Group
+from ackq.cli.causes import NUMBER, causes_option, dead_number_option, print_causes
 from ackq.cli.chosen import cause_option, entries_argument, with_cause
 from ackq.cli.connection import (
     WAIT_HELP,
@@ -31,7 +34,8 @@ from ackq.cli.dead import reason_of
 from ackq.cli.purge import ask_to_purge
 from ackq.cli.stats import shown, total_fields, total_rows, totals_option
 from ackq.core.counters import LONGEST_WATCH
-from ackq.core.inspected import State
+from ackq.core.inspected import DeadLetter, State
+from ackq.ops.causes import every
 
 if TYPE_CHECKING:
     from ackq.delay.client import DelayQueue, PartitionedDelayQueue
@@ -184,24 +188,29 @@ _partition_option = click.option(
 )  # fmt: skip
 
 
-@delay.command(epilog=examples("ackq delay dead reminders"))
+@delay.command(epilog=examples("ackq delay dead reminders", "ackq delay dead reminders --causes"))
 @_on_queue
 @_partition_option
-@click.option("-n", "--number", type=click.IntRange(0), default=10,
-              help="Number of dead letters.  [10]")  # fmt: skip
+@dead_number_option
+@causes_option
 @json_option
 def dead(
-    queue: str, url: str | None, partitions: int | None, partition: int | None, number: int,
-    as_json: bool,
+    queue: str, url: str | None, partitions: int | None, partition: int | None,
+    number: int | None, causes: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """List the dead letters of QUEUE.
+    """List the dead letters of QUEUE, or count them by cause.
 
     Oldest first within a partition. The reason includes the cause, if the consumer recorded an
     error: its type, and the line that raised it. --json has the last five errors of each message in
     full.
     """
     with _open(url, queue, partitions) as opened:
-        letters = opened.dead_letters(number, partition=partition)
+        if causes:
+            parts = _parts(partitions, partition)
+            found = chain.from_iterable(every(partial(_read, opened, part), None) for part in parts)
+            print_causes(found, number, as_json)
+            return
+        letters = opened.dead_letters(NUMBER if number is None else number, partition=partition)
     if as_json:
         for each in letters:
             print_json({"entry": each.entry, **key_fields(each.id), "reason": each.reason,
@@ -287,13 +296,18 @@ def _with_cause(
 ) -> list[tuple[int | None, Sequence[str]]]:  # fmt: skip
     """Return the entries with this cause, of each partition."""
 
-    def found(part: int) -> Sequence[str]:
-        return with_cause(
-            lambda n, after: opened.dead_letters(n, after=after, partition=part), cause
-        )
+    return [(part, with_cause(partial(_read, opened, part), cause))
+            for part in _parts(partitions, partition)]  # fmt: skip
 
-    parts = range(partitions or 1) if partition is None else [partition]
-    return [(part, found(part)) for part in parts]
+
+def _parts(partitions: int | None, partition: int | None) -> Iterable[int]:
+    return range(partitions or 1) if partition is None else [partition]
+
+
+def _read(
+    opened: DelayQueue | PartitionedDelayQueue, part: int, n: int, after: str | None
+) -> Sequence[DeadLetter]:
+    return opened.dead_letters(n, after=after, partition=part)
 
 
 @delay.command(epilog=examples("ackq delay purge reminders --yes"))

@@ -9,6 +9,7 @@ import click
 
 from ackq.cli import Group
 from ackq.cli.connection import (
+    ask,
     body_fields,
     examples,
     json_option,
@@ -18,7 +19,12 @@ from ackq.cli.connection import (
     print_json,
     print_table,
     short_time,
+    yes_option,
 )
+from ackq.queue.client import Queue
+
+#: Delayed messages that `--all` changes per call.
+PAGE = 100
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,6 +41,9 @@ def delayed() -> None:
 def _on_messages(command: F) -> F:
     command = click.option("--id", "ids", multiple=True, metavar="ID",
                            help="A message by its id. Repeatable.")(command)  # fmt: skip
+    command = click.option(
+        "--all", "everything", is_flag=True, help="All messages that are delayed now."
+    )(yes_option(command))
     return on_queue(click.argument("entries", nargs=-1, metavar="[ENTRY]...")(command))
 
 
@@ -69,37 +78,72 @@ def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
 
 @delayed.command(
     epilog=examples(
-        "ackq delayed run jobs 1795252215312092-a-9", "ackq delayed run jobs --id a-9 --id a-10"
+        "ackq delayed run jobs 1795252215312092-a-9", "ackq delayed run jobs --id a-9 --id a-10",
+        "ackq delayed run jobs --all --yes",
     )
-)
+)  # fmt: skip
 @_on_messages
-def run(queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, ...]) -> None:
+def run(
+    queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, ...], everything: bool,
+    yes: bool,
+) -> None:  # fmt: skip
     """Make delayed messages of QUEUE ready now, in the given order.
 
-    Prints the number made ready. Messages that are ready, in flight or gone are left alone.
+    --all takes all that are delayed now, the soonest first, 100 at a time, and asks for
+    confirmation. Prints the number made ready. Messages that are ready, in flight or gone are left
+    alone.
     """
-    _require(entries, ids)
+    _require(entries, ids, everything)
     with open_queue(url, queue) as opened:
-        click.echo(opened.run_now(*entries, ids=ids))
+        if everything:
+            count = opened.stats().delayed
+            ask(f"Make {count:,} delayed messages of {queue} ready now?", yes)
+            click.echo(_each_page(opened, count, opened.run_now))
+        else:
+            click.echo(opened.run_now(*entries, ids=ids))
 
 
 @delayed.command(
     epilog=examples(
-        "ackq delayed cancel jobs 1795252215312092-a-9", "ackq delayed cancel jobs --id a-9"
+        "ackq delayed cancel jobs 1795252215312092-a-9", "ackq delayed cancel jobs --id a-9",
+        "ackq delayed cancel jobs --all --yes",
     )
-)
+)  # fmt: skip
 @_on_messages
-def cancel(queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, ...]) -> None:
+def cancel(
+    queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, ...], everything: bool,
+    yes: bool,
+) -> None:  # fmt: skip
     """Move delayed messages of QUEUE to the dead letters.
 
-    Their reason there is "canceled". Prints the number canceled. Messages in flight are left alone.
-    ackq dead redrive makes canceled messages ready again; ackq dead drop deletes them permanently.
+    --all takes all that are delayed now, the soonest first, 100 at a time, and asks for
+    confirmation. The reason is "canceled". Prints the number canceled. Messages in flight are left
+    alone. ackq dead redrive makes canceled messages ready again; ackq dead drop deletes them
+    permanently.
     """
-    _require(entries, ids)
+    _require(entries, ids, everything)
     with open_queue(url, queue) as opened:
-        click.echo(opened.cancel(*entries, ids=ids))
+        if everything:
+            count = opened.stats().delayed
+            ask(f"Cancel {count:,} delayed messages of {queue}?", yes)
+            click.echo(_each_page(opened, count, opened.cancel))
+        else:
+            click.echo(opened.cancel(*entries, ids=ids))
 
 
-def _require(entries: tuple[str, ...], ids: tuple[str, ...]) -> None:
-    if not entries and not ids:
-        raise click.UsageError("give ENTRIES or --id")
+def _require(entries: tuple[str, ...], ids: tuple[str, ...], everything: bool) -> None:
+    if bool(entries or ids) + everything != 1:
+        raise click.UsageError("give ENTRIES or --id, or --all")
+
+
+def _each_page(queue: Queue, count: int, change: Callable[..., int]) -> int:
+    """Change the ``count`` delayed messages that are due first, a page at a time."""
+    changed = looked = 0
+    while looked < count:
+        # Those that could not be changed are still the first ones.
+        page = queue.peek(min(PAGE, count - looked), "delayed", skip=looked - changed)
+        if not page:
+            break
+        changed += change(*(each.entry for each in page))
+        looked += len(page)
+    return changed

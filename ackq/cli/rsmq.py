@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ackq.cli import NOTHING, Group
+from ackq.cli.causes import NUMBER, causes_option, dead_number_option, print_causes
 from ackq.cli.chosen import cause_option, entries_argument, with_cause
 from ackq.cli.connection import (
     WAIT_HELP,
@@ -28,6 +30,8 @@ from ackq.cli.connection import (
     yes_option,
 )
 from ackq.escaping import printable
+from ackq.ops.causes import every
+from ackq.rsmq.values import RSMQDeadLetter
 
 if TYPE_CHECKING:
     from ackq.rsmq.client import RSMQ
@@ -172,20 +176,25 @@ def set_(
         opened.set_queue_attributes(qname, vt, delay, maxsize)
 
 
-@rsmq.command(epilog=examples("ackq rsmq dead orders"))
+@rsmq.command(epilog=examples("ackq rsmq dead orders", "ackq rsmq dead orders --causes"))
 @click.argument("qname")
 @_on_namespace
-@click.option("-n", "--number", type=click.IntRange(0), default=10,
-              help="Number of dead letters.  [10]")  # fmt: skip
+@dead_number_option
+@causes_option
 @json_option
-def dead(qname: str, url: str | None, ns: str, number: int, as_json: bool) -> None:
-    """List the dead letters of QNAME, oldest first.
+def dead(
+    qname: str, url: str | None, ns: str, number: int | None, causes: bool, as_json: bool
+) -> None:
+    """List the dead letters of QNAME, oldest first, or count them by cause.
 
     Messages that were received too often are moved there. The cause is the type of the last error
     and the line that raised it, if the consumer passed one to change_message_visibility.
     """
     with _open(url, ns) as opened:
-        letters = opened.dead_letters(qname, number)
+        if causes:
+            print_causes(every(partial(_read, opened, qname), None), number, as_json)
+            return
+        letters = opened.dead_letters(qname, NUMBER if number is None else number)
     if as_json:
         for each in letters:
             print_json({"entry": each.entry, "id": each.id, "rc": each.rc, "fr": each.fr,
@@ -256,7 +265,11 @@ def drop_dead(
 
 
 def _with_cause(opened: RSMQ, qname: str, cause: str) -> tuple[str, ...]:
-    return tuple(with_cause(lambda n, after: opened.dead_letters(qname, n, after=after), cause))
+    return tuple(with_cause(partial(_read, opened, qname), cause))
+
+
+def _read(opened: RSMQ, qname: str, n: int, after: str | None) -> list[RSMQDeadLetter]:
+    return opened.dead_letters(qname, n, after=after)
 
 
 @rsmq.command(epilog=examples("ackq rsmq stats orders", "ackq rsmq stats orders --totals"))

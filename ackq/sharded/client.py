@@ -400,20 +400,36 @@ class ShardedQueue(Closable):
         self._opening(redrive)
         return sum(redriven)
 
+    def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
+        """Make delayed messages ready now, and return how many; see `Queue.run_now`.
+
+        Every shard is asked for each of them. If several shards have a message with an id, all of
+        these are made ready.
+
+        Args:
+            entries: which, by the `PeekedMessage.entry` that `peek` of a shard returned.
+            ids: also those with these ids.
+        """
+        chosen = list(ids)
+        return self._sum(lambda queue: queue.run_now(*entries, ids=chosen))
+
+    def cancel(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
+        """Move delayed messages to the dead letters, and return how many; see `Queue.cancel`.
+
+        Args:
+            entries: as in `run_now`.
+            ids: as in `run_now`.
+        """
+        chosen = list(ids)
+        return self._sum(lambda queue: queue.cancel(*entries, ids=chosen))
+
     def purge(self, *, dead: bool = False) -> int:
         """Delete all messages of all shards for good, and return how many.
 
         Args:
             dead: also delete the dead letters. Defaults to False.
         """
-        deleted: list[int] = []
-
-        def purge() -> None:
-            for queue in self.shards():
-                deleted.append(queue.purge(dead=dead))
-
-        self._opening(purge)
-        return sum(deleted)
+        return self._sum(lambda queue: queue.purge(dead=dead))
 
     def pause(self) -> None:
         """Stop all deliveries until `resume`. Pushing and settling still work."""
@@ -441,6 +457,17 @@ class ShardedQueue(Closable):
 
     def __repr__(self) -> str:
         return f"<ackq.{type(self).__name__} {self.name!r} on {self._home.address}>"
+
+    def _sum(self, change: Callable[[Queue], int]) -> int:
+        """Change the queue of each shard, and return the sum of the results."""
+        changed: list[int] = []
+
+        def each_shard() -> None:
+            for queue in self.shards():
+                changed.append(change(queue))
+
+        self._opening(each_shard)
+        return sum(changed)
 
     def _opened(self) -> ShardSet:
         """Return the shards as recorded, at most a second ago; record them if they are new."""

@@ -403,20 +403,36 @@ class AsyncShardedQueue(Closable):
         await self._opening(redrive)
         return sum(redriven)
 
+    async def run_now(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
+        """Make delayed messages ready now, and return how many; see `Queue.run_now`.
+
+        Every shard is asked for each of them. If several shards have a message with an id, all of
+        these are made ready.
+
+        Args:
+            entries: which, by the `PeekedMessage.entry` that `peek` of a shard returned.
+            ids: also those with these ids.
+        """
+        chosen = list(ids)
+        return await self._sum(lambda queue: queue.run_now(*entries, ids=chosen))
+
+    async def cancel(self, *entries: str, ids: Iterable[str | int] = ()) -> int:
+        """Move delayed messages to the dead letters, and return how many; see `Queue.cancel`.
+
+        Args:
+            entries: as in `run_now`.
+            ids: as in `run_now`.
+        """
+        chosen = list(ids)
+        return await self._sum(lambda queue: queue.cancel(*entries, ids=chosen))
+
     async def purge(self, *, dead: bool = False) -> int:
         """Delete all messages of all shards for good, and return how many.
 
         Args:
             dead: also delete the dead letters. Defaults to False.
         """
-        deleted: list[int] = []
-
-        async def purge() -> None:
-            for queue in await self.shards():
-                deleted.append(await queue.purge(dead=dead))
-
-        await self._opening(purge)
-        return sum(deleted)
+        return await self._sum(lambda queue: queue.purge(dead=dead))
 
     async def pause(self) -> None:
         """Stop all deliveries until `resume`. Pushing and settling still work."""
@@ -444,6 +460,17 @@ class AsyncShardedQueue(Closable):
 
     def __repr__(self) -> str:
         return f"<ackq.{type(self).__name__} {self.name!r} on {self._home.address}>"
+
+    async def _sum(self, change: Callable[[AsyncQueue], Awaitable[int]]) -> int:
+        """Change the queue of each shard, and return the sum of the results."""
+        changed: list[int] = []
+
+        async def each_shard() -> None:
+            for queue in await self.shards():
+                changed.append(await change(queue))
+
+        await self._opening(each_shard)
+        return sum(changed)
 
     async def _opened(self) -> AsyncShardSet:
         """Return the shards as recorded, at most a second ago; record them if they are new."""

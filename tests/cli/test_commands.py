@@ -11,7 +11,7 @@ import pytest
 import redis
 
 from ackq import Queue
-from ackq.cli import COMMANDS
+from ackq.cli import COMMANDS, delayed
 from ackq.cli.connection import key_from_text, key_to_text
 from ackq.cli.push import completed
 from tests.cli.conftest import Run
@@ -165,6 +165,27 @@ def test_dead_letters_are_counted_by_cause(ackq: Run, name: str, url: str) -> No
         json.loads(ackq("dead", "show", name, entries[2], "--json").output)["errors"][0]["text"]
         == "no"
     )
+
+
+def test_all_delayed_messages_are_run_or_canceled_page_by_page(
+    ackq: Run, name: str, url: str, plain_client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delayed, "PAGE", 3)
+    with Queue.from_url(url, name) as queue:
+        queue.push_many([{"id": str(each)} for each in range(8)], delay=600)
+        # A key without a body is left alone, and does not keep the others back.
+        plain_client.zadd(f"{name}DELAYED", {"no body": 8e15 - 1})
+        plain_client.hdel(f"{name}CONTEXT", "0", "1", "2", "3")
+        assert "use --yes" in ackq("delayed", "cancel", name, "--all", code=2).output
+        assert queue.stats().delayed == 9
+        assert ackq("delayed", "cancel", name, "--all", "--yes").output == "4\n"
+        assert (queue.stats().delayed, queue.stats().dead) == (5, 4)
+        queue.push_many([{"id": f"b{each}"} for each in range(4)], delay=600)
+        assert ackq("delayed", "run", name, "--all", "--yes").output == "9\n"
+        assert queue.stats().delayed == 0
+        assert ackq("delayed", "run", name, "--all", "--yes").output == "0\n"
+        ackq("delayed", "run", name, "--all", "--id", "a", code=2)
+        ackq("delayed", "cancel", name, code=2)
 
 
 def test_audit_finds_and_repairs(ackq: Run, name: str, plain_client: redis.Redis) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import time
 
 import pytest
 import redis
@@ -51,6 +52,12 @@ def test_the_dead_letters_of_rsmq_are_listed_and_redriven(ackq: Run, url: str, n
         found = [(each["id"], each["body"], each["rc"]) for each in map(json.loads, letters)]
         assert sorted(found) == sorted([(ids[0], "one", 1), (ids[1], "two", 1)])
         assert ackq("rsmq", "dead", "mails", "-n", "1", *ns).output.count("\n") == 1
+        causes = json.loads(ackq("rsmq", "dead", "mails", "--causes", "--json", *ns).output)
+        newest = rsmq.dead_letters("mails")[-1]
+        assert causes == {"count": 2, "cause": "received too often", "newest": newest.entry,
+                          "died_at": newest.died_at}  # fmt: skip
+        year = f"\t{time.localtime(newest.died_at / 1000).tm_year}-"
+        assert year in ackq("rsmq", "dead", "mails", "--causes", "-n", "1", *ns).output
         assert ackq("rsmq", "redrive", "mails", "-n", "1", *ns).output == "1\n"
         (left,) = (each.entry for each in rsmq.dead_letters("mails"))
         assert ackq("rsmq", "drop-dead", "mails", "1-1", *ns).output == "0\n"
@@ -125,6 +132,10 @@ def test_the_dead_of_a_delay_queue_are_listed_redriven_and_purged(
         ("a", "no good"), ("b", "no good"),
     ]  # fmt: skip
     assert ackq("delay", "dead", name, "-n", "1", *partitions).output.count("\n") == 1
+    causes = ("delay", "dead", name, "--causes", *partitions)
+    assert ackq(*causes).output.startswith("2\tno good\t")
+    assert ackq(*causes, "-n", "1").output.startswith("1\tno good\t")
+    assert json.loads(ackq(*causes, "--json").output)["count"] == 2
     assert ackq("delay", "redrive", name, "--cause", "other", *partitions).output == "0\n"
     assert ackq("delay", "redrive", name, "--cause", "no good", *partitions).output == "2\n"
     with (

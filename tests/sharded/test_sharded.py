@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import Counter
@@ -198,6 +199,30 @@ def test_settles_go_to_the_shard_of_each_message(make_sharded: MakeSharded) -> N
     assert queue.redrive() == 5
     assert queue.stats().ready == 8
     assert queue.purge() == 8
+
+
+def test_delayed_messages_are_run_or_canceled_on_whatever_shard_they_are(
+    make_sharded: MakeSharded, target: Target
+) -> None:
+    queue = make_sharded()
+    for number in range(8):
+        queue.push({"id": f"m{number}"}, delay=600)
+    entries = []
+    with contextlib.closing(target.make_client()) as client:
+        for each in queue.shards():
+            with Queue(client, each.name) as shard:
+                entries += [message.entry for message in shard.peek(10, "delayed")]
+    assert len(entries) == 8
+    assert queue.run_now(entries[0], entries[-1]) == 2
+    # An entry whose message was made ready names it no more.
+    by_id = entries[3].rpartition("-")[2]
+    assert queue.cancel(*entries[:3], ids=(each for each in (by_id, "none"))) == 3
+    left = [each.rpartition("-")[2] for each in entries[4:-1]]
+    assert queue.run_now(ids=iter(left)) == 3
+    counts = queue.stats()
+    assert (counts.delayed, counts.ready, counts.dead) == (0, 5, 3)
+    assert {each.reason for each in queue.dead_letters()} == {"canceled"}
+    assert queue.cancel(ids=["none"]) == queue.run_now(ids=["none"]) == 0
 
 
 def test_the_dead_letters_of_a_shard_say_why(make_sharded: MakeSharded) -> None:
