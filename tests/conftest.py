@@ -27,6 +27,7 @@ from ackq import AsyncQueue, Message, Queue
 from ackq.embedded import server_release
 from tests.facade import AsSync, Portal
 from tests.left_open import is_open, left_open, watch
+from tests.scheduling import FilesInParts
 from tests.servers import OFFERS, PLAIN, Client, Fleet, Survey, Target, known_commands
 from tests.servers import free_port as find_free_port
 from tests.spark import home as spark_home
@@ -64,12 +65,22 @@ GENERATED = ("tests.delay", "tests.topic", "tests.rsmq", "tests.staging")
 #: Packages that the processes of tests do not find, so that they start sooner.
 WITHOUT = Path(__file__).parent / "without"
 
-#: Files whose tests take longest. They run first, so that no process is busy alone at the end.
+#: Folders and files whose tests take longest. They run first and are handed out one by one, so that
+#: no process is busy alone at the end.
 LONGEST = (
-    "tests.queue.model.test_model",
-    "tests.process.test_campaign",
-    "tests.staging.test_interleavings",
-    "tests.test_benchmarks",
+    "tests/queue/model",
+    "tests/process",
+    "tests/campaign/test_campaign.py",
+    "tests/test_demo.py",
+    "tests/test_benchmarks.py",
+    "tests/staging/test_interleavings.py",
+    "tests/topic/test_kills.py",
+    "tests/rsmq/test_machine.py",
+    "tests/worker/test_shutdown.py",
+    "tests/faults/test_failover.py",
+    "tests/cli/test_processes.py",
+    "tests/cli/test_tools.py",
+    "tests/test_readme.py",
 )
 
 _SURVEY = pytest.StashKey[Survey]()
@@ -118,9 +129,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the longest tests first; leave out flavours that other tests stand for."""
-    # xdist runs its groups first, the largest ones before the others, and then goes by this order.
-    items.sort(key=lambda item: not item.nodeid.replace("/", ".").startswith(LONGEST))
+    """Put groups and the longest tests first; leave out flavours that other tests stand for."""
+    items.sort(
+        key=lambda item: (
+            not (item.get_closest_marker("xdist_group") or item.nodeid.startswith(LONGEST))
+        )
+    )
     if asked_for():
         return
     survey = survey_of(config)
@@ -131,6 +145,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         dropped = set(left_out)
         items[:] = [item for item in items if item not in dropped]
         config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesInParts | None:
+    if config.getoption("dist") != "loadgroup":
+        return None
+    config.option.loadscopereorder = False  # the tests are in order
+    return FilesInParts(config, log, alone=LONGEST)
 
 
 def pytest_collection_finish() -> None:
