@@ -13,7 +13,7 @@ import redis.asyncio
 from ackq.rsmq import RSMQ, AsyncRSMQ, RSMQMessage
 from tests.facade import AsSync, Portal
 from tests.rsmq.node import Missing, installed
-from tests.rsmq.peers import JavaScript, Ours, Peer, Python
+from tests.rsmq.peers import JavaScript, Node, Ours, Peer, Python
 
 MakePeer = Callable[[str], Peer]
 
@@ -60,13 +60,15 @@ def url(plain_client: redis.Redis) -> str:
     return f"redis://{settings['host']}:{settings['port']}"
 
 
-@pytest.fixture
-def original() -> Any:
-    """The folder of the original; skips the test, saying why, where it cannot be had."""
+@pytest.fixture(scope="session")
+def original() -> Iterator[Node]:
+    """A process that has the original; skips the test, saying why, where it cannot be had."""
     try:
-        return installed()
+        package = installed()
     except Missing as reason:
         pytest.skip(f"the original rsmq cannot run here: {reason}")
+    with contextlib.closing(Node(package)) as node:
+        yield node
 
 
 @pytest.fixture

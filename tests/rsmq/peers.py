@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
 
 import redis
@@ -148,31 +149,50 @@ class Python:
         return noted
 
 
-class JavaScript:
-    """The original, in a process of its own."""
+class Node:
+    """A Node.js process that has the original. It serves many tests, since it takes long to start."""
 
-    def __init__(self, package: Path, url: str, ns: str, realtime: bool = False) -> None:
-        settings = redis.ConnectionPool.from_url(url).connection_kwargs
-        command = ["node", DRIVER, package, settings["host"], str(settings["port"]), ns]
+    def __init__(self, package: Path) -> None:
         self.process = subprocess.Popen(
-            [*command, str(realtime).lower()],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            ["node", DRIVER, package], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
+        self._one_at_a_time = Lock()
 
-    def call(self, method: str, **options: Any) -> Any:
-        """Return what the original's own method returns."""
+    def ask(self, **request: Any) -> Any:
+        """Return the result of one request; see peer.js."""
         assert self.process.stdin
         assert self.process.stdout
-        given = {name: value for name, value in options.items() if value is not None}
-        request = {"method": method, "options": given if options else None}
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        reply = json.loads(self.process.stdout.readline())
+        with self._one_at_a_time:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+            reply = json.loads(self.process.stdout.readline())
         if "error" in reply:
             raise PeerError(reply["error"])
         return reply.get("result")
+
+    def close(self) -> None:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.close()
+        self.process.wait(10)
+        self.process.stdout.close()
+
+
+class JavaScript:
+    """The original."""
+
+    def __init__(self, node: Node, url: str, ns: str, realtime: bool = False) -> None:
+        settings = redis.ConnectionPool.from_url(url).connection_kwargs
+        self.node = node
+        self.client = node.ask(
+            open={"host": settings["host"], "port": settings["port"], "ns": ns,
+                  "realtime": realtime}
+        )  # fmt: skip
+
+    def call(self, method: str, **options: Any) -> Any:
+        """Return what the original's own method returns."""
+        given = {name: value for name, value in options.items() if value is not None}
+        return self.node.ask(client=self.client, method=method, options=given or None)
 
     def create(self, qname: str, **settings: int) -> None:
         self.call("createQueue", qname=qname, **settings)
@@ -205,11 +225,7 @@ class JavaScript:
         return bool(self.call("changeMessageVisibility", qname=qname, id=id, vt=vt))
 
     def close(self) -> None:
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.close()
-        self.process.wait(10)
-        self.process.stdout.close()
+        self.node.ask(client=self.client, method="quit")
 
     def _fields(self, found: Fields) -> Fields | None:
         return {name: found[name] for name in ("id", "message", "rc", "fr")} if found else None

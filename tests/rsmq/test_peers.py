@@ -12,7 +12,7 @@ import redis
 
 from ackq.rsmq import RSMQ
 from tests.rsmq.conftest import MakePeer
-from tests.rsmq.peers import JavaScript, Peer, PeerError, Python
+from tests.rsmq.peers import JavaScript, Node, Peer, PeerError, Python
 from tests.waiting import wait_until
 
 KINDS = ("ackq", "ackq-async", "PyRSMQ", "rsmq")
@@ -199,7 +199,7 @@ def test_all_send_and_receive_on_one_queue_at_once(
 
 
 def test_realtime_notices_are_the_originals(
-    original: Any, url: str, token: str, plain_client: redis.Redis
+    original: Node, url: str, token: str, plain_client: redis.Redis
 ) -> None:
     listener = plain_client.pubsub(ignore_subscribe_messages=True)
     theirs = JavaScript(original, url, token, realtime=True)
