@@ -20,10 +20,10 @@ LOWEST = tests/queue/conformance tests/faults tests/worker tests/process tests/c
 
 help:
 	@echo "make demo       see ackq work, on a server that it brings along"
-	@echo "make test       the whole suite, on every Redis that this machine has"
-	@echo "make test-core  the suite without Spark"
-	@echo "make test-spark every test of Spark, the long ones too"
-	@echo "make test-campaign  the other long tests"
+	@echo "make test       the suite, on every Redis that this machine has"
+	@echo "make test-spark the tests in a Spark session"
+	@echo "make test-core  the suite where there is no Java"
+	@echo "make test-campaign  the long tests"
 	@echo "make campaign   a quarter of an hour of faults; CAMPAIGN=8 for hours"
 	@echo "make simulation  thousands of simulated histories with faults; SIMULATION=3600 for seconds"
 	@echo "make mutation   does a test notice a planted mistake? MUTANTS=60 for each package"
@@ -39,16 +39,17 @@ demo: .venv/embedded
 	$(BIN)/ackq demo
 
 test: .venv/spark-home/classes.jsa
-	$(PYTEST) -m "not campaign"
+	$(PYTEST) -m "not campaign and not session"
+
+# Sessions take most of a gibibyte each, and both processors.
+test-spark: .venv/spark-home/classes.jsa
+	$(BIN)/pytest -m "session and not campaign"
 
 test-core: .venv/installed
 	$(PYTEST) -m "not campaign and not spark" --ignore tests/spark
 
-test-spark: .venv/spark-home/classes.jsa
-	$(PYTEST) -m spark
-
-test-campaign: .venv/installed
-	$(PYTEST) -m "campaign and not spark"
+test-campaign: .venv/spark-home/classes.jsa
+	$(PYTEST) -m campaign
 
 campaign: .venv/installed
 	$(BIN)/python -m tests.campaign --sabotage

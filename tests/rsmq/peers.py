@@ -150,7 +150,7 @@ class Python:
 
 
 class Node:
-    """A Node.js process that has the original. It serves many tests, since it takes long to start."""
+    """A Node.js process that has the original. It serves many tests: its start takes long."""
 
     def __init__(self, package: Path) -> None:
         self.process = subprocess.Popen(

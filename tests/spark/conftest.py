@@ -50,7 +50,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(here):
             item.add_marker("spark")
-            if "spark" in getattr(item, "fixturenames", ()) or item.get_closest_marker("campaign"):
+            session = "spark" in getattr(item, "fixturenames", ())
+            if session:
+                item.add_marker("session")
+            if session or item.get_closest_marker("campaign"):
                 item.add_marker(pytest.mark.xdist_group("spark"))
             # The first one waits for the session too.
             item.add_marker(pytest.mark.timeout(TIMEOUT))
