@@ -56,18 +56,19 @@ local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
--- Return the failures that are noted for earlier deliveries of this very message, newest last.
+-- Return the failures that are noted for earlier deliveries of this very message, newest last, and
+-- the bytes that were read: the note may be of another message.
 local function failures_of(key, body, before)
   local found, note = {}, has_errors and redis.call('HGET', errors, key)
   if note and string.match(note, '^[^\n]*') == mark(body) then
     for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
       if tonumber(attempt) >= before then
-        return {} -- counts only grow, so these are of an earlier message
+        return {}, #note -- counts only grow, so these are of an earlier message
       end
       found[#found + 1] = entry
     end
   end
-  return found
+  return found, #(note or '')
 end
 
 -- Return the last field of a dead letter; none without failures.
@@ -85,17 +86,17 @@ while 2 * looked < #ARGV and looked < MOST and bytes < BODY_BUDGET do
   -- A key without a body is left to pop and the audit, which report it.
   if body then
     local count = tonumber(redis.call('HGET', receives, key)) or 0
-    local fields = errors_field(failures_of(key, body, count + 1))
+    local found, noted = failures_of(key, body, count + 1)
     -- The first write frees memory, so that messages can be canceled at maxmemory.
     redis.call('ZREM', delayed, key)
     redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', 'canceled', 'count', count,
-      'time', string.format('%.0f', now), unpack(fields))
+      'time', string.format('%.0f', now), unpack(errors_field(found)))
     redis.call('HDEL', context, key)
     redis.call('HDEL', receives, key)
     redis.call('HDEL', errors, key)
     canceled = canceled + 1
     -- A pattern reads the notes, which takes longer than moving them.
-    bytes = bytes + #body + 4 * #(fields[2] or '')
+    bytes = bytes + #body + 4 * noted
   end
 end
 count_up('dead:canceled', canceled)

@@ -81,18 +81,19 @@ local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
--- Return the failures that are noted for earlier deliveries of this very message, newest last.
+-- Return the failures that are noted for earlier deliveries of this very message, newest last, and
+-- the bytes that were read: the note may be of another message.
 local function failures_of(key, body, before)
   local found, note = {}, has_errors and redis.call('HGET', errors, key)
   if note and string.match(note, '^[^\n]*') == mark(body) then
     for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
       if tonumber(attempt) >= before then
-        return {} -- counts only grow, so these are of an earlier message
+        return {}, #note -- counts only grow, so these are of an earlier message
       end
       found[#found + 1] = entry
     end
   end
-  return found
+  return found, #(note or '')
 end
 
 -- Add the failure of one delivery; the oldest go.

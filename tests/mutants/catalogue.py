@@ -614,8 +614,8 @@ SETTLING = (
     Mutant(
         "reject",
         "any number of bytes in one call",
-        "    bytes = bytes + #body\n",
-        "",
+        "bytes + #body + 4 * noted",
+        "bytes + 4 * noted",
         "test_reject.test_one_call_rejects_a_mebibyte_and_says_where_it_stopped",
     ),
     Mutant(

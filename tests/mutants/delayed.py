@@ -10,6 +10,8 @@ STAYS = f"{T}.test_what_is_due_or_leased_or_delayed_anew_does_not_run_now"
 CANCELED = f"{T}.test_a_message_is_canceled_with_its_body_its_count_and_its_errors"
 SPARED = f"{T}.test_what_is_leased_or_delayed_anew_or_has_no_body_is_not_canceled"
 EARLIER = f"{T}.test_a_note_of_an_earlier_message_with_the_same_id_is_not_kept"
+FOREIGN = f"{T}.test_notes_of_other_messages_count_against_the_budget_too"
+REJECTED = "test_reject.test_one_call_rejects_the_messages_of_a_quarter_of_a_mebibyte_of_notes"
 NOTES = f"{T}.test_one_call_cancels_the_messages_of_a_quarter_of_a_mebibyte_of_notes"
 BUDGET = f"{T}.test_one_call_cancels_a_hundred_or_a_mebibyte"
 
@@ -38,8 +40,12 @@ MUTANTS = (
     Mutant("cancel", "cancels what is leased", "local body = score and (due == ''",
            "local body = (not score or due == ''", SPARED, error=True),
     Mutant("cancel", "any number in one call", " and looked < MOST", "", BUDGET),
-    Mutant("cancel", "notes cost nothing", " + 4 * #(fields[2] or '')", "", NOTES),
-    Mutant("cancel", "a note costs as little as a body", "4 * #(fields", "#(fields", NOTES),
+    Mutant("cancel", "notes cost nothing", " + 4 * noted", "", NOTES),
+    Mutant("cancel", "a note of another message costs nothing", "return found, #(note or '')",
+           "return found, #found * 1000000", FOREIGN),
+    Mutant("reject", "a note of another message costs nothing", "return found, #(note or '')",
+           "return found, #found * 1000000", REJECTED),
+    Mutant("cancel", "a note costs as little as a body", "4 * noted", "noted", NOTES),
     Mutant("cancel", "any number of bytes in one call", " and bytes < BODY_BUDGET do", " do",
            BUDGET),
 )  # fmt: skip

@@ -77,6 +77,14 @@ def test_one_call_cancels_a_hundred_or_a_mebibyte(space: Space) -> None:
     assert len(space.delayed) == 2
 
 
+def test_notes_of_other_messages_count_against_the_budget_too(space: Space) -> None:
+    for number in range(10):
+        space.delay(f"{number}", count=2)
+        space.note(f"{number}", b"another body", b"1:7:" + b"x" * 50_000)
+    chosen = [each for number in range(10) for each in ("", f"{number}")]
+    assert space.call("cancel", *chosen) == [6, 6]
+
+
 def test_one_call_cancels_the_messages_of_a_quarter_of_a_mebibyte_of_notes(space: Space) -> None:
     for number in range(10):
         space.delay(f"{number}", count=2)
