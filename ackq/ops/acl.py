@@ -216,13 +216,22 @@ def rules(
         keys, flat = [f"~{SCRATCH}*"], True
     else:
         keys, flat = _patterns(name, frozenset().union(*access.values())), not selectors
+    begin = ["reset", "on", *_channels(name, roles[role])]
     if flat:
-        return ["reset", "on", *keys, "-@all", *_commands(access)]
+        return [*begin, *keys, "-@all", *_commands(access)]
     pairs = _grouped(access)
     keyless = _commands(pairs.pop(frozenset(), ()))
-    return ["reset", "on", "-@all", *keyless,
+    return [*begin, "-@all", *keyless,
             *(f"({' '.join([*_patterns(name, suffixes), *_commands(commands)])})"
               for suffixes, commands in sorted(pairs.items(), key=_first))]  # fmt: skip
+
+
+def _channels(name: str, role: Role) -> list[str]:
+    """Return the rules for the channel on which RSMQ's ``realtime`` publishes; none for others."""
+    if "rsmq/send" not in role.scripts:
+        return []
+    namespace, _, queue = name.rpartition(":")
+    return ["resetchannels", f"&{namespace}:rt:{queue}"]
 
 
 def _for_end(name: str, pop_from: PopFrom) -> Role:

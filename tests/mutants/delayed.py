@@ -30,7 +30,8 @@ MUTANTS = (
     Mutant("cancel", "the body stays", "    redis.call('HDEL', context, key)\n", "", CANCELED),
     Mutant("cancel", "the count stays", "    redis.call('HDEL', receives, key)\n", "", CANCELED),
     Mutant("cancel", "the note stays", "    redis.call('HDEL', errors, key)\n", "", CANCELED),
-    Mutant("cancel", "the errors are lost", "unpack(fields))", "unpack({}))", CANCELED),
+    Mutant("cancel", "the errors are lost", "unpack(errors_field(found)))", "unpack({}))",
+           CANCELED),
     Mutant("cancel", "the last error is lost", "key, body, count + 1", "key, body, count",
            CANCELED),
     Mutant("cancel", "inherits a note of another body", "if note and string.match(note, "

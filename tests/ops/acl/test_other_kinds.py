@@ -200,6 +200,24 @@ def test_the_page_and_the_exporter_run_as_a_viewer(
     admin.delete(*admin.keys(f"{token}*"))
 
 
+def test_a_producer_of_rsmq_publishes_on_the_channel_of_its_queue_only(
+    as_role: AsRole, admin: redis.Redis, token: str
+) -> None:
+    name = f"{token}:q"
+    stock(admin, "rsmq", name)
+    client = as_role("producer", name, kind="rsmq")
+    with RSMQ(client, token, realtime=True) as rsmq, admin.pubsub() as heard:
+        heard.subscribe(f"{token}:rt:q")
+        assert heard.get_message(timeout=5)
+        rsmq.send_message("q", "x")
+        notice = heard.get_message(timeout=5)
+        assert notice is not None
+        assert notice["data"] == b"2"
+    with pytest.raises(NoPermissionError):
+        client.publish(f"{token}:rt:q2", "x")
+    admin.delete(*admin.keys(f"{token}*"))
+
+
 def test_a_role_that_a_kind_lacks_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="a role is one of producer, consumer, viewer, op"):
         rules("prices", "worker", kind="topic")
