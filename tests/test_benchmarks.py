@@ -59,7 +59,7 @@ MARKS = {
     "blocked": (pytest.mark.campaign, pytest.mark.timeout(300)),
     "parse": (pytest.mark.spark,),
     "spark": (pytest.mark.spark, pytest.mark.campaign, pytest.mark.xdist_group("spark"),
-              pytest.mark.timeout(240)),
+              pytest.mark.timeout(400)),
 }  # fmt: skip
 FACTS = {
     "server": "a server",
