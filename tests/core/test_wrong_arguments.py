@@ -106,6 +106,24 @@ def test_arguments_of_operations(plain_client: redis.Redis, token: str) -> None:
             topic.publish({"id": "a"}, dedup=5)  # type: ignore[arg-type]
 
 
+def test_a_confirmation_that_outlasts_the_connection_is_refused_before_anything_is_sent(
+    free_port: int,
+) -> None:
+    client = redis.Redis(port=free_port, socket_timeout=1.0)
+    late = ackq.Confirm(1, timeout=1.0)
+    queue, message = ackq.Queue(client, "q"), ackq.Message("q", b"a", b"{}", 1, 1)
+    calls: list[Any] = [
+        lambda: queue.push({}, confirm=late), lambda: queue.push_many([{}], confirm=late),
+        lambda: queue.ack(message, confirm=late),
+        lambda: Topic(client, "t").publish({}, confirm=late),
+        lambda: Topic(client, "t").publish_many([{}], confirm=late),
+        lambda: DelayQueue(client, "d").push("k", b"x", confirm=late),
+    ]  # fmt: skip
+    for call in calls:
+        with pytest.raises(ackq.ConfigurationError, match=r"confirm\.timeout"):
+            call()
+
+
 def test_a_refused_connection_is_one_error_and_no_chain(
     free_port: int, flavour: str, portal: Portal
 ) -> None:

@@ -18,7 +18,13 @@ from ackq.errors import (
     UnknownOutcome,
 )
 from ackq.rsmq import operations as rsmq
-from ackq.rsmq.values import QueueAttributes, RSMQDeadLetter, RSMQSpec, check_namespace
+from ackq.rsmq.values import (
+    QueueAttributes,
+    RSMQDeadLetter,
+    RSMQSpec,
+    check_maxsize,
+    check_namespace,
+)
 from tests.steps import play
 
 SPEC = RSMQSpec("ns")
@@ -209,3 +215,12 @@ def test_a_namespace_is_printable_text() -> None:
     for each in wrong:
         with pytest.raises(ConfigurationError, match="1 to 200 bytes"):
             check_namespace(each)
+
+
+def test_a_maxsize_at_its_limits() -> None:
+    for fine in (1024, 65_565, -1):
+        assert check_maxsize(fine) == fine
+    wrong: tuple[Any, ...] = (1023, 65_566, 0, -2, True, 2000.0)
+    for each in wrong:
+        with pytest.raises(InvalidValue, match="maxsize"):
+            check_maxsize(each)

@@ -14,6 +14,7 @@ from ackq.errors import (
     ConfigurationError,
     IndexTaken,
     KeyTypeError,
+    LeaseLost,
     NotConfirmed,
     NotSubscribed,
     PlaceLost,
@@ -22,7 +23,7 @@ from ackq.errors import (
 )
 from ackq.staging.keys import StagingKeys
 from ackq.staging.unfinished import UnfinishedCommits
-from ackq.topic import place, publish, staged
+from ackq.topic import place, publish, settle, staged
 from ackq.topic.consume import consume
 from ackq.topic.keys import TopicKeys
 from ackq.topic.messages import Batch
@@ -254,6 +255,30 @@ def test_commits_of_a_read_whose_reply_was_lost_are_sent_again_alone() -> None:
         steps.throw(RedisConnectionError())
 
 
+def test_batches_of_another_consumer_are_committed_by_a_call_of_their_own() -> None:
+    mine, others = (Batch("t", each, 1, 2, receipt=b"1:2:%b" % each.encode()) for each in "cd")
+    asked, _ = play(_consume(_spec(), done=[mine, others]), [0, 1], 0.0, [b"empty", [], 1, -1])
+    assert asked[0].args[-1] == b"1:2:d"
+    assert asked[0].script.name == "topic/commit"
+    assert asked[2].args[-1] == b"1:2:c"
+    assert others.lease_lost
+    many = [Batch("t", "c", at, at, receipt=b"%d:%d:x" % (at, at)) for at in range(1, 1002)]
+    asked, _ = play(_consume(_spec(), done=many), [1], 0.0, [b"empty", [2], 1, -1])
+    assert asked[0].args[-1] == b"1001:1001:x"
+    assert [batch.first for batch in many if batch.lease_lost] == [2]
+
+
+def test_a_refused_release_is_called_one() -> None:
+    batches = [Batch("t", "c", at, at + 1, receipt=b"x") for at in range(1, 15, 2)]
+    with pytest.raises(LeaseLost, match=r"release refused for 3 to 4, .* and 1 more: ") as lost:
+        play(settle.release(_spec(), batches), [5_000_000, 1, 2, 3, 4, 5, 6, 7])
+    assert lost.value.settled == 1
+    assert lost.value.messages == tuple(batches[1:])
+    assert [batch.lease_expires_at for batch in batches[:2]] == [5.0, None]
+    (asked,), extended = play(settle.extend(_spec(), batches[:1], None), [6_000_000, 1])
+    assert (extended, asked.args[4], asked.resend) == (1, 30_000_000, True)
+
+
 # --- committed rows -----------------------------------------------------------------------------
 
 
@@ -267,6 +292,9 @@ def test_rows_that_other_producers_keep_from_being_published_stay_committed() ->
         play(staged.move(spec, keys, b"t:staged:w:1:x"), [b"taken"])
     (asked,), left = play(staged.move(spec, keys, b"t:staged:w:1:x"), [b"ok", 12, 3])
     assert (left, asked.resend, spec.publishing.after) == (True, True, 12)
+    spec.publishing.slack = 9
+    (asked,), _ = play(staged.move(spec, keys, b"t:staged:w:1:x"), [b"ok", 12, 3])
+    assert asked.args[0] == 6 + staged.CHUNK_ROWS + 9
     # A delay queue's list under the same keys is not the topic's.
     with pytest.raises(StopIteration) as ended:
         next(staged.move(spec, keys, b"t:staged:w:1:x:4:"))
