@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import traceback
 from typing import Any
+from unittest import mock
 
 import pytest
 import redis
 import redis.asyncio
+from redis.exceptions import MovedError
 
 import ackq
 import ackq.dropin.asyncio
+from ackq.core.io import connections, connections_async
 from ackq.delay import AsyncDelayQueue, DelayQueue, PartitionedDelayQueue
 from ackq.queue.claims_client import Claims
 from ackq.queue.staging_client import Staging
@@ -36,10 +40,14 @@ AWAITED: dict[Any, tuple[Any, ...]] = {
     ("make", "text"),
     [
         (lambda _: "redis://:secret@host", "from_url"),
-        (lambda blocking: _client(not blocking), "Async in its name"),
-        (lambda _: None, "not NoneType"),
+        (
+            lambda blocking: _client(not blocking),
+            r"pass a redis\.(asyncio\.)?Redis, or use the class with(out)? Async in its name",
+        ),
+        (lambda _: None, "must be a redis.*, not NoneType"),
+        (lambda _: mock.Mock(), "must be a redis.*, not a mock"),
     ],
-    ids=["url", "twin", "none"],
+    ids=["url", "twin", "none", "mock"],
 )
 def test_a_client_of_the_wrong_kind(kind: Any, make: Any, text: str) -> None:
     blocking = kind in BLOCKING
@@ -139,3 +147,20 @@ def test_a_refused_connection_is_one_error_and_no_chain(
     assert "IndexError" not in shown
     assert "site-packages/redis" not in shown
     queue.close()
+
+
+def test_a_redirection_from_a_unix_socket_leads_to_a_port(free_port: int) -> None:
+    moved = MovedError(f"5 127.0.0.1:{free_port}")
+    route = connections.route_of(redis.Redis(unix_socket_path="/nowhere"), b"key")
+    route.note(moved)
+    with pytest.raises(redis.ConnectionError, match=f"127.0.0.1:{free_port}"):
+        route.connections(moved).acquire()
+
+    async def awaited() -> None:
+        client = redis.asyncio.Redis(unix_socket_path="/nowhere")
+        route = connections_async.route_of(client, b"key")
+        route.note(moved)
+        await (await route.connections(moved)).acquire()
+
+    with pytest.raises(redis.ConnectionError, match=f"127.0.0.1:{free_port}"):
+        asyncio.run(awaited())

@@ -39,7 +39,7 @@ ONLY = {
     ),
     "web": ("guard",),
 }  # fmt: skip
-#: The test that starts the server.
+#: The test that starts the servers.
 ANCHOR = "tests/mutation/anchor.py"
 #: Tests that last longer than this are not run, nor more tests than fit into the budget.
 LONGEST_TEST = 3.0
@@ -189,7 +189,7 @@ def _store(mutants: list[Mutant], drawn: list[Mutant], options: argparse.Namespa
     about.pop("scripts")
     about |= {"first tried on": sorted(commits), "seed": options.seed, "size": options.size,
               "budget": options.budget}  # fmt: skip
-    write(RESULTS / "results.json", {**about, "mutants": packages}, lines)
+    write(RESULTS / f"seed-{options.seed}.json", {**about, "mutants": packages}, lines)
 
 
 def _options() -> argparse.Namespace:

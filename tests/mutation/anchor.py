@@ -1,9 +1,10 @@
-"""A test that starts the server of the run before `plugin` forks."""
+"""A test that starts the servers of the run before `plugin` forks."""
 
 from __future__ import annotations
 
-import redis
+from tests.servers import Fleet, Survey
 
 
-def test_the_server_is_up(plain_client: redis.Redis) -> None:
-    assert plain_client.ping()
+def test_the_servers_are_up(fleet: Fleet, survey: Survey) -> None:
+    for kind in survey.offers:
+        assert fleet.get(kind).control.ping()
