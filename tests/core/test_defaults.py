@@ -16,7 +16,7 @@ from ackq.delay import AsyncDelayQueue, AsyncPartitionedDelayQueue, DelayQueue
 from ackq.rsmq import RSMQ, AsyncRSMQ
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.topic import AsyncTopic, Topic
-from ackq.worker import AsyncWorker, Worker
+from ackq.worker import AsyncWorker, Health, Worker
 
 CLASSES: list[type] = [
     ackq.Queue, ackq.AsyncQueue, DelayQueue, AsyncDelayQueue, AsyncPartitionedDelayQueue, Topic,
@@ -47,6 +47,13 @@ def test_defaults_are_as_documented(kind: type) -> None:
                 assert parameters[argument].default == default, f"{name}({argument})"
                 compared += 1
     assert compared
+
+
+def test_defaults_of_a_health_check_are_as_documented() -> None:
+    parameters = inspect.signature(Health).parameters
+    documented = dict(_documented(Health))
+    assert {name: parameters[name].default for name in documented} == documented
+    assert documented.keys() >= {"stalled_after", "interval"}
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: f"{kind.__module__}.{kind.__name__}")

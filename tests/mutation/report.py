@@ -1,6 +1,6 @@
-"""``python -m tests.mutation.report``: the stored results as docs/_mutation/results.md.
+"""``python -m tests.mutation.report``: the stored results of each sample as a part of the docs.
 
-docs/campaign.md includes it.
+docs/campaign.md includes the files of docs/_mutation.
 """
 
 from __future__ import annotations

@@ -15,7 +15,10 @@ from pyspark.sql import types as spark
 
 from ackq.errors import ConfigurationError
 from ackq.spark import to_json
+from ackq.spark.columns import columns_of
 from ackq.spark.in_bulk import InBulk
+from ackq.spark.options import Reading
+from ackq.spark.rows import Rows
 from ackq.spark.unconverted import unconverted
 from ackq.spark.values import MISFITS, Partial, converter, fitting, parse, parse_all
 
@@ -237,6 +240,17 @@ def test_a_body_is_an_object_and_may_keep_every_digit() -> None:
         assert parse_all([b'{"a":1}', b"[]", b"{", b'{"a":Infinity}'], keep) == [
             {"a": 1}, None, None, {"a": math.inf}
         ]  # fmt: skip
+
+
+def test_decimals_keep_every_digit_where_bodies_are_parsed_one_by_one() -> None:
+    many = spark.MapType(spark.StringType(), spark.IntegerType())  # not read in bulk
+    schema = spark.StructType().add("a", spark.DecimalType(38, 20)).add("m", many)
+    reading = Reading.of({"queue": "jobs"})
+    rows = Rows(columns_of(reading, schema), reading.parsing)
+    digits = "123456789012345678.00000000000000000005"
+    batch = rows.batch([b'{"a":%b,"m":{"x":1}}' % digits.encode(), b'{"a":"1"}'], {}, "here")
+    assert batch.column("a").to_pylist() == [Decimal(digits), Decimal(1)]
+    assert batch.column("m").to_pylist() == [[("x", 1)], None]
 
 
 def test_columns_of_plain_values_are_made_at_once() -> None:

@@ -69,22 +69,24 @@ def test_names_that_cannot_be_in_a_key_are_refused() -> None:
 def test_the_first_rows_of_a_list_go_through_the_script_and_further_ones_past_it() -> None:
     staged = Staged("t")
     rows = [b"%d" % number for number in range(FIRST_ROWS + CHUNK_ROWS + 1)]
-    later = [(5, b"a"), (6, b"b")]
-    counts = FIRST_ROWS, FIRST_ROWS + CHUNK_ROWS, len(rows), 2
+    later = [(5, b"a")] * FIRST_ROWS + [(6, b"b")]
+    counts = FIRST_ROWS, FIRST_ROWS + CHUNK_ROWS, len(rows), FIRST_ROWS, FIRST_ROWS + 1
     asked, _ = play(operations.stage(SPEC, 7, staged, rows, later), *counts)
-    assert (staged.rows, staged.delayed) == (len(rows), 2)
-    first, second, third, delayed = asked
+    assert (staged.rows, staged.delayed) == (len(rows), len(later))
+    first, second, third, delayed, last = asked
     assert first.args == (2, LISTS[0], SPEC.keys.index("w", 7), 86_400_000, *rows[:FIRST_ROWS])
     assert first.script.name == "staging/stage"
     assert (second.script, second.args[:2]) == (None, (b"LPUSHX", LISTS[0]))
     assert [*second.args[2:], *third.args[2:]] == rows[FIRST_ROWS:]
     assert delayed.args[1] == LISTS[1]
-    assert delayed.args[4:] == (b"5:a", b"6:b")
+    assert delayed.args[4:] == (b"5:a",) * FIRST_ROWS
+    assert last.args == (b"LPUSHX", LISTS[1], b"6:b")
     assert not any(each.resend for each in asked)
     # More rows of the same task.
-    (more, later_still), _ = play(operations.stage(SPEC, 7, staged, [b"x"], [(7, b"c")]),
-                                  len(rows) + 1, 3)  # fmt: skip
-    assert more.args == (b"LPUSHX", LISTS[0], b"x")
+    many = [b"x"] * CHUNK_ROWS
+    (more, later_still), _ = play(operations.stage(SPEC, 7, staged, many, [(7, b"c")]),
+                                  len(rows) + CHUNK_ROWS, len(later) + 1)  # fmt: skip
+    assert more.args == (b"LPUSHX", LISTS[0], *many)
     assert later_still.args == (b"LPUSHX", LISTS[1], b"7:c")
 
 

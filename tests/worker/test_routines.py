@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from redis.exceptions import NoPermissionError, ResponseError
 
 import ackq
 from ackq.errors import ConfigurationError, LeaseLost
-from ackq.queue.messages import Message
+from ackq.queue.messages import Message, QueueStats
 from ackq.worker import Backoff, RateLimit
 from ackq.worker.effects import Call, Routine, Wait
 from ackq.worker.failures import Failures
+from ackq.worker.health import Health
 from ackq.worker.policy import Pace, QueueOrder, Settlement
 from ackq.worker.presence import CHECK_INTERVAL, REFUSED_PAUSE, Presence, stay_listed
 from ackq.worker.routines import (
@@ -328,7 +330,28 @@ def test_a_lease_is_renewed_after_a_third_of_it() -> None:
     assert (_named(call), call.args) == ("extend", (running,))
     _ended(routine, LeaseLost("lost", messages=(running,)))
     assert running.lease_lost
+    assert [slot.interrupted for slot in state.slots] == ["lost lease", "", "", ""]
     assert _run(upkeep(state)) == []
+
+
+def test_a_handler_over_its_time_limit_is_interrupted_once() -> None:
+    state, time = _state()
+    interrupted: list[Slot] = []
+    state.interrupt = interrupted.append
+    state.lanes[0].watch_after = 1e9
+    slow, quick = state.slots[:2]
+    slow.message, quick.message = _message(time, id="slow"), _message(time, id="quick")
+    slow.started, quick.started = 90.0, 95.0
+    assert _run(upkeep(state)) == []
+    assert not interrupted  # there is no limit
+    state.time_limit = 10.0
+    assert _run(upkeep(state)) == []
+    time.now = 100.1
+    for _ in range(2):
+        assert _run(upkeep(state)) == []
+    assert interrupted == [slow]
+    assert (slow.interrupted, slow.message.timed_out) == ("time limit", True)
+    assert not quick.message.timed_out
 
 
 def test_a_failed_renewal_pauses_the_queue_for_less_than_the_lease_has_left() -> None:
@@ -459,3 +482,55 @@ def test_an_order_is_obeyed_once_and_confirmed_at_once() -> None:
     assert isinstance(routine.send(b"17:quiet"), Call)  # what it does has changed
     assert isinstance(routine.send(b"17:quiet"), Wait)
     assert not state.quiet
+
+
+# --- health -------------------------------------------------------------------------------
+
+
+def _ready(number: int, paused: bool = False) -> QueueStats:
+    return QueueStats(ready=number, in_flight=0, delayed=0, dead=0, expired=0, due=0, paused=paused,
+                      next_event_in=None, claimed=0)  # fmt: skip
+
+
+def test_a_worker_that_leaves_messages_is_stuck_after_a_time(tmp_path: Path) -> None:
+    state, time = _state(queues=2)
+    health = Health(file=tmp_path / "healthy", stalled_after=5.0, interval=1.0)
+
+    def at(now: float, *counts: Any) -> str:
+        time.now = now
+        assert _run(health.watch(state), counts) == ["stats"] * len(counts)
+        return health.reason
+
+    assert at(100.0) == ""  # it has just taken some
+    assert (tmp_path / "healthy").exists()
+    assert at(102.0, _ready(0), _ready(3)) == ""
+    assert at(102.5) == ""  # once in an interval
+    assert at(106.9, _ready(0), _ready(3)) == ""
+    assert at(108.0, _ready(2), _ready(3)) == (
+        "none taken for 6 s while ready: 2 in 'q0', 3 in 'q1'"
+    )
+    assert not (tmp_path / "healthy").exists()
+    assert at(109.0, _ready(2, paused=True), _ready(0)) == ""
+    assert at(120.0, _ready(1), _ready(0)) == ""
+    assert at(126.0, AWAY) == ""  # a restart would not help
+    assert at(127.0, _ready(1), _ready(0)) != ""
+    state.last_take = 127.5
+    assert at(129.0) == ""
+    assert at(130.0, _ready(1), _ready(0)) == ""
+    state.quiet = True
+    assert at(140.0) == ""
+
+
+def test_a_call_that_redis_does_not_answer_is_stuck(tmp_path: Path) -> None:
+    state, time = _state()
+    health = Health(file=tmp_path / "healthy", stalled_after=5.0, interval=1.0)
+    state.lanes[0].asked_at = 100.0
+    state.quiet = True
+    for now, stuck in ((106.0, False), (107.1, True)):
+        time.now = now
+        assert _run(health.watch(state)) == []
+        assert (health.reason == "no answer from Redis for 7 s, queue 'q0'") is stuck
+    state.stopping = True
+    time.now = 109.0
+    assert _run(health.watch(state)) == []
+    assert health.reason == ""
