@@ -60,7 +60,11 @@ def main() -> int:
         plan = [_planned(each, tests, options.budget) for each in wanted]
         into = str(WORK / "results.jsonl")
         _pytest(
-            {"into": into, "plan": plan, "commit": environment()["commit"]},
+            {
+                "into": into,
+                "plan": plan,
+                "about": {"seed": options.seed, "commit": environment()["commit"]},
+            },
             sorted({test.partition("::")[0] for each in plan for test in each["tests"]}),
         )
     drawn = _draw(mutants, options.seed, options.size, PACKAGES)
@@ -179,7 +183,8 @@ def _store(mutants: list[Mutant], drawn: list[Mutant], options: argparse.Namespa
     lines = []
     commits = set()
     for mutant in drawn:
-        if mutant.key not in results:
+        # What another seed has drawn before had a part in writing the tests.
+        if mutant.key not in results or results[mutant.key][0]["seed"] != options.seed:
             continue
         first, last = results[mutant.key][0], results[mutant.key][-1]
         commits.add(first["commit"])

@@ -70,9 +70,9 @@ class Recorder:
 class Trier:
     """Tries each mutant in a process of its own, forked when the tests are collected."""
 
-    def __init__(self, plan: list[dict[str, Any]], commit: str, into: Path) -> None:
+    def __init__(self, plan: list[dict[str, Any]], about: dict[str, Any], into: Path) -> None:
         self._plan = plan
-        self._commit = commit
+        self._about = about
         self._into = into.open("a")
         self._failed: str | None = None
         self._fleet: Fleet | None = None
@@ -107,9 +107,7 @@ class Trier:
                 print(f"fails without a mutant too: {found}", file=sys.__stdout__, flush=True)
                 tests.remove(items.pop(found))
             seconds = round(time.monotonic() - begin, 2)
-            line = {
-                "key": mutant["key"], "by": found, "seconds": seconds, "commit": self._commit,
-            }  # fmt: skip
+            line = {"key": mutant["key"], "by": found, "seconds": seconds, **self._about}
             print(json.dumps(line), file=self._into, flush=True)
             print(f"{seconds:6.1f} s  {found or '*** survived ***'}  {mutant['key']}",
                   file=sys.__stdout__, flush=True)  # fmt: skip
@@ -226,5 +224,5 @@ def _runs_blocking(item: pytest.Item) -> bool:
 def pytest_configure(config: pytest.Config) -> None:
     order = json.loads(Path(os.environ["ACKQ_MUTATION"]).read_text())
     into = Path(order["into"])
-    plugin = Trier(order["plan"], order["commit"], into) if "plan" in order else Recorder(into)
+    plugin = Trier(order["plan"], order["about"], into) if "plan" in order else Recorder(into)
     config.pluginmanager.register(plugin, "mutation")
