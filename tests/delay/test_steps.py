@@ -1,69 +1,49 @@
-"""What operations of the delay queue do between two requests, with no server."""
+"""What a delay queue's operations check and note between two replies, with no server."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
-
 import pytest
 
-from ackq.config import Confirm, QueueConfig
-from ackq.delay import push, settle
-from ackq.delay.messages import DelayedMessage, DelayEntry, DelaySpec
-from ackq.errors import ConfigurationError, DuplicateMessage, LeaseLost, NotConfirmed
+from ackq.config import QueueConfig
+from ackq.delay import admin, settle
+from ackq.delay.messages import DelayedMessage, DelaySpec, due
+from ackq.errors import ConfigurationError
+from ackq.membership.operations import GroupSpec
+from tests.steps import play
 
-SPEC = DelaySpec.plain("d", QueueConfig(), 1.0)
-
-
-def _held(key: str = "a") -> DelayedMessage:
-    return DelayedMessage("d", key, b"{}", receipt=1)
+DELAY = DelaySpec.plain("d", QueueConfig(), 1.0)
 
 
-def _result(steps: Any, reply: object) -> Any:
-    with pytest.raises(StopIteration) as ended:
-        steps.send(reply)
-    return ended.value.value
+def _partitioned(partitions: int) -> DelaySpec:
+    return DelaySpec.partitioned("d", QueueConfig(), GroupSpec.of("d", partitions, 10.0), 1.0)
 
 
-def test_a_rejected_message_is_dead_and_a_refused_one_is_not() -> None:
-    for verb, dead in ((settle.reject, True), (settle.delete, False)):
-        kept, lost = _held("a"), _held("b")
-        reason: tuple[Any, ...] = ("why",) if dead else ()
-        steps: Any = verb(SPEC, [kept, lost], *reason)
-        next(steps)
-        with pytest.raises(LeaseLost) as raised:
-            steps.send([1, 2])
-        assert list(raised.value.messages) == [lost]
-        assert (kept.dead, lost.dead, lost.lease_lost) == (dead, False, True)
-        assert kept.receive_count == 1
+def test_entries_of_dead_letters_are_those_of_one_partition() -> None:
+    for spec, partition in ((DELAY, None), (_partitioned(1), None), (_partitioned(2), 1)):
+        request = next(admin.dead_letters(spec, 5, "7-0", partition))
+        assert request.args[0] == b"XRANGE"  # type: ignore[union-attr]
+    with pytest.raises(ConfigurationError, match="pass partition"):
+        next(admin.dead_letters(_partitioned(2), 5, "7-0", None))
+    with pytest.raises(ConfigurationError, match="partition"):
+        next(admin.dead_letters(_partitioned(2), 5, "7-0", 2))
+    for wrong in (-1, 2**53 + 1, True):
+        with pytest.raises(ConfigurationError, match="dead_letters"):
+            next(admin.dead_letters(DELAY, wrong, None, None))
 
 
-def test_an_extension_is_no_settle_of_its_own() -> None:
-    message = _held()
-    steps = settle.extend(SPEC, [message], None)
-    next(steps)
-    assert message._settles_sent == 0
-    assert _result(steps, [9_000_000, 1]) == 1
-    assert message.lease_expires_at == 9.0
+def test_only_an_extension_changes_when_a_lease_ends() -> None:
+    message = DelayedMessage("d", "a", b"{}", receipt=1)
+    before = message.lease_expires_at
+    assert play(settle.nack(DELAY, [message], 5.0), [1, []])[1] == 1
+    assert message.lease_expires_at == before
+    message = DelayedMessage("d", "a", b"{}", receipt=1)
+    assert play(settle.extend(DELAY, [message], 5.0), [7_500_000, 1])[1] == 1
+    assert message.lease_expires_at == 7.5
 
 
-@pytest.mark.parametrize(("count", "end"), [(5, "'k4' already"), (6, "'k4', ... already")])
-def test_five_keys_that_exist_already_are_named(count: int, end: str) -> None:
-    steps = push.push_many(SPEC, [DelayEntry(f"k{number}", b"") for number in range(7)])
-    next(steps)
-    with pytest.raises(DuplicateMessage, match=end) as raised:
-        steps.send(list(range(1, count + 1)))
-    assert raised.value.keys == tuple(f"k{number}" for number in range(count))
-    assert raised.value.stored == 7 - count
-
-
-def test_a_push_that_too_few_replicas_have_is_not_confirmed() -> None:
-    steps = push.push_many(SPEC, [DelayEntry("k", b"")], 2)
-    assert next(steps).confirm == Confirm(2)  # type: ignore[union-attr]
-    with pytest.raises(NotConfirmed, match="1 of 2"):
-        steps.send(([], 1))
-
-
-def test_a_time_without_a_zone_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="no time zone"):
-        next(push.push_many(SPEC, [DelayEntry("k", b"", at=datetime(2026, 1, 1))]))
+def test_a_time_that_is_out_of_range_is_named_as_it_was_given() -> None:
+    for given in ({"delay": -1}, {"delay_ms": -1}, {"at": -1}, {"at_ms": -1}):
+        (name,) = given
+        arguments = dict.fromkeys(("delay", "delay_ms", "at", "at_ms")) | given
+        with pytest.raises(ConfigurationError, match=rf"\b{name}\b"):
+            due(**arguments)

@@ -396,3 +396,12 @@ def test_a_bad_message_of_a_batch_stops_all_of_it(make_sharded: MakeSharded) -> 
     with pytest.raises(ackq.MessageTooLarge):
         queue.push_many([{"id": f"m{n}", "x": "y" * (n * 30)} for n in range(8)])
     assert queue.stats().ready == 0
+
+
+def test_no_thread_waits_on_after_a_close(make_sharded: MakeSharded) -> None:
+    before = set(threading.enumerate())
+    queue = make_sharded(2)
+    assert queue.pop(timeout=0.05) is None
+    queue.close()
+    later = set(threading.enumerate()) - before
+    assert not [thread for thread in later if thread.name.startswith("ackq-")]

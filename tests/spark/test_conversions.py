@@ -122,6 +122,12 @@ def test_lists_and_structs_in_bulk_are_left_where_a_part_of_them_is() -> None:
     )
     assert (left, values[1:]) == ([0], [[], None, [date(2024, 1, 2)]])
     assert _bulk(pa.list_(pa.date32()), '["2024-01-01"]', "null")[1] == []
+    # Times in them are those of the zone, too.
+    noon, local = '"2024-07-01T12:00:00"', _at(2024, 7, 1, 10)
+    zone = "Europe/Berlin"
+    assert _bulk(pa.list_(UTC_US), f"[{noon}]", zone=zone) == ([[local]], [])
+    times = pa.struct([("t", UTC_US)])
+    assert _bulk(times, f'{{"t":{noon}}}', zone=zone) == ([{"t": local}], [])
     assert _bulk(pa.list_(pa.int32()), "[1,2]", "null", "[]") == ([[1, 2], None, []], [])
     assert _bulk(pa.list_(pa.int32()), "[1]", "{}", "[2]", "[3]")[1] == [1]
     kind = pa.struct([("d", pa.date32()), ("f", pa.float64())])
