@@ -39,6 +39,8 @@ ONLY = {
     ),
     "web": ("guard",),
 }  # fmt: skip
+#: The tests of the defaults of arguments.
+DEFAULTS = "tests/core/test_defaults.py::"
 #: The test that starts the servers.
 ANCHOR = "tests/mutation/anchor.py"
 #: Tests that last longer than this are not run, nor more tests than fit into the budget.
@@ -111,7 +113,9 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
     variants: list[Mutant | Twin] = [mutant, twin] if twin else [mutant]
     changed = {each.place for each in variants}
     running = {name: test for name, test in tests.items() if not changed.isdisjoint(test["places"])}
-    if not running:  # a default value, or code that has changed since the tests were recorded
+    if mutant.place.endswith("+?"):  # a default value, which a test may look at without a call
+        running |= {name: test for name, test in tests.items() if name.startswith(DEFAULTS)}
+    if not running:  # code that has changed since the tests were recorded
         functions = tuple(f"{each.function}+" for each in variants)
         running = {
             name: test for name, test in tests.items()
