@@ -412,7 +412,8 @@ class DelayClient(Client):
         """Return up to ``n`` dead letters, oldest first within a partition, without removal.
 
         Args:
-            n: how many. One round trip reads at most 100, or fewer if they are long.
+            n: how many. Defaults to 100. One round trip reads at most 100, or fewer if they are
+                long.
             after: only those after this `DeadLetter.entry`, to page through many. Defaults to
                 None, from the first.
             partition: only those of this partition. With several partitions, ``after`` needs it.

@@ -174,6 +174,8 @@ def test_a_range_is_read_where_the_last_one_ended() -> None:
     assert asked[1].args[-5] == 7
     assert asked[2].args[-5] == 17
     assert asked[1].args[-2] != asked[2].args[-2]  # tokens
+    play(_consume(spec), 0.0, [b"ok", [], 30, 20, 22, 0, b"a", b"b", b"c"])
+    assert spec.reading["c"] == Guess(after=22, slack=24, known=True)
 
 
 def test_a_consumer_that_is_always_too_late_pauses_between_attempts() -> None:
