@@ -10,7 +10,10 @@ from unittest import mock
 import pytest
 import redis
 import redis.asyncio
+import redis.asyncio.retry
+from redis.backoff import NoBackoff
 from redis.exceptions import MovedError
+from redis.retry import Retry
 
 import ackq
 import ackq.dropin.asyncio
@@ -151,13 +154,16 @@ def test_a_refused_connection_is_one_error_and_no_chain(
 
 def test_a_redirection_from_a_unix_socket_leads_to_a_port(free_port: int) -> None:
     moved = MovedError(f"5 127.0.0.1:{free_port}")
-    route = connections.route_of(redis.Redis(unix_socket_path="/nowhere"), b"key")
+    route = connections.route_of(
+        redis.Redis(unix_socket_path="/nowhere", retry=Retry(NoBackoff(), 0)), b"key"
+    )
     route.note(moved)
     with pytest.raises(redis.ConnectionError, match=f"127.0.0.1:{free_port}"):
         route.connections(moved).acquire()
 
     async def awaited() -> None:
-        client = redis.asyncio.Redis(unix_socket_path="/nowhere")
+        once = redis.asyncio.retry.Retry(NoBackoff(), 0)
+        client = redis.asyncio.Redis(unix_socket_path="/nowhere", retry=once)
         route = connections_async.route_of(client, b"key")
         route.note(moved)
         await (await route.connections(moved)).acquire()
