@@ -49,8 +49,8 @@ def page(stored: dict[str, Any]) -> str:
     ]
     rows.append(_row("**all**", sum(stored["mutants"].values()), results))
     return "\n".join([
-        f"{len(results)} mutants drawn by seed {stored['seed']}, first tried on commit"
-        f" {' and '.join(stored['first tried on'])}, and those that survived again on commit"
+        f"{len(results)} mutants drawn by seed {stored['seed']}, first tried on commits"
+        f" {', '.join(stored['first tried on'])}, and those that survived again on commit"
         f" {stored['commit']}. Python {stored['python']}, redis-py {stored['redis-py']}.",
         "",
         "| package | mutants | tried | equivalent | noticed | score | 95 % interval |"

@@ -35,7 +35,7 @@ def test_the_page_is_made_from_the_stored_results() -> None:
 
 def test_a_score_leaves_out_equivalent_mutants_and_tells_before_from_after() -> None:
     text = report.page(STORED)
-    assert "first tried on commit cafe and face" in text
+    assert "first tried on commits cafe, face" in text
     assert "| core | 1,381 | 4 | 1 | 1 | 33 % | 6 % to 79 % | 2 | 67 % |" in text
     assert "- `ackq/core/x.py: f: a -> d`\n" in text
     assert f"- `{EQUIVALENT}`: {reason_of(EQUIVALENT)}\n" in text
