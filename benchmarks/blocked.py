@@ -47,7 +47,7 @@ PICTURES = tuple(
         ("settling", "acks and the like", ("ack", "nack", "reject", "extend")),
         ("queue", "push, looks and repairs", (
             "schedule", "push_once", "stats", "peek", "purge", "drain", "run_now", "cancel",
-            "redrive", "audit", "watch")),
+            "redrive", "audit", "watch", "overview/")),
         ("claims", "claims", ("claims/", "held/")),
         ("staging", "staged rows", ("staging/", "pipeline/")),
         ("delay", "delay queues", ("delay/",)),
