@@ -185,10 +185,11 @@ def set_(
 def dead(
     qname: str, url: str | None, ns: str, number: int | None, causes: bool, as_json: bool
 ) -> None:
-    """List the dead letters of QNAME, oldest first, or count them by cause.
+    """List the dead letters of QNAME, or count them by cause.
 
-    Messages that were received too often are moved there. The cause is the type of the last error
-    and the line that raised it, if the consumer passed one to change_message_visibility.
+    The oldest is first. Messages that were received too often are moved there. The cause is the
+    type of the last error and the line that raised it, if the consumer passed one to
+    change_message_visibility.
     """
     with _open(url, ns) as opened:
         if causes:

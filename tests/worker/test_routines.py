@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import redis
 from redis.exceptions import NoPermissionError, ResponseError
 
 import ackq
+from ackq.core import observing
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.queue.messages import Message, QueueStats
 from ackq.worker import Backoff, RateLimit
@@ -38,6 +39,13 @@ from ackq.worker.state import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE, Lane, 
 AWAY = redis.ConnectionError("gone")
 #: Seconds by which the server's clock is ahead of the worker's.
 AHEAD = 1_000_000.0
+
+
+@pytest.fixture(autouse=True)
+def own_context() -> Iterator[None]:
+    """Routines say that their thread prefetches: later tests run in it, too."""
+    with observing.prefetching():
+        yield
 
 
 class Bell:

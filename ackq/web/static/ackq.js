@@ -70,6 +70,10 @@
   function goLive(main) {
     const status = document.querySelector("[data-status]");
     let wait = Number(main.dataset.interval);
+    let submitting = false; // a reload would cancel it
+    document.addEventListener("submit", () => {
+      submitting = true;
+    });
 
     async function update() {
       if (!document.hidden) {
@@ -78,7 +82,7 @@
           if (!reply.ok) throw new Error(`status ${reply.status}`);
           const found = await reply.json();
           const typing = document.activeElement?.matches("input, select");
-          if (found.signature !== main.dataset.signature && !typing) {
+          if (found.signature !== main.dataset.signature && !typing && !submitting) {
             location.reload(); // other queues than before
             return;
           }
