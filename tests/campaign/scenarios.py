@@ -75,6 +75,9 @@ _OTHERS = (
     "delay queue, partitions", "topic", "sharded queue",
 )  # fmt: skip
 
+#: Other servers than Redis 7.0, by name.
+_SERVERS = {"Redis 6.2": "redis 6.2", "Redis 8": "redis 8", "Valkey": "valkey"}
+
 _ALL = (
     Scenario("queue: kills", "queue", {**KILLS, **FREEZES}),
     Scenario("queue: many kills", "queue, small", MANY_KILLS),
@@ -93,9 +96,10 @@ _ALL = (
     Scenario("queue: dead letters", "queue, dead letters", {**KILLS, **FREEZES, **CRASHES}),
     Scenario("delay queue: dead letters", "delay queue, dead letters",
              {**KILLS, **FREEZES, **CRASHES}),
-    Scenario("queue: everything, Redis 6.2", "queue", ALL, binary="redis 6.2"),
-    Scenario("queue: everything, Redis 8", "queue", ALL, binary="redis 8"),
-    Scenario("queue: everything, Valkey", "queue", ALL, binary="valkey"),
+    *(Scenario(f"{workload}: everything, {name}", workload, ALL, binary=binary)
+      for name, binary in _SERVERS.items()
+      for workload in ("queue", "drop-in", "RSMQ", "delay queue, partitions", "topic",
+                       "sharded queue")),
     Scenario("queue: failovers, confirmed", "queue, confirmed", FAILOVERS, on="sentinel"),
     Scenario("queue: partitions, confirmed", "queue, confirmed", PARTITIONS, on="sentinels",
              sizes={"consumer": 4, "producer": 2}),
@@ -110,10 +114,10 @@ _ALL = (
              sizes={"consumer": 2, "producer": 2}),
     *(Scenario(f"{each}: kills", each, SPARK, sizes={"consumer": 1, "producer": 1})
       for each in ("Spark, files", "Spark, queue", "Spark source", "Spark sink")),
-    *(Scenario(f"{workload}: kills, {name}", workload, SPARK, binary=binary,
+    *(Scenario(f"{workload}: kills, {name}", workload, SPARK, binary=_SERVERS[name],
                sizes={"consumer": 1, "producer": 1})
       for workload in ("Spark source", "Spark sink")
-      for name, binary in (("Redis 8", "redis 8"), ("Valkey", "valkey"))),
+      for name in ("Redis 8", "Valkey")),
     *(Scenario(f"{each}: everything", each, ALL) for each in _OTHERS),
     Scenario("queue: crashes without persistence", "queue", CRASHES, "none",
              loses="everything that was stored"),

@@ -51,37 +51,28 @@ SHORT = {
     "delay": (Scenario("short", "delay queue, partitions", {}), once(ALL)),
     "sentinel": (Scenario("short", "queue, confirmed", {}, on="sentinel"), once(FAILOVERS)),
     "cluster": (Scenario("short", "queue, confirmed", {}, on="cluster"), once(CLUSTER)),
-}
-
-
-#: Not part of make test: each of the processes is started anew.
-LONG = {
+    "partition": (Scenario("short", "queue, confirmed", {}, on="sentinels"), once(PARTITIONS)),
     "worker processes": (
         Scenario("short", "worker, processes", {}),
         # Once there are some.
         [replace(each, at=each.at + 4) for each in once([*CHILDREN, *CHILDREN, *CHILDREN])],
     ),
-    "partition": (
-        Scenario("short", "queue, confirmed", {}, on="sentinels"), once(PARTITIONS)
-    ),
-}  # fmt: skip
-
-
-def runs() -> list[object]:
-    return [*SHORT, *(pytest.param(each, marks=pytest.mark.campaign) for each in LONG)]
+}
+#: Those in which no message needs to be redelivered.
+SMOOTH = ("partition", "worker processes")
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("name", runs())
+@pytest.mark.parametrize("name", SHORT)
 def test_no_rule_is_broken_when_each_fault_strikes_once(name: str, tmp_path: Path) -> None:
-    scenario, strikes = (SHORT | LONG)[name]
+    scenario, strikes = SHORT[name]
     try:
         verdict = run(scenario, 1, strikes[-1].at + 1, tmp_path / "run", strikes)
     except Absent as reason:
         pytest.skip(str(reason))
     assert verdict.sound, str(verdict)
     assert verdict.pushed > 10
-    assert verdict.redelivered > 0 or name in LONG
+    assert verdict.redelivered > 0 or name in SMOOTH
     assert sum(verdict.faults.values()) >= len(strikes)
 
 
@@ -99,7 +90,7 @@ def test_totals_equal_the_account_after_kills_of_everyone(name: str, tmp_path: P
 
 
 def test_these_runs_have_every_fault() -> None:
-    struck = {strike.nemesis for _, strikes in (SHORT | LONG).values() for strike in strikes}
+    struck = {strike.nemesis for _, strikes in SHORT.values() for strike in strikes}
     scheduled = {each for scenario in SCENARIOS.values() for each in scenario.faults}
     assert scheduled == struck == {each for each in NEMESES if not each.startswith("sabotage")}
 
