@@ -251,7 +251,10 @@ class ClusterRoute:
 
     def note(self, error: Exception) -> None:
         """Learn from ``error`` where the key may be now."""
-        if isinstance(error, MAY_HAVE_MOVED):
+        if isinstance(error, MovedError) and error.host:
+            # The former owner knows; other nodes may hear of it later.
+            self._owner = self._client.nodes_manager.remap_host_port(error.host, error.port)
+        elif isinstance(error, MAY_HAVE_MOVED):
             # The owner may have changed or be gone: ask the others.
             self._stale = True
 
