@@ -9,6 +9,7 @@ import click
 
 from ackq.cli.connection import examples, json_option, print_json, queue_argument
 from ackq.config import PopFrom
+from ackq.membership.operations import MOST_PARTITIONS
 from ackq.ops.acl import OTHER_ROLES, ROLES, roles_of, rules
 
 #: The warning that --redis-6 prints.
@@ -21,16 +22,21 @@ def _described() -> str:
     lines = (wrap(role.purpose, 78, initial_indent=f"  {name:<{width}}  ",
                   subsequent_indent=" " * (width + 4)) for name, role in ROLES.items())  # fmt: skip
     others = f"Delay queues, topics and RSMQ queues have {', '.join(OTHER_ROLES['delay'])}."
-    return "\n".join(["\b", "Roles:", *chain.from_iterable(lines), "", others])
+    return "\n".join(["\b", "Roles:", *chain.from_iterable(lines), "", others, "", ""])
 
 
 @click.command(
-    epilog=_described() + "\n\n" + examples("ackq acl jobs consumer", "ackq acl jobs --json")
-)
+    epilog=_described() + examples(
+        "ackq acl jobs consumer", "ackq acl jobs --json",
+        "ackq acl invoices consumer --kind delay --partitions 16",
+    )
+)  # fmt: skip
 @queue_argument
 @click.argument("roles", nargs=-1, type=click.Choice(list(ROLES)), metavar="[ROLE]...")
 @click.option("--kind", type=click.Choice(["list", *OTHER_ROLES]), default="list",
               help="Kind of QUEUE; RSMQ's are named NAMESPACE:QUEUE.  [list]")  # fmt: skip
+@click.option("--partitions", type=click.IntRange(1, MOST_PARTITIONS), metavar="N",
+              help="Number of partitions of a delay queue.  [not partitioned]")  # fmt: skip
 @click.option("--user", metavar="NAME", help="Name of the user.  [QUEUE-ROLE]")
 @click.option("--no-eval", is_flag=True,
               help="Do not allow EVAL. Run ackq scripts load after each start of Redis."
@@ -42,8 +48,8 @@ def _described() -> str:
               help="End of QUEUE's list that is popped.  [right]")  # fmt: skip
 @json_option
 def acl(
-    queue: str, roles: tuple[str, ...], kind: str, user: str | None, no_eval: bool,
-    redis_6: bool, pop_from: PopFrom, as_json: bool,
+    queue: str, roles: tuple[str, ...], kind: str, partitions: int | None, user: str | None,
+    no_eval: bool, redis_6: bool, pop_from: PopFrom, as_json: bool,
 ) -> None:  # fmt: skip
     """Print ACL rules that grant each user of QUEUE little more than its role needs.
 
@@ -59,13 +65,16 @@ def acl(
     """
     if user and len(roles) != 1:
         raise click.UsageError("--user needs one ROLE")
+    if partitions is not None and kind != "delay":
+        raise click.UsageError("--partitions needs --kind delay")
     if redis_6:
         click.echo(f"ackq: {WEAKER}", err=True)
     for role in roles or roles_of(kind):
         named = user or f"{queue}-{role}"
         words = rules(
-            queue, role, eval=not no_eval, selectors=not redis_6, pop_from=pop_from, kind=kind
-        )
+            queue, role, eval=not no_eval, selectors=not redis_6, pop_from=pop_from, kind=kind,
+            partitions=partitions,
+        )  # fmt: skip
         if as_json:
             print_json({"user": named, "role": role, "rules": words})
         else:

@@ -11,10 +11,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ackq.config import PopFrom, check_pop_from
+from ackq.config import PopFrom, check_integer, check_pop_from
 from ackq.core.names import HELD_LEFT, check_name
 from ackq.errors import ConfigurationError, QueueNameError
-from ackq.ops.acl_access import NAMESPACE, access_of, slots_of
+from ackq.membership.operations import MOST_PARTITIONS
+from ackq.ops.acl_access import access_of, slots_of
+from ackq.ops.acl_keys import patterns_of
 
 #: The doctor tries operations on queues of its own. Their names begin with this, in one slot.
 SCRATCH = "{ackq:doctor}:"
@@ -109,7 +111,10 @@ ROLES = {
 _DELAY_VIEW = ("delay/stats", "delay/peek", "delay/watch")
 _DELAY_VIEW_COMMANDS = {"info": (), "time": (), "xrange": (":dead",), "zrange": (":z",),
                         "exists": (":z", ":h"), "type": (":z", ":h", ":dead"),
-                        "hget": (":group",), "xrevrange": (":dead", _LOG)}  # fmt: skip
+                        "hget": (":group",), "hmget": (":errors",),
+                        "xrevrange": (":dead", _LOG)}  # fmt: skip
+#: What consumers of a partitioned delay queue also call, to divide the partitions.
+_JOIN = ("members/heartbeat", "members/assign", "members/leave")
 _TOPIC_VIEW_COMMANDS = {"info": (), "time": (), "getrange": (":messages:*",),
                         "type": (":nextIndex",),
                         "mget": (":nextIndex", ":firstIndex", ":consumers:*"),
@@ -175,11 +180,13 @@ def rules(
     selectors: bool = True,
     pop_from: PopFrom = "right",
     kind: str = "list",
+    partitions: int | None = None,
 ) -> list[str]:
     """Return the words of ``ACL SETUSER`` that give a user ``role`` on queue ``name``.
 
     Keys are named exactly. Only push markers, claims and staged lists, whose names users choose,
-    need a pattern. The user has no password yet, so nobody can log in as it.
+    need a pattern. Patterns stand for the numbers of partitions too, but match no other number.
+    The user has no password yet, so nobody can log in as it.
 
     With selectors, which Redis 7 and Valkey have, each command is granted only on the keys that
     need it. Redis 6.2 grants commands and keys separately: a user may run each of its commands on
@@ -194,9 +201,12 @@ def rules(
         selectors: grant pairs of commands and keys. Use False for Redis 6.2. Defaults to True.
         pop_from: the end of its list from which the queue is popped. Defaults to "right".
         kind: "list", "delay", "topic" or "rsmq". Defaults to "list".
+        partitions: how many a delay queue has, 1 to 1024; the role is for all of them. Defaults
+            to None: it is not partitioned.
 
     Raises:
-        ConfigurationError: the kind has no such role, or an RSMQ name has no namespace.
+        ConfigurationError: the kind has no such role or no partitions, their number is out of
+            range, or an RSMQ name has no namespace.
         QueueNameError: the name is invalid, or has a space, which no rule can contain, or a
             parenthesis or quotation mark, which no selector can contain.
     """
@@ -211,19 +221,23 @@ def rules(
     if kind == "rsmq" and ":" not in name:
         raise ConfigurationError(f"an RSMQ queue is named <namespace>:<queue>, not {name!r}")
     check_pop_from(pop_from)
-    access = _access(_for_end(role, pop_from) if kind == "list" else roles[role], eval, pop_from)
+    chosen = _for_end(role, pop_from) if kind == "list" else roles[role]
+    if partitions is not None:
+        chosen = _for_partitions(chosen, kind, partitions)
+    access = _access(chosen, eval, pop_from)
     if role == "doctor":
         keys, flat = [f"~{SCRATCH}*"], True
     else:
-        keys, flat = _patterns(name, frozenset().union(*access.values())), not selectors
+        suffixes = frozenset().union(*access.values())
+        keys, flat = patterns_of(name, suffixes, partitions), not selectors
     begin = ["reset", "on", *_channels(name, roles[role])]
     if flat:
         return [*begin, *keys, "-@all", *_commands(access)]
     pairs = _grouped(access)
     keyless = _commands(pairs.pop(frozenset(), ()))
     return [*begin, "-@all", *keyless,
-            *(f"({' '.join([*_patterns(name, suffixes), *_commands(commands)])})"
-              for suffixes, commands in sorted(pairs.items(), key=_first))]  # fmt: skip
+            *(f"({' '.join([*patterns_of(name, each, partitions), *_commands(commands)])})"
+              for each, commands in sorted(pairs.items(), key=_first))]  # fmt: skip
 
 
 def _channels(name: str, role: Role) -> list[str]:
@@ -247,6 +261,14 @@ def _for_end(name: str, pop_from: PopFrom) -> Role:
     if role.scripts:
         commands["type"] = ("HELD",)
     return replace(role, scripts=role.scripts + _RECORD * (name in _RECORDING), commands=commands)
+
+
+def _for_partitions(role: Role, kind: str, partitions: int) -> Role:
+    """Return a role of a delay queue for all its partitions."""
+    if kind != "delay":
+        raise ConfigurationError(f"only delay queues have partitions, not kind {kind!r}")
+    check_integer(partitions, "partitions", 1, MOST_PARTITIONS)
+    return replace(role, scripts=role.scripts + _JOIN * ("delay/take" in role.scripts))
 
 
 def _access(role: Role, eval: bool, pop_from: PopFrom) -> dict[str, frozenset[str]]:
@@ -281,18 +303,3 @@ def _first(group: tuple[frozenset[str], list[str]]) -> str:
 
 def _commands(commands: Iterable[str]) -> Iterator[str]:
     return (f"+{each}" for each in sorted(commands))
-
-
-def _patterns(name: str, suffixes: frozenset[str]) -> list[str]:
-    wide = {each[:-1] for each in suffixes if each.count("*") == 1}
-    needed = (each for each in suffixes
-              if each.count("*") < 2 or not each.startswith(tuple(wide)))  # fmt: skip
-    return [f"~{_key_of(name, each)}" for each in sorted(needed)]
-
-
-def _key_of(name: str, suffix: str) -> str:
-    if suffix.startswith("="):
-        return suffix[1:]
-    if suffix.startswith(NAMESPACE):
-        return name.rpartition(":")[0] + suffix[1:]
-    return name + suffix

@@ -17,10 +17,11 @@ from ackq import scripts
 from ackq.config import PopFrom
 from ackq.core.names import HELD_LEFT
 
-#: The name of a queue is {name}, {queue} or, for RSMQ, {ns}:{q}, whose namespace has a key too.
+#: The name of a queue is {name}, {queue} or, for RSMQ, {ns}:{q}, whose namespace has a key too. A
+#: {group} of consumers has the name of its queue.
 _SLOT = re.compile(
-    r"^-- KEYS\[(\d+)(?:\+\w+)?(\.\.[^\]]*)?\]\s+(?:\{name\}|\{queue\}|\{ns\}:\{q\}|(\{ns\}))(\S*)"
-    r"\s+([A-Z]+)",
+    r"^-- KEYS\[(\d+)(?:\+\w+)?(\.\.[^\]]*)?\]"
+    r"\s+(?:\{name\}|\{queue\}|\{group\}|\{ns\}:\{q\}|(\{ns\}))(\S*)\s+([A-Z]+)",
     re.MULTILINE,
 )
 _BOUND = re.compile(r"\blocal ([\w, ]+) =\s+(.*\bKEYS\[.+\].*)$", re.MULTILINE)

@@ -150,7 +150,10 @@ def parts_of(client: Redis, kind: str, name: str) -> Parts | None:
 
 
 def _shares(group: str) -> Operation[int]:
-    shares: bytes | None = yield Request((b"HGET", f"{group}:group", b"shares"), resend=True)
+    try:
+        shares: bytes | None = yield Request((b"HGET", f"{group}:group", b"shares"), resend=True)
+    except NoPermissionError:  # a partition, whose user may read no group of that name
+        return 0
     return min(int(shares), FURTHEST) if shares and shares.isdigit() else 0
 
 

@@ -53,6 +53,11 @@ def test_roles_and_the_name_of_the_user_can_be_chosen(printed: Print) -> None:
     assert "+eval " not in printed("jobs", "consumer", "--no-eval")[0]
 
 
+def test_a_partitioned_queue_has_users_of_its_own(printed: Print) -> None:
+    (line,) = printed("due", "producer", "--kind", "delay", "--partitions", "4")
+    assert "(~due:[0-3]:z +zadd +zrange)" in line
+
+
 def test_rules_without_selectors_come_with_a_warning(printed: Print) -> None:
     warning, line = printed("jobs", "producer", "--redis-6")
     assert line == "ACL SETUSER jobs-producer reset on ~jobs -@all +hello +lpush +ping +wait"
@@ -61,7 +66,12 @@ def test_rules_without_selectors_come_with_a_warning(printed: Print) -> None:
 
 @pytest.mark.parametrize(
     "args",
-    [["jobs", "king"], ["jobs", "--user", "web"], ["jobs", "producer", "loader", "--user=x"]],
+    [
+        ["jobs", "king"],
+        ["jobs", "--user", "web"],
+        ["jobs", "producer", "loader", "--user=x"],
+        ["jobs", "--partitions", "2"],
+    ],
 )
 def test_wrong_usage_is_code_2(printed: Print, args: list[str]) -> None:
     printed(*args, code=2)

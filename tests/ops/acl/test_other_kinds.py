@@ -1,7 +1,8 @@
-"""Roles of delay queues, topics and RSMQ queues: each can do what it is for, and nothing else."""
+"""Roles of delay queues, partitioned or not, topics and RSMQ queues: each can do what it is for."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,10 +11,10 @@ import redis
 from redis.exceptions import NoPermissionError
 from starlette.testclient import TestClient
 
-from ackq.delay import DelayQueue
+from ackq.delay import DelayQueue, PartitionedDelayQueue
 from ackq.errors import ConfigurationError
 from ackq.metrics.exporter import Exporter
-from ackq.ops.acl import OTHER_ROLES, rules
+from ackq.ops.acl import rules
 from ackq.rsmq import RSMQ
 from ackq.topic import Topic
 from ackq.web import application
@@ -24,9 +25,12 @@ from tests.web.test_operating import ORIGIN
 from tests.web.test_pages import path_of
 
 Operation = Callable[[Any, str], object]
+#: Of the partitioned delay queue. The last has a number of two digits.
+PARTITIONS = 12
+LAST = PARTITIONS - 1
 
 
-def _taken(queue: DelayQueue, _: str) -> Any:
+def _taken(queue: DelayQueue | PartitionedDelayQueue, _: str) -> Any:
     (message,) = queue.take(1)
     return message
 
@@ -36,6 +40,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "delay": {
         "push": lambda queue, _: queue.push("new", b"{}", delay=60),
         "take": _taken,
+        "wait": lambda queue, _: (queue.take(9), queue.take(1, timeout=0.02)),
         "ack": lambda queue, _: queue.delete(_taken(queue, _)),
         "nack": lambda queue, _: queue.nack(_taken(queue, _), delay=60),
         "reject": lambda queue, _: queue.reject(_taken(queue, _)),
@@ -75,6 +80,10 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "create": lambda rsmq, q: rsmq.create_queue(q),
     },
 }
+OPERATIONS["partitioned"] = {
+    **OPERATIONS["delay"],
+    "drop": lambda queue, _: queue.drop_dead_letters("1-1", partition=LAST),
+}
 _DELAY_SEEN = {"count", "peek", "watch", "read the dead"}
 _TOPIC_SEEN = {"lag", "oldest"}
 _RSMQ_SEEN = {"attributes", "count", "read the dead"}
@@ -82,7 +91,7 @@ _RSMQ_SEEN = {"attributes", "count", "read the dead"}
 FOR: dict[str, dict[str, set[str]]] = {
     "delay": {
         "producer": {"push"},
-        "consumer": {"take", "ack", "nack", "reject", "extend"},
+        "consumer": {"take", "wait", "ack", "nack", "reject", "extend"},
         "viewer": _DELAY_SEEN,
         "operator": {*_DELAY_SEEN, "cancel", "redrive", "drop", "purge"},
     },
@@ -99,15 +108,18 @@ FOR: dict[str, dict[str, set[str]]] = {
         "operator": {*_RSMQ_SEEN, "set", "redrive", "drop", "delete the queue", "create"},
     },
 }
+FOR["partitioned"] = FOR["delay"]
 #: What takes the same commands on the same keys.
 BESIDES: dict[tuple[str, str], set[str]] = {
     ("delay", "operator"): {"push"},
+    ("partitioned", "operator"): {"push"},
     ("topic", "producer"): {"oldest", "trim"},
     ("rsmq", "consumer"): {"send"},
     ("rsmq", "operator"): {"send"},
 }
 #: The same with rules for Redis 6.2.
 BESIDES_WITHOUT_SELECTORS = BESIDES | {
+    ("partitioned", "consumer"): {"count", "peek"},
     ("topic", "consumer"): {"trim"},
     ("rsmq", "consumer"): {"send", "count"},
 }
@@ -116,11 +128,15 @@ BESIDES_WITHOUT_SELECTORS = BESIDES | {
 def stock(admin: redis.Redis, kind: str, name: str) -> None:
     """Make a queue with a message in every state, in place of what is there."""
     admin.delete(*admin.keys(f"{name}*"), "none")
-    if kind == "delay":
+    if kind == "partitioned":
+        stock(admin, "delay", f"{name}:{LAST}")
+        admin.hset(f"{name}:group", "shares", PARTITIONS)
+    elif kind == "delay":
         with DelayQueue(admin, name) as queue:
             for key, delay in (("a", 0), ("b", 0), ("later", 600)):
                 queue.push(key, b"{}", delay=delay)
             queue.reject(*queue.take(1))
+            queue.nack(*queue.take(1), delay=0, error=ValueError("its viewers read this, too"))
     elif kind == "topic":
         with Topic(admin, name) as topic:
             topic.publish_many([b"{}"] * 3)
@@ -138,6 +154,7 @@ def passed(client: redis.Redis, admin: redis.Redis, kind: str, name: str, keep: 
     namespace, _, queue_name = name.rpartition(":")
     kinds: dict[str, Callable[[], Any]] = {
         "delay": lambda: DelayQueue(client, name),
+        "partitioned": lambda: PartitionedDelayQueue(client, name, PARTITIONS),
         "topic": lambda: Topic(client, name),
         "rsmq": lambda: RSMQ(client, namespace),
     }
@@ -158,7 +175,14 @@ def passed(client: redis.Redis, admin: redis.Redis, kind: str, name: str, keep: 
     return found
 
 
-CASES = [(kind, role) for kind, roles in OTHER_ROLES.items() for role in roles]
+CASES = [(kind, role) for kind, roles in FOR.items() for role in roles]
+
+
+def as_user(as_role: AsRole, role: str, name: str, kind: str) -> redis.Redis:
+    """Return a client with this role of a queue of `FOR`."""
+    if kind == "partitioned":
+        return as_role(role, name, kind="delay", partitions=PARTITIONS)
+    return as_role(role, name, kind=kind)
 
 
 @pytest.mark.parametrize(("kind", "role"), CASES)
@@ -166,7 +190,7 @@ def test_a_role_of_another_kind_can_do_what_it_is_for_and_nothing_else(
     as_role: AsRole, admin: redis.Redis, token: str, kind: str, role: str
 ) -> None:
     name, neighbour = f"{token}:q", f"{token}:q2"
-    client = as_role(role, name, kind=kind)
+    client = as_user(as_role, role, name, kind)
     found = passed(client, admin, kind, name, keep=False)
     allowed = BESIDES if has_selectors(admin) else BESIDES_WITHOUT_SELECTORS
     assert FOR[kind][role] <= found <= FOR[kind][role] | allowed.get((kind, role), set())
@@ -180,16 +204,19 @@ def test_a_role_of_another_kind_can_do_what_it_is_for_and_nothing_else(
     admin.delete(*admin.keys(f"{token}*"), f"{token}:QUEUES")
 
 
-@pytest.mark.parametrize("kind", OTHER_ROLES)
+@pytest.mark.parametrize("kind", FOR)
 def test_the_page_and_the_exporter_run_as_a_viewer(
     as_role: AsRole, admin: redis.Redis, token: str, kind: str
 ) -> None:
     name = f"{token}:q"
     stock(admin, kind, name)
-    client = as_role("viewer", name, kind=kind)
+    client = as_user(as_role, "viewer", name, kind)
+    shown = name
+    if kind == "partitioned":
+        kind, shown = "delay", f"{name}:{LAST}"
     with TestClient(application(client, [name]), base_url=ORIGIN) as http:
-        paths = ["/", path_of("queue", kind=kind, name=name)]
-        paths += [path_of("dead", kind=kind, name=name)] * (kind != "topic")
+        paths = ["/", *(path_of("queue", kind=kind, name=each) for each in {name, shown})]
+        paths += [path_of("dead", kind=kind, name=shown)] * (kind != "topic")
         for path in paths:
             reply = http.get(path)
             assert reply.status_code == 200, reply.text
@@ -198,6 +225,31 @@ def test_the_page_and_the_exporter_run_as_a_viewer(
         text = get(exporter.address, "/metrics")[2].decode()
         assert f'ackq_backlog{{queue="{name}",kind="{kind}"}}' in text
     admin.delete(*admin.keys(f"{token}*"))
+
+
+@pytest.mark.parametrize("role", FOR["partitioned"])
+def test_a_role_of_all_partitions_covers_these_and_no_other_queue(
+    as_role: AsRole, name: str, role: str
+) -> None:
+    client = as_user(as_role, role, name, "partitioned")
+    for part in range(PARTITIONS):
+        assert client.type(f"{name}:{part}:z") == b"none"
+    others = (PARTITIONS, 20, 100, 111, -1, "01", "1x", "x", "[0-9]", "")
+    for key in (f"{name}:z", f"{name}z", *(f"{name}:{each}:z" for each in others)):
+        with pytest.raises(NoPermissionError):
+            client.type(key)
+
+
+@pytest.mark.parametrize(
+    "count", [1, 2, 9, 10, 11, 20, 21, 99, 100, 101, 110, 256, 999, 1000, 1024]
+)
+def test_the_patterns_of_partitions_match_their_numbers_and_no_others(count: int) -> None:
+    words = rules("q", "producer", kind="delay", partitions=count, selectors=False)
+    patterns = [word.removeprefix("~") for word in words if word.endswith(":wake")]
+    assert len(patterns) <= 5
+    matched = re.compile("|".join(patterns)).fullmatch
+    assert [each for each in range(1200) if matched(f"q:{each}:wake")] == [*range(count)]
+    assert not any(matched(f"q:{each}:wake") for each in ("", "00", "01", "007", "1x"))
 
 
 def test_a_producer_of_rsmq_publishes_on_the_channel_of_its_queue_only(
@@ -221,5 +273,9 @@ def test_a_producer_of_rsmq_publishes_on_the_channel_of_its_queue_only(
 def test_a_role_that_a_kind_lacks_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="a role is one of producer, consumer, viewer, op"):
         rules("prices", "worker", kind="topic")
+    with pytest.raises(ConfigurationError, match="only delay queues have partitions"):
+        rules("prices", "viewer", kind="topic", partitions=2)
+    with pytest.raises(ConfigurationError, match="partitions"):
+        rules("prices", "viewer", kind="delay", partitions=1025)
     with pytest.raises(ConfigurationError, match="<namespace>:<queue>"):
         rules("legacy", "viewer", kind="rsmq")

@@ -1,0 +1,57 @@
+"""The key patterns of a role: the names that its suffixes stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from ackq.membership.operations import GroupKeys
+from ackq.ops.acl_access import NAMESPACE
+
+#: The keys of a partitioned delay queue as a whole. Its other keys belong to one partition each.
+_OF_GROUP = frozenset(f":{each.name}" for each in fields(GroupKeys))
+
+
+def patterns_of(name: str, suffixes: frozenset[str], partitions: int | None) -> list[str]:
+    """Return the rules for the keys of queue ``name`` with these suffixes.
+
+    Args:
+        name: of the queue; it was checked.
+        suffixes: as in `ackq.ops.acl_access`. "=" begins the whole name of a key that belongs to
+            no queue.
+        partitions: of a delay queue; None if it has none.
+    """
+    wide = {each[:-1] for each in suffixes if each.count("*") == 1}
+    needed = (each for each in suffixes
+              if each.count("*") < 2 or not each.startswith(tuple(wide)))  # fmt: skip
+    return [f"~{key}" for each in sorted(needed) for key in _keys_of(name, each, partitions)]
+
+
+def _keys_of(name: str, suffix: str, partitions: int | None) -> Iterator[str]:
+    if suffix.startswith("="):
+        yield suffix[1:]
+    elif suffix.startswith(NAMESPACE):
+        yield name.rpartition(":")[0] + suffix[1:]
+    elif partitions is None or suffix in _OF_GROUP:
+        yield name + suffix
+    else:
+        yield from (f"{name}:{number}{suffix}" for number in _below(partitions))
+
+
+def _below(limit: int) -> Iterator[str]:
+    """Yield patterns that match the decimal numbers 0 to ``limit`` - 1, and nothing else.
+
+    The server compares keys with patterns one by one, so there are few: five for 1,024 numbers.
+    """
+    last = str(limit - 1)
+    for digits in range(1, len(last)):
+        yield _digits(int(digits > 1), 9) + "[0-9]" * (digits - 1)
+    for at, digit in enumerate(last):
+        is_last = at == len(last) - 1
+        first, highest = int(at == 0 and not is_last), int(digit) - (not is_last)
+        if first <= highest:
+            yield last[:at] + _digits(first, highest) + "[0-9]" * (len(last) - at - 1)
+
+
+def _digits(first: int, last: int) -> str:
+    return str(first) if first == last else f"[{first}-{last}]"
