@@ -56,6 +56,8 @@ class Recorder:
         self._coverage.stop()
         data = self._coverage.get_data()
         for path in data.measured_files():
+            if not path.endswith(".py"):  # a template of the page
+                continue
             place_of = places(Path(path))
             for line, contexts in data.contexts_by_lineno(path).items():
                 if place := place_of.get(line):
