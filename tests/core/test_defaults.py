@@ -13,6 +13,7 @@ import pytest
 import ackq
 import ackq.dropin.asyncio
 from ackq.delay import AsyncDelayQueue, AsyncPartitionedDelayQueue, DelayQueue
+from ackq.queue.staging_client import Staging
 from ackq.rsmq import RSMQ, AsyncRSMQ
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.topic import AsyncTopic, Topic
@@ -21,7 +22,7 @@ from ackq.worker import AsyncWorker, Health, Worker
 CLASSES: list[type] = [
     ackq.Queue, ackq.AsyncQueue, DelayQueue, AsyncDelayQueue, AsyncPartitionedDelayQueue, Topic,
     AsyncTopic, RSMQ, AsyncRSMQ, ShardedQueue, AsyncShardedQueue, Worker, AsyncWorker,
-    ackq.dropin.Redis, ackq.dropin.asyncio.Redis,
+    ackq.dropin.Redis, ackq.dropin.asyncio.Redis, Staging,
 ]  # fmt: skip
 #: An argument's description, up to the next one.
 ARGUMENT = re.compile(r"^ {4}(\w+): (.*?)(?=^ {4}\S|^\S|\Z)", re.DOTALL | re.MULTILINE)

@@ -15,11 +15,21 @@ from ackq.core.call import Keys
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.counters import Counters, derived, total
 from ackq.core.effects import Operation, Request, Sleep, wait_command
+from ackq.core.encode import encode_many
 from ackq.core.ids import key_of_id, text_of_key, usable_id
 from ackq.core.names import check_name, has_hash_tag
 from ackq.core.page_size import TARGET, next_size
+from ackq.core.server import check_server
 from ackq.core.waiting import INTERRUPTED, Deadline, block, check_timeout, seconds_of
-from ackq.errors import ConfigurationError, NotConfirmed, QueueNameError, UnsupportedServer
+from ackq.errors import (
+    ConfigurationError,
+    CrossSlotError,
+    InvalidMessage,
+    NotConfirmed,
+    QueueNameError,
+    UnsupportedServer,
+)
+from tests.steps import play
 
 
 @pytest.mark.parametrize(
@@ -188,3 +198,16 @@ def _answered(steps: Operation[Any], *answers: Any, begun: bool = False) -> Any:
         assert next(left, None) is None
         return ended.value
     raise AssertionError("it asks for more")
+
+
+def test_a_name_without_a_hash_tag_is_refused_on_a_cluster() -> None:
+    info = b"redis_version:7.0.15\r\ncluster_enabled:%d\r\n"
+    with pytest.raises(CrossSlotError, match=r"'\{q\}'"):
+        play(check_server("q"), info % 1)
+    for name, cluster in (("{q}", 1), ("q", 0)):
+        assert play(check_server(name), info % cluster)[1] is None
+
+
+def test_a_number_that_is_no_json_names_its_message() -> None:
+    with pytest.raises(InvalidMessage, match="'b'"):
+        encode_many([{"id": "a", "x": None}, {"id": "b", "x": float("nan")}], 100)

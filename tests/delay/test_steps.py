@@ -47,3 +47,8 @@ def test_a_time_that_is_out_of_range_is_named_as_it_was_given() -> None:
         arguments = dict.fromkeys(("delay", "delay_ms", "at", "at_ms")) | given
         with pytest.raises(ConfigurationError, match=rf"\b{name}\b"):
             due(**arguments)
+
+
+def test_a_dead_letter_with_fields_missing_has_zeros() -> None:
+    (letter,) = play(admin.dead_letters(DELAY, 1, None, None), [[b"1-0", [b"key", b"a"]]])[1]
+    assert (letter.id, letter.receive_count, letter.died_at) == ("a", 0, 0.0)

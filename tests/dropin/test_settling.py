@@ -12,6 +12,7 @@ import redis
 import ackq
 from ackq import dropin
 from ackq.dropin.in_flight import InFlight
+from ackq.dropin.renewal import LeaseRenewal
 from tests.dropin.seen import LEASE, in_flight, settled
 from tests.waiting import wait_until
 
@@ -212,3 +213,28 @@ def test_a_lost_lease_is_logged_once_while_the_work_goes_on(
         lambda: in_flight.messages[1].lease_expires_at > ends + 1, "more renewals of the other"
     )
     assert caplog.text.count("ended before its work did") == seen == 1
+    (lost,) = [each for each in caplog.messages if "ended before its work did" in each]
+    assert name in lost
+
+
+class _Failing:
+    """Messages in flight whose renewal first raises a warning as an error."""
+
+    messages = ()
+
+    def __init__(self) -> None:
+        self.renewals = 0
+
+    def tend(self) -> bool:
+        self.renewals += 1
+        if self.renewals == 1:
+            raise UserWarning("a warning about %s")
+        return False
+
+
+def test_a_warning_as_an_error_ends_no_renewal(caplog: pytest.LogCaptureFixture) -> None:
+    renewal, failing = LeaseRenewal(0.06), _Failing()
+    renewal.watch(failing)  # type: ignore[arg-type]
+    wait_until(lambda: not renewal.all_in_flight(), "nothing is in flight")
+    assert failing.renewals == 2
+    assert [record.getMessage() for record in caplog.records] == ["a warning about %s"]

@@ -9,8 +9,8 @@ import pytest
 
 from ackq.config import Confirm, QueueConfig
 from ackq.core.effects import Clock, Operation, Request
-from ackq.errors import ConfigurationError, LeaseLost, NotConfirmed
-from ackq.queue import claims, push, settle, take
+from ackq.errors import BatchSuperseded, ConfigurationError, LeaseLost, NotConfirmed
+from ackq.queue import claims, push, row_dead_letters, settle, take
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
@@ -104,3 +104,34 @@ def test_the_times_that_a_push_sends() -> None:
 
 def test_a_request_of_a_claim_is_sent_again_after_a_lost_reply() -> None:
     assert _first(claims.begin(claims.Group(SPEC, "g", 60_000_000))).resend
+
+
+def test_a_claim_goes_on_after_all_batches_that_were_taken_or_acked() -> None:
+    for last, acked in ((b"7", b"4"), (None, b"7")):
+        group = claims.Group(SPEC, "g", 60_000_000)
+        begun = claims.begin(group)
+        _first(begun)
+        assert _result(begun, [1, 0, 0]) == 1
+        assert (group.epoch, group.claiming) == (1, 0)
+        steps = claims.claim(group, 0, 10, None, None)
+        assert _first(steps).args[:2] == (b"HMGET", group.key)
+        assert _first(claims.claim(group, 0, 10, None, None)).args[2:] == (b"last", b"acked")
+        steps.send([last, acked])
+        assert group.claiming == 8
+
+
+def test_a_reject_marks_the_messages_that_are_dead_now() -> None:
+    message = _held()
+    steps = settle.reject(SPEC, [message], "why")
+    _first(steps)
+    assert _result(steps, [1]) == 1
+    assert message.dead
+
+
+@pytest.mark.parametrize(("batch", "named"), [(b"8", "was 8:"), (b"", "was none:")])
+def test_rows_that_came_too_late_name_the_batch_that_was_begun(batch: bytes, named: str) -> None:
+    writer = row_dead_letters.RowWriter(SPEC, "w", 1)
+    steps = row_dead_letters.begin_batch(writer, "7")
+    _first(steps)
+    with pytest.raises(BatchSuperseded, match=named):
+        steps.send([b"superseded", batch])

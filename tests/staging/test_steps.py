@@ -235,3 +235,9 @@ def test_rows_that_cannot_be_moved_wait_and_keep_their_order(
     asked, _ = play(UnfinishedCommits("t").move_in(_stays), 10.0, [LEFT, LEFT], OSError("x"))
     assert len(asked) == 3
     assert "committed rows of t:held wait: x" in caplog.text
+
+
+def test_the_keys_of_staged_rows_are_a_format() -> None:
+    keys = StagingKeys.of_topic("t")
+    assert list(keys.types()) == [b"t:commits", b"t:held", b"t:heldrows"]
+    assert keys.index("w", 7) == b"t:staging:w:7"

@@ -16,7 +16,15 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
 from ackq.worker import AsyncWorker, Backoff, RateLimit, Reject, Release, Retry, Worker
-from ackq.worker.policy import Pace, QueueOrder, Settlement, StrictBuffer, settlement_of
+from ackq.worker.failures import outlook
+from ackq.worker.policy import (
+    Pace,
+    QueueOrder,
+    Settlement,
+    StrictBuffer,
+    check_seconds,
+    settlement_of,
+)
 from ackq.worker.ratelimit import permit
 
 
@@ -193,3 +201,17 @@ def test_the_burst_is_what_a_tenth_of_a_second_allows_unless_chosen(
     spec = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig(), 1.0)
     request: Any = next(permit(spec, limit, 1, 0))
     assert request.args[-1] == burst
+
+
+def test_a_backoff_may_stay_the_same_and_names_its_ranges() -> None:
+    assert Backoff(factor=1, jitter=0).delay(9, 0.5) == 1.0
+    with pytest.raises(ConfigurationError, match="factor is 1 to 100"):
+        Backoff(factor=0.9)
+    with pytest.raises(ConfigurationError, match=r"is 0\.001 to 1e9 seconds, not 0"):
+        check_seconds(0, "interval")
+
+
+def test_a_failure_counts_its_retries_without_the_first_delivery() -> None:
+    message = Message("q", b"a", b"{}", 1, 2)
+    for limit, expected in ((None, "retry 2 in 3 s"), (5, "retry 2 of 4 in 3 s")):
+        assert outlook(message, Settlement("nack", 3.0), limit) == expected
