@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -93,14 +94,8 @@ def run(
     confirmation. Prints the number made ready. Messages that are ready, in flight or gone are left
     alone.
     """
-    _require(entries, ids, everything)
-    with open_queue(url, queue) as opened:
-        if everything:
-            count = opened.stats().delayed
-            ask(f"Make {count:,} delayed messages of {queue} ready now?", yes)
-            click.echo(_each_page(opened, count, opened.run_now))
-        else:
-            click.echo(opened.run_now(*entries, ids=ids))
+    question = "Make {:,} delayed messages of {} ready now?" if everything else None
+    _change(queue, url, entries, ids, question, yes, Queue.run_now)
 
 
 @delayed.command(
@@ -121,19 +116,29 @@ def cancel(
     alone. ackq dead redrive makes canceled messages ready again; ackq dead drop deletes them
     permanently.
     """
-    _require(entries, ids, everything)
-    with open_queue(url, queue) as opened:
-        if everything:
-            count = opened.stats().delayed
-            ask(f"Cancel {count:,} delayed messages of {queue}?", yes)
-            click.echo(_each_page(opened, count, opened.cancel))
-        else:
-            click.echo(opened.cancel(*entries, ids=ids))
+    question = "Cancel {:,} delayed messages of {}?" if everything else None
+    _change(queue, url, entries, ids, question, yes, Queue.cancel)
 
 
-def _require(entries: tuple[str, ...], ids: tuple[str, ...], everything: bool) -> None:
-    if bool(entries or ids) + everything != 1:
+def _change(
+    queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, ...],
+    question: str | None, yes: bool, method: Callable[..., int],
+) -> None:  # fmt: skip
+    """Change the chosen messages, or all if the answer to ``question`` is yes, and print how many.
+
+    Raises:
+        click.UsageError: messages are chosen and all are asked for, or neither.
+    """
+    if bool(entries or ids) + (question is not None) != 1:
         raise click.UsageError("give ENTRIES or --id, or --all")
+    with open_queue(url, queue) as opened:
+        change = partial(method, opened)
+        if question is None:
+            click.echo(change(*entries, ids=ids))
+        else:
+            count = opened.stats().delayed
+            ask(question.format(count, queue), yes)
+            click.echo(_each_page(opened, count, change))
 
 
 def _each_page(queue: Queue, count: int, change: Callable[..., int]) -> int:
