@@ -127,4 +127,4 @@ class ConsumerGroup(Client):
             except (AckqError, redis.RedisError, OSError) as error:
                 # The next heartbeat may come in time. If not, this member rejoins.
                 _LOG.warning("group %r: a heartbeat failed: %s", self._key, error)
-                session.next_heartbeat = self._spec.heartbeat_interval
+                session.next_heartbeat = self._spec.heartbeat_interval()

@@ -20,8 +20,10 @@ MOST_PARTITIONS = 1024
 MAX_SESSION = 3600.0
 #: Heartbeats per session timeout, so that two may be lost.
 HEARTBEATS = 3
-#: Longest interval between heartbeats in seconds, so that members notice changes soon.
-LONGEST_HEARTBEAT = 1.0
+#: Seconds between two heartbeats, so that members notice changes soon.
+HEARTBEAT_INTERVAL = 1.0
+#: Most heartbeats of all members per second. A larger group sends them less often.
+HEARTBEAT_RATE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +69,10 @@ class GroupSpec:
         session = microseconds(session_timeout, "session_timeout", MAX_SESSION)
         return cls(name, GroupKeys.of(name), partitions, session)
 
-    @property
-    def heartbeat_interval(self) -> float:
-        """Seconds between two heartbeats, unless another session ends sooner."""
-        return min(LONGEST_HEARTBEAT, self.session_us / HEARTBEATS / 1_000_000)
+    def heartbeat_interval(self, members: int = 1) -> float:
+        """Return the seconds between two heartbeats, unless another session ends sooner."""
+        usual = max(HEARTBEAT_INTERVAL, members / HEARTBEAT_RATE)
+        return min(usual, self.session_us / HEARTBEATS / 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +135,18 @@ def heartbeat(spec: GroupSpec, session: Session) -> Operation[Assignment]:
             )
         session.joined = True
         _, generation, assigned, wait = reply[:4]
-        session.next_heartbeat = spec.heartbeat_interval
-        if wait >= 0:
-            session.next_heartbeat = min(session.next_heartbeat, wait / 1_000_000)
-        if len(reply) == 4 and known is not None:
-            return known
-        members, owners = reply[4], _owners(reply[5])
         if assigned == generation:
-            mine = tuple(sorted(each for each, owner in owners.items() if owner == name))
-            found = Assignment(name.decode(), generation, mine, len(members))
-            session.assignment = found
+            if len(reply) == 4 and known is not None:
+                found = known
+            else:
+                mine = tuple(sorted(map(int, reply[5])))
+                found = session.assignment = Assignment(name.decode(), generation, mine, reply[4])
+            session.next_heartbeat = spec.heartbeat_interval(found.members)
+            if wait >= 0:
+                session.next_heartbeat = min(session.next_heartbeat, wait / 1_000_000)
             return found
         pairs: list[Arg] = []
-        for partition, owner in assign(spec.partitions, members, owners).items():
+        for partition, owner in assign(spec.partitions, reply[4], _owners(reply[5])).items():
             pairs += (partition, owner)
         yield from _call(spec, "assign", generation, *pairs)
 

@@ -16,6 +16,9 @@ COUNTS_LAST = 0.25
 HELP_INTERVAL = 0.25
 #: Most shards of others that one look reads.
 MOST_OTHERS = 16
+#: Most such looks per second at one shard, of all consumers. So thousands of consumers cost a shard
+#: no more than some.
+LOOK_RATE = 50
 
 
 class Choice:
@@ -69,9 +72,12 @@ class Choice:
             return None
         return self._go_to(fullest)
 
-    def others(self, owned: Sequence[int], shards: int, now: float) -> list[int]:
+    def others(self, owned: Sequence[int], shards: int, consumers: int, now: float) -> list[int]:
         """Return the shards of others to look at now, all own shards being empty."""
-        if now - self._looked_elsewhere < HELP_INTERVAL:
+        read = min(MOST_OTHERS, shards - len(owned))
+        if now - self._looked_elsewhere < max(
+            HELP_INTERVAL, consumers * read / (shards * LOOK_RATE)
+        ):
             return []
         self._looked_elsewhere = now
         others = sorted(set(range(shards)).difference(owned))

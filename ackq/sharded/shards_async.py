@@ -88,7 +88,8 @@ class AsyncShardSet:
         Returns:
             The fullest shard; None if no shard that was looked at has messages.
         """
-        owned = self.members.partitions
+        assignment = await self.members.join()
+        owned = assignment.partitions
         # A wait that goes on has found nothing yet.
         unknown = [each for each in owned if not self._waiters.waits_on(each)]
         unknown += self._choice.drained(len(self.used), len(self.queues))
@@ -97,7 +98,9 @@ class AsyncShardSet:
         shard = self._choice.counted(counts, time.monotonic())
         if shard is not None:
             return shard
-        others = self._choice.others(owned, self.recorded.number, time.monotonic())
+        others = self._choice.others(
+            owned, self.recorded.number, assignment.members, time.monotonic()
+        )
         if not others:
             return None
         shard = self._choice.counted(await self._count(others), time.monotonic())

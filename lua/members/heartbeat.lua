@@ -12,12 +12,14 @@
 -- ARGV[4] joins             0|1     1: join; 0: a missing session was fenced
 -- ARGV[5] known             integer 0..9007199254740991   generation that the member knows
 --
--- Returns {'ok', generation, assigned, wait}: wait µs until the next other session ends, or -1;
--- followed, unless known = assigned = generation, by {session, ...}, {share, session, ...};
--- {'fenced'}: the session ended, and others may have its shares (its partitions); {'shares', n}:
--- the group has n.
+-- Returns {'ok', generation, assigned, wait}: wait µs until the next other session ends, or -1.
+-- If assigned = generation and known is another one: followed by members, {own share, ...}; if
+-- assigned is another generation: by {session, ...}, {share, session, ...}, for members/assign,
+-- without the sessions beyond the 10,000 that end last.
+-- Returns {'fenced'}: the session ended, and others may have its shares (its partitions);
+-- {'shares', n}: the group has n.
 -- Atomic because a session must not be renewed and ended at once.
--- Cost: O(shares + log members).
+-- Cost: O(log members); O(shares) after a change; O(members) if shares have to be assigned.
 local members, group, owners = KEYS[1], KEYS[2], KEYS[3]
 local session, timeout, shares = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local joins, known = ARGV[4], tonumber(ARGV[5])
@@ -89,5 +91,14 @@ end
 if known == generation and assigned == generation then
   return {'ok', generation, assigned, wait}
 end
-return {'ok', generation, assigned, wait, redis.call('ZRANGE', members, 0, -1),
-  redis.call('HGETALL', owners)}
+local owned = redis.call('HGETALL', owners)
+if assigned ~= generation then
+  return {'ok', generation, assigned, wait, redis.call('ZREVRANGE', members, 0, 9999), owned}
+end
+local own = {}
+for i = 2, #owned, 2 do
+  if owned[i] == session then
+    own[#own + 1] = owned[i - 1]
+  end
+end
+return {'ok', generation, assigned, wait, redis.call('ZCARD', members), own}

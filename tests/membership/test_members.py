@@ -212,3 +212,24 @@ def test_an_assignment_counts_once_and_only_for_its_generation(
     assert assign(5, 0, "first") == 1
     assert assign(5, 0, "second") == 0
     assert plain_client.hgetall(keys[2]) == {b"0": b"first"}
+
+
+def test_a_reply_is_no_longer_than_it_has_to_be(plain_client: Any, token: str) -> None:
+    """With thousands of members, each of them asks again after each change."""
+    keys = [f"{token}:{part}" for part in ("members", "group", "owners")]
+
+    def heartbeat(known: int) -> Any:
+        text = scripts.load("members/heartbeat").text
+        return plain_client.eval(text, 3, *keys, "me", 10_000_000, 1024, 1, known)
+
+    far = time.time() * 1e6 + 3e9
+    plain_client.zadd(keys[0], {f"other {number}": far + number for number in range(10_500)})
+    _, generation, assigned, _, sessions, owners = heartbeat(0)
+    assert (generation, assigned, owners) == (1, 0, [])
+    assert sorted(sessions) == sorted(f"other {each}".encode() for each in range(500, 10_500))
+    plain_client.hset(keys[2], mapping={"7": "me", "8": "other 1", "1023": "me"})
+    plain_client.hset(keys[1], "assigned", 1)
+    *_, members, own = heartbeat(0)
+    assert (members, sorted(own)) == (10_501, [b"1023", b"7"])
+    assert len(heartbeat(1)) == 4
+    plain_client.unlink(*keys)

@@ -27,13 +27,12 @@ def _reply(generation: int, assigned: int, wait: int, *more: Any) -> list[Any]:
     return [b"ok", generation, assigned, wait, *more]
 
 
-def test_every_process_computes_the_same_owners() -> None:
-    """Other releases and other languages have a part in the same groups."""
-    first = assign(8, [b"a", b"b", b"c"], {})
-    assert first == {0: b"c", 1: b"b", 2: b"c", 3: b"b", 4: b"a", 5: b"a", 6: b"b", 7: b"a"}
+def test_members_take_turns_and_give_up_their_highest_partitions() -> None:
+    first = assign(8, [b"c", b"a", b"b"], {})
+    assert first == dict(enumerate([b"a", b"b", b"c", b"a", b"b", b"c", b"a", b"b"]))
     joined = assign(8, [b"d", b"c", b"b", b"a"], first)
-    assert joined == first | {5: b"d", 6: b"d"}
-    assert assign(8, [b"a", b"c"], first) == first | {1: b"a", 3: b"c", 6: b"c"}
+    assert joined == first | {6: b"d", 7: b"d"}
+    assert assign(8, [b"a", b"c"], first) == first | {1: b"c", 4: b"a", 7: b"c"}
     # Who has more keeps more, so that nothing moves.
     settled = {0: b"b", 1: b"b", 2: b"b", 3: b"a", 4: b"a"}
     assert assign(5, [b"a", b"b"], settled) == settled
@@ -49,16 +48,17 @@ def test_the_settings_of_a_group_at_their_limits() -> None:
         GroupSpec.of("a*", 8, 10.0)
     assert SPEC.keys.all() == KEYS[1:]
     # Two heartbeats of a session may be lost.
-    assert GroupSpec.of("g", 8, 1.5).heartbeat_interval == 0.5
-    assert GroupSpec.of("g", 8, 60.0).heartbeat_interval == 1.0
+    assert GroupSpec.of("g", 8, 1.5).heartbeat_interval() == 0.5
+    large = GroupSpec.of("g", 8, 60.0)
+    assert [large.heartbeat_interval(each) for each in (1, 1000, 5000, 10**6)] == [1, 1, 5, 20]
 
 
 def test_the_first_member_of_a_group_assigns_itself_everything() -> None:
     session = _session()
-    owners = [each for partition in range(8) for each in (b"%d" % partition, b"me:1")]
+    mine = [b"%d" % partition for partition in reversed(range(8))]
     asked, found = play(
         heartbeat(SPEC, session), _reply(1, 0, -1, [b"me:1"], []), 1,
-        _reply(1, 1, 400_000, [b"me:1"], owners),
+        _reply(1, 1, 400_000, 1, mine),
     )  # fmt: skip
     assert found == session.assignment == Assignment("me:1", 1, tuple(range(8)), 1)
     assert session.owns() == tuple(range(8))
@@ -85,19 +85,14 @@ def test_a_member_that_knows_its_assignment_keeps_it() -> None:
     assert asked.args[-2:] == (0, 5)
     assert session.next_heartbeat == 1.0
     # An assignment of others, of whose partitions it gets some.
-    owners = [b"3", b"me:1", b"0", b"other:1", b"1", b"me:1"]
-    _, found = play(
-        heartbeat(SPEC, session), _reply(6, 6, 5_000_000, [b"me:1", b"other:1"], owners)
-    )
+    _, found = play(heartbeat(SPEC, session), _reply(6, 6, 5_000_000, 2, [b"3", b"1"]))
     assert found == Assignment("me:1", 6, (1, 3), 2)
     assert session.next_heartbeat == 1.0
 
 
 def test_a_session_that_is_over_begins_anew_under_another_name() -> None:
     session = _session(joined=True, assignment=Assignment("me:1", 5, (1, 2), 4))
-    asked, found = play(
-        heartbeat(SPEC, session), [b"fenced"], _reply(7, 7, -1, [b"me:2"], [b"0", b"me:2"])
-    )
+    asked, found = play(heartbeat(SPEC, session), [b"fenced"], _reply(7, 7, -1, 1, [b"0"]))
     assert found == Assignment("me:2", 7, (0,), 1)
     assert asked[1].args[4:] == (b"me:2", 10_000_000, 8, 1, 0)
 

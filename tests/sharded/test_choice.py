@@ -47,16 +47,27 @@ def test_old_counts_are_not_chosen_by() -> None:
 
 def test_the_shards_of_others_are_looked_at_now_and_then_and_all_in_turn() -> None:
     choice = Choice()
-    assert choice.others((1, 2), 4, 0) == [0, 3]
-    assert choice.others((1, 2), 4, HELP_INTERVAL / 2) == []
+    assert choice.others((1, 2), 4, 2, 0) == [0, 3]
+    assert choice.others((1, 2), 4, 2, HELP_INTERVAL / 2) == []
     choice.helps()
-    assert choice.others((1, 2), 4, HELP_INTERVAL / 2) == [0, 3]
+    assert choice.others((1, 2), 4, 2, HELP_INTERVAL / 2) == [0, 3]
     seen: set[int] = set()
     for look in range(1, 8):
-        found = choice.others((0,), 100, look)
+        found = choice.others((0,), 100, 100, look)
         assert len(found) == 16
         seen.update(found)
     assert seen == set(range(1, 100))
+
+
+@pytest.mark.parametrize(("shards", "consumers"), [(12, 12), (1000, 1000), (12, 3000)])
+def test_a_shard_is_not_looked_at_the_more_the_more_consumers_there_are(
+    shards: int, consumers: int
+) -> None:
+    choice = Choice()
+    choice.others((0,), shards, consumers, 0)
+    looks = sum(len(choice.others((0,), shards, consumers, 0.1 * at)) for at in range(1, 1001))
+    assert looks * consumers <= 100 * choice_module.LOOK_RATE * shards
+    assert looks or consumers == 3000
 
 
 def calls(target: Target) -> int:

@@ -48,7 +48,7 @@ class Member:
         try:
             yield from operations.heartbeat(self._group, self.session)
         except (AckqError, redis.RedisError):
-            self.session.next_heartbeat = self._group.heartbeat_interval
+            self.session.next_heartbeat = self._group.heartbeat_interval()
         finally:
             self._is_beating = False
 
