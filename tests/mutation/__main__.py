@@ -7,13 +7,17 @@ tests have been written.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
 import subprocess
 import sys
+import uuid
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
 from typing import Any
 
 from tests.campaign.run import environment
@@ -28,17 +32,20 @@ from .twins import Twin, twin_of
 #: The folders whose tests may notice a mutant. Those of Spark do without a JVM.
 TESTS = (
     "core", "queue", "delay", "topic", "rsmq", "sharded", "membership", "staging", "worker",
-    "dropin", "faults", "ops", "otel", "metrics", "web", "spark",
+    "dropin", "faults", "ops", "otel", "metrics", "spark",
 )  # fmt: skip
-#: Of some folders only these files. Those of Spark need a JVM at most for some tests, which
-#: `plugin` leaves out; the others of the page need a browser.
+#: Of some folders only these files. They need a JVM at most for some tests, which `plugin` leaves
+#: out.
 ONLY = {
     "spark": (
         "options", "rows", "sink_task", "sink_rows", "reading_parts", "source", "stream", "topic",
         "sink", "peek", "conversions",
     ),
-    "web": ("guard",),
 }  # fmt: skip
+#: The servers of a run: one of each way to reach a server.
+SERVERS = "debian,cluster,sentinel"
+#: The folders whose tests run on all of them. Tests of the others would run the same lines there.
+ON_ALL_SERVERS = ("core", "queue", "sharded", "dropin", "faults")
 #: The tests of the defaults of arguments.
 DEFAULTS = "tests/core/test_defaults.py::"
 #: The test that starts the servers.
@@ -58,20 +65,19 @@ def main() -> int:
     results = _results()
     wanted = [each for each in drawn if _is_open(each, results, options.again)]
     if wanted:
-        tests = _recorded(options.tests or TESTS)
+        tests = _recorded(options.tests or TESTS, options.jobs)
         plan = [_planned(each, tests, options.budget) for each in wanted]
-        into = str(WORK / "results.jsonl")
-        _pytest(
-            {
-                "into": into,
-                "plan": plan,
-                "about": {"seed": options.seed, "commit": environment()["commit"]},
-            },
-            sorted({test.partition("::")[0] for each in plan for test in each["tests"]}),
-        )
+        about = {"seed": options.seed, "commit": environment()["commit"]}
+        with ThreadPool(options.jobs) as pool:
+            pool.starmap(_try, [(plan[at :: options.jobs], about) for at in range(options.jobs)])
     drawn = _draw(mutants, options.seed, options.size, PACKAGES)
     _store(mutants, drawn, options)
     return 0
+
+
+def _try(plan: list[dict[str, Any]], about: dict[str, Any]) -> None:
+    files = {test.partition("::")[0] for each in plan for test in each["tests"]}
+    _pytest({"into": str(WORK / "results.jsonl"), "plan": plan, "about": about}, sorted(files))
 
 
 def _draw(mutants: list[Mutant], seed: int, size: int, packages: Iterable[str]) -> list[Mutant]:
@@ -140,14 +146,17 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
     }  # fmt: skip
 
 
-def _recorded(folders: Iterable[str]) -> dict[str, dict[str, Any]]:
+def _recorded(folders: Iterable[str], jobs: int) -> dict[str, dict[str, Any]]:
     """Return which statements each test runs; record the tests of files that have changed."""
-    return {name: test for folder in folders for name, test in _recorded_in(folder).items()}
+    (WORK / "tests").mkdir(parents=True, exist_ok=True)
+    with ThreadPool(jobs) as pool:
+        return {
+            name: test for found in pool.imap(_recorded_in, folders) for name, test in found.items()
+        }
 
 
 def _recorded_in(folder: str) -> dict[str, dict[str, Any]]:
     path = WORK / "tests" / f"{folder}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
     known = json.loads(path.read_text()) if path.exists() else {}
     digests = {}
     for file in sorted((ROOT / "tests" / folder).rglob("test_*.py")):
@@ -158,27 +167,42 @@ def _recorded_in(folder: str) -> dict[str, dict[str, Any]]:
     stale = [file for file in digests if known.get(file, {}).get("digest") != digests[file]]
     if stale:
         print(f"recording what {len(stale)} files of tests/{folder} run ...", flush=True)
-        into = path.with_suffix(".jsonl")
-        into.write_text("")
-        _pytest({"into": str(into)}, stale)
         known |= {file: {"digest": digests[file], "tests": {}} for file in stale}
-        for line in into.read_text().splitlines():
-            test = json.loads(line)
+        servers = SERVERS if folder in ON_ALL_SERVERS else SERVERS.partition(",")[0]
+        for test in _record(stale, servers):
             if not test["test"].startswith(ANCHOR):
                 tests = known[test["test"].partition("::")[0]]["tests"]
                 tests[test["test"]] = {"seconds": test["seconds"], "places": test["places"]}
-        into.unlink()
-        path.write_text(json.dumps(known))
+        with _temporary() as whole:
+            whole.write_text(json.dumps(known))
+            whole.replace(path)
     return {name: test for each in known.values() for name, test in each["tests"].items()}
 
 
-def _pytest(order: dict[str, Any], files: list[str]) -> None:
-    path = WORK / f"order-{os.getpid()}.json"
-    path.write_text(json.dumps(order))
-    subprocess.run(
-        [sys.executable, "-m", "pytest", *ARGUMENTS, ANCHOR, *files], cwd=ROOT, check=False,
-        env={"ACKQ_TEST_SERVERS": "debian", **os.environ, "ACKQ_MUTATION": str(path)},
-    )  # fmt: skip
+def _record(files: list[str], servers: str) -> list[dict[str, Any]]:
+    with _temporary() as into:
+        _pytest({"into": str(into)}, files, servers)
+        return [json.loads(line) for line in into.read_text().splitlines()]
+
+
+def _pytest(order: dict[str, Any], files: list[str], servers: str = SERVERS) -> None:
+    with _temporary() as path:
+        path.write_text(json.dumps(order))
+        subprocess.run(
+            [sys.executable, "-m", "pytest", *ARGUMENTS, ANCHOR, *files], cwd=ROOT, check=False,
+            env={"ACKQ_TEST_SERVERS": servers, **os.environ, "ACKQ_MUTATION": str(path)},
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _temporary() -> Iterator[Path]:
+    """A file that no other run writes."""
+    path = WORK / f"{uuid.uuid4().hex}.tmp"
+    path.touch()
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
 
 
 def _store(mutants: list[Mutant], drawn: list[Mutant], options: argparse.Namespace) -> None:
@@ -211,6 +235,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--again", action="store_true", help="try the survivors again")
     parser.add_argument("--budget", type=float, default=20.0, metavar="SECONDS",
                         help="of tests for a mutant; defaults to 20")  # fmt: skip
+    parser.add_argument("--jobs", type=int, default=1, metavar="N",
+                        help="runs of pytest side by side; defaults to 1")  # fmt: skip
     return parser.parse_args()
 
 

@@ -100,14 +100,13 @@ class Trier:
         for mutant in self._plan:
             begin = time.monotonic()
             tests = [items[test] for test in mutant["tests"] if test in items]
-            while True:
-                found = self._try(mutant, tests, anchor)
-                self._clear(servers)
-                if found not in items or not self._try(None, [items[found]], anchor):
+            while (found := self._try(mutant, tests, anchor, servers)) is not None:
+                suspects = [items[found]] if found in items else tests
+                if self._tells_apart(mutant, suspects, anchor, servers):
                     break
-                self._clear(servers)
-                print(f"fails without a mutant too: {found}", file=sys.__stdout__, flush=True)
-                tests.remove(items.pop(found))
+                print(f"{found}: so, too, without the mutant, or only once",
+                      file=sys.__stdout__, flush=True)  # fmt: skip
+                tests = [test for test in tests if test not in suspects]
             seconds = round(time.monotonic() - begin, 2)
             line = {"key": mutant["key"], "by": found, "seconds": seconds, **self._about}
             print(json.dumps(line), file=self._into, flush=True)
@@ -116,10 +115,36 @@ class Trier:
         _run(anchor, None)
         return True
 
+    def _tells_apart(
+        self,
+        mutant: dict[str, Any],
+        tests: list[pytest.Item],
+        anchor: pytest.Item,
+        servers: list[psutil.Process],
+    ) -> bool:
+        """Return whether the tests pass without the mutant, and fail with it once more."""
+        sound = {**mutant, "code": {}}
+        return (
+            self._try(sound, tests, anchor, servers) is None
+            and self._try(mutant, tests, anchor, servers) is not None
+        )
+
     def _try(
-        self, mutant: dict[str, Any] | None, tests: list[pytest.Item], anchor: pytest.Item
+        self,
+        mutant: dict[str, Any],
+        tests: list[pytest.Item],
+        anchor: pytest.Item,
+        servers: list[psutil.Process],
     ) -> str | None:
         """Return the test that notices the mutant, or how else its process ended; or None."""
+        try:
+            return self._ended(mutant, tests, anchor)
+        finally:
+            self._clear(servers)
+
+    def _ended(
+        self, mutant: dict[str, Any], tests: list[pytest.Item], anchor: pytest.Item
+    ) -> str | None:
         reader, writer = os.pipe()
         child = os.fork()
         if not child:
@@ -129,7 +154,7 @@ class Trier:
         poll = select.poll()
         handle = os.pidfd_open(child)
         poll.register(handle, select.POLLIN)
-        late = not poll.poll(1000 * mutant["limit"] if mutant else None)
+        late = not poll.poll(1000 * mutant["limit"])
         os.close(handle)
         if late:
             os.kill(child, signal.SIGKILL)
@@ -143,7 +168,7 @@ class Trier:
 
     def _in_the_child(
         self,
-        mutant: dict[str, Any] | None,
+        mutant: dict[str, Any],
         tests: list[pytest.Item],
         anchor: pytest.Item,
         writer: int,
@@ -153,9 +178,8 @@ class Trier:
             silence = os.open(os.devnull, os.O_WRONLY)
             os.dup2(silence, 1)
             os.dup2(silence, 2)
-            if mutant:
-                for function, code in mutant["code"].items():
-                    _plant(function, code)
+            for function, code in mutant["code"].items():
+                _plant(function, code)
             for test, following in itertools.pairwise([*tests, anchor]):
                 _run(test, following)
                 if self._failed is not None:
