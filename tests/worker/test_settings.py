@@ -1,0 +1,248 @@
+"""Every setting of a worker: its least and its greatest value, and where it goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+
+import ackq
+from ackq.errors import ConfigurationError
+from ackq.worker import Backoff, Health, Hooks, RateLimit, Schedule, Worker
+
+
+@pytest.fixture
+def queues() -> Iterator[list[ackq.Queue]]:
+    """Two queues, to which nothing is sent."""
+    made = [ackq.Queue(redis.Redis(), name) for name in ("one", "two")]
+    yield made
+    for each in made:
+        each.close()
+
+
+def _worker(**settings: Any) -> Worker:
+    with ackq.Queue(redis.Redis(), "jobs") as queue:
+        return Worker(**{"queues": queue, "handler": print, **settings})
+
+
+def _weighted(weight: Any) -> Worker:
+    with ackq.Queue(redis.Redis(), "jobs") as queue:
+        return Worker({queue: weight}, print)
+
+
+#: What takes a setting, the values at its ends, and the nearest that are out of range.
+RANGES: dict[str, tuple[Callable[[Any], Any], tuple[Any, Any], tuple[Any, Any]]] = {
+    "concurrency": (lambda each: _worker(concurrency=each), (1, 10_000), (0, 10_001)),
+    "prefetch": (lambda each: _worker(prefetch=each), (0, 1000), (-1, 1001)),
+    "max_receives": (lambda each: _worker(max_receives=each), (1, 1_000_000), (0, 1_000_001)),
+    "time_limit": (lambda each: _worker(time_limit=each), (0.001, 1e9), (0.000_9, 1e9 + 1)),
+    "grace": (lambda each: _worker(grace=each), (0, 1e9), (-0.001, 1e9 + 1)),
+    "heartbeat": (lambda each: _worker(heartbeat=each), (0.05, 600), (0.049, 600.1)),
+    "name": (lambda each: _worker(name=each), ("w", "w" * 100), ("", "w" * 101)),
+    "weight": (_weighted, (1e-6, 1e6), (0.9e-6, 1e6 + 1)),
+    "backoff.base": (lambda each: Backoff(base=each), (0, 1e9), (-0.001, 1e9 + 1)),
+    "backoff.limit": (lambda each: Backoff(limit=each), (0, 1e9), (-0.001, 1e9 + 1)),
+    "backoff.factor": (lambda each: Backoff(factor=each), (1, 100), (0.99, 100.1)),
+    "backoff.jitter": (lambda each: Backoff(jitter=each), (0, 1), (-0.01, 1.01)),
+    "rate_limit.count": (RateLimit, (1, 10**9), (0, 10**9 + 1)),
+    "rate_limit.per": (lambda each: RateLimit(1, per=each), (1e-6, 86_400), (0, 86_401)),
+    "rate_limit.burst": (lambda each: RateLimit(1, burst=each), (1, 10**9), (0, 10**9 + 1)),
+    "stalled_after": (
+        lambda each: Health(port=0, stalled_after=each), (0.001, 1e9), (0.000_9, 1e9 + 1),
+    ),
+    "interval": (lambda each: Health(port=0, interval=each), (0.001, 1e9), (0.000_9, 1e9 + 1)),
+    "every": (lambda each: Schedule("s", b"", every=each), (0.001, 1e9), (0.000_9, 1e9 + 1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("setting", RANGES)
+def test_a_setting_may_have_the_values_at_its_ends_and_none_beyond(setting: str) -> None:
+    make, allowed, refused = RANGES[setting]
+    for value in allowed:
+        make(value)
+    for value in refused:
+        with pytest.raises(ConfigurationError, match=setting.partition(".")[0]):
+            make(value)
+
+
+def test_seconds_are_a_number() -> None:
+    for value in (True, "1", None, math.nan):
+        with pytest.raises(ConfigurationError, match=f"grace is 0 to 1e9 seconds, not {value!r}"):
+            _worker(grace=value)
+        with pytest.raises(ConfigurationError):
+            RateLimit(1, per=value)
+    for value in (True, 1.5, "1"):
+        with pytest.raises(ConfigurationError):
+            _worker(concurrency=value)
+
+
+def test_a_worker_s_name_is_text_that_redis_can_hold() -> None:
+    for name in (5, b"w", "\ud800"):
+        with pytest.raises(ConfigurationError, match="name"):
+            _worker(name=name)
+
+
+def test_what_limits_and_schedules_name_is_a_queue_of_the_worker() -> None:
+    limit = RateLimit(5)
+    assert _worker(rate_limit={"jobs": limit})._state.lanes[0].limit is limit
+    assert _worker(rate_limit={})._state.lanes[0].limit is None
+    assert _worker(rate_limit=limit)._state.lanes[0].limit is limit
+    with pytest.raises(ConfigurationError, match=r"\['another'\]"):
+        _worker(rate_limit={"jobs": limit, "another": limit})
+    for wrong in (5, {"jobs": 5}):
+        with pytest.raises(ConfigurationError, match=r"is a RateLimit.*, not 5"):
+            _worker(rate_limit=wrong)
+    _worker(schedules=[Schedule("s", b"", every=1, queue="jobs")])
+    with pytest.raises(ConfigurationError, match=r"'s'.*no queue 'another'"):
+        _worker(schedules=[Schedule("s", b"", every=1, queue="another")])
+
+
+def test_queues_are_one_or_several_of_the_worker_s_kind(queues: list[ackq.Queue]) -> None:
+    for one in (queues[0], queues[:1], tuple(queues[:1]), {queues[0]: 5}):
+        assert [lane.queue.name for lane in Worker(one, print)._state.lanes] == ["one"]
+    for wrong in ("jobs", b"jobs", [queues[0], "jobs"], None, 5):
+        with pytest.raises(ConfigurationError, match=r"class Queue, not .*Queue\(client, NAME\)"):
+            Worker(wrong, print)  # type: ignore[arg-type]
+    for wrong in ([], {}, [queues[0], queues[0]]):
+        with pytest.raises(ConfigurationError, match="of different names"):
+            Worker(wrong, print)
+
+
+def test_a_mapping_gives_weights_and_a_list_an_order(queues: list[ackq.Queue]) -> None:
+    assert Worker(queues, print)._state.turns.strict
+    turns = Worker(dict(zip(queues, (3, 1), strict=True)), print)._state.turns
+    assert not turns.strict
+    taken = [0, 0]
+    for _ in range(40):
+        lane = next(iter(turns.order()))
+        taken[lane] += 1
+        turns.took(lane, 1)
+    assert taken == [30, 10]
+
+
+def test_every_setting_reaches_the_worker_s_state(queues: list[ackq.Queue]) -> None:
+    backoff, hooks, health = Backoff(base=7), Hooks(), Health(port=0)
+    worker = Worker(
+        queues, print, concurrency=3, prefetch=5, time_limit=9.0, backoff=backoff,
+        expiry_field="until", hooks=hooks, health=health, max_receives=4,
+    )  # fmt: skip
+    state = worker._state
+    assert len(state.slots) == 3
+    assert len({id(slot) for slot in state.slots}) == 3
+    assert (state.backoff, state.time_limit, state.expiry_field) == (backoff, 9.0, "until")
+    assert state.hooks == (hooks,)
+    assert state.figures is health.figures is not None
+    assert state.watched
+    state.pace.finished(1e-9)
+    assert state.pace.spare == 5
+    state.pace.slowed(0.1)
+    assert state.pace.spare == 3
+    assert [(lane.number, lane.max_receives) for lane in state.lanes] == [(0, 4), (1, 4)]
+    bells = [state.feed_bell, state.upkeep_bell, *(lane.bell for lane in state.lanes)]
+    assert len({id(bell) for bell in bells}) == 4
+    assert queues[0].config.max_receives is None  # the caller's queue keeps its settings
+    state = Worker(queues, print, hooks=[hooks, hooks])._state
+    assert state.hooks == (hooks, hooks)
+    assert state.backoff == Backoff()
+    assert (state.time_limit, state.expiry_field, state.figures) == (None, None, None)
+    assert not Worker(queues, print)._state.watched
+    assert Worker(queues, print, expiry_field="until")._state.watched
+
+
+def test_a_queue_s_own_limit_of_deliveries_goes_first(queues: list[ackq.Queue]) -> None:
+    own = queues[0].with_config(max_receives=2)
+    for limit, expected in ((25, [2, 25]), (None, [2, None])):
+        lanes = Worker([own, queues[1]], print, max_receives=limit)._state.lanes
+        assert [lane.queue.config.max_receives for lane in lanes] == expected
+    assert Worker(queues, print)._state.lanes[0].max_receives == 25
+
+
+def test_leases_are_looked_after_often_enough_for_the_shortest() -> None:
+    for leases, expected in (((30.0, 30.0), 0.05), ((30.0, 0.12), 0.02)):
+        queues = [ackq.Queue(redis.Redis(), str(number), visibility_timeout=lease)
+                  for number, lease in enumerate(leases)]  # fmt: skip
+        assert Worker(queues, print)._upkeep_interval == pytest.approx(expected)
+        for each in queues:
+            each.close()
+
+
+def test_a_worker_that_is_not_listed_sends_no_heartbeats(queues: list[ackq.Queue]) -> None:
+    assert Worker(queues, print, heartbeat=None)._heartbeats() == []
+    worker = Worker(queues, print)
+    assert not worker.stopped_by_order
+    assert len(worker._heartbeats()) == 2
+    assert worker._presence is not None
+    assert worker._presence.interval == 5.0
+    assert not worker.stopped_by_order
+    worker._presence.ordered_to_stop = True
+    assert worker.stopped_by_order
+
+
+def test_the_routines_are_those_that_the_queues_and_schedules_need(
+    queues: list[ackq.Queue],
+) -> None:
+    beat = Schedule("beat", b"", every=1)
+
+    def names(worker: Worker, drain: bool = False) -> list[str]:
+        worker._begin(drain)
+        return [routine.__name__ for routine in worker._routines()]
+
+    waits = ["wait_for_messages"] * 2
+    assert names(Worker(queues[0], print)) == ["feed"]
+    assert names(Worker(queues[0], print), drain=True) == ["feed"]
+    assert names(Worker(queues, print)) == ["feed", *waits]
+    assert names(Worker(queues, print), drain=True) == ["feed"]
+    assert names(Worker(queues[0], print, rate_limit=RateLimit(5))) == ["feed", *waits[1:]]
+    worker = Worker(queues, print, schedules=[beat, beat])
+    assert names(worker) == ["feed", *waits, "run_schedule", "run_schedule"]
+
+
+def test_a_worker_ends_when_its_handlers_and_helpers_have(queues: list[ackq.Queue]) -> None:
+    worker = Worker(queues, print, grace=10.0)
+    state = worker._state
+    now = 100.0
+    state.clock = lambda: now
+    state.wake = lambda: None
+    assert not worker._is_over(True)
+    assert not worker._is_over(False)
+    worker.stop()
+    assert not worker._is_over(True)
+    assert state.stopping
+    assert worker._is_over(False)
+    message = ackq.Message("one", b"a", b"{}", 1, 1)
+    state.slots[0].message = message
+    now = 109.9
+    assert not worker._is_over(False)
+    assert not worker.cut_short
+    now = 110.0
+    assert worker._is_over(False)
+    assert worker.cut_short
+    impatient = Worker(queues, print, grace=10.0)
+    impatient._state.wake = lambda: None
+    impatient.stop()
+    impatient.stop()
+    assert impatient._is_over(True)
+    assert impatient.cut_short
+
+
+def test_a_stop_says_how_many_handlers_run(
+    queues: list[ackq.Queue], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "ackq.worker")
+    for stops, busy in ((1, True), (1, False), (2, True)):
+        worker = Worker(queues, print, grace=10.0)
+        worker._state.wake = lambda: None
+        if busy:
+            worker._state.slots[1].message = ackq.Message("one", b"a", b"{}", 1, 1)
+        for _ in range(stops):
+            worker.stop()
+        for _ in range(2):
+            worker._is_over(True)
+    assert caplog.messages == [
+        "stopping: 1 running, up to 10 s; stop again to release their messages",
+        "stopping",
+        "stopping",
+    ]
