@@ -45,6 +45,80 @@ def test_old_counts_are_not_chosen_by() -> None:
     assert choice.shard(2 * COUNTS_LAST) is None
 
 
+def test_counts_last_for_a_while_and_takes_in_a_row_are_limited() -> None:
+    choice = Choice()
+    choice.counted({2: having(100), 5: having(10)}, 50.0)
+    for _ in range(TAKES_IN_A_ROW - 1):
+        choice.took(2, 1, 1)
+    assert choice.shard(1e6) == 2  # a shard that still gives is no question of counts
+    choice.took(2, 1, 1)
+    assert choice.shard(50.0 + COUNTS_LAST + 0.001) is None
+    assert choice.shard(50.0 + COUNTS_LAST) == 5
+    assert choice.shard(50.0) == 5  # its takes are counted anew
+    for _ in range(TAKES_IN_A_ROW):
+        choice.took(5, 1, 1)
+    assert choice.shard(50.0) == 2
+
+
+def test_the_next_shard_is_the_first_one_behind_that_has_messages() -> None:
+    for full, expected in (((0, 1), 0), ((1, 2), 1), ((2,), 2)):
+        choice = Choice()
+        choice.counted({each: having(each in full) for each in range(4)}, 0)
+        choice.took(max(full), 0, 1)  # another consumer was faster
+        choice._ready = dict.fromkeys(full, 5)
+        assert choice.shard(0) == expected  # it is on none: it begins with the first
+    choice = Choice()
+    choice.counted({0: having(9), 1: having(99), 2: having(1), 3: having(0)}, 0)
+    for expected in (1, 2, 0, 1):
+        assert choice.shard(0) == expected
+        choice.took(expected, 1, 1)
+        choice._takes = TAKES_IN_A_ROW
+
+
+def test_what_a_take_got_decides_whether_the_shard_is_still_full() -> None:
+    def after(ready: int, messages: int, wanted: int) -> int | None:
+        choice = Choice()
+        choice.counted({0: having(ready)}, 0)
+        choice.took(0, messages, wanted)
+        return choice._current
+
+    assert after(10, 5, 5) == 0
+    assert after(10, 4, 5) is None  # fewer than wanted
+    assert after(5, 5, 5) is None  # all that there were
+    assert after(6, 5, 5) == 0
+    assert after(10, 0, 5) is None
+    choice = Choice()
+    choice.counted({0: having(10)}, 0)
+    choice.took(0, 0, 5)
+    assert choice.shard(0) is None  # an empty take says that nothing is left
+    choice.took(7, 3, 3)  # a shard of others, which was not counted
+    assert choice.shard(0) is None
+
+
+def test_the_fullest_shard_is_chosen_and_paused_ones_are_empty() -> None:
+    choice = Choice()
+    assert choice.counted({0: having(3), 1: having(7), 2: having(99, True)}, 0) == 1
+    assert choice.shard(0) == 1
+    assert choice.counted({2: having(99, True)}, 0) is None
+    assert choice.shard(0) is None
+    assert choice.counted({4: having(1)}, 0) == 4
+
+
+def test_the_shards_of_others_are_looked_at_again_after_the_interval() -> None:
+    choice = Choice()
+    assert choice.others((), 16, 7.0) == list(range(16))
+    assert choice.others((), 16, 7.0 + HELP_INTERVAL) == list(range(16))
+    assert choice.others((), 16, 7.0 + 1.9 * HELP_INTERVAL) == []
+    looks = [choice.others((16,), 17 + 16, 100.0 + look) for look in range(2)]
+    assert sorted(looks[0] + looks[1]) == [each for each in range(33) if each != 16]
+    assert all(look == sorted(look) for look in looks)
+
+
+def test_consumers_begin_with_different_shards_of_others() -> None:
+    begun = {tuple(Choice().others((), 64, 0)) for _ in range(12)}
+    assert len(begun) > 1
+
+
 def test_the_shards_of_others_are_looked_at_now_and_then_and_all_in_turn() -> None:
     choice = Choice()
     assert choice.others((1, 2), 4, 2, 0) == [0, 3]
@@ -90,6 +164,27 @@ def test_a_take_from_many_shards_with_little_asks_no_empty_one(
     assert len(taken) == 16
     # A node that lacks a script is asked twice.
     assert calls(target) - before <= 16 + 16 + 3 * 16 + 16
+
+
+def test_takes_in_a_row_cost_a_call_each_and_a_wait_asks_no_more(
+    make_sharded: MakeSharded, target: Target, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choice_module, "COUNTS_LAST", 60)
+    queue = make_sharded(3, session_timeout=60)
+    queue.push_many([b"%d" % number for number in range(5)], key="k")
+    assert queue.pop() is not None
+    costs = []
+    for _ in range(4):
+        before = calls(target)
+        assert queue.pop() is not None
+        costs.append(calls(target) - before)
+    assert min(costs) == 1  # heartbeats count, too
+    queue.pop()
+    before = calls(target)
+    assert queue.pop(timeout=0.1) is None
+    # One look at each shard; the waits know what it found, and go on when the pop has ended.
+    # A heartbeat and a reading of the record may come between.
+    assert calls(target) - before <= 3 + 2
 
 
 def test_a_consumer_whose_shards_are_empty_helps_where_there_is_much(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import redis
@@ -73,7 +73,7 @@ def test_seconds_are_a_number() -> None:
         with pytest.raises(ConfigurationError, match=f"grace is 0 to 1e9 seconds, not {value!r}"):
             _worker(grace=value)
         with pytest.raises(ConfigurationError):
-            RateLimit(1, per=value)
+            RateLimit(1, per=value)  # type: ignore[arg-type]
     for value in (True, 1.5, "1"):
         with pytest.raises(ConfigurationError):
             _worker(concurrency=value)
@@ -103,9 +103,10 @@ def test_what_limits_and_schedules_name_is_a_queue_of_the_worker() -> None:
 def test_queues_are_one_or_several_of_the_worker_s_kind(queues: list[ackq.Queue]) -> None:
     for one in (queues[0], queues[:1], tuple(queues[:1]), {queues[0]: 5}):
         assert [lane.queue.name for lane in Worker(one, print)._state.lanes] == ["one"]
+    wrong: Any
     for wrong in ("jobs", b"jobs", [queues[0], "jobs"], None, 5):
         with pytest.raises(ConfigurationError, match=r"class Queue, not .*Queue\(client, NAME\)"):
-            Worker(wrong, print)  # type: ignore[arg-type]
+            Worker(wrong, print)
     for wrong in ([], {}, [queues[0], queues[0]]):
         with pytest.raises(ConfigurationError, match="of different names"):
             Worker(wrong, print)
@@ -188,7 +189,7 @@ def test_the_routines_are_those_that_the_queues_and_schedules_need(
 
     def names(worker: Worker, drain: bool = False) -> list[str]:
         worker._begin(drain)
-        return [routine.__name__ for routine in worker._routines()]
+        return [cast(Any, routine).gi_code.co_name for routine in worker._routines()]
 
     waits = ["wait_for_messages"] * 2
     assert names(Worker(queues[0], print)) == ["feed"]

@@ -1,0 +1,608 @@
+"""What the client of a sharded queue does with what its shards answer, with no server.
+
+The blocking client is generated from this one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+import ackq
+from ackq.errors import ConfigurationError, KeyTypeError, LeaseLost, PartlyStored, UnknownOutcome
+from ackq.membership.client_async import AsyncConsumerGroup
+from ackq.membership.shards import Shards, shard_names
+from ackq.sharded import AsyncShardedQueue, ShardedQueue, client_async, operations, resize
+from ackq.sharded.client_async import READ_AGAIN_LATER, READ_INTERVAL, TRIES
+
+AWAY = redis.ConnectionError("gone")
+REFUSED = KeyTypeError("closed")
+FIRST = Shards(2, 2, version=1)
+LATER = Shards(2, 3, version=3, draining=(2,))
+
+
+class Clock:
+    """Time that passes only when a shard is waited for."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(client_async, "time", made)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def left(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The consumers that have left: none of them has asked the server for anything."""
+    found: list[Any] = []
+
+    async def aclose(self: Any) -> None:
+        found.append(self)
+
+    monkeypatch.setattr(AsyncConsumerGroup, "aclose", aclose)
+    return found
+
+
+@contextlib.asynccontextmanager
+async def _queue(shards: int | None = 2, **settings: Any) -> AsyncIterator[Any]:
+    async with AsyncShardedQueue(redis.asyncio.Redis(), "jobs", shards, **settings) as queue:
+        yield queue
+
+
+def _answering(*answers: Any, asked: list[Any] | None = None) -> Callable[..., Awaitable[Any]]:
+    """Return a function that gives one answer after the other, and notes its arguments."""
+    left = list(answers)
+
+    async def answer(*args: Any, **keywords: Any) -> Any:
+        if asked is not None:
+            asked.append((*args, keywords) if keywords else args)
+        found = left.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    return answer
+
+
+def _message(id: str = "a", shard: int = 0) -> ackq.Message:
+    return ackq.Message(shard_names("jobs", 2)[shard], id.encode(), b"{}", 1, 1)
+
+
+# --- settings ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [AsyncShardedQueue, ShardedQueue])
+def test_every_setting_reaches_the_shards_and_the_consumers(kind: Any) -> None:
+    settings: dict[str, Any] = {
+        "visibility_timeout": 9.0, "max_receives": 3, "requeue": "back", "max_body_bytes": 77,
+        "pop_from": "left", "time_field": "at",
+    }  # fmt: skip
+    url = "redis://127.0.0.1:7777/3"
+    for make in (kind, kind.from_url):
+        client = redis.asyncio.Redis if kind is AsyncShardedQueue else redis.Redis
+        place = url if make == kind.from_url else client.from_url(url)
+        queue = make(place, "jobs", 5, session_timeout=7.0, **settings)
+        assert (queue.name, queue._given) == ("jobs", 5)
+        assert repr(queue) == f"<ackq.{kind.__name__} 'jobs' on 127.0.0.1:7777/3>"
+        assert queue._home.name == "{jobs}"
+        for config in (queue._home.config, queue._queue_of("{jobs:0.1}").config):
+            assert {name: getattr(config, name) for name in settings} == settings
+        spec = queue._members_of(Shards(2, 5))._spec
+        assert (spec.name, spec.partitions, spec.session_us) == ("{jobs}:5", 5, 7_000_000)
+        assert queue._members_of(Shards(1, 4))._spec.name == "{jobs}"
+        assert queue.assigned == ()
+    assert kind(client(), "jobs")._given is None
+
+
+def test_bad_settings_are_refused_at_once() -> None:
+    for name, value in (
+        ("session_timeout", 0), ("session_timeout", 3601), ("visibility_timeout", 0),
+    ):  # fmt: skip
+        settings: dict[str, Any] = {name: value}
+        with pytest.raises(ConfigurationError, match=name):
+            ShardedQueue(redis.Redis(), "jobs", **settings)
+
+
+def test_one_queue_is_kept_for_each_shard_and_others_refuse_messages() -> None:
+    with ShardedQueue(redis.Redis(), "jobs", 2) as queue:
+        shard = queue._queue_of("{jobs:0.1}")
+        assert shard.name == "{jobs:0.1}"
+        assert queue._queue_of("{jobs:0.1}") is shard
+        assert queue._queue_of("{jobs:1.3}") is not shard
+        for name in ("other", "{jobs}", "{other:0.1}"):
+            assert queue._queue_of(name) is queue._home
+
+
+# --- the record ----------------------------------------------------------------------------
+
+
+def test_the_record_is_read_again_after_a_second_and_later_if_that_failed(
+    clock: Clock, left: list[Any]
+) -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            asked: list[Any] = []
+            queue._home.execute = _answering(
+                FIRST, FIRST, AWAY, OSError(), None, LATER, asked=asked
+            )
+            first = await queue._opened()
+            assert [each.name for each in first.queues] == list(shard_names("jobs", 2))
+            assert first.recorded == FIRST
+            assert queue._next_read == clock.now + READ_INTERVAL
+            clock.now += READ_INTERVAL - 0.01
+            assert await queue._opened() is first
+            assert len(asked) == 1
+            clock.now += 0.01
+            assert await queue._opened() is first  # nothing has changed
+            assert asked[1] == (operations.read, "jobs")
+            for _ in range(2):
+                clock.now = queue._next_read
+                assert await queue._opened() is first
+                assert queue._next_read == clock.now + READ_AGAIN_LATER
+            clock.now = queue._next_read
+            assert await queue._opened() is first  # a record that is gone says nothing
+            assert queue._next_read == clock.now + READ_INTERVAL
+            clock.now = queue._next_read
+            assert not left
+            later = await queue._opened()
+            assert later is not first
+            assert later.recorded == LATER
+            assert [each.name for each in later.used] == list(shard_names("jobs", 3))
+            assert {each.name for each in later.draining} == (
+                set(shard_names("jobs", 2)) - set(shard_names("jobs", 3))
+            )
+            assert later.members._spec.partitions == 3
+            assert (queue._former, left) == ([first], [first.members])
+            assert queue._next_read == clock.now + READ_INTERVAL
+
+    asyncio.run(main())
+
+
+def test_a_record_of_the_first_format_is_read_once() -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            queue._home.execute = _answering(Shards(1, 2))
+            opened = await queue._opened()
+            assert [each.name for each in opened.queues] == ["{jobs:0}", "{jobs:1}"]
+            assert queue._next_read == math.inf
+            assert await queue._opened() is opened
+
+    asyncio.run(main())
+
+
+def test_a_record_is_read_now_if_a_shard_refused_a_call(clock: Clock) -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            queue._home.execute = _answering(FIRST, FIRST, LATER)
+            first = await queue._opened()
+            assert await queue._reopened() is first
+            later = await queue._reopened()
+            assert later.recorded == LATER
+            # What a call began with is not what is recorded: another try may help.
+            queue._reopened = _answering(later, later)
+            assert await queue._changed(first) is True
+
+    asyncio.run(main())
+
+
+def test_shards_in_use_are_opened_again_if_they_were_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            shard = SimpleNamespace(beginning=lambda *args: args)
+            for version, answer, expected in ((7, True, True), (7, False, False), (0, True, False)):
+                ran: list[Any] = []
+                monkeypatch.setattr(client_async, "run", _answering([False, answer], asked=ran))
+                opened = SimpleNamespace(recorded=Shards(2, 2, version), used=(shard, shard))
+                queue._reopened = _answering(opened)
+                assert await queue._changed(opened) is expected
+                revived = ([(resize.revive, 7)] * 2, {"tolerates": redis.ResponseError})
+                assert ran == ([revived] if version else [])
+
+    asyncio.run(main())
+
+
+# --- taking --------------------------------------------------------------------------------
+
+
+class Shard:
+    """A set of shards that gives what a test has written down."""
+
+    def __init__(self, clock: Clock, *takes: Any, recorded: Shards = FIRST) -> None:
+        self.recorded = recorded
+        self.draining: tuple[Any, ...] = ()
+        self.members = SimpleNamespace(join=_answering(*[None] * 99), partitions=(0,))
+        self.takes: list[Any] = []
+        self.waits: list[float] = []
+        self.closed = 0
+        self._clock = clock
+        self._answers = list(takes)
+
+    async def take(self, n: int, visibility_timeout: Any, acked: Any) -> Any:
+        self.takes.append((n, visibility_timeout, dict(acked)))
+        self._clock.now += 0.125
+        found = self._answers.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    async def wait(self, timeout: float) -> None:
+        self.waits.append(timeout)
+        self._clock.now += min(timeout, 1.0)
+
+    async def retire(self) -> bool:
+        return True
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def _popping(
+    shard: Shard, n: int = 5, timeout: float | None = None, **more: Any
+) -> tuple[list[Any], Any]:
+    """Return what a pop finds on these shards."""
+
+    async def main() -> Any:
+        async with _queue() as queue:
+            queue._shards, queue._next_read = shard, math.inf
+            return await queue.pop_many(n, timeout, **more)
+
+    return asyncio.run(main()), shard
+
+
+def test_a_pop_returns_what_the_first_take_finds(clock: Clock) -> None:
+    found = [_message()]
+    messages, shard = _popping(Shard(clock, found), 7, visibility_timeout=12.0)
+    assert messages is found
+    assert shard.takes == [(7, 12.0, {})]
+    assert shard.waits == []
+    assert shard.closed == 1
+    messages, shard = _popping(Shard(clock, None))
+    assert (messages, shard.waits) == ([], [])
+
+
+def test_a_pop_tries_again_where_others_were_faster_but_not_for_ever(clock: Clock) -> None:
+    messages, shard = _popping(Shard(clock, *[[]] * TRIES))
+    assert (messages, len(shard.takes), shard.waits) == ([], TRIES, [])
+    found = [_message()]
+    messages, shard = _popping(Shard(clock, [], [], found))
+    assert messages is found
+    # It has time.
+    messages, shard = _popping(Shard(clock, *[[]] * 8), timeout=1.0)
+    assert (messages, len(shard.takes), shard.waits) == ([], 8, [])
+
+
+def test_a_pop_waits_for_what_is_left_of_its_timeout(clock: Clock) -> None:
+    messages, shard = _popping(Shard(clock, *[None] * 4), timeout=2.5)
+    # Each look takes an eighth of a second, and a wait lasts a second at most.
+    assert shard.waits == [2.375, 1.25, 0.125]
+    assert messages == []
+    found = [_message()]
+    messages, shard = _popping(Shard(clock, None, found), timeout=math.inf)
+    assert (messages, shard.waits) == (found, [math.inf])
+    messages, shard = _popping(Shard(clock, None), timeout=0)
+    assert (messages, shard.waits) == ([], [])
+
+
+def test_a_pop_acks_by_shard(clock: Clock) -> None:
+    a, b, c = _message("a"), _message("b", 1), _message("c")
+
+    async def main() -> None:
+        async with _queue() as queue:
+            queue._shards, queue._next_read = Shard(clock, [a]), math.inf
+            await queue.pop_many(1, ack=[a, b, c])
+            one, other = (queue._queue_of(name) for name in shard_names("jobs", 2))
+            assert queue._shards.takes == [(1, None, {one: [a, c], other: [b]})]
+
+    asyncio.run(main())
+
+
+def test_one_message_is_popped_with_the_same_settings() -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            asked: list[Any] = []
+            found = _message()
+            queue.pop_many = _answering([found], [], asked=asked)
+            assert await queue.pop(3.0, 4.0, [found]) is found
+            assert await queue.pop() is None
+            assert asked == [(1, 3.0, 4.0, [found]), (1, None, None, ())]
+
+    asyncio.run(main())
+
+
+def test_a_pop_is_repeated_if_its_shard_was_closed(clock: Clock) -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            found = [_message()]
+            queue._shards, queue._next_read = Shard(clock, REFUSED, found), math.inf
+            asked: list[Any] = []
+            queue._changed = _answering(True, asked=asked)
+            assert await queue.pop_many(1) is found
+            assert asked == [(queue._shards,)]
+            queue._shards = Shard(clock, REFUSED)
+            queue._changed = _answering(False)
+            with pytest.raises(KeyTypeError):
+                await queue.pop_many(1)
+
+    asyncio.run(main())
+
+
+def test_a_pop_that_closed_the_last_draining_shards_records_that(clock: Clock) -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            found = [_message()]
+            draining = Shard(clock, recorded=LATER)
+            draining.draining = (object(),)
+            queue._shards, queue._next_read = draining, math.inf
+            asked: list[Any] = []
+            queue._home.execute = _answering(4, asked=asked)
+
+            async def reopened() -> Any:
+                asked.append("reopened")
+                queue._shards = Shard(clock, found)
+
+            queue._reopened = reopened
+            assert await queue.pop_many(1) is found
+            assert asked == [(resize.change, "jobs", LATER.version, LATER.number, ()), "reopened"]
+            assert not draining.takes
+
+    asyncio.run(main())
+
+
+# --- pushing -------------------------------------------------------------------------------
+
+
+def _stub(*answers: Any) -> Any:
+    """Return a shard that answers pushes, and notes them in ``asked``."""
+    asked: list[Any] = []
+    push = _answering(*answers, asked=asked)
+    return SimpleNamespace(asked=asked, push=push, push_many=push)
+
+
+OPTIONS = {"delay": 2.0, "at": None, "confirm": 1}
+
+
+def test_a_push_reaches_its_shard_with_all_options() -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            one, other = _stub("a", "b", "c"), _stub("d", "e")
+            queue._opened = _answering(*[SimpleNamespace(used=(one, other))] * 5)
+            queue._turns = iter([4, 7])
+            key = next(str(n) for n in range(9) if operations.shard_of(str(n), 2) == 0)
+            options = {**OPTIONS, "dedup_window": 60.0}
+            assert await queue.push(b"1", **options) == "a"
+            assert await queue.push(b"2") == "d"
+            assert await queue.push(b"3", key=key, dedup="x") == "b"
+            assert await queue.push(b"4", dedup=key) == "c"
+            assert one.asked[0] == (b"1", {**options, "dedup": None})
+            bare = {"delay": None, "at": None, "confirm": None, "dedup_window": 3600.0}
+            assert other.asked == [(b"2", {**bare, "dedup": None})]
+            assert one.asked[1:] == [(b"3", {**bare, "dedup": "x"}), (b"4", {**bare, "dedup": key})]
+
+    asyncio.run(main())
+
+
+def test_a_push_to_a_shard_that_was_closed_goes_to_one_in_use() -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            old, new = _stub(REFUSED, REFUSED), _stub("a", "b")
+            before, after = SimpleNamespace(used=(old,)), SimpleNamespace(used=(new,))
+            asked: list[Any] = []
+            queue._changed = _answering(True, False, asked=asked)
+            queue._opened = _answering(before, after, before)
+            assert await queue.push(b"1", delay=2.0) == "a"
+            assert new.asked[0][1]["delay"] == 2.0
+            with pytest.raises(KeyTypeError):
+                await queue.push(b"2")
+            assert asked == [(before,), (before,)]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("stays", [True, False], ids=["opened again", "another"])
+def test_a_part_of_a_batch_that_was_refused_goes_to_one_shard_in_use(stays: bool) -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            old, new = _stub(REFUSED, ["a"]), _stub(["b"])
+            before, after = SimpleNamespace(used=(old,)), SimpleNamespace(used=(new,))
+            again = SimpleNamespace(used=(new, old)) if stays else after
+            asked: list[Any] = []
+            queue._changed = _answering(True, asked=asked)
+            queue._opened = _answering(before, again)
+            queue._turns = iter([0, 0])
+            assert await queue.push_many([{"id": "x"}], **OPTIONS)
+            assert asked == [(before,)]
+            expected = ([b'{"id":"x"}'], OPTIONS)
+            assert old.asked == [expected] * (2 if stays else 1)
+            assert new.asked == ([] if stays else [expected])
+            queue._changed = _answering(False)
+            queue._opened = _answering(SimpleNamespace(used=(_stub(REFUSED),)))
+            queue._turns = iter([0])
+            with pytest.raises(KeyTypeError):
+                await queue.push_many([b"1"])
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("error", [AWAY, OSError("down"), UnknownOutcome("lost")], ids=repr)
+def test_a_batch_that_one_shard_ends_accounts_for_all_its_messages(error: Exception) -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            one, other = _stub(["0"]), _stub(error)
+            if isinstance(error, UnknownOutcome):
+                error.account([], [0], [])
+            queue._opened = _answering(SimpleNamespace(used=(one, other)))
+            keys = [next(str(n) for n in range(9) if operations.shard_of(str(n), 2) == shard)
+                    for shard in range(2)]  # fmt: skip
+            with pytest.raises((PartlyStored, UnknownOutcome)) as raised:
+                await queue.push_many([b"0", b"1"], key=lambda body: keys[int(body)])
+            found: Any = raised.value
+            assert found.stored_positions == (0,)
+            assert {*found.unknown_positions, *found.not_stored_positions} == {1}
+            if isinstance(found, PartlyStored):
+                assert found.__cause__ is error
+
+    asyncio.run(main())
+
+
+# --- all shards ----------------------------------------------------------------------------
+
+
+class Each:
+    """A shard that counts what it is asked for."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.asked: list[Any] = []
+
+    def __getattr__(self, name: str) -> Any:
+        async def answer(*args: Any, **keywords: Any) -> Any:
+            self.asked.append((name, args, keywords))
+            return [self.count] * self.count if name == "dead_letters" else self.count
+
+        return answer
+
+
+def test_a_call_on_all_shards_adds_what_each_did() -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            one, other = Each(2), Each(3)
+            queue._opened = _answering(*[None] * 99)
+            queue.shards = _answering(*[(one, other)] * 99)
+            assert await queue.dead_letters() == [2, 2, 3, 3, 3]
+            assert await queue.dead_letters(5) == [2, 2, 3, 3, 3]
+            assert await queue.redrive() == 5
+            assert await queue.redrive(7) == 5
+            assert await queue.purge() == 5
+            assert await queue.purge(dead=True) == 5
+            assert await queue.run_now("x", ids=iter([1])) == 5
+            assert await queue.cancel("y", ids=iter([2])) == 5
+            await queue.pause()
+            await queue.resume()
+            shared: list[Any] = [
+                ("purge", (), {"dead": False}), ("purge", (), {"dead": True}),
+                ("run_now", ("x",), {"ids": [1]}), ("cancel", ("y",), {"ids": [2]}),
+                ("pause", (), {}), ("resume", (), {}),
+            ]  # fmt: skip
+            for shard, letters, redriven in (
+                (one, (100, 5), (None, 7)),
+                (other, (98, 3), (None, 5)),
+            ):
+                assert shard.asked == [
+                    *(("dead_letters", (each,), {}) for each in letters),
+                    *(("redrive", (each,), {}) for each in redriven),
+                    *shared,
+                ]
+
+    asyncio.run(main())
+
+
+def test_a_call_on_all_shards_is_repeated_while_the_record_changes() -> None:
+    async def main() -> None:
+        async with _queue() as queue:
+            opened = [object(), object()]
+            asked: list[Any] = []
+            queue._opened = _answering(*opened, *opened)
+            queue._changed = _answering(True, False, asked=asked)
+            assert await queue._opening(_answering(REFUSED, 5)) == 5
+            with pytest.raises(KeyTypeError):
+                await queue._opening(_answering(REFUSED))
+            assert asked == [(opened[0],), (opened[0],)]
+
+    asyncio.run(main())
+
+
+def test_settles_reach_the_queue_of_each_message_with_their_options() -> None:
+    a, b = _message("a"), _message("b", 1)
+    error = ValueError("why")
+
+    async def main() -> None:
+        async with _queue() as queue:
+            one, other = Each(1), Each(1)
+            names = shard_names("jobs", 2)
+            queue._queues = dict(zip(names, (one, other), strict=True))
+            assert await queue.ack(a, b) == 2
+            assert await queue.ack(a, confirm=1) == 1
+            assert await queue.nack(a, delay=3.0, error=error) == 1
+            assert await queue.release(a) == 1
+            assert await queue.reject(a, reason="no", error=error) == 1
+            assert await queue.extend(a, timeout=5.0) == 1
+            assert await queue.nack(b) == await queue.reject(b) == await queue.extend(b) == 1
+            assert one.asked == [
+                ("ack", (a,), {"confirm": None}), ("ack", (a,), {"confirm": 1}),
+                ("nack", (a,), {"delay": 3.0, "error": error}), ("release", (a,), {}),
+                ("reject", (a,), {"reason": "no", "error": error}),
+                ("extend", (a,), {"timeout": 5.0}),
+            ]  # fmt: skip
+            assert other.asked == [
+                ("ack", (b,), {"confirm": None}), ("nack", (b,), {"delay": None, "error": None}),
+                ("reject", (b,), {"reason": "", "error": None}),
+                ("extend", (b,), {"timeout": None}),
+            ]  # fmt: skip
+
+    asyncio.run(main())
+
+
+def test_what_several_shards_refuse_is_one_error_with_the_count_of_the_rest() -> None:
+    messages = [_message("a"), _message("b", 1), _message("c", 1)]
+
+    async def main() -> None:
+        async with _queue() as queue:
+            lost = LeaseLost("lost", messages=(messages[1],), settled=1)
+            one = SimpleNamespace(ack=_answering(1, 1))
+            other = SimpleNamespace(ack=_answering(lost, 2))
+            queue._queues = dict(zip(shard_names("jobs", 2), (one, other), strict=True))
+            with pytest.raises(LeaseLost) as raised:
+                await queue.ack(*messages)
+            assert (raised.value.messages, raised.value.settled) == ((messages[1],), 2)
+            assert await queue.ack(*messages) == 3
+
+    asyncio.run(main())
+
+
+def test_a_close_leaves_every_set_of_shards(clock: Clock) -> None:
+    async def main() -> None:
+        former, current = Shard(clock), Shard(clock)
+        async with _queue() as queue:
+            queue._former, queue._shards = [former], current
+        assert (former.closed, current.closed) == (1, 1)
+
+    asyncio.run(main())
+
+
+def test_the_turns_of_producers_begin_at_different_shards() -> None:
+    begun = {next(ShardedQueue(redis.Redis(), "jobs", 2)._turns) for _ in range(12)}
+    assert len(begun) > 1
+    assert max(begun) < 1024
+
+
+# --- waiting -------------------------------------------------------------------------------
+
+
+def test_a_consumer_without_shards_sleeps_a_little() -> None:
+    from ackq.sharded.waiters import ShardWaiters
+    from ackq.sharded.waiters_async import AsyncShardWaiters
+
+    with ackq.Queue(redis.Redis(), "jobs") as queue:
+        for limit, least in ((0.02, 0.02), (30.0, 0.1)):
+            began = time.monotonic()
+            assert ShardWaiters([queue]).wait([], limit) == []
+            assert asyncio.run(AsyncShardWaiters([]).wait([], limit)) == []
+            assert 2 * least <= time.monotonic() - began < 10

@@ -1,0 +1,533 @@
+"""How threads and tasks run a worker's routines, with no server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+import redis
+import redis.asyncio
+
+import ackq
+from ackq.worker import AsyncWorker, Worker, tasks, threads
+from ackq.worker.daemons import DaemonThreads
+from ackq.worker.effects import Call, Routine, Wait
+from ackq.worker.policy import Settlement
+from ackq.worker.state import Slot
+from ackq.worker.tasks import TaskBell
+from ackq.worker.threads import Gate, ThreadBell
+from tests.waiting import wait_until
+
+AWAY = redis.ConnectionError("gone")
+
+
+class Bug(Exception):
+    """Raised by what a test planted."""
+
+
+def _message(id: str = "a") -> ackq.Message:
+    return ackq.Message("jobs", id.encode(), b"{}", 1, 1)
+
+
+@contextlib.contextmanager
+def _worker(**settings: Any) -> Iterator[Worker]:
+    """Yield a worker whose queue sends nothing."""
+    with ackq.Queue(redis.Redis(), "jobs") as queue:
+        worker = Worker(queue, settings.pop("handler", print), **settings)
+        worker._gate = Gate(worker._state)
+        yield worker
+
+
+@contextlib.asynccontextmanager
+async def _async_worker(**settings: Any) -> AsyncIterator[AsyncWorker]:
+    async with ackq.AsyncQueue(redis.asyncio.Redis(), "jobs") as queue:
+        yield AsyncWorker(queue, settings.pop("handler", print), **settings)
+
+
+def _run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(main())
+
+
+# --- effects ------------------------------------------------------------------------------
+
+
+class Recorded:
+    """A bell that records how long it was waited for, in both flavours."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def ring(self) -> None:
+        """Is not called."""
+
+    def wait(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+class AsyncRecorded(Recorded):
+    async def wait(self, seconds: float) -> None:  # type: ignore[override]
+        self.waits.append(seconds)
+
+
+def _routine(bell: Any, method: Any, got: list[Any]) -> Routine[None]:
+    got.append((yield Wait(bell, 0.25)))
+    got.append((yield Call(method, (1, 2), {"c": 3})))
+    try:
+        yield Call(method, ("fail",))
+    except Bug as error:
+        got.append(error)
+    got.append((yield Wait(bell, 0.5)))
+
+
+EXPECTED = [None, ((1, 2), {"c": 3}), Bug, None]
+
+
+def test_calls_and_waits_of_a_routine_are_carried_out_in_turn() -> None:
+    def method(*args: Any, **keywords: Any) -> Any:
+        if args == ("fail",):
+            raise Bug
+        return args, keywords
+
+    async def async_method(*args: Any, **keywords: Any) -> Any:
+        return method(*args, **keywords)
+
+    got: list[Any] = []
+    bell = Recorded()
+    threads.drive(_routine(bell, method, got))
+    assert [type(each) if isinstance(each, Bug) else each for each in got] == EXPECTED
+    assert bell.waits == [0.25, 0.5]
+    got, bell = [], AsyncRecorded()
+    asyncio.run(tasks.drive(_routine(bell, async_method, got)))
+    assert [type(each) if isinstance(each, Bug) else each for each in got] == EXPECTED
+    assert bell.waits == [0.25, 0.5]
+
+
+def test_a_ring_is_kept_for_one_wait() -> None:
+    bell = ThreadBell()
+    bell.ring()
+    began = time.monotonic()
+    bell.wait(30)
+    assert time.monotonic() - began < 20
+    began = time.monotonic()
+    bell.wait(0.02)
+    assert time.monotonic() - began >= 0.015
+
+    async def main() -> None:
+        bell = TaskBell()
+        bell.ring()
+        began = time.monotonic()
+        await bell.wait(30)
+        assert time.monotonic() - began < 20
+        began = time.monotonic()
+        await bell.wait(0.02)
+        assert time.monotonic() - began >= 0.015
+
+    _run(main)
+
+
+# --- helpers ------------------------------------------------------------------------------
+
+
+def _failing() -> Routine[None]:
+    raise Bug
+    yield
+
+
+def _waiting(worker: Any) -> Routine[None]:
+    bell = worker._bell()
+    while not worker._state.stopping:
+        yield Wait(bell, 0.005)
+
+
+@pytest.mark.parametrize("kind", ["_routines", "_heartbeats"])
+def test_a_helper_that_fails_ends_the_worker_with_its_error(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both runtimes stop, and raise what the routine raised."""
+    for runtime in (Worker, AsyncWorker):
+        for each in ("_routines", "_heartbeats"):
+            monkeypatch.setattr(runtime, each, lambda self: [_waiting(self)])
+        monkeypatch.setattr(runtime, kind, lambda self: [_waiting(self), _failing()])
+    with _worker(heartbeat=None) as worker:
+        worker._state.lanes[0].watch_after = 1e18
+        with pytest.raises(Bug):
+            worker.run()
+        assert worker._state.stopping
+
+    async def main() -> None:
+        async with _async_worker(heartbeat=None) as worker:
+            worker._state.lanes[0].watch_after = 1e18
+            with pytest.raises(Bug):
+                await worker.run()
+            assert worker._state.stopping
+
+    _run(main)
+
+
+def test_all_helpers_are_waited_for_at_the_end() -> None:
+    """`run` begins every routine, and returns when all of them have ended."""
+    ended: list[str] = []
+
+    def routine(state: Any, bell: Any, name: str) -> Routine[None]:
+        while not state.stopping:
+            yield Wait(bell, 0.005)
+        yield Wait(bell, 0.05)
+        ended.append(name)
+
+    with _worker(heartbeat=None, concurrency=1) as worker:
+        state = worker._state
+        state.lanes[0].watch_after = 1e18
+        worker._routines = lambda: [  # type: ignore[method-assign]
+            routine(state, ThreadBell(), name) for name in "abc"
+        ]
+        worker._heartbeats = lambda: [routine(state, ThreadBell(), "h")]  # type: ignore[method-assign]
+        worker.stop()
+        worker.run()
+    assert sorted(ended) == ["a", "b", "c", "h"]
+    ended.clear()
+
+    async def main() -> None:
+        async with _async_worker(heartbeat=None, concurrency=1) as worker:
+            state = worker._state
+            state.lanes[0].watch_after = 1e18
+            worker._routines = lambda: [  # type: ignore[method-assign]
+                routine(state, TaskBell(), name) for name in "abc"
+            ]
+            worker._heartbeats = lambda: [routine(state, TaskBell(), "h")]  # type: ignore[method-assign]
+            worker.stop()
+            await worker.run()
+        assert sorted(ended) == ["a", "b", "c", "h"]
+
+    _run(main)
+
+
+def test_a_wait_for_helpers_is_bounded_for_all_together() -> None:
+    go_on = threading.Event()
+    hanging = [threading.Thread(target=go_on.wait, args=(30,)) for _ in range(3)]
+    for each in hanging:
+        each.start()
+    began = time.monotonic()
+    threads._join(hanging, 0.05)
+    assert 0.045 <= time.monotonic() - began < 10
+    assert all(each.is_alive() for each in hanging)
+    go_on.set()
+    threads._join(hanging, 30)
+    assert not any(each.is_alive() for each in hanging)
+
+    async def main() -> None:
+        await tasks._end([], 30)
+        quick = asyncio.create_task(asyncio.sleep(0.01))
+        await tasks._end([quick], 30)
+        assert not quick.cancelled()
+        hanging = [asyncio.create_task(asyncio.sleep(60)) for _ in range(3)]
+        began = time.monotonic()
+        await tasks._end(hanging, 0.05)
+        assert 0.045 <= time.monotonic() - began < 10
+        for each in hanging:
+            with pytest.raises(asyncio.CancelledError):
+                await each
+
+    _run(main)
+
+
+# --- the end ------------------------------------------------------------------------------
+
+
+class Settling:
+    """A queue's ``ack`` or ``release`` that fails some times."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.calls = 0
+        self.settled: list[ackq.Message] = []
+
+    def __call__(self, *messages: ackq.Message) -> int:
+        self.calls += 1
+        if self.calls <= self.failures:
+            raise AWAY
+        self.settled += messages
+        return len(messages)
+
+    async def awaited(self, *messages: ackq.Message) -> int:
+        return self(*messages)
+
+
+def _fill(state: Any, settling: Any) -> list[ackq.Message]:
+    """Give the state a message in each place from which it must be settled."""
+    lane = state.lanes[0]
+    lane.queue.ack = lane.queue.release = settling
+    done, returned, waiting, running = (_message(id) for id in "abcd")
+    lane.done.append(done)
+    lane.returned.append((returned, Settlement("release")))
+    state.buffer.append(waiting)
+    state.slots[0].message = running
+    return [done, returned, waiting, running]
+
+
+@pytest.mark.parametrize("failures", [0, 3])
+def test_at_the_end_every_message_is_settled_or_given_back(failures: int) -> None:
+    with _worker() as worker:
+        settling = Settling(failures)
+        held = _fill(worker._state, settling)
+        worker._state.stopping = True
+        worker._shut_down([])
+        assert {each.id for each in settling.settled} == set("abcd")
+        assert [each.lease_lost for each in held] == [False, False, False, True]
+        assert worker._state.slots[0].interrupted == ""  # a thread cannot be
+
+    async def main() -> None:
+        async with _async_worker() as worker:
+            settling = Settling(failures)
+            worker._cancels = True
+            held = _fill(worker._state, settling.awaited)
+            worker._state.stopping = True
+            for slot in worker._state.slots:
+                seconds = 60 if slot.message else 0.01
+                slot.runner = asyncio.create_task(asyncio.sleep(seconds))
+            await worker._shut_down([])  # it cancels the one that has a message
+            assert {each.id for each in settling.settled} == set("abcd")
+            assert [each.lease_lost for each in held] == [False, False, False, True]
+            assert worker._state.slots[0].interrupted == "stop"
+            assert worker._state.slots[1].interrupted == ""
+            with pytest.raises(asyncio.CancelledError):
+                await worker._state.slots[0].runner
+            for slot in worker._state.slots[1:]:
+                await slot.runner  # it had the time to end
+
+    _run(main)
+
+
+def test_a_server_that_stays_away_does_not_keep_a_worker_from_ending(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(threads, "SHUTDOWN_TIMEOUT", 0.1)
+    monkeypatch.setattr(tasks, "SHUTDOWN_TIMEOUT", 0.1)
+    settling = Settling(10**9)
+    with _worker() as worker:
+        worker._upkeep_interval = 0.02
+        _fill(worker._state, settling)
+        worker._state.stopping = True
+        began = time.monotonic()
+        worker._shut_down([])
+        assert 0.09 <= time.monotonic() - began < 10
+        assert 3 <= settling.calls <= 20  # once for acks and once for the others, in each round
+
+    async def main() -> None:
+        async with _async_worker() as worker:
+            settling = Settling(10**9)
+            worker._cancels = False
+            worker._upkeep_interval = 0.02
+            _fill(worker._state, settling.awaited)
+            worker._state.stopping = True
+            worker._state.slots = worker._state.slots[:1]
+            worker._state.slots[0].runner = asyncio.create_task(asyncio.sleep(60))
+            helper = asyncio.create_task(asyncio.sleep(0))
+            began = time.monotonic()
+            await worker._shut_down([helper])
+            assert 0.09 <= time.monotonic() - began < 10
+            assert 3 <= settling.calls <= 20
+            with pytest.raises(asyncio.CancelledError):
+                await worker._state.slots[0].runner
+
+    _run(main)
+
+
+# --- the gate, and threads for functions ---------------------------------------------------
+
+
+def test_one_waiting_thread_is_woken_at_a_time_and_all_at_a_stop() -> None:
+    with _worker() as worker:
+        state, gate = worker._state, worker._gate
+        left: list[int] = []
+
+        def wait() -> None:
+            gate.park()
+            left.append(1)
+
+        parked = [threading.Thread(target=wait) for _ in range(3)]
+        for each in parked:
+            each.start()
+        wait_until(lambda: gate.parked == 3, "all to wait")
+        gate.wake()  # there is no message: the thread that woke waits again
+        wait_until(lambda: not gate.waking, "it to have looked")
+        wait_until(lambda: gate.parked == 3, "it to wait again")
+        state.buffer.append(_message())
+        gate.waking = True  # one is on its way
+        gate.wake()
+        time.sleep(0.02)
+        assert gate.parked == 3
+        gate.waking = False
+        gate.wake()
+        wait_until(lambda: len(left) == 1, "one")
+        assert gate.parked == 2
+        gate.park()  # there is a message
+        state.buffer.clear()
+        state.stopping = True
+        gate.waking = True
+        gate.wake()
+        wait_until(lambda: len(left) == 3, "the others")
+        assert gate.parked == 0
+        gate.park()  # it stops
+        gate.waking = False
+        state.stopping = False
+        gate.wake()
+        assert not gate.waking  # nobody waits
+        for each in parked:
+            each.join(10)
+
+
+def test_one_waiting_task_is_woken_at_a_time_and_all_at_a_stop() -> None:
+    async def main() -> None:
+        async with _async_worker() as worker:
+            worker._parked, worker._waking = deque(), False
+            worker._wake()
+            assert not worker._waking  # nobody waits
+            parked = [asyncio.create_task(worker._park()) for _ in range(4)]
+            await asyncio.sleep(0)
+            worker._wake()
+            assert worker._waking
+            worker._wake()  # one is on its way
+            assert len(worker._parked) == 3
+            await parked[0]
+            assert not worker._waking
+            parked[1].cancel()
+            await asyncio.wait(parked[1:2])
+            worker._state.stopping = True
+            worker._waking = True
+            worker._wake()
+            assert not worker._parked
+            await asyncio.wait_for(asyncio.gather(*parked[2:]), 10)
+
+    _run(main)
+
+
+def test_a_thread_is_started_only_when_all_others_are_busy() -> None:
+    go_on = threading.Event()
+    names: list[str] = []
+
+    def function(message: ackq.Message) -> str:
+        thread = threading.current_thread()
+        assert thread.daemon
+        names.append(thread.name)
+        if message.id == "slow":
+            go_on.wait(30)
+        return message.id
+
+    async def main() -> None:
+        daemons = DaemonThreads(function)
+        assert [await daemons.call(_message(id)) for id in "abc"] == ["a", "b", "c"]
+        assert len(set(names)) == 1
+        slow = asyncio.create_task(daemons.call(_message("slow")))
+        await asyncio.sleep(0)
+        assert await daemons.call(_message("d")) == "d"
+        assert len(set(names)) == 2
+        go_on.set()
+        assert await slow == "slow"
+        assert [await daemons.call(_message(id)) for id in "ef"] == ["e", "f"]
+        assert len(set(names)) == 2
+        running = [each for each in threading.enumerate() if each.name in names]
+        assert len(running) == 2
+        daemons.close()
+        for each in running:
+            each.join(10)
+            assert not each.is_alive()
+
+    _run(main)
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [(Bug("why"), "why"), (SystemExit(3), "3"),
+     (StopIteration(), "the handler raised StopIteration")],
+    ids=lambda each: type(each).__name__,
+)  # fmt: skip
+def test_what_a_function_raises_in_a_thread_is_raised(raised: BaseException, expected: str) -> None:
+    def function(message: ackq.Message) -> None:
+        raise raised
+
+    async def main() -> None:
+        daemons = DaemonThreads(function)
+        for _ in range(2):  # the thread goes on
+            with pytest.raises((Exception, SystemExit), match=expected):
+                await daemons.call(_message())
+        daemons.close()
+
+    _run(main)
+
+
+def test_a_result_that_nobody_waits_for_any_more_harms_nothing() -> None:
+    go_on = threading.Event()
+    seen: list[threading.Thread] = []
+
+    def function(message: ackq.Message) -> None:
+        seen.append(threading.current_thread())
+        go_on.wait(30)
+
+    async def main(cancelled: bool) -> None:
+        daemons = DaemonThreads(function)
+        call = asyncio.create_task(daemons.call(_message()))
+        while not seen:
+            await asyncio.sleep(0.001)
+        call.cancel()
+        await asyncio.wait([call])
+        if cancelled:
+            go_on.set()
+            await daemons.call(_message())
+            assert len(set(seen)) == 1
+            daemons.close()
+
+    asyncio.run(main(cancelled=True))
+    seen.clear()
+    go_on.clear()
+    asyncio.run(main(cancelled=False))
+    go_on.set()  # the loop is closed by now
+    seen[0].join(10)
+    assert not seen[0].is_alive()
+
+
+# --- slots --------------------------------------------------------------------------------
+
+
+def test_why_a_handler_was_cancelled_decides_about_its_message() -> None:
+    """Time limit: failed. Lost lease, or the end of the worker: released. Its own doing: failed."""
+
+    async def main() -> None:
+        async with _async_worker() as worker:
+            settled: list[Any] = []
+            worker._state = Settled(settled)  # type: ignore[assignment]
+            slot = Slot(runner=asyncio.create_task(asyncio.sleep(60)))
+            error = asyncio.CancelledError()
+            for reason in ("time limit", "lost lease", "stop", ""):
+                slot.interrupted = reason
+                worker._cancelled(slot, error)
+            assert [kind for kind, _ in settled] == ["failed", "released", "released", "failed"]
+            assert type(settled[0][1]) is TimeoutError
+            assert str(settled[0][1]) == "over the time limit"
+            assert settled[3][1] is error
+            slot.runner.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                worker._cancelled(slot, error)
+            assert settled[4][0] == "released"
+            with pytest.raises(asyncio.CancelledError):
+                await slot.runner
+
+    _run(main)
+
+
+class Settled:
+    """Notes how a slot's message is settled."""
+
+    def __init__(self, settled: list[Any]) -> None:
+        self._settled = settled
+
+    def failed(self, slot: Slot, error: BaseException) -> None:
+        self._settled.append(("failed", error))
+
+    def cancelled(self, slot: Slot) -> None:
+        self._settled.append(("released", None))
