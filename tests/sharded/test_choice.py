@@ -106,16 +106,24 @@ def test_the_fullest_shard_is_chosen_and_paused_ones_are_empty() -> None:
 
 def test_the_shards_of_others_are_looked_at_again_after_the_interval() -> None:
     choice = Choice()
-    assert choice.others((), 16, 7.0) == list(range(16))
-    assert choice.others((), 16, 7.0 + HELP_INTERVAL) == list(range(16))
-    assert choice.others((), 16, 7.0 + 1.9 * HELP_INTERVAL) == []
-    looks = [choice.others((16,), 17 + 16, 100.0 + look) for look in range(2)]
+    assert choice.others((), 16, 2, 7.0) == list(range(16))
+    assert choice.others((), 16, 2, 7.0 + HELP_INTERVAL) == list(range(16))
+    assert choice.others((), 16, 2, 7.0 + 1.9 * HELP_INTERVAL) == []
+    # Of 48 shards each look reads 16, so 300 consumers are two seconds apart.
+    owned = range(16)
+    assert len(choice.others(owned, 48, 300, 50.0)) == 16
+    assert choice.others(owned, 48, 300, 51.9) == []
+    assert len(choice.others(owned, 48, 300, 52.01)) == 16
+    assert choice.others(range(47), 48, 2400, 60.0) == [47]  # one is read, so one second apart
+    assert choice.others(range(47), 48, 2400, 60.9) == []
+    assert choice.others(range(47), 48, 2400, 61.01) == [47]
+    looks = [choice.others((16,), 17 + 16, 2, 100.0 + look) for look in range(2)]
     assert sorted(looks[0] + looks[1]) == [each for each in range(33) if each != 16]
     assert all(look == sorted(look) for look in looks)
 
 
 def test_consumers_begin_with_different_shards_of_others() -> None:
-    begun = {tuple(Choice().others((), 64, 0)) for _ in range(12)}
+    begun = {tuple(Choice().others((), 64, 2, 0)) for _ in range(12)}
     assert len(begun) > 1
 
 
