@@ -97,6 +97,7 @@ class Trier:
         assert threading.active_count() == 1, "a thread does not survive a fork"
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
         servers = psutil.Process().children()
+        self._clear(servers)
         for mutant in self._plan:
             begin = time.monotonic()
             tests = [items[test] for test in mutant["tests"] if test in items]
@@ -191,7 +192,10 @@ class Trier:
             os._exit(status)
 
     def _clear(self, servers: list[psutil.Process]) -> None:
-        """End what the mutant's process has left behind, and empty the run's own server."""
+        """End what the mutant's process has left behind, and empty the run's own servers.
+
+        No connection stays open: in the next process, garbage collection would warn of it.
+        """
         for process in psutil.Process().children(recursive=True):
             if process not in servers:
                 process.kill()
@@ -199,6 +203,7 @@ class Trier:
         assert self._fleet is not None
         for target in self._fleet._started.values():
             target.control.flushall()
+            target.control.close()
 
 
 def _plant(function: str, code: str) -> None:
