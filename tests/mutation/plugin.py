@@ -17,16 +17,19 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any
 
 import psutil
 import pytest
+import redis
 from coverage import Coverage
+from redis.sentinel import SentinelConnectionPool
 
 from tests.conftest import GENERATED
-from tests.servers import Fleet
+from tests.servers import Client, Fleet
 
 from .places import ROOT, places
 
@@ -113,7 +116,7 @@ class Trier:
             print(json.dumps(line), file=self._into, flush=True)
             print(f"{seconds:6.1f} s  {found or '*** survived ***'}  {mutant['key']}",
                   file=sys.__stdout__, flush=True)  # fmt: skip
-        _run(anchor, None)
+        session._setupstate.teardown_exact(None)
         return True
 
     def _is_due_to(
@@ -203,7 +206,20 @@ class Trier:
         assert self._fleet is not None
         for target in self._fleet._started.values():
             target.control.flushall()
-            target.control.close()
+            for pool in _pools(target.control):
+                pool.disconnect()
+
+
+def _pools(client: Client) -> Iterator[redis.ConnectionPool]:
+    """Yield what keeps the connections of a client."""
+    if isinstance(client, redis.RedisCluster):
+        yield from (node.redis_connection.connection_pool for node in client.get_nodes()
+                    if node.redis_connection)  # fmt: skip
+        return
+    yield client.connection_pool
+    if isinstance(client.connection_pool, SentinelConnectionPool):
+        for sentinel in client.connection_pool.sentinel_manager.sentinels:
+            yield sentinel.connection_pool
 
 
 def _plant(function: str, code: str) -> None:
