@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,10 @@ import ackq
 from ackq.core import observing
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.queue.messages import Message, QueueStats
-from ackq.worker import Backoff, RateLimit
+from ackq.worker import RateLimit
 from ackq.worker.effects import Call, Routine, Wait
-from ackq.worker.failures import Failures
 from ackq.worker.health import Health
-from ackq.worker.policy import Pace, QueueOrder, Settlement
+from ackq.worker.policy import Settlement
 from ackq.worker.presence import CHECK_INTERVAL, REFUSED_PAUSE, Presence, stay_listed
 from ackq.worker.routines import (
     BUSY_TAKE_TIMEOUT,
@@ -34,11 +32,12 @@ from ackq.worker.routines import (
     upkeep,
     wait_for_messages,
 )
-from ackq.worker.state import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE, Lane, Slot, State
+from ackq.worker.state import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE, Slot
+from tests.worker.by_hand import Bell
+from tests.worker.by_hand import message_of as _message
+from tests.worker.by_hand import state_of as _state
 
 AWAY = redis.ConnectionError("gone")
-#: Seconds by which the server's clock is ahead of the worker's.
-AHEAD = 1_000_000.0
 
 
 @pytest.fixture(autouse=True)
@@ -46,49 +45,6 @@ def own_context() -> Iterator[None]:
     """Routines say that their thread prefetches: later tests run in it, too."""
     with observing.prefetching():
         yield
-
-
-class Bell:
-    """Counts its rings."""
-
-    def __init__(self) -> None:
-        self.rings = 0
-
-    def ring(self) -> None:
-        self.rings += 1
-
-    def wait(self, seconds: float) -> None:
-        raise NotImplementedError
-
-
-@dataclass
-class Time:
-    """A clock that stands still until a test moves it."""
-
-    now: float = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def _state(queues: int = 1, limit: RateLimit | None = None, slots: int = 4) -> tuple[State, Time]:
-    time = Time()
-    names = [f"q{number}" for number in range(queues)]
-    lanes = [Lane(number, ackq.Queue(redis.Redis(), name, visibility_timeout=30.0), limit, Bell())
-             for number, name in enumerate(names)]  # fmt: skip
-    state = State(
-        lanes=lanes, turns=QueueOrder([1.0] * queues, queues), slots=[Slot() for _ in range(slots)],
-        pace=Pace(slots, 0), backoff=Backoff(), time_limit=None, expiry_field=None, hooks=(),
-        failures=Failures(print, "text"), clock=time, feed_bell=Bell(), upkeep_bell=Bell(),
-        interrupt=lambda slot: None, wake=lambda: None,
-    )  # fmt: skip
-    return state, time
-
-
-def _message(time: Time, queue: str = "q0", id: str = "a", taken: float = 0.0) -> Message:
-    """Return a message taken so many seconds ago, for 30 seconds."""
-    deadline = round((time.now + AHEAD - taken + 30.0) * 1_000_000)
-    return Message(queue, id.encode(), b"{}", deadline, 1)
 
 
 def _ended(routine: Routine[Any], answer: Any) -> Any:

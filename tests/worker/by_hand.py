@@ -1,0 +1,60 @@
+"""A worker's state without a server: bells that count, and time that a test sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import redis
+
+import ackq
+from ackq.queue.messages import Message
+from ackq.worker import Backoff, RateLimit
+from ackq.worker.failures import Failures
+from ackq.worker.policy import Pace, QueueOrder
+from ackq.worker.state import Lane, Slot, State
+
+#: Seconds by which the server's clock is ahead of the worker's.
+AHEAD = 1_000_000.0
+
+
+class Bell:
+    """Counts its rings."""
+
+    def __init__(self) -> None:
+        self.rings = 0
+
+    def ring(self) -> None:
+        self.rings += 1
+
+    def wait(self, seconds: float) -> None:
+        raise NotImplementedError
+
+
+@dataclass
+class Time:
+    """A clock that stands still until a test moves it."""
+
+    now: float = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def state_of(queues: int = 1, limit: RateLimit | None = None, slots: int = 4) -> tuple[State, Time]:
+    time = Time()
+    names = [f"q{number}" for number in range(queues)]
+    lanes = [Lane(number, ackq.Queue(redis.Redis(), name, visibility_timeout=30.0), limit, Bell())
+             for number, name in enumerate(names)]  # fmt: skip
+    state = State(
+        lanes=lanes, turns=QueueOrder([1.0] * queues, queues), slots=[Slot() for _ in range(slots)],
+        pace=Pace(slots, 0), backoff=Backoff(), time_limit=None, expiry_field=None, hooks=(),
+        failures=Failures(print, "text"), clock=time, feed_bell=Bell(), upkeep_bell=Bell(),
+        interrupt=lambda slot: None, wake=lambda: None,
+    )  # fmt: skip
+    return state, time
+
+
+def message_of(time: Time, queue: str = "q0", id: str = "a", taken: float = 0.0) -> Message:
+    """Return a message taken so many seconds ago, for 30 seconds."""
+    deadline = round((time.now + AHEAD - taken + 30.0) * 1_000_000)
+    return Message(queue, id.encode(), b"{}", deadline, 1)

@@ -1,0 +1,868 @@
+"""How messages change a worker's state, and what a schedule decides, with no server."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import redis
+from redis.exceptions import ResponseError
+
+import ackq
+from ackq.config import QueueConfig
+from ackq.errors import ConfigurationError, KeyTypeError
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import Message
+from ackq.queue.spec import QueueSpec
+from ackq.worker import Hooks, RateLimit, Reject, Release, Retry, Schedule
+from ackq.worker.effects import Call, Wait
+from ackq.worker.failures import Failures, outlook
+from ackq.worker.logs import JsonFormatter, TextFormatter, fields_of, location_of
+from ackq.worker.outages import Outages
+from ackq.worker.policy import Pace, Settlement, StrictBuffer
+from ackq.worker.presence import Presence, stay_listed
+from ackq.worker.ratelimit import permit
+from ackq.worker.routines import IDLE, feed, wait_for_messages
+from ackq.worker.schedule import CHECK_INTERVAL, MAX_MISSED, Answer, run_schedule, tick
+from ackq.worker.state import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE, Slot, State
+from tests.steps import play
+from tests.worker.by_hand import AHEAD, Bell, Time, message_of, state_of
+
+AWAY = redis.ConnectionError("gone")
+SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig())
+
+
+class Notes(Hooks):
+    """Notes the calls of all hooks."""
+
+    def __init__(self) -> None:
+        self.notes: list[tuple[Any, ...]] = []
+
+    def before(self, message: Message) -> None:
+        self.notes.append(("before", message.id))
+
+    def after(self, message: Message, outcome: str, seconds: float) -> None:
+        self.notes.append(("after", message.id, outcome, seconds))
+
+    def error(self, message: Message, error: BaseException) -> None:
+        self.notes.append(("error", message.id, error))
+
+    def dead(self, message: Message) -> None:
+        self.notes.append(("dead", message.id))
+
+    def lost_lease(self, message: Message) -> None:
+        self.notes.append(("lost", message.id))
+
+
+class Figures:
+    """Notes what handlers did."""
+
+    def __init__(self) -> None:
+        self.added: list[tuple[Any, ...]] = []
+
+    def add(self, *args: Any) -> None:
+        self.added.append(args)
+
+
+@pytest.fixture
+def noted() -> tuple[Any, ...]:
+    """A state of two queues, whose hooks and figures are noted."""
+    state, time = state_of(queues=2)
+    state.hooks = (notes := Notes(),)
+    state.figures = figures = Figures()  # type: ignore[assignment]
+    return state, time, notes, figures
+
+
+def _rings(*bells: Any) -> list[int]:
+    return [bell.rings for bell in bells]
+
+
+# --- lanes and slots ----------------------------------------------------------------------
+
+
+def test_a_new_lane_may_be_asked_at_once_and_owes_nothing() -> None:
+    state, _ = state_of(limit=RateLimit(5))
+    lane = state.lanes[0]
+    flags = (lane.empty, lane.empty_since_settled, lane.taking)
+    assert flags == (False, False, False)
+    assert (lane.unused, lane.not_before, lane.upkeep_after, lane.watch_after) == (0, 0, 0, 0)
+    assert (lane.asked_at, lane.failures, lane.clock) == (None, 0, 0)
+    assert (lane.timeout, lane.max_receives, lane.limit) == (30.0, None, RateLimit(5))
+    assert (len(lane.done), len(lane.returned), lane.number) == (0, 0, 0)
+    slot = Slot()
+    assert (slot.message, slot.taking, slot.started, slot.interrupted, slot.runner) == (
+        None, False, 0.0, "", None
+    )  # fmt: skip
+    assert (state.feeder_waits, state.stopping, state.draining, state.quiet) == (False,) * 4
+    assert (state.refill_at, state.fatal, state.last_take) == (0, None, 100.0)
+
+
+def test_at_most_a_thousand_messages_are_acked_in_one_call() -> None:
+    state, time = state_of()
+    lane = state.lanes[0]
+    messages = [message_of(time, id=str(number)) for number in range(1500)]
+    lane.done.extend(messages)
+    assert lane.collect() == messages[:1000]
+    assert lane.collect() == messages[1000:]
+    assert lane.collect() == []
+
+
+def test_pauses_after_failed_calls_double_up_to_a_limit_and_end_with_a_success() -> None:
+    state, _ = state_of()
+    lane = state.lanes[0]
+    pauses, renewals = [], []
+    for _ in range(20):
+        lane.failed(AWAY, 50.0, "take")
+        pauses.append(lane.not_before - 50.0)
+        renewals.append(lane.upkeep_after - 50.0)
+    expected = [min(LONGEST_PAUSE, FIRST_PAUSE * 2**n) for n in range(20)]
+    assert pauses == renewals == pytest.approx(expected)
+    assert lane.failures == 20
+    lane.not_before = 70.0
+    lane.succeeded(60.0, "take")
+    assert (lane.failures, lane.not_before, lane.upkeep_after) == (0, 0.0, 0.0)
+    lane.not_before = lane.upkeep_after = 70.0  # as a rate limit does
+    lane.succeeded(60.0, "take")
+    assert (lane.not_before, lane.upkeep_after) == (70.0, 70.0)
+
+
+def test_the_age_of_a_message_and_what_is_left_of_its_lease() -> None:
+    state, time = state_of()
+    lane = state.lanes[0]
+    message = message_of(time)
+    state.arrived(lane, [message_of(time, id="old", taken=5.0), message])
+    assert lane.clock == pytest.approx(AHEAD - JITTER_SECONDS)  # by the latest
+    assert lane.age(message, 103.0) == pytest.approx(3.0 - JITTER_SECONDS)
+    assert lane.remaining(message, 103.0) == pytest.approx(27.0 + JITTER_SECONDS)
+    assert state.last_take == 100.0
+
+
+# --- taking -------------------------------------------------------------------------------
+
+
+def test_room_is_what_slots_and_prefetch_leave() -> None:
+    state, time = state_of()
+    state.pace = Pace(4, 10)
+    assert (state.room(), state.refill_at) == (4, 0)
+    state.pace.finished(1e-9)
+    assert (state.room(), state.refill_at) == (14, 5)
+    state.slots[0].message = message_of(time)
+    state.slots[1].taking = True
+    state.slots[2].taking, state.slots[2].message = True, message_of(time)
+    assert state.busy() == 3
+    assert state.room() == 11
+    state.buffer.extend([message_of(time)] * 5)
+    assert state.room() == 6
+    state.buffer.append(message_of(time))
+    assert (state.room(), state.refill_at) == (0, 5)
+    state.feeder_waits = True
+    state.made_room()
+    assert (state.feeder_waits, state.feed_bell.rings) == (True, 0)  # type: ignore[attr-defined]
+    state.buffer.popleft()
+    state.made_room()
+    assert (state.feeder_waits, state.feed_bell.rings) == (False, 1)  # type: ignore[attr-defined]
+
+
+def test_messages_that_arrive_wake_a_slot_and_count_for_their_queue() -> None:
+    state, time = state_of(queues=2)
+    woken: list[int] = []
+    state.wake = lambda: woken.append(len(state.buffer))
+    time.now = 150.0
+    state.arrived(state.lanes[1], [message_of(time, "q1"), message_of(time, "q1", "b")])
+    assert woken == [2]
+    assert state.last_take == 150.0
+    assert list(state.turns.order()) == [0, 1]
+    state.turns.took(0, 3)
+    assert list(state.turns.order()) == [1, 0]  # it has had two
+
+
+def test_only_one_queue_without_limit_is_waited_for_in_the_take() -> None:
+    for queues, limit, draining, waits in (
+        (1, None, False, True), (2, None, False, False), (1, RateLimit(5), False, False),
+        (1, None, True, False),
+    ):  # fmt: skip
+        state, _ = state_of(queues, limit)
+        state.draining = draining
+        assert state.waits_in_take is waits
+
+
+def test_several_queues_in_order_share_a_buffer_that_keeps_it() -> None:
+    state, _ = state_of(queues=2)
+    assert not isinstance(state.buffer, StrictBuffer)
+    for queues, strict in ((1, False), (2, True)):
+        state, time = state_of(queues)
+        state.turns._weights = None
+        state.__post_init__()
+        assert isinstance(state.buffer, StrictBuffer) is strict
+    first, second = message_of(time, "q1", "a"), message_of(time, "q0", "b")
+    state.buffer.extend([first, second])
+    assert list(state.buffer) == state.buffer.copy() == [second, first]
+    with pytest.raises(ValueError, match="not in"):
+        state.buffer.remove(message_of(time, "q0", "c"))
+
+
+def test_a_take_that_was_ordered_off_at_the_last_moment_is_not_sent() -> None:
+    """An order may come between a routine's first look and its call."""
+    for routine in ("feed", "wait"):
+        state, _time = state_of(queues=2)
+        lane = state.lanes[0]
+
+        def clock(state: State = state, lane: Any = lane) -> float:
+            state.quiet = True
+            return 100.0
+
+        state.clock = clock
+        lane.empty = routine == "wait"
+        steps = feed(state) if routine == "feed" else wait_for_messages(state, lane)
+        bell = state.feed_bell if routine == "feed" else lane.bell
+        assert next(steps) == Wait(bell, IDLE)
+        assert not lane.taking
+
+
+# --- handling -----------------------------------------------------------------------------
+
+
+def _handle(state: State, message: Message, took: float = 0.25) -> Slot:
+    slot = state.slots[1]
+    slot.message, slot.started = message, state.clock() - took
+    return slot
+
+
+@pytest.mark.parametrize(
+    ("value", "expired"),
+    [(100 + AHEAD - 1, True), (100 + AHEAD, True), (100 + AHEAD + 0.5, False), (True, False),
+     ("0", False), (None, False), (0, True), ([], False)],
+    ids=repr,
+)  # fmt: skip
+def test_an_expired_message_is_rejected_unseen(noted: Any, value: Any, expired: bool) -> None:
+    state, _time, notes, _figures = noted
+    state.expiry_field = "until"
+    lane = state.lanes[1]
+    lane.clock = AHEAD
+    message = Message("q1", b"a", orjson.dumps({"until": value}), 1, 1)
+    slot = _handle(state, message)
+    assert state.skips(slot) is expired
+    if expired:
+        assert list(lane.returned) == [(message, Settlement("reject", "expired"))]
+        assert notes.notes == [("after", "a", "reject", 0.25)]
+        assert slot.message is None
+        assert state.upkeep_bell.rings == 1
+    else:
+        assert (notes.notes, list(lane.returned)) == ([("before", "a")], [])
+
+
+def test_a_body_without_a_time_does_not_expire(noted: Any) -> None:
+    state, *_ = noted
+    state.expiry_field = "until"
+    for body in (b"{}", b"[", b"[]", b"5", b'"until"'):
+        assert not state.skips(_handle(state, Message("q1", b"a", body, 1, 1)))
+
+
+def test_what_a_handler_did_is_settled_counted_and_shown(noted: Any) -> None:
+    state, _time, notes, figures = noted
+    lane = state.lanes[1]
+    bug = ValueError("why")
+    ends: list[tuple[str, Any, str]] = [
+        ("ok", None, "ack"), ("bug", bug, "nack"), ("no", Reject("no"), "reject"),
+        ("later", Release(), "release"), ("again", Retry(7), "nack"),
+    ]  # fmt: skip
+    state.backoff = ackq.worker.Backoff(base=3, jitter=0)
+    for lost in (False, True):
+        notes.notes.clear()
+        figures.added.clear()
+        lane.done.clear()
+        lane.returned.clear()
+        for id, error, _ in ends:
+            message = Message("q1", id.encode(), b"{}", 1, 1)
+            message.lease_lost = lost
+            slot = _handle(state, message)
+            if error is None:
+                state.succeeded(slot)
+            else:
+                state.failed(slot, error)
+            assert slot.message is None
+        outcomes = ["lost" if lost else outcome for _, _, outcome in ends]
+        assert figures.added == [("q1", outcome, 0.25, None) for outcome in outcomes]
+        after = [("after", id, outcome, 0.25)
+                 for (id, _, _), outcome in zip(ends, outcomes, strict=True)]  # fmt: skip
+        assert notes.notes == [after[0], ("error", "bug", bug), *after[1:]]
+        assert [each.id for each in lane.done] == ([] if lost else ["ok"])
+        assert [(each.id, settlement) for each, settlement in lane.returned] == (
+            [] if lost else [
+                ("bug", Settlement("nack", 3.0)), ("no", Settlement("reject", "no")),
+                ("later", Settlement("release")), ("again", Settlement("nack", 7.0)),
+            ]
+        )  # fmt: skip
+    assert not state.lanes[0].returned
+    assert state.upkeep_bell.rings == 8
+    assert state.pace.seconds == 0.25
+
+
+def test_the_message_of_a_cancelled_handler_is_released(noted: Any) -> None:
+    state, _time, notes, _ = noted
+    message = Message("q1", b"a", b"{}", 1, 1)
+    state.cancelled(_handle(state, message))
+    assert list(state.lanes[1].returned) == [(message, Settlement("release"))]
+    assert notes.notes == [("after", "a", "release", 0.25)]
+
+
+def test_the_end_of_a_handler_wakes_a_waiting_feeder(noted: Any) -> None:
+    state, time, *_ = noted
+    for waits, rings in ((False, 0), (True, 1)):
+        state.feeder_waits = waits
+        state.succeeded(_handle(state, message_of(time)))
+        assert state.feed_bell.rings == rings
+
+
+def test_the_end_of_a_handler_is_logged_for_those_who_debug(
+    noted: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, _time, *_ = noted
+    message = Message("q1", b"a", b"{}", 1, 3)
+    with caplog.at_level(logging.DEBUG, "ackq.worker"):
+        state.succeeded(_handle(state, message, took=0.123_456_789))
+    assert caplog.messages == [
+        "handled queue=q1 message_id=a size=2 receive_count=3 outcome=ack seconds=0.123457"
+    ]
+    assert caplog.records[0].levelname == "DEBUG"
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "ackq.worker"):
+        state.succeeded(_handle(state, message))
+    assert caplog.messages == []
+
+
+def test_a_verdict_that_is_the_last_delivery_is_logged(
+    noted: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, _time, *_ = noted
+    state.lanes[1].max_receives = 3
+    for count, error in ((2, Retry(0)), (3, Release()), (3, Reject()), (3, Retry(0)), (4, Retry())):
+        state.failed(_handle(state, Message("q1", b"a", b"{}", 1, count)), error)
+    assert caplog.messages == [
+        f'gave up queue=q1 message_id=a size=2 receive_count={count} outlook="dead after {count}"'
+        for count in (3, 4)
+    ]
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+def test_lost_leases_and_dead_letters_are_logged_and_shown(
+    noted: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, time, notes, _ = noted
+    interrupted: list[Slot] = []
+    state.interrupt = interrupted.append
+    running, waiting = message_of(time, id="running"), message_of(time, id="waiting")
+    slot = _handle(state, running)
+    state.lost([running, waiting])
+    assert (running.lease_lost, waiting.lease_lost) == (True, True)
+    assert (interrupted, slot.interrupted) == ([slot], "lost lease")
+    slot.interrupted = "time limit"
+    state.lost([running])
+    assert slot.interrupted == "time limit"
+    running.dead = True
+    state.died([running, waiting])
+    assert notes.notes == [("lost", "running"), ("lost", "waiting"), ("lost", "running"),
+                           ("dead", "running")]  # fmt: skip
+    assert [each.partition(" queue=")[0] for each in caplog.messages] == [
+        *["lost its lease"] * 3, "dead"
+    ]  # fmt: skip
+    assert {record.levelname for record in caplog.records} == {"WARNING"}
+
+
+def test_a_handler_has_exactly_its_time_limit(caplog: pytest.LogCaptureFixture) -> None:
+    state, time = state_of()
+    state.time_limit = 5.0
+    slot = _handle(state, message_of(time), took=5.0)
+    state.enforce_time_limit(100.0)
+    assert slot.interrupted == ""
+    state.enforce_time_limit(100.001)
+    assert slot.interrupted == "time limit"
+    assert caplog.messages[0].startswith("over its time limit queue=q0")
+    slot.message = message_of(time, id="b")
+    slot.interrupted = "lost lease"
+    state.enforce_time_limit(101.0)
+    assert slot.interrupted == "lost lease"
+    assert slot.message.timed_out
+
+
+def test_leases_that_are_lost_or_of_other_queues_are_not_renewed() -> None:
+    state, time = state_of(queues=2)
+    messages = [message_of(time, id=each, taken=20.0) for each in "abc"]
+    messages[1].lease_lost = messages[2].timed_out = True
+    other = message_of(time, "q1", "d", taken=20.0)
+    for lane in state.lanes:
+        lane.clock = AHEAD
+    state.buffer.extend([messages[0], other])
+    state.slots[2].message, state.slots[3].message = messages[1:]
+    assert state.due(state.lanes[0], 100.0) == [messages[0]]
+    assert state.due(state.lanes[1], 100.0) == [other]
+    least = 20.0 + JITTER_SECONDS  # two thirds of a lease
+    message = message_of(time)
+    state.buffer.clear()
+    state.buffer.append(message)
+    assert state.due(state.lanes[0], 100.0 + 30.0 - least - 0.001) == []
+    assert state.due(state.lanes[0], 100.0 + 30.0 - least + 0.001) == [message]
+
+
+def test_a_worker_is_settled_when_it_holds_and_owes_nothing() -> None:
+    state, time = state_of(queues=2)
+    message = message_of(time)
+    assert state.settled()
+    places: list[Any] = [state.buffer, state.lanes[1].done, state.lanes[1].returned]
+    for place in places:
+        place.append(message)
+        assert not state.settled()
+        assert state.unsettled() is (place is not state.buffer)
+        place.clear()
+    state.slots[3].taking = True
+    assert not state.settled()
+    assert not state.unsettled()
+
+
+def test_orders_and_stops_ring_every_bell() -> None:
+    state, _ = state_of(queues=2)
+    woken: list[bool] = []
+    state.wake = lambda: woken.append(state.stopping)
+    bells = (state.feed_bell, state.upkeep_bell, *(lane.bell for lane in state.lanes))
+    state.hush(True)
+    assert state.quiet is True
+    assert _rings(*bells) == [1, 0, 1, 1]
+    state.hush(False)
+    assert state.quiet is False
+    assert _rings(*bells) == [2, 0, 2, 2]
+    state.stop()
+    assert _rings(*bells) == [3, 1, 3, 3]
+    assert woken == [True]
+
+
+# --- verdicts, failures and logs -----------------------------------------------------------
+
+
+def test_a_verdict_shows_its_argument() -> None:
+    assert [str(each) for each in (Retry(5), Reject("why"), Reject(), Release())] == [
+        "5", "why", "rejected", ""
+    ]  # fmt: skip
+    assert (Retry().delay, Retry(5).delay, Reject().reason) == (None, 5, "rejected")
+
+
+def test_what_becomes_of_a_failed_message() -> None:
+    message = Message("q", b"a", b"{}", 1, 2)
+    nack = Settlement("nack", 1234.5)
+    for limit, expected in ((3, "retry 2 of 2 in 1.23e+03 s"), (2, "dead after 2"),
+                            (1, "dead after 2"), (None, "retry 2 in 1.23e+03 s")):  # fmt: skip
+        assert outlook(message, nack, limit) == expected
+    message.lease_lost = True
+    assert outlook(message, nack, 2) == "its lease was lost"
+
+
+def test_the_user_s_code_is_found_in_all_modules_of_its_package() -> None:
+    """The innermost frame of the handler's package counts, installed or not."""
+
+    class Handler:
+        def __call__(self, message: Message) -> None:
+            """Only looked at."""
+
+    def handle(message: Message) -> None:
+        play(fail())
+
+    def fail() -> Any:
+        raise ValueError("why")
+        yield
+
+    handle.__module__ = "tests.another.module"
+    failures = Failures(handle, "text")
+    assert failures._package == "tests"
+    with pytest.raises(ValueError, match="why") as raised:
+        handle(message_of(Time()))
+    line = fail.__code__.co_firstlineno + 1
+    assert failures._place(raised.value) == location_of(raised.value) == f"{__file__}:{line}"
+    for handler in (Handler(), Handler.__call__):
+        defined = Handler.__call__.__code__
+        assert Failures(handler, "text")._defined == (
+            f"{__file__}:{defined.co_firstlineno} in __call__"
+        )
+    assert Failures(len, "text")._defined == ""
+    assert Failures(print, "text")._place(ValueError()) == ""
+    assert location_of(ValueError()) == ""
+    from functools import partial, wraps
+
+    assert Failures(partial(handle), "text")._defined.endswith(" in handle")
+
+    @wraps(handle)
+    def wrapped(message: Message) -> None:
+        """Only looked at."""
+
+    assert Failures(wrapped, "text")._defined.endswith(" in handle")
+
+
+def test_the_error_behind_a_verdict_is_what_is_stored() -> None:
+    failures = Failures(print, "text")
+
+    def raised(cause: Any, context: Any) -> BaseException:
+        try:
+            if context is None:
+                raise Retry() from cause
+            try:
+                raise context
+            except Exception:
+                if cause is not None:
+                    raise Retry() from (None if cause == "none" else cause)
+                raise Retry()  # noqa: B904 - the error is its context
+        except Retry as error:
+            return error
+
+    key, value = KeyError("key"), ValueError("value")
+    for error, expected in (
+        (value, "ValueError"), (raised(key, None), "KeyError"), (raised(None, value), "ValueError"),
+        (raised(key, value), "KeyError"), (raised("none", value), None), (Retry(), None),
+    ):  # fmt: skip
+        stored = failures.capture(error, "text")
+        assert (orjson.loads(stored)["type"] if stored else None) == expected
+
+
+def test_the_fields_of_a_record_are_those_of_its_message() -> None:
+    message = Message("q", b"a b", b"12345", 1, 2)
+    expected = {"queue": "q", "message_id": "a b", "size": 5, "receive_count": 2, "error": "x"}
+    assert fields_of(message, error="x") == expected
+    record = logging.LogRecord("ackq.worker", logging.INFO, "p", 1, "%s", ("text\n",), None)
+    record.__dict__.update(expected, created=5.5, other="not shown")
+    assert orjson.loads(JsonFormatter().format(record)) == {
+        "time": 5.5, "level": "INFO", "logger": "ackq.worker", "message": "text\n", **expected
+    }  # fmt: skip
+    try:
+        raise ValueError("why\nthen")
+    except ValueError as error:
+        record.exc_info = (ValueError, error, error.__traceback__)
+    assert orjson.loads(JsonFormatter().format(record))["traceback"].endswith("why\nthen")
+    record.exc_text = "cached by another"
+    lines = TextFormatter().format(record).split("\n")
+    assert lines[-2:] == ["  ValueError: why", "  then"]
+    assert "cached" not in "".join(lines)
+    record.message_id = "\ud800"
+    assert orjson.loads(JsonFormatter().format(record))["message_id"] == "\\ud800"
+
+
+# --- schedules ----------------------------------------------------------------------------
+
+
+class Scheduler:
+    """The surroundings of a schedule: a clock that the test sets, and a queue that it plays."""
+
+    def __init__(self, schedule: Schedule, **config: Any) -> None:
+        self.now = 100.0
+        self.stopping = False
+        self.config = QueueConfig(**config)
+        self.bell = Bell()
+        self.outages = Outages("jobs", "here")
+        self.steps = run_schedule(self, self, schedule, self.bell, self.outages)
+
+    def clock(self) -> float:
+        return self.now
+
+    def execute(self) -> None:
+        """Only named by the calls."""
+
+
+def test_a_schedule_asks_for_the_latest_tick_then_waits_for_the_next() -> None:
+    scheduler = Scheduler(Schedule("beat", {"n": 1}, every=10))
+    steps, ahead = scheduler.steps, 5_000_000_000
+    call = next(steps)
+    assert call == Call(scheduler.execute, (tick, "beat", 0, 0, 0, b""))
+    # The server's clock is ahead: by it, the next tick is in three seconds, then in 0.4.
+    step = steps.send(Answer("known", 0, ahead + 100_000_000 + 7_000_000, 0))
+    assert step == Wait(scheduler.bell, CHECK_INTERVAL)
+    scheduler.now += 2.6
+    step = steps.send(None)
+    assert isinstance(step, Wait)
+    assert step.seconds == pytest.approx(0.4)
+    scheduler.now += 0.4
+    due = ahead + 110_000_000
+    call = steps.send(None)
+    assert isinstance(call, Call)
+    when = datetime.fromtimestamp(due / 1e6, UTC).isoformat()
+    body = b'{"id":"beat@%b","n":1}' % when.encode()
+    assert call.args == (tick, "beat", due, 0, 0, body)
+    # The server says that a later one was pushed by another worker.
+    step = steps.send(Answer("known", due + 10_000_000, due + 11_000_000, 0))
+    assert step == Wait(scheduler.bell, CHECK_INTERVAL)
+    scheduler.now += 9.0
+    call = steps.send(None)
+    assert isinstance(call, Call)
+    assert call.args[2:5] == (due + 20_000_000, due + 10_000_000, 0)
+    scheduler.stopping = True
+    with pytest.raises(StopIteration):
+        steps.send(Answer("pushed", due + 20_000_000, due + 20_000_000, 0))
+
+
+def test_a_schedule_that_was_never_used_misses_nothing_and_a_late_one_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for latest, missed in ((0, 0), (40, 3)):
+        scheduler = Scheduler(Schedule("beat", b"x", every=10))
+        steps = scheduler.steps
+        next(steps)
+        steps.send(Answer("known", latest * 1_000_000, 50_000_000, 0))
+        scheduler.now += 30.5
+        call = steps.send(None)
+        assert isinstance(call, Call)
+        assert call.args[2:5] == (80_000_000, latest * 1_000_000, missed)
+        steps.send(Answer("pushed", 80_000_000, 80_500_000, 0))
+    assert caplog.messages == ["schedule beat: 3 ticks were missed"]
+    assert caplog.records[0].levelname == "WARNING"
+
+
+def test_an_outage_of_a_schedule_is_named_and_waited_for(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    scheduler = Scheduler(Schedule("beat", b"x", every=10))
+    steps = scheduler.steps
+    call = next(steps)
+    for _ in range(2):
+        assert steps.throw(ResponseError("no")) == Wait(scheduler.bell, CHECK_INTERVAL)
+        scheduler.now += 0.5
+        assert steps.send(None) == call
+    steps.send(Answer("known", 0, 107_000_000, 0))
+    assert caplog.messages == [
+        "queue jobs: schedule beat failed, the server at here refuses it; trying until it works:"
+        " ResponseError: no",
+        "queue jobs: schedule beat works again after 1.0 s; calls that failed: 2",
+    ]
+    assert [vars(each).get("queue") for each in caplog.records] == ["jobs", "jobs"]
+    assert vars(caplog.records[0])["error"] == "ResponseError"
+
+
+def test_a_tick_without_a_message_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    made: list[datetime] = []
+
+    def make(when: datetime) -> Any:
+        made.append(when)
+        if len(made) == 1:
+            raise RuntimeError("secret")
+        return {"id": "x" * 600} if len(made) == 2 else b"x" * 200
+
+    scheduler = Scheduler(Schedule("beat", make, every=10), max_body_bytes=100)
+    steps = scheduler.steps
+    next(steps)
+    step = steps.send(Answer("known", 0, 107_000_000, 0))
+    for _ in range(3):
+        assert isinstance(step, Wait)
+        scheduler.now += 10
+        step = steps.send(None)
+    assert [each.timestamp() for each in made] == [110, 120, 130]
+    assert caplog.messages[0] == "schedule beat: no message for a tick: RuntimeError"
+    assert caplog.messages[1].startswith("schedule beat: no message for a tick: InvalidMessage: ")
+    assert caplog.messages[2].startswith("schedule beat: no message for a tick: MessageTooLarge: ")
+
+
+def test_the_body_of_a_tick_has_an_id_and_a_time_where_they_are_wanted() -> None:
+    tick_at = 1_700_000_000_000_000
+    when = "2023-11-14T22:13:20+00:00"
+    body = Schedule("s", {"n": 1}, every=1).body(tick_at, 1000)
+    assert orjson.loads(body) == {"id": f"s@{when}", "n": 1}
+    assert orjson.loads(Schedule("s", {"id": "own"}, every=1).body(tick_at, 1000)) == {"id": "own"}
+    assert Schedule("s", b"raw", every=1).body(tick_at, 1000) == b"raw"
+    timed = orjson.loads(Schedule("s", {}, every=1).body(tick_at, 1000, "at"))
+    assert timed.keys() == {"id", "at"}
+    seen: list[datetime] = []
+    Schedule("s", lambda when: seen.append(when) or {}, every=1).body(tick_at, 1000)  # type: ignore[func-returns-value]
+    assert [each.isoformat() for each in seen] == [when]
+
+
+def test_ticks_are_counted_from_the_epoch() -> None:
+    schedule = Schedule("s", {}, every=2.5)
+    assert [schedule.after(at) for at in (0, 2_499_999, 2_500_000)] == [
+        2_500_000, 2_500_000, 5_000_000
+    ]  # fmt: skip
+    assert schedule.newest(5_000_000, 7_499_999) == 5_000_000
+    assert schedule.newest(5_000_000, 7_500_000) == 7_500_000
+    assert schedule.newest(5_000_000, 1_000_000) == 5_000_000
+    assert schedule.between(0, 10_000_000) == 3
+    assert schedule.between(10_000_000, 10_000_000) == 0
+    assert schedule.between(10_000_000, 0) == 0
+    assert Schedule("s", {}, every=0.001).between(0, 10**15) == MAX_MISSED
+    cron = Schedule("s", {}, cron="* * * * *")
+    minute = 60_000_000
+    assert [cron.after(at) for at in (0, minute - 1, minute)] == [minute, minute, 2 * minute]
+    assert (cron.newest(minute, 3 * minute - 1), cron.newest(minute, 3 * minute)) == (
+        2 * minute, 3 * minute
+    )  # fmt: skip
+    assert (cron.between(minute, 5 * minute), cron.between(minute, minute)) == (3, 0)
+
+
+def test_ticks_of_cron_that_are_counted_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ackq.worker import schedule
+
+    monkeypatch.setattr(schedule, "MAX_MISSED", 3)
+    cron = Schedule("s", {}, cron="* * * * *")
+    assert cron.between(0, 100 * 60_000_000) == 3
+    assert cron.between(0, 4 * 60_000_000) == 3
+    assert cron.between(0, 3 * 60_000_000) == 2
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [({"name": "", "every": 1}, "cannot be named ''"),
+     ({"name": "a:missed", "every": 1}, "cannot be named 'a:missed'"),
+     ({"name": "s"}, "schedule 's' takes every= or cron="),
+     ({"name": "s", "every": 1, "cron": "* * * * *"}, "schedule 's' takes every= or cron="),
+     ({"name": "s", "every": 0}, "every is 0.001 to"),
+     ({"name": "s", "cron": "61 * * * *"}, "schedule 's': cron '61 .*' names no time: .+"),
+     ({"name": "s", "cron": "0 0 31 2 *"}, "schedule 's': cron '0 0 31 2 .*' names no time")],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_wrong_with_a_schedule_is_said(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Schedule(message=b"", **settings)
+
+
+# --- requests -----------------------------------------------------------------------------
+
+
+def test_a_tick_is_one_request_that_may_be_repeated() -> None:
+    (asked,), answer = play(tick(SPEC, "beat", 5, 4, 3, b"x"), [b"pushed", 5, 6, 7])
+    assert answer == Answer("pushed", 5, 6, 7)
+    assert asked.args == (2, b"jobs", b"jobsTICKS", "beat", 5, 4, 3, b"x", "right")
+    assert (asked.resend, asked.script.name) == (True, "worker/tick")
+
+
+def test_a_permit_is_one_request_that_may_be_repeated() -> None:
+    limit = RateLimit(50, per=2.0, burst=7)
+    (asked,), answer = play(permit(SPEC, limit, 5, 3), (2, 9))
+    assert answer == (2, 9)
+    assert asked.args == (1, b"jobsRATELIMIT", 5, 3, 50, 2_000_000, 7)
+    assert (asked.resend, asked.script.name) == (True, "worker/permit")
+
+
+def test_keys_of_other_types_are_named() -> None:
+    wrong = ResponseError("WRONGTYPE Operation against a key")
+    text = "queue 'jobs': 'jobsTICKS' is a list, not a hash"
+    with pytest.raises(KeyTypeError, match=text):
+        play(tick(SPEC, "beat", 5, 4, 3, b"x"), wrong, b"list", b"list")
+    with pytest.raises(KeyTypeError, match="'jobs' is a set, not a list"):
+        play(tick(SPEC, "beat", 5, 4, 3, b"x"), wrong, b"set", b"none")
+    with pytest.raises(KeyTypeError, match="queue 'jobs': 'jobsRATELIMIT' is a hash, not a string"):
+        play(permit(SPEC, RateLimit(5), 1, 0), wrong, b"hash")
+
+
+# --- presence -----------------------------------------------------------------------------
+
+
+def test_a_worker_reports_what_it_does() -> None:
+    state, time = state_of(queues=2)
+    presence = Presence(state, "box", 5.0, state.stop)
+    time.now += 7.1234567
+    first, second = message_of(time, id="i" * 99), message_of(time, "q1", "other")
+    state.slots[0].message, state.slots[0].started = first, time.now - 1.5
+    state.slots[1].message, state.slots[1].started = second, time.now - 9.0
+    state.slots[2].message, state.slots[2].started = message_of(time, id="old"), time.now - 3.0
+    record = orjson.loads(presence.record(state.lanes[0]))
+    host, pid, _ = presence.id.split(":")
+    assert record == {
+        "name": "box", "host": host, "pid": int(pid), "version": ackq.__version__,
+        "queues": ["q0", "q1"], "concurrency": 4, "interval": 5.0, "lifetime": 30.0,
+        "state": "working", "busy": 3, "age": 7.123, "running": [["old", 3.0], ["i" * 64, 1.5]],
+    }  # fmt: skip
+    assert orjson.loads(presence.record(state.lanes[1]))["running"] == [["other", 9.0]]
+    assert presence.lifetime == 30.0
+    assert (presence.ended, presence.ordered_to_stop) == (False, False)
+    unnamed = Presence(state, None, 5.0, state.stop)
+    assert orjson.loads(unnamed.record(state.lanes[0]))["name"] == unnamed.id != presence.id
+
+
+def test_most_of_what_a_large_worker_does_is_reported() -> None:
+    state, time = state_of(slots=60)
+    for number, slot in enumerate(state.slots):
+        slot.message, slot.started = message_of(time, id=str(number)), time.now - number
+    presence = Presence(state, None, 5.0, state.stop)
+    running = orjson.loads(presence.record(state.lanes[0]))["running"]
+    assert [each for each, _ in running] == [str(each) for each in reversed(range(10, 60))]
+    many, _ = state_of(queues=101)
+    shown = orjson.loads(Presence(many, None, 5.0, many.stop).record(many.lanes[0]))["queues"]
+    assert shown == [f"q{number}" for number in range(100)]
+
+
+def test_the_condition_of_a_worker() -> None:
+    state, time = state_of(queues=2)
+    presence = Presence(state, None, 5.0, state.stop)
+    assert presence.condition() == "working"
+    state.quiet = True
+    assert presence.condition() == "quiet"
+    state.lanes[1].taking = True
+    assert presence.condition() == "working"
+    state.lanes[1].taking = False
+    state.buffer.append(message_of(time))
+    assert presence.condition() == "quieting"
+    presence.ordered_to_stop = True
+    assert presence.condition() == "stopping"
+    presence.ordered_to_stop = False
+    state.stopping = True
+    assert presence.condition() == "stopping"
+
+
+def test_orders_change_what_they_name(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ackq.worker")
+    state, _ = state_of()
+    stops: list[int] = []
+    presence = Presence(state, None, 5.0, lambda: stops.append(1))
+    for order, quiet in (
+        ("17:quiet", True), ("18:quiet", True), ("19:resume", False), ("20:resume", False),
+        ("21:dance", False), ("", False), ("quiet", True),
+    ):  # fmt: skip
+        presence.obey(order)
+        assert state.quiet is quiet
+    assert not stops
+    for _ in range(2):
+        presence.obey("22:stop")
+    assert (stops, presence.ordered_to_stop) == ([1], True)
+    assert caplog.messages == [
+        f"{verb} ordered through Redis" for verb in ("quiet", "resume", "quiet", "stop")
+    ]
+    stopped = Presence(state, None, 5.0, lambda: stops.append(2))
+    state.stopping = True
+    stopped.obey("23:stop")
+    assert (stops, stopped.ordered_to_stop) == ([1], False)
+
+
+def test_an_entry_that_was_never_made_is_not_deleted() -> None:
+    state, _ = state_of()
+    presence = Presence(state, None, 5.0, state.stop)
+    steps = stay_listed(state, state.lanes[0], presence, Bell())
+    call = next(steps)
+    assert isinstance(call, Call)
+    assert call.args[1:] == (presence.id, presence.record(state.lanes[0]), 30.0, b"")
+    presence.ended = True
+    with pytest.raises(StopIteration):
+        steps.throw(AWAY)
+
+
+def test_a_change_of_condition_is_reported_before_the_interval_ends() -> None:
+    state, time = state_of()
+    presence = Presence(state, None, 5.0, state.stop)
+    bell = Bell()
+    steps = stay_listed(state, state.lanes[0], presence, bell)
+    next(steps)
+    assert steps.send(b"") == Wait(bell, 0.2)
+    time.now += 0.2
+    assert steps.send(None) == Wait(bell, 0.2)
+    state.quiet = True
+    assert isinstance(steps.send(None), Call)
+    assert steps.send(b"") == Wait(bell, 0.2)
+    time.now += 4.9
+    step = steps.send(None)
+    assert isinstance(step, Wait)
+    assert step.seconds == pytest.approx(0.1)
+    time.now += 0.1
+    assert isinstance(steps.send(None), Call)
+
+
+def test_a_health_check_shows_itself_somewhere(tmp_path: Path) -> None:
+    from ackq.worker import Health
+
+    health = Health(port=0)
+    assert (health.address, health.reason) == (None, "")
+    assert health.figures is health.served is not None
+    assert Health(file=str(tmp_path / "x")).figures is None
