@@ -52,7 +52,6 @@ test-campaign: .venv/spark-home/classes.jsa
 	$(PYTEST) -m campaign
 
 campaign: .venv/installed
-	$(BIN)/python -m tests.campaign --sabotage
 	$(BIN)/python -m tests.campaign $(if $(CAMPAIGN),--hours $(CAMPAIGN))
 
 simulation: .venv/installed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -22,6 +22,7 @@ from tests.waiting import wait_until
 from .machine import Machine
 from .site import SERVICE, Site
 from .split import Split
+from .workloads import WORKLOADS
 
 if TYPE_CHECKING:
     from .scenarios import Scenario
@@ -36,8 +37,6 @@ BINARIES: dict[str, Callable[[], Path]] = {
     "redis 8": binaries.newest_server,
     "valkey": binaries.bundled_valkey,
 }
-#: Of the queue, in a cluster.
-SLOT = key_slot(b"{jobs}")
 #: ms of silence after which a Sentinel would replace a primary by itself. On a busy machine it must
 #: not, since the checker has to know of each failover.
 DOWN_AFTER = 60_000
@@ -182,7 +181,9 @@ class Cluster:
 
     persistence: Persistence = "none"
 
-    def __init__(self, folder: Path, binary: Path) -> None:
+    def __init__(self, folder: Path, binary: Path, tags: Sequence[str]) -> None:
+        #: Of the keys with these hash tags.
+        self.slots = [key_slot(tag.encode()) for tag in tags]
         self._stack = contextlib.ExitStack()
         options: dict[str, str | list[str]] = {"cluster-enabled": "yes", "appendonly": "no"}
         self.servers = [
@@ -195,9 +196,9 @@ class Cluster:
         first, other, replica = self.clients
         for number, client in enumerate(self.clients):
             client.execute_command("CLUSTER SET-CONFIG-EPOCH", number + 1)
-        own = range(SLOT, SLOT + 1000)
+        own = {*range(self.slots[0], self.slots[0] + 1000), *self.slots}
         first.execute_command("CLUSTER ADDSLOTS", *own)
-        other.execute_command("CLUSTER ADDSLOTS", *sorted({*range(16_384)} - {*own}))
+        other.execute_command("CLUSTER ADDSLOTS", *sorted({*range(16_384)} - own))
         for client in (first, replica):
             client.execute_command("CLUSTER MEET", "127.0.0.1", str(self.servers[1].port))
         wait_until(lambda: all(is_whole(each, 3) for each in self.clients), "a whole cluster")
@@ -232,7 +233,7 @@ def deploy(scenario: Scenario, folder: Path) -> Iterator[Deployment]:
     elif scenario.on == "sentinels":
         deployed = Split(folder, binary)
     elif scenario.on == "cluster":
-        deployed = Cluster(folder, binary)
+        deployed = Cluster(folder, binary, WORKLOADS[scenario.workload].rig.tags)
     else:
         deployed = Single(folder, binary, scenario.persistence, scenario.proxied)
     with contextlib.closing(deployed):

@@ -18,6 +18,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = DOCS / "_campaign"
 SOAK = RESULTS / "soak"
 SIMULATION = RESULTS / "simulation"
+#: The faults that were planted for each version of the checker, before runs included their own.
+CHECKERS = RESULTS / "checkers"
 #: What a soak reads, with its unit.
 UNITS = {
     "memory of the processes": "MB", "descriptors": "", "threads": "",
@@ -39,6 +41,14 @@ RULE_OF_THREE = 3
 
 #: What a file of results says about all of its runs.
 ENVIRONMENT = ("commit", "scripts", "ackq", "redis-py", "python", "system")
+
+#: What the last column of the table of commits says.
+PLANTED = """\
+"In the runs": each of these runs includes planted faults, and is not valid if the checker misses
+one. "Kinds": all planted faults that there are, once beside these runs. Earlier runs included none.
+Their checker was put to the test separately, with all planted faults of that time: just before the
+runs, or with the same version of the checker at the commit that is named.
+"""
 
 Run = dict[str, Any]
 
@@ -75,17 +85,23 @@ def page(text: str, files: Iterable[Path]) -> str:
 
 
 def _results(stored: list[dict[str, Any]]) -> str:
-    runs = [run for each in stored for run in each["runs"]]
+    runs = [run for each in stored for run in each["runs"] if _is_valid(run)]
+    invalid = sum(len(each["runs"]) for each in stored) - len(runs)
     safe = [run for run in runs if not SCENARIOS[run["scenario"]].loses]
     unsafe = [run for run in runs if SCENARIOS[run["scenario"]].loses]
     parts = [
-        _headline(runs, safe), _aims(runs), _table(safe), _losses(unsafe), _faults(runs),
+        _headline(runs, safe, invalid), _aims(runs), _table(safe), _losses(unsafe), _faults(runs),
         _environments(stored), _simulation(), _soak(),
     ]  # fmt: skip
     return "\n" + "\n".join(filter(None, parts)) + "\n"
 
 
-def _headline(runs: list[Run], safe: list[Run]) -> str:
+def _is_valid(run: Run) -> bool:
+    """Whether the checker found all faults that were planted beside the run."""
+    return not run.get("sabotage", {}).get("missed")
+
+
+def _headline(runs: list[Run], safe: list[Run], invalid: int) -> str:
     pushed = _sum(safe, "pushed")
     broken = sum(sum(run.get("violations", {}).values()) for run in runs)
     lost = sum(run.get("violations", {}).get("lost", 0) for run in safe)
@@ -95,7 +111,9 @@ def _headline(runs: list[Run], safe: list[Run]) -> str:
         f" Where nothing may be lost, {lost} of {pushed:,} messages were lost. That is not a proof"
         f" of never: none lost means, with 95 % confidence, fewer than {bound} under these faults"
         " (the rule of three).\n"
-    )
+        + (f"\n{invalid} more runs are not valid: the checker missed a planted fault.\n"
+           if invalid else "")
+    )  # fmt: skip
 
 
 def _aims(runs: list[Run]) -> str:
@@ -157,19 +175,40 @@ def _faults(runs: list[Run]) -> str:
 def _environments(stored: list[dict[str, Any]]) -> str:
     lines = []
     for each in stored:
-        about, planted = each["environment"], each["sabotage"]
-        found = (
-            f"{planted['planted'] - len(planted['missed'])} of {planted['planted']}"
-            if planted
-            else "not run"
-        )
+        about = each["environment"]
         servers = ", ".join(sorted({run["server"] for run in each["runs"]}))
         lines.append(
             f"| {about['commit']} | {about['scripts']} | {about['redis-py']} | {about['python']} |"
-            f" {servers} | {found} |"
+            f" {servers} | {_found(each)} |"
         )
     head = "| commit | scripts | redis-py | Python | servers | planted faults found |"
-    return "### What ran\n\n" + _lines(head, "|---|---|---|---|---|---|", [*dict.fromkeys(lines)])
+    table = _lines(head, "|---|---|---|---|---|---|", [*dict.fromkeys(lines)])
+    return f"### What ran\n\n{table}\n{PLANTED}"
+
+
+def _found(stored: dict[str, Any]) -> str:
+    """Return how many planted faults the checker found, in these runs or at which commit."""
+    beside = [run["sabotage"] for run in stored["runs"] if "sabotage" in run]
+    parts = []
+    if beside:
+        planted = sum(len(each["planted"]) for each in beside)
+        missed = sum(len(each["missed"]) for each in beside)
+        parts.append(f"{planted - missed} of {planted} in the runs")
+    if stored["sabotage"]:
+        parts.append(
+            f"{_share(stored['sabotage'])} kinds" if beside else _share(stored["sabotage"])
+        )
+    if not parts:
+        commit = stored["environment"]["commit"]
+        passes = [json.loads(path.read_text()) for path in sorted(CHECKERS.glob("*.json"))]
+        parts = [
+            f"{_share(each)}, at {each['commit']}" for each in passes if commit in each["runs"]
+        ]
+    return ", ".join(parts)
+
+
+def _share(planted: dict[str, Any]) -> str:
+    return f"{planted['planted'] - len(planted['missed'])} of {planted['planted']}"
 
 
 def _simulation() -> str:

@@ -7,27 +7,12 @@ saboteurs, which change the queue's keys behind its back while it works.
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import redis
-
-from ackq import scripts
-
-from . import checker
-from .nemeses.stage import NEMESES, Stage
-from .run import run
-from .scenarios import Scenario
-from .schedule import Strike
-
 NAME = "{jobs}"
-#: Seconds of a run; if nothing was found, twice as long and once more.
-SECONDS = (1.5, 3.0, 6.0)
-#: Seconds between two strikes of a saboteur.
-EVERY = 0.1
 
 Saboteur = Callable[[Any, random.Random], object]
 
@@ -64,6 +49,8 @@ _RECORDED = "  reply[at + 5], reply[at + 6] = key, body"
 #: The path for the usual call, which the planted faults of the other path would miss.
 _SHORT_PATH = "if next_body and not has_side and #expired == 0 and #next_body <= max_body then"
 _NEVER = Edit("pop", _SHORT_PATH, "if false then")
+DELAY_HOLDS = "if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then"
+DELAY_ANYBODY = "if scores[i] then"
 
 
 def _edit(name: str, *rules: str, workload: str = "queue") -> Callable[..., Sabotage]:
@@ -145,6 +132,15 @@ def _truncate(client: Any, draw: random.Random) -> None:
     client.ltrim(NAME, 0, -4)
 
 
+def _steal_a_row(client: Any, draw: random.Random) -> None:
+    client.rpop(f"{NAME}-rows")
+
+
+def _write_a_row_twice(client: Any, draw: random.Random) -> None:
+    if body := client.lindex(f"{NAME}-rows", -1):
+        client.rpush(f"{NAME}-rows", body)
+
+
 SABOTAGES: tuple[Sabotage, ...] = (
     # --- scripts
     _late("ack without a fence", "fencing", "acked twice", "lost")(Edit("ack", _HOLDS, _ANYBODY)),
@@ -207,6 +203,37 @@ SABOTAGES: tuple[Sabotage, ...] = (
     _edit("deletions of a delay queue are not counted", "totals", workload="delay queue")(
         Edit("delay/delete", "count_up(first, 'acked', deleted)", "")
     ),
+    _edit("delete without a fence", "fencing", "acked twice", "lost", workload="delay queue")(
+        Edit("delay/delete", DELAY_HOLDS, DELAY_ANYBODY)
+    ),
+    _edit("leases of delayed messages are a quarter", "lease", "holder refused",
+          workload="delay queue")(
+        Edit("delay/take", "local deadline = now + timeout + jitter",
+             "local deadline = now + timeout / 4 + jitter")
+    ),
+    _edit("a delayed message is early", "early", workload="delay queue")(
+        Edit("delay/push", "    due = now + due", "    due = now + due / 2")
+    ),
+    _edit("leases of a topic are a quarter", "lease", "holder refused", workload="topic")(
+        Edit("topic/consume", "local deadline = now + timeout",
+             "local deadline = now + timeout / 4")
+    ),
+    _edit("a commit skips a range in flight", "lost", "gap", workload="topic")(
+        Edit("topic/commit", "    if redis.call('ZSCORE', leases, member) then",
+             "    if false then")
+    ),
+    _edit("commit is never refused", "fencing", "acked twice", "after ack", "lost",
+          workload="topic")(
+        Edit("topic/commit", "if redis.call('ZREM', leases, ARGV[i]) == 1 then",
+             "if redis.call('ZREM', leases, ARGV[i]) < 2 then")
+    ),
+    _edit("a received message stays visible", "lease", workload="RSMQ")(
+        Edit("rsmq/receive", "    hide(id, until_text)", "    hide(id, now_text)")
+    ),
+    _edit("RSMQ deletes nothing", "after ack", "acked twice", workload="RSMQ")(
+        Edit("rsmq/delete", "local deleted = redis.call('ZREM', zset, unpack(ARGV, 1, looked))\n"
+             "redis.call('HDEL', hash, unpack(fields))", "local deleted = looked")
+    ),
     _edit("releases of a delay queue are nacks", "totals", workload="delay queue")(
         Edit("delay/nack", "charge == 1 and 'nacked' or 'released'", "'nacked'")
     ),
@@ -226,37 +253,30 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("the receive counts are lost", ("count",), _forget_counts),
     Sabotage("delays are over at once", ("early",), _hurry),
     Sabotage("a body is left behind", ("audit",), _leave_a_body),
+    Sabotage("a row is stolen", ("lost",), _steal_a_row, "Spark sink"),
+    Sabotage("a row is written twice", ("rows",), _write_a_row_twice, "Spark sink"),
 )  # fmt: skip
 
+_OF_POP = ("pop removes one message too many", "pop changes a body")
+_OF_KEYS = ("a message is stolen", "a message is forged")
+#: Planted faults of the list queue that are to be found in these workloads too.
+_ELSEWHERE = {
+    "drop-in": (*_OF_POP, *_OF_KEYS),
+    "worker, threads": (*_OF_POP, *_OF_KEYS),
+    "worker, tasks": (*_OF_POP, *_OF_KEYS),
+    "worker, processes": _OF_KEYS,
+    "sharded queue": (*_OF_POP, "the receive count stays"),
+    "Spark, files": _OF_KEYS,
+    "Spark, queue": _OF_KEYS,
+    "Spark source": _OF_KEYS,
+}
 
-def is_caught(sabotage: Sabotage, seed: int, folder: Path) -> bool:
-    """Run a small load with a planted fault; return whether the checker finds it."""
-    for seconds in SECONDS:  # a busy machine may leave the processes no time to be harmed
-        verdict = _perform(sabotage, seed, seconds, folder)
-        if any(verdict.violations[rule] for rule in sabotage.rules):
-            return True
-    return False
 
-
-def _perform(sabotage: Sabotage, seed: int, seconds: float, folder: Path) -> checker.Verdict:
-    scenario = Scenario(
-        f"sabotage: {sabotage.name}", sabotage.workload, {}, sizes={"consumer": 1, "producer": 1}
-    )
-    planted, strikes = None, []
-    if callable(sabotage.how):
-        saboteur = sabotage.how
-
-        def strike(stage: Stage, draw: random.Random) -> None:
-            with redis.Redis(port=stage.on.server.port) as client:
-                saboteur(client, draw)
-
-        NEMESES[scenario.name] = strike
-        times = range(1, round(seconds / EVERY))
-        strikes = [Strike(EVERY * n, scenario.name, seed + n) for n in times]
-    else:
-        planted = folder.with_name(f"{folder.name}.lua")
-        shutil.rmtree(planted, ignore_errors=True)
-        shutil.copytree(scripts.directory(), planted)
-        for edit in sabotage.how:
-            edit.make(planted)
-    return run(scenario, seed, seconds, folder, strikes, planted, drained_within=4)
+def suited(workload: str) -> list[Sabotage]:
+    """Return the planted faults that a run of this workload includes: those of its scripts."""
+    for other, names in _ELSEWHERE.items():
+        if workload.startswith(other):
+            return [replace(each, workload=other) for each in SABOTAGES if each.name in names]
+    families = {each.workload.partition(",")[0] for each in SABOTAGES}
+    family = next(each for each in families if workload.startswith(each))
+    return [each for each in SABOTAGES if each.workload.startswith(family)]

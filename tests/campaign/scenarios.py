@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from .deployments import Persistence
 
@@ -78,6 +78,26 @@ _OTHERS = (
 #: Other servers than Redis 7.0, by name.
 _SERVERS = {"Redis 6.2": "redis 6.2", "Redis 8": "redis 8", "Valkey": "valkey"}
 
+#: What each of these suffers alone, as the list queue does.
+_SINGLE: dict[str, tuple[Faults, dict[str, Any]]] = {
+    "kills": ({**KILLS, **FREEZES}, {}),
+    "server crashes": (CRASHES, {}),
+    "power cuts": (POWER, {}),
+    "disk": (DISK, {}),
+    "clock": (CLOCK, {}),
+    "refusals": (REFUSALS, {}),
+    "network": (NETWORK, {"proxied": True}),
+    "slot moves": ({"move the slot": 0.5}, {"on": "cluster"}),
+}
+#: The same, with pushes that are confirmed by a replica.
+_CONFIRMED: dict[str, tuple[Faults, dict[str, Any]]] = {
+    "failovers": (FAILOVERS, {"on": "sentinel"}),
+    "partitions": (PARTITIONS, {"on": "sentinels", "sizes": {"consumer": 4, "producer": 2}}),
+    "cluster": (CLUSTER, {"on": "cluster"}),
+}
+_CUT_OFF = "what the cut-off primary accepted"
+_BEHIND = "what the replica had not received"
+
 _ALL = (
     Scenario("queue: kills", "queue", {**KILLS, **FREEZES}),
     Scenario("queue: many kills", "queue, small", MANY_KILLS),
@@ -108,6 +128,14 @@ _ALL = (
     Scenario("batches: kills", "queue, batches", {**KILLS, **FREEZES}),
     Scenario("batches: everything", "queue, batches", ALL),
     Scenario("asyncio: cancellations", "queue, asyncio", {}),
+    *(Scenario(f"{each}, asyncio: cancellations", f"{each}, asyncio", {})
+      for each in ("drop-in", "RSMQ", "topic", "sharded queue")),
+    *(Scenario(f"{workload}: {name}", workload, faults, **settings)
+      for workload in ("drop-in", "RSMQ", "topic", "sharded queue")
+      for name, (faults, settings) in _SINGLE.items()),
+    *(Scenario(f"{workload}: {name}, confirmed", f"{workload}, confirmed", faults, **settings)
+      for workload in ("drop-in", "topic", "sharded queue")
+      for name, (faults, settings) in _CONFIRMED.items()),
     Scenario("asyncio: network", "queue, asyncio", NETWORK, proxied=True),
     Scenario("worker, processes: kills", "worker, processes",
              {**CHILDREN, "kill a producer": 1.0, "kill the server": 5.0},
@@ -126,9 +154,13 @@ _ALL = (
     Scenario("queue: power cuts under everysec", "queue", {"cut the power": 4.0}, "everysec",
              loses="about the last 2 s, more on a slow disk"),
     Scenario("queue: failovers without confirm", "queue", FAILOVERS, on="sentinel",
-             loses="what the replica had not received"),
+             loses=_BEHIND),
     Scenario("queue: partitions without confirm", "queue", PARTITIONS, on="sentinels",
              sizes={"consumer": 4, "producer": 2},
-             loses="what the cut-off primary accepted"),
+             loses=_CUT_OFF),
+    # RSMQ's pushes cannot be confirmed.
+    *(Scenario(f"RSMQ: {name} without confirm", "RSMQ", faults, **settings,
+               loses=_CUT_OFF if name == "partitions" else _BEHIND)
+      for name, (faults, settings) in _CONFIRMED.items()),
 )  # fmt: skip
 SCENARIOS = {scenario.name: scenario for scenario in _ALL}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,12 +15,13 @@ import pytest
 
 from tests.servers.target import Absent
 
-from . import schedule
+from . import planting, schedule
 from .__main__ import main
 from .checker.stories import History
 from .nemeses import NEMESES
+from .planting import Planter, is_caught
 from .run import run
-from .sabotage import SABOTAGES, Sabotage, is_caught
+from .sabotage import SABOTAGES, Sabotage, suited
 from .scenarios import (
     ALL,
     CHILDREN,
@@ -32,6 +34,7 @@ from .scenarios import (
     Scenario,
 )
 from .schedule import Strike
+from .workloads import WORKLOADS
 
 #: Seconds between two faults.
 PACE = 0.3
@@ -110,6 +113,37 @@ def test_a_planted_fault_is_found(sabotage: Sabotage, tmp_path: Path) -> None:
         assert is_caught(sabotage, 1, tmp_path / "run")
     except Absent as reason:
         pytest.skip(str(reason))
+
+
+def test_each_run_includes_the_planted_faults_that_were_planted_least_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(sabotage: Sabotage, seed: int, folder: Path) -> bool:
+        return sabotage.name != "a message is stolen"
+
+    monkeypatch.setattr(planting, "is_caught", found)
+    planter = Planter(1, tmp_path)
+    seen: list[str] = []
+    kinds = {each.name for each in suited("queue, bulk")}
+    for number in range(-(-len(kinds) // planting.EACH)):
+        run = tmp_path / str(number)
+        run.mkdir()
+        (run / "verdict.json").write_text('{"pushed": 7}')
+        missed = planter.beside("queue, bulk", run)
+        verdict = json.loads((run / "verdict.json").read_text())
+        assert verdict["pushed"] == 7
+        assert verdict["sabotage"]["missed"] == missed
+        seen += verdict["sabotage"]["planted"]
+        assert missed == [each for each in verdict["sabotage"]["planted"] if "stolen" in each]
+    assert set(seen) == kinds
+    assert planter.rest() == ["a message is stolen"]
+    kept = json.loads((tmp_path / "sabotage.json").read_text())
+    assert (kept["planted"], kept["missed"]) == (len(SABOTAGES), ["a message is stolen"])
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_there_are_faults_to_plant_beside_every_workload(name: str) -> None:
+    assert len(suited(name)) >= 2
 
 
 def test_a_schedule_follows_from_its_seed(tmp_path: Path) -> None:

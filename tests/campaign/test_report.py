@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,36 @@ def test_stored_runs_are_added_up(tmp_path: Path) -> None:
     assert "1 of 6,000 messages were lost" in text
     assert "| processes killed | 21 | 10,000 |" in text
     assert "old" not in text
+
+
+def test_a_run_whose_planted_fault_was_missed_counts_for_nothing(tmp_path: Path) -> None:
+    stored = tmp_path / "a.json"
+    about = dict.fromkeys(report.ENVIRONMENT, "x")
+    planted = {"planted": ["a message is stolen", "a message is forged"], "missed": []}
+    escaped = planted | {"missed": ["a message is forged"]}
+    runs = [RUN | {"sabotage": planted}, RUN | {"sabotage": escaped}]
+    stored.write_text(json.dumps({"environment": about, "sabotage": None, "runs": runs}))
+    text = report.page(report.BEGIN + report.END, [stored])
+    assert "**1 runs, 3,000 answered pushes" in text
+    assert "1 more runs are not valid" in text
+    assert "| 3 of 4 in the runs |" in text
+
+
+def test_the_checker_of_every_stored_run_was_put_to_the_test() -> None:
+    for path in report.RESULTS.glob("*.json"):
+        stored = json.loads(path.read_text())
+        runs = [run.get("sabotage") for run in stored["runs"]]
+        commit = stored["environment"]["commit"]
+        passes = [json.loads(each.read_text()) for each in report.CHECKERS.glob("*.json")]
+        assert stored["sabotage"] or all(runs) or any(commit in each["runs"] for each in passes)
+
+
+def test_runs_are_covered_by_planted_faults_of_the_same_checker() -> None:
+    for path in report.CHECKERS.glob("*.json"):
+        planted = json.loads(path.read_text())
+        for commit in (planted["commit"], *planted["runs"]):
+            asked = ["git", "rev-parse", f"{commit}:tests/campaign/checker"]
+            found = subprocess.run(asked, capture_output=True, text=True, check=False)
+            if found.returncode:
+                pytest.skip("not a full clone of the repository")
+            assert found.stdout.startswith(planted["checker"])

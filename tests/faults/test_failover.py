@@ -289,6 +289,38 @@ def test_nothing_is_lost_while_the_slot_of_a_busy_queue_moves(
         assert queue.audit().findings == ()
 
 
+def test_a_slot_that_comes_back_meets_no_consumer_that_is_still_blocked(
+    pair: list[Server],
+) -> None:
+    slot, (here, there) = key_slot(b"{jobs}"), (node.port for node in pair)
+    assert here is not None
+    assert there is not None
+    with contextlib.ExitStack() as stack:
+        former, owner, consumer = (
+            stack.enter_context(redis.Redis(port=port)) for port in (here, there, here)
+        )
+
+        def block() -> None:
+            with contextlib.suppress(redis.RedisError):  # it is sent to the slot's new owner
+                consumer.execute_command("BLMOVE", "{jobs}", "{jobs}HANDOFF", "RIGHT", "LEFT", 2)
+
+        blocked = threading.Thread(target=block)
+        blocked.start()
+        wait_until(lambda: former.info("clients")["blocked_clients"], "a blocked consumer")
+        move_slot(slot, former, owner, there)
+        with ackq.Queue(owner, "{jobs}") as queue:
+            queue.push({"id": "a"})
+            assert owner.lmove("{jobs}", "{jobs}HANDOFF", "RIGHT", "LEFT")
+            queue.push({"id": "b"})
+            # The list is newer than the hand-off list, so it moves first.
+            move_slot(slot, owner, former, here)
+        blocked.join()
+        with ackq.Queue(former, "{jobs}") as queue:
+            found = queue.pop_many(3)
+            assert [each.id for each in found] == ["a", "b"]
+            assert queue.ack(*found) == 2
+
+
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("flavour", ["sync", "async"])
 @pytest.mark.parametrize("connect", ["RedisCluster", "Redis"])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ackq import scripts
 from ackq.scripts import Script
-from tests.campaign.sabotage import SABOTAGES, Edit, Sabotage
+from tests.campaign.sabotage import DELAY_ANYBODY, DELAY_HOLDS, SABOTAGES, Edit, Sabotage
 
 from .products import PRODUCTS
 from .run import Result, simulate
@@ -22,17 +22,18 @@ EVERY = 10
 #: Seeds among which a planted fault must be found.
 SEEDS = range(1500)
 
-_DELAY_HOLDS = "if scores[i] and holds(first, receipt, key, leases[i], scores[i]) then"
-_DELAY_ANYBODY = "if scores[i] then"
-
 
 def _edit(name: str, product: str, *rules: str) -> Callable[..., Sabotage]:
     return lambda *edits: Sabotage(name, rules, edits, product)
 
 
+#: Where a fault of the campaign's workloads is planted; of others, in the list queue.
+_PRODUCTS = {"delay queue": "DelayQueue", "topic": "Topic", "RSMQ": "RSMQ"}
 #: The campaign's, of the products that are simulated.
 SHARED: tuple[Sabotage, ...] = tuple(
-    each for each in SABOTAGES if each.workload.startswith(("queue", "delay queue"))
+    each
+    for each in SABOTAGES
+    if each.workload.startswith(("queue", "delay queue", "topic", "RSMQ"))
 )
 OTHERS: tuple[Sabotage, ...] = (
     _edit("push stores a message twice", "ListQueue", "acked twice", "count", "lease")(
@@ -46,30 +47,8 @@ OTHERS: tuple[Sabotage, ...] = (
         Edit("pop", "  redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason,"
              " 'count', count,\n    'time', now_text, unpack(errors_field(found)))\n", "")
     ),
-    _edit("delete without a fence", "DelayQueue", "fencing", "acked twice", "lost")(
-        Edit("delay/delete", _DELAY_HOLDS, _DELAY_ANYBODY)
-    ),
     _edit("nack of a delayed message without a fence", "DelayQueue", "fencing", "lease")(
-        Edit("delay/nack", _DELAY_HOLDS, _DELAY_ANYBODY)
-    ),
-    _edit("leases of delayed messages are a quarter", "DelayQueue", "lease", "holder refused")(
-        Edit("delay/take", "local deadline = now + timeout + jitter",
-             "local deadline = now + timeout / 4 + jitter")
-    ),
-    _edit("a delayed message is early", "DelayQueue", "early")(
-        Edit("delay/push", "    due = now + due", "    due = now + due / 2")
-    ),
-    _edit("leases of a topic are a quarter", "Topic", "lease", "holder refused")(
-        Edit("topic/consume", "local deadline = now + timeout",
-             "local deadline = now + timeout / 4")
-    ),
-    _edit("a commit skips a range in flight", "Topic", "lost", "gap")(
-        Edit("topic/commit", "    if redis.call('ZSCORE', leases, member) then",
-             "    if false then")
-    ),
-    _edit("commit is never refused", "Topic", "fencing", "acked twice", "after ack", "lost")(
-        Edit("topic/commit", "if redis.call('ZREM', leases, ARGV[i]) == 1 then",
-             "if redis.call('ZREM', leases, ARGV[i]) < 2 then")
+        Edit("delay/nack", DELAY_HOLDS, DELAY_ANYBODY)
     ),
     # --- an operator's choice of delayed messages
     _edit("run_now deletes a message", "ListQueue", "lost", "audit")(
@@ -90,7 +69,7 @@ OTHERS: tuple[Sabotage, ...] = (
         Edit("members/heartbeat", "  if ended ~= session then", "  if false then")
     ),
     _edit("delete of a partition without a fence", "PartitionedDelayQueue", "fencing",
-          "acked twice", "lost")(Edit("delay/delete", _DELAY_HOLDS, _DELAY_ANYBODY)),
+          "acked twice", "lost")(Edit("delay/delete", DELAY_HOLDS, DELAY_ANYBODY)),
     _edit("former shards are forgotten", "ShardedQueue", "lost")(
         Edit("sharded/change", "'draining', draining)", "'draining', '')")
     ),
@@ -99,13 +78,6 @@ OTHERS: tuple[Sabotage, ...] = (
              "(key == held and kind == 'string') then\n      redis.call('DEL', key)")
     ),
     # --- RSMQ
-    _edit("a received message stays visible", "RSMQ", "lease")(
-        Edit("rsmq/receive", "    hide(id, until_text)", "    hide(id, now_text)")
-    ),
-    _edit("RSMQ deletes nothing", "RSMQ", "after ack", "acked twice")(
-        Edit("rsmq/delete", "local deleted = redis.call('ZREM', zset, unpack(ARGV, 1, looked))\n"
-             "redis.call('HDEL', hash, unpack(fields))", "local deleted = looked")
-    ),
     _edit("RSMQ's receive count stays", "RSMQ", "count")(
         Edit("rsmq/receive", "deliver(id, body, received + 1, fr)",
              "deliver(id, body, math.max(1, received), fr)")
@@ -185,5 +157,5 @@ def find(
 def _suits(sabotage: Sabotage, seed: int) -> bool:
     product = sabotage.workload
     if sabotage not in OTHERS:
-        product = "DelayQueue" if product.startswith("delay queue") else "ListQueue"
+        product = _PRODUCTS.get(product, "ListQueue")
     return PRODUCTS[seed % len(PRODUCTS)].__name__ == product

@@ -9,7 +9,6 @@ import time
 
 import redis
 
-from tests.campaign.deployments import SLOT
 from tests.campaign.history import now
 from tests.faults.slots import move_slot
 from tests.waiting import wait_until
@@ -120,13 +119,14 @@ def fail_over_in_cluster(stage: Stage, draw: random.Random) -> None:
 
 @nemesis("move the slot")
 def move(stage: Stage, draw: random.Random) -> None:
-    """The queue's slot moves to another node and back, a key at a time, under load."""
+    """A slot of the queue moves to another node and back, a key at a time, under load."""
+    slot = draw.choice(stage.on.slots)
     owner, _ = _owner_and_replica(stage)
     clients, servers = stage.on.clients, stage.on.servers
     with stage.fault("move the slot", times=2):
-        move_slot(SLOT, clients[owner], clients[1], servers[1].port)
+        move_slot(slot, clients[owner], clients[1], servers[1].port)
         time.sleep(draw.uniform(0.05, 0.3))
-        move_slot(SLOT, clients[1], clients[owner], servers[owner].port)
+        move_slot(slot, clients[1], clients[owner], servers[owner].port)
 
 
 def _owner_and_replica(stage: Stage) -> tuple[int, int]:

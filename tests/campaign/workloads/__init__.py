@@ -50,5 +50,11 @@ _ALL = [
              verbs={"ack": 50, "nack": 45, "release": 5}),
     Workload("topic", TopicRig),
     Workload("sharded queue", ShardedRig),
+    *(Workload(f"{name}, confirmed", rig, settings={"confirm": 1})
+      for name, rig in (("drop-in", DropInRig), ("topic", TopicRig),
+                        ("sharded queue", ShardedRig))),
+    *(Workload(f"{name}, asyncio", rig, asynchronous=True, crews=24)
+      for name, rig in (("drop-in", DropInRig), ("RSMQ", RSMQRig), ("topic", TopicRig),
+                        ("sharded queue", ShardedRig))),
 ]  # fmt: skip
 WORKLOADS = {workload.name: workload for workload in _ALL}

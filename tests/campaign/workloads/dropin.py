@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from typing import Any, ClassVar
 
+import ackq.dropin.asyncio
 from ackq.dropin import Redis
 from tests.campaign.history import checksum, now
 from tests.campaign.site import Site
 
 from .listed import ListRig
-from .loops import id_of, outcome_of
-from .rig import LEASE, Role, Workload
+from .loops import Loop, id_of
+from .rig import LEASE, Role, Workload, value
 
 
 class DropInRig(ListRig):
@@ -21,17 +22,22 @@ class DropInRig(ListRig):
 
     def __init__(self, site: Site, workload: Workload) -> None:
         super().__init__(site, workload)
-        self._redis: Any = Redis(site.client(), visibility_timeout=LEASE)
+        self._redis: Any = (
+            ackq.dropin.asyncio.Redis(site.async_client(), visibility_timeout=LEASE)
+            if workload.asynchronous
+            else Redis(site.client(), visibility_timeout=LEASE)
+        )
 
     async def serve(self, role: Role) -> None:
         log = role.log
 
         async def pop_and_work(by: str, draw: random.Random) -> None:
+            loop = Loop(self, log, by, draw)
             tokens: list[int] = []
             while not role.is_over():
                 call = log.begin("ack", of=tokens)
                 begin = now()
-                found = await outcome_of(self._pop(draw.choice(self.workload.batches)))
+                found = await loop.outcome(self._pop(draw.choice(self.workload.batches)))
                 log.end(call, "unknown")
                 bodies = found.result or []
                 got = [[id_of(body), checksum(body), None, None] for body in bodies]
@@ -46,8 +52,8 @@ class DropInRig(ListRig):
         await self.crews(role, pop_and_work)
 
     async def _pop(self, n: int) -> Any:
-        return self._redis.rpop(self.site.name, n)
+        return await value(self._redis.rpop(self.site.name, n))
 
     async def close(self) -> None:
-        self._redis.close()
+        await value(self._redis.aclose() if self.workload.asynchronous else self._redis.close())
         await super().close()

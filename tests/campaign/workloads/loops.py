@@ -60,14 +60,16 @@ async def outcome_of(call: Awaitable[Any]) -> Outcome:
         return Outcome("unknown")
 
 
-class _Loop:
+class Loop:
+    """One thread or task, and its calls."""
+
     def __init__(self, rig: Rig, log: Log, by: str, draw: random.Random) -> None:
         self._rig = rig
         self._log = log
         self._by = by
         self._draw = draw
 
-    async def _outcome(self, call: Any) -> Outcome:
+    async def outcome(self, call: Any) -> Outcome:
         """Make a call. With asyncio, a few calls are cancelled at a random await."""
         if not self._rig.workload.asynchronous or self._draw.random() > CANCELLED:
             found = await outcome_of(call)
@@ -84,7 +86,7 @@ class _Loop:
         return found
 
 
-class Producer(_Loop):
+class Producer(Loop):
     """Pushes until the run stops it."""
 
     _number = 0
@@ -117,7 +119,7 @@ class Producer(_Loop):
         sums = [checksum(body) for body in bodies]
         call = self._log.begin("push", by=self._by, ids=ids, sums=sums, **about)
         entries = list(zip(ids, bodies, strict=True))
-        found = await self._outcome(rig.push(entries, about.get("delay", 0.0)))
+        found = await self.outcome(rig.push(entries, about.get("delay", 0.0)))
         self._log.end(call, found.state, **(found.result or {}))
 
 
@@ -128,7 +130,7 @@ class Held(NamedTuple):
     handle: Any
 
 
-class Consumer(_Loop):
+class Consumer(Loop):
     """Takes messages and settles them in ways drawn at random, some of them too late."""
 
     def __init__(self, rig: Rig, log: Log, by: str, draw: random.Random) -> None:
@@ -164,7 +166,7 @@ class Consumer(_Loop):
         done, self._finished = self._finished, []
         call = self._log.begin("ack", of=[each.token for each in done]) if done else 0
         begin = now()
-        found = await self._outcome(self._rig.take(n, [each.handle for each in done]))
+        found = await self.outcome(self._rig.take(n, [each.handle for each in done]))
         if done:
             lost = [each.token for each in done if getattr(each.handle, "lease_lost", False)]
             self._log.end(call, found.state, refused=lost)
@@ -201,7 +203,7 @@ class Consumer(_Loop):
         delay = self._draw.choice(NACKS) if verb == "nack" else 0.0
         call = self._log.begin(verb, of=[each.token for each in held], delay=delay)
         handles = [each.handle for each in held]
-        found = await self._outcome(self._rig.settle(verb, handles, delay))
+        found = await self.outcome(self._rig.settle(verb, handles, delay))
         state = found.state
         if state in ("ok", "refused"):
             lost = [each.token for each in held if any(each.handle is one for one in found.refused)]

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ackq.sharded import ShardedQueue
+from ackq.membership.shards import shard_names
+from ackq.sharded import AsyncShardedQueue, ShardedQueue
 
 from .listed import ListRig
-from .rig import LEASE
+from .rig import LEASE, value
 
 SHARDS = 4
 
 
 class ShardedRig(ListRig):
-    """`ShardedQueue`: between shards there is no order."""
+    """`ShardedQueue` or `AsyncShardedQueue`: between shards there is no order."""
 
     rules: ClassVar[dict[str, Any]] = {}
+    tags = ("{jobs}", *shard_names("jobs", SHARDS))
 
     def _open(self) -> Any:
-        return ShardedQueue(
-            self.site.client(), self.site.name.strip("{}"), SHARDS, visibility_timeout=LEASE,
-            session_timeout=1.0,
-        )  # fmt: skip
+        name = self.site.name.strip("{}")
+        settings: dict[str, Any] = {"visibility_timeout": LEASE, "session_timeout": 1.0}
+        if self.workload.asynchronous:
+            return AsyncShardedQueue(self.site.async_client(), name, SHARDS, **settings)
+        return ShardedQueue(self.site.client(), name, SHARDS, **settings)
 
     async def left(self) -> dict[str, Any]:
-        findings = [str(each) for shard in self.queue.shards() for each in shard.audit().findings]
+        shards = await value(self.queue.shards())
+        audits = [await value(shard.audit()) for shard in shards]
+        findings = [str(each) for audit in audits for each in audit.findings]
         return {"dead": [], "findings": findings, "keys": []}
