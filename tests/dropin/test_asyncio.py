@@ -529,3 +529,19 @@ def test_a_deletion_forgets_what_is_in_flight_of_its_own_list_alone(
 
     run(start, body)
     assert settled(queue)
+
+
+def test_the_only_connection_of_a_client_is_gone_once_the_drop_in_is_closed(
+    start: Callable[..., Redis], name: str
+) -> None:
+    async def main() -> None:
+        wrapped = start(single_connection_client=True)._ackq.client
+        client: Any = await wrapped.initialize()
+        r = Redis(client)
+        await r.lpush(name, "a")
+        assert r.connection is client.connection is not None
+        await r.aclose()
+        assert client.connection is None
+        await client.aclose()  # releases nothing twice
+
+    asyncio.run(main())

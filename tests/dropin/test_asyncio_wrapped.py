@@ -74,6 +74,21 @@ def test_it_is_settled_as_the_caller_asks_for_the_next(
     assert settled(queue)
 
 
+def test_other_calls_of_the_caller_settle_it_too(
+    run: Callable[[Body], None], name: str, queue: ackq.Queue
+) -> None:
+    async def body(r: Redis) -> None:
+        await r.lpush(f"{name}-2", "x")
+        for other in (r.brpop([f"{name}-2", name]), r.rpop(name, 0)):
+            await r.lpush(name, "a")
+            assert await in_a_task(r, name) == b"a"
+            assert in_flight(queue) == [b"a"]
+            await asyncio.create_task(other)
+            assert in_flight(queue) == []
+
+    run(body)
+
+
 def test_it_is_given_back_if_the_caller_fails(
     run: Callable[[Body], None], name: str, queue: ackq.Queue
 ) -> None:

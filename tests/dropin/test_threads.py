@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import redis
@@ -58,6 +60,25 @@ def test_close_in_a_finally_clause_does_not_settle_what_failed(
     with pytest.raises(ZeroDivisionError):
         consume()
     assert come_back(queue) == b"a"
+
+
+def test_a_client_that_is_open_and_was_used_is_closed_at_the_end_of_the_program(
+    plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_exit: list[Any] = []
+    monkeypatch.setattr(atexit, "register", at_exit.append)
+    monkeypatch.setattr(atexit, "unregister", at_exit.remove)
+    r = dropin.Redis(plain_client)
+    r.lpush(name, "a", "b", "c")
+    assert at_exit == []
+    for _ in range(2):
+        r.rpop(name)
+        assert at_exit == [r._ackq._at_exit]
+    r.close()
+    assert at_exit == []
+    r.rpop(name)
+    assert at_exit == [r._ackq._at_exit]
+    r.close()
 
 
 def test_a_thread_that_returns_settles(r: dropin.Redis, name: str, queue: ackq.Queue) -> None:

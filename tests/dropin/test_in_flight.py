@@ -1,0 +1,421 @@
+"""What is done with the messages in flight, by everything that their consumer may do meanwhile.
+
+No server: a stand-in notes what the queue is asked to do. The asyncio class is the same code.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import redis
+
+from ackq.config import QueueConfig
+from ackq.dropin import loops
+from ackq.dropin.call_stack import Line
+from ackq.dropin.client import _fill_up
+from ackq.dropin.in_flight import AllInFlight, InFlight, make_room
+from ackq.errors import LeaseLost
+from ackq.queue.messages import Message
+
+
+@dataclass
+class StandIn:
+    """A queue that notes what it is asked for, and raises what it is told to."""
+
+    name: str = "jobs"
+    config: QueueConfig = field(default_factory=QueueConfig)
+    asked: list[str] = field(default_factory=list)
+    fails: Exception | None = None
+    pages: list[Any] = field(default_factory=list)
+
+    def _ask(self, verb: str, *messages: Message) -> None:
+        self.asked.append(" ".join([verb, *(each.id for each in messages)]))
+        if self.fails is not None:
+            raise self.fails
+
+    def ack(self, *messages: Message) -> None:
+        self._ask("ack", *messages)
+
+    def nack(self, *messages: Message) -> None:
+        self._ask("nack", *messages)
+
+    def extend(self, *messages: Message) -> None:
+        self._ask("extend", *messages)
+
+    def execute(self, operation: Any) -> None:
+        self._ask(operation.__name__)
+
+    def pop_many(self, wanted: int) -> list[Message]:
+        self._ask(f"pop {wanted}")
+        page = self.pages.pop(0)
+        if isinstance(page, Exception):
+            raise page
+        return list(page)
+
+    def __str__(self) -> str:
+        return "the queue"
+
+
+@dataclass
+class Consumer:
+    """The consumer that popped, as its functions look now."""
+
+    current: bool = False
+    is_over: bool = False
+    has_failed: bool = False
+    is_done: bool = False
+    for_others: bool = False
+    job_is_over: bool = False
+
+    def is_current(self) -> bool:
+        return self.current
+
+    def ended(self) -> bool:
+        return self.is_over
+
+    def failed(self) -> bool:
+        return self.has_failed
+
+    def done(self) -> bool:
+        return self.is_done
+
+    def for_another_thread(self) -> bool:
+        return self.for_others
+
+    def job_returned(self) -> bool:
+        return self.job_is_over
+
+    def line(self) -> Line:
+        return Line("app.py", 7)
+
+
+def messages(*ids: str, body: bytes = b"{}") -> list[Message]:
+    return [Message("jobs", each.encode(), body, 1, 1) for each in ids]
+
+
+def holding(
+    *ids: str, in_batch: bool = False, finished: bool = False, due: bool = False,
+    queue: StandIn | None = None, **state: Any,
+) -> tuple[InFlight, StandIn, list[Message]]:  # fmt: skip
+    """Return what a consumer in this state holds, its queue, and the messages."""
+    queue = queue or StandIn()
+    in_flight, held = InFlight(queue, loops.Reports()), messages(*ids)  # type: ignore[arg-type]
+    in_flight.hold(held, Consumer(**state))  # type: ignore[arg-type]
+    in_flight.in_batch, in_flight.finished = in_batch, finished
+    if due:
+        in_flight._renew_at = 0.0
+    return in_flight, queue, held
+
+
+def is_idle(in_flight: InFlight) -> bool:
+    return in_flight.messages == () and in_flight.owner is None
+
+
+COMES_BACK = "the queue: what took 'a' failed; it comes back"
+
+
+def test_leases_are_renewed_after_a_third_of_their_time() -> None:
+    for timeout in (30.0, 0.6):
+        before = time.monotonic()
+        in_flight, *_ = holding("a", queue=StandIn(config=QueueConfig(visibility_timeout=timeout)))
+        after = time.monotonic()
+        assert before + timeout / 3 <= in_flight._renew_at <= after + timeout / 3
+
+
+def test_more_messages_of_one_consumer_are_held_beside_the_first() -> None:
+    in_flight, queue, (a,) = holding("a", finished=True)
+    owner, due = in_flight.owner, in_flight._renew_at
+    (b,) = messages("b")
+    in_flight.hold([b], Consumer())  # type: ignore[arg-type]
+    assert in_flight.messages == [a, b]
+    assert (in_flight.owner, in_flight._renew_at) == (owner, due)
+    assert not in_flight.finished
+    assert in_flight.finish() is in_flight.messages
+    assert queue.asked == []
+
+
+@pytest.mark.parametrize(
+    ("state", "asked"),
+    [
+        ({}, ["ack a b"]), ({"finished": True, "has_failed": True}, ["ack a b"]),
+        ({"has_failed": True}, ["nack a b"]), ({"in_batch": True, "has_failed": True}, []),
+    ],
+)  # fmt: skip
+def test_asking_for_the_next_message_settles_the_last(
+    state: dict[str, Any], asked: list[str]
+) -> None:
+    in_flight, queue, held = holding("a", "b", **state)
+    in_flight.settle()
+    assert queue.asked == asked
+    assert is_idle(in_flight) is not in_flight.in_batch
+    assert in_flight.messages == (held if in_flight.in_batch else ())
+    assert in_flight.finished is not state.get("in_batch", False)
+    in_flight.settle()
+    assert queue.asked == asked
+
+
+def test_a_lost_lease_is_logged_when_the_message_is_settled(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    in_flight, queue, held = holding(*"abcdef")
+    for each in held[1:]:
+        each.lease_lost = True
+    queue.fails = LeaseLost("lost")
+    in_flight.settle()
+    assert caplog.messages == [
+        "the queue: the lease of 'b', 'c', 'd' and 2 more ended before its work did: it is, or will"
+        " be, delivered again, unless others have settled or deleted it"
+    ]
+    in_flight, queue, held = holding("a")
+    held[0].lease_lost = True
+    in_flight.clear(list(held))  # not these: popped meanwhile
+    assert in_flight.messages is held
+    in_flight.in_batch = True
+    in_flight.clear(held)
+    assert in_flight.messages is held
+    in_flight.forget()
+    assert is_idle(in_flight)
+    assert len(caplog.messages) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "logged"),
+    [
+        (None, []),
+        (LeaseLost("lost"), []),
+        (
+            redis.ConnectionError("redis://:secret@h is gone"),
+            ["the queue: 'a' could not be returned, and is redelivered when its lease ends:"
+             " redis://***@h is gone"],
+        ),
+        (OSError("gone"), ["the queue: 'a' could not be returned, and is redelivered when its lease"
+                           " ends: gone"]),
+    ],
+)  # fmt: skip
+def test_a_failed_consumers_message_is_returned_whatever_happens(
+    error: Exception | None, logged: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    in_flight, queue, held = holding("a")
+    queue.fails = error
+    in_flight.return_to_queue(held)
+    assert queue.asked == ["nack a"]
+    assert is_idle(in_flight)
+    assert caplog.messages == [COMES_BACK, *logged]
+    in_flight.return_to_queue(())
+    assert len(queue.asked) == 1
+
+
+def test_messages_that_were_popped_meanwhile_stay_when_others_return() -> None:
+    in_flight, _, held = holding("a")
+    in_flight.return_to_queue(messages("b"))
+    assert in_flight.messages is held
+    assert in_flight.owner is not None
+
+
+@pytest.mark.parametrize(
+    ("clean", "state", "asked"),
+    [
+        (True, {"current": True}, ["ack a"]),
+        (False, {"current": True}, ["nack a"]),
+        (True, {"current": True, "has_failed": True}, ["nack a"]),
+        (False, {"current": True, "finished": True}, ["ack a"]),
+        (True, {}, []), (False, {}, []),  # another consumer that still works
+        (False, {"is_done": True, "is_over": True}, ["ack a"]),
+        (True, {"is_over": True}, ["nack a"]),
+        (False, {"current": True, "is_done": True}, ["nack a"]),
+    ],
+)  # fmt: skip
+def test_closing_settles_what_is_done_and_returns_the_rest_of_consumers_that_end(
+    clean: bool, state: dict[str, Any], asked: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    in_flight, queue, _ = holding("a", **state)
+    in_flight.close(clean)
+    assert queue.asked == asked
+    assert is_idle(in_flight) is bool(asked)
+    in_flight.close(clean)
+    assert queue.asked == asked
+    if asked == ["ack a"]:
+        for error, logged in ((LeaseLost("lost"), 0), (redis.ConnectionError("gone"), 1)):
+            caplog.clear()
+            in_flight, queue, _ = holding("a", **state)
+            queue.fails = error
+            in_flight.close(clean)
+            assert len(caplog.messages) == logged
+            assert is_idle(in_flight)
+        assert caplog.messages == ["the queue: 'a' could not be settled and will come back: gone"]
+
+
+def test_the_end_of_a_program_settles_only_what_is_proved_to_be_done() -> None:
+    cases: list[tuple[dict[str, Any], list[str]]] = [
+        ({}, []), ({"is_done": True}, ["ack a"]), ({"finished": True, "current": True}, ["ack a"]),
+        ({"is_done": True, "is_over": True}, ["ack a"]), ({"has_failed": True}, []),
+        ({"is_done": True, "current": True}, ["ack a"]), ({"current": True}, []),
+    ]  # fmt: skip
+    for state, asked in cases:
+        in_flight, queue, _ = holding("a", **state)
+        in_flight.close_at_exit()
+        assert queue.asked == asked, state
+    InFlight(StandIn(), loops.Reports()).close_at_exit()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("state", "asked", "more"),
+    [
+        ({}, [], True),
+        ({"due": True}, ["extend a"], True),
+        ({"due": True, "finished": True}, [], True),
+        ({"due": True, "is_over": True}, ["nack a"], False),
+        ({"is_over": True, "is_done": True}, ["ack a"], False),
+        ({"due": True, "has_failed": True}, ["nack a"], False),
+        ({"due": True, "has_failed": True, "in_batch": True}, ["extend a"], True),
+        ({"due": True, "has_failed": True, "finished": True}, [], True),
+        ({"due": True, "in_batch": True, "job_is_over": True}, ["extend a"], True),
+    ],
+)
+def test_what_the_renewal_does(state: dict[str, Any], asked: list[str], more: bool) -> None:
+    in_flight, queue, _ = holding("a", **state)
+    assert in_flight.tend() is more
+    assert queue.asked == asked
+    assert bool(in_flight.messages) is more
+    if asked == ["extend a"]:
+        assert in_flight._renew_at > time.monotonic()
+        in_flight.tend()
+        assert queue.asked == asked
+
+
+def test_a_renewal_of_nothing() -> None:
+    in_flight, queue, _ = holding("a", due=True)
+    in_flight.forget()
+    assert in_flight.tend() is False
+    in_flight.close(True)
+    assert queue.asked == []
+
+
+def test_what_a_renewal_that_fails_does(caplog: pytest.LogCaptureFixture) -> None:
+    in_flight, queue, held = holding("a", "b", "c", due=True)
+    queue.fails = redis.ConnectionError("redis://:secret@h is gone")
+    assert in_flight.tend()
+    assert in_flight._renew_at == 0.0  # again at the next tick
+    assert caplog.messages == ["the queue: a lease could not be renewed: redis://***@h is gone"]
+    caplog.clear()
+    queue.fails = LeaseLost("lost")
+    held[1].lease_lost = True
+    assert in_flight.tend()
+    assert queue.asked == ["extend a b c", "extend a c"]
+    assert caplog.messages == []  # that of b was logged when it was lost
+    held[0].lease_lost = True
+    in_flight._renew_at, queue.fails = 0.0, None
+    in_flight.tend()
+    assert queue.asked[2:] == ["extend c"]
+
+
+def test_a_lease_that_a_renewal_finds_lost_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    class Losing(StandIn):
+        def extend(self, *messages: Message) -> None:
+            messages[0].lease_lost = True
+            raise LeaseLost("lost")
+
+    for in_batch, logged in ((False, 1), (True, 2)):
+        in_flight, *_ = holding("a", "b", in_batch=in_batch, due=True, queue=Losing())
+        assert in_flight.tend()
+        assert len(caplog.messages) == logged
+    assert "the lease of 'a' ended" in caplog.messages[0]
+
+
+def test_consumers_that_cannot_be_protected_are_reported_once_with_their_line() -> None:
+    def reported(*, in_batch: bool, **state: Any) -> list[tuple[str, str, int]]:
+        in_flight, *_ = holding("a", in_batch=in_batch, due=True, **state)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            for _ in range(2):
+                in_flight._renew_at = 0.0
+                in_flight.check_owner()
+                in_flight.tend()
+        return [(str(each.message), each.filename, each.lineno) for each in caught]
+
+    for state, text in (("for_others", loops.FOR_ANOTHER_THREAD), ("job_is_over",
+                        loops.JOB_RETURNED)):  # fmt: skip
+        assert reported(in_batch=False, **{state: True}) == [
+            (text.format(name="jobs"), "app.py", 7)
+        ]
+        assert reported(in_batch=True, **{state: True}) == []
+        assert reported(in_batch=False, **{state: False}) == []
+
+
+def test_a_batch_that_is_collected_is_reported() -> None:
+    in_flight, *_ = holding("a")
+    in_flight.pace._in_a_row = loops.IN_A_ROW - 1
+    in_flight.pace._given_at = time.perf_counter_ns() + 10**12  # it is asked for at once
+    with pytest.warns(loops.UnprotectedWarning, match="as if they were collected"):
+        in_flight.finish()
+
+
+@pytest.mark.parametrize(
+    ("clean", "end", "asked"),
+    [(True, "right", ["ack a"]), (True, "left", ["ack a", "forget_if_unused"]),
+     (False, "left", ["nack a"])],
+)  # fmt: skip
+def test_the_end_of_a_batch(clean: bool, end: Any, asked: list[str]) -> None:
+    queue = StandIn(config=QueueConfig(pop_from=end))
+    in_flight, *_ = holding("a", in_batch=True, queue=queue, has_failed=True)
+    in_flight.end_batch(clean)
+    assert queue.asked == asked
+    assert not in_flight.in_batch
+    assert is_idle(in_flight)
+
+
+def test_the_record_of_a_list_that_is_used_again_stays() -> None:
+    in_flight, queue, _ = holding("a", queue=StandIn(config=QueueConfig(pop_from="left")))
+    in_flight.forget()
+    in_flight.end_batch(True)  # nothing was popped: it is as new as before
+    for _ in range(2):
+        in_flight.hold(messages("b"), Consumer())  # type: ignore[arg-type]
+        in_flight.end_batch(True)
+    assert queue.asked == ["ack b", "forget_if_unused", "ack b"]
+
+
+def test_idle_lists_make_room_and_too_many_in_use_are_reported() -> None:
+    def entries(count: int, **state: Any) -> AllInFlight:
+        return {(f"{number}", "right"): holding("a", **state)[0] for number in range(count)}
+
+    few = entries(loops.MANY_LISTS - 1)
+    few["0", "right"].forget()
+    make_room(few, "next", loops.Reports())
+    assert len(few) == loops.MANY_LISTS - 1
+    some = entries(loops.MANY_LISTS)
+    for number in range(3):
+        some[f"{number}", "right"].forget()
+    some["2", "right"].in_batch = True
+    make_room(some, "next", loops.Reports())
+    assert [*some][:2] == [("2", "right"), ("3", "right")]
+    assert len(some) == loops.MANY_LISTS - 2
+    many = entries(loops.MANY_LISTS)
+    with pytest.warns(loops.UnprotectedWarning) as caught:
+        make_room(many, "next", loops.Reports())
+    ((text, path, line),) = [(str(each.message), each.filename, each.lineno) for each in caught]
+    assert text == loops.MANY.format(name="next", count=100)
+    assert (path, line) == ("app.py", 7)
+    many["99", "right"].owner = None
+    make_room(many, "next", loops.Reports())
+
+
+def test_a_take_that_is_cut_short_is_filled_up_until_the_list_is_empty() -> None:
+    def filled(wanted: int, first: int, *pages: Any, body: bytes = b"x") -> tuple[int, list[str]]:
+        queue = StandIn(pages=[p if isinstance(p, Exception) else
+                               messages(*("a",) * p, body=body) for p in pages])  # fmt: skip
+        found = messages(*("a",) * first, body=body)
+        _fill_up(queue, found, wanted)  # type: ignore[arg-type]
+        return len(found), queue.asked
+
+    assert filled(2500, 1000, 1000, 500) == (2500, ["pop 1000", "pop 500"])
+    assert filled(2500, 1000, 999) == (1999, ["pop 1000"])
+    assert filled(1000, 1000) == (1000, [])
+    assert filled(5, 2) == (2, [])
+    half = bytes(2**19)
+    assert filled(5, 2, 1, body=half) == (3, ["pop 3"])
+    assert filled(5, 1, body=half) == (1, [])
+    assert filled(2500, 1000, redis.ConnectionError("gone")) == (1000, ["pop 1000"])
