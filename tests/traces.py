@@ -59,7 +59,7 @@ def trace(title: str, steps: Operation[Any], *answers: Any, watched: Iterable[An
         except Exception as error:
             lines.append(f"! {type(error).__name__}: {error}")
             lines += [f"  {name}: {each!r}" for name, each in _fields(error)]
-    lines += [f"  {each.id!r}: {_state(each)}" for each in watched]
+    lines += [f"  {_name(each)!r}: {_state(each)}" for each in watched]
     unused = list(left)
     assert not unused, "\n".join([*lines, f"it ended before {unused}"])
     return "\n".join(lines)
@@ -119,6 +119,10 @@ def _answer(value: Any) -> str:
     if isinstance(value, Exception):
         return f"{type(value).__name__}: {value}"
     return repr(value)
+
+
+def _name(message: Any) -> Any:
+    return message.id if hasattr(message, "id") else message.key
 
 
 def _state(message: Any) -> str:

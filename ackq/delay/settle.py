@@ -155,8 +155,14 @@ def _check_own(spec: DelaySpec, messages: Iterable[DelayedMessage]) -> None:
             raise ConfigurationError(
                 f"settle takes messages that take returned, not {type(message).__name__}"
             )
-        if message.queue != spec.name or (message.partition is None) is not (spec.group is None):
+        if message.queue != spec.name:
             raise ConfigurationError(
                 f"message {message.key!r} was taken from delay queue {message.queue!r},"
                 f" not {spec.name!r}: settle it there"
+            )
+        if (message.partition is None) is not (spec.group is None):
+            kind = "without" if message.partition is None else "with"
+            raise ConfigurationError(
+                f"message {message.key!r} was taken from {message.queue!r} as a delay queue {kind}"
+                " partitions: settle it with a client of that kind"
             )

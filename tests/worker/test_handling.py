@@ -231,6 +231,15 @@ def test_a_plain_function_will_do_in_both_runtimes(queue_of: QueueOf, work: Star
     wait_until(lambda: settled(queue), "two rounds of four at a time")
 
 
+def test_what_a_handler_returns_is_of_no_interest(queue_of: QueueOf, work: StartWorker) -> None:
+    queue = queue_of(max_receives=1)
+    push(queue, 2)
+    results = iter([5, b"text"])
+    work(queue, lambda message: next(results), concurrency=1, start=False).drain()
+    assert settled(queue)
+    assert queue.dead_letters() == []
+
+
 def test_what_a_plain_function_gives_to_await_is_awaited(
     queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:

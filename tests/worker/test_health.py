@@ -196,6 +196,21 @@ def test_a_file_that_cannot_be_is_refused(tmp_path: Path) -> None:
         Health(file=tmp_path / "absent" / "healthy")
 
 
+def test_a_folder_that_is_gone_does_not_end_the_worker(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    health = Health(file=folder / "healthy")
+    health.show("")
+    assert (folder / "healthy").read_text() == "ok\n"
+    (folder / "healthy").unlink()
+    folder.rmdir()
+    health.show("")
+    folder.write_text("")  # not even a folder any more
+    for reason in ("why", ""):
+        health.show(reason)
+        assert health.reason == reason
+
+
 def test_a_port_that_is_in_use_is_refused_before_anything_is_taken(
     queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:

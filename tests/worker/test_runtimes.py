@@ -178,6 +178,7 @@ def test_all_helpers_are_waited_for_at_the_end() -> None:
         while not state.stopping:
             yield Wait(bell, 0.005)
         yield Wait(bell, 0.05)
+        assert threading.current_thread().daemon is isinstance(bell, ThreadBell)
         ended.append(name)
 
     with _worker(heartbeat=None, concurrency=1) as worker:
@@ -189,6 +190,7 @@ def test_all_helpers_are_waited_for_at_the_end() -> None:
         worker._heartbeats = lambda: [routine(state, ThreadBell(), "h")]  # type: ignore[method-assign]
         worker.stop()
         worker.run()
+        assert state.slots[0].runner.daemon
     assert sorted(ended) == ["a", "b", "c", "h"]
     ended.clear()
 
@@ -422,7 +424,7 @@ def test_a_thread_is_started_only_when_all_others_are_busy() -> None:
     async def main() -> None:
         daemons = DaemonThreads(function)
         assert [await daemons.call(_message(id)) for id in "abc"] == ["a", "b", "c"]
-        assert len(set(names)) == 1
+        assert len(set(names)) == daemons._threads == 1
         slow = asyncio.create_task(daemons.call(_message("slow")))
         await asyncio.sleep(0)
         assert await daemons.call(_message("d")) == "d"
@@ -489,6 +491,46 @@ def test_a_result_that_nobody_waits_for_any_more_harms_nothing() -> None:
     go_on.set()  # the loop is closed by now
     seen[0].join(10)
     assert not seen[0].is_alive()
+
+
+def test_upkeep_goes_on_while_helpers_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What handlers finish meanwhile is acked before the last helper has ended."""
+    monkeypatch.setattr(threads, "SHUTDOWN_TIMEOUT", 0.2)
+    monkeypatch.setattr(tasks, "SHUTDOWN_TIMEOUT", 0.2)
+    acked: list[bool] = []
+
+    def helper(worker: Any, settling: Settling) -> Routine[None]:
+        bell, state = worker._bell(), worker._state
+        while not state.stopping:
+            yield Wait(bell, 0.005)
+        yield Wait(bell, 0.02)
+        state.lanes[0].done.append(_message())
+        for _ in range(2000):
+            if settling.settled:
+                acked.append(True)
+                return
+            yield Wait(bell, 0.005)
+
+    def prepare(worker: Any, settle: Any, settling: Settling) -> None:
+        worker._state.lanes[0].watch_after = 1e18
+        worker._state.lanes[0].queue.ack = settle
+        worker._routines = lambda: [helper(worker, settling)]
+        worker.stop()
+
+    settling = Settling(0)
+    with _worker(heartbeat=None, concurrency=1) as worker:
+        prepare(worker, settling, settling)
+        worker.run()
+    assert acked == [True]
+
+    async def main() -> None:
+        settling = Settling(0)
+        async with _async_worker(heartbeat=None, concurrency=1) as worker:
+            prepare(worker, settling.awaited, settling)
+            await worker.run()
+        assert acked == [True, True]
+
+    _run(main)
 
 
 # --- slots --------------------------------------------------------------------------------

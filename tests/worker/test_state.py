@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,7 +27,7 @@ from ackq.worker.outages import Outages
 from ackq.worker.policy import Pace, Settlement, StrictBuffer
 from ackq.worker.presence import Presence, stay_listed
 from ackq.worker.ratelimit import permit
-from ackq.worker.routines import IDLE, feed, wait_for_messages
+from ackq.worker.routines import IDLE, feed, upkeep, wait_for_messages
 from ackq.worker.schedule import CHECK_INTERVAL, MAX_MISSED, Answer, run_schedule, tick
 from ackq.worker.state import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE, Slot, State
 from tests.steps import play
@@ -221,6 +222,47 @@ def test_a_take_that_was_ordered_off_at_the_last_moment_is_not_sent() -> None:
         bell = state.feed_bell if routine == "feed" else lane.bell
         assert next(steps) == Wait(bell, IDLE)
         assert not lane.taking
+
+
+def _renewing(state: State, time: Time) -> Any:
+    state.slots[0].message = message_of(time, taken=20.0)
+    state.lanes[0].clock = AHEAD
+    state.lanes[0].watch_after = 1e9
+    return upkeep(state)
+
+
+def _settling(state: State, time: Time) -> Any:
+    state.lanes[0].done.append(message_of(time))
+    state.lanes[0].watch_after = 1e9
+    return upkeep(state)
+
+
+def _listing(state: State, time: Time) -> Any:
+    return stay_listed(state, state.lanes[0], Presence(state, None, 5.0, state.stop), Bell())
+
+
+@pytest.mark.parametrize(
+    ("doing", "begin", "answer"),
+    [("take", lambda state, time: feed(state), []),
+     ("rate limit", lambda state, time: feed(state), (1, 0)),
+     ("renewal of leases", _renewing, 1), ("settling", _settling, 1),
+     ("registration of this worker", _listing, b"")],
+)  # fmt: skip
+def test_every_call_that_fails_is_logged_by_its_name_until_it_works(
+    doing: str, begin: Any, answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, time = state_of(limit=RateLimit(5) if doing == "rate limit" else None)
+    for at, ending in ((100.0, ResponseError("no")), (103.0, answer)):
+        time.now = at
+        steps = begin(state, time)
+        assert isinstance(next(steps), Call)
+        with contextlib.suppress(StopIteration):
+            steps.throw(ending) if isinstance(ending, Exception) else steps.send(ending)
+    assert caplog.messages == [
+        f"queue q0: {doing} failed, the server at localhost:6379/0 refuses it; trying until it"
+        " works: ResponseError: no",
+        f"queue q0: {doing} works again after 3.0 s; calls that failed: 1",
+    ]
 
 
 # --- handling -----------------------------------------------------------------------------
