@@ -20,6 +20,7 @@ from ackq.membership.operations import MOST_PARTITIONS
 SLOTS = 16384
 #: The format of the names of a new queue's shards.
 NEWEST = 2
+_WHOLE = re.compile(r"\{([^{}]+)\}:all")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,21 @@ class Shards:
         """Return the names of former shards that may still have messages."""
         former = [each for number in self.draining for each in shard_names(name, number)]
         return tuple(sorted(set(former).difference(self.names(name))))
+
+
+def whole(name: str) -> str:
+    """Return the name under which sharded queue ``name`` keeps what concerns all of its shards.
+
+    These are the list of its workers and its rate limit: keys as those of a list queue of this
+    name, which has no messages.
+    """
+    return f"{{{name}}}:all"
+
+
+def whole_of(queue: str) -> str | None:
+    """Return the sharded queue whose `whole` has the name ``queue``, or None."""
+    found = _WHOLE.fullmatch(queue)
+    return found[1] if found else None
 
 
 def is_shard(queue: str, name: str) -> bool:

@@ -11,6 +11,7 @@ from ackq.config import QueueConfig
 from ackq.core.effects import Operation, Request
 from ackq.core.names import WORKERS_SEEN, check_name
 from ackq.errors import QueueNameError
+from ackq.membership.shards import whole_of
 from ackq.ops.registry import Entry, Order
 from ackq.ops.search import SCANNED
 from ackq.queue.keys import QueueKeys
@@ -109,7 +110,7 @@ def _merged(found: list[Entry]) -> WorkerInfo:
     worker, seen_at = text(newest.worker), _seen_at(newest)
     interval = record.number("interval")
     running = [
-        Running(each.queue, message_id, _seen_at(each) - seconds)
+        Running(whole_of(each.queue) or each.queue, message_id, _seen_at(each) - seconds)
         for each in found
         for message_id, seconds in _Record(each.record).running()
     ]

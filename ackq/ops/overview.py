@@ -19,6 +19,7 @@ from ackq.core.io.connections import SingleRoute
 from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
 from ackq.core.names import check_name
+from ackq.membership.shards import whole_of
 from ackq.ops.read_kinds import check, look_up, read
 from ackq.ops.read_lists import TOGETHER, may_be_together, read_together
 from ackq.ops.readings import Asked, Reading, merged
@@ -369,7 +370,12 @@ def _by_queue(readings: Iterable[Reading], groups: set[str]) -> tuple[Reading, .
     """Return one reading for each queue: shards and partitions are those of one queue."""
     parts: dict[tuple[Kind, str], list[Reading]] = {}
     whole: list[Reading] = []
+    workers: dict[str, Reading] = {}
     for each in readings:
+        sharded = whole_of(each.name)
+        if sharded is not None and each.kind == "list" and f"{{{sharded}}}" in groups:
+            workers[sharded] = each
+            continue
         match = _PART.fullmatch(each.name)
         if match and each.kind == "list" and f"{{{match['sharded']}}}" in groups:
             parts.setdefault(("sharded", match["sharded"]), []).append(each)
@@ -377,7 +383,7 @@ def _by_queue(readings: Iterable[Reading], groups: set[str]) -> tuple[Reading, .
             parts.setdefault(("delay", match["delay"]), []).append(each)
         else:
             whole.append(each)
-    whole += (merged(name, kind, found) for (kind, name), found in parts.items())
+    whole += (merged(name, kind, found, workers.get(name)) for (kind, name), found in parts.items())
     # The name of another queue may be that of a list queue, too. It has no keys if it is empty.
     others = {each.name for each in whole if each.kind != "list"}
     whole = [each for each in whole

@@ -14,7 +14,7 @@ from ackq.delay import admin
 from ackq.delay.messages import DelayKeys, DelaySpec
 from ackq.errors import KeyTypeError
 from ackq.membership.operations import MOST_PARTITIONS
-from ackq.membership.shards import recorded_shards
+from ackq.membership.shards import recorded_shards, whole
 from ackq.ops.read_lists import read_alone
 from ackq.ops.readings import Asked, Reading, Totals, due_soon, totals_of, watched
 from ackq.ops.search import Found, Kind
@@ -178,8 +178,8 @@ def look_up(name: str) -> Operation[list[Found]]:
     shares = yield from _unless_denied(request)
     if shares and shares.isdigit() and int(shares) <= MOST_PARTITIONS:
         found += [Found("delay", f"{name}:{each}") for each in range(int(shares))]
-    if "{" not in name and "}" not in name:
-        found += [Found("list", each) for each in (yield from shard_names_of(name))]
+    if "{" not in name and "}" not in name and (shards := (yield from shard_names_of(name))):
+        found += [Found("list", each) for each in (whole(name), *shards)]
     return [*dict.fromkeys(found)]
 
 

@@ -31,7 +31,8 @@ _KEYS = tuple(
     for each in ("", "BACKUP", "HANDOFF", "DELAYED", "DEAD", "PAUSED", "HELD", "HELDROWS",
                  "COUNTERS", WORKERS_SEEN)
 )  # fmt: skip
-_SHARD = re.compile(r"\{[^{}]+:\d+(?:\.\d+)?\}")
+#: A shard, or what concerns all shards of a queue.
+_SHARD = re.compile(r"\{[^{}]+(?::\d+(?:\.\d+)?\}|\}:all)")
 
 
 def may_be_together(name: str, asked: Asked) -> bool:

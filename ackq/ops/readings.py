@@ -164,8 +164,15 @@ def totals_of(found: Counters) -> Totals:
     return Totals(found.since, counts, found.dead, found.at)
 
 
-def merged(name: str, kind: Kind, parts: list[Reading]) -> Reading:
-    """Return the figures of shards or partitions as those of one queue: sums, or the largest."""
+def merged(name: str, kind: Kind, parts: list[Reading], whole: Reading | None = None) -> Reading:
+    """Return the figures of shards or partitions as those of one queue: sums, or the largest.
+
+    Args:
+        name: of the queue.
+        kind: of the queue.
+        parts: the figures of each shard or partition.
+        whole: what concerns all shards: the workers of the queue. Others are those of one shard.
+    """
     states = [each.states for each in parts]
     soon = [each.due_soon for each in parts if each.due_soon is not None]
     overdue = [each.overdue for each in parts if each.overdue is not None]
@@ -173,7 +180,8 @@ def merged(name: str, kind: Kind, parts: list[Reading]) -> Reading:
     ages = [each.lease_age for each in parts if each.lease_age is not None]
     totals = [each.totals for each in parts if each.totals is not None]
     # A worker may take from several shards.
-    workers = frozenset[bytes]().union(*(each.worker_ids for each in parts))
+    listed = [*parts, whole] if whole is not None else parts
+    workers = frozenset[bytes]().union(*(each.worker_ids for each in listed))
     return Reading(
         kind,
         name,
@@ -182,7 +190,7 @@ def merged(name: str, kind: Kind, parts: list[Reading]) -> Reading:
         all(each.paused for each in parts) if parts[0].paused is not None else None,
         max(overdue, default=None),
         max(oldest) if len(oldest) == len(parts) else None,
-        None if any(each.workers is None for each in parts) else len(workers),
+        None if any(each.workers is None for each in listed) else len(workers),
         workers,
         _sum(totals) if len(totals) == len(parts) else None,
         due_soon=sum(soon) if len(soon) == len(parts) else None,

@@ -19,7 +19,9 @@ from ackq.core.io.connections import SingleRoute, route_of
 from ackq.core.io.driver import Driver
 from ackq.core.io.nodes import nodes_of
 from ackq.errors import KeyTypeError
+from ackq.membership.shards import whole
 from ackq.ops.listed import WorkerInfo, by_worker, raw, search, spec, text
+from ackq.ops.read_kinds import shard_names_of
 from ackq.ops.registry import Entry, Order, entries, leave_order
 
 T = TypeVar("T")
@@ -35,7 +37,8 @@ def workers(client: redis.Redis, queues: Sequence[str] = ()) -> list[WorkerInfo]
 
     Args:
         client: of the server, or of any node of the cluster.
-        queues: look only at the lists of these. Defaults to all queues that have workers.
+        queues: look only at the lists of these; of a sharded queue, at those of its shards, too.
+            Defaults to all queues that have workers.
 
     Raises:
         NoPermissionError: the user may not read the list of a named queue, or not search.
@@ -74,7 +77,11 @@ def send_order(client: redis.Redis, order: Order, targets: Iterable[WorkerInfo])
 def _named(client: redis.Redis, queues: Sequence[str]) -> list[Entry]:
     found: list[Entry] = []
     for name in dict.fromkeys(queues):
-        found += _run(client, name, entries(spec(name)))
+        shards: list[str] = []
+        if "{" not in name and "}" not in name:
+            shards = _run(client, whole(name), shard_names_of(name))
+        for each in (whole(name), *shards) if shards else (name,):
+            found += _run(client, each, entries(spec(each)))
     return found
 
 

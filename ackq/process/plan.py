@@ -9,22 +9,29 @@ import importlib
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import orjson
+import redis
 
 from ackq.config import PopFrom, RecordErrors
+from ackq.core.client import client_of
 from ackq.errors import ConfigurationError, redact
+from ackq.ops.sharded import hides_list, is_sharded
 from ackq.process.figures import ReportingHealth
 from ackq.queue.client import Queue
 from ackq.queue.client_async import AsyncQueue
+from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.worker.base import is_async
 from ackq.worker.failures import Detail
 from ackq.worker.health import Health
 from ackq.worker.logs import JsonFormatter, TextFormatter, location_of, log, reason_of
+from ackq.worker.outages import Outages
 from ackq.worker.policy import MAX_RECEIVES
 from ackq.worker.presence import INTERVAL
 from ackq.worker.ratelimit import RateLimit
@@ -36,6 +43,9 @@ from ackq.worker.threads import Worker
 PLAN_VARIABLE = "ACKQ_WORK_PLAN"
 #: Exit code of a process that an operator stopped through Redis. It is not replaced.
 ORDERED_TO_STOP = 4
+#: Seconds between two tries to find out whether a queue is sharded.
+LOOK_AGAIN = 0.5
+_QUEUES = (Queue, AsyncQueue, ShardedQueue, AsyncShardedQueue)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +128,10 @@ class Plan:
         return code
 
     def _run_threads(self, handler: Callable[[Any], Any]) -> int:
-        opened = [self._open(Queue, name) for name, _ in self._queue_weights()]
+        settings = self._settings()
+        opened = self._opened(Queue, ShardedQueue)
         try:
-            worker = Worker(self._weighted(opened), handler, **self._settings())
+            worker = Worker(self._weighted(opened), handler, **settings)
             self._log_start(opened)
             worker.run(drain=self.drain)
         finally:
@@ -129,9 +140,10 @@ class Plan:
         return _code_of(worker)
 
     async def _run_tasks(self, handler: Callable[[Any], Any]) -> int:
-        opened = [self._open(AsyncQueue, name) for name, _ in self._queue_weights()]
+        settings = self._settings()
+        opened = self._opened(AsyncQueue, AsyncShardedQueue)
         try:
-            worker = AsyncWorker(self._weighted(opened), handler, **self._settings())
+            worker = AsyncWorker(self._weighted(opened), handler, **settings)
             self._log_start(opened)
             await worker.run(drain=self.drain)
         finally:
@@ -153,6 +165,12 @@ class Plan:
             version("ackq"),
         )  # fmt: skip
 
+    def _opened(self, usual: Any, sharded: Any) -> list[Any]:
+        """Return the queues, of one class or the other. All settings are checked first."""
+        queues = [self._open(usual, name) for name, _ in self._queue_weights()]
+        return [self._open(sharded, each.name) if self._is_sharded(each.name) else each
+                for each in queues]  # fmt: skip
+
     def _open(self, kind: Any, name: str) -> Any:
         chosen = {
             "visibility_timeout": self.lease,
@@ -167,11 +185,30 @@ class Plan:
         settings["max_receives"] = settings.get("max_receives") or None
         return kind.from_url(self.url, name, **settings)
 
+    def _is_sharded(self, name: str) -> bool:
+        """Return whether a queue is sharded. While Redis is unreachable, keep trying."""
+        outages = Outages(name, redact(self.url) if self.url else "the embedded server")
+        while True:
+            try:
+                with client_of(self.url) as client:
+                    sharded = is_sharded(client, name)
+                    hides = sharded and hides_list(client, name)
+                break
+            except (redis.RedisError, OSError) as error:
+                outages.failed("look at the queue", error, time.monotonic())
+            if self.health_file is not None:
+                Path(self.health_file).touch()  # a restart would not help
+            time.sleep(LOOK_AGAIN)
+        outages.succeeded("look at the queue", time.monotonic())
+        if hides:
+            log.warning("%r is a sharded queue: nothing is taken from the list of that name", name)
+        return sharded
+
     def _in_module(self, name: str) -> dict[str, Any]:
         """Return the settings of the queue of that name in the handler's module, if any."""
         module = sys.modules[self.handler.partition(":")[0]]
         for value in vars(module).values():
-            if isinstance(value, Queue | AsyncQueue) and value.name == name:
+            if isinstance(value, _QUEUES) and value.name == name:
                 return dataclasses.asdict(value.config)
         return {}
 

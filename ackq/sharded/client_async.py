@@ -8,23 +8,26 @@ import random
 import time
 from asyncio import Lock
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import asdict, replace
 from datetime import datetime
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar
 
 import redis.asyncio
 
-from ackq.config import Confirm, PopFrom
+from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors
 from ackq.core import observing
 from ackq.core.client_async import Closable, client_of
+from ackq.core.effects import Operation
 from ackq.core.inspected import DeadLetter
 from ackq.core.waiting import check_timeout
 from ackq.errors import AckqError, KeyTypeError, LeaseLost
 from ackq.membership.client_async import AsyncConsumerGroup
 from ackq.membership.operations import MOST_PARTITIONS
-from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard
+from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
 from ackq.queue import inspection, take
 from ackq.queue.client_async import AsyncQueue
-from ackq.queue.messages import Message, QueueStats
+from ackq.queue.messages import Message, QueueCounters, QueueStats
+from ackq.queue.spec import QueueSpec
 from ackq.sharded import operations, resize
 from ackq.sharded.shards_async import AsyncShardSet, run
 
@@ -32,6 +35,7 @@ from ackq.sharded.shards_async import AsyncShardSet, run
 READ_INTERVAL, READ_AGAIN_LATER = 1.0, 10.0
 #: Tries of a take that does not wait: other consumers may be faster after the first look.
 TRIES = 3
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -61,6 +65,7 @@ class AsyncShardedQueue(Closable):
         max_body_bytes: int = 1024 * 1024,
         session_timeout: float = 10.0,
         pop_from: PopFrom = "right",
+        record_errors: RecordErrors = "text",
         time_field: str | None = None,
     ) -> None:
         """Set up the client. Nothing is sent before the first operation.
@@ -78,6 +83,7 @@ class AsyncShardedQueue(Closable):
             session_timeout: seconds of silence after which other consumers take over a
                 consumer's shards. Defaults to 10.
             pop_from: as in `Queue`, for all shards. Defaults to "right".
+            record_errors: as in `Queue`. Defaults to "text".
             time_field: as in `Queue`. Defaults to None.
 
         Raises:
@@ -92,12 +98,13 @@ class AsyncShardedQueue(Closable):
         # For what concerns the whole queue. It lends its settings and connections to the shards.
         self._home = AsyncQueue(
             client,
-            f"{{{name}}}",
+            whole(name),
             visibility_timeout=visibility_timeout,
             max_receives=max_receives,
             requeue=requeue,
             max_body_bytes=max_body_bytes,
             pop_from=pop_from,
+            record_errors=record_errors,
             time_field=time_field,
         )
         self._members_of(Shards(NEWEST, shards or 1))  # checks the settings
@@ -125,6 +132,52 @@ class AsyncShardedQueue(Closable):
             ServerNotFound: there is no URL, and no redis-server was found.
         """
         return cls(client_of(url), name, shards, **settings)
+
+    @property
+    def config(self) -> QueueConfig:
+        """The settings of this object, for all shards."""
+        return self._home.config
+
+    @property
+    def address(self) -> str:
+        """The address of the server with the record of the shards, without credentials."""
+        return self._home.address
+
+    def with_config(self, **changes: Any) -> Self:
+        """Return an object for this queue with other settings, which is a consumer of its own.
+
+        It has its own connections: close it, too.
+
+        Args:
+            changes: fields of `config`, with their new values.
+
+        Raises:
+            ConfigurationError: a setting is out of range.
+        """
+        settings = asdict(replace(self.config, **changes))
+        return type(self)(
+            self._client, self.name, self._given, session_timeout=self._session_timeout, **settings
+        )
+
+    async def execute(
+        self,
+        operation: Callable[Concatenate[QueueSpec, P], Operation[T]],
+        *args: P.args,
+        **settings: P.kwargs,
+    ) -> T:
+        """Run an operation on the keys of the queue as a whole, for modules built on this queue.
+
+        These hold no messages, and do not change with the number of shards.
+        """
+        return await self._home.execute(operation, *args, **settings)
+
+    async def shard_of(self, key: str) -> AsyncQueue:
+        """Return the queue of the shard that gets the messages with ``key``.
+
+        Raises:
+            ConfigurationError: the queue does not exist, or the key is not text.
+        """
+        return self._shard_for(await self._opened(), key)
 
     async def shards(self) -> tuple[AsyncQueue, ...]:
         """Return the queue of each shard, for operations on one: peek, audit, drain.
@@ -377,6 +430,18 @@ class AsyncShardedQueue(Closable):
 
         return await self._opening(look)
 
+    async def counters(self, window: float = 10.0) -> QueueCounters:
+        """Return what happened to the messages of all shards; see `Queue.counters`.
+
+        Counting restarts with each resize, since the new shards have just begun to count.
+        """
+
+        async def read() -> QueueCounters:
+            counting = [each.beginning(inspection.counters, window) for each in await self.shards()]
+            return operations.counted(await run(counting))
+
+        return await self._opening(read)
+
     async def dead_letters(self, n: int = 100) -> list[DeadLetter]:
         """Return up to ``n`` dead letters, shard by shard, without removing them."""
 
@@ -599,11 +664,16 @@ class AsyncShardedQueue(Closable):
     ) -> int:
         settled = 0
         lost: list[LeaseLost] = []
+        failed: Exception | None = None
         for name, each in operations.by_queue(messages).items():
             try:
                 settled += await settling(self._queue_of(name), each)
             except LeaseLost as error:
                 settled += error.settled
                 lost.append(error)
+            except (AckqError, redis.RedisError, OSError) as error:
+                failed = failed or error  # go on: the other shards may be on other nodes
+        if failed is not None:
+            raise failed
         operations.raise_lost(lost, settled)
         return settled

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 import mmh3
 
 from ackq import scripts
 from ackq.config import QueueConfig
+from ackq.core import counters
 from ackq.core.call import call
 from ackq.core.chunking import chunked
 from ackq.core.effects import Operation, Request, Sleep
@@ -18,7 +21,7 @@ from ackq.errors import ConfigurationError, LeaseLost, PushAccount, UnknownOutco
 from ackq.membership import shards
 from ackq.membership.shards import Shards
 from ackq.queue import settle
-from ackq.queue.messages import Message, QueueStats
+from ackq.queue.messages import Message, QueueCounters, QueueStats
 from ackq.queue.push import Pushable
 from ackq.queue.push import account as account_of_one
 from ackq.queue.settle import check_message
@@ -215,6 +218,13 @@ def total(counts: Sequence[QueueStats]) -> QueueStats:
         next_event_in=min(events, default=None),
         claimed=sum(each.claimed for each in counts),
     )
+
+
+def counted(found: Sequence[QueueCounters]) -> QueueCounters:
+    """Return the sum of the shards' counters."""
+    timeouts = sum((Counter(each.timeouts) for each in found), Counter[int]())
+    rows = sum(each.dead_rows for each in found)
+    return QueueCounters(**asdict(counters.total(found)), timeouts=timeouts, dead_rows=rows)
 
 
 def oldest(ages: Sequence[float | None]) -> float | None:

@@ -219,7 +219,8 @@ class _Site:
         if kind not in overview.KINDS:
             raise ConfigurationError(f"{kind!r} is not a kind of queue")
         if parts := inspecting.parts_of(self.client, kind, name):
-            return self._show(request, "parts.html", parts=parts, **shared)
+            workers = inspecting.workers_of(self.client, name) if kind == "sharded" else None
+            return self._show(request, "parts.html", parts=parts, workers=workers, **shared)
         delayed, messages = inspecting.delay_queue(self.client, name, state)
         return self._show(request, "delay.html", found=messages, stats=delayed, **shared)
 

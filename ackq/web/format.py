@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from ackq.escaping import printable
+from ackq.membership.shards import whole_of as whole_of  # the templates link to sharded queues
 
 #: Size of a sparkline in its own units.
 WIDTH, HEIGHT = 120, 28

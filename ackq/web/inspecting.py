@@ -158,7 +158,7 @@ def _shares(group: str) -> Operation[int]:
 
 
 def workers_of(client: Redis, name: str) -> Sequence[WorkerInfo] | None:
-    """Return the workers of a list queue, or None if this user may not ask."""
+    """Return the workers of a list queue, sharded or not, or None if this user may not ask."""
     try:
         return workers(one_node(client), [name])
     except NoPermissionError:
@@ -170,8 +170,8 @@ def all_workers(client: Redis, rows: Iterable[Row]) -> Sequence[WorkerInfo] | No
 
     At most `MOST_WORKED` lists of workers are read, each in one connection.
     """
-    readings = [part for row in rows for part in row.reading.parts or (row.reading,)]
-    names = [each.name for each in readings if each.kind == "list" and each.workers]
+    readings = [row.reading for row in rows if row.reading.kind in ("list", "sharded")]
+    names = [each.name for each in readings if each.workers]
     try:
         return workers(one_node(client), names[:MOST_WORKED]) if names else []
     except NoPermissionError:

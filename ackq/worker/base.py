@@ -22,9 +22,10 @@ from ackq.worker.presence import INTERVAL, Presence, check_presence, stay_listed
 from ackq.worker.ratelimit import RateLimit
 from ackq.worker.routines import feed, wait_for_messages
 from ackq.worker.schedule import Schedule, run_schedule
-from ackq.worker.state import Lane, Slot, State
+from ackq.worker.state import Lane, Slot, State, is_sharded
 
 Q = TypeVar("Q")
+S = TypeVar("S")
 
 #: Seconds between two rounds of settling: no ack waits longer while the server answers.
 UPKEEP_INTERVAL = 0.05
@@ -32,15 +33,23 @@ UPKEEP_INTERVAL = 0.05
 SHUTDOWN_TIMEOUT = 5.0
 
 
-class BaseWorker(Generic[Q]):
+class BaseWorker(Generic[Q, S]):
     """The settings and state of a worker."""
 
-    #: The class of queue that the worker takes from.
-    _takes_from: type
+    #: The classes of queues that the worker takes from, the usual one first.
+    _takes_from: tuple[type, type]
 
     def __init__(
         self,
-        queues: Q | Sequence[Q] | Mapping[Q, float],
+        queues: (
+            Q
+            | S
+            | Sequence[Q | S]
+            # A mapping is invariant in its keys.
+            | Mapping[Q, float]
+            | Mapping[S, float]
+            | Mapping[Q | S, float]
+        ),
         handler: Callable[[Message], Any],
         *,
         concurrency: int = 16,
@@ -64,6 +73,8 @@ class BaseWorker(Generic[Q]):
             queues: one queue; or several, where the first that has messages always goes first;
                 or a mapping of queues to weights, their shares while all have messages. The
                 queues keep their settings. Leases are renewed for as long as a handler runs.
+                A sharded queue counts as one queue. The worker is a consumer of its own of it,
+                and notices within a second that its number of shards has changed.
             handler: called with each `Message`, sync or async. Returning acks the message, raising
                 nacks it with the backoff. Raise `Retry`, `Reject` or `Release` to choose.
             concurrency: handlers that run at the same time, 1 to 10,000. Defaults to 16.
@@ -174,8 +185,7 @@ class BaseWorker(Generic[Q]):
         if self._state.stopping:
             raise ConfigurationError("a worker runs once: make another one")
         self._state.draining = drain
-        addresses = {name: lane.queue.address for name, lane in self._state.by_name.items()}
-        self._handler = observing.handled(self._handler, addresses)
+        self._handler = observing.handled(self._handler, self._state.addresses)
         return self._state
 
     def _routines(self) -> list[Routine[None]]:
@@ -188,6 +198,10 @@ class BaseWorker(Generic[Q]):
             lane = state.by_name.get(schedule.queue or "", state.lanes[0])
             routines.append(run_schedule(state, lane.queue, schedule, self._bell(), lane.outages))
         return routines
+
+    def _own_consumers(self) -> list[Any]:
+        """Return what `run` must close: what consumes sharded queues."""
+        return [lane.queue for lane in self._state.lanes if is_sharded(lane.queue)]
 
     def _heartbeats(self) -> list[Routine[None]]:
         """Return the routines that keep this worker in the lists of its queues' workers."""
@@ -237,7 +251,7 @@ class BaseWorker(Generic[Q]):
             log.info("stopping")
 
 
-def _listed(queues: Any, kind: type) -> tuple[list[Any], list[float] | None]:
+def _listed(queues: Any, kinds: tuple[type, type]) -> tuple[list[Any], list[float] | None]:
     weights: list[float] | None = None
     if isinstance(queues, Mapping):
         weights = [float(weight) for weight in queues.values()]
@@ -246,10 +260,11 @@ def _listed(queues: Any, kind: type) -> tuple[list[Any], list[float] | None]:
     several = isinstance(queues, Mapping | Sequence) and not isinstance(queues, str | bytes)
     listed = list(queues) if several else [queues]
     for queue in listed:
-        if not isinstance(queue, kind):
+        if not isinstance(queue, kinds):
+            usual, other = (kind.__name__ for kind in kinds)
             raise ConfigurationError(
-                f"this worker takes from objects of the class {kind.__name__}, not"
-                f" {type(queue).__name__}: {kind.__name__}(client, NAME) makes one"
+                f"this worker takes from objects of the class {usual} or {other}, not"
+                f" {type(queue).__name__}: {usual}(client, NAME) makes one"
             )
     names = [queue.name for queue in listed]
     if not listed or len(set(names)) < len(names):
@@ -276,7 +291,12 @@ def _check_names(
 
 
 def _limited(queue: Any, max_receives: int | None) -> Any:
-    """Return the queue, or a copy with this limit if it has none. The original is unchanged."""
+    """Return the queue, or a copy with this limit if it has none. The original is unchanged.
+
+    Of a sharded queue it is always a copy, a consumer that lives as long as the worker.
+    """
+    if is_sharded(queue):
+        return queue.with_config(max_receives=queue.config.max_receives or max_receives)
     if max_receives is None or queue.config.max_receives is not None:
         return queue
     return queue.with_config(max_receives=max_receives)

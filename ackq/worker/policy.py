@@ -166,6 +166,10 @@ class StrictBuffer:
         self._by_name: dict[str, deque[Message]] = {name: deque() for name in names}
         self._all = tuple(self._by_name.values())
 
+    def add_shard(self, name: str, queue: str) -> None:
+        """Let messages of shard ``name`` wait with those of the queue."""
+        self._by_name[name] = self._by_name[queue]
+
     def extend(self, messages: Iterable[Message]) -> None:
         """Add messages behind those of the same queue."""
         for message in messages:

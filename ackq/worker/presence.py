@@ -99,7 +99,9 @@ class Presence:
             message = slot.message
             started = slot.started
             # Only if it is still there: otherwise the time may be that of the next message.
-            if message is not None and slot.message is message and message.queue == lane.queue.name:
+            if message is None or slot.message is not message:
+                continue
+            if self._state.by_name[message.queue] is lane:
                 shown = message.id[:ID_SHOWN].encode(errors="replace").decode()
                 found.append((shown, round(max(0.0, now - started), 3)))
         return found

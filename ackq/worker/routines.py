@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 import redis
@@ -27,6 +27,8 @@ STALE = 1.1
 #: Seconds of waiting after which the worker takes fewer messages. This is early enough that a
 #: take in progress, which asks for as many as before, is over when the message is released.
 CROWDED = STALE - 2 * BUSY_TAKE_TIMEOUT
+#: Seconds until a draining worker looks again for messages that its last take did not find.
+OTHERS_PAUSE = 0.05
 #: Seconds between two calls that keep the totals counted, and how long each call lets them be.
 WATCH_EVERY = 600.0
 WATCH_WINDOW = 7 * 86400.0
@@ -106,8 +108,24 @@ def _take(state: State, lane: Lane, room: int) -> Routine[None]:
     elif not waits:
         if lane.unused:
             yield from _permitted(state, lane, 0)
+        if state.draining and lane.sharded and (yield from _has_ready(state, lane)):
+            lane.not_before = state.clock() + OTHERS_PAUSE
+            return
         lane.empty, lane.empty_since_settled = True, settled
         lane.bell.ring()
+
+
+def _has_ready(state: State, lane: Lane) -> Routine[bool]:
+    """Return whether messages are ready although a take returned none.
+
+    A take from a sharded queue does not look at every shard of other consumers.
+    """
+    try:
+        stats = yield Call(lane.queue.stats)
+    except TEMPORARY as error:
+        lane.failed(error, state.clock(), "count")
+        return True
+    return bool(stats.ready) and not stats.paused
 
 
 def wait_for_messages(state: State, lane: Lane) -> Routine[None]:
@@ -202,14 +220,14 @@ def upkeep(state: State) -> Routine[None]:
 
 def _renew(state: State, lane: Lane) -> Routine[None]:
     now = state.clock()
-    if due := state.due(lane, now):
+    for due in _by_shard(state.due(lane, now)):
         try:
             yield Call(lane.queue.extend, tuple(due))
         except LeaseLost as error:
             state.lost(error.messages)
         except TEMPORARY as error:
             lane.failed(error, now, "renewal of leases")
-            return
+            continue
         lane.succeeded(state.clock(), "renewal of leases")
 
 
@@ -223,22 +241,32 @@ def _watch(state: State, lane: Lane) -> Routine[None]:
 
 
 def _ack(state: State, lane: Lane) -> Routine[None]:
-    while messages := lane.collect():
-        if not (yield from _settle(state, lane, Call(lane.queue.ack, tuple(messages)))):
-            lane.done.extend(messages)
-            return
+    failed: list[Message] = []
+    while not failed and (collected := lane.collect()):
+        for messages in _by_shard(collected):
+            if not (yield from _settle(state, lane, Call(lane.queue.ack, tuple(messages)))):
+                failed += messages
+    lane.done.extend(failed)
 
 
 def _return(state: State, lane: Lane) -> Routine[None]:
-    groups: dict[Settlement, list[Message]] = {}
+    groups: dict[tuple[str, Settlement], list[Message]] = {}
     for _ in range(len(lane.returned)):
         message, settlement = lane.returned.popleft()
-        groups.setdefault(settlement, []).append(message)
-    for settlement, messages in groups.items():
+        groups.setdefault((message.queue, settlement), []).append(message)
+    for (_, settlement), messages in groups.items():
         if not (yield from _settle(state, lane, _settle_call(lane, settlement, messages))):
             lane.returned.extend((message, settlement) for message in messages)
         else:
             state.died(messages)
+
+
+def _by_shard(messages: Iterable[Message]) -> list[list[Message]]:
+    """Group messages by shard: one may be unreachable while others are not."""
+    groups: dict[str, list[Message]] = {}
+    for message in messages:
+        groups.setdefault(message.queue, []).append(message)
+    return list(groups.values())
 
 
 def _settle_call(lane: Lane, settlement: Settlement, messages: Sequence[Message]) -> Call:

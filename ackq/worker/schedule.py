@@ -21,6 +21,7 @@ from ackq.worker.logs import log, reason_of
 from ackq.worker.outages import Outages
 from ackq.worker.policy import check_seconds
 from ackq.worker.routines import TEMPORARY
+from ackq.worker.state import is_sharded
 
 #: Longest time, in seconds, between two checks of whether to stop.
 CHECK_INTERVAL = 0.5
@@ -191,6 +192,8 @@ def _clock(running: Running) -> int:
 
 def _ask(queue: Any, schedule: Schedule, at: int, previous: int, body: bytes) -> Routine[Answer]:
     missed = schedule.between(previous, at) if previous and at else 0
+    if is_sharded(queue):
+        queue = yield Call(queue.shard_of, (schedule.name,))
     answer: Answer = yield Call(queue.execute, (tick, schedule.name, at, previous, missed, body))
     if answer.status == "pushed" and missed:
         log.warning("schedule %s: %d ticks were missed", schedule.name, missed)

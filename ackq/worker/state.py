@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ import orjson
 
 from ackq.core.io.jitter import JITTER
 from ackq.queue.messages import Message
+from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.worker.effects import Bell
 from ackq.worker.failures import Failures, outlook
 from ackq.worker.figures import Figures
@@ -38,12 +39,18 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 2.0
 
 
+def is_sharded(queue: Any) -> bool:
+    """Return whether this is a sharded queue."""
+    return isinstance(queue, ShardedQueue | AsyncShardedQueue)
+
+
 class Lane:
-    """A queue of the worker, with the worker's state for it."""
+    """A queue of the worker, sharded or not, with the worker's state for it."""
 
     def __init__(self, number: int, queue: Any, limit: RateLimit | None, bell: Bell) -> None:
         self.number = number
         self.queue = queue
+        self.sharded = is_sharded(queue)
         self.limit = limit
         self.bell = bell
         self.timeout: float = queue.config.visibility_timeout
@@ -60,7 +67,8 @@ class Lane:
         self.asked_at: float | None = None  #: when the current take began
         self.failures = 0
         self.outages = Outages(queue.name, queue.address)
-        self.clock = 0.0  #: the server's clock minus the worker's; never ahead
+        #: The clock of each shard's server, or the queue's, minus the worker's; never ahead.
+        self.clocks: dict[str, float] = {}
 
     def collect(self) -> list[Message]:
         """Remove and return up to 1,000 messages to ack. Safe from several threads at once."""
@@ -75,11 +83,12 @@ class Lane:
 
     def remaining(self, message: Message, now: float) -> float:
         """Return how many seconds the lease still lasts, or up to 66 ms more."""
-        return message.lease_expires_at - self.clock - now
+        return message.lease_expires_at - self.clocks.get(message.queue, 0.0) - now
 
     def age(self, message: Message, now: float) -> float:
         """Return how many seconds ago the message was taken, to within 66 ms."""
-        return now + self.clock - (message.receipt / 1_000_000 - self.timeout)
+        at = now + self.clocks.get(message.queue, 0.0)
+        return at - (message.receipt / 1_000_000 - self.timeout)
 
     def failed(self, error: BaseException, now: float, doing: str) -> None:
         """Record that a call failed: try again a little later."""
@@ -132,7 +141,10 @@ class State:
     #: Wakes slots when messages have arrived.
     wake: Callable[[], None]
     buffer: Any = field(init=False)
-    by_name: Mapping[str, Lane] = field(init=False)
+    #: By the names of the queues, and of the shards from which messages came.
+    by_name: dict[str, Lane] = field(init=False)
+    #: The addresses of their servers.
+    addresses: dict[str, str] = field(init=False)
     last_take: float = field(init=False)
     feeder_waits: bool = False
     refill_at: int = 0
@@ -146,6 +158,7 @@ class State:
     def __post_init__(self) -> None:
         """Derive the remaining fields."""
         self.by_name = {lane.queue.name: lane for lane in self.lanes}
+        self.addresses = {lane.queue.name: lane.queue.address for lane in self.lanes}
         strict = len(self.lanes) > 1 and self.turns.strict
         self.buffer = StrictBuffer(self.by_name) if strict else deque()
         self.watched = bool(self.hooks) or self.expiry_field is not None
@@ -183,14 +196,23 @@ class State:
         return sum(slot.taking or slot.message is not None for slot in self.slots)
 
     def arrived(self, lane: Lane, messages: Sequence[Message]) -> None:
-        """Put taken messages into the buffer and wake the slots."""
+        """Put taken messages, all of one queue or shard, into the buffer and wake the slots."""
         self.last_take = now = self.clock()
+        name = messages[0].queue
+        if name not in self.by_name:
+            self._add_shard(lane, name)
         # The lease ends a random jitter after the timeout. Assume the longest.
         taken_at = messages[-1].receipt / 1_000_000 - lane.timeout - JITTER_SECONDS
-        lane.clock = taken_at - now
+        lane.clocks[name] = taken_at - now
         self.turns.took(lane.number, len(messages))
         self.buffer.extend(messages)
         self.wake()
+
+    def _add_shard(self, lane: Lane, name: str) -> None:
+        self.by_name[name] = lane
+        self.addresses[name] = lane.queue.address
+        if isinstance(self.buffer, StrictBuffer):
+            self.buffer.add_shard(name, lane.queue.name)
 
     # --- handling -----------------------------------------------------------------------
 
@@ -252,7 +274,8 @@ class State:
         slot.message = None
         self.pace.finished(seconds)
         if self.figures is not None:
-            self.figures.add(message.queue, outcome, seconds, message.time_in_queue)
+            name = self.by_name[message.queue].queue.name
+            self.figures.add(name, outcome, seconds, message.time_in_queue)
         if self.hooks:
             call(self.hooks, "after", message, outcome, seconds)
         if log.isEnabledFor(logging.DEBUG):
@@ -267,7 +290,8 @@ class State:
             return False  # leave a malformed message to the handler
         if not isinstance(expires_at, int | float) or isinstance(expires_at, bool):
             return False
-        return expires_at <= self.clock() + self.by_name[message.queue].clock
+        ahead = self.by_name[message.queue].clocks.get(message.queue, 0.0)
+        return expires_at <= self.clock() + ahead
 
     # --- upkeep -------------------------------------------------------------------------
 

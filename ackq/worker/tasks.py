@@ -11,6 +11,7 @@ from typing import Any
 
 from ackq.queue.client_async import AsyncQueue
 from ackq.queue.messages import Message
+from ackq.sharded import AsyncShardedQueue
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker, is_async
 from ackq.worker.daemons import DaemonThreads
 from ackq.worker.effects import Bell, Call, Routine
@@ -38,7 +39,7 @@ class TaskBell:
         self._event.clear()
 
 
-class AsyncWorker(BaseWorker[AsyncQueue]):
+class AsyncWorker(BaseWorker[AsyncQueue, AsyncShardedQueue]):
     """Take messages and pass each to a handler, in tasks.
 
     Guarantee: at least once. A message is acked only after its handler has returned. If the
@@ -49,7 +50,7 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
     variable that a handler sets and does not reset is visible to later messages.
     """
 
-    _takes_from = AsyncQueue
+    _takes_from = (AsyncQueue, AsyncShardedQueue)
 
     async def run(self, *, drain: bool = False) -> None:
         """Work until `stop`, SIGTERM or SIGINT. Signals are handled only in the main thread.
@@ -82,6 +83,8 @@ class AsyncWorker(BaseWorker[AsyncQueue]):
                 await self._shut_down(helpers)
                 self._leave_lists()
                 await _end(heartbeats, LEAVE_TIMEOUT)
+                for queue in self._own_consumers():
+                    await queue.aclose()
                 if daemons is not None:
                     daemons.close()
         if state.fatal is not None:

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Iterable
 from typing import Any
 
 from ackq.queue.client import Queue
+from ackq.sharded import ShardedQueue
 from ackq.worker.base import SHUTDOWN_TIMEOUT, BaseWorker
 from ackq.worker.effects import Bell, Call, Routine
 from ackq.worker.presence import LEAVE_TIMEOUT
@@ -68,7 +69,7 @@ class Gate:
                 self._changed.notify()
 
 
-class Worker(BaseWorker[Queue]):
+class Worker(BaseWorker[Queue, ShardedQueue]):
     """Take messages and pass each to a handler, in threads.
 
     Guarantee: at least once. A message is acked only after its handler has returned. If the
@@ -76,7 +77,7 @@ class Worker(BaseWorker[Queue]):
     take, or within 50 ms if there is none, so a slow handler does not delay other handlers' acks.
     """
 
-    _takes_from = Queue
+    _takes_from = (Queue, ShardedQueue)
 
     def run(self, *, drain: bool = False) -> None:
         """Work until `stop`, SIGTERM or SIGINT. Signals are handled only in the main thread.
@@ -109,6 +110,8 @@ class Worker(BaseWorker[Queue]):
                 self._shut_down(helpers)
                 self._leave_lists()
                 _join(heartbeats, LEAVE_TIMEOUT)
+                for queue in self._own_consumers():
+                    queue.close()
         if state.fatal is not None:
             raise state.fatal
 

@@ -14,12 +14,14 @@ from typing import Any
 import redis
 
 from ackq import Message, Queue
+from ackq.sharded import ShardedQueue
 from ackq.worker import Schedule
 
 DECLARED = Queue(
     redis.Redis(), "declared", visibility_timeout=7, max_receives=3, max_body_bytes=99,
     requeue="back",
 )  # fmt: skip
+SHARDED = ShardedQueue(redis.Redis(), "sharded", visibility_timeout=8, max_receives=4)
 SCHEDULES = [Schedule("beat", {"task": "beat"}, every=0.1)]
 
 _journal = os.open(os.environ.get("JOURNAL", os.devnull), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -53,6 +55,11 @@ def quick(message: Message) -> None:
     """Do nothing."""
     note("begin", message)
     note("end", message)
+
+
+async def quick_async(message: Message) -> None:
+    """Do nothing."""
+    quick(message)
 
 
 def scripted(message: Message) -> None:

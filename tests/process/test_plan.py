@@ -12,6 +12,7 @@ from ackq.config import QueueConfig
 from ackq.errors import ConfigurationError
 from ackq.process import plan
 from ackq.process.plan import Plan
+from ackq.sharded import ShardedQueue
 from ackq.worker import RateLimit
 from tests.worker.conftest import Recorder
 
@@ -32,6 +33,8 @@ def run_with_a_spy(asked: Plan, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
             made["drain"] = drain
 
     monkeypatch.setattr(plan, "Worker", Spy)
+    monkeypatch.setattr(plan, "is_sharded", lambda client, name: name == "sharded")
+    monkeypatch.setattr(plan, "hides_list", lambda client, name: False)
     Plan.loads(asked.dumps()).run()
     return made
 
@@ -82,6 +85,12 @@ def test_a_queue_in_the_module_keeps_its_settings_unless_an_option_says_otherwis
     made = run_with_a_spy(asked, monkeypatch)
     assert [queue.config for queue in made["queues"]] == [declared, other]
     assert made["max_receives"] == limit
+
+
+def test_a_sharded_queue_in_the_module_keeps_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Plan("tests.process.jobs:quick", ("sharded",), "redis://127.0.0.1:1")
+    (queue,) = run_with_a_spy(asked, monkeypatch)["queues"]
+    assert (type(queue), queue.config) == (ShardedQueue, QueueConfig(8, 4))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -91,7 +92,7 @@ def _message(id: str = "a", shard: int = 0) -> ackq.Message:
 def test_every_setting_reaches_the_shards_and_the_consumers(kind: Any) -> None:
     settings: dict[str, Any] = {
         "visibility_timeout": 9.0, "max_receives": 3, "requeue": "back", "max_body_bytes": 77,
-        "pop_from": "left", "time_field": "at",
+        "pop_from": "left", "record_errors": "type", "time_field": "at",
     }  # fmt: skip
     url = "redis://127.0.0.1:7777/3"
     for make in (kind, kind.from_url):
@@ -100,7 +101,11 @@ def test_every_setting_reaches_the_shards_and_the_consumers(kind: Any) -> None:
         queue = make(place, "jobs", 5, session_timeout=7.0, **settings)
         assert (queue.name, queue._given) == ("jobs", 5)
         assert repr(queue) == f"<ackq.{kind.__name__} 'jobs' on 127.0.0.1:7777/3>"
-        assert queue._home.name == "{jobs}"
+        assert queue._home.name == "{jobs}:all"
+        assert (queue.config, queue.address) == (queue._home.config, "127.0.0.1:7777/3")
+        other = queue.with_config(max_receives=4)
+        assert (other.name, other._given, other._session_timeout) == ("jobs", 5, 7.0)
+        assert other.config == replace(queue.config, max_receives=4)
         for config in (queue._home.config, queue._queue_of("{jobs:0.1}").config):
             assert {name: getattr(config, name) for name in settings} == settings
         spec = queue._members_of(Shards(2, 5))._spec

@@ -18,6 +18,7 @@ import redis
 import redis.asyncio
 
 import ackq
+from ackq.sharded import ShardedQueue
 from ackq.worker import AsyncWorker, Worker
 from tests.facade import AsSync, Portal
 from tests.waiting import wait_until
@@ -110,7 +111,7 @@ def work(portal: Portal) -> Iterator[StartWorker]:
     def make(queues: Any, handler: Any, *, start: bool = True, **settings: Any) -> Work:
         bare = _bare(queues)
         first = next(iter(bare)) if isinstance(bare, Sequence | dict) else bare
-        kind: Any = Worker if isinstance(first, ackq.Queue) else AsyncWorker
+        kind: Any = Worker if isinstance(first, ackq.Queue | ShardedQueue) else AsyncWorker
         made = Work(kind(bare, handler, **settings), portal)
         if start:
             made.start()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from ackq.worker.routines import (
     wait_for_messages,
 )
 from ackq.worker.state import FIRST_PAUSE, JITTER_SECONDS, LONGEST_PAUSE, Slot
-from tests.worker.by_hand import Bell
+from tests.worker.by_hand import AHEAD, Bell
 from tests.worker.by_hand import message_of as _message
 from tests.worker.by_hand import state_of as _state
 
@@ -358,7 +359,7 @@ def test_what_waits_for_too_long_is_released_for_others() -> None:
     state.arrived(lane, [_message(time, id="a", taken=STALE - 0.1), _message(time, id="b")])
     # Ages are known to within the jitter of a receipt: this is the least.
     old, new = state.buffer
-    lane.clock += JITTER_SECONDS
+    lane.clocks["q0"] += JITTER_SECONDS
     assert _run(upkeep(state)) == []
     time.now += 0.2
     routine = upkeep(state)
@@ -498,3 +499,27 @@ def test_a_call_that_redis_does_not_answer_is_stuck(tmp_path: Path) -> None:
     time.now = 109.0
     assert _run(health.watch(state)) == []
     assert health.reason == ""
+
+
+def test_an_unreachable_shard_does_not_keep_others_from_being_settled_and_renewed() -> None:
+    state, time = _state()
+    lane = state.lanes[0]
+    lane.watch_after = 1e9
+    for shard in ("one", "other"):
+        state.arrived(lane, [_message(time, shard, shard, taken=25.0)])
+        lane.done.append(_message(time, shard, "done"))
+        lane.returned.append((_message(time, shard, "returned"), Settlement("release")))
+    state.slots[0].message, state.slots[1].message = state.buffer.popleft(), state.buffer.popleft()
+    lane.clocks = dict.fromkeys(("one", "other"), AHEAD)
+    routine = upkeep(state)
+    call = next(routine)
+    for verb in ("extend", "ack", "release"):
+        assert _named(call) == verb
+        assert [each.queue for each in call.args] == ["one"]  # type: ignore[union-attr]
+        call = routine.throw(AWAY)
+        assert _named(call) == verb
+        assert [each.queue for each in call.args] == ["other"]  # type: ignore[union-attr]
+        with suppress(StopIteration):
+            call = routine.send(1)
+    assert [each.queue for each in lane.done] == ["one"]
+    assert [each.queue for each, _ in lane.returned] == ["one"]

@@ -105,7 +105,9 @@ def test_queues_are_one_or_several_of_the_worker_s_kind(queues: list[ackq.Queue]
         assert [lane.queue.name for lane in Worker(one, print)._state.lanes] == ["one"]
     wrong: Any
     for wrong in ("jobs", b"jobs", [queues[0], "jobs"], None, 5):
-        with pytest.raises(ConfigurationError, match=r"class Queue, not .*Queue\(client, NAME\)"):
+        with pytest.raises(
+            ConfigurationError, match=r"class Queue or ShardedQueue, not .*Queue\(client, NAME\)"
+        ):
             Worker(wrong, print)
     for wrong in ([], {}, [queues[0], queues[0]]):
         with pytest.raises(ConfigurationError, match="of different names"):

@@ -91,7 +91,7 @@ def test_a_new_lane_may_be_asked_at_once_and_owes_nothing() -> None:
     flags = (lane.empty, lane.empty_since_settled, lane.taking)
     assert flags == (False, False, False)
     assert (lane.unused, lane.not_before, lane.upkeep_after, lane.watch_after) == (0, 0, 0, 0)
-    assert (lane.asked_at, lane.failures, lane.clock) == (None, 0, 0)
+    assert (lane.asked_at, lane.failures, lane.clocks) == (None, 0, {})
     assert (lane.timeout, lane.max_receives, lane.limit) == (30.0, None, RateLimit(5))
     assert (len(lane.done), len(lane.returned), lane.number) == (0, 0, 0)
     slot = Slot()
@@ -136,7 +136,7 @@ def test_the_age_of_a_message_and_what_is_left_of_its_lease() -> None:
     lane = state.lanes[0]
     message = message_of(time)
     state.arrived(lane, [message_of(time, id="old", taken=5.0), message])
-    assert lane.clock == pytest.approx(AHEAD - JITTER_SECONDS)  # by the latest
+    assert lane.clocks["q0"] == pytest.approx(AHEAD - JITTER_SECONDS)  # by the latest
     assert lane.age(message, 103.0) == pytest.approx(3.0 - JITTER_SECONDS)
     assert lane.remaining(message, 103.0) == pytest.approx(27.0 + JITTER_SECONDS)
     assert state.last_take == 100.0
@@ -226,7 +226,7 @@ def test_a_take_that_was_ordered_off_at_the_last_moment_is_not_sent() -> None:
 
 def _renewing(state: State, time: Time) -> Any:
     state.slots[0].message = message_of(time, taken=20.0)
-    state.lanes[0].clock = AHEAD
+    state.lanes[0].clocks["q0"] = AHEAD
     state.lanes[0].watch_after = 1e9
     return upkeep(state)
 
@@ -284,7 +284,7 @@ def test_an_expired_message_is_rejected_unseen(noted: Any, value: Any, expired: 
     state, _time, notes, _figures = noted
     state.expiry_field = "until"
     lane = state.lanes[1]
-    lane.clock = AHEAD
+    lane.clocks["q1"] = AHEAD
     message = Message("q1", b"a", orjson.dumps({"until": value}), 1, 1)
     slot = _handle(state, message)
     assert state.skips(slot) is expired
@@ -437,7 +437,7 @@ def test_leases_that_are_lost_or_of_other_queues_are_not_renewed() -> None:
     messages[1].lease_lost = messages[2].timed_out = True
     other = message_of(time, "q1", "d", taken=20.0)
     for lane in state.lanes:
-        lane.clock = AHEAD
+        lane.clocks[lane.queue.name] = AHEAD
     state.buffer.extend([messages[0], other])
     state.slots[2].message, state.slots[3].message = messages[1:]
     assert state.due(state.lanes[0], 100.0) == [messages[0]]

@@ -1,0 +1,52 @@
+"""Which names are those of sharded queues."""
+
+from __future__ import annotations
+
+import redis
+from redis.exceptions import NoPermissionError, ResponseError
+
+from ackq.core.effects import Operation, Request
+from ackq.core.io.connections import route_of
+from ackq.core.io.driver import Driver
+from ackq.membership.shards import recorded_shards
+
+
+def is_sharded(client: redis.Redis, name: str) -> bool:
+    """Return whether ``name`` is a sharded queue whose number of shards is recorded.
+
+    False for a user who may not read the record, and for a queue that an earlier release created.
+    Cost: one or two round trips.
+    """
+    if not name or "{" in name or "}" in name:
+        return False
+    return _run(client, f"{{{name}}}", _is_recorded(name))
+
+
+def hides_list(client: redis.Redis, name: str) -> bool:
+    """Return whether there is also a list with the name of a sharded queue, as far as is known."""
+    return _run(client, name, _exists(name))
+
+
+def _run(client: redis.Redis, key: str, steps: Operation[bool]) -> bool:
+    driver = Driver(route_of(client, key.encode()))
+    try:
+        return driver.run(steps)
+    finally:
+        driver.route.close()
+
+
+def _is_recorded(name: str) -> Operation[bool]:
+    try:
+        recorded = yield from recorded_shards(name)
+    except ResponseError as error:
+        if not str(error).startswith("WRONGTYPE"):
+            raise
+        return False
+    return recorded is not None and recorded.format > 1
+
+
+def _exists(name: str) -> Operation[bool]:
+    try:
+        return bool((yield Request((b"EXISTS", name), resend=True)))
+    except NoPermissionError:
+        return False
