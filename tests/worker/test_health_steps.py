@@ -1,0 +1,246 @@
+"""What a health check decides and answers, with no server."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import redis
+
+from ackq.core.io.http import HttpServer
+from ackq.errors import ConfigurationError
+from ackq.queue.messages import QueueStats
+from ackq.worker import Health
+from ackq.worker import health as health_module
+from ackq.worker.health import LONGEST_TAKE
+from tests.waiting import wait_until
+from tests.worker.by_hand import Time, message_of, state_of
+
+AWAY = redis.ConnectionError("gone")
+
+
+def _ready(number: int, paused: bool = False) -> QueueStats:
+    return QueueStats(ready=number, in_flight=0, delayed=0, dead=0, expired=0, due=0, paused=paused,
+                      next_event_in=None, claimed=0)  # fmt: skip
+
+
+def _watched(health: Health, state: Any, *stats: Any) -> int:
+    """Answer the calls of one check; return how many there were."""
+    steps = health.watch(state)
+    asked = 0
+    try:
+        next(steps)
+        for each in stats:
+            asked += 1
+            steps.throw(each) if isinstance(each, Exception) else steps.send(each)
+    except StopIteration:
+        return asked
+    raise AssertionError("it asks for more")
+
+
+def _at(health: Health, state: Any, time: Time, now: float, *stats: Any) -> str:
+    time.now = now
+    assert _watched(health, state, *stats) == len(stats)
+    return health.reason
+
+
+def test_a_check_shows_itself_in_a_file_or_on_a_port_or_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def access(*args: Any) -> bool:
+        asked.append(args)
+        return True
+
+    monkeypatch.setattr(os, "access", access)
+    for file, port in ((tmp_path / "x", None), (str(tmp_path / "x"), 0), (None, 0)):
+        health = Health(file=file, port=port)
+        assert health._file == (None if file is None else tmp_path / "x")
+        assert health._endpoint == (None if port is None else ("127.0.0.1", 0))
+        assert (health.figures is None) is (port is None)
+        assert health.served is health.figures
+        assert (health.address, health.reason) == (None, "")
+    assert asked == [(tmp_path, os.W_OK | os.X_OK)] * 2
+    with pytest.raises(ConfigurationError, match="needs a file or a port"):
+        Health()
+
+
+def test_a_port_that_is_in_use_is_named_as_that_of_the_check() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"health check.*127.0.0.1:{port}"):
+            Health(port=port).__enter__()
+
+
+def test_a_port_is_open_while_the_worker_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[Any] = []
+
+    class Server(HttpServer):
+        def __init__(self, *args: Any) -> None:
+            begun.append(args)
+            super().__init__(*args)
+
+    monkeypatch.setattr(health_module, "HttpServer", Server)
+    before = set(threading.enumerate())
+    health = Health(port=0)
+    with health:
+        assert health.address is not None
+        assert all(each.daemon for each in set(threading.enumerate()) - before)
+    assert health.address is None
+    assert begun == [(("127.0.0.1", 0), health._answer, 5.0, "health check")]
+    health.close()
+
+
+def test_the_file_is_guarded_by_a_thread_that_ends_with_the_check(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "healthy"
+    before = set(threading.enumerate())
+    health = Health(file=file, stalled_after=0.02, interval=0.005)
+    with health:
+        (guard,) = set(threading.enumerate()) - before
+        assert guard.daemon
+        for round in (1, 2):
+            health.show("")
+            wait_until(lambda: not file.exists(), "its removal")
+            wait_until(lambda n=round: len(caplog.messages) >= n, "the log")  # type: ignore[misc]
+        assert caplog.messages == ["health: the worker's loop has not been seen for 0 s"] * 2
+        health.show("red")  # a reason of its own is logged where it is found
+        caplog.clear()
+        file.write_text("left by hand")
+        seen = health._seen
+        wait_until(lambda: time.monotonic() > seen + 0.1, "some more rounds")
+        assert caplog.messages == []
+        assert file.read_text() == "left by hand"
+    guard.join(10)
+    assert not guard.is_alive()
+    assert not file.exists()
+    health.close()  # nothing is left
+
+
+def test_work_is_stuck_from_exactly_the_time_on_that_was_chosen(tmp_path: Path) -> None:
+    state, time = state_of()
+    health = Health(file=tmp_path / "x", stalled_after=5.0, interval=1.0)
+    state.last_take = 99.0
+    assert _at(health, state, time, 100.0, _ready(3)) == ""  # an interval has passed
+    assert _at(health, state, time, 104.999, _ready(3)) == ""
+    assert _at(health, state, time, 105.999, _ready(3)) == (
+        "none taken for 6 s while ready: 3 in 'q0'"
+    )
+    assert (tmp_path / "x").exists() is False
+    health = Health(port=0, stalled_after=5.0, interval=1.0)
+    assert _at(health, state, time, 110.0, _ready(3)) == ""
+    assert _at(health, state, time, 115.0, _ready(3)) != ""
+    state.last_take = 115.0
+    assert _at(health, state, time, 116.0) == ""  # something was taken since
+    assert _at(health, state, time, 117.0, _ready(3)) == ""  # and counting begins anew
+    assert _at(health, state, time, 121.999, _ready(3)) == ""
+    assert _at(health, state, time, 122.999, _ready(3)) != ""
+
+
+def test_a_check_is_made_once_in_an_interval() -> None:
+    state, time = state_of()
+    health = Health(port=0, interval=2.0)
+    state.last_take = 0.0
+    for now, asked in ((100.0, 1), (101.999, 0), (102.0, 1), (103.0, 0), (104.0, 1)):
+        time.now = now
+        assert _watched(health, state, *[_ready(0)] * asked) == asked
+
+
+def test_a_busy_or_stopping_worker_is_not_asked() -> None:
+    for change in ("stopping", "quiet", "last_take"):
+        state, time = state_of()
+        health = Health(port=0, interval=1.0)
+        setattr(state, change, 99.5 if change == "last_take" else True)
+        assert _at(health, state, time, 100.0) == ""
+
+
+def test_an_error_or_a_pause_says_nothing_against_a_worker() -> None:
+    state, time = state_of(queues=2)
+    health = Health(port=0, stalled_after=1.0, interval=1.0)
+    state.last_take = 0.0
+    assert _at(health, state, time, 100.0, _ready(1), _ready(0)) == ""
+    assert _at(health, state, time, 102.0, _ready(1), _ready(9, paused=True)) == (
+        "none taken for 2 s while ready: 1 in 'q0'"
+    )
+    assert _at(health, state, time, 103.0, AWAY) == ""
+    assert _at(health, state, time, 104.0, _ready(1), _ready(2)) == (
+        "none taken for 4 s while ready: 1 in 'q0', 2 in 'q1'"
+    )
+    assert _at(health, state, time, 105.0, _ready(0), _ready(0)) == ""
+    assert _at(health, state, time, 106.0, _ready(1), _ready(0)) == ""
+
+
+def test_a_silent_take_is_noticed_after_its_longest_time() -> None:
+    state, time = state_of(queues=2)
+    state.quiet = True
+    health = Health(port=0, stalled_after=5.0, interval=0.001)
+    state.lanes[1].asked_at = 100.0
+    assert _at(health, state, time, 105.0 + LONGEST_TAKE) == ""
+    assert _at(health, state, time, 105.5 + LONGEST_TAKE) == (
+        "no answer from Redis for 6 s, queue 'q1'"
+    )
+    state.stopping = True
+    assert _at(health, state, time, 106.0 + LONGEST_TAKE) == ""
+
+
+def test_the_figures_of_slots_are_counted_with_each_check() -> None:
+    state, time = state_of()
+    health = Health(port=0)
+    state.slots[2].message = message_of(time)
+    assert health.figures is not None
+    health.figures.add("q0", "ack", 0.5, 2.0)
+    _watched(health, state)
+    assert (health.figures.busy, health.figures.concurrency) == (1, 4)
+    assert not health.figures._finished
+
+
+def _body(answer: Any) -> Any:
+    return orjson.loads(answer.body)
+
+
+def test_the_answers_to_each_path() -> None:
+    health = Health(port=0)
+    for path in ("/", "/healthz", "/?a=1?b"):
+        answer = health._answer(path, {})
+        assert (answer.status, _body(answer)) == (200, {"healthy": True, "reason": ""})
+    health.show("why")
+    answer = health._answer("/healthz", {})
+    assert (answer.status, _body(answer)) == (503, {"healthy": False, "reason": "why"})
+    for path in ("/x", "/METRICS", "/healthz/"):
+        answer = health._answer(path, {})
+        assert (answer.status, _body(answer)) == (
+            404, {"error": "nothing here; ask for / or /healthz or /metrics"}
+        )  # fmt: skip
+
+
+def test_the_metrics_are_those_of_the_handlers() -> None:
+    health = Health(port=0)
+    assert health.figures is not None
+    health.figures.since = 1234.5
+    health.figures.busy, health.figures.concurrency = 2, 3
+    health.figures.add("jobs", "ack", 0.3, 2.0)
+    lines = _lines(health._answer("/metrics", {}).body)
+    assert 'ackq_handled_total{outcome="ack",queue="jobs"} 1.0' in lines
+    assert {'ackq_handler_seconds_bucket{le="0.25",queue="jobs"} 0.0',
+            'ackq_handler_seconds_bucket{le="0.5",queue="jobs"} 1.0',
+            'ackq_time_in_queue_seconds_bucket{le="1.0",queue="jobs"} 0.0',
+            'ackq_time_in_queue_seconds_bucket{le="2.5",queue="jobs"} 1.0'} <= lines  # fmt: skip
+    assert {"ackq_worker_busy 2.0", "ackq_worker_concurrency 3.0"} <= lines
+    newer = {"Accept": "application/openmetrics-text; version=1.0.0"}
+    created = [each for each in _lines(health._answer("/metrics?x", newer).body)
+               if each.startswith("ackq_handled_created")]  # fmt: skip
+    assert [each.rpartition(" ")[2] for each in created] == ["1234.5"]
+
+
+def _lines(body: bytes) -> set[str]:
+    found: Iterable[str] = body.decode().splitlines()
+    return set(found)
