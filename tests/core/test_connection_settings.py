@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import redis
 from redis.exceptions import TimeoutError
 
 from ackq.core.io.hosts import KnownHosts, is_loopback
+from ackq.core.io.nodes import nodes_of, text_of
 from ackq.core.io.settings import (
     address_of,
     bad_url,
@@ -67,6 +69,23 @@ def test_the_owner_of_a_slot_is_the_first_node_of_its_range() -> None:
 
 def test_all_nodes_that_know_their_names_are_known_once() -> None:
     assert nodes_in(SLOTS) == [("one", 7001), ("two", 7002), ("four", 7004)]
+
+
+def test_a_client_for_each_node_of_the_cluster() -> None:
+    pool = redis.ConnectionPool(host="here", port=7000, password="x")
+
+    def addresses(reply: Any, **settings: bool) -> list[tuple[str, int]]:
+        asked: Any = SimpleNamespace(execute_command=lambda _: reply, connection_pool=pool)
+        found = [each for each in nodes_of(asked, **settings) if each is not asked]
+        assert all(each.connection_pool.connection_kwargs["password"] == "x" for each in found)
+        kwargs = [each.connection_pool.connection_kwargs for each in found]
+        return [(each["host"], each["port"]) for each in kwargs]
+
+    assert addresses(SLOTS) == [("here", 7003), ("one", 7001), ("two", 7002)]
+    assert addresses(SLOTS, replicas=True) == [
+        ("here", 7003), ("four", 7004), ("one", 7001), ("two", 7002)]  # fmt: skip
+    assert addresses([]) == []
+    assert [text_of(each) for each in (None, b"", "", b"a", "a")] == ["", "", "", "a", "a"]
 
 
 def test_another_node_of_the_cluster_has_the_settings_of_this_one() -> None:

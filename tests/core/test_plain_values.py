@@ -19,7 +19,7 @@ from ackq.core.encode import encode_many
 from ackq.core.ids import key_of_id, text_of_key, usable_id
 from ackq.core.names import check_name, has_hash_tag
 from ackq.core.page_size import TARGET, next_size
-from ackq.core.server import check_server
+from ackq.core.server import check_server, parse_info
 from ackq.core.waiting import INTERRUPTED, Deadline, block, check_timeout, seconds_of
 from ackq.errors import (
     ConfigurationError,
@@ -71,6 +71,26 @@ def test_a_message_is_called_by_the_id_in_its_body_or_its_key() -> None:
     assert text_of_key(b"", b'{"n":1,"id":7}') == "7"
     assert text_of_key(b"\x00\xff", b"[]") == "\ufffd"
     assert usable_id(b"{") is None
+
+
+def test_a_bad_message_is_refused_before_all_others_are_read() -> None:
+    read: list[int] = []
+
+    def messages() -> Iterator[Any]:
+        for number in range(100_000):
+            read.append(number)
+            yield {"id": number} if number else {"id": None}
+
+    with pytest.raises(InvalidMessage):
+        encode_many(messages(), 100)
+    assert len(read) <= 1000
+
+
+def test_what_a_server_tells_of_itself() -> None:
+    reply = b"# Server\r\nredis_version:7.2.4\r\nexecutable:C:\\redis\r\nname:\xff\r\n\r\n"
+    assert parse_info(reply) == {
+        "redis_version": "7.2.4", "executable": "C:\\redis", "name": "\ufffd",
+    }  # fmt: skip
 
 
 def test_counts_that_follow_from_those_of_the_scripts() -> None:

@@ -82,6 +82,7 @@ def test_a_connection_with_unread_data_or_none_at_all_connects_anew(
     wire.unread = unread
     pool.release(wire)
     assert on(pool.acquire) is wire
+    assert not wire.waited_for_its_end
     assert wire.done[1:] == ["disconnect", ("connect", 5.0 if on.is_async else None, 0)]
 
 
@@ -116,6 +117,7 @@ def test_a_refused_connection_is_the_bare_error_with_a_hint(on: Flavour) -> None
         assert raised.value.__suppress_context__
         assert raised.value.__cause__ is None
         assert len(raised.traceback) < 12
+    assert not wire.waited_for_its_end
     wire.refuses = OSError("x")
     with pytest.raises(OSError, match="x"):
         on(pool.acquire)
@@ -240,13 +242,14 @@ def test_a_route_that_does_not_follow_or_knows_no_address_stays(on: Flavour) -> 
 
 
 def test_asking_is_sent_before_a_request_to_a_slot_that_moves(on: Flavour) -> None:
-    route = on.module.SingleRoute(on.client())
-    for error, sent in ((ASK, [("ASKING",)]), (MOVED, []), (None, []), (OSError("x"), [])):
-        wire = on.wire()
-        wire.answers = [b"OK"]
-        on(route.prepare, wire, error)
-        assert wire.done == sent
-        assert len(wire.answers) == 1 - len(sent)
+    single = on.module.SingleRoute(on.client())
+    for route in (single, on.module.ClusterRoute(Cluster(on, {1: OWNED}), KEY)):
+        for error, sent in ((ASK, [("ASKING",)]), (MOVED, []), (None, []), (OSError("x"), [])):
+            wire = on.wire()
+            wire.answers = [b"OK"]
+            on(route.prepare, wire, error)
+            assert wire.done == sent
+            assert len(wire.answers) == 1 - len(sent)
 
 
 # --- a cluster --------------------------------------------------------------------------
@@ -388,6 +391,7 @@ def test_a_node_that_cannot_be_asked_is_disconnected(on: Flavour) -> None:
     with pytest.raises(redis.ConnectionError):
         on(on.module._ask_for_slots, pool)
     assert not wire.is_open
+    assert not wire.waited_for_its_end
     assert not pool._idle
     assert on(on.module._ask_for_slots, pool) == OWNED
     assert wire.is_open

@@ -16,7 +16,7 @@ class Wire:
         self.host, self.port, self.settings = host, port, settings
         self.socket_timeout, self.health_check_interval = socket_timeout, health_check_interval
         self.next_health_check = 0.0
-        self.is_open = False
+        self.is_open = self.waited_for_its_end = False
         self.done: list[Any] = []
         self.answers: list[Any] = []
         self.unread: Any = False
@@ -25,7 +25,20 @@ class Wire:
     def __repr__(self) -> str:
         return f"{self.host}:{self.port}"
 
+    def opened(self) -> None:
+        """Note that it connects; for subclasses."""
+
+    def sent(self, command: Any) -> None:
+        self.done.append(command)
+
+    def answer(self) -> Any:
+        answer = self.answers.pop(0)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
     def connect(self) -> Any:
+        self.opened()
         self.done.append(("connect", self.socket_timeout, self.health_check_interval))
         if self.refuses is not None:
             raise self.refuses
@@ -48,13 +61,10 @@ class Wire:
         self.done.append((*args, options))
 
     def send_packed_command(self, command: Any, check_health: bool = True) -> Any:
-        self.done.append(command)
+        self.sent(command)
 
     def read_response(self, **options: Any) -> Any:
-        answer = self.answers.pop(0)
-        if isinstance(answer, BaseException):
-            raise answer
-        return answer
+        return self.answer()
 
 
 class AsyncWire(Wire):
@@ -69,6 +79,7 @@ class AsyncWire(Wire):
         super().connect()
 
     async def disconnect(self, nowait: bool = False) -> None:
+        self.waited_for_its_end |= not nowait
         super().disconnect()
 
     async def can_read(self) -> bool:  # type: ignore[override]
@@ -78,7 +89,7 @@ class AsyncWire(Wire):
         super().send_command(*args, **options)
 
     async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
-        super().send_packed_command(command)
+        self.sent(command)
 
     async def read_response(self, **options: Any) -> Any:
-        return super().read_response()
+        return self.answer()
