@@ -62,8 +62,8 @@ def encode_many(
     """Return the ids and the bodies that `encode` returns. Costs less than as many calls of it.
 
     Raises:
-        InvalidMessage: as in `encode`, for the first such message.
-        MessageTooLarge: as in `encode`, for the first such message.
+        InvalidMessage: as in `encode`, for one of such messages.
+        MessageTooLarge: as in `encode`, for one of such messages.
     """
     draw_id = _random_ids().__next__
     added = _added(time_field)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pytest
 from redis.exceptions import (
+    AuthenticationError,
     BusyLoadingError,
     ConnectionError,
+    MovedError,
+    NoScriptError,
+    OutOfMemoryError,
     ReadOnlyError,
     ResponseError,
     TimeoutError,
@@ -14,7 +18,7 @@ from redis.exceptions import (
 import ackq
 from ackq.core.effects import Request
 from ackq.core.io.settings import check_confirm_fits
-from ackq.core.retries import ATTEMPTS, pause_before_resend
+from ackq.core.retries import ATTEMPTS, pause_before_resend, raise_if_unknown, unwrapped
 
 PASSING = [
     ResponseError("BUSY Redis is busy running a script."),
@@ -49,3 +53,55 @@ def test_a_confirmation_ends_before_the_connection_gives_up() -> None:
     check_confirm_fits(0.999, 1.0)
     with pytest.raises(ackq.ConfigurationError, match=r"confirm\.timeout"):
         check_confirm_fits(1.0, 1.0)
+
+
+def test_an_error_within_a_script_is_that_of_its_command() -> None:
+    before = "Error running script (call to f_0): @user_script:7: -"
+    for code, kind in (("OOM", OutOfMemoryError), ("READONLY", ReadOnlyError),
+                       ("NOREPLICAS", ResponseError)):  # fmt: skip
+        error = ResponseError(f"{before}{code} no more")
+        found = unwrapped(error)
+        assert (type(found), str(found), found.__cause__) == (kind, f"{code} no more", error)
+    for other in (ResponseError(f"{before}ERR x"), ReadOnlyError(f"{before}OOM x"),
+                  ConnectionError("gone")):  # fmt: skip
+        assert unwrapped(other) is other
+
+
+def test_a_refused_login_says_what_to_do() -> None:
+    for reply, advice in (
+        ("AUTH <password> called without any password configured", "the server has no password"),
+        ("Client sent AUTH, but no password is set", "the server has no password"),
+        ("invalid username-password pair", "rejected the user name or the password"),
+        ("WRONGPASS", "rejected the user name or the password"),
+        ("NOAUTH", "the server requires a password: put it into the URL, as in"
+         " redis://:PASSWORD@host:6379 or"),
+    ):  # fmt: skip
+        with pytest.raises(ackq.LoginRefused, match=advice):
+            pause_before_resend(AuthenticationError(reply), Request((b"PING",)), False, 0)
+
+
+def test_redirections_end_after_sixteen() -> None:
+    moved, request = MovedError("5 h:1"), Request((b"GET", b"k"))
+    assert pause_before_resend(moved, request, True, 15) == 0.0
+    with pytest.raises(MovedError):
+        pause_before_resend(moved, request, True, 16)
+
+
+def test_an_unknown_script_is_sent_as_text_once() -> None:
+    request = Request((b"k",))
+    assert pause_before_resend(NoScriptError("NOSCRIPT"), request, True, 5) == 0.0
+    assert request.by_text
+    with pytest.raises(NoScriptError):
+        pause_before_resend(NoScriptError("NOSCRIPT"), request, True, 0)
+
+
+def test_an_unknown_outcome_says_why_and_shows_no_password() -> None:
+    for error, why in ((ConnectionError("redis://:secret@h"), r"\(redis://\*\*\*@h\): the request"),
+                       (ConnectionError(), r"\(ConnectionError\): the request")):  # fmt: skip
+        request = Request((b"LPUSH",))
+        with pytest.raises(ackq.UnknownOutcome, match=why):
+            pause_before_resend(error, request, True, 0)
+        assert request.reply_lost
+    raise_if_unknown(ConnectionError("x"), Request((b"k",)))
+    with pytest.raises(ackq.UnknownOutcome, match=r"sent again failed \(redis://\*\*\*@h\): the m"):
+        raise_if_unknown(ConnectionError("redis://:secret@h"), Request((b"k",), reply_lost=True))
