@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import redis.asyncio
 
 import ackq
 import ackq.dropin.asyncio
-from ackq.delay import AsyncDelayQueue, AsyncPartitionedDelayQueue, DelayQueue
+from ackq.delay import (
+    AsyncDelayQueue,
+    AsyncPartitionedDelayQueue,
+    DelayQueue,
+    PartitionedDelayQueue,
+)
 from ackq.queue.staging_client import Staging
 from ackq.rsmq import RSMQ, AsyncRSMQ
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
 from ackq.topic import AsyncTopic, Topic
 from ackq.worker import AsyncWorker, Health, Worker
+from tests.core import calls
+from tests.traces import compare
 
 CLASSES: list[type] = [
     ackq.Queue, ackq.AsyncQueue, DelayQueue, AsyncDelayQueue, AsyncPartitionedDelayQueue, Topic,
@@ -66,3 +75,43 @@ def test_a_client_made_from_a_url_has_the_same_defaults(kind: Any) -> None:
     assert {name: made[name].default for name in shared} == {
         name: direct[name].default for name in shared
     }
+
+
+def test_every_method_runs_its_operation_with_its_arguments_and_defaults() -> None:
+    compare(calls.FILE, calls.traces())
+
+
+def test_a_consumer_of_partitions_joins_and_leaves() -> None:
+    async def main() -> None:
+        queue: Any = AsyncPartitionedDelayQueue(redis.asyncio.Redis(), "d", 4)
+        queue._members = members = calls.Members()
+        assert queue.assigned == (1, 2)
+        assert await queue.join() == (1, 2)
+        assert await queue._join() == "the session"
+        assert (members.joined, members.left) == (2, 0)
+        await queue.aclose()
+        assert (members.joined, members.left) == (2, 1)
+
+    asyncio.run(main())
+
+
+def test_the_settings_of_a_delay_queue_reach_its_operations() -> None:
+    settings: dict[str, Any] = {
+        "visibility_timeout": 9.0, "max_receives": 3, "max_body_bytes": 77, "record_errors": "type",
+    }  # fmt: skip
+    url = "redis://127.0.0.1:7777/3?socket_timeout=1.5"
+    for kind, extra in (
+        (DelayQueue, ()), (AsyncDelayQueue, ()), (PartitionedDelayQueue, (5,)),
+        (AsyncPartitionedDelayQueue, (5,)),
+    ):  # fmt: skip
+        made: Any = kind
+        more = {"session_timeout": 7.0} if extra else {}
+        queue = made.from_url(url, "d", *extra, **settings, **more)
+        spec = queue._spec
+        assert {name: getattr(spec.config, name) for name in settings} == settings
+        assert (spec.name, spec.block_limit, queue.address) == ("d", 0.75, "127.0.0.1:7777/3")
+        assert len(spec.partitions) == (5 if extra else 1)
+        if extra:
+            group = queue._members._spec
+            assert group == spec.group
+            assert (group.name, group.partitions, group.session_us) == ("d", 5, 7_000_000)
