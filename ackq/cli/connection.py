@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import click
@@ -14,9 +14,13 @@ from click.core import ParameterSource
 from redis.exceptions import NoPermissionError
 
 from ackq.config import PopFrom
+from ackq.errors import ConfigurationError
 from ackq.escaping import json_line, printable
 from ackq.queue.client import Queue
 from ackq.queue.pop_from import recorded
+
+if TYPE_CHECKING:
+    from ackq.sharded.client import ShardedQueue
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -123,9 +127,79 @@ def open_queue(
     """Return the queue as a context manager. Without a URL, use the embedded server.
 
     ``pop_from`` defaults to --pop-from, then to what is recorded.
+
+    Raises:
+        ConfigurationError: it is a sharded queue, for which there is no such command.
     """
+    if _is_sharded(url, name):
+        raise ConfigurationError(
+            f"{name!r} is a sharded queue: use ackq sharded, or name a shard, as ackq sharded"
+            f" shards {name} lists them"
+        )
     end = pop_from or end_of(url, name)
     return Queue.from_url(url, name, max_body_bytes=MAX_BODY_BYTES, pop_from=end, **settings)
+
+
+def open_any(
+    url: str | None,
+    name: str,
+    *,
+    end: Callable[[str | None, str], PopFrom] | None = None,
+    **settings: Any,
+) -> Queue | ShardedQueue:
+    """Return the queue, sharded or not, like `open_queue`.
+
+    Args:
+        url: of the server.
+        name: of the queue.
+        end: returns the end from which the queue or shard of a name is popped. Defaults to
+            `end_of`.
+        settings: of the queue.
+    """
+    end = end or end_of
+    if _is_sharded(url, name):
+        return open_sharded(url, name, end=end, **settings)
+    settings["max_body_bytes"] = MAX_BODY_BYTES
+    return Queue.from_url(url, name, pop_from=end(url, name), **settings)
+
+
+def open_sharded(
+    url: str | None,
+    name: str,
+    shards: int | None = None,
+    *,
+    end: Callable[[str | None, str], PopFrom] | None = None,
+    **settings: Any,
+) -> ShardedQueue:
+    """Return the sharded queue, which is created if ``shards`` are given. See `open_any`."""
+    from ackq.sharded.client import ShardedQueue
+
+    settings["max_body_bytes"] = MAX_BODY_BYTES
+    opened = ShardedQueue.from_url(url, name, shards, **settings)
+    found = (end or end_of)(url, opened.shards()[0].name)
+    if found == "right":
+        return opened
+    opened.close()
+    return ShardedQueue.from_url(url, name, shards, pop_from=found, **settings)
+
+
+def lists_of(opened: Queue | ShardedQueue) -> Sequence[Queue]:
+    """Return the shards of a sharded queue, or the queue itself."""
+    return (opened,) if isinstance(opened, Queue) else opened.shards()
+
+
+def _is_sharded(url: str | None, name: str) -> bool:
+    """Return whether the queue is sharded. Warn if there is a list of its name."""
+    from ackq.core.client import client_of
+    from ackq.ops.sharded import hides_list, is_sharded
+
+    with client_of(url) as client:
+        if not is_sharded(client, name):
+            return False
+        if hides_list(client, name):
+            text = f"ackq: {name} is a sharded queue; the list of the same name is left alone"
+            click.echo(printable(text), err=True)
+    return True
 
 
 def end_of(url: str | None, name: str) -> PopFrom:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from functools import partial
-from typing import Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,10 +17,11 @@ from ackq.cli.connection import (
     body_fields,
     examples,
     json_option,
+    lists_of,
     local_time,
     on_queue,
     on_queue_end,
-    open_queue,
+    open_any,
     print_json,
     print_table,
     short_time,
@@ -30,6 +32,9 @@ from ackq.core.inspected import DeadLetter
 from ackq.escaping import printable
 from ackq.ops.causes import every
 from ackq.queue.client import Queue
+
+if TYPE_CHECKING:
+    from ackq.sharded.client import ShardedQueue
 
 #: Dead letters that `drop --all` deletes per call.
 CHUNK = 100
@@ -62,20 +67,27 @@ def list_(queue: str, url: str | None, number: int | None, causes: bool, as_json
 
     The oldest come first. The cause is the type of the last error and the line that raised it, if
     the consumer recorded an error; otherwise the reason. In a narrow terminal the bodies are left
-    out; ackq dead show prints them, and all recorded errors.
+    out; ackq dead show prints them, and all recorded errors. The dead letters of a sharded queue
+    are listed shard by shard.
     """
-    with open_queue(url, queue) as opened:
+    with open_any(url, queue) as opened:
+        lists = lists_of(opened)
         if causes:
-            print_causes(every(partial(_read, opened), None), number, as_json)
+            print_causes(chain.from_iterable(map(_all, lists)), number, as_json)
             return
-        letters = opened.dead_letters(10 if number is None else number)
+        found: list[tuple[str, DeadLetter]] = []
+        for each in lists:
+            left = (10 if number is None else number) - len(found)
+            found += [(each.name, letter) for letter in each.dead_letters(left)]
+    sharded = lists[0] is not opened
     if as_json:
-        for each in letters:
-            print_json(_fields(each))
+        for name, letter in found:
+            print_json(({"queue": name} if sharded else {}) | _fields(letter))
         return
+    shard = ("shard",) if sharded else ()
     print_table(
-        ("entry", "id", "reason", "receives", "died", "body"),
-        [(each.entry, *_columns(each)) for each in letters],
+        (*shard, "entry", "id", "reason", "receives", "died", "body"),
+        [((name,) * sharded + (letter.entry, *_columns(letter))) for name, letter in found],
     )
 
 
@@ -88,8 +100,9 @@ def show(
     ctx: click.Context, queue: str, url: str | None, entries: tuple[str, ...], as_json: bool
 ) -> None:
     """Show dead letters of QUEUE in full. Exit code 1 if none of them exists."""
-    with open_queue(url, queue) as opened:
-        letters = opened.dead_letters(entries=entries)
+    with open_any(url, queue) as opened:
+        letters = [letter for each in lists_of(opened) for letter in
+                   each.dead_letters(entries=entries)]  # fmt: skip
     for each in letters:
         if as_json:
             print_json(_fields(each))
@@ -117,15 +130,17 @@ def redrive(
     """Make dead letters of QUEUE ready again.
 
     Receive counts start again at zero. Prints the number redriven. A dead letter without a body is
-    not redriven.
+    not redriven. Give an ENTRY of a sharded queue with the name of its shard as QUEUE.
     """
     if bool(entries) + (number is not None) + (cause is not None) + everything != 1:
         raise click.UsageError("give ENTRIES, --number, --cause or --all")
-    with open_queue(url, queue) as opened:
+    with open_any(url, queue) as opened:
         if cause is not None:
-            entries = tuple(with_cause(lambda n, after: opened.dead_letters(n, after=after), cause))
-            number = 0  # if there are none
-        click.echo(opened.redrive(number, entries=entries))
+            click.echo(sum(each.redrive(0, entries=found) for each, found in _with(opened, cause)))
+        elif entries:
+            click.echo(_of_one(opened).redrive(entries=entries))
+        else:
+            click.echo(opened.redrive(number))
 
 
 @dead.command(
@@ -145,20 +160,22 @@ def drop(
 ) -> None:  # fmt: skip
     """Delete dead letters of QUEUE permanently. --cause and --all ask for confirmation.
 
-    Prints the number deleted.
+    Prints the number deleted. Give an ENTRY of a sharded queue with the name of its shard as QUEUE.
     """
     if bool(entries) + (cause is not None) + everything != 1:
         raise click.UsageError("give ENTRIES, --cause or --all")
-    with open_queue(url, queue) as opened:
+    with open_any(url, queue) as opened:
         if cause is not None:
-            entries = tuple(with_cause(lambda n, after: opened.dead_letters(n, after=after), cause))
-            ask(f"Delete {len(entries):,} dead letters of {queue} with this cause?", yes)
-        if everything:
-            count = opened.stats().dead
-            ask(f"Delete {count:,} dead letters of {queue}?", yes)
-            click.echo(_drop_oldest(opened, count))
+            chosen = _with(opened, cause)
+            count = sum(len(found) for _, found in chosen)
+            ask(f"Delete {count:,} dead letters of {queue} with this cause?", yes)
+            click.echo(sum(each.drop_dead_letters(*found) for each, found in chosen))
+        elif everything:
+            counts = [(each, each.stats().dead) for each in lists_of(opened)]
+            ask(f"Delete {sum(count for _, count in counts):,} dead letters of {queue}?", yes)
+            click.echo(sum(_drop_oldest(each, count) for each, count in counts))
         else:
-            click.echo(opened.drop_dead_letters(*entries))
+            click.echo(_of_one(opened).drop_dead_letters(*entries))
 
 
 def reason_of(letter: DeadLetter) -> str:
@@ -166,8 +183,31 @@ def reason_of(letter: DeadLetter) -> str:
     return f"{letter.reason}: {letter.cause}" if letter.errors else letter.reason
 
 
-def _read(queue: Queue, n: int, after: str | None) -> list[DeadLetter]:
-    return queue.dead_letters(n, after=after)
+def _all(queue: Queue) -> Iterator[DeadLetter]:
+    """Yield the dead letters of a queue or shard, oldest first."""
+    return every(lambda n, after: queue.dead_letters(n, after=after), None)
+
+
+def _with(opened: Queue | ShardedQueue, cause: str) -> list[tuple[Queue, Sequence[str]]]:
+    """Return the entries with this cause, by queue or shard."""
+    return [
+        (each, with_cause(lambda n, after: each.dead_letters(n, after=after), cause))  # noqa: B023
+        for each in lists_of(opened)
+    ]
+
+
+def _of_one(opened: Queue | ShardedQueue) -> Queue:
+    """Return the queue if it is not sharded: two shards may have an entry of the same name.
+
+    Raises:
+        click.UsageError: it is.
+    """
+    if isinstance(opened, Queue):
+        return opened
+    raise click.UsageError(
+        f"{opened.name} is a sharded queue: give the shard of these entries as QUEUE; ackq dead"
+        " list shows it"
+    )
 
 
 def _columns(letter: DeadLetter) -> tuple[object, ...]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -14,15 +13,19 @@ from ackq.cli.connection import (
     body_fields,
     examples,
     json_option,
+    lists_of,
     on_queue,
     on_queue_end,
-    open_queue,
+    open_any,
     print_json,
     print_table,
     short_time,
     yes_option,
 )
-from ackq.queue.client import Queue
+
+if TYPE_CHECKING:
+    from ackq.core.inspected import PeekedMessage
+    from ackq.queue.client import Queue
 
 #: Delayed messages that `--all` changes per call.
 PAGE = 100
@@ -59,10 +62,13 @@ def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
     """List the delayed messages of QUEUE, the soonest first.
 
     An entry names a message until it is delivered: a later message with the same id has another
-    entry. An error is the cause of the last failure, if the consumer recorded one.
+    entry. An error is the cause of the last failure, if the consumer recorded one. The messages
+    of a sharded queue are listed shard by shard.
     """
-    with open_queue(url, queue) as opened:
-        found = opened.peek(number, "delayed")
+    with open_any(url, queue) as opened:
+        found: list[PeekedMessage] = []
+        for shard in lists_of(opened):
+            found += shard.peek(number - len(found), "delayed")
     causes = [each.errors[-1].cause if each.errors else "" for each in found]
     if as_json:
         for each, cause in zip(found, causes, strict=True):
@@ -95,7 +101,7 @@ def run(
     alone.
     """
     question = "Make {:,} delayed messages of {} ready now?" if everything else None
-    _change(queue, url, entries, ids, question, yes, Queue.run_now)
+    _change(queue, url, entries, ids, question, yes, "run_now")
 
 
 @delayed.command(
@@ -117,12 +123,12 @@ def cancel(
     permanently.
     """
     question = "Cancel {:,} delayed messages of {}?" if everything else None
-    _change(queue, url, entries, ids, question, yes, Queue.cancel)
+    _change(queue, url, entries, ids, question, yes, "cancel")
 
 
 def _change(
     queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, ...],
-    question: str | None, yes: bool, method: Callable[..., int],
+    question: str | None, yes: bool, verb: str,
 ) -> None:  # fmt: skip
     """Change the chosen messages, or all if the answer to ``question`` is yes, and print how many.
 
@@ -131,14 +137,17 @@ def _change(
     """
     if bool(entries or ids) + (question is not None) != 1:
         raise click.UsageError("give ENTRIES or --id, or --all")
-    with open_queue(url, queue) as opened:
-        change = partial(method, opened)
+    with open_any(url, queue) as opened:
         if question is None:
-            click.echo(change(*entries, ids=ids))
+            click.echo(getattr(opened, verb)(*entries, ids=ids))
         else:
             count = opened.stats().delayed
             ask(question.format(count, queue), yes)
-            click.echo(_each_page(opened, count, change))
+            changed = 0
+            for shard in lists_of(opened):
+                delayed = count if shard is opened else shard.stats().delayed
+                changed += _each_page(shard, delayed, getattr(shard, verb))
+            click.echo(changed)
 
 
 def _each_page(queue: Queue, count: int, change: Callable[..., int]) -> int:

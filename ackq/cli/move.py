@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, on_queue_end, open_queue, recorded_end, seconds
+from ackq.cli.connection import examples, lists_of, on_queue_end, open_any, recorded_end, seconds
 from ackq.cli.progress import progress
 from ackq.config import PopFrom
 
@@ -39,24 +39,30 @@ def move(
     loses none, but may leave up to 500 in both queues; run the command again to go on. Bodies do
     not change; receive counts start again. Prints the number that arrived. In-flight, delayed and
     dead messages are not moved or copied; their counts are printed on stderr.
+
+    Either queue may be sharded. A sharded QUEUE is moved shard by shard; its messages have no order
+    across shards.
     """
     from ackq.ops import move as mover
 
     if skip and not copying:
         raise click.UsageError("--skip is for --copy; a move goes on by itself")
     to_url = to_url or url
-    to_end = to_pop_from or recorded_end(to_url, destination)
+    to_end = recorded_end if to_pop_from is None else lambda url, name: to_pop_from
     with (
-        open_queue(url, queue, visibility_timeout=lease) as source,
-        open_queue(to_url, destination, pop_from=to_end) as target,
+        open_any(url, queue, visibility_timeout=lease) as source,
+        open_any(to_url, destination, end=to_end) as target,
     ):
+        lists = lists_of(source)
+        for each in (source, *lists):
+            mover.check_apart(each, target)
         before = source.stats()
         total = number if number is not None else before.ready
         with progress("copied" if copying else "moved", total, again(copying), skip) as on_step:
             if copying:
-                count = mover.copy(source, target, number, skip=skip, on_step=on_step)
+                count = mover.copy_all(lists, target, number, skip=skip, on_step=on_step)
             else:
-                count = mover.move(source, target, number, on_step=on_step)
+                count = mover.move_all(lists, target, number, on_step=on_step)
         left = before if copying else source.stats()
     click.echo(count)
     others = f"{left.in_flight:,} in flight, {left.delayed:,} delayed, {left.dead:,} dead"

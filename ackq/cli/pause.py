@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, on_queue, open_queue
+from ackq.cli.connection import examples, on_queue, open_any
 
 
 @click.command(epilog=examples("ackq pause jobs"))
@@ -14,5 +14,5 @@ def pause(queue: str, url: str | None) -> None:
 
     Pushing and settling still work. A bare RPOP ignores the pause.
     """
-    with open_queue(url, queue) as opened:
+    with open_any(url, queue) as opened:
         opened.pause()

@@ -10,14 +10,15 @@ from ackq.cli.connection import (
     body_fields,
     examples,
     json_option,
+    lists_of,
     on_queue_end,
-    open_queue,
+    open_any,
     print_json,
     print_table,
     short_time,
     time_field_option,
 )
-from ackq.core.inspected import State
+from ackq.core.inspected import PeekedMessage, State
 
 
 @click.command(epilog=examples("ackq peek jobs -n 3", "ackq peek jobs --state in_flight --json"))
@@ -35,17 +36,28 @@ from ackq.core.inspected import State
 def peek(
     queue: str, url: str | None, number: int, state: State, time_field: str | None, as_json: bool
 ) -> None:
-    """Show messages of QUEUE in delivery order, without taking them."""
-    with open_queue(url, queue, time_field=time_field) as opened:
-        messages = opened.peek(number, state)
+    """Show messages of QUEUE in delivery order, without taking them.
+
+    Those of a sharded queue are shown shard by shard.
+    """
+    messages: list[PeekedMessage] = []
+    shards: list[str] = []
+    with open_any(url, queue, time_field=time_field) as opened:
+        lists = lists_of(opened)
+        for shard in lists:
+            messages += shard.peek(number - len(messages), state)
+            shards += [shard.name] * (len(messages) - len(shards))
+        sharded = lists[0] is not opened
     if as_json:
-        for each in messages:
-            print_json({"id": each.id, "receive_count": each.receive_count, "at": each.at,
-                        "created_at": each.created_at,
+        for each, name in zip(messages, shards, strict=True):
+            print_json({**({"queue": name} if sharded else {}),
+                        "id": each.id, "receive_count": each.receive_count,
+                        "at": each.at, "created_at": each.created_at,
                         "errors": [asdict(error) for error in each.errors],
                         **body_fields(each.body)})  # fmt: skip
         return
     columns = {
+        **({"shard": shards} if sharded else {}),
         "id": [each.id for each in messages],
         "receives": [each.receive_count for each in messages],
         "created": [short_time(each.created_at) for each in messages],

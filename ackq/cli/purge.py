@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ackq.cli.connection import ask, examples, on_queue_end, open_queue, yes_option
+from ackq.cli.connection import ask, examples, on_queue_end, open_any, yes_option
 
 if TYPE_CHECKING:
     from ackq.delay.messages import DelayStats
@@ -23,7 +23,7 @@ def purge(queue: str, url: str | None, dead: bool, yes: bool) -> None:
 
     Prints the number deleted. The markers of pushes with dedup= stay until their windows end.
     """
-    with open_queue(url, queue) as opened:
+    with open_any(url, queue) as opened:
         ask_to_purge(queue, opened.stats, dead, yes)
         click.echo(opened.purge(dead=dead))
 

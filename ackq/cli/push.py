@@ -12,7 +12,7 @@ from typing import BinaryIO
 import click
 import orjson
 
-from ackq.cli.connection import examples, on_queue_end, open_queue, seconds
+from ackq.cli.connection import examples, on_queue_end, open_any, seconds
 from ackq.cli.progress import progress
 from ackq.core.ids import key_of_id
 from ackq.core.io.wall_clock import now
@@ -62,7 +62,7 @@ def push(
         raise click.UsageError("give either JSON arguments or lines, with --file, --skip, --ids")
     if raw and time_field:
         raise click.UsageError("--raw pushes messages unchanged: leave out --time-field")
-    with open_queue(url, queue, time_field=time_field) as opened:
+    with open_any(url, queue, time_field=time_field) as opened:
         if json:
             for chunk, _, _ in _chunks(arguments(json), 0, raw, time_field):
                 _print(opened.push_many(chunk, delay=delay))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from ackq.cli.connection import examples, on_queue, open_queue
+from ackq.cli.connection import examples, on_queue, open_any
 
 
 @click.command(epilog=examples("ackq resume jobs"))
 @on_queue
 def resume(queue: str, url: str | None) -> None:
     """Resume QUEUE after a pause. Consumers notice within half a second."""
-    with open_queue(url, queue) as opened:
+    with open_any(url, queue) as opened:
         opened.resume()

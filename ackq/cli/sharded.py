@@ -10,12 +10,11 @@ import click
 
 from ackq.cli import NOTHING, Group
 from ackq.cli.connection import (
-    MAX_BODY_BYTES,
     body_fields,
-    end_of,
     examples,
     json_option,
     number_option,
+    open_sharded,
     pop_from_option,
     print_body,
     print_json,
@@ -26,7 +25,7 @@ from ackq.cli.connection import (
 from ackq.cli.pop import print_messages, settle
 
 if TYPE_CHECKING:
-    from ackq.sharded.client import ShardedQueue
+    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 COLUMNS = ("shard", "ready", "in flight", "delayed", "dead", "paused")
@@ -36,8 +35,9 @@ COLUMNS = ("shard", "ready", "in flight", "delayed", "dead", "paused")
 def sharded() -> None:
     """Work with sharded queues: many list queues as one.
 
-    Use the other commands on a single shard, whose name `ackq sharded shards` prints, as in
-    ackq dead list '{jobs:0.3}'.
+    ackq work, push, stats, peek, delayed, dead, move, pause, resume, purge, workers, top, exporter
+    and web take the name of a sharded queue like that of any other queue. Use other commands on a
+    single shard, whose name `ackq sharded shards` prints, as in ackq audit '{jobs:0.3}'.
     """
 
 
@@ -47,18 +47,6 @@ def _on_shards(command: F) -> F:
     return click.argument("name")(url_option(option(pop_from_option(command))))
 
 
-def _open(url: str | None, name: str, shards: int | None, **settings: Any) -> ShardedQueue:
-    from ackq.sharded.client import ShardedQueue
-
-    settings["max_body_bytes"] = MAX_BODY_BYTES
-    opened = ShardedQueue.from_url(url, name, shards, **settings)
-    end = end_of(url, opened.shards()[0].name)
-    if end == "right":
-        return opened
-    opened.close()
-    return ShardedQueue.from_url(url, name, shards, pop_from=end, **settings)
-
-
 @sharded.command(epilog=examples("ackq sharded create invoices --shards 12"))
 @click.argument("name")
 @click.option("--shards", type=click.IntRange(1, 1024), required=True, metavar="N",
@@ -66,7 +54,7 @@ def _open(url: str | None, name: str, shards: int | None, **settings: Any) -> Sh
 @url_option
 def create(name: str, shards: int | None, url: str | None) -> None:
     """Create sharded queue NAME. If it exists with this number of shards, nothing changes."""
-    with _open(url, name, shards) as opened:
+    with open_sharded(url, name, shards) as opened:
         print_body(f"{name}: {len(opened.shards())} shards")
 
 
@@ -79,7 +67,7 @@ def resize_shards(name: str, shards: int, url: str | None) -> None:
 
     Producers and consumers may go on. Consumers empty the former shards, which are then closed.
     """
-    with _open(url, name, None) as opened:
+    with open_sharded(url, name, None) as opened:
         opened.resize(shards)
     print_body(f"{name}: {shards} shards")
 
@@ -92,7 +80,7 @@ def list_shards(name: str, url: str | None, shards: int | None, as_json: bool) -
 
     Each shard is a list queue, to which plain clients push.
     """
-    with _open(url, name, shards) as opened:
+    with open_sharded(url, name, shards) as opened:
         for queue in opened.shards():
             if as_json:
                 print_json({"queue": queue.name})
@@ -115,7 +103,7 @@ def push(
     """Push JSON objects onto sharded queue NAME and print their ids."""
     from ackq.cli.push import objects
 
-    with _open(url, name, shards) as opened:
+    with open_sharded(url, name, shards) as opened:
         for id in opened.push_many(objects(json), key=key, delay=delay):
             print_body(id)
 
@@ -139,7 +127,7 @@ def pop(
     shard (as queue), the key and the receipt, which `ackq ack` needs.
     """
     left = number
-    with _open(url, name, shards, visibility_timeout=lease) as opened:
+    with open_sharded(url, name, shards, visibility_timeout=lease) as opened:
         for queue in opened.shards():
             while left and (messages := queue.pop_many(left)):
                 print_messages(messages, as_json, named=True)
@@ -157,7 +145,7 @@ def pop(
 @json_option
 def peek(name: str, url: str | None, shards: int | None, number: int, as_json: bool) -> None:
     """Show the next messages of each shard of NAME, without taking them."""
-    with _open(url, name, shards) as opened:
+    with open_sharded(url, name, shards) as opened:
         found = [(queue.name, each) for queue in opened.shards() for each in queue.peek(number)]
     if as_json:
         for shard, each in found:
@@ -177,7 +165,7 @@ def stats(name: str, url: str | None, shards: int | None, as_json: bool) -> None
     """Count the messages of NAME by state, per shard and in total."""
     from ackq.sharded.operations import total
 
-    with _open(url, name, shards) as opened:
+    with open_sharded(url, name, shards) as opened:
         found = [(queue.name, queue.stats()) for queue in opened.shards()]
     found.append(("total", total([each for _, each in found])))
     if as_json:
@@ -195,7 +183,7 @@ def stats(name: str, url: str | None, shards: int | None, as_json: bool) -> None
 @_on_shards
 def pause(name: str, url: str | None, shards: int) -> None:
     """Pause NAME: no consumer takes messages until `resume`."""
-    with _open(url, name, shards) as opened:
+    with open_sharded(url, name, shards) as opened:
         opened.pause()
 
 
@@ -203,5 +191,5 @@ def pause(name: str, url: str | None, shards: int) -> None:
 @_on_shards
 def resume(name: str, url: str | None, shards: int) -> None:
     """Resume NAME after a pause."""
-    with _open(url, name, shards) as opened:
+    with open_sharded(url, name, shards) as opened:
         opened.resume()

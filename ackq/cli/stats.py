@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from redis.exceptions import ResponseError
@@ -15,14 +15,17 @@ from ackq.cli.connection import (
     json_option,
     local_time,
     on_queue_end,
-    open_queue,
+    open_any,
     print_json,
     print_table,
     time_field_option,
 )
 from ackq.core.counters import LONGEST_WATCH, Counters
 from ackq.ops.trials import is_denial
-from ackq.queue.client import Queue
+
+if TYPE_CHECKING:
+    from ackq.queue.client import Queue
+    from ackq.sharded.client import ShardedQueue
 
 totals_option = click.option(
     "--totals", is_flag=True,
@@ -42,9 +45,10 @@ def stats(queue: str, url: str | None, totals: bool, time_field: str | None, as_
     Each message is counted once, as ready, in_flight, delayed or dead. expired (lease ended) and
     due (delay over) are parts of ready; claimed, the messages in claims, is part of in_flight.
     oldest_ready is the time for which the oldest ready message has been ready. It is unknown if
-    that message contains no time.
+    that message contains no time. For a sharded queue, these are the sums of its shards; ackq
+    sharded stats shows each.
     """
-    with open_queue(url, queue, time_field=time_field) as opened:
+    with open_any(url, queue, time_field=time_field) as opened:
         counts = asdict(opened.stats()) | {"oldest_ready": _oldest_ready(opened)}
         counted = opened.counters(LONGEST_WATCH) if totals else None
     if as_json:
@@ -54,7 +58,7 @@ def stats(queue: str, url: str | None, totals: bool, time_field: str | None, as_
     print_table(("", queue), [*rows, *(total_rows(counted) if counted else ())])
 
 
-def _oldest_ready(queue: Queue) -> float | None:
+def _oldest_ready(queue: Queue | ShardedQueue) -> float | None:
     try:
         return queue.oldest_ready()
     except ResponseError as error:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Protocol
 
 import redis
 
@@ -22,8 +23,63 @@ def _ignore(_: int) -> None:
     """Do nothing."""
 
 
+class Destination(Protocol):
+    """A queue, sharded or not, that messages are moved to."""
+
+    def push_many(self, messages: list[bytes]) -> list[str]:
+        """Store messages."""
+
+
+def move_all(
+    sources: Sequence[Queue],
+    destination: Destination,
+    n: int | None = None,
+    *,
+    on_step: OnStep = _ignore,
+) -> int:
+    """Move ready messages of several queues, one after the other; see `move`."""
+    moved = 0
+    for source in sources:
+        before = moved
+        moved += move(
+            source, destination, None if n is None else n - moved,
+            on_step=lambda count: on_step(before + count),  # noqa: B023
+        )  # fmt: skip
+    return moved
+
+
+def copy_all(
+    sources: Sequence[Queue],
+    destination: Destination,
+    n: int | None = None,
+    *,
+    skip: int = 0,
+    on_step: OnStep = _ignore,
+) -> int:
+    """Copy ready messages of several queues, one after the other; see `copy`.
+
+    Args:
+        sources: paused or idle.
+        destination: another queue.
+        n: the most messages to copy. Defaults to the number ready at the start.
+        skip: messages of all sources to skip.
+        on_step: called after each step with the number that have arrived, including ``skip``.
+    """
+    copied = passed = 0
+    for source in sources:
+        ready = source.stats().ready
+        first = min(ready, max(0, skip - passed))
+        before, left = passed, ready - first if n is None else min(ready - first, n - copied)
+        copied += copy(
+            source, destination, left, skip=first,
+            on_step=lambda count: on_step(before + count),  # noqa: B023
+        )  # fmt: skip
+        passed += ready
+    return copied
+
+
 def move(
-    source: Queue, destination: Queue, n: int | None = None, *, on_step: OnStep = _ignore
+    source: Queue, destination: Destination, n: int | None = None, *, on_step: OnStep = _ignore
 ) -> int:
     """Move ready messages, including redelivered ones, and return how many were moved.
 
@@ -42,7 +98,7 @@ def move(
         ConfigurationError: source and destination are the same queue.
         UnknownOutcome: the destination's reply was lost; that step may arrive twice.
     """
-    _check_apart(source, destination)
+    check_apart(source, destination)
     wanted = source.stats().ready if n is None else n
     moved = 0
     while moved < wanted:
@@ -57,7 +113,7 @@ def move(
 
 def copy(
     source: Queue,
-    destination: Queue,
+    destination: Destination,
     n: int | None = None,
     *,
     skip: int = 0,
@@ -79,7 +135,7 @@ def copy(
         ConfigurationError: source and destination are the same queue.
         UnknownOutcome: the destination's reply was lost; that step may have arrived.
     """
-    _check_apart(source, destination)
+    check_apart(source, destination)
     end = skip + n if n is not None else source.stats().ready
     at = skip
     while at < end:
@@ -92,7 +148,7 @@ def copy(
     return at - skip
 
 
-def _pass_on(source: Queue, destination: Queue, messages: list[Message]) -> None:
+def _pass_on(source: Queue, destination: Destination, messages: list[Message]) -> None:
     try:
         destination.push_many([message.body for message in messages])
     except BaseException:
@@ -105,6 +161,11 @@ def _pass_on(source: Queue, destination: Queue, messages: list[Message]) -> None
         source.ack(*messages)
 
 
-def _check_apart(source: Queue, destination: Queue) -> None:
+def check_apart(source: object, destination: object) -> None:
+    """Raise an error if both are the same queue.
+
+    Raises:
+        ConfigurationError: they are.
+    """
     if repr(source) == repr(destination):
         raise ConfigurationError(f"{source!r} is both source and destination")

@@ -1,0 +1,131 @@
+"""Commands that take a sharded queue by its name, like any other queue."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import redis
+
+from ackq import Queue
+from ackq.sharded import ShardedQueue
+from tests.cli.conftest import Run
+
+
+@pytest.fixture
+def sharded(plain_client: redis.Redis, name: str) -> Iterator[ShardedQueue]:
+    with ShardedQueue(plain_client, name, 3) as queue:
+        queue.stats()  # creates it
+        yield queue
+
+
+def lines(ackq: Run, *args: str) -> list[dict[str, Any]]:
+    return [json.loads(each) for each in ackq(*args, "--json").output.splitlines()]
+
+
+def test_the_usual_commands_mean_all_shards(ackq: Run, sharded: ShardedQueue) -> None:
+    name = sharded.name
+    for number in range(5):
+        sharded.push({"id": str(number)})
+    ackq("push", name, '{"id":"5"}')
+    ackq("push", name, '{"id":"later"}', "--delay", "600")
+    (stats,) = lines(ackq, "stats", name, "--totals")
+    assert (stats["ready"], stats["delayed"], stats["totals"]["acked"]) == (6, 1, 0)
+    assert len(lines(ackq, "peek", name, "-n", "5")) == 5
+    peeked = lines(ackq, "peek", name)
+    assert len({each["queue"] for each in peeked}) == 3
+    assert {each["id"] for each in peeked} == set("012345")
+    assert all(row.startswith("{") for row in ackq("peek", name).output.splitlines())
+    (found,) = lines(ackq, "delayed", "list", name)
+    assert ackq("delayed", "cancel", name, found["entry"]).output == "1\n"
+    ackq("push", name, '{"id":"a"}', '{"id":"b"}', "--delay", "600")
+    ackq("push", name, '{"id":"c"}', "--delay", "600")
+    assert ackq("delayed", "run", name, "--all", "--yes").output == "3\n"
+    ackq("pause", name)
+    assert all(each.stats().paused for each in sharded.shards())
+    ackq("resume", name)
+    assert not sharded.stats().paused
+    assert ackq("purge", name, "--dead", "--yes").output == "10\n"
+    assert sharded.stats().ready == sharded.stats().dead == 0
+
+
+def test_commands_for_a_list_say_what_to_do_with_a_sharded_queue(
+    ackq: Run, sharded: ShardedQueue, plain_client: redis.Redis
+) -> None:
+    name = sharded.name
+    for args in (
+        ["pop", name],
+        ["audit", name],
+        ["drain", name, "--yes"],
+        ["claims", "list", name],
+    ):
+        assert "is a sharded queue" in ackq(*args, code=3).stderr, args
+    plain_client.lpush(name, '{"id":"list"}')
+    result = ackq("push", name, '{"id":"sharded"}')
+    assert "the list of the same name is left alone" in result.stderr
+    assert sharded.stats().ready == plain_client.llen(name) == 1
+    plain_client.delete(name)
+
+
+def test_dead_letters_of_all_shards_are_listed_redriven_and_dropped(
+    ackq: Run, sharded: ShardedQueue
+) -> None:
+    name = sharded.name
+    for number in range(9):
+        sharded.push({"id": str(number)})
+    taken = [message for each in sharded.shards() for message in each.pop_many(9)]
+    for number, message in enumerate(taken):
+        sharded.reject(message, reason="even" if number % 2 == 0 else "odd")
+    listed = lines(ackq, "dead", "list", name)
+    assert len({each["queue"] for each in listed}) == 3
+    assert sorted(each["id"] for each in listed) == sorted("012345678")
+    assert len(lines(ackq, "dead", "list", name, "-n", "4")) == 4
+    causes = {
+        each["cause"]: each["count"] for each in lines(ackq, "dead", "list", name, "--causes")
+    }
+    assert causes == {"even": 5, "odd": 4}
+    one = listed[-1]
+    assert one["id"] in {each["id"] for each in lines(ackq, "dead", "show", name, one["entry"])}
+    for verb in ("redrive", "drop"):
+        assert "give the shard" in ackq("dead", verb, name, one["entry"], code=2).stderr
+    assert ackq("dead", "redrive", one["queue"], one["entry"]).output == "1\n"
+    odd = 4 - (one["reason"] == "odd")
+    assert ackq("dead", "redrive", name, "--cause", "odd").output == f"{odd}\n"
+    assert sharded.stats().dead == 8 - odd
+    assert ackq("dead", "redrive", name, "-n", "2").output == "2\n"
+    assert ackq("dead", "drop", name, "--cause", "odd", "--yes").output == "0\n"
+    assert ackq("dead", "drop", name, "--all", "--yes").output == f"{6 - odd}\n"
+    assert (sharded.stats().dead, sharded.stats().ready) == (0, odd + 3)
+    sharded.purge()
+
+
+def test_messages_move_between_a_list_and_a_sharded_queue(
+    ackq: Run, sharded: ShardedQueue, plain_client: redis.Redis, token: str
+) -> None:
+    name, other = sharded.name, f"{token}:list"
+    with Queue(plain_client, other) as queue:
+        queue.push_many([{"id": str(number)} for number in range(10)])
+        assert ackq("move", other, name, "-n", "9").output == "9\n"
+        assert (queue.stats().ready, sharded.stats().ready) == (1, 9)
+        assert "both source and destination" in ackq("move", name, name, code=3).stderr
+        shard = sharded.shards()[2].name
+        assert "both source and destination" in ackq("move", name, shard, code=3).stderr
+        for number in range(3):
+            sharded.push({"id": f"more {number}"})
+        queue.purge()
+        assert ackq("move", name, other, "--copy", "-n", "4").output == "4\n"
+        assert ackq("move", name, other, "--copy", "--skip", "4").output == "8\n"
+        copied = [each.id for each in queue.peek(20)]
+        assert copied == [each.id for shard in sharded.shards() for each in shard.peek(20)]
+        queue.purge()
+        assert ackq("move", name, other, "-n", "5").output == "5\n"
+        assert ackq("move", name, other).output == "7\n"
+        assert [each.id for each in queue.peek(20)] == copied
+        assert sharded.stats().in_flight == sharded.stats().ready == 0
+        queue.purge()
+
+
+def test_workers_of_a_sharded_queue_are_found_by_its_name(ackq: Run, sharded: ShardedQueue) -> None:
+    assert ackq("workers", "-q", sharded.name).output == ""
