@@ -34,7 +34,7 @@ def created_at(body: bytes, field: str | None) -> float | None:
         return None
     if not isinstance(parsed, dict):
         return None
-    found = _seconds(parsed.get(field)) if field else None
+    found = _seconds(parsed.get(field))
     if found is None and CLOUDEVENT in parsed:
         return _seconds(parsed.get("time"))
     return found

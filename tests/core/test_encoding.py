@@ -45,6 +45,7 @@ KEPT: list[tuple[Any, str, bytes]] = [
     (Point("x", 0.5), "x", b'{"id":"x","x":0.5}'),
     (Point("x"), "x", b'{"id":"x","x":null}'),
     ({"id": "x", "c": Colour.BLUE}, "x", b'{"id":"x","c":"blue"}'),
+    ({"id": "x", "p": Inner(None)}, "x", b'{"id":"x","p":{"y":null}}'),
     ({"id": "null"}, "null", b'{"id":"null"}'),
     (b'{"id":"x"}', "x", b'{"id":"x"}'),
     (bytearray(b"null"), "", b"null"),

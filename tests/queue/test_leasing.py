@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import threading
+import time
 from typing import Any, assert_type
 
 import pytest
@@ -14,6 +15,7 @@ import redis
 import redis.asyncio
 
 from ackq import AsyncQueue, LeaseLost, Message, Queue
+from ackq.queue import renewal, renewal_async
 from ackq.queue.renewal import Renewer
 from ackq.queue.renewal_async import AsyncRenewer
 from tests.conftest import MakeQueue
@@ -245,3 +247,44 @@ def test_a_block_without_a_timeout_always_has_a_message(
                 assert perhaps is None
 
     asyncio.run(awaited())
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_a_lease_is_renewed_after_a_third_of_its_time_or_a_twelfth_if_that_failed(
+    is_async: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    message = Message("q", b"a", b"{}", 1, 1)
+    answers: list[Any] = [None, redis.ConnectionError("redis://:secret@h is gone"), OSError("x"),
+                          None, LeaseLost("lost"), None]  # fmt: skip
+    pauses: list[float] = []
+    asked: list[Any] = []
+
+    def extend(*args: Any) -> None:
+        asked.append(args)
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+
+    if is_async:
+
+        async def extend_later(*args: Any) -> None:
+            extend(*args)
+
+        async def ends_within(_: Any, seconds: float) -> bool:
+            pauses.append(seconds)
+            return False
+
+        monkeypatch.setattr(renewal_async, "_ends_within", ends_within)
+        asyncio.run(renewal_async._renew(extend_later, message, 30.0, asyncio.Event()))
+    else:
+        monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+        renewer, held = renewal.Renewer(extend), renewal._Held(message, 30.0)
+        renewer._held.add(held)
+        while held in renewer._held:
+            pauses.append(held.due - 100.0)
+            renewer._renew(held)
+    assert pauses == [10.0, 10.0, 2.5, 2.5, 10.0]
+    assert asked == [(message, 30.0)] * 5
+    assert caplog.messages == [
+        f"a lease of {message!r} could not be renewed and is tried again: {why}"
+        for why in ("redis://***@h is gone", "x")
+    ]
