@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from redis.exceptions import NoPermissionError
+from redis.exceptions import NoPermissionError, ResponseError
 
 from ackq.core.effects import Request
-from ackq.errors import ConfigurationError, QueueNameError
+from ackq.errors import ConfigurationError, KeyTypeError, QueueNameError
 from ackq.membership import shards
 from ackq.membership.assign import assign
 from ackq.membership.operations import Assignment, GroupSpec, Session, heartbeat, leave
@@ -179,3 +179,13 @@ def test_the_record_is_read_and_created_by_one_call() -> None:
     assert play(shards.read("jobs"), [1, 5])[1] == Shards(1, 5)
     with pytest.raises(ConfigurationError, match="has format 3"):
         play(shards.read("jobs"), [3])
+
+
+def test_a_key_of_another_type_is_named_with_the_type_that_it_should_have() -> None:
+    wrong = ResponseError("WRONGTYPE Operation against a key")
+    right = [b"zset", b"hash", b"hash"]
+    for at, (name, kind) in enumerate((("members", "zset"), ("group", "hash"), ("owners", "hash"))):
+        types = [*right[:at], b"stream", *right[at + 1 :]]
+        text = f"group 'g': '.*:{name}' is a stream, not a {kind}. Nothing"
+        with pytest.raises(KeyTypeError, match=text):
+            play(heartbeat(SPEC, _session()), wrong, *types)

@@ -229,6 +229,7 @@ def test_messages_that_are_gone_are_named_or_skipped() -> None:
     )
     probe, again = asked[2:]
     assert probe.args == (2, *spec.keys.messages(4, 2))
+    assert probe.resend
     # The next call begins after the gap, and names its start.
     assert (again.args[-5], again.args[-1]) == (4, 3)
     assert batch.missing == range(3, 5)
