@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import pytest
 import redis
 
+from ackq import dropin
 from ackq.config import QueueConfig
 from ackq.dropin import loops
 from ackq.dropin.call_stack import Line
@@ -314,9 +317,13 @@ def test_what_a_renewal_that_fails_does(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_a_lease_that_a_renewal_finds_lost_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    @dataclass
     class Losing(StandIn):
+        meanwhile: Callable[[], object] = bool
+
         def extend(self, *messages: Message) -> None:
             messages[0].lease_lost = True
+            self.meanwhile()
             raise LeaseLost("lost")
 
     for in_batch, logged in ((False, 1), (True, 2)):
@@ -324,6 +331,13 @@ def test_a_lease_that_a_renewal_finds_lost_is_logged(caplog: pytest.LogCaptureFi
         assert in_flight.tend()
         assert len(caplog.messages) == logged
     assert "the lease of 'a' ended" in caplog.messages[0]
+    caplog.clear()
+    for meanwhile in (InFlight.forget, lambda each: setattr(each, "finished", True)):
+        queue = Losing()
+        in_flight, *_ = holding("a", due=True, queue=queue)
+        queue.meanwhile = partial(meanwhile, in_flight)
+        in_flight.tend()
+    assert caplog.messages == []
 
 
 def test_consumers_that_cannot_be_protected_are_reported_once_with_their_line() -> None:
@@ -419,3 +433,27 @@ def test_a_take_that_is_cut_short_is_filled_up_until_the_list_is_empty() -> None
     assert filled(5, 2, 1, body=half) == (3, ["pop 3"])
     assert filled(5, 1, body=half) == (1, [])
     assert filled(2500, 1000, redis.ConnectionError("gone")) == (1000, ["pop 1000"])
+
+
+def test_waits_for_several_lists_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    r, now = dropin.Redis(redis.Redis()), [100.0]
+    taken: list[Any] = []
+    found: dict[Any, list[bytes]] = {}
+
+    def take(name: str, wanted: int, end: str, caller: Any, timeout: float | None = None) -> Any:
+        assert (wanted, end) == (1, "left")
+        taken.append(name if timeout is None else (name, round(timeout, 3)))
+        now[0] += timeout or 0.0
+        return found.get(len(taken), [])
+
+    monkeypatch.setattr(r, "_take", take)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    assert r.blpop(["a", "b", "c"], 0.35) is None
+    looks = ["a", "b", "c"]
+    assert taken == [*looks, ("a", 0.1), *looks, ("b", 0.1), *looks, ("c", 0.1), *looks,
+                     ("a", 0.05), *looks]  # fmt: skip
+    for at, name in ((2, b"b"), (4, b"a"), (7, b"c")):
+        taken.clear()
+        found = {at: [b"x"]}
+        assert r.blpop(["a", "b", "c"]) == (name, b"x")
+        assert len(taken) == at
