@@ -45,10 +45,10 @@ def settle(do: str, token: int, at: float, state: str = "ok", **about: Any) -> l
     ]
 
 
-def chosen(do: str, at: float, state: str = "ok") -> list[Event]:
+def chosen(do: str, at: float, state: str = "ok", **about: Any) -> list[Event]:
     call = round(at * 1000)
     return [
-        {"do": do, "call": call, "begin": at, "ids": ["m"]},
+        {"do": do, "call": call, "begin": at, "ids": ["m"]} | about,
         {"do": "end", "call": call, "end": at + 0.01, "state": state},
     ]
 
@@ -70,7 +70,8 @@ def asked(*times: float) -> list[Event]:
 def judged(folder: Path, *events: list[Event], **settings: Any) -> checker.Verdict:
     """Write a history and check it."""
     (folder / "history").mkdir()
-    given = {"lease": LEASE, "drain_within": 5, "order": True, "max_receives": 2} | settings
+    given = {"lease": LEASE, "drain_within": 5, "order": True, "max_receives": 2, "rows": True}
+    given |= settings
     (folder / "settings.json").write_text(json.dumps(given))
     lines = [json.dumps(each) + "\n" for part in events for each in part]
     (folder / "history" / "p.jsonl").write_text("".join(lines) + '{"do": "cut of')
@@ -128,6 +129,32 @@ SOUND: dict[str, list[list[Event]]] = {
         chosen("run now", 1.3), take(1, 1.5, 2), settle("ack", 1, 1.6),
     ],
     "canceled": [push(delay=2.0), chosen("cancel", 1), left(dead=[["m", 0]])],
+    "canceled, redriven and run at once": [
+        push(delay=9.0), chosen("cancel", 1), chosen("redrive", 2), take(0, 2.1),
+        settle("ack", 0, 2.2),
+    ],
+    "dead, redriven, and dead again": [
+        push(), take(0, 1), settle("nack", 0, 1.1, delay=5.0), take(1, 7, 2),
+        settle("nack", 1, 7.1, delay=5.0), chosen("redrive", 8), take(2, 8.1, 1), take(3, 9, 2),
+        left(dead=[["m", 2]]),
+    ],
+    "redriven while it is received": [
+        push(), take(0, 1), take(1, 1.6, 2), chosen("redrive", 3),
+        [{"do": "take", "by": "w", "begin": 2.5, "end": 4, "first": 2,
+          "got": [["m", SUM, 1, 1003.6]]}],
+        settle("ack", 2, 4.1),
+    ],
+    "deleted": [push(delay=2.0), chosen("delete", 1)],
+    "deleted while it is in flight": [
+        push(), take(0, 1), chosen("delete", 1.1), settle("ack", 0, 1.2, "refused"),
+    ],
+    "rescheduled to now": [
+        push(delay=9.0), chosen("reschedule", 1, delay=0.0), take(0, 1.1), settle("ack", 0, 1.2),
+    ],
+    "rescheduled to later, and to now": [
+        push(delay=2.0), chosen("reschedule", 1, delay=9.0), chosen("reschedule", 1.5, "unknown"),
+        take(0, 1.6), settle("ack", 0, 1.7),
+    ],
     "pushed again with a delay, since the first push had no answer": [
         push("unknown", delay=0.5), push(delay=2.0, call=2, begin=0.4), take(0, 1),
         settle("ack", 0, 1.1),
@@ -173,6 +200,29 @@ UNSOUND: dict[str, tuple[str, list[list[Event]]]] = {
         push(delay=2.0), take(0, 1), chosen("run now", 1.5), settle("ack", 0, 1.6)]),
     "canceled, and delivered": ("after ack", [
         push(delay=2.0), chosen("cancel", 1), take(0, 2.5), settle("ack", 0, 2.6)]),
+    "deleted, and delivered": ("after ack", [
+        push(delay=2.0), chosen("delete", 1), take(0, 2.5), settle("ack", 0, 2.6)]),
+    "not deleted, and never delivered": ("lost", [push(), chosen("delete", 1, "fail")]),
+    "redriven before it was canceled": ("after ack", [
+        push(delay=2.0), chosen("redrive", 0.5), chosen("cancel", 1), take(0, 2.5),
+        settle("ack", 0, 2.6)]),
+    "canceled, and in a row": ("after ack", [
+        push(delay=2.0), chosen("cancel", 1), left(rows=["m"])]),
+    "acked, and in a row": ("acked twice", [
+        push(), take(0, 1), settle("ack", 0, 1.1), left(rows=["m"])]),
+    "refused within a lease that was extended": ("holder refused", [
+        push(), take(0, 1), settle("extend", 0, 1.4), settle("extend", 0, 1.7, "refused"),
+        settle("ack", 0, 1.8)]),
+    "redriven, and its count goes on falling": ("count", [
+        push(), take(0, 1), take(1, 1.6, 2), chosen("redrive", 3), take(2, 3.1, 2), take(3, 3.7, 2),
+        settle("ack", 3, 3.8)]),
+    "refused, although another message was deleted": ("holder refused", [
+        push(), take(0, 1), settle("ack", 0, 1.1, "refused"), chosen("delete", 1.15, "fail"),
+        settle("ack", 0, 1.2)]),
+    "rescheduled, and delivered before": ("early", [
+        push(), chosen("reschedule", 1, delay=3.0), take(0, 2), settle("ack", 0, 2.1)]),
+    "rescheduled only after it was delivered": ("early", [
+        push(delay=2.0), take(0, 1), settle("ack", 0, 1.1), chosen("reschedule", 1.2, delay=0.0)]),
     "canceled, and neither delivered nor dead": ("lost", [push(delay=2.0), chosen("cancel", 1)]),
     "canceled, acked, and dead": ("dead", [
         push(), take(0, 1), settle("ack", 0, 1.1), chosen("cancel", 2, "unknown"),

@@ -180,7 +180,7 @@ class Operator:
     def live(self, until: float) -> Life:
         """Operate until that time."""
         while (yield Clock()) < until:
-            yield Sleep(self._draw.expovariate(2))
+            yield Sleep(self._draw.expovariate(4))
             planned = yield from outcome_of(self._product.plan(self._draw))
             if planned.result is not None:
                 yield from self._act(planned.result)
@@ -190,9 +190,9 @@ class Operator:
         if not order.verb:
             yield from outcome_of(order.act())
             return
-        call = self._journal.begin(order.verb, ids=order.ids)
+        call = self._journal.begin(order.verb, ids=order.ids, delay=order.delay)
         found = yield from outcome_of(order.act())
         state = found.state
         if state == "ok" and found.result < len(order.ids):
-            state = "unknown" if found.result else "fail"
+            state = "unknown" if found.result or order.is_resent else "fail"
         self._journal.end(call, state)

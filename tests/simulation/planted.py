@@ -58,11 +58,67 @@ OTHERS: tuple[Sabotage, ...] = (
     _edit("cancel writes no dead letter", "ListQueue", "lost")(
         Edit("cancel", "    redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason',"
              " 'canceled', 'count', count,\n      'time', string.format('%.0f', now),"
-             " unpack(fields))\n", "")
+             " unpack(errors_field(found)))\n", "")
     ),
     _edit("cancel cancels nothing", "ListQueue", "after ack")(
         Edit("cancel", "  if body then\n",
              "  canceled = canceled + (body and 1 or 0)\n  if false then\n")
+    ),
+    _edit("redrive loses a message", "ListQueue", "lost", "audit", "stuck")(
+        Edit("redrive", "  redis.call('HSET', context, key, fields.body)\n", "")
+    ),
+    _edit("redrive keeps the dead letter", "ListQueue", "dead", "acked twice")(
+        Edit("redrive", "  redis.call('XDEL', dead, entry[1])\n", "")
+    ),
+    _edit("redrive of a delay queue loses a message", "DelayQueue", "lost", "audit")(
+        Edit("delay/redrive", "  redis.call('HSET', bodies, key, fields.body)\n", "")
+    ),
+    _edit("redrive of a delay queue keeps the dead letter", "DelayQueue", "dead", "acked twice")(
+        Edit("delay/redrive", "  redis.call('XDEL', dead, entry[1])\n", "")
+    ),
+    _edit("cancel of a delay queue deletes nothing", "DelayQueue", "after ack")(
+        Edit("delay/cancel", "  if lease <= now or ARGV[1] == '1' then\n",
+             "  cancelled = cancelled + 1\n  if false then\n")
+    ),
+    _edit("cancel of a partition deletes another's", "PartitionedDelayQueue", "lost", "after ack")(
+        Edit("delay/cancel", "  local first, key = (ARGV[at] - 1) * STRIDE + 1, ARGV[at + 1]\n",
+             "  local first, key = (ARGV[at] - 1) * STRIDE + 1, ARGV[at + 1]\n"
+             "  key = redis.call('ZRANGE', KEYS[first], 0, 0)[1] or key\n")
+    ),
+    _edit("reschedule ignores its time", "DelayQueue", "early")(
+        Edit("delay/reschedule", "string.format('%.6f', due / 1000000)",
+             "string.format('%.6f', now / 1000000)")
+    ),
+    _edit("reschedule takes a lease away", "DelayQueue", "holder refused", "lease")(
+        Edit("delay/reschedule", "if (lease and tonumber(lease) > now) or not", "if not")
+    ),
+    # --- claims
+    _edit("a claim is not fenced", "ClaimedListQueue", "stuck", "lost", "rows", "audit")(
+        Edit("claims/claim", "if tonumber(facts[1] or 0) ~= epoch then", "if false then")
+    ),
+    _edit("begin fences nobody", "ClaimedListQueue", "stuck", "lost", "rows", "audit")(
+        Edit("claims/begin", "redis.call('HINCRBY', group, 'epoch', 1)",
+             "redis.call('HSETNX', group, 'epoch', 1)\nepoch = 1")
+    ),
+    _edit("a claim loses a due message", "ClaimedListQueue", "lost")(
+        Edit("claims/claim", "      spend(body)\n      recovered",
+             "      spend(body)\n      redis.call('LTRIM', claim, 1, -1)\n      recovered")
+    ),
+    _edit("a claim takes what is leased", "ClaimedListQueue", "holder refused", "acked twice")(
+        Edit("claims/claim", "local keys = redis.call('ZRANGEBYSCORE', zset, '-inf', now_text,",
+             "local keys = redis.call('ZRANGEBYSCORE', zset, '-inf', '+inf',")
+    ),
+    _edit("a claim that was planned goes on growing", "ClaimedListQueue", "lost", "stuck")(
+        Edit("claims/claim", "  if batch <= last or batch <= acked or rows > 0 then",
+             "  if false then")
+    ),
+    _edit("an acked claim is returned", "ClaimedListQueue", "rows", "acked twice", "stuck")(
+        Edit("claims/ack", "  redis.call('ZREM', held, claim)\n"
+             "  redis.call('HDEL', heldrows, claim)\n  if keep > 0 then",
+             "  redis.call('ZADD', held, 1, claim)\n  if keep >= 0 then")
+    ),
+    _edit("a returned claim loses a message", "ClaimedListQueue", "lost")(
+        Edit("held/give_back", "redis.call('PERSIST', list)", "redis.call('LPOP', list)")
     ),
     # --- partitions and shards
     _edit("the dead keep their partitions", "PartitionedDelayQueue", "stuck")(

@@ -86,17 +86,17 @@ class Judge:
             for words in RULES[rule](self, story):
                 verdict.broke(rule, f"{story.name}: {words}")
 
-    def _place(self, each: Delivery) -> tuple[int, float, float]:
+    def _place(self, each: Delivery) -> tuple[int, int, float, float]:
         """Return a delivery's place in the order in which the server delivered.
 
-        Receive counts give it, until a fault undoes them. Without counts, the ends of leases do,
-        unless a clock was set. Replies may be read in another order.
+        Receive counts give it, until a fault undoes them or the message is redriven. Without
+        counts, the ends of leases do, unless a clock was set. Replies may be read in another order.
         """
-        end = each.take.end
+        end, redrives = each.take.end, _redrives(each)[0]
         undoings = sum(fault.begin <= end for fault in self._undoings)
         if each.count is None and each.until is not None and not self._is_clock_set:
-            return undoings, each.until, end
-        return undoings, each.count or 0, end
+            return undoings, redrives, each.until, end
+        return undoings, redrives, each.count or 0, end
 
     # --- excuses --------------------------------------------------------------------
 
@@ -125,7 +125,8 @@ class Judge:
 
     def _pairs(self, story: Story) -> Iterator[tuple[Delivery, Delivery]]:
         """Yield consecutive deliveries whose order is known, and not undone in between."""
-        for earlier, later in itertools.pairwise(story.deliveries):
+        known = [each for each in story.deliveries if len(set(_redrives(each))) == 1]
+        for earlier, later in itertools.pairwise(known):
             is_counted = earlier.count is not None or earlier.until is not None
             is_known = is_counted or earlier.take.end <= later.take.begin
             end = later.take.end
@@ -140,6 +141,8 @@ class Judge:
         if push is None or self._stored or story.name in self._dead or self._rows[story.name]:
             return
         if any(each.had("ack", "reject") for each in story.deliveries):
+            return
+        if story.was("delete", *POSSIBLE):
             return
         fault = None if push.kept else self.undone(push)
         if fault is not None:
@@ -160,9 +163,13 @@ class Judge:
 
     def after_ack(self, story: Story) -> Iterator[str]:
         """Delivered after an answered ack, or although it was canceled."""
-        for ended in _settles(story, "ack", "ok") + story.was("cancel", "ok"):
+        canceled = story.was("cancel", "ok") + story.was("delete", "ok")
+        for ended in _settles(story, "ack", "ok") + canceled:
             for each in story.deliveries:
-                if each.take.begin > ended.end and not self.undone(ended, each.take.end):
+                is_late = each.take.begin > ended.end and not self.undone(ended, each.take.end)
+                if is_late and not (
+                    ended.kind == "cancel" and _was(story, ("redrive",), ended.begin, each.take.end)
+                ):
                     late = each.take.begin - ended.end
                     yield f"{ended.kind} was answered, and it was delivered {late:.3f} s later"
 
@@ -210,14 +217,18 @@ class Judge:
         if self._history.settings.get("sessions"):
             return  # a consumer that was silent for a while loses its leases
         for each in story.deliveries:
+            since: Take | Settle = each.take
             for settle in sorted(each.settles, key=lambda one: one.begin):
                 if settle.kind in ("nack", "release", "reject"):
                     break
-                is_early = settle.end < each.take.begin + self._lease
+                if (settle.kind, settle.state) == ("extend", "ok"):
+                    since = settle
+                is_early = settle.end < since.begin + self._lease
                 if (
                     settle.state == "refused"
                     and is_early
-                    and not self.excused(each.take, settle.end)
+                    and not (self.excused(each.take, settle.end) or self.undone(since, settle.end))
+                    and not _was(story, ("delete",), each.take.begin, settle.end)
                 ):
                     yield f"the {settle.kind} of {each.take.by} was refused within its lease"
 
@@ -226,6 +237,8 @@ class Judge:
         for earlier, later in self._pairs(story):
             if earlier.count is None or later.count is None:
                 continue
+            if _redrives(earlier) != _redrives(later):
+                continue  # it counts from 1 again
             if later.count <= earlier.count - earlier.may_have_had("release"):
                 yield f"received as number {earlier.count}, then as number {later.count}"
 
@@ -248,12 +261,17 @@ class Judge:
                     and not self._hurried(story, settle.begin, later.take.end)
                 ):
                     yield f"returned with a delay of {settle.delay} s, delivered before"
+        for given in story.was("reschedule", "ok"):
+            for each in story.deliveries:
+                begin, end = each.take.begin, each.take.end
+                is_early = given.end <= begin and end < given.begin + given.delay
+                if is_early and not self._hurried(story, given.begin, end, given):
+                    yield f"rescheduled with a delay of {given.delay} s, delivered before"
 
-    def _hurried(self, story: Story, begin: float, end: float) -> bool:
+    def _hurried(self, story: Story, begin: float, end: float, but: Settle | None = None) -> bool:
         """Whether a delay may have been over early: a clock was set, or an operator ended it."""
-        return self.clocked(begin, end) or any(
-            each.begin <= end for each in story.was("run now", *POSSIBLE)
-        )
+        kinds = ("run now", "reschedule", "redrive")
+        return self.clocked(begin, end) or _was(story, kinds, begin, end, but)
 
     def dead(self, story: Story) -> Iterator[str]:
         """Dead, and acked; or dead before its last permitted delivery."""
@@ -287,6 +305,11 @@ class Judge:
                 yield "rows", f"{name} is in {times} rows"
             if not any(push.state in POSSIBLE for push, _ in self._history.story("", name).pushes):
                 yield "phantom", f"{name} is in a row, although no push stored it"
+            story = self._history.story("", name)
+            if self._history.settings.get("rows") and _settles(story, "ack", "ok"):
+                yield "acked twice", f"{name} was acked, and is in a row"
+            if story.was("cancel", "ok") and not story.was("redrive", *POSSIBLE):
+                yield "after ack", f"{name} was canceled, and is in a row"
         for each in left["keys"]:
             yield "audit", f"the key {each} is left"
         for each in judge_totals(self._history):
@@ -339,6 +362,24 @@ class Judge:
                 yield "gap", f"{reader} never read {sorted(gaps)[:5]}"
 
 
+def _redrives(delivery: Delivery) -> tuple[int, int]:
+    """Return how often a message was redriven before a delivery: surely, and perhaps."""
+    redrives, take = delivery.story.was("redrive", *POSSIBLE), delivery.take
+    surely = sum(each.state == "ok" and each.end <= take.begin for each in redrives)
+    return surely, sum(each.begin <= take.end for each in redrives)
+
+
+def _was(
+    story: Story, kinds: tuple[str, ...], begin: float, end: float, but: Settle | None = None
+) -> bool:
+    """Whether an operator may have done something of these kinds within a time."""
+    return any(
+        each.begin <= end and begin <= each.end and each is not but
+        for kind in kinds
+        for each in story.was(kind, *POSSIBLE)
+    )
+
+
 def _settles(story: Story, kind: str, state: str) -> list[Settle]:
     return [
         each
@@ -355,6 +396,7 @@ def _in_order(delivery: Delivery) -> bool:
         delivery.count == 1 and len(pushes) == 1 and pushes[0][0].state == "ok"
         and not pushes[0][0].delay
         and not any(each.may_have_had("release") for each in delivery.story.deliveries)
+        and not delivery.story.was("redrive", *POSSIBLE)
     )  # fmt: skip
 
 

@@ -13,6 +13,8 @@ from tests.campaign.history import Event, read
 
 #: States of a request that may have been applied.
 POSSIBLE = ("ok", "gone", "unknown")
+#: What an operator does to chosen messages.
+CHOSEN = ("run now", "cancel", "delete", "reschedule", "redrive")
 
 
 @dataclass(slots=True)
@@ -80,7 +82,7 @@ class Story:
     sum: int = 0
     pushes: list[tuple[Push, int]] = field(default_factory=list)  #: with the position in each
     deliveries: list[Delivery] = field(default_factory=list)
-    #: What an operator did to it while it was delayed: "run now" or "cancel".
+    #: What an operator did to it: `CHOSEN`.
     chosen: list[Settle] = field(default_factory=list)
 
     def was(self, verb: str, *states: str) -> list[Settle]:
@@ -138,7 +140,7 @@ class _File:
     def read(self) -> None:
         handlers = {
             "push": self._push, "take": self._take, "end": self._end, "fault": self._fault,
-            "left": self._left, "run now": self._choose, "cancel": self._choose,
+            "left": self._left, **dict.fromkeys(CHOSEN, self._choose),
         }  # fmt: skip
         for event in read(self._path):
             handlers.get(event["do"], self._settle)(event)
@@ -176,7 +178,7 @@ class _File:
         self._calls[event["call"]] = settle, event["of"]
 
     def _choose(self, event: Event) -> None:
-        chosen = Settle(event["do"], event["begin"], 0.0)
+        chosen = Settle(event["do"], event["begin"], event.get("delay", 0.0))
         for name in event["ids"]:
             self._history.story("", name).chosen.append(chosen)
         self._calls[event["call"]] = chosen, event["ids"]

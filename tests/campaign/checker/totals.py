@@ -7,7 +7,7 @@ last receive count of each tells how often it was delivered.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .stories import POSSIBLE, History, Story
@@ -19,17 +19,27 @@ def judge_totals(history: History) -> Iterator[str]:
     counted: dict[str, Any] | None = left.get("totals")
     if not counted or left["messages"] or any(each.since is not None for each in history.faults):
         return
+    stories = list(history.stories.values())
+    if any(story.was("delete", "unknown") for story in stories):
+        return
     dead: dict[str, int] = dict(left["dead"])
-    entered = [story for story in history.stories.values() if _entered(story) or story.name in dead]
+    entered = [story for story in stories if _entered(story) or story.name in dead]
+    deleted = sum(bool(story.was("delete", "ok")) for story in stories)
     receives = sum(_receives(story, dead) for story in entered)
     expected = {
         "pushed": len(entered),
-        "acked": len(entered) - len(dead),
-        "taken": receives + counted["released"],
-        "dead": left["reasons"],
-        "redriven": 0,
-        "dropped": 0,
+        "acked": len(entered) - len(dead) - deleted,
+        "dropped": deleted,
     }
+    redriven = _chosen(stories, "redrive", "ok"), _chosen(stories, "redrive", *POSSIBLE)
+    if not redriven[0] <= counted["redriven"] <= redriven[1]:
+        yield f"redriven is {counted['redriven']}, not {redriven[0]} to {redriven[1]}"
+    if sum(counted["dead"].values()) - counted["redriven"] != len(dead):
+        yield f"dead is {counted['dead']}, and {counted['redriven']} were redriven, not {len(dead)}"
+    # The last receive count of a message is only known if it was acked or is dead.
+    is_known = not deleted and not redriven[1]
+    if is_known:
+        expected |= {"taken": receives + counted["released"], "dead": left["reasons"]}
     for name, number in expected.items():
         if counted[name] != number:
             yield f"{name} is {counted[name]}, not {number}"
@@ -39,6 +49,8 @@ def judge_totals(history: History) -> Iterator[str]:
         least, most = _settled(history, verb, ("ok",)), _settled(history, verb, possible)
         if not least <= counted[name] <= most:
             yield f"{name} is {counted[name]}, not {least} to {most}"
+    if not is_known:
+        return
     # Of the deliveries that ended in no other way the lease ended. Then the message was delivered
     # again, or died.
     ended = receives - (len(entered) - len(dead)) - counted["nacked"]
@@ -47,7 +59,16 @@ def judge_totals(history: History) -> Iterator[str]:
 
 
 def _entered(story: Story) -> bool:
-    return bool(story.deliveries) or any(push.state == "ok" for push, _ in story.pushes)
+    """Whether a message was ever stored."""
+    return (
+        bool(story.deliveries or story.was("delete", "ok"))
+        or any(push.state == "ok" for push, _ in story.pushes)
+    )  # fmt: skip
+
+
+def _chosen(stories: Sequence[Story], verb: str, *states: str) -> int:
+    """Return how often an operator did this to a message, or may have."""
+    return sum(len(story.was(verb, *states)) for story in stories)
 
 
 def _receives(story: Story, dead: dict[str, int]) -> int:

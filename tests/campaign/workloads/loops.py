@@ -169,7 +169,8 @@ class Consumer(Loop):
         found = await self.outcome(self._rig.take(n, [each.handle for each in done]))
         if done:
             lost = [each.token for each in done if getattr(each.handle, "lease_lost", False)]
-            self._log.end(call, found.state, refused=lost)
+            state = self._rig.fused if found.state == "ok" else found.state
+            self._log.end(call, state, refused=lost)
         if found.state != "ok":
             return None
         messages, about = found.result

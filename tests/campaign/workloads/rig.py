@@ -102,6 +102,8 @@ class Rig:
     rules: ClassVar[dict[str, Any]] = {}
     #: What may become of a message, with weights.
     verbs: ClassVar[dict[str, int]] = {"ack": 70, "nack": 8, "release": 4, "fused": 18}
+    #: What a fused ack that was not refused is: "gone" if it may have been applied before.
+    fused = "ok"
     #: Hash tags of its keys.
     tags: ClassVar[tuple[str, ...]] = ("{jobs}",)
     #: Share of pushes that are delayed.

@@ -17,6 +17,8 @@ class ShardedRig(ListRig):
     """`ShardedQueue` or `AsyncShardedQueue`: between shards there is no order."""
 
     rules: ClassVar[dict[str, Any]] = {}
+    #: An ack beside a take from another shard is sent again if its reply was lost.
+    fused = "gone"
     tags = ("{jobs}", *shard_names("jobs", SHARDS))
 
     def _open(self) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .claimed import ClaimedListQueue
 from .delayed import DelayQueue, PartitionedDelayQueue
 from .listed import ListQueue
 from .product import Order, Product, Settings
@@ -16,4 +17,5 @@ __all__ = ["PRODUCTS", "Order", "Product", "Settings"]
 PRODUCTS: tuple[type[Product], ...] = (
     ListQueue, DelayQueue, Topic, PartitionedDelayQueue, RSMQ, ShardedQueue,
     ListQueue, StagedListQueue, StagedDelayQueue, StagedTopic, StagedPartitions,
+    ClaimedListQueue,
 )  # fmt: skip

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ackq.config import QueueConfig
 from ackq.core.counters import LONGEST_WATCH
-from ackq.core.effects import Operation
+from ackq.core.effects import Operation, Sleep
+from ackq.core.inspected import State
 from ackq.delay import DelayEntry
 from ackq.delay import admin as delay_admin
+from ackq.delay import peek as delay_peek
 from ackq.delay import push as delay_push
 from ackq.delay import settle as delay_settle
 from ackq.delay import take as delay_take
@@ -20,7 +22,7 @@ from ackq.staging.unfinished import UnfinishedCommits
 from tests.campaign.workloads.rig import totals_left
 
 from .group import Member
-from .product import BLOCK_LIMIT, LEASE, NAME, SESSION, Got, Product, Settings
+from .product import BLOCK_LIMIT, LEASE, NAME, SESSION, Got, Order, Product, Settings, bodiless
 
 if TYPE_CHECKING:
     from tests.simulation.world import Life
@@ -31,6 +33,7 @@ class DelayQueue(Product):
 
     verbs: ClassVar[dict[str, int]] = {"ack": 60, "nack": 25, "release": 15}
     delayed = 0.5
+    is_operated = True
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
@@ -72,6 +75,50 @@ class DelayQueue(Product):
         return None
         yield
 
+    def plan(self, draw: random.Random) -> Operation[Order | None]:
+        """Choose dead letters to redrive, or messages to delete or to reschedule."""
+        plans = (
+            self._plan_redrive,
+            self._plan_delete,
+            self._plan_reschedule,
+            self._plan_reschedule,
+        )
+        act = draw.choice(plans)
+        return (yield from act(draw))
+
+    def _plan_redrive(self, draw: random.Random) -> Operation[Order | None]:
+        part = draw.randrange(len(self._spec.partitions))
+        letters = yield from delay_admin.dead_letters(self._spec, 20, None, part)
+        if not letters:
+            return None
+        chosen = draw.sample(letters, min(len(letters), draw.choice((1, 2, 5))))
+        entries = [each.entry for each in chosen]
+        return Order("redrive", [each.id for each in chosen],
+                     lambda: delay_admin.redrive(self._spec, None, entries, part))  # fmt: skip
+
+    def _plan_delete(self, draw: random.Random) -> Operation[Order | None]:
+        in_flight = draw.random() < 0.3
+        states: tuple[State, ...] = ("ready", "delayed", "in_flight")
+        seen = yield from delay_peek.peek(self._spec, 20, draw.choice(states[: 2 + in_flight]))
+        if not seen:
+            return None
+        ids = [each.id for each in draw.sample(seen, min(len(seen), draw.choice((1, 1, 2))))]
+        yield Sleep(draw.choice((0.0, 0.0, 0.2)))
+        return Order("delete", ids, lambda: delay_push.cancel(self._spec, ids, None, in_flight))
+
+    def _plan_reschedule(self, draw: random.Random) -> Operation[Order | None]:
+        states: tuple[State, ...] = ("ready", "delayed", "in_flight")
+        seen = yield from delay_peek.peek(self._spec, 20, draw.choice(states))
+        if not seen:
+            return None
+        key, delay = draw.choice(seen).id, draw.choice((0.0, 0.3, 1.0))
+        yield Sleep(draw.choice((0.0, 0.0, 0.2)))
+        return Order(
+            "reschedule", [key],
+            lambda: delay_push.reschedule(self._spec, key, delay, None, None, None, None),
+            delay=delay, is_resent=True,
+        )  # fmt: skip
+
     def stored(self) -> Operation[int]:
         stats = yield from delay_admin.stats(self._spec)
         return stats.ready + stats.in_flight + stats.delayed
@@ -80,7 +127,7 @@ class DelayQueue(Product):
         dead = yield from delay_admin.dead_letters(self._spec, 10_000, None, None)
         return {
             "dead": [[each.id, each.receive_count] for each in dead],
-            "findings": [],
+            "findings": bodiless(dead),
             **totals_left((yield from delay_admin.counters(self._spec, LONGEST_WATCH)), dead),
         }
 

@@ -15,7 +15,7 @@ from ackq.queue.spec import QueueSpec
 from tests.campaign.workloads.loops import id_of
 from tests.campaign.workloads.rig import totals_left
 
-from .product import BLOCK_LIMIT, LEASE, NAME, Got, Order, Product, Settings
+from .product import BLOCK_LIMIT, LEASE, NAME, Got, Order, Product, Settings, bodiless
 
 
 class ListQueue(Product):
@@ -77,11 +77,23 @@ class ListQueue(Product):
         dead = yield from inspection.dead_letters(self._spec, 10_000, (), None)
         return {
             "dead": [[each.id, each.receive_count] for each in dead],
-            "findings": [str(each) for each in audit.findings],
+            "findings": [*map(str, audit.findings), *bodiless(dead)],
             **totals_left((yield from inspection.counters(self._spec, LONGEST_WATCH)), dead),
         }
 
     def plan(self, draw: random.Random) -> Operation[Order | None]:
+        """Choose dead letters to redrive, or delayed messages."""
+        if draw.random() < 0.6:
+            return (yield from self._plan_delayed(draw))
+        letters = yield from inspection.dead_letters(self._spec, 20, (), None)
+        if not letters:
+            return None
+        chosen = draw.sample(letters, min(len(letters), draw.choice((1, 2, 5))))
+        entries = [each.entry for each in chosen]
+        return Order("redrive", [id_of(each.body) for each in chosen],
+                     lambda: inspection.redrive(self._spec, None, entries))  # fmt: skip
+
+    def _plan_delayed(self, draw: random.Random) -> Operation[Order | None]:
         """Choose delayed messages to run now or to cancel, by entry or by id, perhaps too late."""
         seen = yield from inspection.peek(self._spec, 20, "delayed", 0)
         if not seen:

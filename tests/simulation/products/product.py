@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from ackq.core.effects import Operation
+from ackq.core.inspected import DeadLetter
 from ackq.staging.operations import Delayed, Mover, StagingSpec
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class Order(NamedTuple):
     verb: str  #: as the history names it; "" if it need not know
     ids: list[str]
     act: Callable[[], Operation[Any]]
+    delay: float = 0.0
+    #: Whether the request is sent again if its reply is lost, so that 0 may be a late answer.
+    is_resent: bool = False
 
 
 class Product:
@@ -139,3 +143,8 @@ class Product:
         ``due``: when all are ready, in µs by the server's clock. None: at once.
         """
         raise NotImplementedError
+
+
+def bodiless(dead: Sequence[DeadLetter]) -> list[str]:
+    """Return what is wrong with dead letters: a key of the queue had lost their bodies."""
+    return [f"{each.id}: {each.reason}" for each in dead if each.reason == "body missing"]

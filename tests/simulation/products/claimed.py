@@ -1,0 +1,157 @@
+"""The list queue under an engine that replays batches, as Spark does: claims."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+import secrets
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ackq.config import QueueConfig
+from ackq.core.effects import Operation, Sleep
+from ackq.errors import ClaimLost, Fenced
+from ackq.queue import claims
+from ackq.queue.keys import QueueKeys
+from ackq.queue.messages import Claim
+from ackq.queue.spec import QueueSpec
+from tests.campaign.workloads.loops import body_of, id_of
+
+from .listed import ListQueue
+from .product import BLOCK_LIMIT, LEASE, NAME, Got, Order, Product, Settings
+
+if TYPE_CHECKING:
+    from tests.simulation.world import World
+
+#: Seconds that a claim lasts: the shortest there is, or longer than a history.
+TIMEOUTS = (1.0, 60.0)
+
+
+@dataclass
+class Checkpoint:
+    """What an engine keeps where no death reaches it."""
+
+    #: The batches in order. A batch is planned before it is read, and never planned anew.
+    planned: list[Claim] = field(default_factory=list)
+    #: What the sink has of each batch. A batch that is written again replaces what was there.
+    rows: dict[int, list[str]] = field(default_factory=dict)
+    #: How many batches are finished.
+    finished: int = 0
+
+
+class ClaimedListQueue(ListQueue):
+    """The list queue, read in claims.
+
+    Most consumers are engines, others pop. All engines of a history are the same query, one after
+    the other or at the same time: they share a checkpoint, and the last one to begin fences the
+    others.
+    """
+
+    rules: ClassVar[dict[str, Any]] = {}
+    #: Of those who pop. A claim forgets receive counts, and the end of a lease shows the order of
+    #: deliveries only if nothing is returned before it, and if no clock is set.
+    verbs: ClassVar[dict[str, int]] = {"ack": 70, "fused": 30}
+    sets_clock = False
+    checkpoint = Checkpoint()
+
+    @staticmethod
+    def draw_settings(draw: random.Random) -> Settings:
+        timeout = draw.choice(TIMEOUTS)
+        # While no claim ends, every message is acked once, or becomes one row.
+        is_exact, end = timeout > min(TIMEOUTS), draw.choice(("right", "left"))
+        return {**Product.draw_settings(draw), "max_receives": None, "timeout": timeout,
+                "rows": is_exact, "pop_from": end}  # fmt: skip
+
+    @classmethod
+    @contextlib.contextmanager
+    def environment(cls, world: World) -> Iterator[None]:
+        cls.checkpoint = Checkpoint()
+        yield
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        config = QueueConfig(visibility_timeout=LEASE, pop_from=settings["pop_from"])
+        spec = QueueSpec(NAME, QueueKeys.of(NAME, config.pop_from), config, BLOCK_LIMIT)
+        self._group = claims.Group(spec, "query", settings["timeout"])
+        self._draw = random.Random(secrets.token_hex(8))
+        self._pops = self._draw.random() < 0.3
+        #: Claims that were found at the start, and are to be planned first.
+        self._open: list[Claim] = []
+
+    def prepare(self) -> Operation[None]:
+        self._pops = False  # the last consumer finishes what engines have planned
+        yield from super().prepare()
+
+    def take(
+        self, n: int, timeout: float | None, done: Sequence[Any]
+    ) -> Operation[tuple[list[Got], dict[str, Any]]]:
+        """Pop; or take nothing, but process a batch."""
+        if self._pops:
+            found, about = yield from super().take(n, timeout, done)
+            return [each._replace(received=None) for each in found], about
+        try:
+            if not self._group.epoch:
+                yield from claims.begin(self._group)
+                self._open = yield from claims.open_claims(self._group)
+            yield from claims.beat(self._group)
+            yield from self._process(5 * n)
+        except Fenced:
+            self._group.epoch = 0
+            yield Sleep(0.3)  # its user starts it again
+        return [], {}
+
+    def _process(self, most: int) -> Operation[None]:
+        """Plan the next batch, read it, write it and finish it."""
+        kept = self.checkpoint
+        number, before = (
+            kept.finished,
+            kept.planned[kept.finished - 1].batch if kept.finished else 0,
+        )
+        if before:
+            # What is finished is never read again.
+            yield from claims.ack(self._group, before, self._draw.choice((0, 5)))
+            if self._draw.random() < 0.3:
+                yield from claims.forget(self._group, before)
+        if number == len(kept.planned):
+            claim = yield from self._next(before, most)
+            if claim is None or number != len(kept.planned):
+                return  # nothing is there; or another engine has planned the batch
+            kept.planned.append(claim)
+        claim = kept.planned[number]
+        try:
+            rows = yield from self._read(claim)
+        except ClaimLost:
+            if kept.finished > number or self._group.timeout > min(TIMEOUTS):
+                return  # another engine has finished it; or it is lost, and found to be in the end
+            rows = []  # its messages are in the queue again
+        kept.rows[number] = rows
+        yield Sleep(self._draw.expovariate(1 / 0.02))
+        kept.finished = max(kept.finished, number + 1)
+
+    def _next(self, after: int, most: int) -> Operation[Claim | None]:
+        found = [each for each in self._open if each.batch > after]
+        if found:
+            return found[0]
+        return (yield from claims.claim(self._group, after, most, None, None))
+
+    def _read(self, claim: Claim) -> Operation[list[str]]:
+        rows: list[str] = []
+        for start in range(0, claim.rows, 4):
+            count = min(4, claim.rows - start)
+            bodies = yield from claims.read(self._group, claim.batch, start, count)
+            rows += [id_of(each) if each == body_of(id_of(each)) else repr(each) for each in bodies]
+        return rows
+
+    def plan(self, draw: random.Random) -> Operation[Order | None]:
+        """Do as with any list queue, or return all claims to it where that repeats no row."""
+        if self._group.timeout == min(TIMEOUTS) and draw.random() < 0.3:
+            return Order("", [], lambda: claims.end_holds(self._spec))
+        return (yield from super().plan(draw))
+
+    def left(self) -> Operation[dict[str, Any]]:
+        rows = list(itertools.chain.from_iterable(self.checkpoint.rows.values()))
+        if self._group.timeout == min(TIMEOUTS):
+            rows = sorted(set(rows))  # a claim that has ended is delivered again
+        return {**(yield from super().left()), "totals": None, "rows": rows}
