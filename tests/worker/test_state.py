@@ -265,6 +265,19 @@ def test_every_call_that_fails_is_logged_by_its_name_until_it_works(
     ]
 
 
+def test_a_queue_that_pauses_does_not_keep_others_waiting() -> None:
+    state, time = state_of(queues=3)
+    for lane in state.lanes:
+        lane.done.append(message_of(time, lane.queue.name))
+        lane.watch_after = 1e9
+    state.lanes[1].upkeep_after = 100.1
+    steps = upkeep(state)
+    calls: list[Any] = [next(steps), steps.send(1)]
+    assert [call.method.__self__ for call in calls] == [state.lanes[0].queue, state.lanes[2].queue]
+    with pytest.raises(StopIteration):
+        steps.send(1)
+
+
 # --- handling -----------------------------------------------------------------------------
 
 
