@@ -30,9 +30,10 @@ def main() -> int:
         return bool(planter.rest())
     if options.shrink:
         return _shrink(options.shrink)
-    names = options.scenario or list(SCENARIOS)
     until = now() + options.seconds
     draw = random.Random(options.seed)
+    # In another order each time, since a short campaign does not get to the end.
+    names = options.scenario or draw.sample([*SCENARIOS], len(SCENARIOS))
     broken = 0
     for number, name in enumerate(itertools.cycle(names)):
         if now() > until or (options.strikes and number):
@@ -101,7 +102,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--shrink", type=Path, metavar="FOLDER",
                         help="run this run again with ever fewer faults, and end")  # fmt: skip
     parser.add_argument("--scenario", action="append", choices=SCENARIOS, metavar="NAME",
-                        help="run this one; may be repeated. Defaults to all, in turn")  # fmt: skip
+                        help="run this one; may be repeated. Default: all, shuffled")  # fmt: skip
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30),
                         help="the faults follow from it. Defaults to a random one")  # fmt: skip
     parser.add_argument("--for", dest="seconds", type=float, default=900.0, metavar="SECONDS",
