@@ -39,6 +39,12 @@ MESSAGES = 10_000_000
 #: 95 % sure: with none in n, fewer than one in n / 3.
 RULE_OF_THREE = 3
 
+#: The products, with the beginning of their workloads' names.
+PRODUCTS = {
+    "list queue": "queue", "drop-in": "drop-in", "worker": "worker", "delay queue": "delay queue",
+    "topic": "topic", "RSMQ": "RSMQ", "sharded queue": "sharded queue", "Spark": "Spark",
+}  # fmt: skip
+
 #: What a file of results says about all of its runs.
 ENVIRONMENT = ("commit", "scripts", "ackq", "redis-py", "python", "system")
 
@@ -90,7 +96,7 @@ def _results(stored: list[dict[str, Any]]) -> str:
     safe = [run for run in runs if not SCENARIOS[run["scenario"]].loses]
     unsafe = [run for run in runs if SCENARIOS[run["scenario"]].loses]
     parts = [
-        _headline(runs, safe, invalid), _aims(runs), _table(safe), _losses(unsafe), _faults(runs),
+        _headline(runs, safe, invalid), _aims(runs), _tables(safe), _losses(unsafe), _faults(runs),
         _environments(stored), _simulation(), _soak(),
     ]  # fmt: skip
     return "\n" + "\n".join(filter(None, parts)) + "\n"
@@ -125,6 +131,19 @@ def _aims(runs: list[Run]) -> str:
     return _lines("| | so far | aim for a release |", "|---|---:|---:|", lines)
 
 
+def _of(runs: list[Run], product: str) -> list[Run]:
+    begin = PRODUCTS[product]
+    return [run for run in runs if SCENARIOS[run["scenario"]].workload.startswith(begin)]
+
+
+def _tables(runs: list[Run]) -> str:
+    parts = ["### Nothing may be lost\n"]
+    for product in PRODUCTS:
+        if found := _of(runs, product):
+            parts.append(f"**{product[0].upper()}{product[1:]}**\n\n{_table(found)}")
+    return "\n".join(parts)
+
+
 def _table(runs: list[Run]) -> str:
     lines = []
     for name, those in _by_scenario(runs).items():
@@ -143,7 +162,7 @@ def _table(runs: list[Run]) -> str:
     head = ("| scenario | runs | faults | a second | pushed | a second | delivered again |"
             " late settles refused | lost | at most, with 95 % confidence | phantom |"
             " acked twice | early | all broken rules |")  # fmt: skip
-    return "### Nothing may be lost\n\n" + _lines(head, "|---|" + "---:|" * 13, lines)
+    return _lines(head, "|---|" + "---:|" * 13, lines)
 
 
 def _bound(lost: int, pushed: int) -> str:
@@ -168,8 +187,13 @@ def _losses(runs: list[Run]) -> str:
 
 
 def _faults(runs: list[Run]) -> str:
-    lines = [f"| {kind} | {times:,} |" for kind, times in _struck(runs).most_common()]
-    return "### Faults\n\n" + _lines("| fault | times |", "|---|---:|", lines)
+    struck = [_struck(_of(runs, product)) for product in PRODUCTS]
+    lines = [
+        "| " + " | ".join([kind, *(f"{each[kind]:,}" for each in struck), f"{times:,}"]) + " |"
+        for kind, times in _struck(runs).most_common()
+    ]
+    head = "| fault | " + " | ".join([*PRODUCTS, "all"]) + " |"
+    return "### Faults\n\n" + _lines(head, "|---|" + "---:|" * (len(PRODUCTS) + 1), lines)
 
 
 def _environments(stored: list[dict[str, Any]]) -> str:

@@ -28,7 +28,7 @@ LONGEST = 1.2
 #: Seconds after which a process takes a silent connection for broken.
 SILENCE = 0.2
 #: Requests of a history that does not end.
-ENDLESS = 3000
+ENDLESS = 10_000
 
 
 #: BLPOP of several keys without waiting.
