@@ -219,7 +219,7 @@ def test_a_worker_ends_when_its_handlers_and_helpers_have(queues: list[ackq.Queu
     state.slots[0].message = message
     now = 109.9
     assert not worker._is_over(False)
-    assert not worker.cut_short
+    assert worker.cut_short is False
     now = 110.0
     assert worker._is_over(False)
     assert worker.cut_short
