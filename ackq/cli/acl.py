@@ -21,7 +21,8 @@ def _described() -> str:
     width = max(map(len, ROLES))
     lines = (wrap(role.purpose, 78, initial_indent=f"  {name:<{width}}  ",
                   subsequent_indent=" " * (width + 4)) for name, role in ROLES.items())  # fmt: skip
-    others = f"Delay queues, topics and RSMQ queues have {', '.join(OTHER_ROLES['delay'])}."
+    others = (f"Delay queues, topics and RSMQ queues have {', '.join(OTHER_ROLES['delay'])}."
+              " Sharded queues have all but doctor and loader.")  # fmt: skip
     return "\n".join(["\b", "Roles:", *chain.from_iterable(lines), "", others, "", ""])
 
 
@@ -29,6 +30,7 @@ def _described() -> str:
     epilog=_described() + examples(
         "ackq acl jobs consumer", "ackq acl jobs --json",
         "ackq acl invoices consumer --kind delay --partitions 16",
+        "ackq acl orders worker --kind sharded",
     )
 )  # fmt: skip
 @queue_argument

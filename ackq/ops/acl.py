@@ -15,6 +15,7 @@ from ackq.config import PopFrom, check_integer, check_pop_from
 from ackq.core.names import HELD_LEFT, check_name
 from ackq.errors import ConfigurationError, QueueNameError
 from ackq.membership.operations import MOST_PARTITIONS
+from ackq.membership.shards import check_shards
 from ackq.ops.acl_access import access_of, slots_of
 from ackq.ops.acl_keys import patterns_of
 
@@ -113,7 +114,7 @@ _DELAY_VIEW_COMMANDS = {"info": (), "time": (), "xrange": (":dead",), "zrange": 
                         "exists": (":z", ":h"), "type": (":z", ":h", ":dead"),
                         "hget": (":group",), "hmget": (":errors",),
                         "xrevrange": (":dead", _LOG)}  # fmt: skip
-#: What consumers of a partitioned delay queue also call, to divide the partitions.
+#: What consumers of partitions or shards also call, to divide them.
 _JOIN = ("members/heartbeat", "members/assign", "members/leave")
 _TOPIC_VIEW_COMMANDS = {"info": (), "time": (), "getrange": (":messages:*",),
                         "type": (":nextIndex",),
@@ -167,6 +168,31 @@ OTHER_ROLES: dict[str, dict[str, Role]] = {
 }  # fmt: skip
 
 
+#: What roles of a sharded queue need besides. Only those that consume close and open shards: a
+#: producer to which a shard is closed by mistake gets an error until a consumer opens it.
+_READ_RECORD = {"hget": (":shards", ":group")}
+_RESIZE = ("sharded/change", "sharded/retire", "sharded/revive")
+_OF_SHARDS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(ROLES, ("sharded/open",)),
+    **dict.fromkeys(("consumer", "worker"), ("sharded/open", "sharded/look", *_JOIN, *_RESIZE)),
+    "operator": ("sharded/open", *_RESIZE),
+}
+
+
+def _sharded(name: str) -> Role:
+    """Return a role for all shards of a queue."""
+    role = ROLES[name]
+    scripts = role.scripts + _OF_SHARDS[name]
+    commands = {**role.commands, "info": (),
+                "hget": (*role.commands.get("hget", ()), *_READ_RECORD["hget"])}  # fmt: skip
+    return replace(role, scripts=scripts, commands=commands)
+
+
+OTHER_ROLES["sharded"] = {
+    each: _sharded(each) for each in ROLES if each not in ("doctor", "loader")
+}
+
+
 def roles_of(kind: str) -> Mapping[str, Role]:
     """Return the roles of a kind of queue: "list", or one of `OTHER_ROLES`."""
     return ROLES if kind == "list" else OTHER_ROLES[kind]
@@ -200,7 +226,9 @@ def rules(
             Redis. Without it, a loader must load the scripts. Defaults to True.
         selectors: grant pairs of commands and keys. Use False for Redis 6.2. Defaults to True.
         pop_from: the end of its list from which the queue is popped. Defaults to "right".
-        kind: "list", "delay", "topic" or "rsmq". Defaults to "list".
+        kind: "list", "sharded", "delay", "topic" or "rsmq". Roles of a sharded queue are for all
+            shards, however many there will be. Their patterns also match sharded queues whose
+            names begin with ``<name>:`` and a digit. Defaults to "list".
         partitions: how many a delay queue has, 1 to 1024; the role is for all of them. Defaults
             to None: it is not partitioned.
 
@@ -211,6 +239,8 @@ def rules(
             parenthesis or quotation mark, which no selector can contain.
     """
     check_name(name)
+    if kind == "sharded":
+        check_shards(name, None)
     if any(each.isspace() for each in name):
         raise QueueNameError(f"queue name {name!r} has a space, which no ACL rule may contain")
     if selectors and (found := _NOT_IN_SELECTORS.search(name)):
@@ -221,7 +251,9 @@ def rules(
     if kind == "rsmq" and ":" not in name:
         raise ConfigurationError(f"an RSMQ queue is named <namespace>:<queue>, not {name!r}")
     check_pop_from(pop_from)
-    chosen = _for_end(role, pop_from) if kind == "list" else roles[role]
+    chosen = roles[role]
+    if kind in ("list", "sharded"):
+        chosen = _for_end(role, chosen, pop_from)
     if partitions is not None:
         chosen = _for_partitions(chosen, kind, partitions)
     access = _access(chosen, eval, pop_from)
@@ -229,14 +261,14 @@ def rules(
         keys, flat = [f"~{SCRATCH}*"], True
     else:
         suffixes = frozenset().union(*access.values())
-        keys, flat = patterns_of(name, suffixes, partitions), not selectors
+        keys, flat = patterns_of(name, suffixes, kind, partitions), not selectors
     begin = ["reset", "on", *_channels(name, roles[role])]
     if flat:
         return [*begin, *keys, "-@all", *_commands(access)]
     pairs = _grouped(access)
     keyless = _commands(pairs.pop(frozenset(), ()))
     return [*begin, "-@all", *keyless,
-            *(f"({' '.join([*patterns_of(name, each, partitions), *_commands(commands)])})"
+            *(f"({' '.join([*patterns_of(name, each, kind, partitions), *_commands(commands)])})"
               for each, commands in sorted(pairs.items(), key=_first))]  # fmt: skip
 
 
@@ -248,9 +280,8 @@ def _channels(name: str, role: Role) -> list[str]:
     return ["resetchannels", f"&{namespace}:rt:{queue}"]
 
 
-def _for_end(name: str, pop_from: PopFrom) -> Role:
+def _for_end(name: str, role: Role, pop_from: PopFrom) -> Role:
     """Return a role for queues with this end."""
-    role = ROLES[name]
     if pop_from == "right":
         return role
     commands = {
@@ -273,12 +304,14 @@ def _for_partitions(role: Role, kind: str, partitions: int) -> Role:
 
 def _access(role: Role, eval: bool, pop_from: PopFrom) -> dict[str, frozenset[str]]:
     """Return each command of a role with the suffixes of the keys that need it."""
+    # Only those that may also change the record create it.
+    unused = ("sharded/open", "hset") if "sharded/change" not in role.scripts else None
     found: defaultdict[str, set[str]] = defaultdict(set, {"ping": set(), "hello": set()})
     for command, suffixes in role.commands.items():
         found[command].update(suffixes)
     for script in role.scripts:
         for command, named in access_of(script, pop_from).items():
-            if command != role.without:
+            if command != role.without and (script, command) != unused:
                 found[command].update(named)
     if role.scripts:
         # A script is called with all its keys, and after an error the type of each is checked.

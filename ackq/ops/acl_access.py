@@ -17,11 +17,11 @@ from ackq import scripts
 from ackq.config import PopFrom
 from ackq.core.names import HELD_LEFT
 
-#: The name of a queue is {name}, {queue} or, for RSMQ, {ns}:{q}, whose namespace has a key too. A
-#: {group} of consumers has the name of its queue.
+#: The name of a queue is {name}, {shard}, {queue} or, for RSMQ, {ns}:{q}, whose namespace has a key
+#: too. A {group} of consumers has the name of its queue.
 _SLOT = re.compile(
     r"^-- KEYS\[(\d+)(?:\+\w+)?(\.\.[^\]]*)?\]"
-    r"\s+(?:\{name\}|\{queue\}|\{group\}|\{ns\}:\{q\}|(\{ns\}))(\S*)\s+([A-Z]+)",
+    r"\s+(?:\{name\}|\{shard\}|\{queue\}|\{group\}|\{ns\}:\{q\}|(\{ns\}))(\S*)\s+([A-Z]+)",
     re.MULTILINE,
 )
 _BOUND = re.compile(r"\blocal ([\w, ]+) =\s+(.*\bKEYS\[.+\].*)$", re.MULTILINE)
@@ -31,12 +31,14 @@ _IN_GROUP = re.compile(r"(?:first|each\[1\])(?: \+ (\d+))?")
 NAMESPACE = "@"
 #: Names that get a value anywhere: locals, parameters, loop variables.
 _NAMED = re.compile(r"\blocal ([\w, ]+?) =|\bfunction [\w.]*\(([\w, ]*)\)|\bfor ([\w, ]+) (?:=|in)")
-#: A command that depends on the end that is popped names that of the left end first.
-_CALL = re.compile(r"redis\.p?call\((?:[\w =']+ and '([A-Z]+)' or )?'([A-Z]+)'(?:, ([^)]*))?")
+#: A command that depends on the end that is popped names that of the left end first. The arguments
+#: are not consumed, since there may be another call among them.
+_CALL = re.compile(r"redis\.p?call\((?:[\w =']+ and '([A-Z]+)' or )?'([A-Z]+)'(?=(?:, ([^)]*))?)")
 _RECORD = re.compile(r"^-- Left end: KEYS\[(\d+)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
 _ANY = re.compile("<[^>]+>")
 #: How many arguments of a command are keys (None: all). Other commands have one key.
-_KEYS_OF = {"TIME": 0, "LMOVE": 2, "RENAME": 2, "EXISTS": None, "UNLINK": None, "DEL": None}
+_KEYS_OF = {"TIME": 0, "LMOVE": 2, "RENAME": 2, "EXISTS": None, "UNLINK": None, "DEL": None,
+            "MSET": None}  # fmt: skip
 _OF_ANY_TYPE = {"EXISTS", "UNLINK", "DEL", "RENAME", "TYPE", "PERSIST", "PEXPIRE", "PTTL"}
 _STRINGS = {"SET", "MSET", "MSETNX", "STRLEN"}
 _TYPES = {"Z": "ZSET", "H": "HASH", "L": "LIST", "R": "LIST", "X": "STREAM", "G": "STRING"}
@@ -78,7 +80,7 @@ def access_of(script: str, pop_from: PopFrom = "right") -> Mapping[str, frozense
     found: defaultdict[str, set[str]] = defaultdict(set)
     for of_left, of_right, arguments in _CALL.findall(text):
         command = of_left if of_left and pop_from == "left" else of_right
-        if arguments == "record" and pop_from == "right":
+        if arguments == "record" and bound.get("record", "")[5:-1] not in slots:
             continue  # that key is passed for the left end only
         suffixes = found[command.lower()]
         words = [each.strip() for each in arguments.split(",")][: _KEYS_OF.get(command, 1)]

@@ -6,36 +6,52 @@ from collections.abc import Iterator
 from dataclasses import fields
 
 from ackq.membership.operations import GroupKeys
+from ackq.membership.shards import whole
 from ackq.ops.acl_access import NAMESPACE
 
 #: The keys of a partitioned delay queue as a whole. Its other keys belong to one partition each.
 _OF_GROUP = frozenset(f":{each.name}" for each in fields(GroupKeys))
 
 
-def patterns_of(name: str, suffixes: frozenset[str], partitions: int | None) -> list[str]:
+def patterns_of(
+    name: str, suffixes: frozenset[str], kind: str, partitions: int | None
+) -> list[str]:
     """Return the rules for the keys of queue ``name`` with these suffixes.
 
     Args:
         name: of the queue; it was checked.
         suffixes: as in `ackq.ops.acl_access`. "=" begins the whole name of a key that belongs to
             no queue.
+        kind: of queue.
         partitions: of a delay queue; None if it has none.
     """
     wide = {each[:-1] for each in suffixes if each.count("*") == 1}
     needed = (each for each in suffixes
               if each.count("*") < 2 or not each.startswith(tuple(wide)))  # fmt: skip
-    return [f"~{key}" for each in sorted(needed) for key in _keys_of(name, each, partitions)]
+    return [f"~{key}" for each in sorted(needed) for key in _keys_of(name, each, kind, partitions)]
 
 
-def _keys_of(name: str, suffix: str, partitions: int | None) -> Iterator[str]:
+def _keys_of(name: str, suffix: str, kind: str, partitions: int | None) -> Iterator[str]:
     if suffix.startswith("="):
         yield suffix[1:]
+    elif kind == "sharded":
+        yield from _of_shards(name, suffix)
     elif suffix.startswith(NAMESPACE):
         yield name.rpartition(":")[0] + suffix[1:]
     elif partitions is None or suffix in _OF_GROUP:
         yield name + suffix
     else:
         yield from (f"{name}:{number}{suffix}" for number in _below(partitions))
+
+
+def _of_shards(name: str, suffix: str) -> Iterator[str]:
+    """Yield the keys of a sharded queue, whatever its number of shards."""
+    if suffix == ":shards":
+        yield f"{{{name}}}:shards"
+    elif suffix in _OF_GROUP:
+        yield from (f"{{{name}}}{suffix}", f"{{{name}}}:[0-9]*{suffix}")
+    else:
+        yield from (f"{{{name}:[0-9]*}}{suffix}", f"{whole(name)}{suffix}")
 
 
 def _below(limit: int) -> Iterator[str]:

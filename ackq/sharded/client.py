@@ -585,7 +585,8 @@ class ShardedQueue(Closable):
         if not version:
             return False
         revived = [each.beginning(resize.revive, version) for each in now.used]
-        return any(run(revived, tolerates=redis.ResponseError))
+        found = run(revived, tolerates=redis.ResponseError)
+        return any(each is True for each in found)  # others were refused: this user may not
 
     def _opening(self, call: Callable[[], T]) -> T:
         """Make a call on all shards, and again if one of them was closed but is in use."""

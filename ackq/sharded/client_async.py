@@ -588,7 +588,8 @@ class AsyncShardedQueue(Closable):
         if not version:
             return False
         revived = [each.beginning(resize.revive, version) for each in now.used]
-        return any(await run(revived, tolerates=redis.ResponseError))
+        found = await run(revived, tolerates=redis.ResponseError)
+        return any(each is True for each in found)  # others were refused: this user may not
 
     async def _opening(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a call on all shards, and again if one of them was closed but is in use."""
