@@ -23,6 +23,8 @@ from ackq.delay.messages import DelayedMessage
 from ackq.delay.staging_client import DelayStaging
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.client_async import AsyncConsumerGroup
+from ackq.queue.claims_client import Claims
+from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.queue.staging_client import Staging
 from ackq.rsmq import AsyncRSMQ
 from ackq.sharded import AsyncShardedQueue, ShardedQueue
@@ -46,6 +48,9 @@ FILE = Path(__file__).with_name("calls.txt")
 BLOCKING, ASYNC = redis.Redis, redis.asyncio.Redis
 #: Each class, and how a test makes one.
 CLIENTS: list[tuple[Any, Any]] = [
+    (AsyncQueue, lambda: AsyncQueue(ASYNC(), "q")),
+    (Claims, lambda: Claims(BLOCKING(), "q", "g")),
+    (RowDeadLetters, lambda: RowDeadLetters(BLOCKING(), "q", "w")),
     (AsyncDelayQueue, lambda: AsyncDelayQueue(ASYNC(), "d")),
     (AsyncPartitionedDelayQueue, lambda: AsyncPartitionedDelayQueue(ASYNC(), "d", 4)),
     (AsyncTopic, lambda: AsyncTopic(ASYNC(), "t")),
@@ -62,23 +67,27 @@ OTHERS = (
     Retry, Reject, ShardedQueue, AsyncShardedQueue, Queue, AsyncQueue,
 )  # fmt: skip
 #: Methods that do more than to run one operation: their signatures alone are shown.
-SIGNATURES = {"__init__", "from_url", "consume", "aclose", "close", "heartbeat", "join", "leave"}
+SIGNATURES = {
+    "__init__", "from_url", "consume", "aclose", "close", "heartbeat", "join", "leave", "lease",
+    "beside", "beginning", "execute", "with_config", "adopt",
+}  # fmt: skip
 #: What an operation returns, if a method makes more of it than to return it.
 RESULTS: dict[str, Any] = {
-    "receive_message": ["first"], "pop_message": ["first"], "join": None, "delete_message": 1,
+    "receive_message": ["first"], "pop_message": ["first"], "pop": ["first"], "join": None,
+    "delete_message": 1,
 }  # fmt: skip
 #: An argument of each name.
 VALUES: dict[str, Any] = {
-    "after": "7-0", "at": 2.5, "at_ms": 25, "batch": 3, "batches": ("b1", "b2"), "bodies": [b"x"],
-    "body": b"body", "changes": {"vt": 4}, "confirm": 1, "consumer": "me", "cursor": (0, 1.5, "k"),
-    "dead": True, "dedup": "once", "dedup_window": 6.5, "delay": 1.5, "delay_ms": 15,
-    "delayed": [(1, b"y")], "due": 9,
-    "entries": ["1-0", "2-0"], "error": ValueError("why"), "id": "i", "ids": ("i", "j"),
-    "in_flight": True, "keep": 8, "key": "k", "keys": ("k", "l"), "message": b"m",
-    "max_receives": 6, "maxsize": 1024, "messages": ["m1", "m2"], "n": 7, "partition": 1,
-    "qname": "jobs", "reason": "no", "staged": Staged("task"), "start": "newest",
-    "state": "delayed", "tasks": [Staged("task")], "timeout": 3.5, "to": "oldest", "vt": 11,
-    "visibility_timeout": 4.5, "window": 5.5,
+    "ack": ["m3"], "after": "7-0", "at": 2.5, "at_ms": 25, "batch": 3, "batches": ("b1", "b2"),
+    "bodies": [b"x"], "body": b"body", "changes": {"vt": 4}, "confirm": 1, "consumer": "me",
+    "count": 13, "cursor": (0, 1.5, "k"), "dead": True, "dedup": "once", "dedup_window": 6.5,
+    "delay": 1.5, "delay_ms": 15, "delayed": [(1, b"y")], "due": 9, "entries": ["1-0", "2-0"],
+    "error": ValueError("why"), "id": "i", "ids": ("i", "j"), "first": 14, "in_flight": True,
+    "last": 15, "keep": 8, "key": "k", "keys": ("k", "l"), "message": b"m", "max_receives": 6,
+    "maxsize": 1024, "messages": ["m1", "m2"], "n": 7, "partition": 1, "qname": "jobs",
+    "reason": "no", "repair": True, "rows": ["r"], "size": 16, "skip": 17, "staged":
+    Staged("task"), "start": "newest", "state": "delayed", "tasks": [Staged("task")], "timeout":
+    3.5, "to": "oldest", "up_to": 18, "vt": 11, "visibility_timeout": 4.5, "window": 5.5,
 }  # fmt: skip
 
 
@@ -143,7 +152,7 @@ def _called(client: Any, name: str, signature: inspect.Signature, whole: bool) -
             positional += VALUES[each.name]
         elif each.default is each.empty and each.kind is not each.KEYWORD_ONLY:
             positional.append(VALUES[each.name])
-        elif whole:
+        elif whole or each.default is each.empty:
             named[each.name] = VALUES[each.name]
     client._checked = True
     if isinstance(client, AsyncPartitionedDelayQueue):

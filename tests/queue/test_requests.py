@@ -316,7 +316,9 @@ def batches() -> Iterator[str]:
     yield f"  claiming {taken.claiming}"
     yield trace("claim again", claims.claim(taken, 1, 10, None, None), ok)
     yield trace("claim a used one", claims.claim(group(), 1, 10, None, 5), [b"taken", 9])
-    yield trace("claim nothing", claims.claim(group(), 1, 10, None, None), [None, None], [b"empty"])
+    none = group()
+    yield trace("claim nothing", claims.claim(none, 1, 10, None, None), [None, None], [b"empty"])
+    yield f"  claiming {none.claiming}"
     yield trace("claim nothing as a batch", claims.claim(group(), 1, 10, None, 3), [b"empty"])
     yield trace("claim, fenced", claims.claim(group(), 1, 10, None, 3), [b"fenced", 6])
     yield trace("claim before begin", claims.claim(group(epoch=0), 1, 10, None, 3))
