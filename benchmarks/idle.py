@@ -146,13 +146,18 @@ class Server:
 
     def make_room(self, connections: int) -> None:
         """Allow so many connections."""
-        found: Any = self._client.config_get("maxclients")
-        if int(found["maxclients"]) < connections + SPARE:
-            self._client.config_set("maxclients", connections + SPARE)
+        make_room(self._client, connections)
 
     def close(self) -> None:
         self._client.unlink(*QueueKeys.of(KEY).all())
         self._client.close()
+
+
+def make_room(client: redis.Redis, connections: int) -> None:
+    """Allow so many connections to a server."""
+    found: Any = client.config_get("maxclients")
+    if int(found["maxclients"]) < connections + SPARE:
+        client.config_set("maxclients", connections + SPARE)
 
 
 def measure(url: str, kind: str, count: int, seconds: float) -> tuple[float, float, float]:

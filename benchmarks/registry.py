@@ -17,6 +17,8 @@ BENCHMARKS = {
     "idle": "benchmarks.idle",
     "latency": "benchmarks.latency",
     "scaleout": "benchmarks.scaleout",
+    "capacity": "benchmarks.capacity",
+    "fleet": "benchmarks.fleet.benchmark",
     "worker": "benchmarks.worker",
     "rsmq": "benchmarks.rsmq",
     "delay": "benchmarks.delay",

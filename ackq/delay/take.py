@@ -58,9 +58,11 @@ def take(
             if status == b"again":
                 continue
             if status == b"stale" and spec.group is not None and session is not None:
-                yield from heartbeat(spec.group, session)
-                continue
-            wait = reply[1]
+                if (yield from heartbeat(spec.group, session)) != assignment:
+                    continue
+                partitions = ()  # another consumer is computing the assignment
+            else:
+                wait = reply[1]
         left = yield from deadline.left()
         if not left:
             return []

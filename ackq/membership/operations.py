@@ -24,6 +24,9 @@ HEARTBEATS = 3
 HEARTBEAT_INTERVAL = 1.0
 #: Most heartbeats of all members per second. A larger group sends them less often.
 HEARTBEAT_RATE = 1000
+#: Seconds after which a new member asks again if another one computes the assignment; doubled
+#: after each time.
+ASK_AGAIN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,8 @@ class Session:
     assignment: Assignment | None = None
     #: Seconds until the next heartbeat: the interval, or less if another session ends sooner.
     next_heartbeat: float = 0.0
+    #: How often it has asked in vain since it joined.
+    asked: int = 0
 
     @property
     def name(self) -> bytes:
@@ -112,7 +117,8 @@ class Session:
 def heartbeat(spec: GroupSpec, session: Session) -> Operation[Assignment]:
     """Join or stay in the group, and return the assignment of this session.
 
-    Any member that notices a change of membership computes the assignment; the first one wins.
+    The first member that notices a change of membership computes the assignment. Meanwhile the
+    others keep theirs; a new member has none.
     """
     while True:
         # Other threads may send heartbeats too, so read the state once.
@@ -126,7 +132,7 @@ def heartbeat(spec: GroupSpec, session: Session) -> Operation[Assignment]:
         if status == b"fenced":
             # Another thread may notice this too; both choose the same new name.
             session.incarnation, session.joined = incarnation + 1, False
-            session.assignment = None
+            session.assignment, session.asked = None, 0
             continue
         if status == b"shares":
             raise ConfigurationError(
@@ -141,14 +147,28 @@ def heartbeat(spec: GroupSpec, session: Session) -> Operation[Assignment]:
             else:
                 mine = tuple(sorted(map(int, reply[5])))
                 found = session.assignment = Assignment(name.decode(), generation, mine, reply[4])
-            session.next_heartbeat = spec.heartbeat_interval(found.members)
-            if wait >= 0:
-                session.next_heartbeat = min(session.next_heartbeat, wait / 1_000_000)
+            session.asked = 0
+            _plan_next(spec, session, found.members, wait)
             return found
+        if len(reply) == 4:
+            if known is None:
+                known = session.assignment = Assignment(name.decode(), 0, (), 1)
+            _plan_next(spec, session, known.members, wait)
+            if not known.generation:
+                soon = ASK_AGAIN * 2 ** min(session.asked, 10)
+                session.next_heartbeat = min(session.next_heartbeat, soon)
+                session.asked += 1
+            return known
         pairs: list[Arg] = []
         for partition, owner in assign(spec.partitions, reply[4], _owners(reply[5])).items():
             pairs += (partition, owner)
         yield from _call(spec, "assign", generation, *pairs)
+
+
+def _plan_next(spec: GroupSpec, session: Session, members: int, wait: int) -> None:
+    session.next_heartbeat = spec.heartbeat_interval(members)
+    if wait >= 0:
+        session.next_heartbeat = min(session.next_heartbeat, wait / 1_000_000)
 
 
 def leave(spec: GroupSpec, session: Session) -> Operation[bool]:

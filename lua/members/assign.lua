@@ -1,7 +1,7 @@
 -- members/assign: record the owner of each partition, once for each generation.
 --
 -- KEYS[1] {group}:members   ZSET    session -> its end, µs since the epoch
--- KEYS[2] {group}:group     HASH    generation, assigned, shares
+-- KEYS[2] {group}:group     HASH    generation, assigned, shares, assigning
 -- KEYS[3] {group}:owners    HASH    share -> session
 --
 -- ARGV[1] generation        integer 1..9007199254740991   that the assignment was computed for
@@ -26,4 +26,5 @@ end
 redis.call('DEL', owners)
 redis.call('HSET', owners, unpack(ARGV, 2))
 redis.call('HSET', group, 'assigned', string.format('%.0f', generation))
+redis.call('HDEL', group, 'assigning')
 return 1

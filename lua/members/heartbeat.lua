@@ -3,7 +3,8 @@
 -- KEYS[1] {group}:members   ZSET    session -> its end, µs since the epoch
 -- KEYS[2] {group}:group     HASH    generation: counts changes of the membership; assigned: the
 --                                   generation that {group}:owners was written for; shares;
---                                   clock: time of the last heartbeat, µs since the epoch
+--                                   clock: time of the last heartbeat, µs since the epoch;
+--                                   assigning: until when a member computes an assignment, µs
 -- KEYS[3] {group}:owners    HASH    share -> session
 --
 -- ARGV[1] session           text, drawn by the member
@@ -13,9 +14,9 @@
 -- ARGV[5] known             integer 0..9007199254740991   generation that the member knows
 --
 -- Returns {'ok', generation, assigned, wait}: wait µs until the next other session ends, or -1.
--- If assigned = generation and known is another one: followed by members, {own share, ...}; if
--- assigned is another generation: by {session, ...}, {share, session, ...}, for members/assign,
--- without the sessions beyond the 10,000 that end last.
+-- If assigned = generation and known is another one: followed by members, {own share, ...}. If
+-- assigned is another generation, one member in 50 ms gets {session, ...}, {share, session, ...}
+-- besides, for members/assign, without the sessions beyond the 10,000 that end last.
 -- Returns {'fenced'}: the session ended, and others may have its shares (its partitions);
 -- {'shares', n}: the group has n.
 -- Atomic because a session must not be renewed and ended at once.
@@ -88,11 +89,15 @@ for i = 1, #nearest, 2 do
     wait = math.max(1, tonumber(nearest[i + 1]) - now)
   end
 end
-if known == generation and assigned == generation then
+-- Otherwise all members would compute it, again and again while others join.
+local assigning = tonumber(redis.call('HGET', group, 'assigning') or 0) - now
+if known == generation and assigned == generation
+  or assigned ~= generation and assigning > 0 and assigning <= 50000 then
   return {'ok', generation, assigned, wait}
 end
 local owned = redis.call('HGETALL', owners)
 if assigned ~= generation then
+  redis.call('HSET', group, 'assigning', string.format('%.0f', now + 50000))
   return {'ok', generation, assigned, wait, redis.call('ZREVRANGE', members, 0, 9999), owned}
 end
 local own = {}

@@ -211,6 +211,9 @@ def takes() -> Iterator[str]:
     yield taken(divided(4), 1.0, session=Session("me"), title="take before joining")
     yield taken(divided(2), 1.0, [b"stale"], [b"ok", 6, 6, -1, 1, [b"0"]], 1.0,
                 [b"ok", 99], session=owner(1), title="take with an old assignment")  # fmt: skip
+    yield taken(divided(2), 1.0, [b"stale"], [b"ok", 6, 5, -1], 1.0, None, 1.0, [b"stale"],
+                [b"ok", 6, 6, -1, 1, [b"0"]], 1.0, [b"ok", 99], session=owner(1), timeout=3.0,
+                title="take while another consumer assigns the partitions")  # fmt: skip
     yield taken(divided(2), 1.0, [b"empty", -1], 1.0, None, 2.0, [b"empty", -1], 9.0,
                 session=owner(0, 1), timeout=2.0, title="take, waiting on partitions")  # fmt: skip
     for name, wrong in (

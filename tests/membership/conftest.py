@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from ackq import scripts
 from ackq.membership.client import ConsumerGroup
 from ackq.membership.client_async import AsyncConsumerGroup
 from tests.facade import AsSync, Portal
+from tests.membership.scripted import Group
 
 MakeMember = Callable[..., Any]
 
@@ -35,3 +37,11 @@ def make_member(
             return member
 
         yield make
+
+
+@pytest.fixture
+def group(plain_client: Any, token: str) -> Iterator[Group]:
+    """The scripts of a group that does not exist."""
+    group = Group(plain_client, token, scripts.directory())
+    yield group
+    plain_client.unlink(*group.keys)

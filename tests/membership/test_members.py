@@ -6,10 +6,8 @@ import time
 from typing import Any
 
 import pytest
-from redis.exceptions import ResponseError
 
 import ackq
-from ackq import scripts
 from tests.membership.conftest import MakeMember
 from tests.servers import Target
 from tests.waiting import wait_until
@@ -169,67 +167,3 @@ def test_a_key_of_another_type_is_named(make_member: MakeMember, target: Target,
         make_member().join()
     assert not target.control.exists(f"{name}:members")
     target.control.unlink(f"{name}:owners")
-
-
-@pytest.mark.parametrize(
-    ("script", "args"),
-    [
-        ("heartbeat", ["", 1, 1, 1, 0]),
-        ("heartbeat", ["s", 0, 1, 1, 0]),
-        ("heartbeat", ["s", "nan", 1, 1, 0]),
-        ("heartbeat", ["s", 3_600_000_001, 1, 1, 0]),
-        ("heartbeat", ["s", 1, 0, 1, 0]),
-        ("heartbeat", ["s", 1, 1025, 1, 0]),
-        ("heartbeat", ["s", 1, 1, 2, 0]),
-        ("heartbeat", ["s", 1, 1, 1, -1]),
-        ("heartbeat", ["s", 1, 1, 1]),
-        ("assign", [0, 1, "s"]),
-        ("assign", ["nan", 1, "s"]),
-        ("assign", [1, 1]),
-        ("assign", [1]),
-    ],
-)
-def test_a_bad_argument_is_refused_before_anything_is_written(
-    plain_client: Any, token: str, script: str, args: list[Any]
-) -> None:
-    keys = [f"{token}:{part}" for part in ("members", "group", "owners")]
-    with pytest.raises(ResponseError, match=f"ACKQ_ARGUMENT members/{script}"):
-        plain_client.eval(scripts.load(f"members/{script}").text, 3, *keys, *args)
-    assert not list(plain_client.scan_iter(f"{token}*"))
-
-
-def test_an_assignment_counts_once_and_only_for_its_generation(
-    plain_client: Any, token: str
-) -> None:
-    keys = [f"{token}:{part}" for part in ("members", "group", "owners")]
-
-    def assign(*args: Any) -> int:
-        text = scripts.load("members/assign").text
-        return int(plain_client.eval(text, 3, *keys, *args))
-
-    plain_client.hset(keys[1], "generation", 5)
-    assert assign(4, 0, "old") == 0
-    assert assign(5, 0, "first") == 1
-    assert assign(5, 0, "second") == 0
-    assert plain_client.hgetall(keys[2]) == {b"0": b"first"}
-
-
-def test_a_reply_is_no_longer_than_it_has_to_be(plain_client: Any, token: str) -> None:
-    """With thousands of members, each of them asks again after each change."""
-    keys = [f"{token}:{part}" for part in ("members", "group", "owners")]
-
-    def heartbeat(known: int) -> Any:
-        text = scripts.load("members/heartbeat").text
-        return plain_client.eval(text, 3, *keys, "me", 10_000_000, 1024, 1, known)
-
-    far = time.time() * 1e6 + 3e9
-    plain_client.zadd(keys[0], {f"other {number}": far + number for number in range(10_500)})
-    _, generation, assigned, _, sessions, owners = heartbeat(0)
-    assert (generation, assigned, owners) == (1, 0, [])
-    assert sorted(sessions) == sorted(f"other {each}".encode() for each in range(500, 10_500))
-    plain_client.hset(keys[2], mapping={"7": "me", "8": "other 1", "1023": "me"})
-    plain_client.hset(keys[1], "assigned", 1)
-    *_, members, own = heartbeat(0)
-    assert (members, sorted(own)) == (10_501, [b"1023", b"7"])
-    assert len(heartbeat(1)) == 4
-    plain_client.unlink(*keys)

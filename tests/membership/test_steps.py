@@ -90,6 +90,33 @@ def test_a_member_that_knows_its_assignment_keeps_it() -> None:
     assert session.next_heartbeat == 1.0
 
 
+def test_a_new_member_asks_again_soon_while_another_one_assigns() -> None:
+    session = _session()
+    waits = []
+    for _ in range(1200):
+        _, found = play(heartbeat(SPEC, session), _reply(2, 1, 9_000_000))
+        assert found == session.assignment == Assignment("me:1", 0, (), 1)
+        waits.append(session.next_heartbeat)
+    assert waits[:6] == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0]
+    assert set(waits[6:]) == {1.0}
+    (asked,), found = play(heartbeat(SPEC, session), _reply(3, 3, -1, 2, [b"1"]))
+    assert asked.args[-1] == 0  # it knows nothing yet
+    assert (found.partitions, session.asked) == ((1,), 0)
+    # A member that has partitions keeps them, and is in no hurry.
+    (asked,), again = play(heartbeat(SPEC, session), _reply(4, 3, -1))
+    assert again is found is session.assignment
+    assert (session.next_heartbeat, session.asked) == (1.0, 0)
+
+
+def test_an_assignment_that_was_refused_is_left_to_another_member() -> None:
+    session = _session()
+    asked, found = play(
+        heartbeat(SPEC, session), _reply(1, 0, -1, [b"me:1"], []), 0, _reply(2, 0, 10_000)
+    )
+    assert (found.generation, len(asked)) == (0, 3)
+    assert session.next_heartbeat == 0.01
+
+
 def test_a_session_that_is_over_begins_anew_under_another_name() -> None:
     session = _session(joined=True, assignment=Assignment("me:1", 5, (1, 2), 4))
     asked, found = play(heartbeat(SPEC, session), [b"fenced"], _reply(7, 7, -1, 1, [b"0"]))

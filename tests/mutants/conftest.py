@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from ackq import scripts
 from tests.delay.partition import Partition
 from tests.delay.test_counts import watched
+from tests.membership.scripted import Group
 from tests.mutants.catalogue import Mutant
 from tests.queue.scripts.fixtures import BINARIES, own_client, own_space, space
 from tests.queue.scripts.space import Space
@@ -39,6 +41,14 @@ def partition(space: Space) -> Partition:
 def scripted(space: Space, token: str, scripts_directory: Path) -> Scripted:
     """The keys of a sharded queue that does not exist."""
     return Scripted(space.client, token, scripts_directory)
+
+
+@pytest.fixture
+def group(space: Space, token: str, scripts_directory: Path) -> Iterator[Group]:
+    """The scripts of a consumer group that does not exist."""
+    group = Group(space.client, token, scripts_directory)
+    yield group
+    space.client.unlink(*group.keys)
 
 
 @pytest.fixture

@@ -1,0 +1,1 @@
+"""Groups of thousands of consumers, simulated, and small ones measured."""
