@@ -103,7 +103,7 @@ picture: .venv/embedded
 
 # Spark is large, so the demo does without.
 .venv/installed: .venv/embedded
-	$(BIN)/python -m pip install --quiet -e ".[embedded,spark]" --group test
+	$(BIN)/python -m pip install --quiet -e ".[embedded,spark]" "pyspark[connect]" --group test
 	@touch $@
 
 # With it, the processes of Spark start in half the time.

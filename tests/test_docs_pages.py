@@ -42,6 +42,7 @@ RUN_BY = {
     "dropin.md": "dropin/test_guide.py",
     "moving-over.md": "dropin/test_guide.py",
     "pipeline.md": "spark/test_example.py",
+    "pipeline-deploy.md": "spark/test_connect.py",
     "rsmq.md": "rsmq/test_page.py",
     "sharded.md": "delay/test_docs.py",
     "spark.md": "spark/test_docs.py",

@@ -42,6 +42,7 @@ FOREIGN = {
     "_exit": "a documented function of os",
     "_getframe": "the drop-in looks at its caller's frame",
     "_current_frames": "the same, for other threads",
+    "_ensure_initialized": "PySpark gives no other way to start Java without a session",
     "_jvm": "PySpark gives no other way to Spark's Java classes",
     "_jsparkSession": "the same",
     "_jdf": "the same",

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import warnings
-from contextlib import ExitStack, closing
-from importlib.util import find_spec
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import click
 
-from ackq.cli import INTERRUPTED, Group
+from ackq.cli import Group
 from ackq.cli.connection import examples, json_option, open_queue, print_json, url_option
+from ackq.cli.pipeline_runs import (
+    config_argument,
+    make,
+    point_at,
+    point_at_source,
+    refuse_without_spark,
+    run,
+    submit,
+)
 from ackq.errors import ConfigurationError
 from ackq.escaping import printable
 
 if TYPE_CHECKING:
-    from ackq.spark.pipeline import Pipeline, Progress
     from ackq.spark.pipeline.compare import Comparison
     from ackq.spark.pipeline.trial import Trial
 
@@ -26,8 +30,6 @@ if TYPE_CHECKING:
 MOST_ROWS, MOST_SAMPLED = 1_000_000, 10_000
 #: Messages per read of a queue.
 PAGE = 500
-
-config_argument = click.argument("config", type=click.Path(dir_okay=False))
 
 
 @click.group(cls=Group)
@@ -38,53 +40,8 @@ def pipeline() -> None:
     """
 
 
-@pipeline.command(epilog=examples("ackq pipeline run cars.toml --once"))
-@config_argument
-@url_option
-@click.option("--once", is_flag=True,
-              help="Process the messages that are ready now, then exit.")  # fmt: skip
-@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT",
-              help="Serve /metrics for Prometheus and /healthz on this port; needs the extra"
-              " ackq[metrics].")  # fmt: skip
-@click.option("--metrics-host", default="127.0.0.1", metavar="ADDRESS",
-              help="Address of this port; 0.0.0.0 or :: for remote scrapers.  [127.0.0.1]"
-              )  # fmt: skip
-@json_option
-@click.pass_context
-def run(
-    ctx: click.Context, config: str, url: str | None, once: bool, metrics_port: int | None,
-    metrics_host: str, as_json: bool,
-) -> None:  # fmt: skip
-    """Run the pipeline of CONFIG until SIGTERM or Ctrl-C.
-
-    It finishes the current micro-batch first; a second signal aborts it. In both cases no message
-    is lost, and the next run continues from there. Progress is shown live in a terminal, otherwise
-    as a line for each batch (JSON with --json).
-
-    Exit codes: 0 if stopped or done (--once), 3 if CONFIG is wrong or the query failed, 4 if Redis
-    cannot be reached, 5 if another process took over its group of claims, 130 if aborted by a
-    second signal.
-    """
-    made = _made(config)
-    from ackq.spark.pipeline.display import display
-    from ackq.spark.pipeline.metrics_port import MetricsPort
-    from ackq.worker.signals import stopping_on_signals
-
-    _point_at_source(made, url)
-    with ExitStack() as stack:
-        shows = [stack.enter_context(display(made.config, as_json))]
-        if metrics_port is not None:
-            port = MetricsPort(made.config.name, (metrics_host, metrics_port))
-            shows.append(stack.enter_context(closing(port)).show)
-        stack.enter_context(stopping_on_signals(made.stop))
-
-        def show_all(progress: Progress) -> None:
-            for show in shows:
-                show(progress)
-
-        made.run(once=once, on_progress=show_all)
-    if made.stops > 1:
-        ctx.exit(INTERRUPTED)
+pipeline.add_command(run)
+pipeline.add_command(submit)
 
 
 @pipeline.command(epilog=examples("ackq pipeline check cars.toml",
@@ -121,15 +78,15 @@ def check(
     """
     if dead and sample is None:
         raise click.UsageError("--dead needs --sample")
-    made = _made(config)
+    made = make(config)
     if sample is None and against is None:
         if spark:
             made.check()
         return
     if sample is not None:
-        _point_at_source(made, url)
+        point_at_source(made, url)
     if against is not None:
-        compared = made.compare(_made(against).config, sample or 0, dead=dead)
+        compared = made.compare(make(against).config, sample or 0, dead=dead)
         if as_json:
             print_json(compared.as_dict())
         else:
@@ -181,8 +138,8 @@ def redrive(config: str, count: int, url: str | None) -> None:
     Those that pass its schema and checks; the others stay dead. Looks at the dead letters of the
     source queue. Prints how many were redriven.
     """
-    made = _made(config)
-    _point_at_source(made, url)
+    made = make(config)
+    point_at_source(made, url)
     click.echo(made.redrive(count))
 
 
@@ -197,7 +154,7 @@ def infer(queue: str, sample: int, url: str | None) -> None:
     Texts that are all dates or times become DATE or TIMESTAMP, and values of different types
     STRING. Columns that all messages have are listed in not_null. Does not start Spark.
     """
-    _refuse_without_spark()
+    refuse_without_spark()
     from ackq.spark.pipeline.infer import infer as infer_schema
 
     with open_queue(url, queue) as opened:
@@ -231,10 +188,10 @@ def report(
     """
     if html is None and parquet is None and not as_json:
         raise click.UsageError("give --html, --parquet or --json")
-    _refuse_without_spark()
+    refuse_without_spark()
     from ackq.spark.report import report as write
 
-    _point_at(url)
+    point_at(url)
     summary = write(queues, html=html, parquet=parquet)
     if as_json:
         failures = [{"queue": each.queue, "reason": each.reason, "count": each.dead}
@@ -250,31 +207,3 @@ def report(
             f"{len(summary.overview.queues):,} queues, {summary.dead:,} dead letters,"
             f" {summary.in_flight:,} in flight"
         )
-
-
-def _made(config: str) -> Pipeline:
-    _refuse_without_spark()
-    from ackq.spark.pipeline import Pipeline
-
-    return Pipeline(config)
-
-
-def _refuse_without_spark() -> None:
-    # PySpark's version warnings concern whoever installs it, not users of the command.
-    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-    if find_spec("pyspark") is None or find_spec("pyarrow") is None:
-        raise ConfigurationError("Spark is missing: pip install 'ackq[spark]'")
-
-
-def _point_at_source(made: Pipeline, url: str | None) -> None:
-    if url is not None or "url" not in made.config.source.options:
-        _point_at(url)
-
-
-def _point_at(url: str | None) -> None:
-    """Set ACKQ_REDIS_URL for Spark's processes. Without a URL, use the embedded server's."""
-    if url is None:
-        from ackq.embedded import shared_url
-
-        url = shared_url()
-    os.environ["ACKQ_REDIS_URL"] = url

@@ -34,7 +34,7 @@ class Connection:
             ConfigurationError: the URL contains a password, which would appear in plans and tasks.
         """
         url = raw.text("url")
-        if url is not None and _holds_secret(url):
+        if url is not None and holds_secret(url):
             raise ConfigurationError(
                 "option 'url' contains a password, which would appear in plans and logs: put the"
                 f" whole URL into the environment variable {URL_VARIABLE} of driver and executors,"
@@ -74,7 +74,7 @@ def _client(connection: Connection) -> redis.Redis | redis.RedisCluster:
         raise bad_url(url, error) from None
 
 
-def _holds_secret(url: str) -> bool:
+def holds_secret(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.password is not None or "password=" in parts.query.lower()

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from ackq.embedded import data_folder
 from ackq.errors import ConfigurationError
+from ackq.spark.properties import write_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,27 +73,64 @@ def session(
         os.environ["ACKQ_REDIS_URL"] = url
     if running is not None:
         return running
-    _choose_python(config or {})
-    os.environ["JAVA_HOME"] = str(find_java())
-    _add_to_python_path()
+    settings = {name: _text(value) for name, value in (config or {}).items()}
+    if master is not None or not is_submitted():
+        settings = {"spark.master": master or "local[*]", **settings}
+    if not is_submitted():
+        _choose_python(settings)
+        os.environ["JAVA_HOME"] = str(find_java())
+        _add_to_python_path()
+        _start_java(settings)
     builder = SparkSession.builder.appName(app_name)
-    if master is not None or "PYSPARK_GATEWAY_PORT" not in os.environ:
-        builder = builder.master(master or "local[*]")
-    for name, value in (config or {}).items():
+    for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
+def spark_submit() -> str:
+    """Return the path of spark-submit, in SPARK_HOME or in PySpark, after setting JAVA_HOME.
+
+    Raises:
+        ConfigurationError: there is no Java that it can run on.
+    """
+    import pyspark
+
+    os.environ["JAVA_HOME"] = str(without_module(find_java()))
+    home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
+    return str(Path(home, "bin", "spark-submit"))
+
+
+def is_submitted() -> bool:
+    """Return whether spark-submit started this process, so that Spark's JVM runs already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _text(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _start_java(settings: Mapping[str, str]) -> None:
+    """Start Spark's JVM with the settings in a file. PySpark would put them on its command line."""
+    from pyspark import SparkContext
+
+    arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell")
+    with TemporaryDirectory() as folder:
+        passed = write_properties(Path(folder, "spark.properties"), settings)
+        os.environ["PYSPARK_SUBMIT_ARGS"] = shlex.join(passed) + " " + arguments
+        try:
+            SparkContext._ensure_initialized()
+        finally:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = arguments
+
+
 def _choose_python(config: Mapping[str, object]) -> None:
-    # Outside of spark-submit, Spark reads only the environment and ignores the settings.
-    for variable, setting in (
-        ("PYSPARK_PYTHON", "spark.pyspark.python"),
-        ("PYSPARK_DRIVER_PYTHON", "spark.pyspark.driver.python"),
-    ):
-        if setting in config:
-            os.environ[variable] = str(config[setting])
-        else:
-            os.environ.setdefault(variable, sys.executable)
+    # Outside of spark-submit, Spark reads only the environment and ignores the settings. It would
+    # prefer PYSPARK_DRIVER_PYTHON for reading the format ackq, even on executors.
+    if setting := config.get("spark.pyspark.python"):
+        os.environ["PYSPARK_PYTHON"] = str(setting)
+        os.environ.pop("PYSPARK_DRIVER_PYTHON", None)
+    else:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def find_java() -> Path:

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackq.spark.launch import find_java, session, without_module
+from ackq.spark.launch import find_java, is_submitted, session, without_module
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,16 +32,29 @@ def quiet_session(
     if existing is not None:
         yield existing
         return
-    # Java would warn of its incubator module, which only speeds up the algebra of MLlib.
-    os.environ["JAVA_HOME"] = str(without_module(find_java()))
+    config = {**SETTINGS, **settings}
+    if is_submitted():
+        config = _not_submitted(config)
+    else:
+        # Java would warn of its incubator module, which only speeds up the algebra of MLlib.
+        os.environ["JAVA_HOME"] = str(without_module(find_java()))
     with _own_interrupts():
-        spark = session(name, config={**SETTINGS, **settings})
+        spark = session(name, config=config)
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark
     finally:
         with suppress(ConnectionError):  # Spark's JVM may be gone
             spark.stop()
+
+
+def _not_submitted(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that spark-submit did not set: its master, for one, wins."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()
+    submitted = SparkConf()
+    return {name: value for name, value in settings.items() if not submitted.contains(name)}
 
 
 @contextmanager

@@ -57,7 +57,7 @@ WRITING = {
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))
 #: What another test runs as well: the README's pipeline and demo, another example.
 SHOWN = re.compile(
-    "ackq (pipeline (run|report|redrive|check .*--(sample|against))|demo|bench .*--batch)"
+    "ackq (pipeline (run|submit|report|redrive|check .*--(sample|against))|demo|bench .*--batch)"
 )
 #: Queue jobs to nowhere.
 PIPELINE = """

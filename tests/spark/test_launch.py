@@ -83,12 +83,28 @@ def test_the_python_of_the_settings_wins_over_the_environment() -> None:
     show = (
         "import os, sys; from ackq.spark import launch;"
         "launch._choose_python({settings});"
-        "print(os.environ['PYSPARK_PYTHON'], os.environ['PYSPARK_DRIVER_PYTHON'] == sys.executable)"
+        "print(os.environ['PYSPARK_PYTHON'], os.environ.get('PYSPARK_DRIVER_PYTHON'))"
     )
     own = "{'spark.pyspark.python': '/opt/own/python'}"
     environment = {"PYSPARK_PYTHON": "/other", "PYSPARK_DRIVER_PYTHON": sys.executable}
-    assert python(show.replace("{settings}", own), **environment) == "/opt/own/python True"
-    assert python(show.replace("{settings}", "{}"), **environment) == "/other True"
+    # Spark would read the format with the driver's Python, on executors, too.
+    assert python(show.replace("{settings}", own), **environment) == "/opt/own/python None"
+    assert python(show.replace("{settings}", "{}"), **environment) == f"/other {sys.executable}"
+
+
+@pytest.mark.campaign
+def test_settings_reach_spark_as_they_are_and_are_on_no_command_line() -> None:
+    code = (
+        "import psutil; from ackq.spark import session; value = 'a\\\\b=c: é#\\\"d';"
+        "config = {'spark.ui.enabled': False, 'spark.odd': value};"
+        "spark = session(master='local[1]', config=config);"
+        "lines = [line for each in psutil.Process().children(recursive=True)"
+        " if each.status() != psutil.STATUS_ZOMBIE for line in each.cmdline()];"
+        "print(spark.conf.get('spark.odd') == value, spark.conf.get('spark.ui.enabled'),"
+        " spark.sparkContext.getConf().get('spark.odd') == value,"
+        " 'org.apache.spark.deploy.SparkSubmit' in lines, any('a\\\\b' in each for each in lines))"
+    )
+    assert python(code) == "True false True True False"
 
 
 @pytest.mark.campaign
