@@ -89,7 +89,9 @@ def run(ctx: click.Context, config: str, url: str | None, options: Options) -> N
     _run(ctx, made, options)
 
 
-@click.command(epilog=examples("ackq pipeline submit cars.toml --master 'local[2]' --once"))
+@click.command(epilog=examples("ackq pipeline submit cars.toml --master 'local[2]' --once",
+                               "ackq pipeline submit cars.toml --master yarn --python python3"
+                               " --prepare submission"))  # fmt: skip
 @config_argument
 @click.option("--master", required=True, metavar="URL",
               help="The cluster: spark://host:7077, yarn, k8s://https://host:6443.")  # fmt: skip

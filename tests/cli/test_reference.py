@@ -57,7 +57,8 @@ WRITING = {
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))
 #: What another test runs as well: the README's pipeline and demo, another example.
 SHOWN = re.compile(
-    "ackq (pipeline (run|submit|report|redrive|check .*--(sample|against))|demo|bench .*--batch)"
+    "ackq (pipeline (run|submit .*--once|report|redrive|check .*--(sample|against))|demo"
+    "|bench .*--batch)"
 )
 #: Queue jobs to nowhere.
 PIPELINE = """
@@ -76,7 +77,7 @@ def examples_of(command: click.Command) -> list[str]:
 
 
 def marks_of(example: str) -> list[pytest.MarkDecorator]:
-    starts_spark = "ackq pipeline (run|report|redrive|check .*--(sample|against))"
+    starts_spark = "ackq pipeline (run|submit .*--once|report|redrive|check .*--(sample|against))"
     marks = [*SPARK] if re.match(starts_spark, example) else []
     return [*marks, pytest.mark.campaign] if SHOWN.match(example) else marks
 
