@@ -20,8 +20,8 @@ from ackq.spark.properties import write_properties
 _UPLOAD = "spark.kubernetes.file.upload.path"
 #: Settings that are lists, to which ours are added.
 _LISTS = ("spark.archives", "spark.files")
-#: What spark-submit runs.
-_MAIN = Path(__file__).with_name("main.py")
+#: What spark-submit runs: the command ``ackq``.
+_MAIN = Path(__file__).parents[1] / "cli" / "__main__.py"
 
 
 @dataclass(frozen=True, slots=True)
