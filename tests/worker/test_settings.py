@@ -10,6 +10,7 @@ import pytest
 import redis
 
 import ackq
+from ackq.core import observing
 from ackq.errors import ConfigurationError
 from ackq.worker import Backoff, Health, Hooks, RateLimit, Schedule, Worker
 
@@ -201,6 +202,65 @@ def test_the_routines_are_those_that_the_queues_and_schedules_need(
     assert names(Worker(queues[0], print, rate_limit=RateLimit(5))) == ["feed", *waits[1:]]
     worker = Worker(queues, print, schedules=[beat, beat])
     assert names(worker) == ["feed", *waits, "run_schedule", "run_schedule"]
+
+
+def test_a_schedule_pushes_to_the_queue_that_it_names_or_the_first(
+    queues: list[ackq.Queue],
+) -> None:
+    named = [Schedule("beat", b"", every=1, queue=name) for name in ("two", "one", None)]
+    worker = Worker(queues, print, schedules=named)
+    state = worker._begin(drain=True)
+    feeder, *routines = [cast(Any, each).gi_frame.f_locals for each in worker._routines()]
+    assert feeder["state"] is state
+    found = [(each["queue"].name, each["schedule"], each["outages"]) for each in routines]
+    outages = {lane.queue.name: lane.outages for lane in state.lanes}
+    assert found == [
+        (name, schedule, outages[name])
+        for name, schedule in zip(("two", "one", "one"), named, strict=True)
+    ]
+    assert all(each["running"] is state for each in routines)
+    assert len({id(each["bell"]) for each in routines}) == 3
+
+
+def test_heartbeats_show_the_worker_under_its_name_until_it_leaves(
+    queues: list[ackq.Queue],
+) -> None:
+    worker = Worker(queues, print, name="box", heartbeat=7.0)
+    worker._leave_lists()  # it is in none
+    locals_of = [cast(Any, each).gi_frame.f_locals for each in worker._heartbeats()]
+    presence: Any = worker._presence
+    assert (presence._fixed["name"], presence.interval) == ("box", 7.0)
+    assert presence._stop == worker.stop
+    assert [each["lane"] for each in locals_of] == worker._state.lanes
+    assert [each["presence"] for each in locals_of] == [presence] * 2
+    bells = [each["bell"] for each in locals_of]
+    assert bells == worker._presence_bells
+    assert bells[0] is not bells[1]
+    worker._leave_lists()
+    assert presence.ended is True
+    assert all(bell._event.is_set() for bell in bells)
+
+
+def test_an_observer_learns_where_each_queue_is(
+    queues: list[ackq.Queue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def handled(*args: Any) -> str:
+        asked.append(args)
+        return "observed"
+
+    monkeypatch.setattr(observing, "handled", handled)
+    worker = Worker(queues, print)
+    state = worker._begin(drain=True)
+    assert state is worker._state
+    assert state.draining is True
+    assert asked == [(print, {"one": "localhost:6379/0", "two": "localhost:6379/0"})]
+    handler: Any = worker._handler
+    assert handler == "observed"
+    state.stopping = True
+    with pytest.raises(ConfigurationError, match="runs once"):
+        worker._begin(drain=False)
 
 
 def test_a_worker_ends_when_its_handlers_and_helpers_have(queues: list[ackq.Queue]) -> None:

@@ -882,6 +882,17 @@ def test_orders_change_what_they_name(caplog: pytest.LogCaptureFixture) -> None:
     assert (stops, stopped.ordered_to_stop) == ([1], False)
 
 
+def test_an_order_that_is_not_text_harms_nothing() -> None:
+    state, _ = state_of()
+    bell = Bell()
+    steps = stay_listed(state, state.lanes[0], Presence(state, None, 5.0, state.stop), bell)
+    next(steps)
+    call = steps.send(b"17\xff:quiet")
+    assert state.quiet
+    assert isinstance(call, Call)
+    assert call.args[-1] == b"17\xff:quiet"
+
+
 def test_an_entry_that_was_never_made_is_not_deleted() -> None:
     state, _ = state_of()
     presence = Presence(state, None, 5.0, state.stop)
