@@ -110,6 +110,8 @@ def test_queues_are_one_or_several_of_the_worker_s_kind(queues: list[ackq.Queue]
             ConfigurationError, match=r"class Queue or ShardedQueue, not .*Queue\(client, NAME\)"
         ):
             Worker(wrong, print)
+    with pytest.raises(ConfigurationError, match="not int: "):
+        Worker([queues[0], 5], print)  # type: ignore[list-item]
     for wrong in ([], {}, [queues[0], queues[0]]):
         with pytest.raises(ConfigurationError, match="of different names"):
             Worker(wrong, print)

@@ -6,6 +6,7 @@ import contextlib
 import logging
 from datetime import UTC, datetime
 from pathlib import Path
+from time import time as time_of_day
 from typing import Any
 
 import orjson
@@ -20,9 +21,13 @@ from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
 from ackq.worker import Hooks, RateLimit, Reject, Release, Retry, Schedule
+from ackq.worker.base import is_async
 from ackq.worker.effects import Call, Wait
 from ackq.worker.failures import Failures, outlook
-from ackq.worker.logs import JsonFormatter, TextFormatter, fields_of, location_of
+from ackq.worker.figures import BUCKETS, WAIT_BUCKETS, Handled
+from ackq.worker.figures import Figures as CountedFigures
+from ackq.worker.hooks import call
+from ackq.worker.logs import JsonFormatter, TextFormatter, _value, fields_of, location_of
 from ackq.worker.outages import Outages
 from ackq.worker.policy import Pace, Settlement, StrictBuffer
 from ackq.worker.presence import Presence, stay_listed
@@ -599,6 +604,80 @@ def test_the_fields_of_a_record_are_those_of_its_message() -> None:
     assert "cached" not in "".join(lines)
     record.message_id = "\ud800"
     assert orjson.loads(JsonFormatter().format(record))["message_id"] == "\\ud800"
+
+
+def test_a_failure_is_logged_with_what_comes_next(
+    noted: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    state, *_ = noted
+    state.backoff = ackq.worker.Backoff(base=3, jitter=0)
+    state.lanes[1].max_receives = 3
+    state.failed(_handle(state, Message("q1", b"a", b"{}", 1, 1)), ValueError("why not"))
+    assert caplog.messages == [
+        'failed queue=q1 message_id=a size=2 receive_count=1 error="ValueError: why not" at=""'
+        ' outlook="retry 1 of 2 in 3 s"'
+    ]
+    assert caplog.records[0].levelname == "WARNING"
+
+
+def test_values_of_a_record_are_quoted_where_their_end_would_be_unclear() -> None:
+    assert [_value(each) for each in ("a", "", "a b", 'a"b', 5, "a\nb")] == [
+        "a", '""', '"a b"', '"a"b"', "5", r"a\nb"
+    ]  # fmt: skip
+
+
+def test_a_hook_that_fails_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Hooks):
+        def before(self, message: Message) -> None:
+            raise SystemExit("secret")
+
+    notes = Notes()
+    call([Broken(), notes], "before", Message("q", b"a", b"{}", 1, 1))
+    assert caplog.messages == ["hook Broken.before failed: SystemExit"]
+    assert caplog.records[0].levelname == "ERROR"
+    assert notes.notes == [("before", "a")]
+
+
+def test_figures_of_several_workers_are_added() -> None:
+    figures = CountedFigures()
+    empty = figures.snapshot()
+    assert (empty.busy, empty.concurrency, empty.queues) == (0, 0, {})
+    assert empty.since == figures.since <= time_of_day()
+    for outcome, seconds, waited in (("ack", 0.3, 2.0), ("ack", 0.3, None), ("nack", 4.0, 2.0)):
+        figures.add("jobs", outcome, seconds, waited)
+    figures.busy, figures.concurrency = 2, 3
+    one = figures.snapshot()
+    other = figures.snapshot()
+    other.queues["more"] = Handled(seconds=1.0)
+    one.add(other)
+    one.add_ended(other)
+    assert (one.busy, one.concurrency) == (4, 6)
+    jobs = one.queues["jobs"]
+    assert jobs.seconds == pytest.approx(3 * 4.6)
+    assert jobs.waited == 12.0
+    assert jobs.outcomes == {"ack": 6, "nack": 3}
+    assert (jobs.buckets[BUCKETS.index(0.5)], jobs.buckets[BUCKETS.index(5.0)]) == (6, 3)
+    assert (sum(jobs.buckets), sum(jobs.waits)) == (9, 6)
+    assert jobs.waits[WAIT_BUCKETS.index(2.5)] == 6
+    assert one.queues["more"].seconds == 2.0
+    again = figures.snapshot()
+    assert again.queues["jobs"].seconds == pytest.approx(4.6)  # copies do not change it
+
+
+def test_whether_a_handler_is_asynchronous() -> None:
+    async def function(message: Message) -> None:
+        """Only looked at."""
+
+    class Object:
+        async def __call__(self, message: Message) -> None:
+            """Only looked at."""
+
+    class Plain:
+        def __call__(self, message: Message) -> None:
+            """Only looked at."""
+
+    handlers: list[Any] = [function, Object(), Object().__call__, Plain(), print]
+    assert [is_async(each) for each in handlers] == [True, True, True, False, False]
 
 
 # --- schedules ----------------------------------------------------------------------------
