@@ -7,6 +7,7 @@ the work. The throughput of several machines is a model, and is marked as such.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,7 +24,7 @@ from ackq.bench.figures import Measure, Ratio, Result
 from ackq.bench.messages import Messages
 from ackq.bench.rounds import ServerCpu, rotations
 from ackq.queue.keys import QueueKeys
-from ackq.sharded import ShardedQueue
+from ackq.sharded import ShardedQueue, choice
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.nodes import cluster
 from benchmarks.picture import Picture
@@ -35,15 +36,20 @@ PURPOSE = "A sharded queue on 1 to 3 cluster nodes, many producers and consumers
 MODEL = "MODEL: throughput if the nodes were the limit"
 PICTURES = (
     Picture("cost", "CPU that a message costs all nodes together", "server time"),
-    Picture("throughput", "Measured on this one machine", "throughput",
+    Picture("throughput", "Measured on this one machine", "throughput", cases=("by ",),
             caption="The nodes and all processes share its processors."),
     Picture("model", "A model, not a measurement: if the nodes were the limit",
             MODEL,
             caption="One processor a node and as many clients as it takes: the rate at which the"
             " busiest node would be at its limit, from its CPU per message."),
+    Picture("hot", "One shard gets nine of ten messages", "throughput", cases=("9 of 10",),
+            caption="Handling a message takes time, so the consumers are the limit."),
 )  # fmt: skip
 NAME = "ackq-benchmark:shards"
 ONE = "ackq, one queue"
+#: Seconds that the handling of a message takes where one shard is hot: a sleep, so that consumers
+#: and not the processors of this machine are the limit.
+WORK = 200e-6
 #: Seconds that a consumer waits at a time.
 POP_TIMEOUT = 0.2
 #: Seconds until all shards have their owners, and until every message came.
@@ -72,6 +78,10 @@ class Location(NamedTuple):
 
     urls: tuple[str, ...]
     shards: int
+    #: Whether most batches have one key, and handling a message takes `WORK`.
+    hot: bool = False
+    #: Whether consumers take from the shards of others if their own are empty.
+    helps: bool = True
 
     def open(self) -> Queue | ShardedQueue:
         """Return the queue, with its own connections."""
@@ -88,9 +98,13 @@ def produce(pipe: Connection, location: Location, number: int, seed: int) -> Non
         for count, batch in orders(pipe):
             for first in range(0, count, batch):
                 bodies = draw.many(min(batch, count - first))
-                queue.push_many(
-                    [{**body, "id": f"{number}-{pushed + at}"} for at, body in enumerate(bodies)]
-                )
+                listed = [
+                    {**body, "id": f"{number}-{pushed + at}"} for at, body in enumerate(bodies)
+                ]
+                if isinstance(queue, ShardedQueue) and location.hot and first // batch % 10:
+                    queue.push_many(listed, key="hot")
+                else:
+                    queue.push_many(listed)
                 pushed += len(bodies)
             pipe.send("done")
 
@@ -101,24 +115,32 @@ class Haul(NamedTuple):
     ids: list[str]
     last: float
     shards: tuple[int, ...]
+    #: Seconds for which it handled messages.
+    worked: float
 
 
 def consume(pipe: Connection, location: Location) -> None:
     """Take and ack messages until the next order, then send the haul; repeat."""
+    if not location.helps:
+        choice.HELP_INTERVAL = math.inf
     with location.open() as queue:
         for _, batch in orders(pipe):
             taken: list[Message] = []
+            worked = 0.0
             ids: list[str] = []
             last = 0.0
             while not pipe.poll():
                 taken = queue.pop_many(batch, POP_TIMEOUT, ack=taken)
+                if taken and location.hot:
+                    worked += len(taken) * WORK
+                    time.sleep(len(taken) * WORK)
                 if taken:
                     last = time.monotonic()
                     ids += [message.id for message in taken]
             pipe.recv()
             queue.ack(*taken)
             shards = queue.assigned if isinstance(queue, ShardedQueue) else ()
-            pipe.send(Haul(ids, last, shards))
+            pipe.send(Haul(ids, last, shards, worked))
 
 
 def orders(pipe: Connection) -> Iterator[tuple[int, int]]:
@@ -135,6 +157,8 @@ class Round:
     messages: int
     seconds: float
     cpu_seconds: Sequence[float]
+    #: The mean share of this time for which a consumer handled messages.
+    busy: float
 
     @property
     def rate(self) -> float:
@@ -162,6 +186,14 @@ FIGURES: dict[str, tuple[str, Callable[[Round], float], bool]] = {
     "share of the busiest node": ("of 1", lambda each: each.busiest, False),
     MODEL: ("messages/s", lambda each: each.modelled_rate, True),
 }
+
+
+#: The figures of a round in which one shard gets most of the messages.
+HOT_FIGURES: dict[str, tuple[str, Callable[[Round], float], bool]] = {
+    "throughput": FIGURES["throughput"],
+    "busy consumers": ("of 1", lambda each: each.busy, True),
+}
+HELPED, ALONE = "ackq, consumers help", "ackq, each takes from its own shards"
 
 
 class Crew:
@@ -196,7 +228,8 @@ class Crew:
         if len(ids) != messages or len(set(ids)) != messages:
             raise AssertionError(f"{len(set(ids))} messages of {messages} came, {len(ids)} times")
         seconds = max(haul.last for haul in hauls) - start
-        return Round(messages, seconds, [b - a for a, b in zip(before, after, strict=True)])
+        busy = sum(haul.worked for haul in hauls) / len(hauls) / seconds
+        return Round(messages, seconds, [b - a for a, b in zip(before, after, strict=True)], busy)
 
     def _settled(self, shards: int) -> bool:
         """Return whether every shard has exactly one consumer. This also warms up the crew."""
@@ -254,14 +287,43 @@ def run(settings: Settings) -> Result:
                     f"by {batch:,}, {settings.producers} producers, {settings.consumers} consumers"
                 )
                 _report(result, case, rounds)
+        _measure_hot(settings, result)
     result.notes += [
         "A sharded queue gives each batch whole to one shard, the next batch to the next.",
+        f"Where one shard is hot, handling a message takes {WORK * 1e6:.0f} µs, a sleep.",
         f"Every message of every round came exactly once: {settings.messages:,} a round.",
         "All nodes, producers and consumers share this machine, so more nodes cannot be faster"
         " here. What is called a model is one: it takes the busiest node's CPU per message as"
         " measured, gives each node a processor of its own and assumes clients enough.",
     ]
     return result
+
+
+def _measure_hot(settings: Settings, result: Result) -> None:
+    """Measure one shard that gets most of the messages, with consumers that help and without."""
+    batch = settings.batches[0]
+    with ExitStack() as stack:
+        nodes = max(settings.nodes)
+        workers = {}
+        for name in (HELPED, ALONE):
+            progress(f"starting a cluster of {nodes}")
+            urls = tuple(stack.enter_context(cluster(nodes)))
+            location = Location(urls, settings.shards, hot=True, helps=name == HELPED)
+            workers[name] = Crew(location, settings, stack)
+        rounds: dict[str, list[Round]] = {name: [] for name in workers}
+        for order in rotations(list(workers), settings.rounds):
+            for name in order:
+                progress(f"{name}, one hot shard")
+                rounds[name].append(workers[name].work(settings.messages, batch))
+    case = f"9 of 10 batches of {batch:,} on one key, {settings.consumers} consumers, {nodes} nodes"
+    for name, found in rounds.items():
+        for figure, (unit, of, more) in HOT_FIGURES.items():
+            values = tuple(map(of, found))
+            result.measures.append(Measure(case, name, figure, unit, values, more_is_better=more))
+    for figure, (_, of, _) in HOT_FIGURES.items():
+        above, below = ([*map(of, rounds[each])] for each in (HELPED, ALONE))
+        what = f"{case}: {HELPED} / {ALONE}: {figure}"
+        result.ratios.append(Ratio.of(what, above, below, ceiling=False))
 
 
 def _report(result: Result, case: str, rounds: dict[str, list[Round]]) -> None:
