@@ -18,7 +18,7 @@ from ackq.errors import (
 )
 from ackq.membership.shards import Shards
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import Message, QueueStats
+from ackq.queue.messages import Message, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 from ackq.sharded import operations, resize
 from ackq.sharded.choice import MOST_OTHERS, TAKES_IN_A_ROW, Choice
@@ -111,6 +111,18 @@ def test_the_counts_of_shards_are_added() -> None:
     assert operations.total([two]).next_event_in is None
     assert operations.oldest([1.0, 3.0, 2.0]) == 3.0
     assert operations.oldest([1.0, None]) is None
+
+
+def test_the_counters_of_shards_are_added_with_their_timeouts() -> None:
+    one = QueueCounters(9.0, 5.0, 1, 2, 3, 4, dead={"rejected": 1}, timeouts={30: 2, 60: 1},
+                        dead_rows=3)  # fmt: skip
+    two = QueueCounters(8.0, 6.0, 10, 20, 30, 40, dead={"rejected": 2}, timeouts={30: 5},
+                        dead_rows=4)  # fmt: skip
+    found = operations.counted([one, two])
+    assert (found.pushed, found.taken, found.acked, found.returned) == (11, 22, 33, 44)
+    assert (found.dead, found.timeouts, found.dead_rows) == (
+        {"rejected": 3}, {30: 7, 60: 1}, 7
+    )  # fmt: skip
 
 
 def test_a_number_of_shards_that_differs_from_the_record_is_refused() -> None:
