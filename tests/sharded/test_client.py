@@ -124,6 +124,13 @@ def test_bad_settings_are_refused_at_once() -> None:
             ShardedQueue(redis.Redis(), "jobs", **settings)
 
 
+def test_a_number_out_of_range_is_refused_before_anything_is_sent() -> None:
+    with ShardedQueue(redis.Redis(), "jobs", 2) as queue:
+        for wrong in (0, 1025):
+            with pytest.raises(ConfigurationError, match="shards is an integer from 1 to 1024"):
+                queue.resize(wrong)
+
+
 def test_one_queue_is_kept_for_each_shard_and_others_refuse_messages() -> None:
     with ShardedQueue(redis.Redis(), "jobs", 2) as queue:
         shard = queue._queue_of("{jobs:0.1}")
@@ -381,7 +388,7 @@ def _stub(*answers: Any) -> Any:
     return SimpleNamespace(asked=asked, push=push, push_many=push)
 
 
-OPTIONS = {"delay": 2.0, "at": None, "confirm": 1}
+OPTIONS = {"delay": 2.0, "at": 3.0, "confirm": 1}
 
 
 def test_a_push_reaches_its_shard_with_all_options() -> None:
