@@ -7,17 +7,21 @@ releases that share a queue send to one another.
 
 from __future__ import annotations
 
+import contextlib
 import random
+import re
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from redis.exceptions import ConnectionError, NoPermissionError, ResponseError
+from redis.exceptions import ConnectionError, NoPermissionError, RedisError, ResponseError
 
 from ackq.config import Confirm, QueueConfig
-from ackq.errors import UnknownOutcome
+from ackq.core.effects import Request
+from ackq.errors import AckqError, UnknownOutcome
 from ackq.queue import (
     claims,
     delayed,
@@ -379,6 +383,43 @@ def traces() -> list[str]:
 
 def test_the_requests_of_the_list_queue() -> None:
     compare(FILE, traces())
+
+
+def test_a_key_of_another_type_is_named_whichever_request_meets_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each operation is stopped at each of its requests in turn."""
+    ended: list[str] = []
+
+    def stop_at(number: int, steps: Any, answers: Iterator[Any]) -> None:
+        """Let a request meet a key of another type, and note what is raised."""
+        effect = next(steps)
+        while number or not isinstance(effect, Request):
+            number -= isinstance(effect, Request)
+            answer = next(answers)
+            failed = isinstance(answer, Exception)
+            effect = steps.throw(answer) if failed else steps.send(answer)
+        is_checked = effect.script or effect.args[0] in (b"LPUSH", b"RPUSH", b"XRANGE", b"HMGET")
+        try:
+            steps.throw(WRONG_TYPE)
+            while True:
+                steps.send(b"stranger")
+        except Exception as error:
+            if is_checked:
+                ended.append(f"{type(error).__name__}: {error}")
+
+    def stopped(title: str, steps: Any, *answers: Any, **_: Any) -> str:
+        with contextlib.suppress(StopIteration, AckqError, RedisError, TypeError):
+            stop_at(number, steps, iter(answers))
+        return f"# {title}"
+
+    monkeypatch.setattr(sys.modules[__name__], "trace", stopped)
+    for number in range(10):  # noqa: B007
+        traces()
+    assert len(ended) > 150
+    others = [each for each in ended if not re.search("queue 'q': .* is a stranger", each)]
+    # A pop whose reply was lost tries its acks alone, and reports itself.
+    assert others == ["UnknownOutcome: lost"]
 
 
 def test_a_changed_trace_is_noticed(tmp_path: Path) -> None:
