@@ -123,14 +123,14 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
     variants: list[Mutant | Twin] = [mutant, twin] if twin else [mutant]
     changed = {each.place for each in variants}
     running = {name: test for name, test in tests.items() if not changed.isdisjoint(test["places"])}
-    if mutant.place.endswith("+?"):  # a default value, which a test may look at without a call
-        running |= {name: test for name, test in tests.items() if name.startswith(DEFAULTS)}
-    if not running:  # code that has changed since the tests were recorded
+    if not running:  # a default value, or code that has changed since the tests were recorded
         functions = tuple(f"{each.function}+" for each in variants)
         running = {
             name: test for name, test in tests.items()
             if any(place.startswith(functions) for place in test["places"])
         }  # fmt: skip
+    if mutant.place.endswith("+?"):  # a test may look at a default value without a call
+        running |= {name: test for name, test in tests.items() if name.startswith(DEFAULTS)}
     quick = {name: test for name, test in running.items() if test["seconds"] <= LONGEST_TEST}
     for name, test in quick.items():
         by_file[name.partition("::")[0]].append((test["seconds"], name))
