@@ -29,12 +29,7 @@ FIGURES = (
     ("server's CPU, steady", "%"),
     ("agreement after deaths", "s"),
 )
-#: Consumers on machines of their own, and in one process, as those that are measured.
-SIMULATED, CHECKED, MEASURED = (
-    "ackq, simulated",
-    "ackq, simulated in one process",
-    "ackq, measured in one process",
-)
+SIMULATED, MEASURED = "ackq, simulated", "ackq, measured"
 PICTURES = (
     Picture("settled", "Until all consumers agree, after the last start", FIGURES[0][0], "lines",
             x="consumers", scale="log"),
@@ -47,7 +42,7 @@ PICTURES = (
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size("consumers", (10, 100, 1000, 3000), quick=(100, 1000),
+    options.size("consumers", (10, 100, 1000, 3000, 10_000), quick=(100, 1000),
                  smoke=(5,), help="of a group")  # fmt: skip
     options.size("measured", 1000, quick=1000, smoke=5, help="the largest group on a real server")
     options.size("shards", (12, 120), quick=(120,), smoke=(4,), help="of the queue")
@@ -77,19 +72,13 @@ def _measure(
     result: Result, client: redis.Redis, url: str, consumers: int, shards: int, settings: Settings
 ) -> None:
     spec = GroupSpec.of(GROUP, shards, settings.session)
-    rounds: dict[str, list[Course]] = {each: [] for each in (SIMULATED, CHECKED, MEASURED)}
+    rounds: dict[str, list[Course]] = {each: [] for each in (SIMULATED, MEASURED)}
     for number in range(settings.rounds):
         progress(f"{consumers} consumers, {shards} shards")
         seed = settings.seed + number
         costs = measure_costs(client, url, consumers, shards)
-
-        def simulated(*, one_process: bool) -> Course:
-            world = Virtual(spec, consumers, seed, costs, one_process=one_process)  # noqa: B023
-            return world.course(settings.start)
-
-        rounds[SIMULATED].append(simulated(one_process=False))
+        rounds[SIMULATED].append(Virtual(spec, consumers, seed, costs).course(settings.start))
         if consumers <= settings.measured:
-            rounds[CHECKED].append(simulated(one_process=True))
             with _real(client, spec, consumers, seed, url) as world:
                 rounds[MEASURED].append(world.course(settings.start))
     case = f"{shards} shards"
@@ -98,7 +87,9 @@ def _measure(
             result.measures.append(Measure(case, name, figure, unit, values, consumers))
     if rounds[MEASURED]:
         for place, (figure, _) in enumerate(FIGURES):
-            above, below = ([each[place] for each in rounds[name]] for name in (CHECKED, MEASURED))
+            above, below = (
+                [each[place] for each in rounds[name]] for name in (SIMULATED, MEASURED)
+            )
             what = f"{case}, {consumers} consumers: simulated / measured: {figure}"
             result.ratios.append(Ratio.of(what, above, below))
 

@@ -12,12 +12,10 @@ from ackq.core.effects import Request
 from ackq.membership.operations import GroupSpec
 from benchmarks.fleet.world import Consumer, World
 
-#: A round trip of a network and of a loopback interface, in seconds.
-NETWORK, LOOPBACK = 0.0005, 0.00005
+#: A round trip of the network, in seconds.
+ROUND_TRIP = 0.0005
 #: Seconds that the scripts give a member to compute the assignment.
 ASSIGNING = 0.05
-#: Seconds in which a process without redis-py sends a request and reads the reply.
-CLIENT = 0.00003
 
 
 class Costs(NamedTuple):
@@ -123,21 +121,12 @@ class Group:
 
 
 class Virtual(World):
-    """Events in the order of their times. The server does one request after the other.
+    """Events in the order of their times. The server does one request after the other."""
 
-    Consumers are on machines of their own; with ``one_process``, they take turns as well.
-    """
-
-    def __init__(
-        self, spec: GroupSpec, consumers: int, seed: int, costs: Costs, *, one_process: bool
-    ) -> None:
+    def __init__(self, spec: GroupSpec, consumers: int, seed: int, costs: Costs) -> None:
         super().__init__(spec, consumers, seed)
         self._group = Group(costs)
-        self._one_process = one_process
-        self._trip = (LOOPBACK if one_process else NETWORK) / 2
-        self._time = self._spent = 0.0
-        #: When the server, and the process of the consumers, will have nothing to do.
-        self._free = self._rests = 0.0
+        self._time = self._spent = self._free = 0.0
         self._numbers = itertools.count()
         self._events: list[tuple[float, int, Callable[[], None]]] = []
 
@@ -164,23 +153,20 @@ class Virtual(World):
         heapq.heappush(self._events, (when, next(self._numbers), event))
 
     def _go_on(self, consumer: Consumer, reply: Any) -> None:
-        if self._one_process and self._rests > self._time:
-            self._at(self._rests, lambda: self._go_on(consumer, reply))
-            return
         if not consumer.alive:
             return
         began = time.process_time()
         request = consumer.go_on(reply)
-        ready = self._rests = self._time + CLIENT / 2 + time.process_time() - began
+        ready = self._time + time.process_time() - began
         if request is None:
             pause = consumer.session.next_heartbeat
             self._at(ready + pause, lambda: self._go_on(consumer, None))
             return
         sent = request
-        self._at(ready + self._trip, lambda: self._arrive(consumer, sent))
+        self._at(ready + ROUND_TRIP / 2, lambda: self._arrive(consumer, sent))
 
     def _arrive(self, consumer: Consumer, request: Request) -> None:
         reply, cost = self._group.answer(request, self._time)
         self._free = max(self._free, self._time) + cost
         self._spent += cost
-        self._at(self._free + self._trip, lambda: self._go_on(consumer, reply))
+        self._at(self._free + ROUND_TRIP / 2, lambda: self._go_on(consumer, reply))

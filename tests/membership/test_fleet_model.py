@@ -69,7 +69,7 @@ def test_the_model_of_a_group_replies_as_the_scripts_do(
 
 def test_a_simulated_group_agrees_after_starts_and_deaths() -> None:
     spec = GroupSpec.of("g", 6, 3.0)
-    course = Virtual(spec, 20, 1, COSTS, one_process=False).course(1.0)
+    course = Virtual(spec, 20, 1, COSTS).course(1.0)
     assert 0 < course.settled < 1.2  # all hear of the last one within a second
     assert 2.0 < course.recovered < 4.2
     assert course.steady == pytest.approx(100 * 20 * COSTS.known, rel=0.3)
