@@ -46,6 +46,9 @@ VARIANTS: dict[str, list[set[str]]] = {
         # Each partition of a delay queue has counters of its own.
         {
             "delay/cancel",
+            "delay/claim",
+            "delay/claim_ack",
+            "delay/claim_return",
             "delay/delete",
             "delay/drop",
             "delay/nack",

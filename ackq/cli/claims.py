@@ -20,7 +20,7 @@ from ackq.cli.connection import (
     span,
     yes_option,
 )
-from ackq.queue.messages import HeldClaim
+from ackq.core.claim_groups import HeldClaim
 
 group_option = click.option("--group", help="Only the claims of this group.  [all groups]")
 

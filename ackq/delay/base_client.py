@@ -14,11 +14,12 @@ import redis
 
 from ackq.config import Confirm
 from ackq.core import observing
+from ackq.core.claim_groups import HeldClaim
 from ackq.core.client import Client
 from ackq.core.counters import Counters
 from ackq.core.failure_notes import note_error
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
-from ackq.delay import admin, peek, push, settle, take
+from ackq.delay import admin, claims, peek, push, settle, take
 from ackq.delay.messages import Body, DelayedMessage, DelayEntry, DelaySpec, DelayStats
 from ackq.delay.peek import FIRST, PAGE, Cursor
 from ackq.delay.progress import LONGEST_TAKE, BatchProgress
@@ -369,6 +370,23 @@ class DelayClient(Client):
                 lease ends) or "delayed" (``at`` is when it will be ready).
         """
         return self._run(peek.peek(self._spec, n, state))
+
+    def claims(self) -> list[HeldClaim]:
+        """List the claims of all groups, such as those of Spark queries; see `DelayClaims`.
+
+        Their messages count as in flight. In a partitioned queue, ``lease_ends_in`` is that of the
+        partition whose leases end first. Cost: two round trips per partition, and one per claim.
+        """
+        return self._run(claims.held(self._spec))
+
+    def release_claims(self, group: str) -> int:
+        """Return the messages of a group's claims, fence its driver, and return how many.
+
+        For operators: the query is dead and will not be restarted. The messages are ready since
+        their former times, and these deliveries do not count. Cost: two round trips per
+        partition, and one per 500 messages.
+        """
+        return self._run(claims.release_all(self._spec, group))
 
     def peek_page(
         self, n: int = PAGE, state: State = "ready", *, cursor: Cursor = FIRST

@@ -26,7 +26,8 @@ LONGEST_DELAY = 3_153_600_000_000_000
 #: Longest message key in bytes.
 KEY_LIMIT = 512
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_KINDS = ("zset", "hash", "zset", "hash", "hash", "stream", "list", "hash", "hash")
+#: The types of a queue's keys, in the order of the scripts' parameters.
+KINDS = ("zset", "hash", "zset", "hash", "hash", "stream", "list", "hash", "hash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,16 @@ class DelayKeys:
         """Return the keys in the order of the scripts' parameters."""
         return (self.z, self.h, self.leases, self.extended, self.receives, self.dead, self.wake,
                 self.errors, self.counters)  # fmt: skip
+
+    @property
+    def claims(self) -> bytes:
+        """The key that names all claims. A group's record is at this key, a colon and its name."""
+        return self.z[:-1] + b"claims"
+
+    @property
+    def claim(self) -> bytes:
+        """How the key of a claim begins; the group, a colon and the batch follow."""
+        return self.z[:-1] + b"claim:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +120,7 @@ class DelaySpec:
         """Raise `KeyTypeError` if a key has another type, else ``error`` itself."""
         expected = dict(zip(self.fence.all(), ("zset", "hash", "hash"), strict=True))
         for keys in self.partitions:
-            expected |= dict(zip(keys.all(), _KINDS, strict=True))
+            expected |= dict(zip(keys.all(), KINDS, strict=True))
         return raise_for_type(f"delay queue {self.name!r}", expected, error)
 
 

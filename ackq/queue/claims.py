@@ -3,94 +3,76 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from redis.exceptions import ResponseError
 
-from ackq import scripts
 from ackq.config import check_integer, microseconds
-from ackq.core.call import call
-from ackq.core.effects import Arg, Operation, Request
-from ackq.core.names import check_group
-from ackq.errors import ClaimLost, ConfigurationError, Fenced
+from ackq.core.claim_groups import (
+    LARGEST_INTEGER,
+    LONGEST,
+    Claim,
+    ClaimGroup,
+    after_taken,
+    begin,
+    change,
+    check_claim,
+    check_epoch,
+    facts,
+    following,
+    last,
+    read_only,
+)
+from ackq.core.effects import Operation
+from ackq.errors import ClaimLost
 from ackq.queue import handed_over, pop_from
-from ackq.queue.messages import Claim
 from ackq.queue.spec import QueueSpec
 
-#: Longest lease of a claim, and longest time to keep an acked claim, in seconds: ten years.
-LONGEST = 315_360_000.0
-#: The highest integer that is exact in Redis, Lua and Python.
-LARGEST_INTEGER = 2**53 - 1
+__all__ = ["Group", "ack", "beat", "begin", "claim", "end_holds", "forget", "last", "look",
+           "open_claims", "read", "release"]  # fmt: skip
+
 #: Most names that one call passes.
 CHUNK = 1000
 #: Most acked claims that one `forget` looks for; older ones expire by themselves.
 FORGOTTEN = 1000
 
 
-@dataclass
-class Group:
-    """One group as its driver sees it. ``epoch`` is 0 before `begin` and after `release`.
-    ``claiming`` is the batch of a claim that was begun and not yet returned to the caller."""
+class Group(ClaimGroup):
+    """A group on a list queue."""
 
-    spec: QueueSpec
-    name: str
-    timeout: float
-    epoch: int = 0
-    claiming: int = 0
-
-    def __post_init__(self) -> None:
-        """Check the name and the timeout."""
-        check_group(self.name)
-        if microseconds(self.timeout, "timeout", LONGEST) < 1_000_000:
-            raise ConfigurationError(f"timeout of claims is 1 second or more, not {self.timeout!r}")
+    def __init__(self, spec: QueueSpec, name: str, timeout: float, epoch: int = 0) -> None:
+        super().__init__(name, timeout, epoch)
+        self.spec = spec
 
     @property
-    def lease(self) -> int:
-        """The timeout in microseconds."""
-        return microseconds(self.timeout, "timeout", LONGEST)
+    def target(self) -> QueueSpec:
+        """The queue."""
+        return self.spec
 
     @property
     def key(self) -> bytes:
         """The key of the group's record."""
         return self.spec.keys.claims(self.name)
 
-
-def begin(group: Group) -> Operation[int]:
-    """Raise the epoch; see `ackq.queue.Claims.begin`."""
-    epoch, _, _ = yield from _call(group, "begin", (group.key,))
-    group.epoch, group.claiming = epoch, 0
-    return group.epoch
+    @property
+    def who(self) -> str:
+        """The queue and the group, for errors."""
+        return f"queue {self.spec.name!r}, group {self.name!r}"
 
 
 def open_claims(group: Group) -> Operation[list[Claim]]:
     """List the open claims; see `ackq.queue.Claims.open`."""
     found = [Claim(batch, each.rows) for batch, each in (yield from _open(group))]
-    if group.epoch:
-        # Check the epoch last: another driver raises it before it claims.
-        (epoch,) = yield from _facts(group, b"epoch")
-        if epoch != group.epoch:
-            raise _fenced(group, epoch)
+    yield from check_epoch(group)
     return found
-
-
-def last(group: Group) -> Operation[int]:
-    """Return the highest number in use; see `ackq.queue.Claims.last`."""
-    return max((yield from _facts(group, b"last", b"acked")))
 
 
 def claim(
     group: Group, after: int, messages: int, size: int | None, batch: int | None
 ) -> Operation[Claim | None]:
     """Claim the next batch; see `ackq.queue.Claims.claim`."""
-    _require_begun(group)
-    check_integer(after, "after", 0, LARGEST_INTEGER - 1)
-    check_integer(messages, "messages", 1, LARGEST_INTEGER)
-    if size is not None:
-        check_integer(size, "size", 1, LARGEST_INTEGER)
-    if batch is not None:
-        check_integer(batch, "batch", after + 1, LARGEST_INTEGER)
-    number = batch or (yield from _next(group, after))
+    check_claim(group, after, messages, size, batch)
+    number = batch or (yield from following(group, after))
     while True:
         group.claiming = number
         reply = yield from _step(group, number, messages, size)
@@ -101,12 +83,7 @@ def claim(
             group.claiming = 0
             return None if batch is None else Claim(number, 0)
         elif status == b"taken":
-            if batch is not None:
-                raise ConfigurationError(
-                    f"group {group.name!r}: batch {batch} was used before, and so may all up to"
-                    f" {reply[1]}; take a higher number"
-                )
-            number = reply[1] + 1
+            number = after_taken(group, batch, reply[1])
         elif not reply[2]:
             group.claiming = 0
             return Claim(number, reply[1])
@@ -114,7 +91,7 @@ def claim(
 
 def ack(group: Group, up_to: int, keep: float) -> Operation[int]:
     """Ack claims; see `ackq.queue.Claims.ack`."""
-    _require_begun(group)
+    group.require_begun()
     check_integer(up_to, "up_to", 0, LARGEST_INTEGER)
     milliseconds = 0 if keep == 0 else max(1, microseconds(keep, "keep", LONGEST) // 1000)
     keys = group.spec.keys
@@ -123,31 +100,31 @@ def ack(group: Group, up_to: int, keep: float) -> Operation[int]:
     # Even if no claim is open, one call records ``up_to`` as acked.
     for batch in batches or [up_to]:
         called = (keys.held, keys.heldrows, keys.counters, group.key, keys.claim(group.name, batch))
-        reply = yield from _call(group, "ack", called, group.epoch, up_to, milliseconds)
+        reply = yield from change(group, "claims/ack", called, group.epoch, up_to, milliseconds)
         rows += reply[1]
     return rows
 
 
 def forget(group: Group, up_to: int) -> Operation[None]:
     """Delete kept claims; see `ackq.queue.Claims.forget`."""
-    _require_begun(group)
+    group.require_begun()
     check_integer(up_to, "up_to", 0, LARGEST_INTEGER)
     keys = group.spec.keys
-    known = yield from _facts(group, b"acked", b"forgotten")
+    known = yield from facts(group, b"acked", b"forgotten")
     last = min(up_to, known[0])
     for batch in range(max(known[1], last - FORGOTTEN) + 1, last + 1):
         called = (keys.held, group.key, keys.claim(group.name, batch))
-        yield from _call(group, "forget", called, group.epoch, batch)
+        yield from change(group, "claims/forget", called, group.epoch, batch)
 
 
 def beat(group: Group) -> Operation[None]:
     """Renew leases; see `ackq.queue.Claims.beat`."""
-    _require_begun(group)
+    group.require_begun()
     names = [each.name for _, each in reversed((yield from _open(group)))]
     for first in range(0, max(1, len(names)), CHUNK):
         chunk = names[first : first + CHUNK]
         called = (group.spec.keys.held, group.key)
-        yield from _call(group, "beat", called, group.epoch, group.lease, *chunk)
+        yield from change(group, "claims/beat", called, group.epoch, group.lease, *chunk)
 
 
 def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
@@ -161,7 +138,7 @@ def look(group: Group, first: int, last: int) -> Operation[list[Claim]]:
         if name in known:
             rows = known[name].rows if known[name].score else 0
         else:
-            rows = yield from _read_only(group, b"LLEN", name)
+            rows = yield from read_only(group, b"LLEN", name)
         if rows:
             found.append(Claim(batch, rows))
     return found
@@ -177,10 +154,10 @@ def read(group: Group, batch: int, start: int, count: int) -> Operation[list[byt
     keys = group.spec.keys
     name, is_left = keys.claim(group.name, batch), keys.pop_from == "left"
     first = start if is_left else -(start + count)
-    bodies: list[bytes] = yield from _read_only(group, b"LRANGE", name, first, first + count - 1)
+    bodies: list[bytes] = yield from read_only(group, b"LRANGE", name, first, first + count - 1)
     if len(bodies) != count:
         raise ClaimLost(
-            f"{_who(group)}: batch {batch} has no messages {start} to {start + count - 1} (any"
+            f"{group.who}: batch {batch} has no messages {start} to {start + count - 1} (any"
             " more): its lease ended, it was released, or it was acked and deleted",
             group=group.name,
             batch=batch,
@@ -192,7 +169,7 @@ def release(group: Group) -> Operation[int]:
     """Return all open claims to the queue; see `ackq.queue.Claims.release`."""
     called = (group.spec.keys.held, group.key)
     # Fence first: after that, no claims are added to the list.
-    yield from _call(group, "release", called, group.epoch)
+    yield from change(group, "claims/release", called, group.epoch)
     _, found = yield from handed_over.lists(group.spec)
     # Newest first: each goes in front of the one returned before it.
     own = sorted(
@@ -202,7 +179,9 @@ def release(group: Group) -> Operation[int]:
     )  # fmt: skip
     names = [name for _, name in own]
     for first in range(0, len(names), CHUNK):
-        yield from _call(group, "release", called, group.epoch, *names[first : first + CHUNK])
+        yield from change(
+            group, "claims/release", called, group.epoch, *names[first : first + CHUNK]
+        )
     rows = 0
     for name in names:
         rows += yield from handed_over.return_to_queue(group.spec, name)
@@ -235,59 +214,16 @@ def _open(group: Group) -> Operation[list[tuple[int, handed_over.Held]]]:
     return sorted(own, key=lambda pair: pair[0])
 
 
-def _next(group: Group, after: int) -> Operation[int]:
-    """Return the number of the next claim: the unfinished one of this process, if any."""
-    if group.claiming > after:
-        return group.claiming
-    return max(after, *(yield from _facts(group, b"last", b"acked"))) + 1
-
-
-def _facts(group: Group, *fields: bytes) -> Operation[list[int]]:
-    values = yield from _read_only(group, b"HMGET", group.key, *fields)
-    return [int(value or 0) for value in values]
-
-
 def _step(group: Group, batch: int, messages: int, size: int | None) -> Operation[Sequence[Any]]:
     keys = group.spec.keys
     called = (*keys.all()[:12], group.key, keys.claim(group.name, batch), keys.errors,
               *keys.if_left)  # fmt: skip
     args = (group.epoch, batch, messages, size or 0, group.lease)
     try:
-        reply: Sequence[Any] = yield from _call(group, "claim", called, *args)
+        reply: Sequence[Any] = yield from change(group, "claims/claim", called, *args)
     except ResponseError as error:
         if not pop_from.is_missing(error):
             raise
         yield from pop_from.record(keys)
-        reply = yield from _call(group, "claim", called, *args)
+        reply = yield from change(group, "claims/claim", called, *args)
     return reply
-
-
-def _call(group: Group, name: str, keys: Sequence[bytes], *args: Arg) -> Operation[Any]:
-    # All of these may be sent again: they are fenced by the epoch and idempotent.
-    request = Request((len(keys), *keys, *args), script=scripts.load(f"claims/{name}"), resend=True)
-    reply = yield from call(group.spec, request)
-    if reply[0] == b"fenced":
-        raise _fenced(group, reply[1])
-    return reply
-
-
-def _fenced(group: Group, epoch: int) -> Fenced:
-    return Fenced(
-        f"{_who(group)}: another process took it over (its epoch is {epoch}, this one's"
-        f" {group.epoch}), so nothing was changed. Give each query a group of its own, or stop"
-        " this one",
-        group=group.name,
-    )
-
-
-def _read_only(group: Group, *command: Arg) -> Operation[Any]:
-    return (yield from call(group.spec, Request(command, resend=True)))
-
-
-def _require_begun(group: Group) -> None:
-    if not group.epoch:
-        raise ConfigurationError(f"{_who(group)}: call begin() first, it takes the group over")
-
-
-def _who(group: Group) -> str:
-    return f"queue {group.spec.name!r}, group {group.name!r}"

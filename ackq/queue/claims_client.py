@@ -7,10 +7,10 @@ from typing import Any, Self
 import redis
 
 from ackq.config import PopFrom, QueueConfig
+from ackq.core.claim_groups import Claim
 from ackq.core.client import Client, client_of
 from ackq.queue import claims
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import Claim
 from ackq.queue.spec import QueueSpec
 
 

@@ -14,6 +14,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 import redis
 
 from ackq.config import Confirm, PopFrom, QueueConfig, RecordErrors
+from ackq.core.claim_groups import HeldClaim
 from ackq.core.client import Client, client_of
 from ackq.core.effects import Operation
 from ackq.core.inspected import DeadLetter, PeekedMessage, State
@@ -21,7 +22,7 @@ from ackq.core.io.together import Prepared
 from ackq.errors import AckqError
 from ackq.queue import delayed, handed_over, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import AuditReport, HeldClaim, Message, QueueCounters, QueueStats
+from ackq.queue.messages import AuditReport, Message, QueueCounters, QueueStats
 from ackq.queue.renewal import Renewer
 from ackq.queue.spec import QueueSpec
 

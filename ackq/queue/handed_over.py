@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from ackq import scripts
 from ackq.core.call import call
+from ackq.core.claim_groups import HeldClaim
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.names import CLAIM, DELAYED_LIST, STAGED
 from ackq.queue import handed_over
-from ackq.queue.messages import HeldClaim
 from ackq.queue.spec import QueueSpec
 
 

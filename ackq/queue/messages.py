@@ -164,29 +164,6 @@ class QueueCounters(Counters):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """One batch of a group: its number, and how many messages it contains."""
-
-    batch: int
-    rows: int
-
-
-@dataclass(frozen=True, slots=True)
-class HeldClaim:
-    """A claim as the queue sees it.
-
-    ``lease_ends_in`` is in seconds, negative if the lease ended that long ago; the next pop then
-    returns the messages to the queue. It is None while they are being returned: ``rows`` counts
-    the messages that are still to be returned.
-    """
-
-    group: str
-    batch: int
-    rows: int
-    lease_ends_in: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class AuditFinding:
     """One inconsistency: what, at which lease key or Redis key, and whether it was repaired."""
 

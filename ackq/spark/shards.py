@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
+from ackq.core.claim_groups import Claim
 from ackq.errors import Fenced
 from ackq.queue.claims_client import Claims
 from ackq.queue.client import Queue
-from ackq.queue.messages import Claim
 from ackq.sharded.operations import total
 from ackq.spark.options import Reading
 from ackq.spark.retry import retry

@@ -13,8 +13,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from ackq.core.claim_groups import Claim
 from ackq.errors import ClaimLost, redact
-from ackq.queue.messages import Claim
 from ackq.spark import offsets
 from ackq.spark.columns import columns_of
 from ackq.spark.fetching import fetch_in_steps, split

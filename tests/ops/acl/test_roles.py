@@ -10,13 +10,14 @@ import redis
 from redis.exceptions import NoPermissionError
 
 from ackq import Queue
+from ackq.core.claim_groups import Claim
 from ackq.core.names import SUFFIXES
 from ackq.errors import ConfigurationError, NotConfirmed
 from ackq.ops.acl import ROLES, SCRATCH, rules
 from ackq.ops.registry import entries, heartbeat, leave_order
 from ackq.queue.claims_client import Claims
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import Claim, Message
+from ackq.queue.messages import Message
 from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.queue.staging_client import Staging

@@ -12,6 +12,7 @@ import redis
 from redis.exceptions import ResponseError
 
 from ackq import Queue
+from ackq.core.claim_groups import Claim
 from ackq.core.effects import Request
 from ackq.errors import (
     ClaimLost,
@@ -24,7 +25,6 @@ from ackq.errors import (
 from ackq.queue import claims as protocol
 from ackq.queue.claims_client import Claims
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import Claim
 from tests.queue.claims.conftest import MakeClaims, push
 
 

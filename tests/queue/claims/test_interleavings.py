@@ -14,12 +14,12 @@ import redis
 
 from ackq import Queue
 from ackq.config import QueueConfig
+from ackq.core.claim_groups import Claim
 from ackq.core.effects import Operation, Request
 from ackq.errors import ClaimLost, Fenced, LeaseLost
 from ackq.queue import claims, inspection, settle, take
 from ackq.queue.claims import Group
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import Claim
 from ackq.queue.spec import QueueSpec
 from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
 from tests.servers import private_server

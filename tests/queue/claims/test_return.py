@@ -12,9 +12,9 @@ import pytest
 import redis
 
 from ackq import Queue
+from ackq.core.claim_groups import Claim
 from ackq.errors import Fenced
 from ackq.queue.claims_client import Claims
-from ackq.queue.messages import Claim
 from tests.conftest import MakeQueue
 from tests.queue.claims.conftest import MakeClaims, push
 from tests.waiting import wait_until

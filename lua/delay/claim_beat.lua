@@ -1,0 +1,119 @@
+-- delay/claim_beat: renew the leases of a claim, some of them in each call.
+--
+-- KEYS[1] {queue}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[2] {queue}:h         HASH    message key -> body
+-- KEYS[3] {queue}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[4] {queue}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[5] {queue}:receives  HASH    message key -> receive count of redelivered messages
+-- KEYS[6] {queue}:dead      STREAM  key, body, reason, count, time, errors of dead letters
+-- KEYS[7] {queue}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[8] {queue}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[9] {queue}:counters  HASH    counts, kept while a client watches; see watch.lua
+-- KEYS[10] {queue}:claims   ZSET    claim -> when its leases end, µs since the epoch; 0: returned
+-- KEYS[11] {queue}:claims:<group>         HASH  state of the group
+-- KEYS[12] {queue}:claim:<group>:<batch>  LIST  <ready time, s>:<message key>, in order; expires
+--
+-- ARGV[1] epoch            integer 1..9007199254740991         that claims/begin returned
+-- ARGV[2] batch            integer 0..9007199254740991         the one of KEYS[12]
+-- ARGV[3] timeout          integer 1000000..315360000000000    µs from now
+--
+-- Returns {'ok', renewed, more 0|1}: call again while there are more; {'fenced', epoch}. Leases
+-- that last for two thirds of the timeout or longer stay as they are, since each costs two writes.
+-- A claim that is being returned, or that does not exist, is not renewed.
+-- Atomic because a lease must not end between the look and the renewal.
+-- Cost: O(messages log stored), at most 1,000.
+local z, leases, claims, group, claim = KEYS[1], KEYS[3], KEYS[10], KEYS[11], KEYS[12]
+local epoch, batch, timeout = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local CHUNK = 1000 -- messages one call may renew
+local KEPT = 604800000 -- ms for which the list outlives its leases
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(epoch, 1, 9007199254740991) or outside(batch, 0, 9007199254740991)
+  or outside(timeout, 1000000, 315360000000000) or #KEYS ~= 12 then
+  return redis.error_reply('ACKQ_ARGUMENT delay/claim_beat: an argument is out of range')
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1000000 + clock[2]
+redis.call('ZCARD', z)
+redis.call('ZCARD', leases)
+local leased_until = 'lease:' .. ARGV[2]
+local facts = redis.call('HMGET', group, 'epoch', leased_until)
+local rows = redis.call('LLEN', claim)
+local score = tonumber(redis.call('ZSCORE', claims, claim) or 0)
+if tonumber(facts[1] or 0) ~= epoch then
+  return {'fenced', tonumber(facts[1] or 0)}
+end
+local base, before, renewed = string.match(facts[2] or '', '^(%d+):(%d+):(%d+)$')
+base, before, renewed = tonumber(base), tonumber(before), tonumber(renewed)
+if rows == 0 or score == 0 or not base then
+  return {'ok', 0, 0}
+end
+if renewed == 0 then
+  if before - now >= timeout * 2 / 3 then
+    return {'ok', 0, 0}
+  end
+  base = now + timeout
+end
+
+-- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
+-- keep their order if nobody renews them. A renewal moves the first messages first.
+local function lease_of(index)
+  return (index < renewed and base or before) + index
+end
+
+-- Whether a message still belongs to the claim. The ready time must equal the lease too: otherwise
+-- another client touched the message, and it may be a new one with the same key.
+local function is_claimed(index, lease, ready_at)
+  return lease and ready_at and tonumber(lease) == lease_of(index)
+    and math.floor(ready_at * 1000000 + 0.5) == lease_of(index)
+end
+
+-- Split entries of the claim into ready times and message keys.
+local function split(entries)
+  local times, keys = {}, {}
+  for i, entry in ipairs(entries) do
+    local colon = string.find(entry, ':', 1, true) or 0
+    times[i], keys[i] = string.sub(entry, 1, colon - 1), string.sub(entry, colon + 1)
+  end
+  return times, keys
+end
+
+local function in_seconds(microseconds)
+  return string.format('%.6f', microseconds / 1000000)
+end
+
+-- The first write frees nothing but counts as freeing, so that leases are renewed at maxmemory.
+redis.call('ZREMRANGEBYRANK', claims, 1, 0)
+local _, keys = split(redis.call('LRANGE', claim, renewed, renewed + CHUNK - 1))
+local scores = #keys > 0 and redis.call('ZMSCORE', z, unpack(keys)) or {}
+local held = #keys > 0 and redis.call('ZMSCORE', leases, unpack(keys)) or {}
+local ready, leased = {}, {}
+for i, key in ipairs(keys) do
+  local index = renewed + i - 1
+  if is_claimed(index, held[i], scores[i]) then
+    ready[#ready + 1], ready[#ready + 2] = in_seconds(base + index), key
+    leased[#leased + 1], leased[#leased + 2] = string.format('%.0f', base + index), key
+  else
+    -- Forget it: another consumer's lease may end when this one would.
+    redis.call('LSET', claim, index, '')
+  end
+end
+if #ready > 0 then
+  redis.call('ZADD', z, 'XX', unpack(ready))
+  redis.call('ZADD', leases, 'XX', unpack(leased))
+end
+renewed = renewed + #keys
+local more = renewed < rows
+if not more then
+  before, renewed = base, 0
+end
+redis.call('ZADD', claims, 'XX', string.format('%.0f', base), claim)
+local expiry = math.ceil(math.max(base - now, 0) / 1000) + KEPT
+redis.call('PEXPIRE', claim, string.format('%.0f', expiry))
+redis.call('HSET', group, leased_until, string.format('%.0f:%.0f:%.0f', base, before, renewed))
+return {'ok', #ready / 2, more and 1 or 0}

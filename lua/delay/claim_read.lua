@@ -1,0 +1,87 @@
+-- delay/claim_read: return messages of a claim without changing anything.
+--
+-- KEYS[1] {queue}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[2] {queue}:h         HASH    message key -> body
+-- KEYS[3] {queue}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[4] {queue}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[5] {queue}:receives  HASH    message key -> receive count of redelivered messages
+-- KEYS[6] {queue}:dead      STREAM  key, body, reason, count, time, errors of dead letters
+-- KEYS[7] {queue}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[8] {queue}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[9] {queue}:counters  HASH    counts, kept while a client watches; see watch.lua
+-- KEYS[10] {queue}:claims   ZSET    claim -> when its leases end, µs since the epoch; 0: returned
+-- KEYS[11] {queue}:claims:<group>         HASH  state of the group
+-- KEYS[12] {queue}:claim:<group>:<batch>  LIST  <ready time, s>:<message key>, in order; expires
+--
+-- ARGV[1] batch            integer 1..9007199254740991     the one of KEYS[12]
+-- ARGV[2] start            integer 0..9007199254740991     place of the first message, from 0
+-- ARGV[3] wanted           integer 1..1000                 messages
+--
+-- Returns {looked at, place, ready time, key, body, place, ...}: the messages that still belong to
+-- the claim, each with its place and the time since which it was ready, in s. Fewer may be looked
+-- at than are wanted: pass the rest in the next call. None: the claim has no such place.
+-- Atomic because a message could be deleted, and another one stored under its key, between the look
+-- at its lease and the reading of its body.
+-- Cost: O(messages log stored), at most 1 MiB of bodies plus one message.
+local z, h, leases, claims, group, claim = KEYS[1], KEYS[2], KEYS[3], KEYS[10], KEYS[11], KEYS[12]
+local batch, start, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+
+local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+if outside(batch, 1, 9007199254740991) or outside(start, 0, 9007199254740991)
+  or outside(wanted, 1, 1000) or #KEYS ~= 12 then
+  return redis.error_reply('ACKQ_ARGUMENT delay/claim_read: an argument is out of range')
+end
+
+local facts = redis.call('HMGET', group, 'lease:' .. ARGV[1])
+local base, before, renewed = string.match(facts[1] or '', '^(%d+):(%d+):(%d+)$')
+base, before, renewed = tonumber(base), tonumber(before), tonumber(renewed)
+if not base or tonumber(redis.call('ZSCORE', claims, claim) or 0) == 0 then
+  return {0}
+end
+
+-- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
+-- keep their order if nobody renews them. A renewal moves the first messages first.
+local function lease_of(index)
+  return (index < renewed and base or before) + index
+end
+
+-- Whether a message still belongs to the claim. The ready time must equal the lease too: otherwise
+-- another client touched the message, and it may be a new one with the same key.
+local function is_claimed(index, lease, ready_at)
+  return lease and ready_at and tonumber(lease) == lease_of(index)
+    and math.floor(ready_at * 1000000 + 0.5) == lease_of(index)
+end
+
+-- Split entries of the claim into ready times and message keys.
+local function split(entries)
+  local times, keys = {}, {}
+  for i, entry in ipairs(entries) do
+    local colon = string.find(entry, ':', 1, true) or 0
+    times[i], keys[i] = string.sub(entry, 1, colon - 1), string.sub(entry, colon + 1)
+  end
+  return times, keys
+end
+
+local times, keys = split(redis.call('LRANGE', claim, start, start + wanted - 1))
+local scores = #keys > 0 and redis.call('ZMSCORE', z, unpack(keys)) or {}
+local held = #keys > 0 and redis.call('ZMSCORE', leases, unpack(keys)) or {}
+local reply, bytes = {0}, 0
+for i, key in ipairs(keys) do
+  if bytes >= BODY_BUDGET then
+    break
+  end
+  reply[1] = i
+  local body = is_claimed(start + i - 1, held[i], scores[i]) and redis.call('HGET', h, key)
+  if body then
+    for _, value in ipairs({start + i - 1, times[i], key, body}) do
+      reply[#reply + 1] = value
+    end
+    bytes = bytes + #body
+  end
+end
+return reply

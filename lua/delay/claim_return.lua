@@ -1,0 +1,123 @@
+-- delay/claim_return: return the messages of a released claim, some of them in each call.
+--
+-- KEYS[1] {queue}:z         ZSET    message key -> ready time, s since the epoch
+-- KEYS[2] {queue}:h         HASH    message key -> body
+-- KEYS[3] {queue}:leases    ZSET    message key -> lease deadline, µs since the epoch
+-- KEYS[4] {queue}:extended  HASH    message key -> receipt:deadline of extended leases
+-- KEYS[5] {queue}:receives  HASH    message key -> receive count of redelivered messages
+-- KEYS[6] {queue}:dead      STREAM  key, body, reason, count, time, errors of dead letters
+-- KEYS[7] {queue}:wake      LIST    at most one token, for one waiting consumer
+-- KEYS[8] {queue}:errors    HASH    message key -> why deliveries of it failed; see nack.lua
+-- KEYS[9] {queue}:counters  HASH    counts, kept while a client watches; see watch.lua
+-- KEYS[10] {queue}:claims   ZSET    claim -> when its leases end, µs since the epoch; 0: returned
+-- KEYS[11] {queue}:claims:<group>         HASH  state of the group
+-- KEYS[12] {queue}:claim:<group>:<batch>  LIST  <ready time, s>:<message key>, in order; expires
+--
+-- ARGV[1] batch            integer 1..9007199254740991     the one of KEYS[12]
+--
+-- Returns {returned, left}: call again while some are left. Any client may do so, once
+-- claims/release has set the claim's score to 0; other claims stay as they are. A message is ready
+-- again since its former time, and this delivery does not count.
+-- Atomic because a message must always be either leased or ready, never both.
+-- Cost: O(messages log stored), at most 500; no body is read.
+local z, h, leases, extended, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local wake, errors = KEYS[7], KEYS[8]
+local claims, group, claim = KEYS[10], KEYS[11], KEYS[12]
+local batch = tonumber(ARGV[1])
+
+local CHUNK = 500 -- messages one call may return
+
+local function outside(number, low, high)
+  return not (number and number >= low and number <= high and number % 1 == 0)
+end
+
+-- When the next message is ready, in s. A message with an earlier time wakes a waiting consumer.
+local function nearest(zset)
+  return tonumber(redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2] or math.huge)
+end
+
+if outside(batch, 1, 9007199254740991) or #KEYS ~= 12 then
+  return redis.error_reply('ACKQ_ARGUMENT delay/claim_return: an argument is out of range')
+end
+
+redis.call('HLEN', h)
+redis.call('ZCARD', leases)
+redis.call('HLEN', extended)
+redis.call('HLEN', receives)
+redis.call('LLEN', wake)
+redis.call('HLEN', errors)
+local awaited = nearest(z)
+local leased_until = 'lease:' .. ARGV[1]
+local facts = redis.call('HMGET', group, leased_until)
+local rows = redis.call('LLEN', claim)
+if tonumber(redis.call('ZSCORE', claims, claim) or 1) ~= 0 then
+  return {0, 0}
+end
+local base, before, renewed = string.match(facts[1] or '', '^(%d+):(%d+):(%d+)$')
+base, before, renewed = tonumber(base), tonumber(before), tonumber(renewed)
+
+-- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
+-- keep their order if nobody renews them. A renewal moves the first messages first.
+local function lease_of(index)
+  return (index < renewed and base or before) + index
+end
+
+-- Whether a message still belongs to the claim. The ready time must equal the lease too: otherwise
+-- another client touched the message, and it may be a new one with the same key.
+local function is_claimed(index, lease, ready_at)
+  return lease and ready_at and tonumber(lease) == lease_of(index)
+    and math.floor(ready_at * 1000000 + 0.5) == lease_of(index)
+end
+
+-- Split entries of the claim into ready times and message keys.
+local function split(entries)
+  local times, keys = {}, {}
+  for i, entry in ipairs(entries) do
+    local colon = string.find(entry, ':', 1, true) or 0
+    times[i], keys[i] = string.sub(entry, 1, colon - 1), string.sub(entry, colon + 1)
+  end
+  return times, keys
+end
+
+-- Count for those who watch the partition. A field that is no number is left alone.
+local function count_up(first, field, number)
+  if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
+    redis.pcall('HINCRBY', KEYS[first + 8], field, number)
+  end
+end
+
+-- The first write frees memory, so that messages can be returned at maxmemory.
+redis.call('ZREMRANGEBYRANK', claims, 1, 0)
+local first = math.max(0, rows - CHUNK)
+local times, keys = split(base and redis.call('LRANGE', claim, first, rows - 1) or {})
+local scores = #keys > 0 and redis.call('ZMSCORE', z, unpack(keys)) or {}
+local held = #keys > 0 and redis.call('ZMSCORE', leases, unpack(keys)) or {}
+local counts = #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
+local returned = 0
+for i, key in ipairs(keys) do
+  if is_claimed(first + i - 1, held[i], scores[i]) then
+    local count = tonumber(counts[i] or 1) - 1
+    redis.call('ZREM', leases, key)
+    redis.call('ZADD', z, 'XX', times[i], key)
+    if count > 0 then
+      redis.call('HSET', receives, key, count)
+    else
+      redis.call('HDEL', receives, key)
+      redis.call('HDEL', errors, key)
+    end
+    returned = returned + 1
+  end
+end
+local left = base and first or 0
+if left > 0 then
+  redis.call('LTRIM', claim, 0, left - 1)
+else
+  redis.call('UNLINK', claim)
+  redis.call('ZREM', claims, claim)
+  redis.call('HDEL', group, leased_until)
+end
+if nearest(z) < awaited and redis.call('LLEN', wake) == 0 then
+  redis.call('LPUSH', wake, '1')
+end
+count_up(1, 'released', returned)
+return {returned, left}
