@@ -262,9 +262,11 @@ def _registered(group: Group) -> Operation[list[tuple[int, int]]]:
 def _registry(target: Any, keys: DelayKeys) -> Operation[list[tuple[str, int, int]]]:
     """Return the groups and batches of all claims, and when their leases end."""
     request = Request((b"ZRANGE", keys.claims, b"0", b"-1", b"WITHSCORES"), resend=True)
-    values: list[bytes] = yield from call(target, request)
+    reply = yield from call(target, request)
+    # Pairs in RESP3, one after the other in RESP2.
+    pairs = reply if reply and isinstance(reply[0], list) else zip(*[iter(reply)] * 2, strict=True)
     found = []
-    for name, ends in zip(values[::2], values[1::2], strict=True):
+    for name, ends in pairs:
         group, _, batch = name.removeprefix(keys.claim).rpartition(b":")
         if name.startswith(keys.claim) and group and batch.isdigit():
             found.append((group.decode(errors="replace"), int(batch), int(float(ends))))

@@ -36,6 +36,7 @@ _OF_BODY: dict[str, DataType] = {"id": _TEXT, "value": _TEXT}
 _BODY: dict[str, DataType] = {"body": BinaryType(), "time": TimestampType()}
 _PLANNED: dict[str, DataType] = {"received": TimestampType()}
 _OF_QUEUE: dict[str, DataType] = {"queue": _TEXT, "batch": _NUMBER, "position": _NUMBER}
+_OF_DELAY_QUEUE: dict[str, DataType] = {**_OF_QUEUE, "ready_time": TimestampType()}
 _OF_TOPIC: dict[str, DataType] = {"topic": _TEXT, "offset": _NUMBER}
 _OF_PEEK: dict[str, DataType] = {
     "queue": _TEXT,
@@ -71,6 +72,8 @@ def source_columns(reading: Reading) -> dict[str, DataType]:
         own = _OF_TOPIC | _PLANNED
     elif reading.state is not None:
         own = _OF_PEEK
+    elif reading.target.kind == "delayQueue":
+        own = _OF_DELAY_QUEUE | _PLANNED
     else:
         own = _OF_QUEUE | _PLANNED
     return {**_OF_BODY, **own, **_BODY}

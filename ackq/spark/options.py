@@ -58,8 +58,9 @@ class Target:
 
     kind: Kind
     name: str
-    #: The lists of a queue: the queue itself, one per shard, or all queues of a source. Those of
-    #: sharded queues and of patterns are known once the target is `located`.
+    #: The lists of a queue: the queue itself, one per shard, or all queues of a source; or the
+    #: partitions of a source's delay queue. Those of sharded queues and of patterns are known once
+    #: the target is `located`.
     lists: tuple[str, ...]
     #: The end of these lists that is popped.
     pop_from: PopFrom = "right"
@@ -235,7 +236,7 @@ class Reading:
     #: "latest".
     starting: int | Literal["earliest", "latest"]
     ending: int | Literal["latest"]
-    #: Messages that `spark.read` shows; None: the ready ones of a queue, with a stream's columns.
+    #: Messages that `spark.read` shows; None: the ready ones, with a stream's columns.
     state: State | None
     #: Partitions of the delay queue; None: it is not partitioned.
     partitions: int | None
@@ -249,7 +250,7 @@ class Reading:
         if self.target.several:
             return f"queues, group {self.group!r}"
         named = f"{self.target.kind} {self.target.name!r}"
-        return f"{named}, group {self.group!r}" if self.target.kind == "queue" else named
+        return named if self.target.kind == "topic" else f"{named}, group {self.group!r}"
 
     def located(self) -> Reading:
         """Return what to read with the names of all lists; see `Target.located`."""
@@ -270,8 +271,12 @@ class Reading:
         least = _one_of(raw, "minMessagesPerTrigger", "minOffsetsPerTrigger")
         if "maxTriggerDelay" in raw and least not in raw:
             raise ConfigurationError("option 'maxTriggerDelay' needs 'minMessagesPerTrigger'")
-        stateful = "state" in raw or target.kind == "delayQueue"
-        state = raw.choice("state", "ready", STATES) if stateful else None
+        state = raw.choice("state", "ready", STATES) if "state" in raw else None
+        partitions = raw.integer("partitions", 0, 1, MOST_PARTITIONS) or None
+        if partitions is not None:
+            # A partition is stored like a queue with its name.
+            lists = tuple(f"{target.name}:{at}" for at in range(partitions))
+            target = replace(target, lists=lists)
         return cls(
             connection=Connection.of(raw),
             target=target,
@@ -293,7 +298,7 @@ class Reading:
             starting=_edge(raw, "startingOffsets", "earliest"),
             ending=cast(Literal["latest"], _edge(raw, "endingOffsets", "latest")),
             state=cast(State | None, state),
-            partitions=raw.integer("partitions", 0, 1, MOST_PARTITIONS) or None,
+            partitions=partitions,
         )
 
 
@@ -327,7 +332,7 @@ _FITTING: dict[str, tuple[tuple[Kind, ...], str]] = {
     ),
     **dict.fromkeys(
         ("groupId", "claimTimeoutMs", "ackMode"),
-        (("queue",), "Spark claims messages only from a queue"),
+        (("queue", "delayQueue"), "a topic keeps its messages, so none are claimed"),
     ),
     "state": (("queue", "delayQueue"), "a topic keeps its messages"),
     "partitions": (("delayQueue",), "a queue has 'shards'"),
@@ -342,7 +347,7 @@ _STREAM_ONLY = (
 )  # fmt: skip
 #: The same in lower case, as Spark passes them.
 STREAM_ONLY = frozenset(name.lower() for name in _STREAM_ONLY)
-_PEEK_ONLY = ("state", "partitions", "endingOffsets")
+_PEEK_ONLY = ("state", "endingOffsets")
 
 
 def check_use(options: Mapping[str, str], *, stream: bool) -> None:

@@ -19,14 +19,12 @@ from ackq.queue.client import Queue
 from ackq.spark.columns import columns_of
 from ackq.spark.options import Reading
 from ackq.spark.retry import retry
-from ackq.spark.rows import Rows, text
+from ackq.spark.rows import Rows, text, timestamp
 
 Q = TypeVar("Q", Queue, DelayQueue)
 
 #: Maximum messages per call.
 SLICE = 500
-#: Range of timestamps in Spark and Python: the years 1 to 9999, in µs since the epoch.
-EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ class _PeekReader(DataSourceReader, Generic[Q]):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Return the lists."""
-        return [Listed(name, self._count(name)) for name in self._names()]
+        return [Listed(name, self._count(name)) for name in self._reading.target.lists]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one list, on an executor."""
@@ -66,9 +64,6 @@ class _PeekReader(DataSourceReader, Generic[Q]):
                 f" from position {position}",
             )
             position += len(seen)
-
-    def _names(self) -> Sequence[str]:
-        return self._reading.target.lists
 
     @abstractmethod
     def _open(self, name: str) -> Q:
@@ -104,7 +99,8 @@ class _PeekReader(DataSourceReader, Generic[Q]):
             "state": self._state,
             "position": pa.array(range(position, position + len(seen)), pa.int64()),
             "receive_count": pa.array([each.receive_count for each in seen], pa.int64()),
-            "at": pa.array(map(_timestamp, moments), pa.timestamp("us", "UTC")),
+            "at": (at := pa.array(map(timestamp, moments), pa.timestamp("us", "UTC"))),
+            "ready_time": at,
             "reason": pa.array([each.reason for each in letters], pa.string()) if letters else None,
             "entry": pa.array([each.entry for each in letters], pa.string()) if letters else None,
         }
@@ -149,11 +145,6 @@ class QueuePeekReader(_PeekReader[Queue]):
 class DelayPeekReader(_PeekReader[DelayQueue]):
     """Reads a delay queue, or every partition of one, earliest first, without taking messages."""
 
-    def _names(self) -> Sequence[str]:
-        # A partition is stored like a queue with its name.
-        name, partitions = self._reading.target.name, self._reading.partitions
-        return [f"{name}:{at}" for at in range(partitions)] if partitions else [name]
-
     def _open(self, name: str) -> DelayQueue:
         return DelayQueue(self._reading.connection.client(), name)
 
@@ -177,10 +168,3 @@ class DelayPeekReader(_PeekReader[DelayQueue]):
         # Other clients may have used any bytes as a key.
         keys = [each.id.encode(errors="surrogateescape") for each in seen]
         return {**columns, "id": text(pa.array(keys, pa.binary()), keys)}
-
-
-def _timestamp(at: float | None) -> int | None:
-    """Return a time in µs; None if it is out of range, since other clients write any number."""
-    if at is None or not EARLIEST <= at * 1_000_000 <= LATEST:
-        return None
-    return round(at * 1_000_000)

@@ -27,6 +27,8 @@ _FIRST_ID = r'^\{"id":"(?P<id>[^"\\\x00-\x1f]+)"'
 _LONGEST_ID = 512
 #: A number outside of quotes that the fast parser would round, or read as infinite.
 _LONG_NUMBER = r"[:,\[\s]-?(\d{19}|[\d.]+[eE]\+?\d{3})"
+#: Range of timestamps in Spark and Python: the years 1 to 9999, in µs since the epoch.
+EARLIEST, LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 class Rows:
@@ -225,3 +227,10 @@ def _corrupt(bodies: Sequence[bytes], malformed: Sequence[int]) -> pa.Array:
 
 def _has_decimal(field: Any) -> bool:
     return "decimal" in field.dataType.simpleString()
+
+
+def timestamp(at: float | None) -> int | None:
+    """Return a time in µs; None if it is out of range, since other clients write any number."""
+    if at is None or not EARLIEST <= at * 1_000_000 <= LATEST:
+        return None
+    return round(at * 1_000_000)

@@ -1,19 +1,25 @@
-"""The claims of a query on all lists of its queue, with the same batch numbers."""
+"""The claims of a query on all lists or partitions of its queue, with the same batch numbers."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TypeVar
 
 from ackq.core.claim_groups import Claim
+from ackq.core.client import Client
+from ackq.delay.claims_client import DelayClaims
+from ackq.delay.client import DelayQueue
+from ackq.delay.staged import move, spec_of
 from ackq.errors import Fenced
 from ackq.queue.claims_client import Claims
 from ackq.queue.client import Queue
 from ackq.sharded.operations import total
 from ackq.spark.options import Reading
 from ackq.spark.retry import retry
+from ackq.staging.unfinished import UnfinishedCommits
 
 T = TypeVar("T")
 
@@ -22,6 +28,8 @@ READ_TWICE = (
     "If only one query uses the group, that query reads the queue twice, as in a self-join or a"
     " union with itself: read the queue once and join within foreachBatch, or read a topic"
 )
+#: The states that are counted for the progress of a query.
+COUNTED = ("ready", "in_flight", "claimed", "delayed", "dead")
 #: The number of messages that means no limit.
 UNLIMITED = 2**53 - 1
 
@@ -34,13 +42,44 @@ class Part:
     rows: int
 
 
-@lru_cache(maxsize=256)
-def claims_of(reading: Reading, queue: str) -> Claims:
-    """Return the claims on one list. Cached, so a reused process keeps its connections."""
-    return Claims(
-        reading.connection.client(), queue, reading.group, timeout=reading.claim_timeout,
-        pop_from=reading.target.pop_from,
-    )  # fmt: skip
+def open_claims(reading: Reading, queue: str) -> Claims | DelayClaims:
+    """Return the claims on one list, delay queue or partition, with connections of its own."""
+    client, timeout = reading.connection.client(), reading.claim_timeout
+    if reading.target.kind == "delayQueue":
+        return DelayClaims(client, queue, reading.group, timeout=timeout)
+    end = reading.target.pop_from
+    return Claims(client, queue, reading.group, timeout=timeout, pop_from=end)
+
+
+#: The same, cached, so that a reused process keeps its connections.
+claims_of = lru_cache(maxsize=256)(open_claims)
+
+
+def open_queue(reading: Reading, queue: str) -> Queue | DelayQueue:
+    """Return one list, delay queue or partition, with connections of its own."""
+    client = reading.connection.client()
+    if reading.target.kind == "delayQueue":
+        return DelayQueue(client, queue)
+    return Queue(client, queue, pop_from=reading.target.pop_from)
+
+
+class DelayCommits(Client):
+    """Rows that writers staged for a delay queue and committed, but did not move into it."""
+
+    def __init__(self, reading: Reading) -> None:
+        name = reading.target.name
+        super().__init__(reading.connection.client(), name)
+        spec = spec_of(name, reading.partitions)
+        self._unfinished = UnfinishedCommits(name)
+        self._move = partial(move, spec, self._unfinished.keys)
+
+    def finish(self) -> None:
+        """Move rows in, as a consumer does; see `DelayQueue.take`.
+
+        Otherwise a queue that only Spark reads would never get the rows of a dead writer. Checks
+        once a second, with one command. Errors are logged.
+        """
+        self._run(self._unfinished.move_in(self._move))
 
 
 class Shards:
@@ -51,12 +90,9 @@ class Shards:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        client, end = reading.connection.client(), reading.target.pop_from
-        self._claims = [
-            Claims(client, name, reading.group, timeout=reading.claim_timeout, pop_from=end)
-            for name in reading.target.lists
-        ]
-        self._queues = [Queue(client, name, pop_from=end) for name in reading.target.lists]
+        self._claims = [open_claims(reading, name) for name in reading.target.lists]
+        self._queues = [open_queue(reading, name) for name in reading.target.lists]
+        self._commits = DelayCommits(reading) if reading.target.kind == "delayQueue" else None
         self._last = 0
 
     def begin(self) -> None:
@@ -101,6 +137,7 @@ class Shards:
 
     def claim(self, after: int, messages: int) -> Claim | None:
         """Claim the next batch, with a share of each list; None if no message is ready."""
+        self._finish_commits()
         size = self._reading.max_bytes
         batch = max(after, self._last) + 1
         rows = 0
@@ -115,47 +152,61 @@ class Shards:
         return Claim(batch, rows)
 
     def ack(self, up_to: int, keep: float) -> int:
-        """Ack the finished batches; return the number of messages that were still claimed."""
-        return sum(
-            self._try(lambda each=each: each.ack(up_to, keep=keep))  # type: ignore[misc]
-            for each in self._claims
-        )
+        """Ack the finished batches; return the number of messages that were still claimed.
+
+        ``keep`` applies to list queues only. A delay queue deletes its messages at once.
+        """
+
+        def ack(each: Claims | DelayClaims) -> int:
+            if isinstance(each, DelayClaims):
+                return each.ack(up_to)
+            return each.ack(up_to, keep=keep)
+
+        return sum(self._try(partial(ack, each)) for each in self._claims)
 
     def forget(self, up_to: int) -> None:
         """Delete the messages that were kept after their ack."""
         for each in self._claims:
-            self._try(lambda each=each: each.forget(up_to))  # type: ignore[misc]
+            if isinstance(each, Claims):
+                self._try(partial(each.forget, up_to))
 
     def parts(self, batch: int) -> list[Part]:
         """Return the locations of the readable messages of a batch."""
         parts = []
         for each in self._claims:
-            for claim in self._try(lambda each=each: each.look(batch, batch)):  # type: ignore[misc]
+            for claim in self._try(partial(each.look, batch, batch)):
                 parts.append(Part(each.name, claim.rows))
         return parts
 
     def ready(self) -> int:
         """Return the number of messages that can be claimed now."""
+        self._finish_commits()
         return self._try(lambda: sum(each.stats().ready for each in self._queues))
 
     def counts(self) -> dict[str, int]:
         """Count the messages by state, without retries."""
-        counts = total([each.stats() for each in self._queues])
-        return {
-            "ready": counts.ready,
-            "in_flight": counts.in_flight,
-            "claimed": counts.claimed,
-            "delayed": counts.delayed,
-            "dead": counts.dead,
-        }
+        lists = [each.stats() for each in self._queues if isinstance(each, Queue)]
+        if lists:
+            counts = total(lists)
+            return {name: getattr(counts, name) for name in COUNTED}
+        found = Counter(dict.fromkeys(COUNTED, 0))
+        for each in self._queues:
+            stats, claimed = each.stats(), sum(claim.rows for claim in each.claims())
+            found.update(ready=stats.ready, delayed=stats.delayed, dead=stats.dead,
+                         claimed=claimed, in_flight=max(0, stats.in_flight - claimed))  # fmt: skip
+        return dict(found)
 
-    def _in_turn(self, batch: int) -> list[Claims]:
+    def _finish_commits(self) -> None:
+        if self._commits is not None:
+            self._try(self._commits.finish)
+
+    def _in_turn(self, batch: int) -> list[Claims | DelayClaims]:
         """Return the lists, starting with a different one for each batch, so that none starves."""
         first = batch % len(self._claims)
         return self._claims[first:] + self._claims[:first]
 
     def _claim_one(
-        self, each: Claims, after: int, batch: int, messages: int, size: int | None
+        self, each: Claims | DelayClaims, after: int, batch: int, messages: int, size: int | None
     ) -> int:
         claim = self._try(
             lambda: each.claim(after, messages=messages, size=size or None, batch=batch)

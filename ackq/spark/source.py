@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from ackq.errors import ConfigurationError
-
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
         DataSourceReader,
@@ -52,18 +50,13 @@ class AckqDataSource(DataSource):
         return readers[reading.target.kind](reading, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader that consumes a queue or follows a topic."""
+        """Return a reader that consumes a queue or a delay queue, or follows a topic."""
         from ackq.spark.options import Reading, check_use
         from ackq.spark.stream import QueueStream
         from ackq.spark.topic_source import TopicStream
 
-        reading = Reading.of(self.options)
-        if reading.target.kind == "delayQueue":
-            raise ConfigurationError(
-                "option 'delayQueue' is for spark.read and for sinks: no stream consumes a delay"
-                " queue. Push its due messages to a queue, and read that as a stream"
-            )
         check_use(self.options, stream=True)
+        reading = Reading.of(self.options)
         if reading.target.kind == "topic":
             return TopicStream(reading, schema)
         return QueueStream(reading.located(), schema)

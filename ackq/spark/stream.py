@@ -1,11 +1,10 @@
-"""Read a queue as a stream of claims, whose numbers are in Spark's checkpoint."""
+"""Read queues as a stream of claims, whose numbers are in Spark's checkpoint."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -16,13 +15,14 @@ from pyspark.sql.types import StructType
 from ackq.core.claim_groups import Claim
 from ackq.errors import ClaimLost, redact
 from ackq.spark import offsets
+from ackq.spark.claim_reader import Slice, pages
 from ackq.spark.columns import columns_of
-from ackq.spark.fetching import fetch_in_steps, split
+from ackq.spark.fetching import split
 from ackq.spark.heartbeat import Heartbeat
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
 from ackq.spark.rows import Rows
-from ackq.spark.shards import UNLIMITED, Part, Shards, claims_of
+from ackq.spark.shards import UNLIMITED, Part, Shards
 
 _LOG = logging.getLogger("ackq.spark")
 
@@ -32,20 +32,8 @@ KEEP = 600.0
 COUNT_INTERVAL = 1.0
 
 
-@dataclass(frozen=True)
-class Slice(InputPartition):
-    """Messages ``start`` to ``start + rows - 1`` of one list's part of a batch."""
-
-    queue: str
-    batch: int
-    start: int
-    rows: int
-    #: When the batch was planned first, in µs since the epoch; None: its offset does not tell.
-    received: int | None
-
-
 class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a queue, or all shards of one.
+    """Reads queues, delay queues, or all shards or partitions of one.
 
     Guarantee: at least once. Each Spark batch is one claim. So after any crash, the replayed batch
     has the same rows in the same order under the same number.
@@ -113,30 +101,14 @@ class QueueStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read one slice, on an executor."""
         assert isinstance(partition, Slice)
-        reading = self._reading
-        rows = Rows(self._columns, reading.parsing)
-        claims = claims_of(reading, partition.queue)
-        try:
-            for start, bodies in fetch_in_steps(
-                reading,
-                partition.start,
-                partition.rows,
-                lambda start, count: claims.read(partition.batch, start, count),
-            ):
-                yield rows.batch(
-                    bodies,
-                    {
-                        "queue": partition.queue,
-                        "batch": partition.batch,
-                        "received": partition.received,
-                        "position": pa.array(range(start, start + len(bodies)), pa.int64()),
-                    },
-                    f"queue {partition.queue!r}, batch {partition.batch}, from position {start}",
-                )
-        except ClaimLost as error:
-            if reading.fail_on_data_loss:
-                raise
-            _LOG.warning("failOnDataLoss is false, so the query goes on: %s", error)
+        rows = Rows(self._columns, self._reading.parsing)
+        queue, batch = partition.queue, partition.batch
+        for start, bodies, facts in pages(self._reading, partition):
+            yield rows.batch(
+                bodies,
+                {"queue": queue, "batch": batch, "received": partition.received, **facts},
+                f"queue {queue!r}, batch {batch}, from position {start}",
+            )
 
     def _started_driver(self) -> _Driver:
         """Return the driver's state; the first call takes over the group."""
@@ -242,10 +214,12 @@ class _Driver:
     def _ack(self, batch: int, keep: float) -> None:
         claimed = sum(claim.rows for claim in self._open.values() if claim.batch <= batch)
         if (acked := self._shards.ack(batch, keep)) < claimed:
+            cancelled = self._reading.target.kind == "delayQueue"
             _LOG.warning(
                 "%s: %d of %d messages up to batch %d were no longer claimed: their lease"
-                " (claimTimeoutMs) ended before they were acked, so they are delivered again",
+                " (claimTimeoutMs) ended before they were acked, so they are delivered again%s",
                 self._reading.source, claimed - acked, claimed, batch,
+                ", or they were cancelled" if cancelled else "",
             )  # fmt: skip
         self._open = {each: claim for each, claim in self._open.items() if each > batch}
         self._acked = batch

@@ -57,7 +57,7 @@ class Claiming:
 
     def read(self, start: int = 0, wanted: int = 1000) -> dict[int, bytes]:
         """Return the keys of the messages that belong to the claim, by their places."""
-        looked, *values = self.call("claim_read", 1, start, wanted)
+        _, *values = self.call("claim_read", 1, start, wanted)
         return dict(zip(values[::4], values[2::4], strict=True))
 
     def ready(self) -> dict[bytes, int]:

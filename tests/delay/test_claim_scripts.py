@@ -349,7 +349,7 @@ def test_a_returned_message_is_ready_since_its_former_time(partition: Partition)
     assert partition.client.lrange(partition.key("wake"), 0, -1) == [b"1"]
     assert not partition.client.exists(claiming.list, partition.key("claims"))
     receipt, keys = partition.take()
-    assert keys == keys_of(3)[::-1] + [b"later"]
+    assert keys == [*keys_of(3)[::-1], b"later"]
     assert partition.delete(receipt, *keys) == [4]
 
 

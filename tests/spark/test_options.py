@@ -161,16 +161,16 @@ def test_the_url_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
         Connection(None).address()
 
 
-@pytest.mark.parametrize("option", ["groupId", "claimTimeoutMs", "startingOffsets", "shards"])
+@pytest.mark.parametrize("option", ["startingOffsets", "endingOffsets", "shards", "popFrom"])
 def test_a_delay_queue_has_options_of_its_own(option: str) -> None:
     with pytest.raises(ConfigurationError, match=f"{option}.*for"):
         reading(delayQueue="later", **{option: "1000"})
 
 
-def test_no_stream_consumes_a_delay_queue() -> None:
-    source = AckqDataSource({"delayqueue": "later"})
-    with pytest.raises(ConfigurationError, match=r"'delayQueue' is for spark\.read"):
-        source.streamReader(source.schema())
+def test_the_partitions_of_a_delay_queue_are_claimed_like_queues() -> None:
+    found = reading(delayQueue="later", partitions="3", groupId="g")
+    assert found.target.lists == ("later:0", "later:1", "later:2")
+    assert found.source == "delayQueue 'later', group 'g'"
 
 
 @pytest.mark.parametrize(("place", "option"), [("queue", "state"), ("topic", "endingOffsets")])

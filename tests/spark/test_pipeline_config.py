@@ -129,7 +129,7 @@ def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
         ("checkpiont", "/c", "checkpiont: unknown key; did you mean checkpoint?"),
         ("source", None, "source: is required: add a section [source]"),
         ("source", "movies", "source must be a section: write [source]"),
-        ("source.queue", None, "[source] queue or queues or topic: is required"),
+        ("source.queue", None, "[source] queue or queues or topic or delay_queue: is required"),
         ("source.topic", "t", "[source] topic: cannot be combined with queue"),
         ("source.queue", "aBACKUP", "[source] queue: queue name 'aBACKUP' ends in BACKUP"),
         ("source.queue", 5, "[source] queue: must be a non-empty string, not 5"),
@@ -196,10 +196,23 @@ def test_sql_and_a_callable_at_once_are_refused() -> None:
     )
 
 
-def test_a_topic_needs_a_queue_for_its_rejects() -> None:
-    values = {**VALUES, "source": {"topic": "t"}}
-    assert "[rejects] queue: is required: a topic has no dead letters" in refused(values)
+@pytest.mark.parametrize("key", ["topic", "delay_queue"])
+def test_a_topic_and_a_delay_queue_need_a_queue_for_their_rejects(key: str) -> None:
+    values = {**VALUES, "source": {key: "t"}}
+    says = f"[rejects] queue: is required: a {key.replace('_', ' ')} has no dead letters of rows"
+    assert says in refused(values)
     assert PipelineConfig.of({**values, "rejects": {"queue": "bad"}}).rejects.queue == "bad"
+
+
+def test_a_delay_queue_is_a_source_with_claims() -> None:
+    source = {"delay_queue": "later", "options": {"partitions": 3}}
+    values = {**VALUES, "source": source, "rejects": {"queue": "bad"}}
+    assert PipelineConfig.of(values).source.all_options() == {
+        "delayQueue": "later", "partitions": "3", "groupId": "p", "includeMetadata": "true",
+    }  # fmt: skip
+    says = "[sink] delay_queue: is also the source"
+    assert says in refused({**values, "sink": {"delay_queue": "later"}})
+    PipelineConfig.of({**values, "sink": {"queue": "later"}})
 
 
 def test_the_error_has_the_key() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from redis.exceptions import NoPermissionError
 
-from ackq.queue.client import Queue
 from ackq.spark.options import MAX_MESSAGES, Reading
+from ackq.spark.shards import open_queue
 
 #: Most messages in a batch, and about the most bytes of bodies.
 MOST, BYTES = 1_000_000, 1024 * 1024 * 1024
@@ -28,7 +28,7 @@ def batch_options(reading: Reading, given: Mapping[str, str]) -> dict[str, str]:
         given: the user's options, which win.
     """
     named = {name.lower() for name in given}
-    if reading.target.kind != "queue" or named & {LIMIT.lower(), _ALIAS.lower()}:
+    if reading.target.kind == "topic" or named & {LIMIT.lower(), _ALIAS.lower()}:
         return {}
     try:
         sizes = _sizes(reading)
@@ -39,9 +39,9 @@ def batch_options(reading: Reading, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _sizes(reading: Reading) -> list[int]:
-    names, end = reading.target.lists[:SAMPLE], reading.target.pop_from
+    names = reading.target.lists[:SAMPLE]
     sizes: list[int] = []
     for name in names:
-        with Queue(reading.connection.client(), name, pop_from=end) as queue:
+        with open_queue(reading, name) as queue:
             sizes += [len(each.body) for each in queue.peek(SAMPLE // len(names))]
     return sizes

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from ackq.core.names import check_group, check_name
 from ackq.errors import ConfigurationError, PipelineConfigError, QueueNameError
-from ackq.spark.options import Reading
+from ackq.spark.options import Kind, Reading
 from ackq.spark.pipeline.parts import (
     RejectPolicy,
     Sink,
@@ -26,8 +26,11 @@ from ackq.spark.sink_options import Writing
 
 #: File formats: a pipeline writes each batch into its own folder.
 FILE_FORMATS = ("parquet", "orc", "json", "csv", "avro", "xml")
-#: Sources and targets of the format "ackq", with the option for each target.
-SOURCES = ("queue", "queues", "topic")
+#: Sources and targets of the format "ackq", with their options.
+SOURCES: dict[str, tuple[Kind, str]] = {
+    "queue": ("queue", "queue"), "queues": ("queue", "queues"), "topic": ("topic", "topic"),
+    "delay_queue": ("delayQueue", "delayQueue"),
+}  # fmt: skip
 SINKS = {"queue": "queue", "topic": "topic", "delay_queue": "delayQueue",
          "queue_column": "queueColumn", "topic_column": "topicColumn"}  # fmt: skip
 #: Options of source and sink that a pipeline sets itself, and what to use instead.
@@ -141,18 +144,20 @@ class PipelineConfig:
         for sink in sinks:
             if sink.target and source.reads(*sink.target) and sink.is_on_server_of(source):
                 problem = "is also the source, so the pipeline would never end"
-                raise refused(where, sink.section, source.kind, f"{problem}: choose another target")
+                key = next(key for key, option in SINKS.items() if option == sink.target[0])
+                raise refused(where, sink.section, key, f"{problem}: choose another target")
         return config
 
 
 def _source(section: Section, name: str) -> Source:
-    key = section.one_of(SOURCES)
+    key = section.one_of(tuple(SOURCES))
+    kind, option = SOURCES[key]
     names = section.texts(key) if key == "queues" else (_named(section, key),)
     if not names:
         section.wrong(key, 'must name a queue, such as ["orders"]')
     source = Source(
-        kind="topic" if key == "topic" else "queue",
-        option=key,
+        kind=kind,
+        option=option,
         names=names,
         group=section.text("group", None if key == "topic" else name),
         options=section.options(SET_BY_US),
@@ -292,7 +297,9 @@ def _rejects(section: Section, source: Source) -> RejectPolicy:
     if queue is not None:
         _named(section, "queue")
     elif source.kind != "queue":
-        section.missing("queue", f"a {source.kind} has no dead letters, so name a queue for them")
+        section.missing(
+            "queue", f"a {source.label} has no dead letters of rows, so name a queue for them"
+        )
     rejects = RejectPolicy(queue, section.share("stop_above"))
     section.end()
     return rejects

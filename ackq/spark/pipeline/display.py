@@ -78,7 +78,7 @@ def screen(config: PipelineConfig, progress: Progress, width: int) -> Renderable
     from rich.table import Table
     from rich.text import Text
 
-    source = f"{config.source.kind} {', '.join(config.source.names)}"
+    source = f"{config.source.label} {', '.join(config.source.names)}"
     sinks = ", ".join(map(sink_name, config.sinks))
     head = Text.assemble(
         (progress.name, "bold"), f"  {source} → {sinks}  ",

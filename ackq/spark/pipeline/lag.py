@@ -7,10 +7,12 @@ from contextlib import suppress
 
 import redis
 
+from ackq.delay.client import DelayQueue
 from ackq.queue.client import Queue
 from ackq.spark import offsets
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
+from ackq.spark.shards import open_queue
 from ackq.spark.topic_reader import topic_of
 
 #: Seconds between two counts.
@@ -22,10 +24,9 @@ class Lag:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._queues: list[Queue] = []
-        if reading.target.kind == "queue":
-            client, end = reading.connection.client(), reading.target.pop_from
-            self._queues = [Queue(client, name, pop_from=end) for name in reading.target.lists]
+        self._queues: list[Queue | DelayQueue] = []
+        if reading.target.kind != "topic":
+            self._queues = [open_queue(reading, name) for name in reading.target.lists]
         self._counted_at = float("-inf")
         self._reached: Offset | None = None
         self._count: int | None = None

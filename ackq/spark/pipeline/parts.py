@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
+from ackq.spark.options import Kind
+
 Transformed = Callable[[Any], Any]
 
 
@@ -14,19 +16,23 @@ Transformed = Callable[[Any], Any]
 class Source:
     """The source of the messages."""
 
-    #: "queue" or "topic".
-    kind: Literal["queue", "topic"]
-    #: The option of the format that names them: "queue", "queues" or "topic".
+    kind: Kind
+    #: The option of the format that names them: "queue", "queues", "topic" or "delayQueue".
     option: str
-    #: The queues, or patterns of their names, or the topic.
+    #: The queues, or patterns of their names, or the topic, or the delay queue.
     names: tuple[str, ...]
-    #: For a queue, the group of the claims. Defaults to the pipeline's name.
+    #: The group of the claims. Defaults to the pipeline's name; None for a topic.
     group: str | None
     #: Options of the format "ackq", such as ``maxMessagesPerTrigger``. Defaults to none.
     options: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def label(self) -> str:
+        """The kind in words."""
+        return "delay queue" if self.kind == "delayQueue" else self.kind
+
     def reads(self, kind: str, name: str) -> bool:
-        """Return whether a queue or topic is one of the source, or would be if it existed."""
+        """Return whether a target is one of the source, or would be if it existed."""
         return kind == self.kind and any(fnmatchcase(name, each) for each in self.names)
 
     def all_options(self) -> dict[str, str]:

@@ -34,7 +34,8 @@ CORRUPT_OPTION = ("columnNameOfCorruptRecord", CORRUPT)
 #: The reason of messages that do not fit the schema.
 UNPARSED = "does not parse"
 #: Columns that identify a message: its queue or topic, and its position there.
-ROW_COLUMNS = {"queue": {"queue": "STRING", "batch": "BIGINT", "position": "BIGINT"},
+_IN_CLAIM = {"queue": "STRING", "batch": "BIGINT", "position": "BIGINT"}
+ROW_COLUMNS = {"queue": _IN_CLAIM, "delayQueue": _IN_CLAIM,
                "topic": {"topic": "STRING", "offset": "BIGINT"}}  # fmt: skip
 #: Loggers of PySpark that print a page for an error that is reported here in one line.
 _VERBOSE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")

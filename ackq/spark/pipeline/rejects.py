@@ -14,12 +14,12 @@ from ackq.core.page_size import TARGET
 from ackq.errors import PlaceLost
 from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
+from ackq.spark.claim_reader import bodies_at
 from ackq.spark.fetching import MAX_PER_CALL
 from ackq.spark.options import Reading
 from ackq.spark.pipeline.misfits import Misfits
 from ackq.spark.pipeline.plan import UNPARSED
 from ackq.spark.retry import retry
-from ackq.spark.shards import claims_of
 from ackq.spark.topic_reader import bodies_of
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Rejects:
 
     def _fetcher(self, origin: str, *claim: int) -> Fetch:
         if claim:
-            return partial(claims_of(self.reading, origin).read, *claim)
+            return partial(bodies_at, self.reading, origin, *claim)
         return bodies_of(self.reading.connection, origin).read
 
     def _allow_loss(self, topic: str, index: int) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackq.errors import ConfigurationError, Fenced, PipelineFailed, PipelineFenced
-from ackq.queue.client import Queue
 from ackq.spark import offsets
 from ackq.spark.offsets import Offset
 from ackq.spark.options import QUEUES, Reading
@@ -27,7 +26,7 @@ from ackq.spark.pipeline.progress import Progress
 from ackq.spark.pipeline.stateful import StatefulSink
 from ackq.spark.pipeline.trial import Trial, Trials
 from ackq.spark.quiet import quiet_session
-from ackq.spark.shards import Shards
+from ackq.spark.shards import Shards, open_queue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -147,8 +146,7 @@ class Pipeline:
             accepted = Trials(self.plan, spark).accepted_entries(rows)
         redriven = 0
         for name, entries in accepted.items():
-            end = reading.target.pop_from
-            with Queue(reading.connection.client(), name, pop_from=end) as queue:
+            with open_queue(reading, name) as queue:
                 redriven += queue.redrive(entries=entries)
         return redriven
 

@@ -1,0 +1,408 @@
+"""The reader of a delay queue, driven as Spark drives it: deaths, consumers, lost messages."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import redis
+from pyspark.sql.types import LongType, StringType, StructType, TimestampType
+
+from ackq.delay import (
+    DelayClaims,
+    DelayEntry,
+    DelayQueue,
+    DelayStaging,
+    PartitionedDelayQueue,
+    claims,
+)
+from ackq.errors import ClaimLost, Fenced
+from ackq.spark.source import AckqDataSource
+from tests.spark.engine import STAGES, Checkpoint, Died, Engine, Stage
+from tests.staging.test_staging import commit_and_die
+from tests.staging.test_staging import stage as staged
+from tests.waiting import wait_until
+
+Start = Callable[..., Engine]
+
+
+@pytest.fixture
+def start(url: str, token: str) -> Iterator[Start]:
+    """``start(checkpoint, **options)``: a driver of a query on the test's delay queue."""
+    with contextlib.ExitStack() as stack:
+
+        def make(checkpoint: Checkpoint, **options: Any) -> Engine:
+            given = {"url": url, "delayQueue": token, **options}
+            schema = given.pop("schema", None)
+            source = AckqDataSource({name.lower(): str(value) for name, value in given.items()})
+            schema = schema or source.schema()
+            engine = Engine(lambda: source.streamReader(schema), checkpoint)
+            stack.callback(engine.stop)
+            return engine
+
+        yield make
+
+
+@pytest.fixture
+def delayed(plain_client: redis.Redis, token: str) -> Iterator[DelayQueue]:
+    with DelayQueue(plain_client, token) as queue:
+        yield queue
+
+
+@pytest.fixture
+def parts(plain_client: redis.Redis, token: str) -> Iterator[PartitionedDelayQueue]:
+    with PartitionedDelayQueue(plain_client, token, 3) as queue:
+        yield queue
+
+
+def push(queue: DelayQueue | PartitionedDelayQueue, count: int, first: int = 0) -> list[str]:
+    """Push messages that are ready, in the opposite order of their keys, and return the keys."""
+    keys = [f"k{999 - n:03}" for n in range(first, first + count)]
+    queue.push_many(DelayEntry(key, {"n": int(key[1:])}, at=1000.0 + n)
+                    for n, key in enumerate(keys, first))  # fmt: skip
+    return keys
+
+
+def ids_of(checkpoint: Checkpoint) -> list[str]:
+    return [row["id"] for row in checkpoint.rows()]
+
+
+def planned(start: Start, log: Checkpoint, **options: Any) -> None:
+    """Let a driver die, and its heartbeat with it, when its first batch is planned."""
+    doomed = start(log, **options)
+    doomed.die_at("planned", 0)
+    with pytest.raises(Died):
+        doomed.run()
+    doomed.stop()
+
+
+@pytest.mark.parametrize("mode", ["eager", "commit"])
+@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_driver_that_dies_anywhere_loses_nothing_and_doubles_nothing(
+    start: Start, delayed: DelayQueue, stage: Stage, batch: int, mode: str
+) -> None:
+    keys = push(delayed, 30)
+    delayed.push("later", "x", delay=3600)
+    log = Checkpoint()
+    options = {"ackMode": mode, "maxMessagesPerTrigger": 10, "fetchSize": 4}
+    doomed = start(log, **options)
+    doomed.die_at(stage, batch)
+    with pytest.raises(Died):
+        doomed.run()
+    keys += push(delayed, 5, first=30)
+    start(log, **options).run()
+    assert ids_of(log) == keys
+    for attempts in log.written.values():
+        assert all(attempt == attempts[0] for attempt in attempts)
+    last = log.sizes()[-1] if mode == "commit" else 0
+    stats = delayed.stats()
+    assert (stats.ready, stats.in_flight, stats.delayed) == (0, last, 1)
+    assert sum(claim.rows for claim in delayed.claims()) == last
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_each_partition_has_a_part_of_every_batch(
+    start: Start, parts: PartitionedDelayQueue, token: str, stage: Stage
+) -> None:
+    keys = push(parts, 30)
+    log = Checkpoint()
+    options = {"partitions": 3, "maxMessagesPerTrigger": 12}
+    doomed = start(log, **options)
+    doomed.die_at(stage, 1)
+    with pytest.raises(Died):
+        doomed.run()
+    last = start(log, **options)
+    last.run()
+    assert sorted(ids_of(log)) == sorted(keys)
+    for attempts in log.written.values():
+        assert all(attempt == attempts[0] for attempt in attempts)
+    assert {row["queue"] for row in log.rows()} == {f"{token}:{n}" for n in range(3)}
+    rows = log.rows()
+    for n in range(3):
+        times = [row["ready_time"] for row in rows if row["queue"] == f"{token}:{n}"]
+        assert times == sorted(times)
+    assert parts.stats().in_flight == 0
+    assert parts.claims() == []
+
+
+def test_a_driver_that_dies_while_claiming_continues_with_its_claim(
+    start: Start, delayed: DelayQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delayed.push_many(DelayEntry(f"{n:05}", b"x", at=1) for n in range(2500))
+    log = Checkpoint()
+    doomed = start(log, maxMessagesPerTrigger=2200)
+    step, calls = claims.step, []
+
+    def dying(*args: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 2:
+            raise Died
+        return step(*args)
+
+    monkeypatch.setattr(claims, "step", dying)
+    with pytest.raises(Died):
+        doomed.run()
+    monkeypatch.undo()
+    assert delayed.stats().in_flight == 1000
+    start(log, maxMessagesPerTrigger=2200).run()
+    assert log.sizes() == [1000, 1500]
+    assert ids_of(log) == [f"{n:05}" for n in range(2500)]
+
+
+def test_a_driver_that_dies_while_acking_deletes_the_rest_later(
+    start: Start, delayed: DelayQueue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delayed.push_many(DelayEntry(f"{n:05}", b"x", at=1) for n in range(2500))
+    log = Checkpoint()
+    doomed = start(log)
+    change, calls = claims.change, []
+
+    def dying(group: Any, script: str, *args: Any) -> Any:
+        calls.append(script)
+        if calls.count("delay/claim_ack") == 2:
+            raise Died
+        return change(group, script, *args)
+
+    monkeypatch.setattr(claims, "change", dying)
+    with pytest.raises(Died):
+        doomed.run()
+    monkeypatch.undo()
+    assert delayed.stats().in_flight == 1500
+    start(log).run()
+    assert ids_of(log) == [f"{n:05}" for n in range(2500)]
+    assert delayed.stats().in_flight == 0
+
+
+def test_other_consumers_get_what_is_not_claimed(start: Start, delayed: DelayQueue) -> None:
+    keys = push(delayed, 6)
+    log = Checkpoint()
+    planned(start, log, maxMessagesPerTrigger=4)
+    taken = delayed.take(10)
+    assert [each.key for each in taken] == keys[4:]
+    delayed.release(taken[0])
+    delayed.delete(taken[1])
+    start(log).run()
+    assert ids_of(log) == keys[:5]
+
+
+def test_what_may_not_touch_a_leased_message_leaves_a_claim_alone(
+    start: Start, delayed: DelayQueue
+) -> None:
+    keys = push(delayed, 4)
+    log = Checkpoint()
+    planned(start, log)
+    assert delayed.cancel(*keys) == 0
+    assert not delayed.reschedule(keys[0], delay=60)
+    delayed.push_many([DelayEntry("new", b"{}", at=5000)])
+    start(log).run()
+    assert ids_of(log) == [*keys, "new"]
+
+
+@pytest.mark.parametrize("loss", ["cancel", "purge"])
+def test_a_message_that_is_cancelled_in_flight_is_lost_to_its_claim(
+    start: Start, delayed: DelayQueue, caplog: pytest.LogCaptureFixture, loss: str
+) -> None:
+    keys = push(delayed, 4)
+    log = Checkpoint()
+    planned(start, log)
+    if loss == "cancel":
+        delayed.cancel(keys[1], in_flight=True)
+    else:
+        delayed.purge()
+    delayed.push(keys[1], {"n": -1})  # it is not the message of the claim
+    with pytest.raises(ClaimLost, match=r"left its claim.*failOnDataLoss=false"):
+        start(log).run()
+    with caplog.at_level(logging.WARNING, "ackq.spark"):
+        start(log, failOnDataLoss="false").run()
+    first = [keys[0], *keys[2:]] if loss == "cancel" else []
+    places = [0, 2, 3] if loss == "cancel" else []
+    rows = log.written[0][-1]
+    assert [(row["id"], row["position"]) for row in rows] == [*zip(first, places, strict=True)]
+    assert ids_of(log) == [*first, keys[1]]
+    assert "failOnDataLoss is false" in caplog.text
+    assert "or they were cancelled" in caplog.text
+    assert delayed.stats().in_flight == 0
+
+
+def test_leases_end_without_heartbeats(start: Start, delayed: DelayQueue) -> None:
+    keys = push(delayed, 3)
+    log = Checkpoint()
+    planned(start, log, claimTimeoutMs=1000)
+    (message,) = delayed.take(1, timeout=10)  # by a consumer that knows no claims
+    assert (message.key, message.receive_count) == (keys[0], 2)
+    with pytest.raises(ClaimLost, match="failOnDataLoss=false"):
+        start(log).run()
+    start(log, failOnDataLoss="false").run()
+    assert ids_of(log) == keys[1:]
+    assert delayed.delete(message) == 1
+
+
+def test_a_claim_that_nobody_touched_is_replayed_after_its_lease(
+    start: Start, delayed: DelayQueue
+) -> None:
+    keys = push(delayed, 3)
+    log = Checkpoint()
+    planned(start, log, claimTimeoutMs=1000)
+    wait_until(lambda: delayed.stats().ready == 3, "the leases to end")
+    start(log).run()
+    assert ids_of(log) == keys
+
+
+def test_a_lease_lasts_while_the_query_beats(start: Start, delayed: DelayQueue) -> None:
+    delayed.push("a", b"x")
+    engine = start(Checkpoint(), claimTimeoutMs=1000)
+    engine.die_at("planned", 0)
+    with pytest.raises(Died):
+        engine.run()
+    first = claimed_until(delayed)
+    wait_until(lambda: claimed_until(delayed) > first + 1.2, "renewals that outlast the timeout")
+    assert delayed.take() == []
+
+
+def claimed_until(queue: DelayQueue) -> float:
+    (message,) = queue.peek(1, "in_flight")
+    assert message.at is not None
+    return message.at
+
+
+def test_claims_count_as_deliveries_and_the_limit_is_that_of_consumers(
+    start: Start, plain_client: redis.Redis, token: str
+) -> None:
+    with DelayQueue(plain_client, token, max_receives=2) as queue:
+        (key,) = push(queue, 1)
+        for _ in range(2):
+            (message,) = queue.take()
+            queue.release(message)  # does not count
+        for deliveries in (1, 2):
+            planned(start, Checkpoint(), claimTimeoutMs=1000, groupId=f"g{deliveries}")
+            (seen,) = queue.peek(1, "in_flight")
+            assert seen.receive_count == deliveries
+            wait_until(lambda: queue.stats().ready, "the lease to end")
+        # A third delivery: a claim has no limit, and a release takes it back.
+        planned(start, Checkpoint(), groupId="g3")
+        assert queue.peek(1, "in_flight")[0].receive_count == 3
+        assert queue.release_claims("g3") == 1
+        assert queue.peek(1)[0].receive_count == 2
+        assert queue.take() == []
+        (letter,) = queue.dead_letters(10)
+        assert (letter.id, letter.reason, letter.receive_count) == (key, "max receives", 2)
+
+
+def test_a_released_claim_returns_in_order_and_fences_the_query(
+    start: Start, delayed: DelayQueue
+) -> None:
+    keys = push(delayed, 6)
+    engine = start(Checkpoint(), maxMessagesPerTrigger=4)
+    engine.die_at("claimed", 0)
+    with pytest.raises(Died):
+        engine.run()
+    (held,) = delayed.claims()
+    assert (held.group, held.batch, held.rows) == ("spark", 1, 4)
+    assert held.lease_ends_in == pytest.approx(7 * 86_400, abs=60)
+    assert delayed.release_claims("spark") == 4
+    assert delayed.claims() == []
+    engine.die_at("logged", 99)
+    with pytest.raises(Fenced):
+        engine.run()
+    assert [each.key for each in delayed.take(10)] == keys
+
+
+def test_the_first_query_of_a_group_is_fenced_by_the_second(
+    start: Start, delayed: DelayQueue
+) -> None:
+    keys = push(delayed, 20)
+    one, other = Checkpoint(), Checkpoint()
+    first = start(one, maxMessagesPerTrigger=5)
+    first.step()
+    second = start(other, maxMessagesPerTrigger=5)
+    second.step()
+    with pytest.raises(Fenced, match="Give each query a group of its own"):
+        first.step()
+    second.run()
+    assert ids_of(other) == keys
+    assert ids_of(one) == keys[:5]
+
+
+def test_an_interrupted_release_is_finished_by_the_next_query(
+    start: Start, delayed: DelayQueue, url: str, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = push(delayed, 3)
+    planned(start, Checkpoint())
+
+    def dying(*_: Any) -> Any:
+        raise Died
+
+    monkeypatch.setattr(claims, "_return", dying)
+    with DelayClaims.from_url(url, token, "spark") as operator, pytest.raises(Died):
+        operator.release()
+    monkeypatch.undo()
+    assert delayed.take() == []
+    log = Checkpoint()
+    start(log).run()
+    assert ids_of(log) == keys
+
+
+def test_a_batch_ends_at_its_limits(start: Start, delayed: DelayQueue) -> None:
+    delayed.push_many(DelayEntry(f"{n}", b"x" * 100, at=1) for n in range(10))
+    log = Checkpoint()
+    start(log, maxBytesPerTrigger=250, maxMessagesPerTrigger=4).run()
+    assert log.sizes() == [3, 3, 3, 1]
+
+
+def test_available_now_ends_though_messages_become_ready(start: Start, delayed: DelayQueue) -> None:
+    push(delayed, 10)
+    log = Checkpoint()
+    engine = start(log, maxMessagesPerTrigger=4)
+    engine._reader.prepareForTriggerAvailableNow()  # type: ignore[attr-defined]
+    while engine.step():
+        delayed.push_many(DelayEntry(f"{len(log.sizes())} {n}", b"x") for n in range(4))
+    assert sum(log.sizes()) == 10
+
+
+def test_the_columns_of_a_delay_queue(start: Start, delayed: DelayQueue) -> None:
+    delayed.push("a", {"id": "of the body", "n": 7}, at=1000.25)
+    delayed.push("\udcff", b"\xff", at=2000)
+    log = Checkpoint()
+    start(log).run()
+    first, second = log.rows()
+    assert list(first) == ["id", "value", "queue", "batch", "position", "ready_time"]
+    assert (first["id"], first["queue"], first["batch"], first["position"]) == (
+        "a", delayed.name, 1, 0,
+    )  # fmt: skip
+    assert first["ready_time"].timestamp() == 1000.25
+    assert (second["id"], second["value"]) == ("\ufffd", "\ufffd")
+    delayed.push("b", {"n": 8}, at=3000)
+    schema = StructType()
+    schema.add("n", LongType()).add("_id", StringType()).add("_ready_time", TimestampType())
+    start(log, schema=schema, includeMetadata="true").run()
+    last = log.rows()[-1]
+    assert (last["n"], last["_id"], last["_ready_time"].timestamp()) == (8, "b", 3000)
+
+
+@pytest.mark.parametrize("partitions", [None, 3])
+def test_the_rows_of_a_writer_that_died_are_moved_in(
+    start: Start, plain_client: redis.Redis, token: str, partitions: int | None
+) -> None:
+    with DelayStaging(plain_client, token, "w", partitions=partitions) as staging:
+        rows = [staging.row(f"k{n}", 1_000_000 + n, b"x") for n in range(5)]
+        commit_and_die(staging, 0, [staged(staging, 0, rows, "0-a")], requests=2)
+    log = Checkpoint()
+    start(log, **({"partitions": partitions} if partitions else {})).run()
+    assert sorted(ids_of(log)) == [f"k{n}" for n in range(5)]
+
+
+def test_progress_counts_claimed_messages_apart(start: Start, delayed: DelayQueue) -> None:
+    push(delayed, 5)
+    delayed.push("later", b"x", delay=3600)
+    delayed.take(1)
+    engine = start(Checkpoint(), maxMessagesPerTrigger=3)
+    engine.die_at("planned", 0)
+    with pytest.raises(Died):
+        engine.run()
+    found = engine._reader.reportLatestOffset()  # type: ignore[attr-defined]
+    counted = {name: found[name] for name in ("ready", "in_flight", "claimed", "delayed", "dead")}
+    assert counted == {"ready": 1, "in_flight": 1, "claimed": 3, "delayed": 1, "dead": 0}
