@@ -130,8 +130,9 @@ def _claimed(url: str, number: int, case: Case, messages: int) -> Callable[[], R
     """Fill and claim a queue; return what reads it once."""
     from pyspark.sql.types import StructType
 
+    from ackq.spark.claim_reader import Slice
     from ackq.spark.options import Reading
-    from ackq.spark.stream import QueueStream, Slice
+    from ackq.spark.stream import QueueStream
 
     name = f"{NAME}:{number}"
     with Queue.from_url(url, name) as queue, Claims.from_url(url, name, GROUP) as claims:

@@ -114,6 +114,14 @@ _DELAY_VIEW_COMMANDS = {"info": (), "time": (), "xrange": (":dead",), "zrange": 
                         "exists": (":z", ":h"), "type": (":z", ":h", ":dead"),
                         "hget": (":group",), "hmget": (":errors",),
                         "xrevrange": (":dead", _LOG)}  # fmt: skip
+_DELAY_CLAIM = ("delay/claim", "delay/claim_ack", "delay/claim_beat", "delay/claim_read",
+                "delay/claim_return", "delay/stats")  # fmt: skip
+#: How claims are listed, and what claims/begin and claims/release call: those scripts are the list
+#: queue's, with the keys of a delay queue.
+_DELAY_CLAIM_COMMANDS = {"info": (), "time": (), "zrange": (":claims",), "llen": (":claim:*:*",),
+                         "hmget": (":claims:*",), "hset": (":claims:*",), "hdel": (":claims:*",),
+                         "hincrby": (":claims:*",), "zadd": (":claims",), "zcard": (":claims",)
+                         }  # fmt: skip
 #: What consumers of partitions or shards also call, to divide them.
 _JOIN = ("members/heartbeat", "members/assign", "members/leave")
 _TOPIC_VIEW_COMMANDS = {"info": (), "time": (), "getrange": (":messages:*",),
@@ -132,12 +140,17 @@ OTHER_ROLES: dict[str, dict[str, Role]] = {
         "consumer": Role("takes and settles", ("delay/take", "delay/delete", "delay/nack",
                                                "delay/reject", "delay/extend"),
                          {"info": (), "wait": (), "blpop": (":wake",)}),
+        "claimer": Role("takes claims, as Spark's source does", _DELAY_CLAIM,
+                        _DELAY_CLAIM_COMMANDS),
         "viewer": Role("looks: ackq delay stats and peek, ackq exporter, ackq web", _DELAY_VIEW,
                        _DELAY_VIEW_COMMANDS),
-        "operator": Role("also cancels, reschedules, redrives, drops and purges",
+        "operator": Role("also cancels, reschedules, redrives, drops and purges, and lists and"
+                         " releases claims",
                          (*_DELAY_VIEW, "delay/cancel", "delay/reschedule", "delay/redrive",
-                          "delay/drop", "delay/purge"),
-                         {**_DELAY_VIEW_COMMANDS, "xlen": (":dead",), "xadd": (_LOG,)}),
+                          "delay/drop", "delay/purge", "delay/claim_return"),
+                         {**_DELAY_CLAIM_COMMANDS, **_DELAY_VIEW_COMMANDS,
+                          "hmget": (":errors", ":claims:*"), "zrange": (":z", ":claims"),
+                          "xlen": (":dead",), "xadd": (_LOG,)}),
     },
     "topic": {
         "producer": Role("publishes, also with retention", ("topic/publish", "topic/probe"),

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from ackq.delay import DelayedMessage, DelayEntry, DelayQueue, PartitionedDelayQueue
+from ackq.delay import (
+    DelayClaims,
+    DelayedMessage,
+    DelayEntry,
+    DelayQueue,
+    PartitionedDelayQueue,
+)
 from benchmarks.worst.case import Act, times, worst
 from benchmarks.worst.scene import DEAD, KIB, LARGE, LEASED, MIB, NAME, Scene
 
@@ -293,3 +299,123 @@ def drop(scene: Scene) -> Act:
     queue = of(scene)
     entries = [each.entry for each in queue.dead_letters(10_000)]
     return lambda: queue.drop_dead_letters(*entries)
+
+
+def claiming(scene: Scene, **settings: float) -> DelayClaims:
+    """Return claims that have begun, so that they are their group's driver."""
+    claims = scene.own(DelayClaims(scene.client, NAME, "group", **settings))
+    claims.begin()
+    return claims
+
+
+def claimed(scene: Scene, count: int, size: int = 100, timeout: float = 604_800.0) -> DelayClaims:
+    """Return a group that has claimed messages of a larger queue."""
+    stored(scene, count, size)
+    claims = claiming(scene, timeout=timeout)
+    claims.claim(0, messages=count)
+    return claims
+
+
+def beside(scene: Scene) -> int:
+    """Store a million messages that are not ready; return how many messages to claim."""
+    count = scene.many(1_000_000)
+    scene.fill(LEASED, (Z, H), count, 100, 8e9, first=2_000_000)
+    return scene.many(100_000)
+
+
+@worst("delay/claim", "100,000 of 1,000,000, ready since one time")
+def claim(scene: Scene) -> Act:
+    stored(scene, scene.many(1_000_000))
+    claims, count = claiming(scene), scene.many(100_000)
+    return lambda: claims.claim(0, messages=count)
+
+
+@worst("delay/claim", "100,000 whose leases ended, with counts")
+def claim_back(scene: Scene) -> Act:
+    count = scene.many(100_000)
+    line = """redis.call('ZADD', KEYS[1], 1, id) redis.call('HSET', KEYS[2], id, body)
+      redis.call('ZADD', KEYS[3], 1000000, id) redis.call('HSET', KEYS[4], id, 3)
+      redis.call('HSET', KEYS[5], id, '999000:1000000')"""
+    scene.fill(line, (Z, H, LEASES, RECEIVES, EXTENDED), count)
+    claims = claiming(scene)
+    return lambda: claims.claim(0, messages=count)
+
+
+@worst("delay/claim", "100,000 that others made ready under a lease")
+def claim_leased(scene: Scene) -> Act:
+    count = scene.many(100_000)
+    taken(scene, count)
+    scene.fill("redis.call('ZADD', KEYS[1], 1, id)", (Z,), count)
+    claims = claiming(scene)
+    return lambda: claims.claim(0, messages=count)
+
+
+@worst("delay/claim", "100,000 without bodies")
+def claim_without_bodies(scene: Scene) -> Act:
+    count = scene.many(100_000)
+    scene.fill("redis.call('ZADD', KEYS[1], 1, id)", (Z,), count)
+    claims = claiming(scene)
+    return lambda: claims.claim(0, messages=count)
+
+
+@worst("delay/claim", "16 x 32 MiB, by a stranger")
+def claim_larger(scene: Scene) -> Act:
+    stored(scene, 16, scene.size(32 * MIB))
+    claims = claiming(scene)
+    return lambda: claims.claim(0, messages=16)
+
+
+@worst("delay/claim_beat", "100,000 of 1,000,000")
+def claim_beat(scene: Scene) -> Act:
+    count = beside(scene)
+    short = claimed(scene, count, timeout=60)
+    long = scene.own(DelayClaims(scene.client, NAME, "group"))
+    long.adopt(short.epoch)
+    return long.beat
+
+
+@worst("delay/claim_ack", "100,000 of 1,000,000, with counts")
+def claim_ack(scene: Scene) -> Act:
+    count = beside(scene)
+    claims = claimed(scene, count)
+    scene.fill("redis.call('HSET', KEYS[1], id, 3)", (RECEIVES,), count)
+    return lambda: claims.ack(1)
+
+
+@worst("delay/claim_ack", "1,000 x 0.9 MiB")
+def claim_ack_large(scene: Scene) -> Act:
+    claims = claimed(scene, 1000, scene.size(LARGE))
+    return lambda: claims.ack(1)
+
+
+@worst("delay/claim_return", "100,000 of 1,000,000, with counts")
+def claim_return(scene: Scene) -> Act:
+    count = beside(scene)
+    claims = claimed(scene, count)
+    scene.fill("redis.call('HSET', KEYS[1], id, 3)", (RECEIVES,), count)
+    return claims.release
+
+
+@worst("delay/claim_read", "100,000 of 1,000,000")
+def claim_read(scene: Scene) -> Act:
+    count = beside(scene)
+    return _reading(claimed(scene, count), count)
+
+
+@worst("delay/claim_read", "64 x 0.9 MiB")
+def claim_read_large(scene: Scene) -> Act:
+    return _reading(claimed(scene, 64, scene.size(LARGE)), 64)
+
+
+@worst("delay/claim_read", "16 x 32 MiB, by a stranger")
+def claim_read_larger(scene: Scene) -> Act:
+    return _reading(claimed(scene, 16, scene.size(32 * MIB)), 16)
+
+
+def _reading(claims: DelayClaims, count: int) -> Act:
+    def read() -> None:
+        at = 0
+        while at < count:
+            at += len(claims.read(1, at, count - at))
+
+    return read

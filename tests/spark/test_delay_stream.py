@@ -11,6 +11,7 @@ import pytest
 import redis
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
+from ackq.core import claim_groups
 from ackq.delay import (
     DelayClaims,
     DelayEntry,
@@ -159,7 +160,7 @@ def test_a_driver_that_dies_while_acking_deletes_the_rest_later(
     delayed.push_many(DelayEntry(f"{n:05}", b"x", at=1) for n in range(2500))
     log = Checkpoint()
     doomed = start(log)
-    change, calls = claims.change, []
+    change, calls = claim_groups.change, []
 
     def dying(group: Any, script: str, *args: Any) -> Any:
         calls.append(script)
@@ -403,6 +404,7 @@ def test_progress_counts_claimed_messages_apart(start: Start, delayed: DelayQueu
     engine.die_at("planned", 0)
     with pytest.raises(Died):
         engine.run()
-    found = engine._reader.reportLatestOffset()  # type: ignore[attr-defined]
+    found = engine._reader.reportLatestOffset()
+    assert found is not None
     counted = {name: found[name] for name in ("ready", "in_flight", "claimed", "delayed", "dead")}
     assert counted == {"ready": 1, "in_flight": 1, "claimed": 3, "delayed": 1, "dead": 0}

@@ -11,7 +11,8 @@ import redis
 from redis.exceptions import NoPermissionError
 from starlette.testclient import TestClient
 
-from ackq.delay import DelayQueue, PartitionedDelayQueue
+from ackq.core.claim_groups import Claim
+from ackq.delay import DelayClaims, DelayQueue, PartitionedDelayQueue
 from ackq.errors import ConfigurationError
 from ackq.metrics.exporter import Exporter
 from ackq.ops.acl import rules
@@ -35,6 +36,21 @@ def _taken(queue: DelayQueue | PartitionedDelayQueue, _: str) -> Any:
     return message
 
 
+def _claimed(queue: DelayQueue | PartitionedDelayQueue, _: str) -> None:
+    """Do all that a driver does with claims."""
+    partition = f":{LAST}" if isinstance(queue, PartitionedDelayQueue) else ""
+    pool = queue._driver.route._pool  # type: ignore[union-attr]
+    with DelayClaims(redis.Redis(connection_pool=pool), queue.name + partition, "group") as group:
+        for batch in (1, 2):
+            group.begin()
+            assert group.open() == []
+            assert group.claim(batch - 1, messages=1) == Claim(batch, 1)
+            group.beat()
+            assert group.look(1, 2) == [Claim(batch, 1)]
+            assert None not in group.read(batch, 0, 1)
+            assert (group.release() if batch == 1 else group.ack(batch)) == 1
+
+
 #: What can be done with a queue of each kind.
 OPERATIONS: dict[str, dict[str, Operation]] = {
     "delay": {
@@ -53,6 +69,9 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "redrive": lambda queue, _: queue.redrive(1),
         "drop": lambda queue, _: queue.drop_dead_letters("1-1"),
         "purge": lambda queue, _: queue.purge(dead=True),
+        "claim": _claimed,
+        "list claims": lambda queue, _: queue.claims(),
+        "release claims": lambda queue, _: queue.release_claims("dead"),
     },
     "topic": {
         "publish": lambda topic, _: topic.publish(b"{}"),
@@ -92,8 +111,17 @@ FOR: dict[str, dict[str, set[str]]] = {
     "delay": {
         "producer": {"push"},
         "consumer": {"take", "wait", "ack", "nack", "reject", "extend"},
+        "claimer": {"claim", "count", "list claims", "release claims"},
         "viewer": _DELAY_SEEN,
-        "operator": {*_DELAY_SEEN, "cancel", "redrive", "drop", "purge"},
+        "operator": {
+            *_DELAY_SEEN,
+            "cancel",
+            "redrive",
+            "drop",
+            "purge",
+            "list claims",
+            "release claims",
+        },
     },
     "topic": {
         "producer": {"publish"},
@@ -119,6 +147,8 @@ BESIDES: dict[tuple[str, str], set[str]] = {
 }
 #: The same with rules for Redis 6.2.
 BESIDES_WITHOUT_SELECTORS = BESIDES | {
+    ("delay", "claimer"): {"cancel", "peek", "purge"},
+    ("partitioned", "claimer"): {"cancel", "peek", "purge"},
     ("partitioned", "consumer"): {"count", "peek"},
     ("topic", "consumer"): {"trim"},
     ("rsmq", "consumer"): {"send", "count"},
