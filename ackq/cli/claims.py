@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
@@ -43,15 +44,7 @@ def claims() -> None:
 @json_option
 def list_(queue: str, url: str | None, group: str | None, as_json: bool) -> None:
     """List the claims on QUEUE, with their messages and leases."""
-    found = _claims(queue, url, group)
-    if as_json:
-        for each in found:
-            print_json(asdict(each))
-        return
-    print_table(
-        ("group", "batch", "messages", "lease ends"),
-        [(each.group, each.batch, each.rows, _lease(each.lease_ends_in)) for each in found],
-    )
+    print_claims(_claims(queue, url, group), as_json)
 
 
 @claims.command(epilog=examples("ackq claims release jobs --group nightly --yes"))
@@ -70,9 +63,7 @@ def release(queue: str, url: str | None, group: str | None, yes: bool) -> None:
     if not found:
         click.echo(0)
         return
-    groups = sorted({each.group for each in found})
-    count = sum(each.rows for each in found)
-    ask(f"Take {count:,} messages from {', '.join(groups)}?", yes)
+    groups = groups_of(found, yes)
     released = 0
     end = end_of(url, queue)
     for name in groups:
@@ -84,6 +75,26 @@ def release(queue: str, url: str | None, group: str | None, yes: bool) -> None:
 def _claims(queue: str, url: str | None, group: str | None) -> list[HeldClaim]:
     with open_queue(url, queue) as opened:
         return [each for each in opened.claims() if group in (None, each.group)]
+
+
+def print_claims(found: Sequence[HeldClaim], as_json: bool) -> None:
+    """Print claims as a table, or as lines of JSON."""
+    if as_json:
+        for each in found:
+            print_json(asdict(each))
+        return
+    print_table(
+        ("group", "batch", "messages", "lease ends"),
+        [(each.group, each.batch, each.rows, _lease(each.lease_ends_in)) for each in found],
+    )
+
+
+def groups_of(found: Sequence[HeldClaim], yes: bool) -> list[str]:
+    """Return the groups whose claims are to be released, after confirmation."""
+    groups = sorted({each.group for each in found})
+    count = sum(each.rows for each in found)
+    ask(f"Take {count:,} messages from {', '.join(groups)}?", yes)
+    return groups
 
 
 def _lease(seconds: float | None) -> str:

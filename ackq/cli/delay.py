@@ -14,6 +14,7 @@ import click
 from ackq.cli import NOTHING, Group
 from ackq.cli.causes import NUMBER, causes_option, dead_number_option, print_causes
 from ackq.cli.chosen import cause_option, entries_argument, with_cause
+from ackq.cli.claims import group_option, groups_of, print_claims
 from ackq.cli.connection import (
     WAIT_HELP,
     ask,
@@ -322,3 +323,38 @@ def purge(queue: str, url: str | None, partitions: int | None, dead: bool, yes: 
     with _open(url, queue, partitions) as opened:
         ask_to_purge(queue, opened.stats, dead, yes)
         click.echo(opened.purge(dead=dead))
+
+
+@delay.command(epilog=examples("ackq delay claims reminders"))
+@_on_queue
+@group_option
+@json_option
+def claims(
+    queue: str, url: str | None, partitions: int | None, group: str | None, as_json: bool
+) -> None:
+    """List the claims of queries, such as Spark queries, on QUEUE.
+
+    A claim is a batch of messages that a query has leased and not finished.
+    """
+    with _open(url, queue, partitions) as opened:
+        found = [each for each in opened.claims() if group in (None, each.group)]
+    print_claims(found, as_json)
+
+
+@delay.command(epilog=examples("ackq delay release-claims reminders --group nightly --yes"))
+@_on_queue
+@group_option
+@yes_option
+def release_claims(
+    queue: str, url: str | None, partitions: int | None, group: str | None, yes: bool
+) -> None:
+    """Return claimed messages to QUEUE. Asks for confirmation.
+
+    They are ready since their former times, so they keep their order. Use it for queries that are
+    dead and will not be restarted. A query that still runs stops with an error, and its messages
+    are redelivered. Prints the number of messages returned.
+    """
+    with _open(url, queue, partitions) as opened:
+        found = [each for each in opened.claims() if group in (None, each.group)]
+        groups = groups_of(found, yes) if found else []
+        click.echo(sum(opened.release_claims(each) for each in groups))

@@ -1,4 +1,4 @@
-"""``ackq pipeline``: process a queue or a topic with Spark."""
+"""``ackq pipeline``: process a queue, a topic or a delay queue with Spark."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PAGE = 500
 
 @click.group(cls=Group)
 def pipeline() -> None:
-    """Process a queue or topic with Spark: check, transform, write.
+    """Process a queue, topic or delay queue with Spark: check, transform, write.
 
     Requires the extra ackq[spark]. CONFIG is described in docs/pipeline.md.
     """

@@ -31,7 +31,7 @@ class DelayClaims(Client):
 
     A group has one driver at a time: the last one that called `begin`. Changes by an earlier
     driver raise `Fenced`. All operations can be repeated; if a reply is lost, ackq does so itself.
-    Each call in Redis is bounded: 1,000 messages, and 1 MiB of bodies read or 8 MiB deleted.
+    Each call in Redis is bounded: 500 messages, or 1,000 and 1 MiB of bodies for a read.
 
     Safe to share between threads, and after a fork. It opens its own connections with the
     client's settings. Close it, or use it as a context manager.
@@ -132,7 +132,7 @@ class DelayClaims(Client):
         Each claim counts as a delivery of its messages, but no claim dead-letters them: the limit
         ``max_receives`` is one of consumers. If this raises, call it again with the same
         arguments: it continues the claim, until `begin` is called again or a later ``after`` is
-        given. Cost: one round trip, and one per 1,000 messages.
+        given. Cost: one round trip, and one per 500 messages.
 
         Args:
             after: as in `ackq.queue.Claims.claim`.
@@ -151,7 +151,7 @@ class DelayClaims(Client):
         """Delete the messages of all claims up to batch ``up_to``, and return how many.
 
         Messages that left their claims stay as they are. An ack that was interrupted is finished
-        by the next one. Cost: one round trip, and one per claim and 1,000 messages.
+        by the next one. Cost: one round trip, and one per claim and 500 messages or 8 MiB.
 
         Raises:
             Fenced: another process took over the group.
@@ -162,7 +162,7 @@ class DelayClaims(Client):
     def beat(self) -> None:
         """Renew leases of open claims that have less than two thirds of ``timeout`` left.
 
-        Cost: one round trip, one per claim, and one per 1,000 leases to renew.
+        Cost: one round trip, one per claim, and one per 500 leases to renew.
 
         Raises:
             Fenced: another process took over the group.

@@ -10,7 +10,7 @@ import time
 import pytest
 import redis
 
-from ackq.delay import DelayQueue, PartitionedDelayQueue
+from ackq.delay import DelayClaims, DelayQueue, PartitionedDelayQueue
 from ackq.membership.shards import shard_names
 from ackq.rsmq import RSMQ
 from tests.cli.conftest import Run
@@ -113,6 +113,27 @@ def test_a_delay_queue_gives_what_is_due(ackq: Run, name: str, partitions: list[
     assert json.loads(ackq("delay", "stats", name, "--json", *partitions).output)["ready"] == 1
     assert ackq("delay", "cancel", name, "later", "now", *partitions).output == "1\n"
     assert "delayed\t0" in ackq("delay", "stats", name, *partitions).output
+
+
+@pytest.mark.parametrize("partitions", [[], ["--partitions", "3"]], ids=["plain", "partitioned"])
+def test_the_claims_on_a_delay_queue_are_listed_and_released(
+    ackq: Run, url: str, name: str, partitions: list[str]
+) -> None:
+    parts = [f"{name}:{n}" for n in range(3)] if partitions else [name]
+    for n in range(9):
+        ackq("delay", "push", name, f"key {n}", "x", *partitions)
+    for part in parts:
+        with DelayClaims.from_url(url, part, "nightly") as claims:
+            claims.begin()
+            claims.claim(0, messages=100, batch=1)
+    shown = json.loads(ackq("delay", "claims", name, "--json", *partitions).output)
+    assert (shown["group"], shown["batch"], shown["rows"]) == ("nightly", 1, 9)
+    assert ackq("delay", "claims", name, "--group", "other", "--json", *partitions).output == ""
+    ackq("delay", "take", name, *partitions, code=1)
+    release = ("delay", "release-claims", name, "--yes", *partitions)
+    assert ackq(*release, "--group", "other").output == "0\n"
+    assert ackq(*release).output == "9\n"
+    ackq("delay", "take", name, *partitions)
 
 
 @pytest.mark.parametrize("partitions", [[], ["--partitions", "3"]], ids=["plain", "partitioned"])

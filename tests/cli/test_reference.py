@@ -48,7 +48,7 @@ WRITING = {
     "rsmq set", "rsmq visibility", "rsmq redrive", "delay reschedule", "topic unsubscribe",
     "topic publish", "topic subscribe", "topic seek", "topic trim",
     "workers quiet", "workers resume", "workers stop",
-    "delay push", "delay cancel", "delay redrive", "delay purge", "sharded create", "sharded push",
+    "delay push", "delay cancel", "delay release-claims", "delay redrive", "delay purge", "sharded create", "sharded push",
     "sharded resize",
     "sharded pause",
     "sharded resume",

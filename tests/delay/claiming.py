@@ -42,12 +42,12 @@ class Claiming:
     ) -> Any:  # fmt: skip
         return self.call("claim", epoch, batch, messages, size, timeout, 0, change=change)
 
-    def beat(self, chunk: int = 1000, epoch: int = 1, batch: int = 1) -> Any:
-        change = ("CHUNK = 1000", f"CHUNK = {chunk}")
+    def beat(self, chunk: int = 500, epoch: int = 1, batch: int = 1) -> Any:
+        change = ("CHUNK = 500", f"CHUNK = {chunk}")
         return self.call("claim_beat", epoch, batch, TIMEOUT, change=change)
 
-    def ack(self, chunk: int = 1000, epoch: int = 1, batch: int = 1) -> Any:
-        change = ("CHUNK = 1000", f"CHUNK = {chunk}")
+    def ack(self, chunk: int = 500, epoch: int = 1, batch: int = 1) -> Any:
+        change = ("CHUNK = 500", f"CHUNK = {chunk}")
         return self.call("claim_ack", epoch, batch, batch, change=change)
 
     def give_back(self, chunk: int = 500) -> Any:

@@ -334,9 +334,9 @@ def test_nothing_is_lost_or_in_two_hands_however_their_steps_follow_each_other(
     shorten(
         monkeypatch,
         {
-            "delay/claim": {"CHUNK = 1000": "CHUNK = 3"},
-            "delay/claim_beat": {"CHUNK = 1000": "CHUNK = 2"},
-            "delay/claim_ack": {"CHUNK = 1000": "CHUNK = 2"},
+            "delay/claim": {"CHUNK = 500": "CHUNK = 3"},
+            "delay/claim_beat": {"CHUNK = 500": "CHUNK = 2"},
+            "delay/claim_ack": {"CHUNK = 500": "CHUNK = 2"},
             "delay/claim_return": {"CHUNK = 500": "CHUNK = 2"},
         },
     )

@@ -20,6 +20,7 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
+from ackq.delay import claims as delay_claims
 from ackq.queue import claims
 from ackq.spark.columns import default_schema
 from ackq.spark.options import Reading
@@ -78,15 +79,17 @@ class DoomedStream(QueueStream):
 
 
 def _stop_within_a_claim() -> None:
-    step = claims._step
+    def first_only(step: Any) -> Any:
+        def stepping(*args: Any) -> Any:
+            reply = yield from step(*args)
+            if reply[0] == b"ok" and reply[2]:
+                stop_at("claiming")
+            return reply
 
-    def first_only(*args: Any) -> Any:
-        reply = yield from step(*args)
-        if reply[0] == b"ok" and reply[2]:
-            stop_at("claiming")
-        return reply
+        return stepping
 
-    claims._step = first_only  # type: ignore[assignment]
+    claims._step = first_only(claims._step)
+    delay_claims.step = first_only(delay_claims.step)
 
 
 def write(frame: DataFrame, batch: int, folder: Path, attempt: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ackq import Queue
+from ackq.delay import DelayEntry, PartitionedDelayQueue
 from ackq.embedded import Server
 from ackq.spark.pipeline import Pipeline
 from tests.servers.private import private_server
@@ -66,6 +67,49 @@ def test_a_pipeline_killed_anywhere_moves_every_message_once_and_leaks_no_secret
         stats = queue.stats()
         assert (stats.ready, stats.in_flight) == (0, 0)
     assert_silent(folder, PASSWORD)
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_pipeline_from_a_delay_queue_killed_anywhere_moves_every_message_once(
+    spark: SparkSession, server: Server, tmp_path: Path, point: str
+) -> None:
+    good = [f"m-{n}" for n in range(MESSAGES) if n % 5]
+    bad = [f"m-{n}" for n in range(0, MESSAGES, 5)]
+    folder = tmp_path / "driver"
+    folder.mkdir()
+    password = tmp_path / "password"
+    password.write_text(PASSWORD)
+    options = {"url": server.url, "passwordFile": str(password)}
+    reading = {**options, "maxMessagesPerTrigger": BATCH, "partitions": 2}
+    config = {
+        "name": "jobs",
+        "checkpoint": str(folder / "checkpoint"),
+        "source": {"delay_queue": "jobs", "options": reading},
+        "schema": {"ddl": "id STRING, share INT"},
+        "checks": {"share": "share > 0"},
+        "sink": {"queue": "out", "options": options},
+        "rejects": {"queue": "bad"},
+    }
+    url = server.url.replace("redis://", f"redis://:{PASSWORD}@")
+    with (
+        PartitionedDelayQueue.from_url(url, "jobs", 2) as jobs,
+        Queue.from_url(url, "out") as out,
+        Queue.from_url(url, "bad") as rejected,
+    ):
+        jobs.push_many(DelayEntry(f"m-{n}", {"id": f"m-{n}", "share": n % 5}, at=1)
+                       for n in range(MESSAGES))  # fmt: skip
+        jobs.push("later", {"id": "later", "share": 1}, delay=3600)
+        fault = {"FAULT": FAULTS[point]} if point in FAULTS else {}
+        run_until_killed("tests.spark.doomed_pipeline", folder, json.dumps(config), point,
+                         folder=folder, environment=fault)  # fmt: skip
+        Pipeline(config, spark=spark).run(once=True)
+        assert Counter(each.id for each in out.peek(2 * MESSAGES)) == Counter(good)
+        assert Counter(each.id for each in rejected.dead_letters(2 * MESSAGES)) == Counter(bad)
+        stats = jobs.stats()
+        assert (stats.ready, stats.in_flight, stats.delayed, stats.dead) == (0, 0, 1, 0)
+        assert jobs.claims() == []
 
 
 @pytest.mark.campaign

@@ -1,4 +1,4 @@
-"""Spark pipelines: read a queue or topic, validate, transform, and write to a sink."""
+"""Spark pipelines: read a queue, topic or delay queue, validate, transform, and write to a sink."""
 
 from ackq.spark.pipeline.config import PipelineConfig
 from ackq.spark.pipeline.progress import Progress
