@@ -43,6 +43,7 @@ assert progress.rows == 2
 assert [(row.reason, row["count"]) for row in dead.groupBy("reason").count().collect()] == [
     ("no good", 1)
 ]
+assert invoices.columns == ["id", "value", "queue", "batch", "position", "ready_time"]
 assert prices.columns == ["id", "value", "topic", "offset"]
 assert [(row.queue, row["count"]) for row in later.groupBy("queue").count().collect()] == [
     ("invoices:3", 1)

@@ -43,7 +43,7 @@ OnProgress = Callable[[Progress], None]
 
 
 class Pipeline:
-    """Reads a queue, a topic or a delay queue, validates and transforms the messages, and writes to a sink.
+    """Reads a source, validates and transforms the messages, and writes to a sink.
 
     Guarantee: no message is lost, and none holds up the others. A message that does not parse or
     fails a check becomes a dead letter with a reason, exactly once. The others are written exactly
