@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 import redis
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from ackq.core import claim_groups
@@ -22,6 +24,7 @@ from ackq.delay import (
 )
 from ackq.errors import ClaimLost, Fenced
 from ackq.spark.source import AckqDataSource
+from tests.spark.batches import Batches
 from tests.spark.engine import STAGES, Checkpoint, Died, Engine, Stage
 from tests.staging.test_staging import commit_and_die
 from tests.staging.test_staging import stage as staged
@@ -408,3 +411,21 @@ def test_progress_counts_claimed_messages_apart(start: Start, delayed: DelayQueu
     assert found is not None
     counted = {name: found[name] for name in ("ready", "in_flight", "claimed", "delayed", "dead")}
     assert counted == {"ready": 1, "in_flight": 1, "claimed": 3, "delayed": 1, "dead": 0}
+
+
+def test_spark_reads_a_delay_queue(
+    spark: SparkSession, parts: PartitionedDelayQueue, url: str, batches: Batches
+) -> None:
+    keys = push(parts, 20)
+    parts.push("later", b"{}", delay=3600)
+    options: dict[str, str | int] = {"url": url, "delayQueue": parts.name, "partitions": 3}
+    frame = spark.readStream.format("ackq").options(maxMessagesPerTrigger=15, **options).load()
+    batches.fail_after(1)
+    with pytest.raises(StreamingQueryException, match="on purpose"):
+        batches.run(frame)
+    batches.run(frame)
+    assert sorted(row.id for row in batches.rows()) == sorted(keys)
+    first, second = batches.attempts(1)
+    assert sorted(first) == sorted(second)
+    (shown,) = spark.read.format("ackq").options(state="delayed", **options).load().collect()
+    assert shown.id == "later"
