@@ -93,10 +93,8 @@ def test_every_script_has_a_planted_mistake() -> None:
         script
         for script in scripts.names()
         if "/" not in script
-<<<<<<< HEAD
-        or script.startswith(("claims/", "held/", "members/", "overview/", "sharded/"))
-=======
-        or script.startswith(("claims/", "delay/claim", "held/", "overview/", "sharded/"))
->>>>>>> b3f485d (Claims on delay queues: planted mistakes, interleavings, worst cases, ACL roles)
+        or script.startswith(
+            ("claims/", "delay/claim", "held/", "members/", "overview/", "sharded/")
+        )
     }
     assert {mutant.script for mutant in MUTANTS} >= changing

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ackq.config import QueueConfig
+from ackq.core.claim_groups import Claim
 from ackq.core.effects import Operation, Sleep
 from ackq.errors import ClaimLost, Fenced
 from ackq.queue import claims
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import Claim
 from ackq.queue.spec import QueueSpec
 from tests.campaign.workloads.loops import body_of, id_of
 
