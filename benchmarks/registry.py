@@ -26,6 +26,7 @@ BENCHMARKS = {
     "exporter": "benchmarks.exporter",
     "spark": "benchmarks.spark",
     "parse": "benchmarks.parse",
+    "standalone": "benchmarks.standalone",
 }
 
 

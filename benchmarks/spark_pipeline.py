@@ -48,14 +48,14 @@ def commands(url: str, settings: Settings, size: int, turn: Turn) -> Rounds:
     """Return rounds of both commands, in turns; ``turn`` measures one."""
     rounds: Rounds = {PIPELINE: [], PLAIN: []}
     with tempfile.TemporaryDirectory(prefix="ackq-bench-") as name:
-        bodies = _bodies(settings.seed, settings.messages, size)
+        supply = bodies(settings.seed, settings.messages, size)
         source = Path(name, "messages.ndjson")
-        source.write_bytes(b"\n".join(bodies))
+        source.write_bytes(b"\n".join(supply))
         for number in range(settings.commands):
             progress(f"commands: round {number + 1} of {settings.commands}")
             with Queue.from_url(url, QUEUE) as queue:
-                for at in range(0, len(bodies), CHUNK):
-                    queue.push_many(bodies[at : at + CHUNK])
+                for at in range(0, len(supply), CHUNK):
+                    queue.push_many(supply[at : at + CHUNK])
             folder = Path(name, str(number))
             folder.mkdir()
             made = {PIPELINE: _pipeline(folder, url), PLAIN: _plain(folder, source)}
@@ -64,7 +64,8 @@ def commands(url: str, settings: Settings, size: int, turn: Turn) -> Rounds:
     return rounds
 
 
-def _bodies(seed: int, count: int, size: int) -> list[bytes]:
+def bodies(seed: int, count: int, size: int) -> list[bytes]:
+    """Return messages that fit the schema."""
     supply = Messages(seed, size - _FIELDS)
     return [
         orjson.dumps({"id": f"m{n:08d}", "n": n, "price": n / 100, "ok": n % 2 == 0,

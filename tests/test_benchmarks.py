@@ -53,6 +53,7 @@ CONTESTANTS = {
               "plain Spark, from a file",
               *(f"Spark source, {how}{part}" for how in ("at once", "in tenths")
                 for part in ("", ", with start", ", reading alone"))},
+    "standalone": {"one worker", "two workers"},
 }  # fmt: skip
 #: Marks of those that need more than the others: Spark warms up for half a minute, and there are
 #: more than a hundred ways to block a server.
@@ -61,6 +62,8 @@ MARKS = {
     "parse": (pytest.mark.spark,),
     "spark": (pytest.mark.spark, pytest.mark.campaign, pytest.mark.xdist_group("spark"),
               pytest.mark.timeout(400)),
+    "standalone": (pytest.mark.spark, pytest.mark.campaign, pytest.mark.xdist_group("spark"),
+                   pytest.mark.timeout(600)),
 }  # fmt: skip
 FACTS = {
     "server": "a server",
