@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -23,9 +23,6 @@ from ackq.cli.connection import (
     url_option,
 )
 from ackq.cli.pop import print_messages, settle
-
-if TYPE_CHECKING:
-    pass
 
 F = TypeVar("F", bound=Callable[..., Any])
 COLUMNS = ("shard", "ready", "in flight", "delayed", "dead", "paused")
