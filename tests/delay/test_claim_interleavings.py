@@ -214,14 +214,14 @@ def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
                 yield from read(actor, group, claim)
                 after = claim.batch
             while True:
-                messages, size = draw.randint(1, 12), draw.choice([None, None, 60])
+                messages, size = draw.randint(3, 12), draw.choice([None, None, 60])
                 batch = draw.choice([None, None, None, after + draw.randint(1, 3)])
                 claim = yield from claiming(group, after, messages, size, batch)
                 if claim is not None and claim.rows:
                     assert claim.batch > after
                     yield from read(actor, group, claim)
                     after = claim.batch
-                if draw.random() < 0.5:
+                if draw.random() < 0.7:
                     yield from repeating(lambda: claims.beat(group))
                 if claim is not None and claim.rows and draw.random() < 0.5:
                     yield from read(actor, group, claim)
@@ -290,7 +290,7 @@ def clock(walk: ClaimWalk) -> Callable[[Actor], Life]:
         keys = walk.keys
         named = (keys.z, keys.leases, keys.claims, walk.group("g").key, walk.group("h").key)
         while True:
-            span = walk.random.choice([1, 1, 1, 1, 1500, 1500, 4000])
+            span = walk.random.choice([1, 1, 1, 1500, 1500, 3500])
             try:
                 yield Request((b"EVAL", _SHIFT, 5, *named, span))
             except PASSING:
