@@ -11,7 +11,7 @@ from ackq.core.io.driver import Driver
 from ackq.membership.shards import recorded_shards
 
 
-def is_sharded(client: redis.Redis, name: str) -> bool:
+def is_sharded(client: redis.Redis | redis.RedisCluster, name: str) -> bool:
     """Return whether ``name`` is a sharded queue whose number of shards is recorded.
 
     False for a user who may not read the record, and for a queue that an earlier release created.
@@ -22,12 +22,12 @@ def is_sharded(client: redis.Redis, name: str) -> bool:
     return _run(client, f"{{{name}}}", _is_recorded(name))
 
 
-def hides_list(client: redis.Redis, name: str) -> bool:
+def hides_list(client: redis.Redis | redis.RedisCluster, name: str) -> bool:
     """Return whether there is also a list with the name of a sharded queue, as far as is known."""
     return _run(client, name, _exists(name))
 
 
-def _run(client: redis.Redis, key: str, steps: Operation[bool]) -> bool:
+def _run(client: redis.Redis | redis.RedisCluster, key: str, steps: Operation[bool]) -> bool:
     driver = Driver(route_of(client, key.encode()))
     try:
         return driver.run(steps)

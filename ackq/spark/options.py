@@ -11,10 +11,12 @@ from ackq.core.names import check_group, check_name
 from ackq.errors import ConfigurationError
 from ackq.membership.operations import MOST_PARTITIONS
 from ackq.membership.shards import check_shards
-from ackq.sharded import ShardedQueue
+from ackq.ops.sharded import hides_list, is_sharded
+from ackq.sharded import ShardedQueue, operations
 from ackq.spark.connection import Connection
 from ackq.spark.patterns import check_pattern, find_queues, is_pattern
 from ackq.spark.raw_options import RawOptions, refused
+from ackq.spark.retry import retry
 
 Kind = Literal["queue", "topic", "delayQueue"]
 
@@ -70,21 +72,55 @@ class Target:
     column: str | None = None
     #: The number of shards of each queue.
     shards: int | None = None
+    #: Of one sharded queue: how many of its lists are in use; the others are former shards.
+    used: int | None = None
+    #: Whether its number of shards has ever changed.
+    resized: bool = False
 
-    def located(self, connection: Connection) -> Target:
+    def located(self, connection: Connection, timeout: float = 0.0) -> Target:
         """Return the target with the lists of sharded queues and patterns, which Redis knows.
+
+        Args:
+            connection: to Redis.
+            timeout: seconds for which to retry while Redis is unreachable, if only the name of a
+                queue is known. Defaults to 0.
 
         Raises:
             ConfigurationError: a queue has another number of shards, no queue matches the
-                patterns, or too many do.
+                patterns, or too many do; or a name is that of a list and of a sharded queue.
         """
-        if self.lists or self.column is not None:
+        if self.column is not None or self.kind != "queue":
             return self
+        if self.lists:
+            alone = not self.several
+            return retry(lambda: self._by_name(connection), timeout) if alone else self
+        if self.shards is not None and not self.several:
+            return self._with_shards(connection)
         several = self._expanded(connection)
         names = several or (self.name,)
         if self.shards is not None:
             names = tuple(list for each in names for list in self._shards(connection, each))
         return replace(self, lists=names, several=several)
+
+    def _by_name(self, connection: Connection) -> Target:
+        """Return the target with the shards of the queue, if it is sharded."""
+        client = connection.client()
+        if not is_sharded(client, self.name):
+            return self
+        if hides_list(client, self.name):
+            raise ConfigurationError(
+                f"{self.name!r} is a list and a sharded queue: rename the list, or set 'shards' to"
+                " the number of shards to use the sharded queue"
+            )
+        return self._with_shards(connection)
+
+    def _with_shards(self, connection: Connection) -> Target:
+        with ShardedQueue(connection.client(), self.name, self.shards) as queue:
+            lists = tuple(each.name for each in queue.shards())
+            recorded = queue.execute(operations.read, self.name)
+        if recorded is None:  # of format 1
+            return replace(self, lists=lists)
+        return replace(self, lists=lists, used=recorded.number, resized=recorded.version > 1)
 
     def _expanded(self, connection: Connection) -> tuple[str, ...]:
         patterns = tuple(filter(is_pattern, self.several))
@@ -252,9 +288,14 @@ class Reading:
         named = f"{self.target.kind} {self.target.name!r}"
         return named if self.target.kind == "topic" else f"{named}, group {self.group!r}"
 
-    def located(self) -> Reading:
-        """Return what to read with the names of all lists; see `Target.located`."""
-        return replace(self, target=self.target.located(self.connection))
+    def located(self, *, patient: bool = True) -> Reading:
+        """Return what to read with the names of all lists; see `Target.located`.
+
+        Args:
+            patient: retry while Redis is unreachable. Defaults to True.
+        """
+        timeout = self.retry_timeout if patient else 0.0
+        return replace(self, target=self.target.located(self.connection, timeout))
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> Reading:

@@ -48,8 +48,9 @@ class Writing:
     retry_timeout: float
 
     def located(self) -> Writing:
-        """Return what to write with the names of all lists; see `Target.located`."""
-        return replace(self, target=self.target.located(self.connection))
+        """Return what to write with the names of all lists in use; see `Target.located`."""
+        target = self.target.located(self.connection, self.retry_timeout)
+        return replace(self, target=replace(target, lists=target.lists[: target.used]))
 
     @classmethod
     def of(cls, options: Mapping[str, str], *, stream: bool) -> Writing:

@@ -40,6 +40,10 @@ def staging_of(writing: Writing, name: str, writer: str) -> StagingBase:
         )
     if target.kind == "delayQueue":
         return DelayStaging(client, name, writer, partitions=writing.partitions)
+    if target.resized:
+        # A batch that was committed to some shards may be replayed after a resize. Some shards keep
+        # their names but get other rows: the marker of the former shards must not drop these.
+        writer = f"{writer}.{len(target.lists)}"
     return Staging(client, name, writer, pop_from=target.pop_from)
 
 

@@ -16,6 +16,10 @@ from pyspark.sql import types as T
 from ackq import InvalidMessage, Queue
 from ackq.delay import DelayQueue
 from ackq.embedded import Server
+from ackq.errors import ConfigurationError
+from ackq.membership.shards import shard_names
+from ackq.sharded import ShardedQueue
+from ackq.spark.options import Reading
 from ackq.spark.row_encoder import RowEncoder
 from ackq.spark.sink import BatchSink
 from ackq.spark.sink_options import Writing
@@ -223,3 +227,57 @@ def test_a_column_that_names_too_many_queues_is_the_wrong_one(
     names: list[str | None] = [f"{token}-{n}" for n in range(MOST_TARGETS + 1)]
     with pytest.raises(InvalidMessage, match="over 1000 queues or topics: column 'goes'"):
         task.add(named_rows(range(len(names)), names), encoder)
+
+
+def test_a_sharded_queue_is_written_and_read_by_its_name(
+    begin: Begin, url: str, token: str, plain_client: redis.Redis
+) -> None:
+    with ShardedQueue(plain_client, token, 3) as queue:
+        names = tuple(each.name for each in queue.shards())
+        add(task := begin(queue=token, url=url), rows(*range(30)))
+        commit(task)
+        assert task._writing.target.lists == names
+        assert all(each.stats().ready for each in queue.shards())
+        assert _numbers(queue) == Counter(range(30))
+        queue.resize(5)
+        located = Reading.of({"queue": token, "url": url, "groupId": "g"}).located()
+        assert located.target.lists == tuple(each.name for each in queue.shards())
+        assert {*names} < {*located.target.lists}
+        assert len(begin(queue=token, url=url)._writing.target.lists) == 5
+        queue.purge()
+        plain_client.lpush(token, "x")
+        with pytest.raises(ConfigurationError, match="is a list and a sharded queue"):
+            begin(queue=token, url=url)
+        assert len(begin(queue=token, url=url, shards="5")._writing.target.lists) == 5
+        plain_client.delete(token, *(f"{each.name}COMMITS" for each in queue.shards()))
+
+
+def test_no_row_is_lost_if_a_batch_is_replayed_after_a_resize(
+    begin: Begin, url: str, token: str, plain_client: redis.Redis
+) -> None:
+    """The first shard keeps its name, and gets rows that were on another one."""
+    name = next(name for name in (f"{token}{each}" for each in range(99))
+                if shard_names(name, 4)[0] == shard_names(name, 2)[0])  # fmt: skip
+    with ShardedQueue(plain_client, name, 4) as queue:
+        queue.stats()  # creates it
+        first = begin(queue=name, url=url)
+        add(first, rows(*range(40)))
+        shard = first._writing.target.lists[0]
+        with staging_of(first._writing, shard, "writer") as staging:
+            assert staging.commit(7, first.staged[shard])  # then the driver dies
+        before = _numbers(queue)
+        first.discard()
+        queue.resize(2)
+        for _ in range(2):  # the second replay adds nothing
+            add(again := begin(queue=name, url=url), rows(*range(40)))
+            commit(again)
+            assert _numbers(queue) == Counter(range(40)) + before
+        queue.purge()
+        shards = {*shard_names(name, 4), *shard_names(name, 2)}
+        plain_client.delete(*(f"{each}COMMITS" for each in shards))
+
+
+def _numbers(queue: ShardedQueue) -> Counter[int]:
+    return Counter(
+        orjson.loads(each.body)["n"] for shard in queue.shards() for each in shard.peek(100)
+    )

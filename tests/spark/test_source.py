@@ -237,7 +237,7 @@ def test_a_lost_claim_ends_the_query_by_default(
     with pytest.raises(Exception, match="on purpose"):
         batches.run(reader().load(queue.name))
     queue.purge()
-    with pytest.raises(Exception, match="planned batch 1 with 5 messages, and 0 are there"):
+    with pytest.raises(Exception, match="planned batch 1 with 5 messages, but 0 are left"):
         batches.run(reader().load(queue.name))
     last = queue.push({"n": 5})
     batches.run(reader(failOnDataLoss=False).load(queue.name))

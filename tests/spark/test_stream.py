@@ -463,9 +463,8 @@ def test_a_wrong_password_is_not_tried_again(start: Start, tmp_path: Path) -> No
         wrong, right = tmp_path / "wrong", tmp_path / "right"
         wrong.write_text("wrong-canary\n")
         right.write_text("right\n")
-        engine = start(Checkpoint(), url=server.url, passwordFile=wrong)
         with pytest.raises(redis.AuthenticationError) as raised:
-            engine.step()
+            start(Checkpoint(), url=server.url, passwordFile=wrong)
         assert "canary" not in str(raised.value)
         assert not start(Checkpoint(), url=server.url, passwordFile=right).step()
 

@@ -174,7 +174,7 @@ class Pipeline:
             PipelineFenced: another process took over the group of claims.
         """
         self._stops = 0
-        reading = Reading.of(self.config.source.all_options()).located()
+        reading = Reading.of(self.config.source.all_options()).located(patient=False)
         with closing(Lag(reading)) as lag:
             lag.check_connection()  # before Spark is started, which takes seconds
             progress = Progress(self.config.name, lag=lag.count(None))
