@@ -65,15 +65,18 @@ def trace(title: str, steps: Operation[Any], *answers: Any, watched: Iterable[An
     return "\n".join(lines)
 
 
+def stored(file: Path) -> dict[str, str]:
+    """Return the traces that a file has, by title."""
+    traces = [each.rstrip("\n") for each in file.read_text().split("\n\n")]
+    return {each.partition("\n")[0]: each for each in traces}
+
+
 def compare(file: Path, traces: Iterable[str]) -> None:
     """Compare traces with those that a file has."""
-    stored = file.read_text().split("\n\n")
-    made = list(traces)
-    assert [each.partition("\n")[0] for each in made] == [
-        each.partition("\n")[0].rstrip("\n") for each in stored
-    ]
-    for known, found in zip(stored, made, strict=True):
-        assert found == known.rstrip("\n")
+    known, made = stored(file), list(traces)
+    assert [each.partition("\n")[0] for each in made] == list(known)
+    for trace, found in zip(known.values(), made, strict=True):
+        assert found == trace
 
 
 def write(file: Path, traces: Iterable[str]) -> None:

@@ -167,11 +167,13 @@ def _called(client: Any, name: str, signature: inspect.Signature, whole: bool) -
     return f"  {name}({', '.join(given)}) runs {' then '.join(driver.ran)} = {_text(found)}"
 
 
-def traces() -> list[str]:
-    """Return what each class does, with a title."""
-    shown = ["\n".join([f"# {kind.__name__}", *_shown(kind, make)]) for kind, make in CLIENTS]
+def trace(title: str) -> str:
+    """Return what one of the classes does."""
+    for kind, make in CLIENTS:
+        if title == f"# {kind.__name__}":
+            return "\n".join([title, *_shown(kind, make)])
     others = [f"{kind.__name__}{_without_types(inspect.signature(kind))}" for kind in OTHERS]
-    return [*shown, "\n".join(["# Other classes", *others])]
+    return "\n".join([title, *others])
 
 
 def _without_types(signature: inspect.Signature) -> inspect.Signature:
@@ -188,5 +190,7 @@ def _shown(kind: Any, make: Any) -> Iterator[str]:
             yield from dict.fromkeys(calls)
 
 
+TITLES = [*(f"# {kind.__name__}" for kind, _ in CLIENTS), "# Other classes"]
+
 if __name__ == "__main__":
-    write(FILE, traces())
+    write(FILE, map(trace, TITLES))

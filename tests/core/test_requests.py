@@ -23,6 +23,7 @@ from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
 from ackq.rsmq import operations as rsmq
 from ackq.rsmq.values import RSMQSpec
+from ackq.staging.keys import StagingKeys
 from ackq.staging.unfinished import UnfinishedCommits
 from ackq.topic import consume, place, publish
 from ackq.topic import settle as topic_settle
@@ -134,3 +135,10 @@ def _begun(case: tuple[Any, ...]) -> tuple[Operation[Any], Request]:
     while isinstance(found, Clock) or found.args[0] == b"TYPE":
         found = steps.send(-1.0 if isinstance(found, Clock) else b"none")
     return steps, found
+
+
+def test_the_types_of_keys_are_named_as_redis_does() -> None:
+    known = {"string", "list", "set", "zset", "hash", "stream"}
+    for keys in (QueueKeys.of("q"), QueueKeys.of("q", "left"), TopicKeys.of("t"),
+                 RSMQ.keys("j"), StagingKeys.of_queue("q", b"qHELD")):  # fmt: skip
+        assert set(keys.types().values()) <= known, keys

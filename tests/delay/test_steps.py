@@ -6,7 +6,7 @@ import pytest
 
 from ackq.config import QueueConfig
 from ackq.delay import admin, settle
-from ackq.delay.messages import DelayedMessage, DelaySpec, due
+from ackq.delay.messages import LONGEST_DELAY, DelayedMessage, DelaySpec, due
 from ackq.errors import ConfigurationError
 from ackq.membership.operations import GroupSpec
 from tests.steps import play
@@ -52,3 +52,13 @@ def test_a_time_that_is_out_of_range_is_named_as_it_was_given() -> None:
 def test_a_dead_letter_with_fields_missing_has_zeros() -> None:
     (letter,) = play(admin.dead_letters(DELAY, 1, None, None), [[b"1-0", [b"key", b"a"]]])[1]
     assert (letter.id, letter.receive_count, letter.died_at) == ("a", 0, 0.0)
+
+
+def test_the_longest_delay_and_the_largest_counts() -> None:
+    longest = LONGEST_DELAY / 1_000_000
+    assert settle._delay_us(longest) == LONGEST_DELAY
+    with pytest.raises(ConfigurationError):
+        settle._delay_us(longest + 1)
+    numbers = {b"": 0, b"x": 0, b"-1": 0, b"0": 0, b"7": 7, b"%d" % (2**63 - 1): 2**63 - 1,
+               b"%d" % 2**63: 0}  # fmt: skip
+    assert {text: admin._whole(text) for text in numbers} == numbers

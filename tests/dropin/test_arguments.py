@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 import pytest
+import redis
 from redis._parsers import Encoder
 from redis.exceptions import DataError, ResponseError
 
-from ackq.dropin import loops
+from ackq.dropin import ListNameRefused, loops, queues
 from ackq.dropin.arguments import count_of, name_of, names_of, timeout_of
 from ackq.dropin.call_stack import Line
 
@@ -89,3 +90,22 @@ def test_each_warning_is_given_once_for_a_list_and_not_without_end() -> None:
         reports.warn("last", "j", line)
     reports.warn("one too many", "j", line)
     assert len(looked) == 4
+
+
+def test_so_many_lists_are_remembered_over_the_same_connections(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(queues, "MOST_QUEUES", 3)
+    made = queues.Queues(redis.Redis(), {"visibility_timeout": 7.0})
+    first = made.of("a", "right")
+    left = made.of("a", "left")
+    assert (left.config.pop_from, left.config.visibility_timeout) == ("left", 7.0)
+    made.of("b", "right")
+    assert made.of("a", "right") is first
+    assert len(made._queues) == 3
+    last = made.of("c", "right")
+    assert list(made._queues) == [("c", "right")]
+    assert made.of("a", "right") is not first
+    assert last._driver is left._driver is first._driver
+    with pytest.raises(ListNameRefused, match="choose another name"):
+        made.of("", "right")

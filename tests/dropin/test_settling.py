@@ -144,7 +144,9 @@ def test_the_renewal_ends_when_nothing_is_in_flight_and_begins_again(
     r: dropin.Redis, name: str
 ) -> None:
     def renews() -> bool:
-        return any(thread.name == "ackq-renew" for thread in threading.enumerate())
+        found = [thread for thread in threading.enumerate() if thread.name == "ackq-renew"]
+        assert all(thread.daemon for thread in found)  # or a program would never end
+        return bool(found)
 
     for _ in range(2):
         wait_until(lambda: not renews(), "the renewal to end")

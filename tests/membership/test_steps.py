@@ -168,7 +168,7 @@ def test_the_names_of_shards() -> None:
             shards.check_shards("jobs", wrong)
     wrong_names: tuple[Any, ...] = ("", "a{", "a}", None)
     for each in wrong_names:
-        with pytest.raises(QueueNameError):
+        with pytest.raises(QueueNameError, match=f"^sharded queue name {each!r} is text without"):
             shards.check_shards(each, 1)
 
 

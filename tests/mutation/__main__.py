@@ -25,7 +25,7 @@ from tests.campaign.run import environment
 from .mutants import PACKAGES, WORK, Mutant
 from .mutants import mutants as all_mutants
 from .places import ROOT
-from .report import RESULTS, write
+from .report import RESULTS, drawn_before, write
 from .survivors import reason_of
 from .twins import Twin, twin_of
 
@@ -223,11 +223,14 @@ def _temporary() -> Iterator[Path]:
 def _store(mutants: list[Mutant], drawn: list[Mutant], options: argparse.Namespace) -> None:
     results = _results()
     packages = {package: sum(each.package == package for each in mutants) for package in PACKAGES}
+    earlier = drawn_before(options.seed)
     lines = []
     commits = set()
     for mutant in drawn:
         # What another seed has drawn before had a part in writing the tests.
-        if mutant.key not in results or results[mutant.key][0]["seed"] != options.seed:
+        if mutant.key in earlier or mutant.key not in results:
+            continue
+        if results[mutant.key][0]["seed"] != options.seed:
             continue
         first, last = results[mutant.key][0], results[mutant.key][-1]
         commits.add(first["commit"])

@@ -31,6 +31,14 @@ def write(path: Path, about: dict[str, Any], results: list[Result]) -> None:
     path.with_suffix(".md").write_text(page(json.loads(path.read_text())))
 
 
+def drawn_before(seed: int) -> set[str]:
+    """Return the mutants of the stored samples with lower seeds."""
+    stored = [json.loads(path.read_text()) for path in RESULTS.glob("*.json")]
+    return {
+        each["mutant"] for sample in stored if sample["seed"] < seed for each in sample["results"]
+    }
+
+
 def _function_of(test: str | None) -> str | None:
     return None if test is None else test.partition("[")[0]
 

@@ -53,6 +53,15 @@ def test_no_path_of_a_machine_is_stored(tmp_path: Path) -> None:
         assert not re.search(r"[^\w.](/\w+){2}", path.read_text()), path
 
 
+def test_a_sample_leaves_out_what_earlier_ones_drew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "RESULTS", tmp_path)
+    report.write(tmp_path / "seed-1.json", {**STORED, "results": []}, STORED["results"])
+    assert report.drawn_before(1) == set()
+    assert report.drawn_before(2) == {each["mutant"] for each in STORED["results"]}
+
+
 def test_the_interval_is_wilsons() -> None:
     assert report.interval(45, 50) == pytest.approx((0.7864, 0.9565), abs=1e-4)
     assert report.interval(50, 50)[1] == 1.0

@@ -9,6 +9,7 @@ import pytest
 
 from ackq.config import Confirm, QueueConfig
 from ackq.core.effects import Clock, Operation, Request
+from ackq.core.limits import LATEST
 from ackq.errors import BatchSuperseded, ConfigurationError, LeaseLost, NotConfirmed
 from ackq.queue import claims, push, row_dead_letters, settle, take
 from ackq.queue.keys import QueueKeys
@@ -91,6 +92,54 @@ def test_a_delay_out_of_range_is_refused_before_anything_is_sent(wrong: Any) -> 
             next(push.push(SPEC, {"id": "a"}, delay, at, None, 60.0, None))
     with pytest.raises(ConfigurationError, match="not both"):
         next(push.push(SPEC, {"id": "a"}, 1.0, 1.0, None, 60.0, None))
+
+
+def test_the_longest_delays() -> None:
+    longest = LATEST / 1_000_000
+    request = _first(push.push(SPEC, {"id": "a"}, longest, None, None, 60.0, None))
+    assert request.args[4] in (LATEST, LATEST + 1)  # a float has no more digits
+    assert _first(settle.nack(SPEC, [_held()], longest)).args[13] == request.args[4]
+    for too_long in (push.push(SPEC, {}, longest + 1, None, None, 60.0, None),
+                     push.push(SPEC, {}, None, longest + 1, None, 60.0, None),
+                     settle.nack(SPEC, [_held()], longest + 1)):  # fmt: skip
+        with pytest.raises(ConfigurationError):
+            next(too_long)
+
+
+def test_the_largest_numbers_of_claims() -> None:
+    most = claims.LARGEST_INTEGER
+    group = claims.Group(SPEC, "g", claims.LONGEST, 1)
+    allowed: list[Operation[Any]] = [
+        claims.claim(group, most - 1, 1, None, None), claims.claim(group, 0, most, None, None),
+        claims.claim(group, 0, 1, most, None), claims.claim(group, 0, 1, None, most),
+        claims.claim(group, 0, 1, 1, 1), claims.ack(group, most, claims.LONGEST),
+        claims.ack(group, 0, 0), claims.forget(group, most), claims.forget(group, 0),
+        claims.look(group, most, most), claims.look(group, 0, 0),
+        claims.read(group, most, most, most), claims.read(group, 1, 0, 1),
+    ]  # fmt: skip
+    for steps in allowed:
+        assert isinstance(next(steps), Request)
+    refused: list[Operation[Any]] = [
+        claims.claim(group, most, 1, None, None), claims.claim(group, -1, 1, None, None),
+        claims.claim(group, 0, most + 1, None, None), claims.claim(group, 0, 0, None, None),
+        claims.claim(group, 0, 1, most + 1, None), claims.claim(group, 0, 1, 0, None),
+        claims.claim(group, 0, 1, None, most + 1), claims.claim(group, 4, 1, None, 4),
+        claims.ack(group, most + 1, 0), claims.ack(group, -1, 0),
+        claims.ack(group, 1, claims.LONGEST + 1), claims.ack(group, 1, -1),
+        claims.forget(group, most + 1), claims.forget(group, -1),
+        claims.look(group, most + 1, 1), claims.look(group, -1, 1),
+        claims.look(group, 1, most + 1), claims.look(group, 1, -1),
+        claims.read(group, most + 1, 0, 1), claims.read(group, 0, 0, 1),
+        claims.read(group, 1, most + 1, 1), claims.read(group, 1, -1, 1),
+        claims.read(group, 1, 0, most + 1), claims.read(group, 1, 0, -1),
+    ]  # fmt: skip
+    for steps in refused:
+        with pytest.raises(ConfigurationError):
+            next(steps)
+    claims.Group(SPEC, "g", 1.0)
+    for timeout in (0.999, claims.LONGEST + 1):
+        with pytest.raises(ConfigurationError):
+            claims.Group(SPEC, "g", timeout)
 
 
 def test_the_times_that_a_push_sends() -> None:

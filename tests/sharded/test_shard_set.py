@@ -338,6 +338,8 @@ def _threads(play: Callable[..., Any]) -> None:
 
     try:
         asyncio.run(play(waiters, wait, shards))
+        named = [each.name for each in threading.enumerate()]
+        assert any(each.startswith("ackq-shard_") for each in named)
     finally:
         for shard in shards:
             shard.woken.set()

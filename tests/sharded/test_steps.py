@@ -216,3 +216,9 @@ def test_draining_shards_are_looked_at_too_some_at_a_time() -> None:
     looks = [choice.drained(4, 64) for _ in range(4)]
     assert {len(look) for look in looks} == {MOST_OTHERS}
     assert set(itertools.chain(*looks)) == set(range(4, 64))
+
+
+def test_the_shard_of_a_key_is_the_same_in_every_release() -> None:
+    keys = ("hello", "hello, world", "The quick brown fox jumps over the lazy dog", "", *"abcd")
+    assert [operations.shard_of(each, 3) for each in keys] == [1, 0, 2, 0, 2, 2, 2, 1]
+    assert operations.shard_of("b", 2**32) == 0x95DE7E03  # murmur3, unsigned

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import redis
 
 from ackq.errors import Fenced
+from ackq.queue.messages import QueueStats
 from ackq.spark.fetching import fetch_in_steps, split
 from ackq.spark.heartbeat import Heartbeat
 from ackq.spark.options import Reading
 from ackq.spark.retry import retry
+from ackq.spark.shards import Shards
 from ackq.spark.topic_reader import bodies_of
 from ackq.topic import Topic
 from tests.waiting import wait_until
@@ -104,3 +108,15 @@ def test_no_call_brings_more_than_a_mebibyte_of_long_messages() -> None:
     assert [len(bodies) for _, bodies in parts[:6]] == [1] * 6
     assert sum(len(bodies) for _, bodies in parts) == 105
     assert len(parts) < 20
+
+
+def test_the_counts_of_all_lists_are_added_by_state() -> None:
+    class Counted:
+        def stats(self) -> QueueStats:
+            return QueueStats(1, 2, 3, 4, 5, 6, False, None, None, 7)
+
+    shards: Any = Shards.__new__(Shards)
+    shards._queues = [Counted(), Counted()]
+    assert shards.counts() == {
+        "ready": 2, "in_flight": 4, "claimed": 14, "delayed": 6, "dead": 8,
+    }  # fmt: skip

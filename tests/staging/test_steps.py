@@ -241,3 +241,14 @@ def test_the_keys_of_staged_rows_are_a_format() -> None:
     keys = StagingKeys.of_topic("t")
     assert list(keys.types()) == [b"t:commits", b"t:held", b"t:heldrows"]
     assert keys.index("w", 7) == b"t:staging:w:7"
+
+
+def test_the_name_of_a_task_that_cannot_be_used_is_shown_with_the_rule() -> None:
+    for task in ("", "a:b", "delayed", "a" * 201):
+        with pytest.raises(ConfigurationError) as raised:
+            operations._check_task(task)
+        assert str(raised.value) == (
+            "a task's name is 1 to 200 bytes of printable text without any of :*?[]\\{}, and not"
+            f" 'delayed': {task!r} cannot be one"
+        )
+    operations._check_task("elayed")

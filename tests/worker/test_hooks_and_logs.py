@@ -14,6 +14,7 @@ import redis
 import ackq
 from ackq.errors import ConfigurationError
 from ackq.worker import Backoff, Hooks, Reject, Retry
+from ackq.worker import hooks as worker_hooks
 from ackq.worker.failures import text_of
 from ackq.worker.logs import JsonFormatter, TextFormatter, reason_of
 from tests.waiting import wait_until
@@ -255,3 +256,12 @@ def test_no_other_detail_of_an_error_can_be_asked_for(queue_of: QueueOf, work: S
 def test_what_a_server_says_is_logged_without_its_password() -> None:
     error = redis.ConnectionError("cannot reach redis://me:c4n4ry@somewhere:6379/0")
     assert reason_of(error) == "ConnectionError: cannot reach redis://***@somewhere:6379/0"
+
+
+def test_a_hook_that_fails_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Hooks):
+        def dead(self, message: ackq.Message) -> None:
+            raise KeyError("secret")
+
+    worker_hooks.call([Failing(), Hooks()], "dead", ackq.Message("q", b"a", b"{}", 1, 1))
+    assert caplog.messages == ["hook Failing.dead failed: KeyError"]
