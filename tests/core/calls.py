@@ -78,16 +78,17 @@ RESULTS: dict[str, Any] = {
 }  # fmt: skip
 #: An argument of each name.
 VALUES: dict[str, Any] = {
-    "ack": ["m3"], "after": "7-0", "at": 2.5, "at_ms": 25, "batch": 3, "batches": ("b1", "b2"),
-    "bodies": [b"x"], "body": b"body", "changes": {"vt": 4}, "confirm": 1, "consumer": "me",
-    "count": 13, "cursor": (0, 1.5, "k"), "dead": True, "dedup": "once", "dedup_window": 6.5,
-    "delay": 1.5, "delay_ms": 15, "delayed": [(1, b"y")], "due": 9, "entries": ["1-0", "2-0"],
-    "error": ValueError("why"), "id": "i", "ids": ("i", "j"), "first": 14, "in_flight": True,
-    "last": 15, "keep": 8, "key": "k", "keys": ("k", "l"), "message": b"m", "max_receives": 6,
-    "maxsize": 1024, "messages": ["m1", "m2"], "n": 7, "partition": 1, "qname": "jobs",
-    "reason": "no", "repair": True, "rows": ["r"], "size": 16, "skip": 17, "staged":
-    Staged("task"), "start": "newest", "state": "delayed", "tasks": [Staged("task")], "timeout":
-    3.5, "to": "oldest", "up_to": 18, "vt": 11, "visibility_timeout": 4.5, "window": 5.5,
+    "ack": ["m3"], "group": "g", "after": "7-0", "at": 2.5, "at_ms": 25, "batch": 3, "batches":
+    ("b1", "b2"), "bodies": [b"x"], "body": b"body", "changes": {"vt": 4}, "confirm": 1,
+    "consumer": "me", "count": 13, "cursor": (0, 1.5, "k"), "dead": True, "dedup": "once",
+    "dedup_window": 6.5, "delay": 1.5, "delay_ms": 15, "delayed": [(1, b"y")], "due": 9,
+    "entries": ["1-0", "2-0"], "error": ValueError("why"), "id": "i", "ids": ("i", "j"),
+    "first": 14, "in_flight": True, "last": 15, "keep": 8, "key": "k", "keys": ("k", "l"),
+    "message": b"m", "max_receives": 6, "maxsize": 1024, "messages": ["m1", "m2"], "n": 7,
+    "partition": 1, "qname": "jobs", "reason": "no", "repair": True, "rows": ["r"], "size": 16,
+    "skip": 17, "staged": Staged("task"), "start": "newest", "state": "delayed", "tasks":
+    [Staged("task")], "timeout": 3.5, "to": "oldest", "up_to": 18, "vt": 11,
+    "visibility_timeout": 4.5, "window": 5.5,
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ackq.config import Confirm, QueueConfig
+from ackq.core.claim_groups import LARGEST_INTEGER, LONGEST
 from ackq.core.effects import Clock, Operation, Request
 from ackq.core.limits import LATEST
 from ackq.errors import BatchSuperseded, ConfigurationError, LeaseLost, NotConfirmed
@@ -107,12 +108,12 @@ def test_the_longest_delays() -> None:
 
 
 def test_the_largest_numbers_of_claims() -> None:
-    most = claims.LARGEST_INTEGER
-    group = claims.Group(SPEC, "g", claims.LONGEST, 1)
+    most = LARGEST_INTEGER
+    group = claims.Group(SPEC, "g", LONGEST, 1)
     allowed: list[Operation[Any]] = [
         claims.claim(group, most - 1, 1, None, None), claims.claim(group, 0, most, None, None),
         claims.claim(group, 0, 1, most, None), claims.claim(group, 0, 1, None, most),
-        claims.claim(group, 0, 1, 1, 1), claims.ack(group, most, claims.LONGEST),
+        claims.claim(group, 0, 1, 1, 1), claims.ack(group, most, LONGEST),
         claims.ack(group, 0, 0), claims.forget(group, most), claims.forget(group, 0),
         claims.look(group, most, most), claims.look(group, 0, 0),
         claims.read(group, most, most, most), claims.read(group, 1, 0, 1),
@@ -125,7 +126,7 @@ def test_the_largest_numbers_of_claims() -> None:
         claims.claim(group, 0, 1, most + 1, None), claims.claim(group, 0, 1, 0, None),
         claims.claim(group, 0, 1, None, most + 1), claims.claim(group, 4, 1, None, 4),
         claims.ack(group, most + 1, 0), claims.ack(group, -1, 0),
-        claims.ack(group, 1, claims.LONGEST + 1), claims.ack(group, 1, -1),
+        claims.ack(group, 1, LONGEST + 1), claims.ack(group, 1, -1),
         claims.forget(group, most + 1), claims.forget(group, -1),
         claims.look(group, most + 1, 1), claims.look(group, -1, 1),
         claims.look(group, 1, most + 1), claims.look(group, 1, -1),
@@ -137,7 +138,7 @@ def test_the_largest_numbers_of_claims() -> None:
         with pytest.raises(ConfigurationError):
             next(steps)
     claims.Group(SPEC, "g", 1.0)
-    for timeout in (0.999, claims.LONGEST + 1):
+    for timeout in (0.999, LONGEST + 1):
         with pytest.raises(ConfigurationError):
             claims.Group(SPEC, "g", timeout)
 
