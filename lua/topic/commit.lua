@@ -36,8 +36,9 @@ if not (place and place >= 0 and place <= LAST and place % 1 == 0) then
   return redis.error_reply('ACKQ_VALUE topic/commit: the place is no index')
 end
 
-local function lowest()
-  local member = redis.call('ZRANGE', ranges, 0, 0)[1]
+-- Return the range of a rank, from 0: its member, start and stop.
+local function range(rank)
+  local member = redis.call('ZRANGE', ranges, rank, rank)[1]
   if member then
     return member, bounds(member)
   end
@@ -45,36 +46,50 @@ end
 
 -- The ranges must start right after the position. If they do not, a client that uses only the
 -- position has set it back or deleted it: then all ranges are void.
-local _, first_start = lowest()
-if first_start and (not stored or first_start > place + 1) then
-  redis.call('UNLINK', leases, ranges)
-end
+local member, start, stop = range(0)
+local is_void = member and (not stored or start > place + 1)
 
-local reply = {0}
+-- Note what to remove, and write last and once to each key: while its slot is moved, Redis refuses
+-- a script's access to a key that the script itself has emptied, and it would end halfway.
+local reply, freed, unleased, passed = {0}, {}, {}, {}
 for i = 1, #ARGV do
-  if redis.call('ZREM', leases, ARGV[i]) == 1 then
+  local given = ARGV[i]
+  if not is_void and not freed[given] and redis.call('ZSCORE', leases, given) then
     reply[1] = reply[1] + 1
-  elseif not redis.call('ZSCORE', ranges, ARGV[i]) then
-    local last = select(2, bounds(ARGV[i]))
+    freed[given] = true
+    unleased[#unleased + 1] = given
+  elseif is_void or not redis.call('ZSCORE', ranges, given) then
+    local last = select(2, bounds(given))
     if last > place or not stored then
       reply[#reply + 1] = i
     end
   end
 end
 
-local before, steps = place, 0
-local member, start, stop = lowest()
-while member and steps < STEPS and start <= place + 1 do
+local before = place
+while not is_void and member and #passed < STEPS and start <= place + 1 do
   if stop > place then
-    if redis.call('ZSCORE', leases, member) then
+    if not freed[member] and redis.call('ZSCORE', leases, member) then
       break
     end
     place = stop
   end
-  redis.call('ZREM', leases, member)
-  redis.call('ZREM', ranges, member)
-  steps = steps + 1
-  member, start, stop = lowest()
+  passed[#passed + 1] = member
+  member, start, stop = range(#passed)
+end
+
+if is_void then
+  redis.call('UNLINK', leases, ranges)
+end
+if #passed > 0 then
+  -- Below the position, ranges may still be leased.
+  for i = 1, #passed do
+    unleased[#unleased + 1] = passed[i]
+  end
+  redis.call('ZREM', ranges, unpack(passed))
+end
+if #unleased > 0 then
+  redis.call('ZREM', leases, unpack(unleased))
 end
 if place ~= before then
   redis.call('SET', consumer, string.format('%.0f', place))

@@ -212,35 +212,49 @@ if #bodies == 0 and (skipped == 0 or from <= stop) then
 end
 local last = from + #bodies - 1
 
+-- Add before removing, and leases before ranges: while its slot is moved, Redis refuses a script's
+-- access to a key that the script itself has emptied, and a range without a lease is committed.
+local function add_range(index, range, deadline)
+  if deadline then
+    redis.call('ZADD', leases, deadline, range)
+  end
+  redis.call('ZADD', ranges, index, range)
+end
+
 -- Keep the rest of an expired range under a new name, so that the previous reader's receipt is
 -- void.
-if old then
-  local deadline = redis.call('ZSCORE', leases, old)
-  redis.call('ZREM', leases, old)
-  redis.call('ZREM', ranges, old)
+local function replace_old()
   local _, high = bounds(old)
   if last < high then
     local low = text_of(last + 1)
     local rest = low .. ':' .. text_of(high) .. ':' .. string.match(old, '[^:]+$')
-    redis.call('ZADD', leases, deadline, rest)
-    redis.call('ZADD', ranges, low, rest)
+    add_range(low, rest, redis.call('ZSCORE', leases, old))
   end
 end
 
+local function remove_old()
+  redis.call('ZREM', leases, old)
+  redis.call('ZREM', ranges, old)
+end
+
 local deadline = now + timeout
+if old then
+  replace_old()
+end
 if timeout == 0 and begin == place + 1 then
   place = last
   redis.call('SET', consumer, text_of(place))
   if old then
+    remove_old()
     take_lowest(redis.call('ZRANGE', ranges, '0', '1'))
     advance()
   end
 else
   local low = text_of(begin)
   local given = low .. ':' .. (last == begin and low or text_of(last)) .. ':' .. token
-  redis.call('ZADD', ranges, low, given)
-  if timeout > 0 then
-    redis.call('ZADD', leases, text_of(deadline), given)
+  add_range(low, given, timeout > 0 and text_of(deadline))
+  if old then
+    remove_old()
   end
 end
 

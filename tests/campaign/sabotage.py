@@ -219,13 +219,15 @@ SABOTAGES: tuple[Sabotage, ...] = (
              "local deadline = now + timeout / 4")
     ),
     _edit("a commit skips a range in flight", "lost", "gap", workload="topic")(
-        Edit("topic/commit", "    if redis.call('ZSCORE', leases, member) then",
+        Edit("topic/commit",
+             "    if not freed[member] and redis.call('ZSCORE', leases, member) then",
              "    if false then")
     ),
     _edit("commit is never refused", "fencing", "acked twice", "after ack", "lost",
           workload="topic")(
-        Edit("topic/commit", "if redis.call('ZREM', leases, ARGV[i]) == 1 then",
-             "if redis.call('ZREM', leases, ARGV[i]) < 2 then")
+        Edit("topic/commit",
+             "if not is_void and not freed[given] and redis.call('ZSCORE', leases, given) then",
+             "if not freed[given] then")
     ),
     _edit("a received message stays visible", "lease", workload="RSMQ")(
         Edit("rsmq/receive", "    hide(id, until_text)", "    hide(id, now_text)")

@@ -22,9 +22,11 @@ from redis.crc import key_slot
 from redis.exceptions import ClusterDownError
 
 import ackq
+from ackq import scripts
 from ackq.core.io import settings
 from ackq.embedded import Server
 from ackq.ops.overview import Overview
+from ackq.topic import Topic
 from tests.facade import AsSync, Portal
 from tests.servers import private_server
 from tests.servers.binaries import best_server
@@ -221,6 +223,39 @@ def test_an_overview_passes_over_a_queue_while_its_slot_moves(pair: list[Server]
         end_move(move, source, target)
         (reading,) = overview.read().queues
         assert (reading.states["ready"], reading.states["in_flight"]) == (1, 1)
+
+
+@pytest.fixture
+def scripts_directory() -> Path:
+    return scripts.directory()
+
+
+def test_a_topic_is_committed_and_read_on_while_its_slot_moves(
+    pair: list[Server], scripts_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis refuses a script's access to a key that it has emptied, once the slot is moving."""
+    monkeypatch.setattr(scripts, "directory", lambda: scripts_directory)
+    with contextlib.ExitStack() as stack:
+        scripts.load.cache_clear()
+        stack.callback(scripts.load.cache_clear)
+        source, target = (stack.enter_context(redis.Redis.from_url(each.url)) for each in pair)
+        topic = stack.enter_context(Topic(source, "{jobs}", visibility_timeout=0.2))
+        topic.subscribe("c")
+        topic.publish_many([b"0", b"1", b"2", b"3", b"4"])
+        assert topic.commit(topic.consume("c", 1)) == 1
+        assert topic.trim(4) == 1  # now all keys of a read exist
+        expired, committed = topic.consume("c", 1), topic.consume("c", 1)
+        assert (expired.first, committed.first) == (2, 3)
+        assert topic.commit(committed) == 1
+        wait_until(lambda: time.time() > (expired.lease_expires_at or 0), "the lease to end")
+        move = begin_move(key_slot(b"{jobs}"), source, target)
+        again = topic.consume("c", 1)
+        assert again.first == 2
+        assert topic.commit(again) == 1
+        assert pair[1].port is not None
+        move_keys(move.slot, source, pair[1].port)
+        end_move(move, source, target)
+        assert topic.lag("c") == 2
 
 
 def longer_than(listed: list[str], size: int) -> bool:

@@ -12,6 +12,7 @@ import pytest
 from ackq import scripts
 from tests.delay.partition import Partition
 from tests.delay.test_counts import watched
+from tests.faults.test_failover import executable, pair
 from tests.membership.scripted import Group
 from tests.mutants.catalogue import Mutant
 from tests.queue.scripts.fixtures import BINARIES, own_client, own_space, space
@@ -19,7 +20,16 @@ from tests.queue.scripts.space import Space
 from tests.servers import Survey
 from tests.sharded.scripted import Scripted
 
-__all__ = ["kind", "own_client", "own_space", "scripts_directory", "space", "watched"]
+__all__ = [
+    "executable",
+    "kind",
+    "own_client",
+    "own_space",
+    "pair",
+    "scripts_directory",
+    "space",
+    "watched",
+]
 
 
 @pytest.fixture

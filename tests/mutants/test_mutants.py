@@ -33,6 +33,7 @@ from tests.mutants import (
     oldest,
     row_dead_letters,
     sharded,
+    slot_moves,
 )
 from tests.mutants.catalogue import Mutant
 
@@ -52,6 +53,7 @@ MUTANTS = (
     *row_dead_letters.MUTANTS,
     *sharded.MUTANTS,
     *members.MUTANTS,
+    *slot_moves.MUTANTS,
 )
 
 
