@@ -203,11 +203,12 @@ SABOTAGES: tuple[Sabotage, ...] = (
     _edit("deletions of a delay queue are not counted", "totals", workload="delay queue")(
         Edit("delay/delete", "count_up(first, 'acked', deleted)", "")
     ),
-    _edit("delete without a fence", "fencing", "acked twice", "lost", workload="delay queue")(
+    _edit("delete without a fence", "fencing", "acked twice", "lost",
+          workload="delay queue, late")(
         Edit("delay/delete", DELAY_HOLDS, DELAY_ANYBODY)
     ),
     _edit("leases of delayed messages are a quarter", "lease", "holder refused",
-          workload="delay queue")(
+          workload="delay queue, late")(
         Edit("delay/take", "local deadline = now + timeout + jitter",
              "local deadline = now + timeout / 4 + jitter")
     ),

@@ -213,5 +213,5 @@ def find(
 def _suits(sabotage: Sabotage, seed: int) -> bool:
     product = sabotage.workload
     if sabotage not in OTHERS:
-        product = _PRODUCTS.get(product, "ListQueue")
+        product = _PRODUCTS.get(product.partition(",")[0], "ListQueue")
     return PRODUCTS[seed % len(PRODUCTS)].__name__ == product

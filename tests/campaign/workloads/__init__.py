@@ -45,6 +45,10 @@ _ALL = [
     Workload("Spark sink", SinkRig, batches=(20, 50), pace=0.1, settings={"sink": "queue"}),
     Workload("RSMQ", RSMQRig),
     Workload("delay queue", DelayRig),
+    # What is ready comes in the order of its time, so a backlog would put off redeliveries.
+    Workload("delay queue, late", DelayRig, crews=12, straddling=0.6, backlog=5, batches=(1,),
+             pace=0.02,
+             verbs={"ack": 50, "nack": 35, "release": 15}),
     Workload("delay queue, partitions", PartitionedRig),
     Workload("delay queue, dead letters", DelayRig, settings={"max_receives": 3},
              verbs={"ack": 50, "nack": 45, "release": 5}),
