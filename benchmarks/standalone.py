@@ -16,11 +16,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from ackq import Queue
 from ackq.bench.figures import Measure, Ratio, Result
+from ackq.bench.rounds import ServerCpu
 from benchmarks.frame import Options, Settings, facts, progress
 from benchmarks.picture import Picture
 from benchmarks.servers import target
@@ -34,7 +36,16 @@ SIZE, BATCHES = 300, 5
 PICTURES = (Picture("throughput", "A pipeline on workers of one core", "throughput"),)
 #: Ticks of /proc per second.
 _TICKS = os.sysconf("SC_CLK_TCK")
+#: Whose processor time is measured.
+PARTS = ("executors", "driver", "Redis")
 _ACKQ = "from ackq.cli import main; main()"
+
+
+class Turn(NamedTuple):
+    """One run of the pipeline, without its first batch."""
+
+    rate: float  #: messages per second
+    processor: dict[str, float]  #: microseconds per message, by part
 
 
 def options(options: Options) -> None:
@@ -50,28 +61,26 @@ def run(settings: Settings) -> Result:
         if why := absent():
             result.notes.append(f"Everything is left out: {why}.")
             return result
-        rates: dict[str, list[float]] = {name: [] for name in WORKERS}
-        shares: dict[str, list[float]] = {name: [] for name in WORKERS}
+        turns: dict[str, list[Turn]] = {name: [] for name in WORKERS}
         for number in range(settings.rounds):
             for name in list(WORKERS)[:: -1 if number % 2 else 1]:
                 progress(f"standalone: round {number + 1} of {settings.rounds}, {name}")
-                rate, busy = _turn(server.url, settings, WORKERS[name])
-                rates[name].append(rate)
-                shares[name].append(busy)
-    for name in WORKERS:
+                turns[name].append(_turn(server.url, settings, WORKERS[name]))
+    for name, made in turns.items():
+        result.measures.append(Measure("pipeline", name, "throughput", "messages/s",
+                                       tuple(each.rate for each in made),
+                                       more_is_better=True))  # fmt: skip
         result.measures += [
-            Measure("pipeline", name, "throughput", "messages/s", tuple(rates[name]),
-                    more_is_better=True),
-            Measure("pipeline", name, "processors in use", "", tuple(shares[name]),
-                    more_is_better=False),
+            Measure("pipeline", name, f"processor time, {part}", "µs/message",
+                    tuple(each.processor[part] for each in made))
+            for part in PARTS
         ]  # fmt: skip
-    one, two = (tuple(rates[name]) for name in WORKERS)
+    one, two = ([each.rate for each in made] for made in turns.values())
     result.ratios.append(Ratio.of("two workers / one worker", two, one))
     return result
 
 
-def _turn(url: str, settings: Settings, workers: int) -> tuple[float, float]:
-    """Return messages per second after the first batch, and how many processors were in use."""
+def _turn(url: str, settings: Settings, workers: int) -> Turn:
     supply = bodies(settings.seed, settings.messages, SIZE)
     with Queue.from_url(url, QUEUE) as queue:
         for at in range(0, len(supply), CHUNK):
@@ -86,62 +95,72 @@ def _turn(url: str, settings: Settings, workers: int) -> tuple[float, float]:
             f'[schema]\nddl = "{DDL}"\n[checks]\nvalid = "{CHECK}"\n'
             f'[sink]\nformat = "parquet"\npath = "{folder}/rows"\n'
         )
-        with standalone(folder, workers) as master:
-            return _timed(config, master, url)
+        with standalone(folder, workers) as (master, processes), closing(ServerCpu(url)) as cpu:
+            return _timed(config, master, url, processes, cpu)
 
 
-def _timed(config: Path, master: str, url: str) -> tuple[float, float]:
+def _timed(config: Path, master: str, url: str, workers: list[int], server: ServerCpu) -> Turn:
     process = subprocess.Popen(
         [sys.executable, "-c", _ACKQ, "pipeline", "submit", config, "--master", master, "--once",
          "--json", "--python", sys.executable, "--url", url],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
-    started: tuple[int, float, float] | None = None
-    ended, batches = (0, 0.0, 0.0), 0
+    reached: list[tuple[float, ...]] = []
     with process:
         for line in process.stdout:
             done = json.loads(line)
-            if done["batches"] > batches:
-                batches = done["batches"]
-                ended = done["rows"], time.monotonic(), _busy()
-                started = started or ended
+            if done["batches"] > len(reached):
+                reached.append((
+                    done["rows"], time.monotonic(), _seconds(workers), _seconds([process.pid]),
+                    server.seconds(),
+                ))  # fmt: skip
         errors = process.stderr.read() if process.stderr else ""
-    if process.returncode or started is None:
+    if process.returncode:
         raise AssertionError(f"the pipeline failed: {errors[-2000:]}")
-    rows, seconds, busy = (after - before for after, before in zip(ended, started, strict=True))
-    return rows / seconds, busy / seconds
+    rows, seconds, *parts = (b - a for a, b in zip(reached[0], reached[-1], strict=True))
+    return Turn(
+        rows / seconds, dict(zip(PARTS, (1e6 * each / rows for each in parts), strict=True))
+    )
 
 
-def _busy() -> float:
-    """Return the seconds for which the machine's processors worked, whoever for."""
-    first = Path("/proc/stat").read_text().splitlines()[0].split()[1:9]
-    user, nice, system, _idle, _wait, irq, soft, _steal = map(int, first)
-    return (user + nice + system + irq + soft) / _TICKS
+def _seconds(roots: list[int]) -> float:
+    """Return the processor time of processes and all their descendants, also of ended ones."""
+    parents: dict[int, int] = {}
+    ticks: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            pid = int(stat.parent.name)
+            parents[pid], ticks[pid] = int(fields[1]), sum(map(int, fields[11:15]))
+    wanted = set(roots)
+    while more := {pid for pid, parent in parents.items() if parent in wanted} - wanted:
+        wanted |= more
+    return sum(ticks.get(pid, 0) for pid in wanted) / _TICKS
 
 
 @contextmanager
-def standalone(folder: Path, workers: int) -> Iterator[str]:
-    """Run a cluster of workers with one core each; yield the URL of its master."""
+def standalone(folder: Path, workers: int) -> Iterator[tuple[str, list[int]]]:
+    """Run a cluster of workers with one core each; yield its URL and the workers' processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = f"spark://127.0.0.1:{port}"
     with ExitStack() as stack:
-        log = _started(stack, folder / "master", "master.Master", "--port", str(port))
+        log, _ = _started(stack, folder / "master", "master.Master", "--port", str(port))
         _wait_for(log, "elected leader")
-        logs = [
+        made = [
             _started(stack, folder / f"worker-{each}", "worker.Worker", "--cores", "1",
                      "--memory", "1g", "--work-dir", str(folder / f"worker-{each}"), url)
             for each in range(workers)
         ]  # fmt: skip
-        for log in logs:
+        for log, _ in made:
             _wait_for(log, "Successfully registered with master")
-        yield url
+        yield url, [pid for _, pid in made]
 
 
-def _started(stack: ExitStack, folder: Path, main: str, *arguments: str) -> Path:
-    """Start a process of the cluster that ends with the stack; return its log."""
+def _started(stack: ExitStack, folder: Path, main: str, *arguments: str) -> tuple[Path, int]:
+    """Start a process of the cluster that ends with the stack; return its log and its id."""
     import pyspark
 
     from ackq.spark.launch import find_java
@@ -156,7 +175,7 @@ def _started(stack: ExitStack, folder: Path, main: str, *arguments: str) -> Path
             env={**os.environ, "JAVA_HOME": str(find_java()), "SPARK_HOME": str(home)},
         )  # fmt: skip
     stack.callback(_end, process)
-    return folder / "log"
+    return folder / "log", process.pid
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
