@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from ackq import Queue
 from ackq.cli import main
+from ackq.delay import DelayEntry, PartitionedDelayQueue
 from ackq.errors import ConfigurationError
 from ackq.escaping import json_line
 from ackq.spark.pipeline.trial import Trial, Verdict
@@ -77,6 +78,33 @@ def test_a_topic_has_a_sample_and_no_dead_letters(
     assert (trial.rows, trial.accepted) == (2, 1)
     with pytest.raises(ConfigurationError, match="a topic has no dead letters"):
         pipeline.try_dead(10)
+
+
+def test_a_delay_queue_has_a_sample_a_run_and_dead_letters_of_consumers(
+    make: Make, name: str, url: str, plain_client: redis.Redis
+) -> None:
+    source = {"delay_queue": name, "options": {"url": url, "partitions": 2}}
+    rejects = {"queue": f"{name}-bad"}
+    with (
+        PartitionedDelayQueue(plain_client, name, 2) as delayed,
+        Queue(plain_client, f"{name}-bad") as bad,
+    ):
+        delayed.push_many(DelayEntry(f"k{n}", body) for n, body in enumerate(BAD))
+        delayed.push("good", {"id": "g", "kind": "k", "size": 1})
+        delayed.push("later", {"id": "l", "kind": "k", "size": 1}, delay=3600)
+        pipeline = make(source=source, rejects=rejects)
+        trial = pipeline.try_ready(1000)
+        assert (trial.rows, trial.accepted) == (6, 1)
+        assert trial.rejected["null: kind"] == Verdict(1, ["k3"])  # by the message's key
+        for message in delayed.take(100):
+            delayed.reject(message) if message.key == "good" else delayed.release(message)
+        assert make(source=source, rejects=rejects).redrive(1000) == 1
+        progress = pipeline.run(once=True)
+        assert (progress.rows, progress.rejected) == (6, 5)
+        assert sum(reasons(bad).values()) == 5
+        stats = delayed.stats()
+        assert (stats.ready, stats.in_flight, stats.delayed, stats.dead) == (0, 0, 1, 0)
+        assert delayed.claims() == []
 
 
 def test_two_schemas_are_compared_also_on_messages(
