@@ -117,7 +117,7 @@ def _headline(runs: list[Run], safe: list[Run], invalid: int) -> str:
         f" Where nothing may be lost, {lost} of {pushed:,} messages were lost. That is not a proof"
         f" of never: none lost means, with 95 % confidence, fewer than {bound} under these faults"
         " (the rule of three).\n"
-        + (f"\n{invalid} more runs are not valid: the checker missed a planted fault.\n"
+        + (f"\nRuns that do not count, since the checker missed a planted fault there: {invalid}.\n"
            if invalid else "")
     )  # fmt: skip
 

@@ -64,7 +64,7 @@ def test_a_run_whose_planted_fault_was_missed_counts_for_nothing(tmp_path: Path)
     stored.write_text(json.dumps({"environment": about, "sabotage": None, "runs": runs}))
     text = report.page(report.BEGIN + report.END, [stored])
     assert "**1 runs, 3,000 answered pushes" in text
-    assert "1 more runs are not valid" in text
+    assert "missed a planted fault there: 1." in text
     assert "| 3 of 4 in the runs |" in text
 
 
