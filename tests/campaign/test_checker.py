@@ -311,6 +311,17 @@ def test_totals_after_a_fault_that_undid_answers_are_not_checked(tmp_path: Path)
     assert judged(tmp_path, *events).violations == {}
 
 
+@pytest.mark.parametrize("fenced", [True, False])
+def test_an_extend_that_is_not_fenced_may_be_one_of_the_next_lease(
+    fenced: bool, tmp_path: Path
+) -> None:
+    slow: Event = {"do": "take", "by": "w", "begin": 1.5, "end": 1.9, "first": 1,
+                   "got": [["m", SUM, 2, 1002.1]]}  # fmt: skip
+    events = [push(), take(0, 1), [slow], settle("extend", 0, 1.7), settle("ack", 1, 1.95)]
+    verdict = judged(tmp_path, *events, left(), fenced=fenced)
+    assert set(verdict.violations) == ({"lease"} if fenced else set())
+
+
 def test_overlapping_takes_without_counts_have_no_order(tmp_path: Path) -> None:
     takes: list[Event] = [
         {"do": "take", "by": by, "begin": begin, "end": end, "first": token,

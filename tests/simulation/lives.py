@@ -54,7 +54,8 @@ class Producer:
         delay = draw.choice(product.delays) if draw.random() < product.delayed else 0.0
         calls = [
             self._journal.begin("push", by=self._by, ids=ids[part],
-                                sums=[checksum(each) for each in bodies[part]], delay=delay)
+                                sums=[checksum(each) for each in bodies[part]],
+                                delay=max(0.0, delay - product.rounded))
             for part in self._parts(size)
         ]  # fmt: skip
         pushed = product.push(list(zip(ids, bodies, strict=True)), delay, draw.random() < 0.5)

@@ -183,7 +183,9 @@ class Judge:
             if self._is_early(held, later):
                 yield f"delivered to {later.take.by} while {held.take.by} held it"
             for each in held.settles:
-                is_early = each.end < later.take.end < each.begin + self._lease
+                # One that is not fenced may have extended the lease of the later delivery.
+                known = later.take.end if self._fenced else later.take.begin
+                is_early = each.end < known and later.take.end < each.begin + self._lease
                 if (each.kind, each.state) == ("extend", "ok") and (
                     is_early and not self.undone(each)
                 ):

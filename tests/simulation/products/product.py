@@ -59,6 +59,8 @@ class Product:
     verbs: ClassVar[dict[str, int]] = {"ack": 40, "nack": 20, "release": 15, "fused": 25}
     #: Settings of the checker.
     rules: ClassVar[dict[str, Any]] = {}
+    #: Seconds by which the ends of delays are rounded.
+    rounded = 0.0
     #: Share of pushes that are delayed.
     delayed = 0.0
     #: Whether the server's clock may be set.

@@ -21,6 +21,7 @@ class RSMQ(Product):
     """RSMQ. It keeps the ends of leases in milliseconds."""
 
     lease = 0.999
+    rounded = 0.001
     delays: ClassVar[tuple[float, ...]] = (1.0,)
     rules: ClassVar[dict[str, Any]] = {"fenced": False}
     verbs: ClassVar[dict[str, int]] = {"ack": 75, "forget": 25}
