@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import Any
 
@@ -12,7 +13,7 @@ import ackq
 from ackq.core.io.settings import block_limit_for
 from tests.conftest import MakeQueue
 from tests.facade import AsSync, Portal
-from tests.servers import Target
+from tests.servers import Fleet, Survey, Target
 from tests.waiting import wait_until
 
 
@@ -58,6 +59,22 @@ def test_close_leaves_no_connection(
     assert newer_than(last)
     queue.close()
     wait_until(lambda: not newer_than(last), "it to disconnect")
+
+
+def test_more_tasks_than_a_pool_of_redis_py_allows_connect_at_once_behind_a_sentinel(
+    survey: Survey, fleet: Fleet, token: str
+) -> None:
+    if "sentinel" not in survey.offers:
+        pytest.skip("the run has no Sentinel")
+    target = fleet.get("sentinel")
+
+    async def body() -> None:
+        client = target.make_async_client()
+        async with ackq.AsyncQueue(client, token) as queue:
+            assert await asyncio.gather(*(queue.pop() for _ in range(120))) == [None] * 120
+        await client.aclose()
+
+    asyncio.run(body())
 
 
 @pytest.mark.parametrize("read_timeout", [0.01, 0.5, 1.0, 3.0, 60.0, None])

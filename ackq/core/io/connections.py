@@ -20,6 +20,7 @@ from redis.utils import str_if_bytes
 
 from ackq.core.io.settings import (
     READ_TIMEOUT,
+    SENTINEL_CONNECTIONS,
     address_of,
     check_scripts_run,
     connection_settings,
@@ -152,7 +153,9 @@ def _without_retries(sentinel: redis.Redis) -> redis.Redis:
     settings = with_timeouts(pool.connection_kwargs)
     settings.pop("retry", None)
     return redis.Redis(
-        connection_pool=redis.ConnectionPool(connection_class=pool.connection_class, **settings)
+        connection_pool=redis.ConnectionPool(
+            connection_class=pool.connection_class, max_connections=SENTINEL_CONNECTIONS, **settings
+        )
     )
 
 

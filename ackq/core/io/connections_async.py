@@ -19,6 +19,7 @@ from redis.utils import str_if_bytes
 
 from ackq.core.io.settings import (
     READ_TIMEOUT,
+    SENTINEL_CONNECTIONS,
     address_of,
     check_scripts_run,
     connection_settings,
@@ -154,7 +155,7 @@ def _without_retries(sentinel: redis.asyncio.Redis) -> redis.asyncio.Redis:
     settings.pop("retry", None)
     return redis.asyncio.Redis(
         connection_pool=redis.asyncio.ConnectionPool(
-            connection_class=pool.connection_class, **settings
+            connection_class=pool.connection_class, max_connections=SENTINEL_CONNECTIONS, **settings
         )
     )
 

@@ -29,6 +29,9 @@ LONGEST_BLOCK = 1.0
 #: version 8 sets none, and a silent connection would block its caller forever.
 CONNECT_TIMEOUT = 5.0
 READ_TIMEOUT = 5.0
+#: Most connections to one Sentinel. redis-py 8 allows 100 for each pool. Many tasks that connect at
+#: the same time would need more, since each asks a Sentinel first.
+SENTINEL_CONNECTIONS = 2**31
 #: Seconds without a reply after which a connection is pinged before its next use.
 HEALTH_CHECK_INTERVAL = 30
 
