@@ -16,7 +16,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.mark.parametrize(
     ("page", "count", "names"),
-    [("delay.md", 4, ("reminders", "invoices")), ("sharded.md", 1, ("{jobs",))],
+    [("delay.md", 4, ("reminders", "invoices")), ("sharded.md", 2, ("{jobs", "{emails"))],
 )
 def test_the_examples_run_one_after_the_other(
     plain_client: redis.Redis,

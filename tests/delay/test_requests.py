@@ -81,7 +81,7 @@ def pushes() -> Iterator[str]:
         [entry("a", b"", delay=-1)], [entry("a", b"", delay=1, at=2)],
         [entry("a", b"", at=datetime(2026, 1, 1))], [entry("a", b"", partition=1)],
     ):  # fmt: skip
-        yield trace(f"push {wrong}"[:60], push.push_many(spec(max_body_bytes=8), wrong))
+        yield trace(f"push {wrong}", push.push_many(spec(max_body_bytes=8), wrong))
 
 
 def keyed() -> Iterator[str]:
@@ -310,7 +310,7 @@ def rows() -> Iterator[str]:
     for at, key, due_at in ((spec(), "a", 5), (divided(), "b", 6), (divided(), "\udcff", 0)):
         yield f"# row {key!r}\n= {staged.row(at, key, due_at, b'body')!r}"
     for at in (spec(), divided(3)):
-        yield f"# settings\n= {staged.settings_suffix(at)!r}"
+        yield f"# settings of {len(at.partitions)} partitions\n= {staged.settings_suffix(at)!r}"
     for partitions in (None, 3):
         made = staged.spec_of("e", partitions)
         yield f"# staged for {partitions}\n= {made.name} {len(made.partitions)} {made.fence}"
