@@ -23,8 +23,6 @@ from .schedule import Strike
 EACH = 3
 #: Seconds of a run; if nothing was found, twice as long and once more.
 SECONDS = (1.5, 3.0, 6.0)
-#: The same where rows only come once a Spark driver has started.
-SECONDS_OF_ROWS = (30.0, 90.0)
 #: Seconds between two strikes of a saboteur.
 EVERY = 0.1
 
@@ -70,10 +68,7 @@ class Planter:
 
 def is_caught(sabotage: Sabotage, seed: int, folder: Path) -> bool:
     """Run a small load with a planted fault; return whether the checker finds it."""
-    wants_rows = sabotage.workload == "Spark sink"
-    for seconds in (
-        SECONDS_OF_ROWS if wants_rows else SECONDS
-    ):  # a busy machine may leave the processes no time to be harmed
+    for seconds in SECONDS:  # a busy machine may leave the processes no time to be harmed
         verdict = _perform(sabotage, seed, seconds, folder)
         if any(verdict.violations[rule] for rule in sabotage.rules):
             return True
