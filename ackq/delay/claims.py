@@ -34,7 +34,7 @@ __all__ = ["ClaimedMessage", "Group", "ack", "beat", "begin", "claim", "held", "
 #: Most names that one call passes.
 CHUNK = 1000
 #: Most messages that one call reads.
-PAGE = 1000
+PAGE = 300
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class DelayClaims(Client):
 
     A group has one driver at a time: the last one that called `begin`. Changes by an earlier
     driver raise `Fenced`. All operations can be repeated; if a reply is lost, ackq does so itself.
-    Each call in Redis is bounded: 500 messages, or 1,000 and 1 MiB of bodies for a read.
+    Each call in Redis is bounded: 300 messages, and 1 MiB of bodies for a read.
 
     Safe to share between threads, and after a fork. It opens its own connections with the
     client's settings. Close it, or use it as a context manager.
@@ -183,7 +183,7 @@ class DelayClaims(Client):
         Any process of the query may read, without `begin`. Cost: one round trip.
 
         Returns:
-            1 to ``count`` messages, at most 1,000 or 1 MiB; read the rest with another call. None
+            1 to ``count`` messages, at most 300 or 1 MiB; read the rest with another call. None
             stands for a message that left the claim, or for one that the claim never had.
         """
         return self._run(claims.read(self._group, batch, start, count))

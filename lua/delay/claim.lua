@@ -26,14 +26,14 @@
 -- Atomic because a message must never be leased twice. A lease moves the ready time to its
 -- deadline, so that consumers that know no claims wait too, and take the messages when it ends.
 -- The list holds no message: if it is lost, the leases end.
--- Cost: O(messages log stored), at most 500; no body is read.
+-- Cost: O(messages log stored), at most 300; no body is read.
 local z, h, leases, extended, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, errors = KEYS[6], KEYS[8]
 local claims, group, claim = KEYS[10], KEYS[11], KEYS[12]
 local epoch, batch, messages = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local size, timeout, jitter = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
 
-local CHUNK = 500 -- messages one call may lease
+local CHUNK = 300 -- messages one call may lease
 local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local KEPT = 604800000 -- ms for which the list outlives its leases
 

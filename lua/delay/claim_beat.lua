@@ -21,11 +21,11 @@
 -- that last for two thirds of the timeout or longer stay as they are, since each costs two writes.
 -- A claim that is being returned, or that does not exist, is not renewed.
 -- Atomic because a lease must not end between the look and the renewal.
--- Cost: O(messages log stored), at most 500.
+-- Cost: O(messages log stored), at most 300.
 local z, leases, claims, group, claim = KEYS[1], KEYS[3], KEYS[10], KEYS[11], KEYS[12]
 local epoch, batch, timeout = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
-local CHUNK = 500 -- messages one call may renew
+local CHUNK = 300 -- messages one call may renew
 local KEPT = 604800000 -- ms for which the list outlives its leases
 
 local function outside(number, low, high)

@@ -15,14 +15,14 @@
 --
 -- ARGV[1] batch            integer 1..9007199254740991     the one of KEYS[12]
 -- ARGV[2] start            integer 0..9007199254740991     place of the first message, from 0
--- ARGV[3] wanted           integer 1..1000                 messages
+-- ARGV[3] wanted           integer 1..300                  messages
 --
 -- Returns {looked at, place, ready time, key, body, place, ...}: the messages that still belong to
 -- the claim, each with its place and the time since which it was ready, in s. Fewer may be looked
 -- at than are wanted: pass the rest in the next call. None: the claim has no such place.
 -- Atomic because a message could be deleted, and another one stored under its key, between the look
 -- at its lease and the reading of its body.
--- Cost: O(messages log stored), at most 1 MiB of bodies plus one message.
+-- Cost: O(messages), at most 1 MiB of bodies plus one message.
 local z, h, leases, claims, group, claim = KEYS[1], KEYS[2], KEYS[3], KEYS[10], KEYS[11], KEYS[12]
 local batch, start, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 
@@ -33,7 +33,7 @@ local function outside(number, low, high)
 end
 
 if outside(batch, 1, 9007199254740991) or outside(start, 0, 9007199254740991)
-  or outside(wanted, 1, 1000) or #KEYS ~= 12 then
+  or outside(wanted, 1, 300) or #KEYS ~= 12 then
   return redis.error_reply('ACKQ_ARGUMENT delay/claim_read: an argument is out of range')
 end
 
@@ -78,9 +78,9 @@ for i, key in ipairs(keys) do
   reply[1] = i
   local body = is_claimed(start + i - 1, held[i], scores[i]) and redis.call('HGET', h, key)
   if body then
-    for _, value in ipairs({start + i - 1, times[i], key, body}) do
-      reply[#reply + 1] = value
-    end
+    local last = #reply
+    reply[last + 1], reply[last + 2], reply[last + 3], reply[last + 4] =
+      start + i - 1, times[i], key, body
     bytes = bytes + #body
   end
 end

@@ -19,13 +19,13 @@
 -- claims/release has set the claim's score to 0; other claims stay as they are. A message is ready
 -- again since its former time, and this delivery does not count.
 -- Atomic because a message must always be either leased or ready, never both.
--- Cost: O(messages log stored), at most 500; no body is read.
+-- Cost: O(messages log stored), at most 300; no body is read.
 local z, h, leases, extended, receives = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wake, errors = KEYS[7], KEYS[8]
 local claims, group, claim = KEYS[10], KEYS[11], KEYS[12]
 local batch = tonumber(ARGV[1])
 
-local CHUNK = 500 -- messages one call may return
+local CHUNK = 300 -- messages one call may return
 
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)

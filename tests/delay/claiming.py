@@ -42,20 +42,20 @@ class Claiming:
     ) -> Any:  # fmt: skip
         return self.call("claim", epoch, batch, messages, size, timeout, 0, change=change)
 
-    def beat(self, chunk: int = 500, epoch: int = 1, batch: int = 1) -> Any:
-        change = ("CHUNK = 500", f"CHUNK = {chunk}")
+    def beat(self, chunk: int = 300, epoch: int = 1, batch: int = 1) -> Any:
+        change = ("CHUNK = 300", f"CHUNK = {chunk}")
         return self.call("claim_beat", epoch, batch, TIMEOUT, change=change)
 
-    def ack(self, chunk: int = 500, epoch: int = 1, batch: int = 1) -> Any:
-        change = ("CHUNK = 500", f"CHUNK = {chunk}")
+    def ack(self, chunk: int = 300, epoch: int = 1, batch: int = 1) -> Any:
+        change = ("CHUNK = 300", f"CHUNK = {chunk}")
         return self.call("claim_ack", epoch, batch, batch, change=change)
 
-    def give_back(self, chunk: int = 500) -> Any:
+    def give_back(self, chunk: int = 300) -> Any:
         """Release the claim, then return some of its messages."""
         self.client.zadd(self.partition.key("claims"), {self.list: 0}, xx=True)
-        return self.call("claim_return", 1, change=("CHUNK = 500", f"CHUNK = {chunk}"))
+        return self.call("claim_return", 1, change=("CHUNK = 300", f"CHUNK = {chunk}"))
 
-    def read(self, start: int = 0, wanted: int = 1000) -> dict[int, bytes]:
+    def read(self, start: int = 0, wanted: int = 300) -> dict[int, bytes]:
         """Return the keys of the messages that belong to the claim, by their places."""
         _, *values = self.call("claim_read", 1, start, wanted)
         return dict(zip(values[::4], values[2::4], strict=True))
@@ -70,5 +70,5 @@ class Claiming:
         return {key: round(score) for key, score in scores}
 
     def everything(self) -> dict[bytes, bytes]:
-        keys = self.client.scan_iter(f"{self.partition.name}*", count=1000)
+        keys = self.client.scan_iter(f"{self.partition.name}*", count=300)
         return {key: self.client.dump(key) for key in keys}

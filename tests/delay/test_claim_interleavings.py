@@ -334,10 +334,10 @@ def test_nothing_is_lost_or_in_two_hands_however_their_steps_follow_each_other(
     shorten(
         monkeypatch,
         {
-            "delay/claim": {"CHUNK = 500": "CHUNK = 3"},
-            "delay/claim_beat": {"CHUNK = 500": "CHUNK = 2"},
-            "delay/claim_ack": {"CHUNK = 500": "CHUNK = 2"},
-            "delay/claim_return": {"CHUNK = 500": "CHUNK = 2"},
+            "delay/claim": {"CHUNK = 300": "CHUNK = 3"},
+            "delay/claim_beat": {"CHUNK = 300": "CHUNK = 2"},
+            "delay/claim_ack": {"CHUNK = 300": "CHUNK = 2"},
+            "delay/claim_return": {"CHUNK = 300": "CHUNK = 2"},
         },
     )
     with redis.Redis.from_url(server.url) as client:

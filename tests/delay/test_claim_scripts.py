@@ -73,14 +73,14 @@ def test_a_claim_has_no_more_messages_than_are_wanted(partition: Partition) -> N
 
 def test_a_claim_ends_with_the_message_that_fills_its_size(partition: Partition) -> None:
     claiming = filled(partition, 6, 100)
-    assert claiming.claim(size=201, change=("CHUNK = 500", "CHUNK = 2")) == [b"ok", 2, 1]
-    assert claiming.claim(size=201, change=("CHUNK = 500", "CHUNK = 2")) == [b"ok", 3, 0]
+    assert claiming.claim(size=201, change=("CHUNK = 300", "CHUNK = 2")) == [b"ok", 2, 1]
+    assert claiming.claim(size=201, change=("CHUNK = 300", "CHUNK = 2")) == [b"ok", 3, 0]
     assert len(own(claiming)) == 3
 
 
 def test_a_claim_is_made_in_steps_that_may_be_resent(partition: Partition) -> None:
     claiming = filled(partition, 5)
-    change = ("CHUNK = 500", "CHUNK = 2")
+    change = ("CHUNK = 300", "CHUNK = 2")
     for reply in ([b"ok", 2, 1], [b"ok", 4, 1], [b"ok", 5, 0]):
         assert claiming.claim(change=change) == reply
         claiming.now = NOW - 1
@@ -108,7 +108,7 @@ def test_a_batch_is_used_once(partition: Partition) -> None:
 
 def test_a_claim_that_took_too_long_is_closed(partition: Partition) -> None:
     claiming = filled(partition, 4)
-    change = ("CHUNK = 500", "CHUNK = 2")
+    change = ("CHUNK = 300", "CHUNK = 2")
     claiming.claim(change=change)
     claiming.now = NOW + TIMEOUT * 51 // 100
     assert claiming.claim(change=change) == [b"ok", 2, 0]
@@ -234,7 +234,7 @@ def test_a_claim_renewed_in_part_is_returned(partition: Partition) -> None:
 
 def test_a_claim_that_grows_while_it_is_renewed(partition: Partition) -> None:
     claiming = filled(partition, 6)
-    change = ("CHUNK = 500", "CHUNK = 3")
+    change = ("CHUNK = 300", "CHUNK = 3")
     claiming.claim(change=change)
     claiming.now = NOW + TIMEOUT * 2 // 5
     assert claiming.beat(2) == [b"ok", 2, 1]
@@ -333,9 +333,9 @@ def test_one_call_deletes_a_bounded_number_of_bytes(partition: Partition) -> Non
 def test_one_call_reads_a_bounded_number_of_bytes(partition: Partition) -> None:
     claiming = filled(partition, 5, 600 * 1024)
     claiming.claim()
-    looked, *values = claiming.call("claim_read", 1, 1, 1000)
+    looked, *values = claiming.call("claim_read", 1, 1, 300)
     assert (looked, values[::4]) == (2, [1, 2])
-    assert claiming.call("claim_read", 1, 5, 1000) == [0]
+    assert claiming.call("claim_read", 1, 5, 300) == [0]
 
 
 def test_a_returned_message_is_ready_since_its_former_time(partition: Partition) -> None:
