@@ -163,17 +163,18 @@ for i, entry in ipairs(returned) do
     reply[#reply + 1] = entry[3]
     break
   end
+  -- Read everything before the message leaves its lease: while its slot moves to another node, Redis
+  -- refuses access to a key that this script has emptied, and the script would end halfway.
+  local count = tonumber(redis.call('HGET', receives, key)) or 1
+  local dies = charge == 1 and max_receives > 0 and count >= max_receives
+  local body = redis.call('HEXISTS', context, key) == 1
+  if body and (dies or delay < 0 or failure) then
+    body = redis.call('HGET', context, key)
+    bytes = bytes + #body
+  end
+  local found = body and (failure or dies) and failures_of(key, body, count) or {}
   if redis.call('ZREM', backup, key) == 1 then
-    local count = tonumber(redis.call('HGET', receives, key)) or 1
-    local dies = charge == 1 and max_receives > 0 and count >= max_receives
-    local body = redis.call('HEXISTS', context, key) == 1
-    if body and (dies or delay < 0 or failure) then
-      body = redis.call('HGET', context, key)
-      bytes = bytes + #body
-    end
     reply[1] = reply[1] + 1
-    redis.call('HDEL', extended, key)
-    local found = body and (failure or dies) and failures_of(key, body, count) or {}
     if failure then
       add_failure(found, count, failure)
     end
@@ -211,6 +212,7 @@ for i, entry in ipairs(returned) do
           string.format('%.0f', count) .. (delay < 0 and ':' .. mark(body) or ''))
       end
     end
+    redis.call('HDEL', extended, key)
   end
 end
 count_up(charge == 1 and 'nacked' or 'released', reply[1])

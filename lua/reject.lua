@@ -149,10 +149,12 @@ for i, entry in ipairs(rejected) do
     reply[#reply + 1] = entry[2]
     break
   end
+  -- Read everything before the message leaves its lease: while its slot moves to another node, Redis
+  -- refuses access to a key that this script has emptied, and the script would end halfway.
+  local body = redis.call('HGET', context, key) or ''
+  local count = tonumber(redis.call('HGET', receives, key)) or 1
+  local found, noted = failures_of(key, body, count)
   if redis.call('ZREM', backup, key) == 1 then
-    local body = redis.call('HGET', context, key) or ''
-    local count = tonumber(redis.call('HGET', receives, key)) or 1
-    local found, noted = failures_of(key, body, count)
     -- A pattern reads the notes, which takes longer than moving them.
     bytes = bytes + #body + 4 * noted
     if failure then

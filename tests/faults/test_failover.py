@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import json
 import os
 import signal
 import threading
@@ -19,7 +20,7 @@ import redis.asyncio
 import redis.sentinel
 from redis.cluster import RedisCluster
 from redis.crc import key_slot
-from redis.exceptions import ClusterDownError
+from redis.exceptions import AskError, ClusterDownError
 
 import ackq
 from ackq import scripts
@@ -256,6 +257,46 @@ def test_a_topic_is_committed_and_read_on_while_its_slot_moves(
         move_keys(move.slot, source, pair[1].port)
         end_move(move, source, target)
         assert topic.lag("c") == 2
+
+
+@pytest.mark.parametrize("settle", ["nack", "release", "reject"])
+def test_no_message_is_left_without_a_lease_while_its_slot_moves(
+    pair: list[Server], scripts_directory: Path, monkeypatch: pytest.MonkeyPatch, settle: str
+) -> None:
+    """A script that ends halfway, at a key that it has emptied, has moved each message or none."""
+    monkeypatch.setattr(scripts, "directory", lambda: scripts_directory)
+    with contextlib.ExitStack() as stack:
+        scripts.load.cache_clear()
+        stack.callback(scripts.load.cache_clear)
+        source, target = (stack.enter_context(redis.Redis.from_url(each.url)) for each in pair)
+        queue = stack.enter_context(ackq.Queue(source, "{jobs}"))
+        queue.counters()
+        queue.push({"id": "later"}, delay=100)
+        queue.push_many([{"id": "dead"}, {"id": "first"}])
+        queue.reject(queue.pop())
+        queue.nack(queue.pop(), error=ValueError("once"))
+        first = queue.pop(timeout=5)
+        queue.push_many([{"id": "second"}, {"id": "ready"}])
+        second = queue.pop()
+        queue.extend(first)
+        assert (first.id, second.id) == ("first", "second")
+        names = ("", "BACKUP", "CONTEXT", "RECEIVES", "EXTENDED", "DELAYED", "DEAD", "ERRORS",
+                 "COUNTERS")  # fmt: skip
+        keys = [f"{{jobs}}{each}" for each in names]
+        assert source.exists(*keys) == len(keys)
+        begin_move(key_slot(b"{jobs}"), source, target)
+        with contextlib.suppress(redis.ResponseError):
+            getattr(queue, settle)(first, second)
+        held: set[bytes] = set()
+        for each in ("{jobs}DELAYED", "{jobs}BACKUP"):
+            with contextlib.suppress(AskError):  # it is empty
+                held.update(source.zrange(each, 0, -1))
+        assert set(source.hkeys("{jobs}CONTEXT")) <= held
+        # Each of them is in one place.
+        ready = [json.loads(each)["id"] for each in source.lrange("{jobs}", 0, -1)]
+        dead = [fields[b"key"].decode() for _, fields in source.xrange("{jobs}DEAD")]
+        bodies = [each.decode() for each in source.hkeys("{jobs}CONTEXT")]
+        assert sorted([*ready, *dead, *bodies]) == ["dead", "first", "later", "ready", "second"]
 
 
 def longer_than(listed: list[str], size: int) -> bool:

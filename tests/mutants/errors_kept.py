@@ -182,11 +182,11 @@ MUTANTS = (
         "nack",
         "a body that is read does not count",
         "if body and (dies or delay < 0 or failure) then\n"
-        "      body = redis.call('HGET', context, key)\n"
-        "      bytes = bytes + #body",
+        "    body = redis.call('HGET', context, key)\n"
+        "    bytes = bytes + #body",
         "if body and (dies or delay < 0 or failure) then\n"
-        "      body = redis.call('HGET', context, key)\n"
-        "      bytes = bytes + (failure and 0 or #body)",
+        "    body = redis.call('HGET', context, key)\n"
+        "    bytes = bytes + (failure and 0 or #body)",
         f"{T}.test_a_nack_with_errors_reads_a_mebibyte_and_says_where_it_stopped",
     ),
 )
