@@ -51,9 +51,10 @@ class _Sink:
                 if stream
                 else "a queue can only be appended to: use .mode('append')"
             )
-        self._writing = Writing.of(options, stream=stream).located()
+        writing = Writing.of(options, stream=stream)
         self._schema = schema
-        RowEncoder(schema, self._writing)  # rejects invalid columns here, not in a task
+        RowEncoder(schema, writing)  # rejects invalid columns here, not in a task
+        self._writing = writing.located()
 
     def _write(
         self, batches: Iterator[pa.RecordBatch], writer: str, batch: int, partition: int
@@ -104,7 +105,7 @@ class BatchSink(_Sink, DataSourceArrowWriter):
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        """Check all options and columns. Nothing is sent."""
+        """Check all options and columns, and whether the queue is sharded."""
         super().__init__(options, schema, overwrite, stream=False)
         self._writer, self._batch = self._writing.transaction or (uuid.uuid4().hex, 0)
 
@@ -129,7 +130,7 @@ class StreamSink(_Sink, DataSourceStreamArrowWriter):
     """``writeStream.format("ackq")``: exactly once per query and batch, over restarts."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        """Check all options and columns. Nothing is sent."""
+        """Check all options and columns, and whether the queue is sharded."""
         super().__init__(options, schema, overwrite, stream=True)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:

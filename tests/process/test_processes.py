@@ -450,5 +450,5 @@ def test_no_password_is_shown(tmp_path: Path, free_port: int) -> None:
         children: Any = wait_until(lambda: len(command.children()) == 2 and command.children(), "2")
         for child in children:
             assert not any("hunter2" in part for part in child.cmdline())
-        wait_until(lambda: "take failed" in command.log(), "the first failure", 30)
+        wait_until(lambda: "look at the queue failed" in command.log(), "the first failure", 30)
     assert "hunter2" not in command.log()

@@ -8,6 +8,7 @@ import pytest
 import redis
 
 from ackq.errors import Fenced
+from ackq.queue.client import Queue
 from ackq.queue.messages import QueueStats
 from ackq.spark.fetching import fetch_in_steps, split
 from ackq.spark.heartbeat import Heartbeat
@@ -111,7 +112,10 @@ def test_no_call_brings_more_than_a_mebibyte_of_long_messages() -> None:
 
 
 def test_the_counts_of_all_lists_are_added_by_state() -> None:
-    class Counted:
+    class Counted(Queue):
+        def __init__(self) -> None:
+            pass
+
         def stats(self) -> QueueStats:
             return QueueStats(1, 2, 3, 4, 5, 6, False, None, None, 7)
 

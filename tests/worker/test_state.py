@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time as time_of_day
@@ -16,6 +17,7 @@ from redis.exceptions import ResponseError
 
 import ackq
 from ackq.config import QueueConfig
+from ackq.core import observing
 from ackq.errors import ConfigurationError, KeyTypeError
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
@@ -40,6 +42,14 @@ from tests.worker.by_hand import AHEAD, Bell, Time, message_of, state_of
 
 AWAY = redis.ConnectionError("gone")
 SPEC = QueueSpec("jobs", QueueKeys.of("jobs"), QueueConfig())
+
+
+@pytest.fixture(autouse=True)
+def no_prefetch() -> Iterator[None]:
+    """Forget what an operation that was left in the middle of a take has set in this thread."""
+    set_before = observing._PREFETCHES.set(False)
+    yield
+    observing._PREFETCHES.reset(set_before)
 
 
 class Notes(Hooks):
