@@ -163,8 +163,8 @@ for i, entry in ipairs(returned) do
     reply[#reply + 1] = entry[3]
     break
   end
-  -- Read everything before the message leaves its lease: while its slot moves to another node, Redis
-  -- refuses access to a key that this script has emptied, and the script would end halfway.
+  -- Read everything before the message leaves its lease: while its slot moves to another node,
+  -- Redis refuses access to a key that this script has emptied, and it would end halfway.
   local count = tonumber(redis.call('HGET', receives, key)) or 1
   local dies = charge == 1 and max_receives > 0 and count >= max_receives
   local body = redis.call('HEXISTS', context, key) == 1

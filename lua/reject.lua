@@ -149,8 +149,8 @@ for i, entry in ipairs(rejected) do
     reply[#reply + 1] = entry[2]
     break
   end
-  -- Read everything before the message leaves its lease: while its slot moves to another node, Redis
-  -- refuses access to a key that this script has emptied, and the script would end halfway.
+  -- Read everything before the message leaves its lease: while its slot moves to another node,
+  -- Redis refuses access to a key that this script has emptied, and it would end halfway.
   local body = redis.call('HGET', context, key) or ''
   local count = tonumber(redis.call('HGET', receives, key)) or 1
   local found, noted = failures_of(key, body, count)
