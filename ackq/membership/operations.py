@@ -101,7 +101,7 @@ class Session:
     assignment: Assignment | None = None
     #: Seconds until the next heartbeat: the interval, or less if another session ends sooner.
     next_heartbeat: float = 0.0
-    #: How often it has asked in vain since it joined.
+    #: Heartbeats since it joined that brought no assignment.
     asked: int = 0
 
     @property

@@ -27,7 +27,7 @@ from ackq.queue.messages import Message
 
 @dataclass
 class StandIn:
-    """A queue that notes what it is asked for, and raises what it is told to."""
+    """A queue that records each call, and raises the error in ``fails``, if any."""
 
     name: str = "jobs"
     config: QueueConfig = field(default_factory=QueueConfig)

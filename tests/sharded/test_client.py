@@ -478,7 +478,7 @@ def test_a_batch_that_one_shard_ends_accounts_for_all_its_messages(error: Except
 
 
 class Each:
-    """A shard that counts what it is asked for."""
+    """A shard that counts the calls it gets."""
 
     def __init__(self, count: int) -> None:
         self.count = count

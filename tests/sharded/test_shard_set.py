@@ -43,7 +43,7 @@ class Clock:
 
 
 class Shard:
-    """A shard that notes what it is asked for, and gives what a test has written down."""
+    """A shard that records each call, and returns the answers that a test prepared."""
 
     def __init__(self, number: int) -> None:
         self.number = number

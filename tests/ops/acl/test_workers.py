@@ -68,13 +68,9 @@ def is_tick(message_id: str) -> bool:
 
 
 def denied(admin: redis.Redis, user: str) -> list[str]:
-    """Return the commands that the server denied a user, without redis-py's CLIENT SETINFO.
-
-    Without the record of a sharded queue, either: ``ackq work`` looks whether there is one, and the
-    user of a plain queue may not know.
-    """
+    """Return the commands that the server denied a user, without redis-py's CLIENT SETINFO."""
     objects = [str(each["object"]) for each in admin.acl_log() if each["username"] == user]
-    return [each for each in objects if not each.startswith(("client", "{"))]
+    return [each for each in objects if not each.startswith("client")]
 
 
 def settled(queue: Queue) -> bool:
