@@ -77,6 +77,8 @@ _RECORD = ("pop_from",)
 _RECORDING = ("scheduler", "consumer", "claimer", "pipeline", "writer", "worker", "operator",
               "doctor")  # fmt: skip
 
+#: How ``ackq work`` learns whether a queue is sharded.
+_READ_RECORD = {"hget": (":shards", ":group")}
 ROLES = {
     "producer": Role("pushes with a bare LPUSH", (), _PUSH_COMMANDS),
     "scheduler": Role("pushes, also with a delay or dedup=", _SCHEDULE,
@@ -89,7 +91,7 @@ ROLES = {
     "worker": Role("runs ackq work: a consumer with rate limits, schedules, a health check, and an"
                    " entry in ackq workers",
                    (*_TAKE, "stats", "watch", "worker/permit", "worker/tick",
-                    "worker/heartbeat", "worker/leave"), _TAKE_COMMANDS),
+                    "worker/heartbeat", "worker/leave"), {**_TAKE_COMMANDS, **_READ_RECORD}),
     "monitor": Role("counts messages by state, lists workers; runs ackq exporter --no-totals",
                     ("stats", "held/scan", "worker/list"), _COUNT_COMMANDS),
     "watcher": Role("runs ackq top and ackq exporter: counts, and measures rates", _WATCH,
@@ -183,7 +185,6 @@ OTHER_ROLES: dict[str, dict[str, Role]] = {
 
 #: What roles of a sharded queue need besides. Only those that consume close and open shards: a
 #: producer to which a shard is closed by mistake gets an error until a consumer opens it.
-_READ_RECORD = {"hget": (":shards", ":group")}
 _RESIZE = ("sharded/change", "sharded/retire", "sharded/revive")
 _OF_SHARDS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(ROLES, ("sharded/open",)),
