@@ -126,11 +126,11 @@ class Server:
     """The figures of the server."""
 
     def __init__(self, url: str) -> None:
-        self._client: redis.Redis = redis.Redis.from_url(url)
+        self.client: redis.Redis = redis.Redis.from_url(url)
 
     def read(self) -> tuple[float, int, int, int]:
         """Return its seconds of CPU, commands from clients, bytes, and blocked clients."""
-        info: Any = self._client.info("everything")
+        info: Any = self.client.info("everything")
         stats = {name: info.get(f"cmdstat_{name}", {}) for name in ("evalsha", "blmove", "brpop")}
         commands = sum(each.get("calls", 0) for each in stats.values())
         cpu = info["used_cpu_sys"] + info["used_cpu_user"]
@@ -144,13 +144,9 @@ class Server:
                 raise TimeoutError(f"{self.read()[3]} of {count} connections wait")
             time.sleep(0.1)
 
-    def make_room(self, connections: int) -> None:
-        """Allow so many connections."""
-        make_room(self._client, connections)
-
     def close(self) -> None:
-        self._client.unlink(*QueueKeys.of(KEY).all())
-        self._client.close()
+        self.client.unlink(*QueueKeys.of(KEY).all())
+        self.client.close()
 
 
 def make_room(client: redis.Redis, connections: int) -> None:
@@ -164,7 +160,7 @@ def measure(url: str, kind: str, count: int, seconds: float) -> tuple[float, flo
     """Return the server's CPU in %, commands per second, and KiB per connection."""
     server = Server(url)
     try:
-        server.make_room(count)
+        make_room(server.client, count)
         _, _, empty, _ = server.read()
         with beside(wait, url, kind, count):
             server.wait_for(count)

@@ -384,7 +384,7 @@ class DelayClient(Client):
 
         For operators: the query is dead and will not be restarted. The messages are ready since
         their former times, and these deliveries do not count. Cost: two round trips per
-        partition, and one per 500 messages.
+        partition, and one per 300 messages.
         """
         return self._run(claims.release_all(self._spec, group))
 

@@ -132,7 +132,7 @@ class DelayClaims(Client):
         Each claim counts as a delivery of its messages, but no claim dead-letters them: the limit
         ``max_receives`` is one of consumers. If this raises, call it again with the same
         arguments: it continues the claim, until `begin` is called again or a later ``after`` is
-        given. Cost: one round trip, and one per 500 messages.
+        given. Cost: one round trip, and one per 300 messages.
 
         Args:
             after: as in `ackq.queue.Claims.claim`.
@@ -151,7 +151,7 @@ class DelayClaims(Client):
         """Delete the messages of all claims up to batch ``up_to``, and return how many.
 
         Messages that left their claims stay as they are. An ack that was interrupted is finished
-        by the next one. Cost: one round trip, and one per claim and 500 messages or 8 MiB.
+        by the next one. Cost: one round trip, and one per claim and 300 messages or 8 MiB.
 
         Raises:
             Fenced: another process took over the group.
@@ -194,7 +194,7 @@ class DelayClaims(Client):
         The messages are ready since their former times, so they keep their order, and these
         deliveries do not count. After `begin`, this needs the epoch. Without `begin`, it releases
         all claims of the group, for operators. If it is interrupted, call it or `begin` again;
-        otherwise the rest is ready when the leases end. Cost: one round trip per 500 messages.
+        otherwise the rest is ready when the leases end. Cost: one round trip per 300 messages.
 
         Raises:
             Fenced: another process took over the group.

@@ -68,7 +68,7 @@ class Real(World):
                 self._go_on(consumer, reply)
 
     def close(self) -> None:
-        """Close all connections, and delete the group's keys."""
+        """Close all connections."""
         for each in self._sockets.values():
             each.close()
         self._selector.close()
