@@ -16,13 +16,14 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 LOWEST = tests/queue/conformance tests/faults tests/worker tests/process tests/cli tests/dropin tests/sharded \
     tests/queue/scripts/test_pop.py tests/test_errors.py tests/core/test_wrong_arguments.py
 
-.PHONY: help demo test test-core test-spark test-campaign campaign simulation mutation test-lowest clients lint docs picture pictures-of-the-page clean
+.PHONY: help demo test test-core test-spark test-random test-campaign campaign simulation mutation test-lowest clients lint docs picture pictures-of-the-page clean
 
 help:
 	@echo "make demo       see ackq work, on a server that it brings along"
 	@echo "make test       the suite, on every Redis that this machine has"
 	@echo "make test-spark the tests in a Spark session"
 	@echo "make test-core  the suite where there is no Java"
+	@echo "make test-random  the random tests, forty times as long"
 	@echo "make test-campaign  the long tests"
 	@echo "make campaign   a quarter of an hour of faults; CAMPAIGN=8 for hours"
 	@echo "make simulation  thousands of simulated histories with faults; SIMULATION=3600 for seconds"
@@ -47,6 +48,9 @@ test-spark: .venv/spark-home/classes.jsa
 
 test-core: .venv/installed
 	$(PYTEST) -m "not campaign and not spark" --ignore tests/spark
+
+test-random: .venv/installed
+	ACKQ_SOAK=40 $(PYTEST) -k "agrees_with_the_model or interleavings"
 
 test-campaign: .venv/spark-home/classes.jsa
 	$(PYTEST) -m campaign

@@ -23,7 +23,7 @@ from ackq.staging.unfinished import UnfinishedCommits
 from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
 from tests.servers import private_server
 
-WALKS = max(1, round(12 * SOAK))
+WALKS = max(1, round(6 * SOAK))
 STEPS = 300
 TIMEOUT = 3600.0
 #: What may change messages of a claim for the group's latest driver only.

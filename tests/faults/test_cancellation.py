@@ -24,7 +24,7 @@ def instants() -> Iterator[int]:
     turns = 0
     while True:
         yield turns
-        turns += 1 + turns // 12
+        turns += 1 + turns // 8
 
 
 async def outcome_of_cancelling(work: Awaitable[Any], turns: int) -> str:

@@ -36,7 +36,7 @@ from ackq.topic.staging_client import TopicStaging
 from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
 from tests.servers import private_server
 
-WALKS = max(1, round(5 * SOAK))
+WALKS = max(1, round(3 * SOAK))
 STEPS = 400
 #: Deletes a list that is not committed, as its time to live does.
 EXPIRE = b"if redis.call('PTTL', KEYS[1]) > 0 then redis.call('DEL', KEYS[1]) end"

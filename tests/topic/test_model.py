@@ -22,7 +22,7 @@ from tests.topic.conftest import Keys
 from tests.topic.model import Group, Range
 
 SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
-EXAMPLES = {"sync": 150, "async": 25}
+EXAMPLES = {"sync": 80, "async": 15}
 
 CONSUMERS = ("a", "b")
 

@@ -24,7 +24,7 @@ from ackq.queue.spec import QueueSpec
 from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
 from tests.servers import private_server
 
-WALKS = max(1, round(12 * SOAK))
+WALKS = max(1, round(6 * SOAK))
 STEPS = 200
 #: What may change messages of a claim for the group's latest driver only.
 FENCED = {"claims/claim", "claims/ack", "claims/forget", "claims/beat", "claims/release"}

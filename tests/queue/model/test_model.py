@@ -24,7 +24,7 @@ from .machine import QueueMachine
 
 SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
 #: Sequences for each flavour; the asynchronous one takes longer over each.
-EXAMPLES = {"sync": 150, "async": 25}
+EXAMPLES = {"sync": 80, "async": 15}
 
 settings.register_profile(
     "ackq",
