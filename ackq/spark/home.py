@@ -1,0 +1,52 @@
+"""A Spark home from which Python processes start faster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+from ackq.embedded import data_folder
+
+#: What Spark runs from a home. Its ``python`` folder is left out.
+_PARTS = ("bin", "jars")
+#: The variables that name Spark's interpreters.
+_PYTHONS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
+
+
+def choose_home(master: str) -> None:
+    """Set SPARK_HOME to `home_without_archives` if all processes are local and this interpreter's.
+
+    A SPARK_HOME that is set already is kept.
+    """
+    pythons = {os.environ.get(name, sys.executable) for name in _PYTHONS}
+    is_local = master.startswith("local") and "local-cluster" not in master
+    if is_local and pythons == {sys.executable} and "SPARK_HOME" not in os.environ:
+        os.environ["SPARK_HOME"] = str(home_without_archives())
+
+
+def home_without_archives() -> Path:
+    """Return a folder that is PySpark's, but for the zip files of Python modules.
+
+    Every Python process of Spark imports PySpark from these files if they are there, and compiles
+    it again each time, since Python keeps nothing that it compiled from a zip file. Without them,
+    it imports the installed PySpark.
+    """
+    import pyspark
+
+    installed = Path(pyspark.__file__).parent
+    # One folder for each PySpark, so that processes with different ones do not disturb each other.
+    home = data_folder() / "spark" / sha256(str(installed).encode()).hexdigest()[:12]
+    home.mkdir(parents=True, exist_ok=True)
+    for part in _PARTS:
+        if not (home / part).exists():
+            _link(home / part, installed / part)
+    return home
+
+
+def _link(path: Path, target: Path) -> None:
+    """Make a link, or replace one; another process may do so at the same time."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.symlink_to(target)
+    draft.replace(path)
