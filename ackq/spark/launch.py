@@ -30,8 +30,9 @@ def session(
 
     Its Python workers use the interpreter in ``spark.pyspark.python`` of ``config``, otherwise the
     one in PYSPARK_PYTHON, otherwise the current one. Java is taken from JAVA_HOME, PATH or
-    /usr/lib/jvm if it is 17 or later, otherwise from the extra ``spark``. If a session is already
-    running, it is returned unchanged.
+    /usr/lib/jvm if it is 17 or later, otherwise from the extra ``spark``. A local session sets
+    SPARK_HOME, if it is not set, to a folder of links from which Python processes start faster. If
+    a session is already running, it is returned unchanged.
 
     Args:
         app_name: the name of the application.

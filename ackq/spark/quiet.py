@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": "-Dlog4j2.configurationFile="
+    "spark.driver.defaultJavaOptions": "-Dlog4j2.configurationFile="
     + Path(__file__).with_name("log4j2.properties").as_uri(),
 }
 
