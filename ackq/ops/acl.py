@@ -77,8 +77,6 @@ _RECORD = ("pop_from",)
 _RECORDING = ("scheduler", "consumer", "claimer", "pipeline", "writer", "worker", "operator",
               "doctor")  # fmt: skip
 
-#: How ``ackq work`` learns whether a queue is sharded.
-_READ_RECORD = {"hget": (":shards", ":group")}
 ROLES = {
     "producer": Role("pushes with a bare LPUSH", (), _PUSH_COMMANDS),
     "scheduler": Role("pushes, also with a delay or dedup=", _SCHEDULE,
@@ -91,7 +89,7 @@ ROLES = {
     "worker": Role("runs ackq work: a consumer with rate limits, schedules, a health check, and an"
                    " entry in ackq workers",
                    (*_TAKE, "stats", "watch", "worker/permit", "worker/tick",
-                    "worker/heartbeat", "worker/leave"), {**_TAKE_COMMANDS, **_READ_RECORD}),
+                    "worker/heartbeat", "worker/leave"), _TAKE_COMMANDS),
     "monitor": Role("counts messages by state, lists workers; runs ackq exporter --no-totals",
                     ("stats", "held/scan", "worker/list"), _COUNT_COMMANDS),
     "watcher": Role("runs ackq top and ackq exporter: counts, and measures rates", _WATCH,
@@ -183,6 +181,10 @@ OTHER_ROLES: dict[str, dict[str, Role]] = {
 }  # fmt: skip
 
 
+#: What shows whether a queue is sharded. Commands and Spark read it wherever they find a queue by
+#: its name; these roles use no such thing.
+_READ_RECORD = (":shards", ":group")
+_FIND_NOTHING = ("producer", "doctor", "loader")
 #: What roles of a sharded queue need besides. Only those that consume close and open shards: a
 #: producer to which a shard is closed by mistake gets an error until a consumer opens it.
 _RESIZE = ("sharded/change", "sharded/retire", "sharded/revive")
@@ -197,9 +199,13 @@ def _sharded(name: str) -> Role:
     """Return a role for all shards of a queue."""
     role = ROLES[name]
     scripts = role.scripts + _OF_SHARDS[name]
-    commands = {**role.commands, "info": (),
-                "hget": (*role.commands.get("hget", ()), *_READ_RECORD["hget"])}  # fmt: skip
-    return replace(role, scripts=scripts, commands=commands)
+    return _finding(replace(role, scripts=scripts, commands={**role.commands, "info": ()}))
+
+
+def _finding(role: Role) -> Role:
+    """Return a role that may also read whether the queue is sharded."""
+    read = (*role.commands.get("hget", ()), *_READ_RECORD)
+    return replace(role, commands={**role.commands, "hget": read})
 
 
 OTHER_ROLES["sharded"] = {
@@ -266,6 +272,8 @@ def rules(
         raise ConfigurationError(f"an RSMQ queue is named <namespace>:<queue>, not {name!r}")
     check_pop_from(pop_from)
     chosen = roles[role]
+    if kind == "list" and role not in _FIND_NOTHING:
+        chosen = _finding(chosen)
     if kind in ("list", "sharded"):
         chosen = _for_end(role, chosen, pop_from)
     if partitions is not None:

@@ -65,6 +65,12 @@ def as_role(admin: redis.Redis) -> Iterator[AsRole]:
         yield make
 
 
+def denied(admin: redis.Redis, user: str) -> list[str]:
+    """Return the commands that the server denied a user, without redis-py's CLIENT SETINFO."""
+    objects = [str(each["object"]) for each in admin.acl_log() if each["username"] == user]
+    return [each for each in objects if not each.startswith("client")]
+
+
 @pytest.fixture
 def stocked(admin: redis.Redis, name: str) -> Iterator[Queue]:
     """A queue with a little of everything, on the administrator's connection."""

@@ -15,6 +15,7 @@ from ackq.core.names import SUFFIXES
 from ackq.errors import ConfigurationError, NotConfirmed
 from ackq.ops.acl import ROLES, SCRATCH, rules
 from ackq.ops.registry import entries, heartbeat, leave_order
+from ackq.ops.sharded import is_sharded
 from ackq.queue.claims_client import Claims
 from ackq.queue.keys import QueueKeys
 from ackq.queue.messages import Message
@@ -22,7 +23,7 @@ from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.queue.staging_client import Staging
 from ackq.staging.keys import Staged
-from tests.ops.acl.conftest import AsRole, has_selectors, stock
+from tests.ops.acl.conftest import AsRole, denied, has_selectors, stock
 
 Operation = Callable[[Queue], object]
 
@@ -185,6 +186,15 @@ def test_a_role_can_do_nothing_to_other_queues(
     for neighbour in (f"{name}2", f"x{name}"):
         with Queue(client, neighbour) as queue:
             assert {outcome(each, queue) for each in OPERATIONS.values()} == {"denied"}
+
+
+@pytest.mark.parametrize("role", sorted(set(ROLES) - {"producer", "doctor", "loader"}))
+def test_a_role_may_learn_that_its_queue_is_not_sharded(
+    as_role: AsRole, admin: redis.Redis, token: str, role: str
+) -> None:
+    """As every command does, whose refused reads would fill the server's log."""
+    assert not is_sharded(as_role(role, token), token)
+    assert denied(admin, f"{token}-{role}") == []
 
 
 #: Commands that do harm and that no role needs, on every key of a queue.

@@ -13,7 +13,7 @@ import redis
 
 from ackq import Message, Queue
 from ackq.worker import Backoff, Health, RateLimit, Reject, Release, Schedule, Worker, presence
-from tests.ops.acl.conftest import AsRole
+from tests.ops.acl.conftest import AsRole, denied
 from tests.process.commands import working
 from tests.waiting import wait_until
 
@@ -65,12 +65,6 @@ def push_all(queue: Queue) -> None:
 
 def is_tick(message_id: str) -> bool:
     return message_id.startswith("beat@")
-
-
-def denied(admin: redis.Redis, user: str) -> list[str]:
-    """Return the commands that the server denied a user, without redis-py's CLIENT SETINFO."""
-    objects = [str(each["object"]) for each in admin.acl_log() if each["username"] == user]
-    return [each for each in objects if not each.startswith("client")]
 
 
 def settled(queue: Queue) -> bool:
