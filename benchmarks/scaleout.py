@@ -1,4 +1,4 @@
-"""A sharded queue on 1, 2 and 3 nodes of a cluster, beside one queue on one server.
+"""A sharded queue on 1, 2 and 3 nodes of a cluster, beside plain queues on one and three servers.
 
 Producers and consumers are processes. All nodes and processes share this machine. So the figures
 show that nothing is lost or delivered twice, what a message costs, and how evenly the nodes share
@@ -47,6 +47,8 @@ PICTURES = (
 )  # fmt: skip
 NAME = "ackq-benchmark:shards"
 ONE = "ackq, one queue"
+#: What the servers cost because they are several.
+SEVERAL = "ackq, {0} queues on {0} servers"
 #: Seconds that the handling of a message takes where one shard is hot: a sleep, so that consumers
 #: and not the processors of this machine are the limit.
 WORK = 200e-6
@@ -74,7 +76,10 @@ def options(options: Options) -> None:
 
 
 class Location(NamedTuple):
-    """The location of a queue: its servers' URLs and its number of shards (0: not sharded)."""
+    """Where the messages are: the servers' URLs, and the number of shards.
+
+    Without shards, each server has a queue of its own.
+    """
 
     urls: tuple[str, ...]
     shards: int
@@ -83,10 +88,11 @@ class Location(NamedTuple):
     #: Whether consumers take from the shards of others if their own are empty.
     helps: bool = True
 
-    def open(self) -> Queue | ShardedQueue:
-        """Return the queue, with its own connections."""
+    def open(self, number: int) -> Queue | ShardedQueue:
+        """Return the queue of a client, with its own connections."""
         if not self.shards:
-            return Queue(redis.Redis.from_url(self.urls[0]), NAME, visibility_timeout=LONG)
+            url = self.urls[number % len(self.urls)]
+            return Queue(redis.Redis.from_url(url), NAME, visibility_timeout=LONG)
         client = RedisCluster.from_url(self.urls[0])
         return ShardedQueue(client, NAME, self.shards, visibility_timeout=LONG)
 
@@ -94,7 +100,7 @@ class Location(NamedTuple):
 def produce(pipe: Connection, location: Location, number: int, seed: int) -> None:
     """Push the ordered number of messages in batches, for each order."""
     draw, pushed = Messages(seed), 0
-    with location.open() as queue:
+    with location.open(number) as queue:
         for count, batch in orders(pipe):
             for first in range(0, count, batch):
                 bodies = draw.many(min(batch, count - first))
@@ -119,11 +125,11 @@ class Haul(NamedTuple):
     worked: float
 
 
-def consume(pipe: Connection, location: Location) -> None:
+def consume(pipe: Connection, location: Location, number: int) -> None:
     """Take and ack messages until the next order, then send the haul; repeat."""
     if not location.helps:
         choice.HELP_INTERVAL = math.inf
-    with location.open() as queue:
+    with location.open(number) as queue:
         for _, batch in orders(pipe):
             taken: list[Message] = []
             worked = 0.0
@@ -197,11 +203,13 @@ HELPED, ALONE = "ackq, consumers help", "ackq, each takes from its own shards"
 
 
 class Crew:
-    """The producers and consumers of one queue: processes that pause between rounds."""
+    """The producers and consumers of one location: processes that pause between rounds."""
 
     def __init__(self, location: Location, settings: Settings, stack: ExitStack) -> None:
-        self._queue = location.open()
-        stack.callback(self._queue.close)
+        servers = 1 if location.shards else len(location.urls)
+        self._queues = [location.open(number) for number in range(servers)]
+        for queue in self._queues:
+            stack.callback(queue.close)
         self._cpus = [ServerCpu(url) for url in location.urls]
         for cpu in self._cpus:
             stack.callback(cpu.close)
@@ -211,7 +219,8 @@ class Crew:
             for number in range(settings.producers)
         ]
         self._consumers = [
-            stack.enter_context(beside(consume, location)) for _ in range(settings.consumers)
+            stack.enter_context(beside(consume, location, number))
+            for number in range(settings.consumers)
         ]
         deadline = time.monotonic() + GETTING_READY
         while not self._settled(location.shards):
@@ -245,17 +254,18 @@ class Crew:
         for producer in self._producers:
             producer.recv()
         deadline = time.monotonic() + GETTING_DONE
-        while (stats := self._queue.stats()).ready + stats.in_flight:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"after {GETTING_DONE:g} s there are {stats}")
-            time.sleep(0.1)
+        for queue in self._queues:
+            while (stats := queue.stats()).ready + stats.in_flight:
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f"after {GETTING_DONE:g} s there are {stats}")
+                time.sleep(0.1)
         for consumer in self._consumers:
             consumer.send("rest")
         return [consumer.recv() for consumer in self._consumers]
 
     def _clear(self, location: Location) -> None:
-        if not location.shards:
-            with redis.Redis.from_url(location.urls[0]) as client:
+        for url in () if location.shards else location.urls:
+            with redis.Redis.from_url(url) as client:
                 client.unlink(*QueueKeys.of(NAME).all())
 
 
@@ -264,6 +274,9 @@ def crews(server: Target, settings: Settings) -> Iterator[dict[str, Crew]]:
     """Yield all crews, ready to work: one queue on ``server``, sharded ones on clusters."""
     with ExitStack() as stack:
         found = {ONE: Crew(Location((server.url,), 0), settings, stack)}
+        most = max(settings.nodes)
+        servers = [stack.enter_context(target(None)).url for _ in range(most)]
+        found[SEVERAL.format(most)] = Crew(Location(tuple(servers), 0), settings, stack)
         for nodes in settings.nodes:
             progress(f"starting a cluster of {nodes}")
             urls = stack.enter_context(cluster(nodes))
@@ -331,9 +344,10 @@ def _report(result: Result, case: str, rounds: dict[str, list[Round]]) -> None:
         for figure, (unit, of, more) in FIGURES.items():
             values = tuple(map(of, found))
             result.measures.append(Measure(case, name, figure, unit, values, more_is_better=more))
-    for name in list(rounds)[1:]:
+    one, several, *clusters = rounds
+    for name, base in (*((each, one) for each in (several, *clusters)), (clusters[-1], several)):
         for figure in ("throughput", "server time", MODEL):
             _, of, more = FIGURES[figure]
-            above, below = ([*map(of, rounds[each])] for each in (name, ONE))
-            what = f"{case}: {name} / {ONE}: {figure}"
+            above, below = ([*map(of, rounds[each])] for each in (name, base))
+            what = f"{case}: {name} / {base}: {figure}"
             result.ratios.append(Ratio.of(what, above, below, ceiling=not more))
