@@ -77,7 +77,7 @@ def is_caught(sabotage: Sabotage, seed: int, folder: Path) -> bool:
 
 def _perform(sabotage: Sabotage, seed: int, seconds: float, folder: Path) -> checker.Verdict:
     scenario = Scenario(
-        f"sabotage: {sabotage.name}", sabotage.workload, {}, sizes={"consumer": 1, "producer": 1}
+        f"sabotage: {sabotage.name}", sabotage.workload, {}, sizes={"consumer": 2, "producer": 1}
     )
     planted, strikes = None, []
     if callable(sabotage.how):

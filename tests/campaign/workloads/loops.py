@@ -16,7 +16,7 @@ from tests.campaign.history import Log, checksum, now
 from .rig import Rig
 
 #: Seconds that a delayed push waits.
-DELAY = 0.3
+DELAY = 1.0
 #: Seconds that a message of a nack waits.
 NACKS = (0.0, 0.1)
 #: Share of calls that asyncio cancels, and turns of the event loop after which it does.
