@@ -181,10 +181,10 @@ OTHER_ROLES: dict[str, dict[str, Role]] = {
 }  # fmt: skip
 
 
-#: What shows whether a queue is sharded. Commands and Spark read it wherever they find a queue by
-#: its name; these roles use no such thing.
+#: What shows whether a queue is sharded. Commands, workers and Spark read it.
 _READ_RECORD = (":shards", ":group")
-_FIND_NOTHING = ("producer", "doctor", "loader")
+#: Roles of programs that never look whether a queue is sharded.
+_NEVER_LOOK = ("producer", "doctor", "loader")
 #: What roles of a sharded queue need besides. Only those that consume close and open shards: a
 #: producer to which a shard is closed by mistake gets an error until a consumer opens it.
 _RESIZE = ("sharded/change", "sharded/retire", "sharded/revive")
@@ -199,10 +199,10 @@ def _sharded(name: str) -> Role:
     """Return a role for all shards of a queue."""
     role = ROLES[name]
     scripts = role.scripts + _OF_SHARDS[name]
-    return _finding(replace(role, scripts=scripts, commands={**role.commands, "info": ()}))
+    return _looking(replace(role, scripts=scripts, commands={**role.commands, "info": ()}))
 
 
-def _finding(role: Role) -> Role:
+def _looking(role: Role) -> Role:
     """Return a role that may also read whether the queue is sharded."""
     read = (*role.commands.get("hget", ()), *_READ_RECORD)
     return replace(role, commands={**role.commands, "hget": read})
@@ -272,8 +272,8 @@ def rules(
         raise ConfigurationError(f"an RSMQ queue is named <namespace>:<queue>, not {name!r}")
     check_pop_from(pop_from)
     chosen = roles[role]
-    if kind == "list" and role not in _FIND_NOTHING:
-        chosen = _finding(chosen)
+    if kind == "list" and role not in _NEVER_LOOK:
+        chosen = _looking(chosen)
     if kind in ("list", "sharded"):
         chosen = _for_end(role, chosen, pop_from)
     if partitions is not None:

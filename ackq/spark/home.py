@@ -27,16 +27,16 @@ def choose_home(master: str) -> None:
 
 
 def home_without_archives() -> Path:
-    """Return a folder that is PySpark's, but for the zip files of Python modules.
+    """Return a folder with links to PySpark's own home, but without its zip files of Python.
 
-    Every Python process of Spark imports PySpark from these files if they are there, and compiles
-    it again each time, since Python keeps nothing that it compiled from a zip file. Without them,
-    it imports the installed PySpark.
+    If they are there, every Python process of Spark imports PySpark from them. It compiles PySpark
+    each time, since Python keeps nothing that it has compiled from a zip file. Without them, these
+    processes import the installed PySpark.
     """
     import pyspark
 
     installed = Path(pyspark.__file__).parent
-    # One folder for each PySpark, so that processes with different ones do not disturb each other.
+    # One folder for each PySpark, since processes may use different ones.
     home = data_folder() / "spark" / sha256(str(installed).encode()).hexdigest()[:12]
     home.mkdir(parents=True, exist_ok=True)
     for part in _PARTS:
@@ -48,5 +48,6 @@ def home_without_archives() -> Path:
 def _link(path: Path, target: Path) -> None:
     """Make a link, or replace one; another process may do so at the same time."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)  # of a process that was killed here
     draft.symlink_to(target)
     draft.replace(path)
