@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import signal
 import subprocess
 import sys
@@ -300,6 +301,17 @@ class Terminal:
 
         wait_until(seen, f"{words} to be shown", 20)
 
+    def exit_code(self) -> int | None:
+        """Wait until the command ends. It could not, if nothing read what it still shows."""
+
+        def ended() -> bool:
+            if select.select([self.parent], [], [], 0)[0]:
+                os.read(self.parent, 65536)
+            return self.process.poll() is not None
+
+        wait_until(ended, "the command to end", 10)
+        return self.process.returncode
+
     def __enter__(self) -> Self:
         return self
 
@@ -322,7 +334,7 @@ def test_in_a_terminal_it_goes_on_until_q_or_ctrl_c(
             top.process.send_signal(signal.SIGINT)
         else:
             top.press(b"x" + key)
-        assert top.process.wait(10) == 0
+        assert top.exit_code() == 0
         assert termios.tcgetattr(top.child) == top.before
 
 
@@ -344,4 +356,4 @@ def test_a_queue_is_opened_with_causes_and_workers(
         top.press(b"s")
         top.wait_for(b"by dead")
         top.press(b"q")
-        assert top.process.wait(10) == 0
+        assert top.exit_code() == 0
