@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -256,7 +257,7 @@ def test_no_row_is_lost_if_a_batch_is_replayed_after_a_resize(
     begin: Begin, url: str, token: str, plain_client: redis.Redis
 ) -> None:
     """The first shard keeps its name, and gets rows that were on another one."""
-    name = next(name for name in (f"{token}{each}" for each in range(99))
+    name = next(name for name in (f"{token}{each}" for each in itertools.count())
                 if shard_names(name, 4)[0] == shard_names(name, 2)[0])  # fmt: skip
     with ShardedQueue(plain_client, name, 4) as queue:
         queue.stats()  # creates it
