@@ -204,7 +204,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
              "local deadline = now + timeout / 4 + jitter")
     ),
     _edit("a delayed message is early", "early", workload="delay queue")(
-        Edit("delay/push", "    due = now + due", "    due = now + due / 4")
+        Edit("delay/push", "    due = now + due", "    due = now + due / 100")
     ),
     _edit("leases of a topic are a quarter", "lease", "holder refused", workload="topic")(
         Edit("topic/consume", "local deadline = now + timeout",

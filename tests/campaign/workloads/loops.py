@@ -16,7 +16,7 @@ from tests.campaign.history import Log, checksum, now
 from .rig import Rig
 
 #: Seconds that a delayed push waits.
-DELAY = 1.0
+DELAY = 2.0
 #: Seconds that a message of a nack waits.
 NACKS = (0.0, 0.1)
 #: Share of calls that asyncio cancels, and turns of the event loop after which it does.
