@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 
 from ackq.embedded import data_folder
 
-#: What Spark runs from a home. Its ``python`` folder is left out.
-_PARTS = ("bin", "jars")
+#: What Spark needs of a home, with the user's settings. Its ``python`` folder is left out.
+_PARTS = ("bin", "conf", "jars")
 #: The variables that name Spark's interpreters.
 _PYTHONS = ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")
 
 
 def choose_home(master: str) -> None:
-    """Set SPARK_HOME to `home_without_archives` if all processes are local and this interpreter's.
+    """Set SPARK_HOME to `home_without_archives` if Spark runs here and with this Python only.
 
-    A SPARK_HOME that is set already is kept.
+    A SPARK_HOME that is set already is kept. None is set if no folder can be made.
     """
     pythons = {os.environ.get(name, sys.executable) for name in _PYTHONS}
-    is_local = master.startswith("local") and "local-cluster" not in master
+    is_local = master.partition("[")[0] == "local"
     if is_local and pythons == {sys.executable} and "SPARK_HOME" not in os.environ:
-        os.environ["SPARK_HOME"] = str(home_without_archives())
+        with suppress(OSError):
+            os.environ["SPARK_HOME"] = str(home_without_archives())
 
 
 def home_without_archives() -> Path:
@@ -40,7 +42,7 @@ def home_without_archives() -> Path:
     home = data_folder() / "spark" / sha256(str(installed).encode()).hexdigest()[:12]
     home.mkdir(parents=True, exist_ok=True)
     for part in _PARTS:
-        if not (home / part).exists():
+        if (installed / part).exists() and not (home / part).exists():
             _link(home / part, installed / part)
     return home
 

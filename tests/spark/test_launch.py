@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
@@ -117,10 +118,26 @@ def test_a_local_spark_has_a_home_without_zip_files(variables: pytest.MonkeyPatc
     assert list((home / "jars").glob("spark-core_*.jar"))
 
 
+def test_the_settings_beside_pyspark_are_used(
+    variables: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    installed = tmp_path / "pyspark"
+    for part in ("bin", "conf", "jars", "python"):
+        (installed / part).mkdir(parents=True)
+    (installed / "conf" / "spark-defaults.conf").write_text("spark.odd 1\n")
+    variables.setattr(pyspark, "__file__", str(installed / "__init__.py"))
+    choose_home("local")
+    home = Path(os.environ["SPARK_HOME"])
+    assert (home / "conf" / "spark-defaults.conf").read_text() == "spark.odd 1\n"
+    assert sorted(each.name for each in home.iterdir()) == ["bin", "conf", "jars"]
+
+
 @pytest.mark.parametrize(
     ("master", "environment"),
     [
         ("spark://one:7077", {}),
+        ("local-cluster[2,1,1024]", {}),
+        ("local[2]", {"ACKQ_HOME": "/dev/null/home"}),  # no folder can be made there
         ("local[2]", {"PYSPARK_PYTHON": "/opt/other/python"}),
         ("local[2]", {"PYSPARK_DRIVER_PYTHON": "/opt/other/python"}),
         ("local[2]", {"SPARK_HOME": "/opt/spark"}),
