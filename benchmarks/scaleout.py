@@ -47,7 +47,7 @@ PICTURES = (
 )  # fmt: skip
 NAME = "ackq-benchmark:shards"
 ONE = "ackq, one queue"
-#: What the servers cost because they are several.
+#: Plain queues, which show what several servers cost on one machine.
 SEVERAL = "ackq, {0} queues on {0} servers"
 #: Seconds that the handling of a message takes where one shard is hot: a sleep, so that consumers
 #: and not the processors of this machine are the limit.

@@ -17,7 +17,7 @@ from ackq.errors import ConfigurationError, QueueNameError
 from ackq.membership.operations import MOST_PARTITIONS
 from ackq.membership.shards import check_shards
 from ackq.ops.acl_access import access_of, slots_of
-from ackq.ops.acl_keys import patterns_of
+from ackq.ops.acl_keys import SHARD_RECORD, patterns_of
 
 #: The doctor tries operations on queues of its own. Their names begin with this, in one slot.
 SCRATCH = "{ackq:doctor}:"
@@ -181,8 +181,6 @@ OTHER_ROLES: dict[str, dict[str, Role]] = {
 }  # fmt: skip
 
 
-#: What shows whether a queue is sharded. Commands, workers and Spark read it.
-_READ_RECORD = (":shards", ":group")
 #: Roles of programs that never look whether a queue is sharded.
 _NEVER_LOOK = ("producer", "doctor", "loader")
 #: What roles of a sharded queue need besides. Only those that consume close and open shards: a
@@ -204,7 +202,7 @@ def _sharded(name: str) -> Role:
 
 def _looking(role: Role) -> Role:
     """Return a role that may also read whether the queue is sharded."""
-    read = (*role.commands.get("hget", ()), *_READ_RECORD)
+    read = (*role.commands.get("hget", ()), *SHARD_RECORD)
     return replace(role, commands={**role.commands, "hget": read})
 
 

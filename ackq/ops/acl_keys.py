@@ -11,8 +11,8 @@ from ackq.ops.acl_access import NAMESPACE
 
 #: The keys of a partitioned delay queue as a whole. Its other keys belong to one partition each.
 _OF_GROUP = frozenset(f":{each.name}" for each in fields(GroupKeys))
-#: The keys that show whether a sharded queue has the name of a list queue.
-_RECORD = frozenset((":shards", ":group"))
+#: The keys that show whether a queue is sharded. Commands, workers and Spark read them.
+SHARD_RECORD = (":shards", ":group")
 
 
 def patterns_of(
@@ -38,7 +38,7 @@ def _keys_of(name: str, suffix: str, kind: str, partitions: int | None) -> Itera
         yield suffix[1:]
     elif kind == "sharded":
         yield from _of_shards(name, suffix)
-    elif kind == "list" and suffix in _RECORD:
+    elif kind == "list" and suffix in SHARD_RECORD:
         if "{" not in name:  # otherwise no sharded queue can have the name
             yield f"{{{name}}}{suffix}"
     elif suffix.startswith(NAMESPACE):

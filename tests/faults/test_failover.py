@@ -231,16 +231,27 @@ def scripts_directory() -> Path:
     return scripts.directory()
 
 
-def test_a_topic_is_committed_and_read_on_while_its_slot_moves(
-    pair: list[Server], scripts_directory: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Redis refuses a script's access to a key that it has emptied, once the slot is moving."""
-    monkeypatch.setattr(scripts, "directory", lambda: scripts_directory)
+@contextlib.contextmanager
+def both_nodes(
+    pair: list[Server], directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Any, Any]]:
+    """Yield clients of both nodes; the scripts are those of ``directory``, perhaps a mutant's."""
+    monkeypatch.setattr(scripts, "directory", lambda: directory)
     with contextlib.ExitStack() as stack:
         scripts.load.cache_clear()
         stack.callback(scripts.load.cache_clear)
         source, target = (stack.enter_context(redis.Redis.from_url(each.url)) for each in pair)
-        topic = stack.enter_context(Topic(source, "{jobs}", visibility_timeout=0.2))
+        yield source, target
+
+
+def test_a_topic_is_committed_and_read_on_while_its_slot_moves(
+    pair: list[Server], scripts_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis refuses a script's access to a key that it has emptied, once the slot is moving."""
+    with (
+        both_nodes(pair, scripts_directory, monkeypatch) as (source, target),
+        Topic(source, "{jobs}", visibility_timeout=0.2) as topic,
+    ):
         topic.subscribe("c")
         topic.publish_many([b"0", b"1", b"2", b"3", b"4"])
         assert topic.commit(topic.consume("c", 1)) == 1
@@ -264,12 +275,10 @@ def test_no_message_is_left_without_a_lease_while_its_slot_moves(
     pair: list[Server], scripts_directory: Path, monkeypatch: pytest.MonkeyPatch, settle: str
 ) -> None:
     """A script that ends halfway, at a key that it has emptied, has moved each message or none."""
-    monkeypatch.setattr(scripts, "directory", lambda: scripts_directory)
-    with contextlib.ExitStack() as stack:
-        scripts.load.cache_clear()
-        stack.callback(scripts.load.cache_clear)
-        source, target = (stack.enter_context(redis.Redis.from_url(each.url)) for each in pair)
-        queue = stack.enter_context(ackq.Queue(source, "{jobs}"))
+    with (
+        both_nodes(pair, scripts_directory, monkeypatch) as (source, target),
+        ackq.Queue(source, "{jobs}") as queue,
+    ):
         queue.counters()
         queue.push({"id": "later"}, delay=100)
         queue.push_many([{"id": "dead"}, {"id": "first"}])
