@@ -48,7 +48,7 @@ def session(
         from pyspark.sql import SparkSession
     except ImportError:
         raise ConfigurationError("Spark is missing: pip install 'ackq[spark]'") from None
-    running = SparkSession.getActiveSession()
+    running = _running()
     if url is not None:
         if running is not None and os.environ.get("ACKQ_REDIS_URL") != url:
             raise ConfigurationError(
@@ -89,6 +89,18 @@ def spark_submit() -> str:
 def is_submitted() -> bool:
     """Return whether spark-submit started this process, so that Spark's JVM runs already."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _running() -> SparkSession | None:
+    """Return the session that runs in this process; None: there is none."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is None and SparkContext._active_spark_context is not None:
+        # A thread that has not used Spark has no active session.
+        return SparkSession.builder.getOrCreate()
+    return active
 
 
 def _text(value: str | int | bool) -> str:

