@@ -16,12 +16,13 @@ from ackq.spark.launch import is_submitted, session
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Default settings of the session.
+_LOG = Path(__file__).with_name("log4j2.properties").as_uri()
+#: Default settings of the session. Java would print its own warnings to stdout.
 SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.defaultJavaOptions": "-Dlog4j2.configurationFile="
-    + Path(__file__).with_name("log4j2.properties").as_uri(),
+    "spark.driver.defaultJavaOptions": "-Xlog:disable -Xlog:all=warning:stderr"
+    f" -Dlog4j2.configurationFile={_LOG}",
 }
 
 

@@ -8,18 +8,29 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from ackq import Queue
 from ackq.queue.claims_client import Claims
+from ackq.spark.java import find_java
 from tests.spark.killed import FAULTS, running_pipeline
 from tests.waiting import wait_until
 
 
 @pytest.mark.campaign
 def test_a_pipeline_that_is_fenced_off_ends_with_a_code_of_its_own(
-    queue: Queue, url: str, tmp_path: Path
+    queue: Queue, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Java would print to stdout, among the JSON, that this archive belongs to another program.
+    archive = tmp_path / "stale.jsa"
+    (jar,) = Path(pyspark.__file__).parent.glob("jars/spark-launcher_*.jar")
+    subprocess.run(
+        [find_java() / "bin" / "java", f"-XX:ArchiveClassesAtExit={archive}",
+         "-cp", jar, "org.apache.spark.launcher.Main", "unknown"],
+        check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
+    )  # fmt: skip
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"-XX:SharedArchiveFile={archive}")
     config = tmp_path / "jobs.toml"
     config.write_text(
         f'name = "{queue.name}"\ncheckpoint = "state"\nsource.queue = "{queue.name}"\n'
