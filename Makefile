@@ -42,9 +42,9 @@ demo: .venv/embedded
 test: .venv/spark-home/classes.jsa
 	$(PYTEST) -m "not campaign and not session"
 
-# Sessions take most of a gibibyte each, and both processors.
+# Two sessions, as one leaves a third of two processors idle. Each takes most of a gibibyte.
 test-spark: .venv/spark-home/classes.jsa
-	$(BIN)/pytest -m "session and not campaign"
+	$(BIN)/pytest -n 2 --dist worksteal -m "session and not campaign"
 
 test-core: .venv/installed
 	$(PYTEST) -m "not campaign and not spark" --ignore tests/spark

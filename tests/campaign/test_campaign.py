@@ -173,8 +173,8 @@ def test_the_command_takes_a_relative_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     into = os.path.relpath(tmp_path)
-    arguments = ["--scenario", "queue: kills", "--seed", "1", "--for", "1", "--into", into]
-    monkeypatch.setattr("sys.argv", ["campaign", *arguments])
+    arguments = ["--scenario", "queue: kills", "--seed", "1", "--for", "1", "--round", "1"]
+    monkeypatch.setattr("sys.argv", ["campaign", *arguments, "--into", into])
     assert not main()
     assert "did not end" not in capsys.readouterr().out
     assert list(tmp_path.glob("*/verdict.json"))

@@ -1,7 +1,8 @@
-"""One small Spark session for all of these tests, and the queues that they read.
+"""A small Spark session for the tests of a process, and the queues that they read.
 
-Every test here is marked ``spark``. Those that use the session run in one process, because a
-session is large. Without PySpark none is collected, and the header says so.
+Every test here is marked ``spark``. Those that use the session have one group, because a session is
+large: ``--dist loadgroup`` runs them in one process. Without PySpark none is collected, and the
+header says so.
 """
 
 from __future__ import annotations
