@@ -35,18 +35,6 @@ def test_a_handler_that_takes_three_leases_runs_once(
     assert handler.seen == ["long"]
 
 
-def test_what_waits_in_the_worker_keeps_its_lease(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder
-) -> None:
-    queue = queue_of(visibility_timeout=0.2)
-    queue.push_many([{"id": f"m{n}"} for n in range(40)])
-    handler.behave = lambda message: asyncio.sleep(0.02)
-    work(queue, handler, concurrency=2)
-    work(queue, handler, concurrency=2)
-    wait_until(lambda: settled(queue), "all")
-    assert len(handler.seen) == 40
-
-
 def test_what_waits_behind_a_slow_handler_keeps_its_lease(
     queue_of: QueueOf, work: StartWorker, handler: Recorder
 ) -> None:
