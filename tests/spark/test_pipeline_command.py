@@ -22,7 +22,8 @@ from tests.waiting import wait_until
 def test_a_pipeline_that_is_fenced_off_ends_with_a_code_of_its_own(
     queue: Queue, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Java would print to stdout, among the JSON, that this archive belongs to another program.
+    """Until then, it prints only JSON, even if Java has a warning."""
+    # Java would print to stdout that this archive belongs to another program.
     archive = tmp_path / "stale.jsa"
     (jar,) = Path(pyspark.__file__).parent.glob("jars/spark-launcher_*.jar")
     subprocess.run(

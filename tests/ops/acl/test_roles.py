@@ -192,7 +192,7 @@ def test_a_role_can_do_nothing_to_other_queues(
 def test_a_role_may_learn_that_its_queue_is_not_sharded(
     as_role: AsRole, admin: redis.Redis, token: str, role: str
 ) -> None:
-    """As every command does, whose refused reads would fill the server's log."""
+    """Every command looks, and refused reads would fill the server's log."""
     assert not is_sharded(as_role(role, token), token)
     assert denied(admin, f"{token}-{role}") == []
 
