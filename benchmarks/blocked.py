@@ -45,9 +45,24 @@ PICTURES = tuple(
     for name, title, cases in (
         ("pop", "pop", ("pop:",)),
         ("settling", "acks and the like", ("ack", "nack", "reject", "extend")),
-        ("queue", "push, looks and repairs", (
-            "schedule", "push_once", "stats", "peek", "purge", "drain", "run_now", "cancel",
-            "redrive", "audit", "watch", "overview/")),
+        (
+            "queue",
+            "push, looks and repairs",
+            (
+                "schedule",
+                "push_once",
+                "stats",
+                "peek",
+                "purge",
+                "drain",
+                "run_now",
+                "cancel",
+                "redrive",
+                "audit",
+                "watch",
+                "overview/",
+            ),
+        ),
         ("claims", "claims", ("claims/", "held/")),
         ("staging", "staged rows", ("staging/", "pipeline/")),
         ("delay", "delay queues", ("delay/",)),
@@ -55,7 +70,7 @@ PICTURES = tuple(
         ("rsmq", "RSMQ", ("rsmq/",)),
         ("side", "consumers' groups and workers", ("members/", "worker/")),
     )
-)  # fmt: skip
+)
 
 
 def options(options: Options) -> None:
@@ -64,9 +79,12 @@ def options(options: Options) -> None:
     options.size("share", 1.0, quick=0.1, smoke=0.0001, help="of the messages of deep queues")
     options.size("bodies", 1.0, quick=1.0, smoke=0.0001, help="of the bytes of long bodies")
     options.add_argument(
-        "--scripts", nargs="+", metavar="NAME", choices=scripts.names(),
+        "--scripts",
+        nargs="+",
+        metavar="NAME",
+        choices=scripts.names(),
         help="only these, such as pop or topic/consume",
-    )  # fmt: skip
+    )
 
 
 def run(settings: Settings) -> Result:

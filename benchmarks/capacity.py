@@ -66,27 +66,45 @@ class Fit(NamedTuple):
         rows = [(1.0, 1 / case.batch, float(case.size)) for case in found]
         weights = [1 / value**2 for value in found.values()]
         sums = [
-            [sum(weight * row[i] * row[j] for row, weight in zip(rows, weights, strict=True))
-             for j in range(3)]
+            [
+                sum(weight * row[i] * row[j] for row, weight in zip(rows, weights, strict=True))
+                for j in range(3)
+            ]
             for i in range(3)
-        ]  # fmt: skip
-        right = [sum(row[i] / value for row, value in zip(rows, found.values(), strict=True))
-                 for i in range(3)]  # fmt: skip
+        ]
+        right = [
+            sum(row[i] / value for row, value in zip(rows, found.values(), strict=True))
+            for i in range(3)
+        ]
         whole = _determinant(sums)
         return cls(*(_determinant(_replaced(sums, place, right)) / whole for place in range(3)))
 
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size("batches", (1, 10, 100, 1000), quick=(1, 10, 100, 1000), smoke=(1, 10),
-                 help="messages of a call")  # fmt: skip
-    options.size("sizes", (100, 1000, 10_000), quick=(100, 1000, 10_000), smoke=(100, 1000),
-                 help="bytes of a body")  # fmt: skip
+    options.size(
+        "batches",
+        (1, 10, 100, 1000),
+        quick=(1, 10, 100, 1000),
+        smoke=(1, 10),
+        help="messages of a call",
+    )
+    options.size(
+        "sizes",
+        (100, 1000, 10_000),
+        quick=(100, 1000, 10_000),
+        smoke=(100, 1000),
+        help="bytes of a body",
+    )
     options.size("rounds", 7, quick=3, smoke=1, help="of each case")
     options.size("seconds", 0.5, quick=0.3, smoke=0.02, help="of each round", metavar="S")
-    options.size("rates", (100_000, 1_000_000, 10_000_000),
-                 quick=(100_000, 1_000_000, 10_000_000), smoke=(100_000,),
-                 help="messages per second to plan for")  # fmt: skip
+    options.size(
+        "rates",
+        (100_000, 1_000_000, 10_000_000),
+        quick=(100_000, 1_000_000, 10_000_000),
+        smoke=(100_000,),
+        help="messages per second to plan for",
+    )
     options.size("planned-batch", 100, quick=100, smoke=10, help="messages of a call in the plan")
     options.size("planned-size", 1000, quick=1000, smoke=1000, help="bytes of a body in the plan")
 
@@ -188,8 +206,11 @@ def _plan(result: Result, rate: float, case: Case, fits: Mapping[str, Fit]) -> N
     cores = rate * fits["server time"].of(case) / 1e6
     nodes = max(1.0, cores / BUSY)
     bits = rate * max(fits["received"].of(case), fits["sent"].of(case)) * 8 / 1e9
-    figures = {"nodes": (nodes, ""), "network in the busier direction": (bits, "Gbit/s"),
-               "the same of a node": (bits / nodes, "Gbit/s")}  # fmt: skip
+    figures = {
+        "nodes": (nodes, ""),
+        "network in the busier direction": (bits, "Gbit/s"),
+        "the same of a node": (bits / nodes, "Gbit/s"),
+    }
     for figure, (value, unit) in figures.items():
         name = f"{rate:,.0f} messages/s, {case}"
         result.measures.append(Measure(name, "planned", figure, unit, (value,)))

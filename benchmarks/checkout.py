@@ -17,8 +17,14 @@ def commit(root: Path = ROOT) -> str | None:
     if not (root / ".git").exists():
         return None
     # Take no lock: a commit may be in progress.
-    command = ["git", "--no-optional-locks", "status", "--porcelain=v2", "--branch",
-               "--untracked-files=no"]  # fmt: skip
+    command = [
+        "git",
+        "--no-optional-locks",
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "--untracked-files=no",
+    ]
     try:
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):

@@ -69,17 +69,20 @@ def _benchmark(old: Result, new: Result) -> Iterable[str]:
     measures = _rows(
         {each.key: each for each in old.measures},
         {each.key: each for each in new.measures},
-        lambda key, each: (f"{each.case}: {each.contestant}: {each.figure}, {each.unit}",
-                           each.more_is_better),
-    )  # fmt: skip
+        lambda key, each: (
+            f"{each.case}: {each.contestant}: {each.figure}, {each.unit}",
+            each.more_is_better,
+        ),
+    )
     if measures:
         yield table(["measures", "old", "new", "new / old", "by chance", ""], measures)
 
 
 def _rows(
-    old: dict[Any, Any], new: dict[Any, Any],
+    old: dict[Any, Any],
+    new: dict[Any, Any],
     name: Callable[[Any, Any], tuple[str, bool]],
-) -> list[list[str]]:  # fmt: skip
+) -> list[list[str]]:
     rows = []
     for key, after in new.items():
         before = old.get(key)
@@ -88,10 +91,16 @@ def _rows(
         what, more_is_better = name(key, after)
         middle, low, high = quotient(before.rounds, after.rounds)
         fewest = min(len(before.rounds), len(after.rounds))
-        rows.append([
-            what, number(before.spread.median), number(after.spread.median), f"{middle:.3f}",
-            f"{low:.3f}-{high:.3f}", verdict(low, high, fewest, more_is_better),
-        ])  # fmt: skip
+        rows.append(
+            [
+                what,
+                number(before.spread.median),
+                number(after.spread.median),
+                f"{middle:.3f}",
+                f"{low:.3f}-{high:.3f}",
+                verdict(low, high, fewest, more_is_better),
+            ]
+        )
     return rows
 
 

@@ -49,22 +49,46 @@ PAIRS = (
 SYNC = tuple(name for name in CONTESTANTS if "asyncio" not in name)
 SMALL = ("one by one, 100 B, TCP", "by 10, 100 B, TCP", "by 100, 100 B, TCP", "by 1000, 100 B, TCP")
 PICTURES = (
-    Picture("relative", "Throughput beside a bare list, 100 bytes, TCP", "throughput",
-            cases=SMALL, contestants=SYNC, relative_to="bare list",
-            caption="Batches run while 1,000 messages are in flight."),
+    Picture(
+        "relative",
+        "Throughput beside a bare list, 100 bytes, TCP",
+        "throughput",
+        cases=SMALL,
+        contestants=SYNC,
+        relative_to="bare list",
+        caption="Batches run while 1,000 messages are in flight.",
+    ),
     Picture("throughput", "Throughput, 100 bytes, TCP", "throughput", cases=SMALL, log=True),
     Picture("server", "CPU of the server, 100 bytes, TCP", "server time", cases=SMALL),
-    Picture("sizes", "Throughput beside a bare list by size of the body, by 100, TCP", "throughput",
-            cases=[f"by 100, {size}, TCP" for size in ("100 B", "1 KB", "10 KB", "100 KB")],
-            contestants=SYNC, relative_to="bare list"),
-    Picture("sizes-single", "The same, one by one", "throughput",
-            cases=[f"one by one, {size}, TCP" for size in ("100 B", "1 KB", "10 KB", "100 KB")],
-            contestants=SYNC, relative_to="bare list"),
-    Picture("latency", "Time of a cycle, one by one, 100 bytes: median", "cycle, p50",
-            cases=("one by one, 100 B",)),
-    Picture("latency-p99", "Time of a cycle, one by one, 100 bytes: p99", "cycle, p99",
-            cases=("one by one, 100 B",)),
-)  # fmt: skip
+    Picture(
+        "sizes",
+        "Throughput beside a bare list by size of the body, by 100, TCP",
+        "throughput",
+        cases=[f"by 100, {size}, TCP" for size in ("100 B", "1 KB", "10 KB", "100 KB")],
+        contestants=SYNC,
+        relative_to="bare list",
+    ),
+    Picture(
+        "sizes-single",
+        "The same, one by one",
+        "throughput",
+        cases=[f"one by one, {size}, TCP" for size in ("100 B", "1 KB", "10 KB", "100 KB")],
+        contestants=SYNC,
+        relative_to="bare list",
+    ),
+    Picture(
+        "latency",
+        "Time of a cycle, one by one, 100 bytes: median",
+        "cycle, p50",
+        cases=("one by one, 100 B",),
+    ),
+    Picture(
+        "latency-p99",
+        "Time of a cycle, one by one, 100 bytes: p99",
+        "cycle, p99",
+        cases=("one by one, 100 B",),
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +110,24 @@ def options(options: Options) -> None:
     """Add the options."""
     options.size("rounds", 10, quick=4, smoke=2, help="with one turn for each contestant")
     options.size("seconds", 0.4, quick=0.15, smoke=0.005, help="of each turn")
-    options.size("batches", (1, 10, 100, 1000), quick=(1, 100, 1000), smoke=(1, 20),
-                 help="messages")  # fmt: skip
-    options.size("sizes", (100, 1024, 10240, 102400), quick=(100, 10240), smoke=(100,),
-                 help="bytes of a body")  # fmt: skip
-    options.size("in-flight", 1000, quick=1000, smoke=50,
-                 help="messages that other consumers hold meanwhile, in batches: Redis stores"
-                 " a sorted set of under 128 members differently")  # fmt: skip
+    options.size(
+        "batches", (1, 10, 100, 1000), quick=(1, 100, 1000), smoke=(1, 20), help="messages"
+    )
+    options.size(
+        "sizes",
+        (100, 1024, 10240, 102400),
+        quick=(100, 10240),
+        smoke=(100,),
+        help="bytes of a body",
+    )
+    options.size(
+        "in-flight",
+        1000,
+        quick=1000,
+        smoke=50,
+        help="messages that other consumers hold meanwhile, in batches: Redis stores"
+        " a sorted set of under 128 members differently",
+    )
     options.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=[*CONTESTANTS])
 
 
@@ -104,10 +139,15 @@ def run(settings: Settings) -> Result:
         for case in cases(server, settings):
             progress(str(case))
             rounds = contest(
-                makers, case.url, case.batch, seed=settings.seed, rounds=settings.rounds,
-                seconds=settings.seconds, size=case.size,
+                makers,
+                case.url,
+                case.batch,
+                seed=settings.seed,
+                rounds=settings.rounds,
+                seconds=settings.seconds,
+                size=case.size,
                 held=settings.in_flight if case.batch > 1 else 0,
-            )  # fmt: skip
+            )
             result.measures += measures_of(str(case), rounds)
             result.ratios += ratios_of(case, rounds)
     result.ratios.sort(key=lambda each: each.target is None)

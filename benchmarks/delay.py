@@ -174,9 +174,13 @@ def run(settings: Settings) -> Result:
         result = Result("delay", facts(server, settings))
         for case, (batch, makers) in CASES.items():
             rounds = contest(
-                makers, server.url, batch, seed=settings.seed, rounds=settings.rounds,
+                makers,
+                server.url,
+                batch,
+                seed=settings.seed,
+                rounds=settings.rounds,
                 seconds=settings.seconds,
-            )  # fmt: skip
+            )
             result.measures += measures_of(case, rounds)
             for rival in list(makers)[1:]:
                 result.ratios += duel(case, rounds, "ackq", rival)

@@ -29,13 +29,27 @@ PURPOSE = "Pop and ack on deep queues; recovery of expired leases."
 GROWING = ("ackq, more ready", "ackq, more in flight")
 DEEPEST = "ackq, most of both"
 PICTURES = (
-    Picture("server", "CPU of the server for a pop and an ack", "server time", "lines",
-            contestants=GROWING, x="messages", scale="log",
-            caption="The others, ready or in flight, are as few as in the shallowest queue."),
-    Picture("client", "A pop with an ack, as the client sees it", "round trip", "lines",
-            contestants=GROWING, x="messages", scale="log"),
+    Picture(
+        "server",
+        "CPU of the server for a pop and an ack",
+        "server time",
+        "lines",
+        contestants=GROWING,
+        x="messages",
+        scale="log",
+        caption="The others, ready or in flight, are as few as in the shallowest queue.",
+    ),
+    Picture(
+        "client",
+        "A pop with an ack, as the client sees it",
+        "round trip",
+        "lines",
+        contestants=GROWING,
+        x="messages",
+        scale="log",
+    ),
     Picture("recovery", "Expired leases taken back", "recovered"),
-)  # fmt: skip
+)
 #: Messages of one call while a queue is filled.
 CHUNK = 1000
 #: Cycles between two refills; the refills are not measured.
@@ -226,11 +240,23 @@ def _report_depths(result: Result, depths: dict[tuple[str, int], Depth], rounds:
     for (grows, at), depth in sorted(depths.items(), key=lambda each: each[1]):
         found = rounds[str(depth)]
         result.measures += [
-            Measure(str(depth), grows, "server time", "µs/message",
-                    tuple(each.server_us for each in found), at),
-            Measure(str(depth), grows, "round trip", "µs/message",
-                    tuple(each.client_us for each in found), at),
-        ]  # fmt: skip
+            Measure(
+                str(depth),
+                grows,
+                "server time",
+                "µs/message",
+                tuple(each.server_us for each in found),
+                at,
+            ),
+            Measure(
+                str(depth),
+                grows,
+                "round trip",
+                "µs/message",
+                tuple(each.client_us for each in found),
+                at,
+            ),
+        ]
     (deep,) = (depth for (grows, _), depth in depths.items() if grows == DEEPEST)
     shallow = min(depth for (grows, _), depth in depths.items() if grows == GROWING[0])
     what, pair = f"{deep} / {shallow}", (rounds[str(deep)], rounds[str(shallow)])

@@ -16,8 +16,18 @@ from benchmarks.picture import Picture
 
 #: The same contestant has the same colour in every picture of a benchmark; ackq's are blue.
 OWN = ("#0b5fa5", "#5aa9e6", "#0a3d66", "#9fd0f5")
-OTHERS = ("#8a8a8a", "#e07b39", "#6a9a3a", "#b0468e", "#c9a227", "#7a5c43", "#cf4446", "#3f9c94",
-          "#5b5b9e", "#b8b8b8")  # fmt: skip
+OTHERS = (
+    "#8a8a8a",
+    "#e07b39",
+    "#6a9a3a",
+    "#b0468e",
+    "#c9a227",
+    "#7a5c43",
+    "#cf4446",
+    "#3f9c94",
+    "#5b5b9e",
+    "#b8b8b8",
+)
 STYLE: Any = {
     "font.family": "sans-serif",
     "font.size": 10,
@@ -50,8 +60,13 @@ def draw(result: Result, picture: Picture, path: Path) -> bool:
             _lines(axes, picture, measures, colours)
         axes.figure.suptitle(picture.title, x=0.01, ha="left", fontsize=12, fontweight="bold")
         _, labels = axes.get_legend_handles_labels()
-        axes.figure.legend(loc="outside lower left", ncols=_columns(labels), fontsize=9,
-                           handlelength=1.2, columnspacing=1.4)  # fmt: skip
+        axes.figure.legend(
+            loc="outside lower left",
+            ncols=_columns(labels),
+            fontsize=9,
+            handlelength=1.2,
+            columnspacing=1.4,
+        )
     return True
 
 
@@ -69,8 +84,14 @@ def draw_targets(ratios: Sequence[Ratio], path: Path) -> bool:
                 for value in (each.spread.median, each.spread.min, each.spread.max)
             )
             colour = "#2f8f4e" if each.reached else "#cf4446"
-            axes.plot((good[0], good[2]), (at, at), color=colour, alpha=0.35, linewidth=6,
-                      solid_capstyle="round")  # fmt: skip
+            axes.plot(
+                (good[0], good[2]),
+                (at, at),
+                color=colour,
+                alpha=0.35,
+                linewidth=6,
+                solid_capstyle="round",
+            )
             axes.plot(good[1], at, "o", color=colour, markersize=7)
         axes.axvline(1, color="#333333", linewidth=1)
         axes.set_yticks(
@@ -88,8 +109,9 @@ def draw_targets(ratios: Sequence[Ratio], path: Path) -> bool:
         _plain(axes.xaxis)
         axes.set_xlabel("times as good as the target: median, least to greatest round", loc="right")
         axes.set_ylim(len(aimed) - 0.5, -0.5)
-        axes.figure.suptitle("Targets: green is reached", x=0.01, ha="left", fontsize=12,
-                             fontweight="bold")  # fmt: skip
+        axes.figure.suptitle(
+            "Targets: green is reached", x=0.01, ha="left", fontsize=12, fontweight="bold"
+        )
     return True
 
 
@@ -141,10 +163,13 @@ def _bars(
     for contestant in contestants:
         colour = colours[contestant]
         spots = [
-            (at + (present[case].index(contestant) - (len(present[case]) - 1) / 2) * width,
-             spreads[case, contestant])
-            for at, case in enumerate(cases) if contestant in present[case]
-        ]  # fmt: skip
+            (
+                at + (present[case].index(contestant) - (len(present[case]) - 1) / 2) * width,
+                spreads[case, contestant],
+            )
+            for at, case in enumerate(cases)
+            if contestant in present[case]
+        ]
         medians = [spread.median for _, spread in spots]
         reach = [
             [spread.median - spread.min for _, spread in spots],
@@ -153,15 +178,37 @@ def _bars(
         xs = [x for x, _ in spots]
         whiskers = {"elinewidth": 0.9, "ecolor": "#333333"}
         if picture.log:  # where a bar would begin is arbitrary
-            axes.errorbar(xs, medians, reach, fmt="o", markersize=8, color=colour,
-                          label=contestant, **whiskers)  # fmt: skip
+            axes.errorbar(
+                xs,
+                medians,
+                reach,
+                fmt="o",
+                markersize=8,
+                color=colour,
+                label=contestant,
+                **whiskers,
+            )
         else:
-            axes.bar(xs, medians, width * 0.94, label=contestant, color=colour, yerr=reach,
-                     error_kw=whiskers)  # fmt: skip
+            axes.bar(
+                xs,
+                medians,
+                width * 0.94,
+                label=contestant,
+                color=colour,
+                yerr=reach,
+                error_kw=whiskers,
+            )
         for x, spread in spots:
-            axes.annotate(_short(spread.median), (x, spread.max), (0, 6), fontsize=7,
-                          textcoords="offset points", ha="center", va="bottom",
-                          rotation=90 if crowded else 0)  # fmt: skip
+            axes.annotate(
+                _short(spread.median),
+                (x, spread.max),
+                (0, 6),
+                fontsize=7,
+                textcoords="offset points",
+                ha="center",
+                va="bottom",
+                rotation=90 if crowded else 0,
+            )
     axes.set_xticks(range(len(cases)), [_wrapped(case, len(cases)) for case in cases])
     axes.grid(axis="x", visible=False)
     axes.margins(y=0.14)
@@ -182,18 +229,31 @@ def _lines(
     several = _several_cases(measures)
     for each in measures:
         lines.setdefault((each.contestant, each.case if several else ""), []).append(each)
-    styles = dict(zip(dict.fromkeys(case for _, case in lines), ("-", "--", ":", "-.") * 9,
-                      strict=False))  # fmt: skip
+    styles = dict(
+        zip(dict.fromkeys(case for _, case in lines), ("-", "--", ":", "-.") * 9, strict=False)
+    )
     for (contestant, case), points in lines.items():
         colour = colours[contestant]
         points.sort(key=lambda each: each.at or 0)
         xs = [_place(each.at or 0, picture.scale) for each in points]
         label = f"{contestant}, {case}" if case else contestant
-        axes.plot(xs, [each.spread.median for each in points], styles[case], marker="o",
-                  markersize=4, color=colour, label=label)  # fmt: skip
-        axes.fill_between(xs, [each.spread.min for each in points],
-                          [each.spread.max for each in points], color=colour, alpha=0.13,
-                          linewidth=0)  # fmt: skip
+        axes.plot(
+            xs,
+            [each.spread.median for each in points],
+            styles[case],
+            marker="o",
+            markersize=4,
+            color=colour,
+            label=label,
+        )
+        axes.fill_between(
+            xs,
+            [each.spread.min for each in points],
+            [each.spread.max for each in points],
+            color=colour,
+            alpha=0.13,
+            linewidth=0,
+        )
     axes.set_xlabel(picture.x)
     axes.set_ylabel(f"{picture.figure}, {measures[0].unit}")
     if picture.scale != "linear":

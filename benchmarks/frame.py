@@ -57,10 +57,12 @@ class Options(argparse.ArgumentParser):
         several = isinstance(full, tuple)
         self._sizes[name.replace("-", "_")] = {"full": full, "quick": quick, "smoke": smoke}
         self.add_argument(
-            f"--{name}", metavar=metavar, help=f"{help}; default: {_shown(full)}, quick:"
-            f" {_shown(quick)}", nargs="+" if several else None,
+            f"--{name}",
+            metavar=metavar,
+            help=f"{help}; default: {_shown(full)}, quick: {_shown(quick)}",
+            nargs="+" if several else None,
             type=type(full[0] if isinstance(full, tuple) else full),
-        )  # fmt: skip
+        )
 
     def settings(self, arguments: Sequence[str]) -> Settings:
         """Return the settings, with every size filled in."""
@@ -87,10 +89,21 @@ class Benchmark(Protocol):
 def add_pace(parser: argparse.ArgumentParser) -> None:
     """Add the options for the length of a run."""
     pace = parser.add_mutually_exclusive_group()
-    pace.add_argument("--quick", dest="pace", action="store_const", const="quick", default="full",
-                      help="fewer rounds and smaller sizes")  # fmt: skip
-    pace.add_argument("--smoke", dest="pace", action="store_const", const="smoke",
-                      help="tiny sizes, to see that it runs; measures nothing")  # fmt: skip
+    pace.add_argument(
+        "--quick",
+        dest="pace",
+        action="store_const",
+        const="quick",
+        default="full",
+        help="fewer rounds and smaller sizes",
+    )
+    pace.add_argument(
+        "--smoke",
+        dest="pace",
+        action="store_const",
+        const="smoke",
+        help="tiny sizes, to see that it runs; measures nothing",
+    )
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

@@ -34,11 +34,16 @@ from benchmarks.servers import target
 
 PURPOSE = "Latency at a set rate, from the intended push to the delivery."
 PICTURES = (
-    Picture("p99", "From the intended push to the delivery: p99", "latency, p99", log=True,
-            caption="Each at a share of the rate that it can carry itself."),
+    Picture(
+        "p99",
+        "From the intended push to the delivery: p99",
+        "latency, p99",
+        log=True,
+        caption="Each at a share of the rate that it can carry itself.",
+    ),
     Picture("p50", "From the intended push to the delivery: p50", "latency, p50", log=True),
     Picture("rate", "Rate that one producer and one consumer can carry", "maximum"),
-)  # fmt: skip
+)
 KEY = "ackq-benchmark:latency"
 #: Bytes of a message.
 SIZE = 100

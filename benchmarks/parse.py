@@ -28,8 +28,10 @@ NAME, GROUP = "ackq-benchmark:parse", "benchmark"
 CLEAN = "ackq, clean"
 #: Columns and their types, as in the JSON of Spark's schemas.
 SCHEMA = {"id": "string", "n": "long", "price": "double", "name": "string", "ok": "boolean"}
-STRUCT = {"type": "struct", "fields": [
-    {"name": "d", "type": "date", "nullable": True, "metadata": {}}]}  # fmt: skip
+STRUCT = {
+    "type": "struct",
+    "fields": [{"name": "d", "type": "date", "nullable": True, "metadata": {}}],
+}
 MAP = {"type": "map", "keyType": "string", "valueType": "string", "valueContainsNull": True}
 PICTURES = (Picture("throughput", "From Redis to Arrow, by schema and bodies", "throughput"),)
 
@@ -80,11 +82,9 @@ CASES = {
     "timestamp": Case(with_column(t=lambda n: _time(n) + "Z"), {"t": "timestamp"}, least=0.7),
     "timestamp, another zone": Case(with_column(t=_time), {"t": "timestamp"}, "Europe/Berlin", 0.7),
     "timestamp_ntz": Case(with_column(t=_time), {"t": "timestamp_ntz"}, least=0.7),
-    "date in a struct": Case(with_column(o=lambda n: {"d": _day(n)}), {"o": STRUCT},
-                             least=0.7),
-    "map": Case(with_column(m=lambda n: {"a": "x", "b": f"y{n}"}), {"m": MAP},
-                least=0.7),
-}  # fmt: skip
+    "date in a struct": Case(with_column(o=lambda n: {"d": _day(n)}), {"o": STRUCT}, least=0.7),
+    "map": Case(with_column(m=lambda n: {"a": "x", "b": f"y{n}"}), {"m": MAP}, least=0.7),
+}
 
 
 def options(options: Options) -> None:
@@ -115,8 +115,10 @@ def run(settings: Settings) -> Result:
 
 
 def _measure(url: str, settings: Settings) -> dict[str, tuple[list[Round], list[Round]]]:
-    reads = {name: _claimed(url, number, case, settings.messages)
-             for number, (name, case) in enumerate(CASES.items())}  # fmt: skip
+    reads = {
+        name: _claimed(url, number, case, settings.messages)
+        for number, (name, case) in enumerate(CASES.items())
+    }
     rounds: dict[str, tuple[list[Round], list[Round]]] = {}
     for name, read in reads.items():
         progress(name)
@@ -141,8 +143,10 @@ def _claimed(url: str, number: int, case: Case, messages: int) -> Callable[[], R
         claim = claims.claim(0, messages=messages)
         assert claim is not None
     columns = {**SCHEMA, **case.columns, "_corrupt_record": "string"}
-    fields = [{"name": column, "type": kind, "nullable": True, "metadata": {}}
-              for column, kind in columns.items()]  # fmt: skip
+    fields = [
+        {"name": column, "type": kind, "nullable": True, "metadata": {}}
+        for column, kind in columns.items()
+    ]
     options = {"queue": name, "groupId": GROUP, "url": url, "timeZone": case.zone}
     stream = QueueStream(Reading.of(options), StructType.fromJson({"fields": fields}))
     part = Slice(name, claim.batch, 0, claim.rows, None)

@@ -114,9 +114,14 @@ def run(settings: Settings) -> Result:
         result.facts["versions"]["PyRSMQ"] = importlib.metadata.version("PyRSMQ")
         for case, (batch, makers, goal) in CASES.items():
             rounds = contest(
-                makers, server.url, batch, seed=settings.seed, rounds=settings.rounds,
-                seconds=settings.seconds, prefix="q",
-            )  # fmt: skip
+                makers,
+                server.url,
+                batch,
+                seed=settings.seed,
+                rounds=settings.rounds,
+                seconds=settings.seconds,
+                prefix="q",
+            )
             result.measures += measures_of(case, rounds)
             result.ratios += duel(case, rounds, "ackq", "PyRSMQ", goal)
         result.measures += [

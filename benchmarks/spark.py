@@ -42,11 +42,15 @@ WHOLE, READING = ", with start", ", reading alone"
 LATENCY = "Spark source, foreachBatch"
 PICTURES = (
     Picture("throughput", "Spark beside loops in plain Python", "throughput"),
-    Picture("server", "CPU of the server", "server time", contestants=(
-        PUSHING, SINK, DIRECT, POPPING, AT_ONCE + WHOLE, TENTHS + WHOLE)),
+    Picture(
+        "server",
+        "CPU of the server",
+        "server time",
+        contestants=(PUSHING, SINK, DIRECT, POPPING, AT_ONCE + WHOLE, TENTHS + WHOLE),
+    ),
     Picture("blocked", "The longest that one script blocked Redis", "longest script"),
     Picture("latency", "From LPUSH to the row in foreachBatch", "arrival, p50"),
-)  # fmt: skip
+)
 #: The figures of the scripts of a run, all in milliseconds.
 BLOCKS = ("median script", "longest script", "longest idle loop as long", "longest other command")
 #: Commands of this benchmark itself.
@@ -153,9 +157,10 @@ class _Meter:
         """Return how long scripts blocked the server since the last turn began."""
         entries: Any = self.client.slowlog_get(100_000)
         others = [
-            each["duration"] / 1000 for each in entries
+            each["duration"] / 1000
+            for each in entries
             if each["command"][:4] != b"EVAL" and not each["command"].startswith(OURS)
-        ]  # fmt: skip
+        ]
         scripts = script_times(self.client)
         typical = statistics.median(scripts)
         idle = longest_idle_loop(self.client, typical, len(scripts))

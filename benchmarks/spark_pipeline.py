@@ -68,10 +68,17 @@ def bodies(seed: int, count: int, size: int) -> list[bytes]:
     """Return messages that fit the schema."""
     supply = Messages(seed, size - _FIELDS)
     return [
-        orjson.dumps({"id": f"m{n:08d}", "n": n, "price": n / 100, "ok": n % 2 == 0,
-                      "payload": each["payload"]})
+        orjson.dumps(
+            {
+                "id": f"m{n:08d}",
+                "n": n,
+                "price": n / 100,
+                "ok": n % 2 == 0,
+                "payload": each["payload"],
+            }
+        )
         for n, each in enumerate(supply.many(count))
-    ]  # fmt: skip
+    ]
 
 
 def _pipeline(folder: Path, url: str) -> Callable[[], int]:
@@ -96,9 +103,12 @@ def _run(arguments: Sequence[str | Path], target: Path) -> int:
     import pyarrow.dataset
 
     done = subprocess.run(
-        [sys.executable, "-c", *arguments], capture_output=True, text=True, check=False,
+        [sys.executable, "-c", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
         env=os.environ,
-    )  # fmt: skip
+    )
     if done.returncode:
         raise AssertionError(f"a command failed: {done.stderr[-2000:]}")
     rows: int = pyarrow.dataset.dataset(target, format="parquet").count_rows()

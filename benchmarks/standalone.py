@@ -67,14 +67,26 @@ def run(settings: Settings) -> Result:
                 progress(f"standalone: round {number + 1} of {settings.rounds}, {name}")
                 turns[name].append(_turn(server.url, settings, WORKERS[name]))
     for name, made in turns.items():
-        result.measures.append(Measure("pipeline", name, "throughput", "messages/s",
-                                       tuple(each.rate for each in made),
-                                       more_is_better=True))  # fmt: skip
+        result.measures.append(
+            Measure(
+                "pipeline",
+                name,
+                "throughput",
+                "messages/s",
+                tuple(each.rate for each in made),
+                more_is_better=True,
+            )
+        )
         result.measures += [
-            Measure("pipeline", name, f"processor time, {part}", "µs/message",
-                    tuple(each.processor[part] for each in made))
+            Measure(
+                "pipeline",
+                name,
+                f"processor time, {part}",
+                "µs/message",
+                tuple(each.processor[part] for each in made),
+            )
             for part in PARTS
-        ]  # fmt: skip
+        ]
     one, two = ([each.rate for each in made] for made in turns.values())
     result.ratios.append(Ratio.of("two workers / one worker", two, one))
     return result
@@ -101,20 +113,41 @@ def _turn(url: str, settings: Settings, workers: int) -> Turn:
 
 def _timed(config: Path, master: str, url: str, workers: list[int], server: ServerCpu) -> Turn:
     process = subprocess.Popen(
-        [sys.executable, "-c", _ACKQ, "pipeline", "submit", config, "--master", master, "--once",
-         "--json", "--python", sys.executable, "--url", url],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            _ACKQ,
+            "pipeline",
+            "submit",
+            config,
+            "--master",
+            master,
+            "--once",
+            "--json",
+            "--python",
+            sys.executable,
+            "--url",
+            url,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     reached: list[tuple[float, ...]] = []
     with process:
         for line in process.stdout:
             done = json.loads(line)
             if done["batches"] > len(reached):
-                reached.append((
-                    done["rows"], time.monotonic(), _seconds(workers), _seconds([process.pid]),
-                    server.seconds(),
-                ))  # fmt: skip
+                reached.append(
+                    (
+                        done["rows"],
+                        time.monotonic(),
+                        _seconds(workers),
+                        _seconds([process.pid]),
+                        server.seconds(),
+                    )
+                )
         errors = process.stderr.read() if process.stderr else ""
     if process.returncode:
         raise AssertionError(f"the pipeline failed: {errors[-2000:]}")
@@ -150,10 +183,20 @@ def standalone(folder: Path, workers: int) -> Iterator[tuple[str, list[int]]]:
         log, _ = _started(stack, folder / "master", "master.Master", "--port", str(port))
         _wait_for(log, "elected leader")
         made = [
-            _started(stack, folder / f"worker-{each}", "worker.Worker", "--cores", "1",
-                     "--memory", "1g", "--work-dir", str(folder / f"worker-{each}"), url)
+            _started(
+                stack,
+                folder / f"worker-{each}",
+                "worker.Worker",
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+                "--work-dir",
+                str(folder / f"worker-{each}"),
+                url,
+            )
             for each in range(workers)
-        ]  # fmt: skip
+        ]
         for log, _ in made:
             _wait_for(log, "Successfully registered with master")
         yield url, [pid for _, pid in made]
@@ -169,11 +212,20 @@ def _started(stack: ExitStack, folder: Path, main: str, *arguments: str) -> tupl
     home = Path(pyspark.__file__).parent
     with (folder / "log").open("wb") as output:
         process = subprocess.Popen(
-            [home / "bin" / "spark-class", f"org.apache.spark.deploy.{main}",
-             "--host", "127.0.0.1", "--webui-port", "0", *arguments],
-            stdout=output, stderr=output, cwd=folder,
+            [
+                home / "bin" / "spark-class",
+                f"org.apache.spark.deploy.{main}",
+                "--host",
+                "127.0.0.1",
+                "--webui-port",
+                "0",
+                *arguments,
+            ],
+            stdout=output,
+            stderr=output,
+            cwd=folder,
             env={**os.environ, "JAVA_HOME": str(find_java()), "SPARK_HOME": str(home)},
-        )  # fmt: skip
+        )
     stack.callback(_end, process)
     return folder / "log", process.pid
 

@@ -38,8 +38,9 @@ class _Topic(Contestant):
 
     def __init__(self, url: str, key: str, messages: Messages, batch: int) -> None:
         super().__init__(url, key, messages, batch)
-        self.topic = Topic(self.client, key, delivery=self.delivery, visibility_timeout=LONG,
-                           max_messages=KEEP)  # fmt: skip
+        self.topic = Topic(
+            self.client, key, delivery=self.delivery, visibility_timeout=LONG, max_messages=KEEP
+        )
         self.topic.subscribe(CONSUMER)
         self._taken: Batch | tuple[()] = ()
 
@@ -140,9 +141,13 @@ def run(settings: Settings) -> Result:
         result = Result("topic", facts(server, settings))
         for case, batch in CASES.items():
             rounds = contest(
-                MAKERS, server.url, batch, seed=settings.seed, rounds=settings.rounds,
+                MAKERS,
+                server.url,
+                batch,
+                seed=settings.seed,
+                rounds=settings.rounds,
                 seconds=settings.seconds,
-            )  # fmt: skip
+            )
             result.measures += measures_of(case, rounds)
             for one, other in RIVALS:
                 result.ratios += duel(case, rounds, one, other)

@@ -247,11 +247,23 @@ def _report(result: Result, count: int, rounds: dict[str, list[Round]]) -> None:
                 figure, shown = f"delivery, {label}", tuple(value * 1000 for value in values)
                 result.measures.append(Measure(case, name, figure, "ms", shown, count))
         result.measures += [
-            Measure(case, name, "commands while idle", "commands/s",
-                    tuple(each.idle_rate for each in found), count),
-            Measure(case, name, "commands for a delivery", "commands",
-                    tuple(each.commands for each in found), count),
-        ]  # fmt: skip
+            Measure(
+                case,
+                name,
+                "commands while idle",
+                "commands/s",
+                tuple(each.idle_rate for each in found),
+                count,
+            ),
+            Measure(
+                case,
+                name,
+                "commands for a delivery",
+                "commands",
+                tuple(each.commands for each in found),
+                count,
+            ),
+        ]
     for label, ceiling in (("p50", None), ("p99", 2.5)):
         above, below = (
             [percentile(PERCENTILES[label], each.delays) for each in rounds[name]]

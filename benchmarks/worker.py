@@ -24,12 +24,21 @@ from benchmarks.workers.environments import HERE, PEERS, Absent, command_for, ve
 
 PURPOSE = "Messages a second of one worker process, beside nine peers from PyPI and npm."
 PICTURES = (
-    Picture("no-op", "One worker process, a handler that does nothing", "throughput",
-            cases=("no-op",), log=True),
-    Picture("sleep", "One worker process, a handler that sleeps 1 ms", "throughput",
-            cases=("1 ms sleep",),
-            caption="RQ, which handles one message at a time, is left out."),
-)  # fmt: skip
+    Picture(
+        "no-op",
+        "One worker process, a handler that does nothing",
+        "throughput",
+        cases=("no-op",),
+        log=True,
+    ),
+    Picture(
+        "sleep",
+        "One worker process, a handler that sleeps 1 ms",
+        "throughput",
+        cases=("1 ms sleep",),
+        caption="RQ, which handles one message at a time, is left out.",
+    ),
+)
 OWN = {"ackq, threads": "ackq_threads.py", "ackq, tasks": "ackq_tasks.py"}
 #: Seconds that a contestant may take for one run.
 TIMEOUT = 300
@@ -53,15 +62,22 @@ Rates = dict[str, list[float]]
 def options(options: Options) -> None:
     """Add the options."""
     options.size("rounds", 3, quick=1, smoke=1, help="with one turn for each contestant")
-    options.size("messages", 20_000, quick=5000, smoke=300, help="for the handler that does"
-                 " nothing")  # fmt: skip
-    options.size("sleeping", 5000, quick=1500, smoke=100, help="messages for the handler that"
-                 " sleeps 1 ms")  # fmt: skip
-    options.add_argument("--concurrency", type=int, default=16, metavar="N",
-                         help="handlers at a time; default: 16")  # fmt: skip
-    options.add_argument("--peers", nargs="*", choices=[peer.name for peer in PEERS],
-                         help="peers to compare with; no name: none; default: all, and none"
-                         " with --smoke, since they are installed at their first run")  # fmt: skip
+    options.size(
+        "messages", 20_000, quick=5000, smoke=300, help="for the handler that does nothing"
+    )
+    options.size(
+        "sleeping", 5000, quick=1500, smoke=100, help="messages for the handler that sleeps 1 ms"
+    )
+    options.add_argument(
+        "--concurrency", type=int, default=16, metavar="N", help="handlers at a time; default: 16"
+    )
+    options.add_argument(
+        "--peers",
+        nargs="*",
+        choices=[peer.name for peer in PEERS],
+        help="peers to compare with; no name: none; default: all, and none"
+        " with --smoke, since they are installed at their first run",
+    )
 
 
 def run(settings: Settings) -> Result:

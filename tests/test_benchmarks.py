@@ -32,39 +32,73 @@ from tests.waiting import wait_until
 ROOT = Path(__file__).parents[1]
 #: Who must be in the result; of others it is enough that ackq is there.
 CONTESTANTS = {
-    "cycle": {"bare list", "LMOVE and LREM", "article", "streams", "ackq",
-              "bare list, asyncio", "ackq, asyncio"},
-    "depth": {"ackq, more ready", "ackq, more in flight", "ackq, most of both",
-              "ackq, pop_many(1000)", "ackq, pop_many(100)"},
+    "cycle": {
+        "bare list",
+        "LMOVE and LREM",
+        "article",
+        "streams",
+        "ackq",
+        "bare list, asyncio",
+        "ackq, asyncio",
+    },
+    "depth": {
+        "ackq, more ready",
+        "ackq, more in flight",
+        "ackq, most of both",
+        "ackq, pop_many(1000)",
+        "ackq, pop_many(100)",
+    },
     "blocked": {"ackq", "idle loop"},
     "memory": {"ackq", "streams", "bare list"},
     "wakeup": {"ackq", "BRPOP"},
     "idle": {"ackq", "BRPOP"},
     "latency": {"ackq", "LPUSH and BRPOP", "streams"},
-    "scaleout": {"ackq, one queue", "ackq, 2 queues on 2 servers", "ackq, 2 nodes",
-                 "ackq, consumers help", "ackq, each takes from its own shards"},
+    "scaleout": {
+        "ackq, one queue",
+        "ackq, 2 queues on 2 servers",
+        "ackq, 2 nodes",
+        "ackq, consumers help",
+        "ackq, each takes from its own shards",
+    },
     "worker": {"ackq, threads", "ackq, tasks"},
     "rsmq": {"ackq", "PyRSMQ", "sent by ackq", "sent by PyRSMQ"},
     "delay": {"ackq", "article", "article, pipelined"},
     "exporter": {"ackq exporter", "no scrape"},
     "topic": {"ackq, at least once", "ackq, at most once", "streams, group", "streams, XREAD"},
-    "spark": {"ackq, push_many(1000)", "ackq, pop_many(1000)", "Spark sink", "Spark sink, direct",
-              "Spark source, foreachBatch", "ackq pipeline run --once",
-              "plain Spark, from a file",
-              *(f"Spark source, {how}{part}" for how in ("at once", "in tenths")
-                for part in ("", ", with start", ", reading alone"))},
+    "spark": {
+        "ackq, push_many(1000)",
+        "ackq, pop_many(1000)",
+        "Spark sink",
+        "Spark sink, direct",
+        "Spark source, foreachBatch",
+        "ackq pipeline run --once",
+        "plain Spark, from a file",
+        *(
+            f"Spark source, {how}{part}"
+            for how in ("at once", "in tenths")
+            for part in ("", ", with start", ", reading alone")
+        ),
+    },
     "standalone": {"one worker", "two workers"},
-}  # fmt: skip
+}
 #: Marks of those that need more than the others: Spark warms up for half a minute, and there are
 #: more than a hundred ways to block a server.
 MARKS = {
     "blocked": (pytest.mark.campaign, pytest.mark.timeout(300)),
     "parse": (pytest.mark.spark,),
-    "spark": (pytest.mark.spark, pytest.mark.campaign, pytest.mark.xdist_group("spark"),
-              pytest.mark.timeout(400)),
-    "standalone": (pytest.mark.spark, pytest.mark.campaign, pytest.mark.xdist_group("spark"),
-                   pytest.mark.timeout(600)),
-}  # fmt: skip
+    "spark": (
+        pytest.mark.spark,
+        pytest.mark.campaign,
+        pytest.mark.xdist_group("spark"),
+        pytest.mark.timeout(400),
+    ),
+    "standalone": (
+        pytest.mark.spark,
+        pytest.mark.campaign,
+        pytest.mark.xdist_group("spark"),
+        pytest.mark.timeout(600),
+    ),
+}
 FACTS = {
     "server": "a server",
     "versions": {"ackq": "1"},
@@ -76,9 +110,12 @@ FACTS = {
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "benchmarks", *arguments],
-        cwd=ROOT, capture_output=True, text=True, check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
         env=os.environ,
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,9 +139,10 @@ def test_a_smoke_run_reports_every_contestant(name: str, tmp_path: Path) -> None
     # It names no host, no path and no user.
     text = path.read_text()
     assert not [
-        each for each in (str(tmp_path), os.uname().nodename, "127.0.0.1", str(Path.home()))
+        each
+        for each in (str(tmp_path), os.uname().nodename, "127.0.0.1", str(Path.home()))
         if each in text
-    ]  # fmt: skip
+    ]
 
 
 def test_every_script_meets_its_worst_case() -> None:
@@ -180,14 +218,21 @@ def a_result(rates: tuple[float, ...], benchmark: str = "topic") -> Result:
         benchmark,
         FACTS,
         [
-            Measure("one by one", "ackq <b>", "throughput", "messages/s", rates,
-                    more_is_better=True),
-            Measure("one by one", "other", "throughput", "messages/s", (100.0, 101.0, 99.0),
-                    more_is_better=True),
+            Measure(
+                "one by one", "ackq <b>", "throughput", "messages/s", rates, more_is_better=True
+            ),
+            Measure(
+                "one by one",
+                "other",
+                "throughput",
+                "messages/s",
+                (100.0, 101.0, 99.0),
+                more_is_better=True,
+            ),
         ],
         [Ratio.of("ackq / other", rates, (100.0, 101.0, 99.0), 2.0)],
         ["a note"],
-    )  # fmt: skip
+    )
 
 
 def test_a_result_survives_json() -> None:

@@ -132,9 +132,17 @@ class Run:
             tally.add(Reader(self.folder / name).read())
         producer, held = tallies.pop("producer 1"), frozenset(tallies["killed"].held)
         return check(
-            Evidence(self.input, self.digests, [producer], tallies, "killed", held,
-                     self.stats, self.audit)
-        )  # fmt: skip
+            Evidence(
+                self.input,
+                self.digests,
+                [producer],
+                tallies,
+                "killed",
+                held,
+                self.stats,
+                self.audit,
+            )
+        )
 
     def drop(self, name: str, **wanted: Any) -> None:
         """Take away the events of a journal that match."""

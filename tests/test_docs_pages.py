@@ -53,8 +53,19 @@ RUN_BY = {
     "worker.md": "worker/test_docs.py",
 }
 #: Packages whose names are public, beside ``ackq`` itself.
-PUBLIC = ("queue", "delay", "topic", "rsmq", "sharded", "worker", "otel", "dropin", "spark",
-          "embedded", "dropin.asyncio")  # fmt: skip
+PUBLIC = (
+    "queue",
+    "delay",
+    "topic",
+    "rsmq",
+    "sharded",
+    "worker",
+    "otel",
+    "dropin",
+    "spark",
+    "embedded",
+    "dropin.asyncio",
+)
 #: Pages that may name commands. That of the command line has tests of its own.
 NAMING_COMMANDS = [
     *sorted(set(DOCS.glob("*.md")) - {DOCS / "cli.md"}),
@@ -195,8 +206,14 @@ def test_the_calls_of_other_languages_run_as_printed(plain_client: redis.Redis) 
 
 
 def _bash(script: str) -> list[str]:
-    done = subprocess.run(["bash", "-euc", script], cwd=ROOT / "lua", capture_output=True,
-                          text=True, check=True, timeout=30)  # fmt: skip
+    done = subprocess.run(
+        ["bash", "-euc", script],
+        cwd=ROOT / "lua",
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
     return done.stdout.splitlines()
 
 

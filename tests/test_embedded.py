@@ -204,9 +204,13 @@ def test_a_server_on_the_path_serves_where_none_is_bundled(
     ],
 )
 def test_no_server_at_all_says_what_installs_one_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    system: str, machine: str, tool: str | None, ways: str,
-) -> None:  # fmt: skip
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    system: str,
+    machine: str,
+    tool: str | None,
+    ways: str,
+) -> None:
     monkeypatch.setattr("sys.platform", system)
     monkeypatch.setattr("platform.machine", lambda: machine)
     monkeypatch.setattr("platform.libc_ver", lambda: ("", "") if tool == "apk" else ("glibc", "2"))

@@ -49,9 +49,13 @@ def test_a_lost_reply_is_caught_by_handlers_of_connection_errors() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["redis://user:canary@host:6379/0", "rediss://:canary@host", "unix://u:canary@/tmp/s",
-     "cannot reach redis://:can@ary@host/0 now"],
-)  # fmt: skip
+    [
+        "redis://user:canary@host:6379/0",
+        "rediss://:canary@host",
+        "unix://u:canary@/tmp/s",
+        "cannot reach redis://:can@ary@host/0 now",
+    ],
+)
 def test_redact_hides_credentials(text: str) -> None:
     redacted = errors.redact(text)
     assert "canary" not in redacted

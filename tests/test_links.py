@@ -19,17 +19,27 @@ from tests.test_readme import RAW
 ROOT = Path(__file__).parent.parent
 PAGES = sorted(
     page
-    for pattern in ("*.md", ".github/*.md", "docs/*.md", "lua/*.md", "benchmarks/*.md",
-                    "tests/*.md")
+    for pattern in (
+        "*.md",
+        ".github/*.md",
+        "docs/*.md",
+        "lua/*.md",
+        "benchmarks/*.md",
+        "tests/*.md",
+    )
     for page in ROOT.glob(pattern)
-)  # fmt: skip
+)
 #: Where the files of the checkout stand on the web.
 BLOB = "https://github.com/ackq/ackq/blob/main/"
 #: Where links may lead outside. Each further host is one more that can disappear.
 HOSTS = {
-    "github.com", "raw.githubusercontent.com", "pypi.org",
-    "semver.org", "opentelemetry.io", "cloudevents.io",
-}  # fmt: skip
+    "github.com",
+    "raw.githubusercontent.com",
+    "pypi.org",
+    "semver.org",
+    "opentelemetry.io",
+    "cloudevents.io",
+}
 #: How a page of the site contains another one.
 INCLUDE = re.compile(r"^```\{include\} (\S+)$.*?^```$", re.MULTILINE | re.DOTALL)
 #: The site shows headings of these levels as anchors, see docs/conf.py.

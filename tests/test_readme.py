@@ -64,13 +64,21 @@ def test_the_first_steps_run_as_printed_with_nothing_else_installed(tmp_path: Pa
             lines = text.replace("ackq demo\n", "ackq demo --seconds 0.5 --input README.md\n")
             lines = re.sub(r"^pip install .*$", "", lines, flags=re.MULTILINE)
             command = [sys.executable if kind == "python" else SHELL, "-c", lines]
-            done = subprocess.run(command, env=environment, capture_output=True, text=True,
-                                  timeout=50, check=False, cwd=ROOT)  # fmt: skip
+            done = subprocess.run(
+                command,
+                env=environment,
+                capture_output=True,
+                text=True,
+                timeout=50,
+                check=False,
+                cwd=ROOT,
+            )
             assert done.returncode == 0, done.stderr
             printed.append(done.stdout)
     finally:
-        subprocess.run([BIN / "ackq", "serve", "--stop"], env=environment, check=True,
-                       capture_output=True)  # fmt: skip
+        subprocess.run(
+            [BIN / "ackq", "serve", "--stop"], env=environment, check=True, capture_output=True
+        )
     _, hero, seen, demo, command_line, example = printed
     assert hero == "a-1 resize\n"
     assert seen.startswith("ready\t0\nin_flight\t0\n")

@@ -35,14 +35,16 @@ WORDS = {
     "every asyncio class": "every blocking class",
     ", on asyncio": ", blocking",
     "For the tasks of one event loop.": "Safe to share between threads, and after a fork.",
-    "For the tasks of one event loop, which are then one consumer.":
-        "Safe to share between threads, which are then one consumer, and after a fork.",
+    "For the tasks of one event loop, which are then one consumer.": (
+        "Safe to share between threads, which are then one consumer, and after a fork."
+    ),
     "an async context manager": "a context manager",
     "An async context manager": "A context manager",
     # The drop-in: a thread is to the one client what a task is to the other.
     "when the same task asks for": "when the same thread asks for",
-    "    The cancellation of the task is one.\n":
-        "    `SystemExit` and `KeyboardInterrupt` are exceptions too.\n",
+    "    The cancellation of the task is one.\n": (
+        "    `SystemExit` and `KeyboardInterrupt` are exceptions too.\n"
+    ),
     "and when its task ends.\n": "and when its thread or the program ends.\n",
     "Settle what this task popped": "Settle what this thread popped",
     "messages that this task pops": "messages that this thread pops",
@@ -51,7 +53,7 @@ WORDS = {
     "of running tasks keep": "of running threads keep",
     "an ``async with``": "a ``with``",
     "redis-py client for asyncio": "blocking redis-py client",
-}  # fmt: skip
+}
 #: Code that differs: regular expressions, applied in this order.
 CODE = (
     # An awaited call in parentheses loses them together with its await.

@@ -53,11 +53,16 @@ STATES = ("working", "working", "quieting", "working")
 #: What made-up people did.
 DONE = (
     ("grace", "Pause the queue", "list", "invoices", "paused"),
-    ("ada", "Redrive dead letters with the cause “TimeoutError”", "list", "webhooks",
-     "12 redriven"),
+    (
+        "ada",
+        "Redrive dead letters with the cause “TimeoutError”",
+        "list",
+        "webhooks",
+        "12 redriven",
+    ),
     ("ada", "Cancel message user-3", "delay", "reminders", "canceled"),
     ("linus", "Move consumer billing to 120", "topic", "prices", "the next message is 120"),
-)  # fmt: skip
+)
 
 
 class CardDeclined(Exception):
@@ -95,10 +100,18 @@ def enter_workers(queues: Sequence[Queue]) -> None:
     """Enter made-up workers into the lists of some queues."""
     for number, (queue, state) in enumerate(zip(queues, STATES, strict=False), 1):
         fields = {
-            "name": f"{queue.name}-worker", "host": f"app-{number}", "pid": 4000 + number,
-            "version": ackq.__version__, "state": state, "busy": number - 1, "concurrency": 8,
-            "interval": 600, "lifetime": 600, "queues": [queue.name], "age": 7200.0 * number,
-        }  # fmt: skip
+            "name": f"{queue.name}-worker",
+            "host": f"app-{number}",
+            "pid": 4000 + number,
+            "version": ackq.__version__,
+            "state": state,
+            "busy": number - 1,
+            "concurrency": 8,
+            "interval": 600,
+            "lifetime": 600,
+            "queues": [queue.name],
+            "age": 7200.0 * number,
+        }
         running = [(f"{queue.name}-{each}", 4.0 * each) for each in range(1, number)]
         record = encode_record(fields, running)
         queue.execute(heartbeat, f"app-{number}:{4000 + number}:a1", record, 600.0, b"")
@@ -164,8 +177,9 @@ def main() -> None:
             watching.wait_for_timeout(TRAFFIC * 1000)
             start_redrive(url, watching)
             for name, page, width, height, scheme in SHOTS:
-                shot = chromium.new_page(viewport={"width": width, "height": height},
-                                         color_scheme=scheme)  # fmt: skip
+                shot = chromium.new_page(
+                    viewport={"width": width, "height": height}, color_scheme=scheme
+                )
                 shot.goto(url + page)
                 shot.screenshot(path=PICTURES / f"{name}.png")
             worker.join()

@@ -22,13 +22,14 @@ def circumstances(client: redis.Redis, server: str, settings: Mapping[str, Any])
             "redis-py": importlib.metadata.version("redis"),
             "hiredis": importlib.metadata.version("hiredis"),
             "python": platform.python_version(),
-            info.get("server_name", "redis") + "-server":
-                info.get("valkey_version", info["redis_version"]),
+            info.get("server_name", "redis") + "-server": info.get(
+                "valkey_version", info["redis_version"]
+            ),
             "allocator": info.get("mem_allocator", "unknown"),
         },
         "machine": machine(),
         "settings": dict(sorted(settings.items())),
-    }  # fmt: skip
+    }
 
 
 def machine() -> dict[str, Any]:

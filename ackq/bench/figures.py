@@ -77,9 +77,13 @@ class Ratio:
 
     @classmethod
     def of(
-        cls, what: str, above: Sequence[float], below: Sequence[float],
-        target: float | None = None, ceiling: bool = False,
-    ) -> Self:  # fmt: skip
+        cls,
+        what: str,
+        above: Sequence[float],
+        below: Sequence[float],
+        target: float | None = None,
+        ceiling: bool = False,
+    ) -> Self:
         """Divide round by round, since a disturbance of the machine affects both contestants."""
         quotients = tuple(a / b for a, b in zip(above, below, strict=True))
         return cls(what, quotients, target, ceiling)

@@ -96,10 +96,17 @@ class ServerCpu:
 
 
 def contest(
-    makers: Mapping[str, Callable[[str, str, Messages, int], Player]], url: str, batch: int, *,
-    seed: int, rounds: int, seconds: float, size: int = 100, held: int = 0,
+    makers: Mapping[str, Callable[[str, str, Messages, int], Player]],
+    url: str,
+    batch: int,
+    *,
+    seed: int,
+    rounds: int,
+    seconds: float,
+    size: int = 100,
+    held: int = 0,
     prefix: str = "ackq-benchmark:",
-) -> Rounds:  # fmt: skip
+) -> Rounds:
     """Create contestants and measure them with messages of ``size`` bytes.
 
     Each maker gets the URL, a key, messages and the batch size. During the contest, each
@@ -200,17 +207,25 @@ def percentile(share: float, ordered: Sequence[float]) -> float:
 
 
 def ratio(
-    what: str, above: Sequence[Round], below: Sequence[Round], figure: Callable[[Round], float],
-    target: float | None = None, ceiling: bool = False,
-) -> Ratio:  # fmt: skip
+    what: str,
+    above: Sequence[Round],
+    below: Sequence[Round],
+    figure: Callable[[Round], float],
+    target: float | None = None,
+    ceiling: bool = False,
+) -> Ratio:
     """Compare a figure of two contestants round by round."""
     return Ratio.of(what, [*map(figure, above)], [*map(figure, below)], target, ceiling)
 
 
 def duel(
-    case: str, rounds: Rounds, above: str, below: str, throughput: float | None = None,
+    case: str,
+    rounds: Rounds,
+    above: str,
+    below: str,
+    throughput: float | None = None,
     server_time: float | None = None,
-) -> list[Ratio]:  # fmt: skip
+) -> list[Ratio]:
     """Compare the throughput and server time of two contestants; each ratio may have a target."""
     what = f"{case}: {above} / {below}" if case else f"{above} / {below}"
     pair = rounds[above], rounds[below]

@@ -17,9 +17,14 @@ ROUNDS = 6
 
 
 def run(
-    url: str, *, batch: int = 100, size: int = 100, seconds: float = 10.0, seed: int = 1,
+    url: str,
+    *,
+    batch: int = 100,
+    size: int = 100,
+    seconds: float = 10.0,
+    seed: int = 1,
     say: Callable[[str], None] = lambda _: None,
-) -> Result:  # fmt: skip
+) -> Result:
     """Measure one by one and by ``batch``, for about ``seconds``; return the results.
 
     It uses keys of its own on the server at ``url``. It passes their names to ``say`` first, and
@@ -37,8 +42,16 @@ def run(
         try:
             for case in cases:
                 name = "one by one" if case == 1 else f"by {case}"
-                rounds = contest(CONTESTANTS, url, case, seed=seed, rounds=ROUNDS, seconds=turn,
-                                 size=size, prefix=prefix)  # fmt: skip
+                rounds = contest(
+                    CONTESTANTS,
+                    url,
+                    case,
+                    seed=seed,
+                    rounds=ROUNDS,
+                    seconds=turn,
+                    size=size,
+                    prefix=prefix,
+                )
                 result.measures += measures_of(name, rounds)
                 result.ratios += duel(name, rounds, "ackq", "bare list")
                 result.ratios += duel(name, rounds, "ackq", "streams")

@@ -39,10 +39,14 @@ def measures_table(measures: Iterable[Measure]) -> str:
 def ratios_table(ratios: Iterable[Ratio]) -> str:
     """Return a table with a row for each ratio: name, median, range, verdict."""
     rows = [
-        [each.what, number(each.spread.median),
-         f"{number(each.spread.min)}-{number(each.spread.max)}", each.verdict]
+        [
+            each.what,
+            number(each.spread.median),
+            f"{number(each.spread.min)}-{number(each.spread.max)}",
+            each.verdict,
+        ]
         for each in ratios
-    ]  # fmt: skip
+    ]
     return table(["ratio within a round", "median", "min-max", ""], rows)
 
 

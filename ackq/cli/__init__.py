@@ -118,9 +118,12 @@ class Commands(Group):
             formatter.write_dl(list(COMMANDS.items()))
 
     def make_context(
-        self, info_name: str | None, args: list[str], parent: click.Context | None = None,
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
         **extra: Any,
-    ) -> click.Context:  # fmt: skip
+    ) -> click.Context:
         """Parse the arguments, and handle --help and --version."""
         _prepare_streams()
         with _report_errors():
@@ -163,8 +166,10 @@ def _report_errors() -> Iterator[None]:
 def _fail(error: Exception, code: int) -> NoReturn:
     text = redact(str(error)) or type(error).__name__
     if found := _MISCONF.match(text):
-        text = (f"Redis cannot write to its disk ({found['why']}), so it neither takes messages nor"
-                " hands them out. Make room: it goes on by itself")  # fmt: skip
+        text = (
+            f"Redis cannot write to its disk ({found['why']}), so it neither takes messages nor"
+            " hands them out. Make room: it goes on by itself"
+        )
     with suppress(OSError):
         click.echo(f"ackq: {printable(' '.join(text.splitlines()))}", err=True)
     _drop_unwritten()

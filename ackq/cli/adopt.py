@@ -26,8 +26,14 @@ if TYPE_CHECKING:
 @click.command(epilog=examples("ackq adopt jobs", "ackq adopt jobs --for 5 --json"))
 @click.argument("name", metavar="LIST")
 @url_option
-@click.option("--for", "seconds", type=click.FloatRange(0, 3600), default=2.0, metavar="SECONDS",
-              help="How long to watch the ends of LIST, up to 3600.  [2]")  # fmt: skip
+@click.option(
+    "--for",
+    "seconds",
+    type=click.FloatRange(0, 3600),
+    default=2.0,
+    metavar="SECONDS",
+    help="How long to watch the ends of LIST, up to 3600.  [2]",
+)
 @json_option
 @click.pass_context
 def adopt(ctx: click.Context, name: str, url: str | None, seconds: float, as_json: bool) -> None:
@@ -67,9 +73,15 @@ def _fields(survey: Survey, advice: Advice) -> dict[str, Any]:
     fields["side_keys"] = _named(survey.side_keys)
     if survey.search is not None:
         fields["search"]["lists"] = _named(survey.search.lists)
-    return {"list": fields.pop("name"), "sound": advice.sound, "pushed": advice.pushed,
-            "taken": advice.taken, **fields, "findings": [asdict(each) for each in advice.findings],
-            "steps": advice.steps}  # fmt: skip
+    return {
+        "list": fields.pop("name"),
+        "sound": advice.sound,
+        "pushed": advice.pushed,
+        "taken": advice.taken,
+        **fields,
+        "findings": [asdict(each) for each in advice.findings],
+        "steps": advice.steps,
+    }
 
 
 def _named(keys: Mapping[bytes, Any] | None) -> dict[str, Any] | None:

@@ -20,9 +20,11 @@ NUMBER = 10
 
 causes_option = click.option("--causes", is_flag=True, help="Count the dead letters by cause.")
 dead_number_option = click.option(
-    "-n", "--number", type=click.IntRange(0),
+    "-n",
+    "--number",
+    type=click.IntRange(0),
     help=f"Number of dead letters.  [{NUMBER}; all with --causes]",
-)  # fmt: skip
+)
 
 
 def print_causes(letters: Iterable[L], number: int | None, as_json: bool) -> None:
@@ -41,8 +43,9 @@ def print_causes(letters: Iterable[L], number: int | None, as_json: bool) -> Non
     rows = [(count, cause, newest[cause]) for cause, count in counts.most_common()]
     if as_json:
         for count, cause, letter in rows:
-            print_json({"count": count, "cause": cause, "newest": letter.entry,
-                        "died_at": letter.died_at})  # fmt: skip
+            print_json(
+                {"count": count, "cause": cause, "newest": letter.entry, "died_at": letter.died_at}
+            )
         return
     print_table(
         ("count", "cause", "newest", "died"),

@@ -91,16 +91,21 @@ def _note_end(ctx: click.Context, parameter: click.Parameter, end: PopFrom | Non
 
 
 pop_from_option = click.option(
-    "--pop-from", type=click.Choice(["right", "left"]), expose_value=False, callback=_note_end,
-    help="End of QUEUE's list that is popped: left if producers use RPUSH.  [as recorded, or right]"
-)  # fmt: skip
+    "--pop-from",
+    type=click.Choice(["right", "left"]),
+    expose_value=False,
+    callback=_note_end,
+    help="End of QUEUE's list that is popped: left if producers use RPUSH."
+    "  [as recorded, or right]",
+)
 
 
 time_field_option = click.option(
-    "--time-field", metavar="FIELD",
+    "--time-field",
+    metavar="FIELD",
     help="Field of the body with the time at which a message was created; besides the time of"
     " CloudEvents.",
-)  # fmt: skip
+)
 
 
 def on_queue(command: F) -> F:
@@ -305,16 +310,20 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     for number in kept:
         numbers = any(isinstance(row[number], int | float) for row in cells)
         table.add_column(
-            Text(named[number]), width=fitting[columns[number]],
+            Text(named[number]),
+            width=fitting[columns[number]],
             justify="right" if numbers else "left",
-        )  # fmt: skip
+        )
     cropped = "ellipsis" if console.encoding.startswith("utf") else "crop"
     for texts in shown:
-        table.add_row(*(
-            Text(texts[number], overflow="fold") if columns[number] == "reason"
-            else Text(texts[number], no_wrap=True, overflow=cropped)  # type: ignore[arg-type]
-            for number in kept
-        ))  # fmt: skip
+        table.add_row(
+            *(
+                Text(texts[number], overflow="fold")
+                if columns[number] == "reason"
+                else Text(texts[number], no_wrap=True, overflow=cropped)  # type: ignore[arg-type]
+                for number in kept
+            )
+        )
     console.print(table)
 
 

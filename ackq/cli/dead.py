@@ -101,8 +101,9 @@ def show(
 ) -> None:
     """Show dead letters of QUEUE in full. Exit code 1 if none of them exists."""
     with open_any(url, queue) as opened:
-        letters = [letter for each in lists_of(opened) for letter in
-                   each.dead_letters(entries=entries)]  # fmt: skip
+        letters = [
+            letter for each in lists_of(opened) for letter in each.dead_letters(entries=entries)
+        ]
     for each in letters:
         if as_json:
             print_json(_fields(each))
@@ -114,19 +115,25 @@ def show(
 
 @dead.command(
     epilog=examples(
-        "ackq dead redrive jobs 1795252215312-0", "ackq dead redrive jobs -n 100",
-        "ackq dead redrive jobs --cause 'no such customer'", "ackq dead redrive jobs --all",
+        "ackq dead redrive jobs 1795252215312-0",
+        "ackq dead redrive jobs -n 100",
+        "ackq dead redrive jobs --cause 'no such customer'",
+        "ackq dead redrive jobs --all",
     )
-)  # fmt: skip
+)
 @on_queue_end
 @entries_argument
 @click.option("-n", "--number", type=click.IntRange(0), help="Number to redrive, oldest first.")
 @cause_option
 @all_option
 def redrive(
-    queue: str, url: str | None, entries: tuple[str, ...], number: int | None, cause: str | None,
+    queue: str,
+    url: str | None,
+    entries: tuple[str, ...],
+    number: int | None,
+    cause: str | None,
     everything: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Make dead letters of QUEUE ready again.
 
     Receive counts start again at zero. Prints the number redriven. A dead letter without a body is
@@ -145,19 +152,24 @@ def redrive(
 
 @dead.command(
     epilog=examples(
-        "ackq dead drop jobs 1795252215312-0", "ackq dead drop jobs --cause canceled --yes",
+        "ackq dead drop jobs 1795252215312-0",
+        "ackq dead drop jobs --cause canceled --yes",
         "ackq dead drop jobs --all --yes",
     )
-)  # fmt: skip
+)
 @on_queue
 @entries_argument
 @cause_option
 @all_option
 @yes_option
 def drop(
-    queue: str, url: str | None, entries: tuple[str, ...], cause: str | None, everything: bool,
+    queue: str,
+    url: str | None,
+    entries: tuple[str, ...],
+    cause: str | None,
+    everything: bool,
     yes: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Delete dead letters of QUEUE permanently. --cause and --all ask for confirmation.
 
     Prints the number deleted. Give an ENTRY of a sharded queue with the name of its shard as QUEUE.
@@ -232,10 +244,16 @@ def _drop_oldest(queue: Queue, count: int) -> int:
 
 
 def _fields(letter: DeadLetter) -> dict[str, Any]:
-    return {"entry": letter.entry, "id": letter.id, "reason": letter.reason,
-            "receive_count": letter.receive_count, "died_at": letter.died_at,
-            "cause": letter.cause, "errors": [asdict(each) for each in letter.errors],
-            **body_fields(letter.body)}  # fmt: skip
+    return {
+        "entry": letter.entry,
+        "id": letter.id,
+        "reason": letter.reason,
+        "receive_count": letter.receive_count,
+        "died_at": letter.died_at,
+        "cause": letter.cause,
+        "errors": [asdict(each) for each in letter.errors],
+        **body_fields(letter.body),
+    }
 
 
 def _show(letter: DeadLetter) -> None:

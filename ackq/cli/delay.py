@@ -51,9 +51,11 @@ def delay() -> None:
 
 def _on_queue(command: F) -> F:
     partitions = click.option(
-        "--partitions", type=click.IntRange(1, 1024), metavar="N",
+        "--partitions",
+        type=click.IntRange(1, 1024),
+        metavar="N",
         help="Number of partitions, the same for all clients.  [not partitioned]",
-    )  # fmt: skip
+    )
     return click.argument("queue", metavar="QUEUE")(url_option(partitions(command)))
 
 
@@ -71,8 +73,15 @@ def _open(
 @_on_queue
 @click.argument("key")
 @click.argument("body")
-@click.option("--delay", "wait", type=float, callback=seconds, default=0.0, metavar="SECONDS",
-              help="Time until it is ready.  [0]")  # fmt: skip
+@click.option(
+    "--delay",
+    "wait",
+    type=float,
+    callback=seconds,
+    default=0.0,
+    metavar="SECONDS",
+    help="Time until it is ready.  [0]",
+)
 def push(
     queue: str, url: str | None, partitions: int | None, key: str, body: str, wait: float
 ) -> None:
@@ -85,22 +94,41 @@ def push(
 @_on_queue
 @number_option
 @click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
-@click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
-              help="Time until they are delivered again.  [30]")  # fmt: skip
+@click.option(
+    "--lease",
+    type=float,
+    callback=seconds,
+    default=30.0,
+    metavar="SECONDS",
+    help="Time until they are delivered again.  [30]",
+)
 @click.option("--delete", is_flag=True, help="Delete the messages after printing them.")
 @json_option
 @click.pass_context
 def take(
-    ctx: click.Context, queue: str, url: str | None, partitions: int | None, number: int,
-    wait: float | None, lease: float, delete: bool, as_json: bool,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    queue: str,
+    url: str | None,
+    partitions: int | None,
+    number: int,
+    wait: float | None,
+    lease: float,
+    delete: bool,
+    as_json: bool,
+) -> None:
     """Take ready messages of QUEUE and print them. Exit code 1 if there are none."""
     with _open(url, queue, partitions, visibility_timeout=lease) as opened:
         found = opened.take(number, wait)
         for each in found:
             if as_json:
-                print_json({**key_fields(each.key), "receive_count": each.receive_count,
-                            "ready_time": each.ready_time, **body_fields(each.body)})  # fmt: skip
+                print_json(
+                    {
+                        **key_fields(each.key),
+                        "receive_count": each.receive_count,
+                        "ready_time": each.ready_time,
+                        **body_fields(each.body),
+                    }
+                )
             else:
                 print_body(each.body)
         sys.stdout.flush()
@@ -125,8 +153,15 @@ def cancel(queue: str, url: str | None, partitions: int | None, keys: tuple[str,
 @delay.command(epilog=examples("ackq delay reschedule due a --delay 60"))
 @_on_queue
 @click.argument("key")
-@click.option("--delay", "wait", type=float, callback=seconds, required=True, metavar="SECONDS",
-              help="Time from now until it is ready.")  # fmt: skip
+@click.option(
+    "--delay",
+    "wait",
+    type=float,
+    callback=seconds,
+    required=True,
+    metavar="SECONDS",
+    help="Time from now until it is ready.",
+)
 @click.pass_context
 def reschedule(
     ctx: click.Context, queue: str, url: str | None, partitions: int | None, key: str, wait: float
@@ -158,10 +193,15 @@ def stats(queue: str, url: str | None, partitions: int | None, totals: bool, as_
 
 @delay.command(epilog=examples("ackq delay peek reminders --state delayed -n 3"))
 @_on_queue
-@click.option("-n", "--number", type=click.IntRange(0), default=10,
-              help="Number of messages.  [10]")  # fmt: skip
-@click.option("--state", type=click.Choice(["ready", "in_flight", "delayed"]), default="ready",
-              help="State of the messages.  [ready]")  # fmt: skip
+@click.option(
+    "-n", "--number", type=click.IntRange(0), default=10, help="Number of messages.  [10]"
+)
+@click.option(
+    "--state",
+    type=click.Choice(["ready", "in_flight", "delayed"]),
+    default="ready",
+    help="State of the messages.  [ready]",
+)
 @json_option
 def peek(
     queue: str, url: str | None, partitions: int | None, number: int, state: State, as_json: bool
@@ -174,8 +214,14 @@ def peek(
         found = opened.peek(number, state)
     if as_json:
         for each in found:
-            print_json({**key_fields(each.id), "receive_count": each.receive_count, "at": each.at,
-                        **body_fields(each.body)})  # fmt: skip
+            print_json(
+                {
+                    **key_fields(each.id),
+                    "receive_count": each.receive_count,
+                    "at": each.at,
+                    **body_fields(each.body),
+                }
+            )
         return
     print_table(
         ("key", "receives", "lease ends" if state == "in_flight" else "ready", "body"),
@@ -184,9 +230,11 @@ def peek(
 
 
 _partition_option = click.option(
-    "--partition", type=click.IntRange(0), metavar="N",
+    "--partition",
+    type=click.IntRange(0),
+    metavar="N",
     help="Only the dead letters of this partition. Entries need it if there are several.",
-)  # fmt: skip
+)
 
 
 @delay.command(epilog=examples("ackq delay dead reminders", "ackq delay dead reminders --causes"))
@@ -196,9 +244,14 @@ _partition_option = click.option(
 @causes_option
 @json_option
 def dead(
-    queue: str, url: str | None, partitions: int | None, partition: int | None,
-    number: int | None, causes: bool, as_json: bool,
-) -> None:  # fmt: skip
+    queue: str,
+    url: str | None,
+    partitions: int | None,
+    partition: int | None,
+    number: int | None,
+    causes: bool,
+    as_json: bool,
+) -> None:
     """List the dead letters of QUEUE, or count them by cause.
 
     Oldest first within a partition. The reason includes the cause, if the consumer recorded an
@@ -214,37 +267,58 @@ def dead(
         letters = opened.dead_letters(NUMBER if number is None else number, partition=partition)
     if as_json:
         for each in letters:
-            print_json({"entry": each.entry, **key_fields(each.id), "reason": each.reason,
-                        "receive_count": each.receive_count, "died_at": each.died_at,
-                        "cause": each.cause, "errors": [asdict(error) for error in each.errors],
-                        **body_fields(each.body)})  # fmt: skip
+            print_json(
+                {
+                    "entry": each.entry,
+                    **key_fields(each.id),
+                    "reason": each.reason,
+                    "receive_count": each.receive_count,
+                    "died_at": each.died_at,
+                    "cause": each.cause,
+                    "errors": [asdict(error) for error in each.errors],
+                    **body_fields(each.body),
+                }
+            )
         return
     print_table(
         ("entry", "key", "reason", "receives", "died", "body"),
         [
-            (each.entry, each.id, reason_of(each), each.receive_count, short_time(each.died_at),
-             each.body)
+            (
+                each.entry,
+                each.id,
+                reason_of(each),
+                each.receive_count,
+                short_time(each.died_at),
+                each.body,
+            )
             for each in letters
         ],
-    )  # fmt: skip
+    )
 
 
 @delay.command(
     epilog=examples(
-        "ackq delay redrive reminders -n 100", "ackq delay redrive reminders 1795252215312-0",
+        "ackq delay redrive reminders -n 100",
+        "ackq delay redrive reminders 1795252215312-0",
         "ackq delay redrive reminders --cause 'no such customer'",
     )
-)  # fmt: skip
+)
 @_on_queue
 @_partition_option
 @entries_argument
-@click.option("-n", "--number", type=click.IntRange(0),
-              help="Number to redrive, oldest first.  [all]")  # fmt: skip
+@click.option(
+    "-n", "--number", type=click.IntRange(0), help="Number to redrive, oldest first.  [all]"
+)
 @cause_option
 def redrive(
-    queue: str, url: str | None, partitions: int | None, partition: int | None,
-    entries: tuple[str, ...], number: int | None, cause: str | None,
-) -> None:  # fmt: skip
+    queue: str,
+    url: str | None,
+    partitions: int | None,
+    partition: int | None,
+    entries: tuple[str, ...],
+    number: int | None,
+    cause: str | None,
+) -> None:
     """Make dead letters of QUEUE ready again.
 
     All of them, some of the oldest, or those that you choose. A dead letter stays if a new message
@@ -273,9 +347,14 @@ def redrive(
 @cause_option
 @yes_option
 def drop_dead(
-    queue: str, url: str | None, partitions: int | None, partition: int | None,
-    entries: tuple[str, ...], cause: str | None, yes: bool,
-) -> None:  # fmt: skip
+    queue: str,
+    url: str | None,
+    partitions: int | None,
+    partition: int | None,
+    entries: tuple[str, ...],
+    cause: str | None,
+    yes: bool,
+) -> None:
     """Delete dead letters of QUEUE permanently. --cause asks for confirmation.
 
     Prints the number deleted.
@@ -292,13 +371,17 @@ def drop_dead(
 
 
 def _with_cause(
-    opened: DelayQueue | PartitionedDelayQueue, partitions: int | None, partition: int | None,
+    opened: DelayQueue | PartitionedDelayQueue,
+    partitions: int | None,
+    partition: int | None,
     cause: str,
-) -> list[tuple[int | None, Sequence[str]]]:  # fmt: skip
+) -> list[tuple[int | None, Sequence[str]]]:
     """Return the entries with this cause, of each partition."""
 
-    return [(part, with_cause(partial(_read, opened, part), cause))
-            for part in _parts(partitions, partition)]  # fmt: skip
+    return [
+        (part, with_cause(partial(_read, opened, part), cause))
+        for part in _parts(partitions, partition)
+    ]
 
 
 def _parts(partitions: int | None, partition: int | None) -> Iterable[int]:

@@ -43,8 +43,9 @@ def delayed() -> None:
 
 
 def _on_messages(command: F) -> F:
-    command = click.option("--id", "ids", multiple=True, metavar="ID",
-                           help="A message by its id. Repeatable.")(command)  # fmt: skip
+    command = click.option(
+        "--id", "ids", multiple=True, metavar="ID", help="A message by its id. Repeatable."
+    )(command)
     command = click.option(
         "--all", "everything", is_flag=True, help="All messages that are delayed now."
     )(yes_option(command))
@@ -55,8 +56,9 @@ def _on_messages(command: F) -> F:
     "list", epilog=examples("ackq delayed list jobs", "ackq delayed list jobs -n 100 --json")
 )
 @on_queue_end
-@click.option("-n", "--number", type=click.IntRange(0), default=10,
-              help="Number of messages.  [10]")  # fmt: skip
+@click.option(
+    "-n", "--number", type=click.IntRange(0), default=10, help="Number of messages.  [10]"
+)
 @json_option
 def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
     """List the delayed messages of QUEUE, the soonest first.
@@ -72,28 +74,42 @@ def list_(queue: str, url: str | None, number: int, as_json: bool) -> None:
     causes = [each.errors[-1].cause if each.errors else "" for each in found]
     if as_json:
         for each, cause in zip(found, causes, strict=True):
-            print_json({"entry": each.entry, "id": each.id, "due": each.at,
-                        "receive_count": each.receive_count, "cause": cause,
-                        **body_fields(each.body)})  # fmt: skip
+            print_json(
+                {
+                    "entry": each.entry,
+                    "id": each.id,
+                    "due": each.at,
+                    "receive_count": each.receive_count,
+                    "cause": cause,
+                    **body_fields(each.body),
+                }
+            )
         return
     print_table(
         ("entry", "id", "due", "receives", "error"),
-        [(each.entry, each.id, short_time(each.at), each.receive_count, cause)
-         for each, cause in zip(found, causes, strict=True)],
-    )  # fmt: skip
+        [
+            (each.entry, each.id, short_time(each.at), each.receive_count, cause)
+            for each, cause in zip(found, causes, strict=True)
+        ],
+    )
 
 
 @delayed.command(
     epilog=examples(
-        "ackq delayed run jobs 1795252215312092-a-9", "ackq delayed run jobs --id a-9 --id a-10",
+        "ackq delayed run jobs 1795252215312092-a-9",
+        "ackq delayed run jobs --id a-9 --id a-10",
         "ackq delayed run jobs --all --yes",
     )
-)  # fmt: skip
+)
 @_on_messages
 def run(
-    queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, ...], everything: bool,
+    queue: str,
+    url: str | None,
+    entries: tuple[str, ...],
+    ids: tuple[str, ...],
+    everything: bool,
     yes: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Make delayed messages of QUEUE ready now, in the given order.
 
     --all takes all that are delayed now, the soonest first, 100 at a time, and asks for
@@ -106,15 +122,20 @@ def run(
 
 @delayed.command(
     epilog=examples(
-        "ackq delayed cancel jobs 1795252215312092-a-9", "ackq delayed cancel jobs --id a-9",
+        "ackq delayed cancel jobs 1795252215312092-a-9",
+        "ackq delayed cancel jobs --id a-9",
         "ackq delayed cancel jobs --all --yes",
     )
-)  # fmt: skip
+)
 @_on_messages
 def cancel(
-    queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, ...], everything: bool,
+    queue: str,
+    url: str | None,
+    entries: tuple[str, ...],
+    ids: tuple[str, ...],
+    everything: bool,
     yes: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Move delayed messages of QUEUE to the dead letters.
 
     --all takes all that are delayed now, the soonest first, 100 at a time, and asks for
@@ -127,9 +148,14 @@ def cancel(
 
 
 def _change(
-    queue: str, url: str | None, entries: tuple[str, ...], ids: tuple[str, ...],
-    question: str | None, yes: bool, verb: str,
-) -> None:  # fmt: skip
+    queue: str,
+    url: str | None,
+    entries: tuple[str, ...],
+    ids: tuple[str, ...],
+    question: str | None,
+    yes: bool,
+    verb: str,
+) -> None:
     """Change the chosen messages, or all if the answer to ``question`` is yes, and print how many.
 
     Raises:

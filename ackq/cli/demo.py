@@ -34,9 +34,13 @@ from ackq.cli.connection import examples, url_option
 )
 @click.pass_context
 def demo(
-    ctx: click.Context, url: str | None, source: BinaryIO | None, workers: int, producers: int,
+    ctx: click.Context,
+    url: str | None,
+    source: BinaryIO | None,
+    workers: int,
+    producers: int,
     seconds: float,
-) -> None:  # fmt: skip
+) -> None:
     """Watch ackq survive a killed and a frozen worker, in about 20 seconds.
 
     Producers push every file of Python's standard library (or every line of --input) with a bare

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 @url_option
 @json_option
 @click.option(
-    "--pop-from", type=click.Choice(["right", "left"]), default="right", show_default=True,
+    "--pop-from",
+    type=click.Choice(["right", "left"]),
+    default="right",
+    show_default=True,
     help="End that is popped in the temporary queue: left if producers of your queues use RPUSH.",
-)  # fmt: skip
+)
 @click.pass_context
 def doctor(ctx: click.Context, url: str | None, as_json: bool, pop_from: PopFrom) -> None:
     """Check whether a Redis is safe to use as a queue. Exit code 1 if there is a problem.

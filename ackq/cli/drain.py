@@ -22,6 +22,9 @@ def drain(queue: str, url: str | None, yes: bool) -> None:
     with open_queue(url, queue) as opened:
         if not yes:
             now = opened.stats()
-            ask(f"End the leases of {now.in_flight:,} messages of {queue}, and make"
-                f" {now.delayed:,} delayed ones ready?", yes)  # fmt: skip
+            ask(
+                f"End the leases of {now.in_flight:,} messages of {queue}, and make"
+                f" {now.delayed:,} delayed ones ready?",
+                yes,
+            )
         click.echo(opened.drain())

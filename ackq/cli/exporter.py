@@ -29,19 +29,34 @@ def _endpoint(ctx: click.Context, parameter: click.Parameter, text: str) -> tupl
 @click.command(epilog=examples("ackq exporter", "ackq exporter jobs mails --listen 127.0.0.1:9466"))
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @url_option
-@click.option("--listen", default=LISTEN, callback=_endpoint, metavar="HOST:PORT",
-              help=f"Address and port; 0.0.0.0:PORT for remote scrapers.  [{LISTEN}]")  # fmt: skip
-@click.option("--host", "hosts", multiple=True, metavar="NAME",
-              help="A name under which the exporter is reached; requests that name others are"
-              " refused. IP addresses and localhost need none; may be repeated.  [on loopback:"
-              " none, else any]")  # fmt: skip
+@click.option(
+    "--listen",
+    default=LISTEN,
+    callback=_endpoint,
+    metavar="HOST:PORT",
+    help=f"Address and port; 0.0.0.0:PORT for remote scrapers.  [{LISTEN}]",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name under which the exporter is reached; requests that name others are"
+    " refused. IP addresses and localhost need none; may be repeated.  [on loopback:"
+    " none, else any]",
+)
 @time_field_option
-@click.option("--no-totals", is_flag=True,
-              help="Change nothing in Redis: there are fewer counters then.")  # fmt: skip
+@click.option(
+    "--no-totals", is_flag=True, help="Change nothing in Redis: there are fewer counters then."
+)
 def exporter(
-    queues: tuple[str, ...], url: str | None, listen: tuple[str, int], hosts: tuple[str, ...],
-    time_field: str | None, no_totals: bool,
-) -> None:  # fmt: skip
+    queues: tuple[str, ...],
+    url: str | None,
+    listen: tuple[str, int],
+    hosts: tuple[str, ...],
+    time_field: str | None,
+    no_totals: bool,
+) -> None:
     """Serve metrics of QUEUES, or of all queues found, to Prometheus and KEDA.
 
     /metrics has the metrics. /v1/queues/NAME has one queue's figures as JSON; its backlog is what
@@ -65,8 +80,14 @@ def exporter(
     ended = threading.Event()
     with closing(client_of(url)) as client, stopping_on_signals(ended.set):
         try:
-            opened = Exporter(client, queues, listen=listen, hosts=hosts, totals=not no_totals,
-                              time_field=time_field)  # fmt: skip
+            opened = Exporter(
+                client,
+                queues,
+                listen=listen,
+                hosts=hosts,
+                totals=not no_totals,
+                time_field=time_field,
+            )
         except redis.exceptions.NoPermissionError as error:
             raise AckqError(f"{error}: name the queues, as in ackq exporter jobs") from error
         with opened:

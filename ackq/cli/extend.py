@@ -11,8 +11,14 @@ from ackq.cli.settled import messages_of, settled_argument
 @click.command(epilog=examples("ackq extend jobs a-1 1795252215312092 --lease 300"))
 @on_queue
 @settled_argument
-@click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
-              help="New length of the leases, from now.  [30]")  # fmt: skip
+@click.option(
+    "--lease",
+    type=float,
+    callback=seconds,
+    default=30.0,
+    metavar="SECONDS",
+    help="New length of the leases, from now.  [30]",
+)
 def extend(queue: str, url: str | None, settled: tuple[str, ...], lease: float) -> None:
     """Extend leases by the KEY and RECEIPT that `ackq pop --json` printed.
 

@@ -15,10 +15,20 @@ Pressed = Callable[[float], Sequence[str]]
 
 #: The keys that terminals send as more than one byte, without the leading escape.
 _NAMED = {
-    "[A": "up", "[B": "down", "[5~": "page up", "[6~": "page down", "[H": "home", "[F": "end",
-    "[1~": "home", "[4~": "end", "OA": "up", "OB": "down", "OH": "home", "OF": "end",
+    "[A": "up",
+    "[B": "down",
+    "[5~": "page up",
+    "[6~": "page down",
+    "[H": "home",
+    "[F": "end",
+    "[1~": "home",
+    "[4~": "end",
+    "OA": "up",
+    "OB": "down",
+    "OH": "home",
+    "OF": "end",
     "": "escape",
-}  # fmt: skip
+}
 _PLAIN = {"\r": "enter", "\n": "enter", "\x7f": "escape", "\b": "escape"}
 _KEY = re.compile(r"\x1b(\[[0-9;]*[A-Za-z~]|O[A-Za-z]|)|(.)", re.DOTALL)
 #: Seconds in which the rest of a key arrives.

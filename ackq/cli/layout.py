@@ -30,8 +30,11 @@ def widths(columns: Sequence[str], natural: Sequence[int], room: int) -> Mapping
     """
     whole = dict(zip(columns, natural, strict=True))
     usual = max(USUAL, int(room * SHARE))
-    found = {name: min(width, usual) if name in NAMES else width
-             for name, width in whole.items() if name != "body"}  # fmt: skip
+    found = {
+        name: min(width, usual) if name in NAMES else width
+        for name, width in whole.items()
+        if name != "body"
+    }
     body = whole.get("body", 0)
     if body:
         least = min(body, BODY)
@@ -53,8 +56,11 @@ def _left(found: Mapping[str, int], room: int) -> int:
 def _shrink(found: dict[str, int], left: int, wanted: int) -> None:
     """Shrink the widest names until ``wanted`` columns are left, or all are at their minimum."""
     while left < wanted:
-        name = max((name for name in NAMES if found.get(name, 0) > FEWEST), key=found.__getitem__,
-                   default="")  # fmt: skip
+        name = max(
+            (name for name in NAMES if found.get(name, 0) > FEWEST),
+            key=found.__getitem__,
+            default="",
+        )
         if not name:
             return
         found[name] -= 1

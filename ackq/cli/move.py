@@ -14,25 +14,48 @@ from ackq.config import PopFrom
 )
 @on_queue_end
 @click.argument("destination")
-@click.option("--to", "to_url", envvar="ACKQ_TO_REDIS_URL", metavar="URL",
-              help="URL of DESTINATION's Redis.  [env: ACKQ_TO_REDIS_URL; that of QUEUE]"
-              )  # fmt: skip
-@click.option("--to-pop-from", type=click.Choice(["right", "left"]),
-              help="The same for DESTINATION's list.  [as recorded, or right]")  # fmt: skip
+@click.option(
+    "--to",
+    "to_url",
+    envvar="ACKQ_TO_REDIS_URL",
+    metavar="URL",
+    help="URL of DESTINATION's Redis.  [env: ACKQ_TO_REDIS_URL; that of QUEUE]",
+)
+@click.option(
+    "--to-pop-from",
+    type=click.Choice(["right", "left"]),
+    help="The same for DESTINATION's list.  [as recorded, or right]",
+)
 @click.option("-n", "--number", type=click.IntRange(0), help="Maximum number.  [all ready now]")
 @click.option(
     "--copy", "copying", is_flag=True, help="Leave the messages in QUEUE, which must be idle."
 )
-@click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
-              help="With --copy: skip the first N, copied before an error.  [0]")  # fmt: skip
-@click.option("--lease", type=float, callback=seconds, default=60.0, metavar="SECONDS",
-              help="Time until messages are redelivered after a crash.  [60]"
-              )  # fmt: skip
+@click.option(
+    "--skip",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="With --copy: skip the first N, copied before an error.  [0]",
+)
+@click.option(
+    "--lease",
+    type=float,
+    callback=seconds,
+    default=60.0,
+    metavar="SECONDS",
+    help="Time until messages are redelivered after a crash.  [60]",
+)
 def move(
-    queue: str, url: str | None, destination: str, to_url: str | None,
-    to_pop_from: PopFrom | None, number: int | None,
-    copying: bool, skip: int, lease: float,
-) -> None:  # fmt: skip
+    queue: str,
+    url: str | None,
+    destination: str,
+    to_url: str | None,
+    to_pop_from: PopFrom | None,
+    number: int | None,
+    copying: bool,
+    skip: int,
+    lease: float,
+) -> None:
     """Move ready messages from QUEUE to DESTINATION, here or on another server.
 
     Messages are taken under a lease, pushed to DESTINATION, then acked, 500 at a time. A crash

@@ -17,14 +17,23 @@ from ackq.cli.settled import messages_of, settled_argument
 )
 @on_queue
 @settled_argument
-@click.option("--delay", type=float, callback=seconds, metavar="SECONDS",
-              help="Time until they may be redelivered.  [1]")  # fmt: skip
+@click.option(
+    "--delay",
+    type=float,
+    callback=seconds,
+    metavar="SECONDS",
+    help="Time until they may be redelivered.  [1]",
+)
 @click.option("--release", is_flag=True, help="Return them at once; the delivery does not count.")
 @click.option("--dead", metavar="REASON", help="Move them to the dead letters, with a REASON.")
 def nack(
-    queue: str, url: str | None, settled: tuple[str, ...], delay: float | None, release: bool,
+    queue: str,
+    url: str | None,
+    settled: tuple[str, ...],
+    delay: float | None,
+    release: bool,
     dead: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Return messages by the KEY and RECEIPT that `ackq pop --json` printed.
 
     Prints the number of messages returned. If a message is no longer in flight under its RECEIPT,

@@ -23,8 +23,9 @@ from ackq.core.inspected import PeekedMessage, State
 
 @click.command(epilog=examples("ackq peek jobs -n 3", "ackq peek jobs --state in_flight --json"))
 @on_queue_end
-@click.option("-n", "--number", type=click.IntRange(0), default=10,
-              help="Number of messages.  [10]")  # fmt: skip
+@click.option(
+    "-n", "--number", type=click.IntRange(0), default=10, help="Number of messages.  [10]"
+)
 @click.option(
     "--state",
     type=click.Choice(["ready", "in_flight", "delayed"]),
@@ -50,11 +51,17 @@ def peek(
         sharded = lists[0] is not opened
     if as_json:
         for each, name in zip(messages, shards, strict=True):
-            print_json({**({"queue": name} if sharded else {}),
-                        "id": each.id, "receive_count": each.receive_count,
-                        "at": each.at, "created_at": each.created_at,
-                        "errors": [asdict(error) for error in each.errors],
-                        **body_fields(each.body)})  # fmt: skip
+            print_json(
+                {
+                    **({"queue": name} if sharded else {}),
+                    "id": each.id,
+                    "receive_count": each.receive_count,
+                    "at": each.at,
+                    "created_at": each.created_at,
+                    "errors": [asdict(error) for error in each.errors],
+                    **body_fields(each.body),
+                }
+            )
         return
     columns = {
         **({"shard": shards} if sharded else {}),

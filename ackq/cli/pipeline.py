@@ -44,26 +44,44 @@ pipeline.add_command(run)
 pipeline.add_command(submit)
 
 
-@pipeline.command(epilog=examples("ackq pipeline check cars.toml",
-                                  "ackq pipeline check cars.toml --sample 10000",
-                                  "ackq pipeline check cars.toml --against old.toml"))  # fmt: skip
+@pipeline.command(
+    epilog=examples(
+        "ackq pipeline check cars.toml",
+        "ackq pipeline check cars.toml --sample 10000",
+        "ackq pipeline check cars.toml --against old.toml",
+    )
+)
 @config_argument
-@click.option("--spark", is_flag=True,
-              help="Start Spark to check the sink's format, the schema, the checks and the SQL."
-              )  # fmt: skip
-@click.option("--sample", type=click.IntRange(1, MOST_ROWS), metavar="N",
-              help="Also apply schema and checks to N ready messages, and report what would be"
-              " rejected.")  # fmt: skip
+@click.option(
+    "--spark",
+    is_flag=True,
+    help="Start Spark to check the sink's format, the schema, the checks and the SQL.",
+)
+@click.option(
+    "--sample",
+    type=click.IntRange(1, MOST_ROWS),
+    metavar="N",
+    help="Also apply schema and checks to N ready messages, and report what would be rejected.",
+)
 @click.option("--dead", is_flag=True, help="With --sample: to dead letters instead.")
-@click.option("--against", type=click.Path(dir_okay=False), metavar="OLD",
-              help="Print how schema and checks differ from those of another configuration.  With"
-              " --sample, also which messages only one of them accepts.")  # fmt: skip
+@click.option(
+    "--against",
+    type=click.Path(dir_okay=False),
+    metavar="OLD",
+    help="Print how schema and checks differ from those of another configuration.  With"
+    " --sample, also which messages only one of them accepts.",
+)
 @url_option
 @json_option
 def check(
-    config: str, spark: bool, sample: int | None, dead: bool, against: str | None,
-    url: str | None, as_json: bool,
-) -> None:  # fmt: skip
+    config: str,
+    spark: bool,
+    sample: int | None,
+    dead: bool,
+    against: str | None,
+    url: str | None,
+    as_json: bool,
+) -> None:
     """Check CONFIG without running it. Prints nothing if it is valid.
 
     Without --spark the check is fast. It covers keys, values, names, options, and whether the
@@ -129,8 +147,14 @@ def _print_trial(trial: Trial) -> None:
 
 @pipeline.command(epilog=examples("ackq pipeline redrive cars.toml"))
 @config_argument
-@click.option("-n", "count", type=click.IntRange(1, MOST_ROWS), default=MOST_SAMPLED, metavar="N",
-              help=f"Dead letters to look at, oldest first.  [{MOST_SAMPLED}]")  # fmt: skip
+@click.option(
+    "-n",
+    "count",
+    type=click.IntRange(1, MOST_ROWS),
+    default=MOST_SAMPLED,
+    metavar="N",
+    help=f"Dead letters to look at, oldest first.  [{MOST_SAMPLED}]",
+)
 @url_option
 def redrive(config: str, count: int, url: str | None) -> None:
     """Make the dead letters ready again that CONFIG accepts now.
@@ -145,8 +169,13 @@ def redrive(config: str, count: int, url: str | None) -> None:
 
 @pipeline.command(epilog=examples("ackq pipeline infer jobs"))
 @click.argument("queue")
-@click.option("--sample", type=click.IntRange(1, MOST_ROWS), default=MOST_SAMPLED, metavar="N",
-              help=f"Ready messages to look at.  [{MOST_SAMPLED}]")  # fmt: skip
+@click.option(
+    "--sample",
+    type=click.IntRange(1, MOST_ROWS),
+    default=MOST_SAMPLED,
+    metavar="N",
+    help=f"Ready messages to look at.  [{MOST_SAMPLED}]",
+)
 @url_option
 def infer(queue: str, sample: int, url: str | None) -> None:
     """Print the section [schema] that fits the first messages of QUEUE. Takes none.
@@ -168,14 +197,21 @@ def infer(queue: str, sample: int, url: str | None) -> None:
     click.echo(f"not_null = {json.dumps(found.not_null)}")
 
 
-@pipeline.command(epilog=examples("ackq pipeline report --html queues.html --parquet reports",
-                                  "ackq pipeline report jobs --json"))  # fmt: skip
+@pipeline.command(
+    epilog=examples(
+        "ackq pipeline report --html queues.html --parquet reports",
+        "ackq pipeline report jobs --json",
+    )
+)
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @url_option
-@click.option("--html", type=click.Path(dir_okay=False), metavar="FILE",
-              help="Write a page with charts; needs the extra ackq[report].")  # fmt: skip
-@click.option("--parquet", metavar="FOLDER",
-              help="Add files with one row per message to FOLDER.")  # fmt: skip
+@click.option(
+    "--html",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write a page with charts; needs the extra ackq[report].",
+)
+@click.option("--parquet", metavar="FOLDER", help="Add files with one row per message to FOLDER.")
 @json_option
 def report(
     queues: tuple[str, ...], url: str | None, html: str | None, parquet: str | None, as_json: bool
@@ -194,14 +230,28 @@ def report(
     point_at(url)
     summary = write(queues, html=html, parquet=parquet)
     if as_json:
-        failures = [{"queue": each.queue, "reason": each.reason, "count": each.dead}
-                    for each in summary.failures]  # fmt: skip
-        rules = [{"queue": each.queue, "rule": each.rule, "count": each.dead,
-                  "examples": [each.first_id, each.latest_id]}
-                 for each in summary.broken_rules]  # fmt: skip
-        print_json({"queues": len(summary.overview.queues), "dead": summary.dead,
-                    "in_flight": summary.in_flight, "failures": failures,
-                    "rules": rules})  # fmt: skip
+        failures = [
+            {"queue": each.queue, "reason": each.reason, "count": each.dead}
+            for each in summary.failures
+        ]
+        rules = [
+            {
+                "queue": each.queue,
+                "rule": each.rule,
+                "count": each.dead,
+                "examples": [each.first_id, each.latest_id],
+            }
+            for each in summary.broken_rules
+        ]
+        print_json(
+            {
+                "queues": len(summary.overview.queues),
+                "dead": summary.dead,
+                "in_flight": summary.in_flight,
+                "failures": failures,
+                "rules": rules,
+            }
+        )
     else:
         click.echo(
             f"{len(summary.overview.queues):,} queues, {summary.dead:,} dead letters,"

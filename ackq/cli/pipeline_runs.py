@@ -56,14 +56,23 @@ def run_options(command: Callable[..., None]) -> Callable[..., None]:
     with_options.__doc__, with_options.__name__ = command.__doc__, command.__name__
     for option in (
         json_option,
-        click.option("--metrics-host", default="127.0.0.1", metavar="ADDRESS",
-                     help="Address of this port; 0.0.0.0 or :: for remote scrapers.  [127.0.0.1]"),
-        click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT",
-                     help="Serve /metrics for Prometheus and /healthz on this port; needs the"
-                     " extra ackq[metrics]."),
-        click.option("--once", is_flag=True,
-                     help="Process the messages that are ready now, then exit."),
-    ):  # fmt: skip
+        click.option(
+            "--metrics-host",
+            default="127.0.0.1",
+            metavar="ADDRESS",
+            help="Address of this port; 0.0.0.0 or :: for remote scrapers.  [127.0.0.1]",
+        ),
+        click.option(
+            "--metrics-port",
+            type=click.IntRange(0, 65535),
+            metavar="PORT",
+            help="Serve /metrics for Prometheus and /healthz on this port; needs the"
+            " extra ackq[metrics].",
+        ),
+        click.option(
+            "--once", is_flag=True, help="Process the messages that are ready now, then exit."
+        ),
+    ):
         with_options = option(with_options)
     return with_options
 
@@ -89,28 +98,50 @@ def run(ctx: click.Context, config: str, url: str | None, options: Options) -> N
     _run(ctx, made, options)
 
 
-@click.command(epilog=examples("ackq pipeline submit cars.toml --master 'local[2]' --once",
-                               "ackq pipeline submit cars.toml --master yarn --python python3"
-                               " --prepare submission"))  # fmt: skip
+@click.command(
+    epilog=examples(
+        "ackq pipeline submit cars.toml --master 'local[2]' --once",
+        "ackq pipeline submit cars.toml --master yarn --python python3 --prepare submission",
+    )
+)
 @config_argument
-@click.option("--master", required=True, metavar="URL",
-              help="The cluster: spark://host:7077, yarn, k8s://https://host:6443.")  # fmt: skip
-@click.option("--deploy-mode", type=click.Choice(["client", "cluster"]), default="client",
-              help="Where the driver runs: here, or on the cluster (YARN and Kubernetes)."
-              "  [client]")  # fmt: skip
-@click.option("--python", metavar="PATH",
-              help="Python of the cluster's machines, if ackq[spark] is installed there.  [send"
-              " ackq and its dependencies]")  # fmt: skip
-@click.option("--prepare", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER",
-              help="Write everything to FOLDER and print the command with spark-submit. Starts"
-              " nothing.")  # fmt: skip
+@click.option(
+    "--master",
+    required=True,
+    metavar="URL",
+    help="The cluster: spark://host:7077, yarn, k8s://https://host:6443.",
+)
+@click.option(
+    "--deploy-mode",
+    type=click.Choice(["client", "cluster"]),
+    default="client",
+    help="Where the driver runs: here, or on the cluster (YARN and Kubernetes).  [client]",
+)
+@click.option(
+    "--python",
+    metavar="PATH",
+    help="Python of the cluster's machines, if ackq[spark] is installed there.  [send"
+    " ackq and its dependencies]",
+)
+@click.option(
+    "--prepare",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="Write everything to FOLDER and print the command with spark-submit. Starts nothing.",
+)
 @url_option
 @run_options
 @click.pass_context
 def submit(
-    ctx: click.Context, config: str, master: str, deploy_mode: str, python: str | None,
-    prepare: Path | None, url: str | None, options: Options,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    config: str,
+    master: str,
+    deploy_mode: str,
+    python: str | None,
+    prepare: Path | None,
+    url: str | None,
+    options: Options,
+) -> None:
     """Run the pipeline of CONFIG on a Spark cluster.
 
     Sends ackq and the packages it needs to the cluster's machines, so they need only Spark, and the

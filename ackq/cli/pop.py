@@ -32,15 +32,27 @@ from ackq.queue.messages import Message
 @on_queue_end
 @number_option
 @click.option("--wait", type=float, callback=seconds, metavar="SECONDS", help=WAIT_HELP)
-@click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
-              help="Time until they are redelivered unless settled.  [30]")  # fmt: skip
+@click.option(
+    "--lease",
+    type=float,
+    callback=seconds,
+    default=30.0,
+    metavar="SECONDS",
+    help="Time until they are redelivered unless settled.  [30]",
+)
 @click.option("--ack", is_flag=True, help="Acknowledge the messages after printing them.")
 @json_option
 @click.pass_context
 def pop(
-    ctx: click.Context, queue: str, url: str | None, number: int, wait: float | None,
-    lease: float, ack: bool, as_json: bool,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    queue: str,
+    url: str | None,
+    number: int,
+    wait: float | None,
+    lease: float,
+    ack: bool,
+    as_json: bool,
+) -> None:
     """Take messages from QUEUE and print their bodies, one per line.
 
     --json also prints the key and the receipt, which `ackq ack` needs. A message that is not
@@ -66,12 +78,17 @@ def print_messages(messages: list[Message], as_json: bool, named: bool = False) 
     """Print one message per line. JSON includes key and receipt, and if ``named`` the queue."""
     for message in messages:
         if as_json:
-            print_json({
-                **({"queue": message.queue} if named else {}),
-                "id": message.id, "key": key_to_text(message.key), "receipt": message.receipt,
-                "receive_count": message.receive_count,
-                "lease_expires_at": message.lease_expires_at, **body_fields(message.body),
-            })  # fmt: skip
+            print_json(
+                {
+                    **({"queue": message.queue} if named else {}),
+                    "id": message.id,
+                    "key": key_to_text(message.key),
+                    "receipt": message.receipt,
+                    "receive_count": message.receive_count,
+                    "lease_expires_at": message.lease_expires_at,
+                    **body_fields(message.body),
+                }
+            )
         else:
             print_body(message.body)
 

@@ -34,19 +34,38 @@ CHUNK, CHUNK_BYTES = 1000, 4 * 1024 * 1024
 @click.argument("json", nargs=-1)
 @click.option("--file", type=click.File("rb"), help="Read NDJSON lines from FILE; - is stdin.")
 @click.option("--raw", is_flag=True, help="Push arguments or lines unchanged, JSON or not.")
-@click.option("--delay", type=float, callback=seconds, metavar="SECONDS",
-              help="Time until they become ready.  [0]")  # fmt: skip
-@click.option("--time-field", metavar="FIELD",
-              help="Add the time to each object that lacks FIELD, so that the ages of the messages"
-              " are known.")  # fmt: skip
-@click.option("--skip", type=click.IntRange(0), default=0, metavar="N",
-              help="Skip the first N lines, which were pushed before an error.  [0]"
-              )  # fmt: skip
+@click.option(
+    "--delay",
+    type=float,
+    callback=seconds,
+    metavar="SECONDS",
+    help="Time until they become ready.  [0]",
+)
+@click.option(
+    "--time-field",
+    metavar="FIELD",
+    help="Add the time to each object that lacks FIELD, so that the ages of the messages"
+    " are known.",
+)
+@click.option(
+    "--skip",
+    type=click.IntRange(0),
+    default=0,
+    metavar="N",
+    help="Skip the first N lines, which were pushed before an error.  [0]",
+)
 @click.option("--ids", is_flag=True, help="With lines: print the ids instead of the number.")
 def push(
-    queue: str, url: str | None, json: tuple[str, ...], file: BinaryIO | None, raw: bool,
-    delay: float | None, time_field: str | None, skip: int, ids: bool,
-) -> None:  # fmt: skip
+    queue: str,
+    url: str | None,
+    json: tuple[str, ...],
+    file: BinaryIO | None,
+    raw: bool,
+    delay: float | None,
+    time_field: str | None,
+    skip: int,
+    ids: bool,
+) -> None:
     """Push JSON objects onto QUEUE: the arguments, or the lines of --file or stdin.
 
     Objects are not re-encoded; one without an id gets a new id, and with --time-field the time.
@@ -159,8 +178,10 @@ def completed(body: bytes, time_field: str | None = None) -> bytes:
         rest = body.lstrip()[1:]
         body = b'{"id":"%s"%s%s' % (secrets.token_urlsafe(12).encode(), b"," * bool(parsed), rest)
     elif key_of_id(parsed["id"]) is None:
-        raise ValueError("the id must be a non-empty string of at most 512 bytes or an integer"
-                         " below 2**53; without one it is given one")  # fmt: skip
+        raise ValueError(
+            "the id must be a non-empty string of at most 512 bytes or an integer"
+            " below 2**53; without one it is given one"
+        )
     if time_field is None or time_field in parsed:
         return body
     return b'%s,"%s":"%s"}' % (body.rstrip()[:-1], time_field.encode(), now().encode())

@@ -42,9 +42,12 @@ def commands() -> Iterator[tuple[tuple[str, ...], click.Command]]:
 def help_of(names: tuple[str, ...], command: click.Command, width: int = WIDTH) -> str:
     """Return the help of a command as shown in a terminal of the given width."""
     ctx = click.Context(
-        command, info_name=" ".join(("ackq", *names)), max_content_width=WIDTH,
-        terminal_width=width, help_option_names=["-h", "--help"],
-    )  # fmt: skip
+        command,
+        info_name=" ".join(("ackq", *names)),
+        max_content_width=WIDTH,
+        terminal_width=width,
+        help_option_names=["-h", "--help"],
+    )
     return command.get_help(ctx).rstrip()
 
 

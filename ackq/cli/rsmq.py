@@ -58,12 +58,27 @@ def _open(url: str | None, ns: str) -> RSMQ:
 @rsmq.command(epilog=examples("ackq rsmq create mails --vt 60"))
 @click.argument("qname")
 @_on_namespace
-@click.option("--vt", type=int, default=30, metavar="SECONDS",
-              help="Time for which a received message is hidden.  [30]")  # fmt: skip
-@click.option("--delay", type=int, default=0, metavar="SECONDS",
-              help="Time before a sent message can be received.  [0]")  # fmt: skip
-@click.option("--maxsize", type=int, default=65536, metavar="N",
-              help="Maximum message length in UTF-16 units; -1: no limit.  [65536]")  # fmt: skip
+@click.option(
+    "--vt",
+    type=int,
+    default=30,
+    metavar="SECONDS",
+    help="Time for which a received message is hidden.  [30]",
+)
+@click.option(
+    "--delay",
+    type=int,
+    default=0,
+    metavar="SECONDS",
+    help="Time before a sent message can be received.  [0]",
+)
+@click.option(
+    "--maxsize",
+    type=int,
+    default=65536,
+    metavar="N",
+    help="Maximum message length in UTF-16 units; -1: no limit.  [65536]",
+)
 def create(qname: str, url: str | None, ns: str, vt: int, delay: int, maxsize: int) -> None:
     """Create queue QNAME."""
     with _open(url, ns) as opened:
@@ -100,8 +115,9 @@ def send(
             click.echo(id)
 
 
-@rsmq.command(epilog=examples("ackq rsmq receive orders -n 10 --json",
-                              "ackq rsmq receive orders --delete"))  # fmt: skip
+@rsmq.command(
+    epilog=examples("ackq rsmq receive orders -n 10 --json", "ackq rsmq receive orders --delete")
+)
 @click.argument("qname")
 @_on_namespace
 @number_option
@@ -111,9 +127,16 @@ def send(
 @json_option
 @click.pass_context
 def receive(
-    ctx: click.Context, qname: str, url: str | None, ns: str, number: int, vt: int | None,
-    wait: float | None, delete: bool, as_json: bool,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    qname: str,
+    url: str | None,
+    ns: str,
+    number: int,
+    vt: int | None,
+    wait: float | None,
+    delete: bool,
+    as_json: bool,
+) -> None:
     """Receive messages from QNAME and print them. Exit code 1 if there are none.
 
     A message that is not deleted can be received again after its visibility timeout.
@@ -162,12 +185,15 @@ def visibility(qname: str, id: str, vt: int, url: str | None, ns: str) -> None:
 @rsmq.command("set", epilog=examples("ackq rsmq set orders --vt 60"))
 @click.argument("qname")
 @_on_namespace
-@click.option("--vt", type=int, metavar="SECONDS",
-              help="Time for which a received message is hidden.")  # fmt: skip
-@click.option("--delay", type=int, metavar="SECONDS",
-              help="Time before a sent message can be received.")  # fmt: skip
-@click.option("--maxsize", type=int, metavar="N",
-              help="Maximum message length in UTF-16 units; -1: no limit.")  # fmt: skip
+@click.option(
+    "--vt", type=int, metavar="SECONDS", help="Time for which a received message is hidden."
+)
+@click.option(
+    "--delay", type=int, metavar="SECONDS", help="Time before a sent message can be received."
+)
+@click.option(
+    "--maxsize", type=int, metavar="N", help="Maximum message length in UTF-16 units; -1: no limit."
+)
 def set_(
     qname: str, url: str | None, ns: str, vt: int | None, delay: int | None, maxsize: int | None
 ) -> None:
@@ -198,10 +224,18 @@ def dead(
         letters = opened.dead_letters(qname, NUMBER if number is None else number)
     if as_json:
         for each in letters:
-            print_json({"entry": each.entry, "id": each.id, "rc": each.rc, "fr": each.fr,
-                        "died_at": each.died_at, "cause": each.cause,
-                        "errors": [asdict(error) for error in each.errors],
-                        **body_fields(each.body)})  # fmt: skip
+            print_json(
+                {
+                    "entry": each.entry,
+                    "id": each.id,
+                    "rc": each.rc,
+                    "fr": each.fr,
+                    "died_at": each.died_at,
+                    "cause": each.cause,
+                    "errors": [asdict(error) for error in each.errors],
+                    **body_fields(each.body),
+                }
+            )
         return
     print_table(
         ("entry", "id", "cause", "rc", "died", "body"),
@@ -214,20 +248,26 @@ def dead(
 
 @rsmq.command(
     epilog=examples(
-        "ackq rsmq redrive orders", "ackq rsmq redrive orders 1795252215312-0",
+        "ackq rsmq redrive orders",
+        "ackq rsmq redrive orders 1795252215312-0",
         "ackq rsmq redrive orders --cause 'received too often'",
     )
-)  # fmt: skip
+)
 @click.argument("qname")
 @entries_argument
 @_on_namespace
-@click.option("-n", "--number", type=click.IntRange(0),
-              help="Number to redrive, oldest first.  [all]")  # fmt: skip
+@click.option(
+    "-n", "--number", type=click.IntRange(0), help="Number to redrive, oldest first.  [all]"
+)
 @cause_option
 def redrive(
-    qname: str, entries: tuple[str, ...], url: str | None, ns: str, number: int | None,
+    qname: str,
+    entries: tuple[str, ...],
+    url: str | None,
+    ns: str,
+    number: int | None,
     cause: str | None,
-) -> None:  # fmt: skip
+) -> None:
     """Make dead letters of QNAME visible again. Prints the number redriven."""
     if bool(entries) + (number is not None) + (cause is not None) > 1:
         raise click.UsageError("give ENTRIES, --number or --cause")
@@ -276,8 +316,12 @@ def _read(opened: RSMQ, qname: str, n: int, after: str | None) -> list[RSMQDeadL
 @rsmq.command(epilog=examples("ackq rsmq stats orders", "ackq rsmq stats orders --totals"))
 @click.argument("qname")
 @_on_namespace
-@click.option("--totals", is_flag=True, help="Also show how many messages were pushed, taken, acked"
-              " and so on since the queue was created.")  # fmt: skip
+@click.option(
+    "--totals",
+    is_flag=True,
+    help="Also show how many messages were pushed, taken, acked"
+    " and so on since the queue was created.",
+)
 @json_option
 def stats(qname: str, url: str | None, ns: str, totals: bool, as_json: bool) -> None:
     """Show the settings and counts of QNAME."""

@@ -55,7 +55,8 @@ def load(url: str | None) -> None:
     with client_of(url) as client:
         for node in nodes_of(client, replicas=True):
             with node:
-                loaded = [(name, node.script_load(stored.load(name).text))
-                          for name in stored.names()]  # fmt: skip
+                loaded = [
+                    (name, node.script_load(stored.load(name).text)) for name in stored.names()
+                ]
         for name, sha in loaded:
             click.echo(f"{name}\t{sha}")

@@ -22,12 +22,16 @@ from ackq.errors import AckqError
 @click.option(
     "--port", type=click.IntRange(1, 65535), default=6379, help="Port to listen on.  [6379]"
 )
-@click.option("--dir", "directory", type=click.Path(file_okay=False), metavar="DIR",
-              help="Folder of its data.  [serve, in ACKQ_HOME or ~/.local/share/ackq]"
-              )  # fmt: skip
-@click.option("--stop", is_flag=True,
-              help="Stop the private Redis that commands without --url use, and exit."
-              )  # fmt: skip
+@click.option(
+    "--dir",
+    "directory",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="Folder of its data.  [serve, in ACKQ_HOME or ~/.local/share/ackq]",
+)
+@click.option(
+    "--stop", is_flag=True, help="Stop the private Redis that commands without --url use, and exit."
+)
 @click.pass_context
 def serve(ctx: click.Context, port: int, directory: str | None, stop: bool) -> None:
     """Run a Redis server for development, until Ctrl-C.
@@ -77,8 +81,10 @@ def _password_in(folder: Path) -> str:
 def _user(password: str) -> str:
     """Return the ACL rules of the only user, without commands that write files or load code."""
     digest = hashlib.sha256(password.encode()).hexdigest()
-    return (f"default on #{digest} ~* &* +@all -config +config|get -acl +acl|whoami -module -debug"
-            " -replicaof -slaveof")  # fmt: skip
+    return (
+        f"default on #{digest} ~* &* +@all -config +config|get -acl +acl|whoami -module -debug"
+        " -replicaof -slaveof"
+    )
 
 
 def _check_free(port: int) -> None:

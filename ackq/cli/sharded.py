@@ -39,15 +39,20 @@ def sharded() -> None:
 
 
 def _on_shards(command: F) -> F:
-    option = click.option("--shards", type=click.IntRange(1, 1024), metavar="N",
-                          help="Number of shards; creates a new queue.  [as recorded]")  # fmt: skip
+    option = click.option(
+        "--shards",
+        type=click.IntRange(1, 1024),
+        metavar="N",
+        help="Number of shards; creates a new queue.  [as recorded]",
+    )
     return click.argument("name")(url_option(option(pop_from_option(command))))
 
 
 @sharded.command(epilog=examples("ackq sharded create invoices --shards 12"))
 @click.argument("name")
-@click.option("--shards", type=click.IntRange(1, 1024), required=True, metavar="N",
-              help="Number of shards.")  # fmt: skip
+@click.option(
+    "--shards", type=click.IntRange(1, 1024), required=True, metavar="N", help="Number of shards."
+)
 @url_option
 def create(name: str, shards: int | None, url: str | None) -> None:
     """Create sharded queue NAME. If it exists with this number of shards, nothing changes."""
@@ -91,12 +96,21 @@ def list_shards(name: str, url: str | None, shards: int | None, as_json: bool) -
 @_on_shards
 @click.argument("json", nargs=-1, required=True)
 @click.option("--key", help="Messages with one key go to one shard.  [shards in turn]")
-@click.option("--delay", type=float, callback=seconds, metavar="SECONDS",
-              help="Time until they become ready.  [0]")  # fmt: skip
+@click.option(
+    "--delay",
+    type=float,
+    callback=seconds,
+    metavar="SECONDS",
+    help="Time until they become ready.  [0]",
+)
 def push(
-    name: str, url: str | None, shards: int | None, json: tuple[str, ...], key: str | None,
+    name: str,
+    url: str | None,
+    shards: int | None,
+    json: tuple[str, ...],
+    key: str | None,
     delay: float | None,
-) -> None:  # fmt: skip
+) -> None:
     """Push JSON objects onto sharded queue NAME and print their ids."""
     from ackq.cli.push import objects
 
@@ -105,19 +119,32 @@ def push(
             print_body(id)
 
 
-@sharded.command(epilog=examples("ackq sharded pop orders -n 10 --json",
-                                 "ackq sharded pop orders --ack"))  # fmt: skip
+@sharded.command(
+    epilog=examples("ackq sharded pop orders -n 10 --json", "ackq sharded pop orders --ack")
+)
 @_on_shards
 @number_option
-@click.option("--lease", type=float, callback=seconds, default=30.0, metavar="SECONDS",
-              help="Time until they are redelivered unless settled.  [30]")  # fmt: skip
+@click.option(
+    "--lease",
+    type=float,
+    callback=seconds,
+    default=30.0,
+    metavar="SECONDS",
+    help="Time until they are redelivered unless settled.  [30]",
+)
 @click.option("--ack", is_flag=True, help="Acknowledge the messages after printing them.")
 @json_option
 @click.pass_context
 def pop(
-    ctx: click.Context, name: str, url: str | None, shards: int | None, number: int, lease: float,
-    ack: bool, as_json: bool,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    name: str,
+    url: str | None,
+    shards: int | None,
+    number: int,
+    lease: float,
+    ack: bool,
+    as_json: bool,
+) -> None:
     """Take messages from sharded queue NAME, shard by shard. Exit code 1 if there are none.
 
     It does not join the consumer group, so no shard changes its owner. --json also prints the
@@ -137,8 +164,9 @@ def pop(
 
 @sharded.command(epilog=examples("ackq sharded peek orders -n 3"))
 @_on_shards
-@click.option("-n", "--number", type=click.IntRange(0), default=10,
-              help="Number of messages per shard.  [10]")  # fmt: skip
+@click.option(
+    "-n", "--number", type=click.IntRange(0), default=10, help="Number of messages per shard.  [10]"
+)
 @json_option
 def peek(name: str, url: str | None, shards: int | None, number: int, as_json: bool) -> None:
     """Show the next messages of each shard of NAME, without taking them."""
@@ -146,8 +174,14 @@ def peek(name: str, url: str | None, shards: int | None, number: int, as_json: b
         found = [(queue.name, each) for queue in opened.shards() for each in queue.peek(number)]
     if as_json:
         for shard, each in found:
-            print_json({"queue": shard, "id": each.id, "receive_count": each.receive_count,
-                        **body_fields(each.body)})  # fmt: skip
+            print_json(
+                {
+                    "queue": shard,
+                    "id": each.id,
+                    "receive_count": each.receive_count,
+                    **body_fields(each.body),
+                }
+            )
         return
     print_table(
         ("shard", "id", "receives", "body"),
@@ -171,9 +205,18 @@ def stats(name: str, url: str | None, shards: int | None, as_json: bool) -> None
         return
     print_table(
         COLUMNS,
-        [(shard, each.ready, each.in_flight, each.delayed, each.dead,
-          "yes" if each.paused else "no") for shard, each in found],
-    )  # fmt: skip
+        [
+            (
+                shard,
+                each.ready,
+                each.in_flight,
+                each.delayed,
+                each.dead,
+                "yes" if each.paused else "no",
+            )
+            for shard, each in found
+        ],
+    )
 
 
 @sharded.command(epilog=examples("ackq sharded pause orders"))

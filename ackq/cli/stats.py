@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from ackq.sharded.client import ShardedQueue
 
 totals_option = click.option(
-    "--totals", is_flag=True,
+    "--totals",
+    is_flag=True,
     help="Also show how many messages were pushed, taken, acked and so on since counting began."
     " Counting begins with the first call and ends a week after the last one.",
-)  # fmt: skip
+)
 
 
 @click.command(epilog=examples("ackq stats jobs", "ackq stats jobs --totals --json"))

@@ -60,13 +60,22 @@ def publish(name: str, messages: tuple[str, ...], url: str | None) -> None:
             click.echo(index)
 
 
-@topic.command(epilog=examples("ackq topic subscribe events audit",
-                               "ackq topic subscribe events mailer --from end"))  # fmt: skip
+@topic.command(
+    epilog=examples(
+        "ackq topic subscribe events audit", "ackq topic subscribe events mailer --from end"
+    )
+)
 @click.argument("name")
 @click.argument("consumer")
 @url_option
-@click.option("--from", "start", callback=_position, default="oldest", metavar="INDEX|oldest|end",
-              help="First position.  [oldest]")  # fmt: skip
+@click.option(
+    "--from",
+    "start",
+    callback=_position,
+    default="oldest",
+    metavar="INDEX|oldest|end",
+    help="First position.  [oldest]",
+)
 @click.pass_context
 def subscribe(
     ctx: click.Context, name: str, consumer: str, url: str | None, start: Position
@@ -103,9 +112,14 @@ def unsubscribe(ctx: click.Context, name: str, consumer: str, url: str | None, y
 @json_option
 @click.pass_context
 def consume(
-    ctx: click.Context, name: str, consumer: str, url: str | None, number: int,
-    wait: float | None, as_json: bool,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    name: str,
+    consumer: str,
+    url: str | None,
+    number: int,
+    wait: float | None,
+    as_json: bool,
+) -> None:
     """Print the next messages of topic NAME for CONSUMER.
 
     The position is committed after printing: if the command dies in between, messages are printed
@@ -155,15 +169,17 @@ def stats(name: str, consumers: tuple[str, ...], url: str | None, as_json: bool)
     if as_json:
         print_json({**ends, "lag": lags})
     else:
-        print_table(("", name), [*ends.items(), *((f"lag of {each}", lag)
-                                                  for each, lag in lags.items())])  # fmt: skip
+        print_table(
+            ("", name), [*ends.items(), *((f"lag of {each}", lag) for each, lag in lags.items())]
+        )
 
 
 @topic.command(epilog=examples("ackq topic trim events --keep 1000 --yes"))
 @click.argument("name")
 @url_option
-@click.option("--keep", type=click.IntRange(0), required=True, metavar="N",
-              help="Number of messages to keep.")  # fmt: skip
+@click.option(
+    "--keep", type=click.IntRange(0), required=True, metavar="N", help="Number of messages to keep."
+)
 @yes_option
 def trim(name: str, url: str | None, keep: int, yes: bool) -> None:
     """Delete the oldest messages of topic NAME, read or not. Asks for confirmation.

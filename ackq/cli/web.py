@@ -19,30 +19,55 @@ from ackq.errors import ConfigurationError
 )
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @url_option
-@click.option("--listen", default="127.0.0.1:8383", metavar="HOST:PORT",
-              help="Address to listen on. Any but a loopback address needs --users."
-              "  [127.0.0.1:8383]")  # fmt: skip
-@click.option("--operate", is_flag=True,
-              help="Let people redrive and drop dead letters, pause queues, and so on."
-              )  # fmt: skip
-@click.option("--users", "users_file", type=click.Path(dir_okay=False, path_type=Path),
-              metavar="FILE", help="Ask for a user name and a password: lines name:password."
-              )  # fmt: skip
-@click.option("--host", "hosts", multiple=True, metavar="NAME",
-              help="A name under which the page is reached, such as queues.example.com. IP"
-              " addresses and localhost need none; may be repeated.")  # fmt: skip
-@click.option("--user-header", metavar="NAME",
-              help="Header in which a proxy in front names the user, for the log of operations."
-              )  # fmt: skip
+@click.option(
+    "--listen",
+    default="127.0.0.1:8383",
+    metavar="HOST:PORT",
+    help="Address to listen on. Any but a loopback address needs --users.  [127.0.0.1:8383]",
+)
+@click.option(
+    "--operate",
+    is_flag=True,
+    help="Let people redrive and drop dead letters, pause queues, and so on.",
+)
+@click.option(
+    "--users",
+    "users_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Ask for a user name and a password: lines name:password.",
+)
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name under which the page is reached, such as queues.example.com. IP"
+    " addresses and localhost need none; may be repeated.",
+)
+@click.option(
+    "--user-header",
+    metavar="NAME",
+    help="Header in which a proxy in front names the user, for the log of operations.",
+)
 @time_field_option
-@click.option("--root-path", default="", metavar="PREFIX",
-              help="Prefix that a proxy in front removes from paths, such as /queues."
-              )  # fmt: skip
+@click.option(
+    "--root-path",
+    default="",
+    metavar="PREFIX",
+    help="Prefix that a proxy in front removes from paths, such as /queues.",
+)
 def web(
-    queues: tuple[str, ...], url: str | None, listen: str, operate: bool,
-    users_file: Path | None, hosts: tuple[str, ...], user_header: str | None,
-    time_field: str | None, root_path: str,
-) -> None:  # fmt: skip
+    queues: tuple[str, ...],
+    url: str | None,
+    listen: str,
+    operate: bool,
+    users_file: Path | None,
+    hosts: tuple[str, ...],
+    user_header: str | None,
+    time_field: str | None,
+    root_path: str,
+) -> None:
     """Show QUEUES, or all queues found, on a web page, until Ctrl-C.
 
     The page shows counts, rates, messages, dead letters, workers and the server's settings.
@@ -67,9 +92,14 @@ def web(
     users = read_users(users_file) if users_file else None
     with listen_on(*endpoint, users) as listener, client_of(url) as client:
         page = application(
-            client, queues, hosts=(*hosts, endpoint[0]), users=users, operate=operate,
-            user_header=user_header, time_field=time_field,
-        )  # fmt: skip
+            client,
+            queues,
+            hosts=(*hosts, endpoint[0]),
+            users=users,
+            operate=operate,
+            user_header=user_header,
+            time_field=time_field,
+        )
         server = server_of(page, root_path.rstrip("/"))
 
         def stop() -> None:

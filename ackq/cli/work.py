@@ -25,65 +25,139 @@ from ackq.cli.connection import (
 @click.argument("handler", metavar="MODULE:HANDLER")
 @url_option
 @click.option(
-    "-q", "--queue", "queues", multiple=True, default=["jobs"], metavar="NAME",
+    "-q",
+    "--queue",
+    "queues",
+    multiple=True,
+    default=["jobs"],
+    metavar="NAME",
     help="Queue to consume; repeat for more, highest priority first. With weights, as in jobs=3,"
     " they take turns.  [jobs]",
-)  # fmt: skip
+)
 @click.option("--processes", type=click.IntRange(1, 1000), default=1, help="Processes.  [1]")
-@click.option("--concurrency", type=click.IntRange(1, 10_000), default=16,
-              help="Handlers that run at the same time in each process.  [16]")  # fmt: skip
-@click.option("--prefetch", type=click.IntRange(0, 1000), default=200,
-              help="Additional messages that each process may buffer.  [200]")  # fmt: skip
-@click.option("--lease", type=float, callback=seconds, metavar="SECONDS",
-              help="Time until the messages of a dead process are redelivered.  [30]")  # fmt: skip
-@click.option("--pop-from", type=click.Choice(["right", "left"]),
-              help="End of the queues' lists that is popped: left if producers use RPUSH.  [right]"
-              )  # fmt: skip
+@click.option(
+    "--concurrency",
+    type=click.IntRange(1, 10_000),
+    default=16,
+    help="Handlers that run at the same time in each process.  [16]",
+)
+@click.option(
+    "--prefetch",
+    type=click.IntRange(0, 1000),
+    default=200,
+    help="Additional messages that each process may buffer.  [200]",
+)
+@click.option(
+    "--lease",
+    type=float,
+    callback=seconds,
+    metavar="SECONDS",
+    help="Time until the messages of a dead process are redelivered.  [30]",
+)
+@click.option(
+    "--pop-from",
+    type=click.Choice(["right", "left"]),
+    help="End of the queues' lists that is popped: left if producers use RPUSH.  [right]",
+)
 @time_field_option
-@click.option("--max-receives", type=click.IntRange(0), metavar="N",
-              help="Deliveries before a message becomes a dead letter; 0: no limit.  [25]"
-              )  # fmt: skip
-@click.option("--max-body", type=click.IntRange(1, MAX_BODY_BYTES), metavar="BYTES",
-              help="A longer message becomes a dead letter.  [1048576]"
-              )  # fmt: skip
-@click.option("--time-limit", type=float, callback=seconds, metavar="SECONDS",
-              help="Maximum run time of a handler.  [no limit]")  # fmt: skip
-@click.option("--grace", type=float, callback=seconds, default=30.0, metavar="SECONDS",
-              help="Time that running handlers get to finish after a stop.  [30]")  # fmt: skip
-@click.option("--rate", metavar="COUNT/SECONDS",
-              help="Rate limit for each queue, shared by all its workers.  [no limit]")  # fmt: skip
-@click.option("--expiry-field", metavar="FIELD",
-              help="Field of the body with an expiry time, in seconds since the epoch. An expired"
-              " message becomes a dead letter.")  # fmt: skip
-@click.option("--schedules", metavar="MODULE:NAME",
-              help="A list of ackq.worker.Schedule: messages to push on a schedule."
-              )  # fmt: skip
-@click.option("--health-file", type=click.Path(dir_okay=False), metavar="FILE",
-              help="File that exists while the workers are healthy.")  # fmt: skip
-@click.option("--health-port", type=click.IntRange(0, 65535), metavar="PORT",
-              help="Answer GET / and /healthz with 200 or 503 on this port, and"
-              " /metrics with the figures of all processes.")  # fmt: skip
-@click.option("--health-host", default="127.0.0.1", metavar="ADDRESS",
-              help="Address of the health port; 0.0.0.0 or :: for remote probes.  [127.0.0.1]"
-              )  # fmt: skip
-@click.option("--stalled-after", type=float, callback=seconds, default=60.0, metavar="SECONDS",
-              help="Unhealthy if messages are ready and none was taken for this long.  [60]"
-              )  # fmt: skip
-@click.option("--name", metavar="NAME",
-              help="Name of the workers in ackq workers.  [host:pid:random]")  # fmt: skip
-@click.option("--heartbeat", type=float, callback=seconds, default=5.0, metavar="SECONDS",
-              help="Time between two reports to ackq workers; 0: do not report.  [5]"
-              )  # fmt: skip
+@click.option(
+    "--max-receives",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Deliveries before a message becomes a dead letter; 0: no limit.  [25]",
+)
+@click.option(
+    "--max-body",
+    type=click.IntRange(1, MAX_BODY_BYTES),
+    metavar="BYTES",
+    help="A longer message becomes a dead letter.  [1048576]",
+)
+@click.option(
+    "--time-limit",
+    type=float,
+    callback=seconds,
+    metavar="SECONDS",
+    help="Maximum run time of a handler.  [no limit]",
+)
+@click.option(
+    "--grace",
+    type=float,
+    callback=seconds,
+    default=30.0,
+    metavar="SECONDS",
+    help="Time that running handlers get to finish after a stop.  [30]",
+)
+@click.option(
+    "--rate",
+    metavar="COUNT/SECONDS",
+    help="Rate limit for each queue, shared by all its workers.  [no limit]",
+)
+@click.option(
+    "--expiry-field",
+    metavar="FIELD",
+    help="Field of the body with an expiry time, in seconds since the epoch. An expired"
+    " message becomes a dead letter.",
+)
+@click.option(
+    "--schedules",
+    metavar="MODULE:NAME",
+    help="A list of ackq.worker.Schedule: messages to push on a schedule.",
+)
+@click.option(
+    "--health-file",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="File that exists while the workers are healthy.",
+)
+@click.option(
+    "--health-port",
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Answer GET / and /healthz with 200 or 503 on this port, and"
+    " /metrics with the figures of all processes.",
+)
+@click.option(
+    "--health-host",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    help="Address of the health port; 0.0.0.0 or :: for remote probes.  [127.0.0.1]",
+)
+@click.option(
+    "--stalled-after",
+    type=float,
+    callback=seconds,
+    default=60.0,
+    metavar="SECONDS",
+    help="Unhealthy if messages are ready and none was taken for this long.  [60]",
+)
+@click.option(
+    "--name", metavar="NAME", help="Name of the workers in ackq workers.  [host:pid:random]"
+)
+@click.option(
+    "--heartbeat",
+    type=float,
+    callback=seconds,
+    default=5.0,
+    metavar="SECONDS",
+    help="Time between two reports to ackq workers; 0: do not report.  [5]",
+)
 @click.option("--drain", is_flag=True, help="Stop when no messages are ready.")
-@click.option("--reload", is_flag=True,
-              help="Restart when a Python file in this folder changes; for development."
-              )  # fmt: skip
-@click.option("--log-errors", type=click.Choice(["type", "text", "traceback"]), default="text",
-              help="Detail to log of a handler's error; its text may quote the message.  [text]"
-              )  # fmt: skip
-@click.option("--record-errors", type=click.Choice(["none", "type", "text", "traceback"]),
-              help="Detail to store of a handler's error, for ackq dead and ackq peek.  [text]"
-              )  # fmt: skip
+@click.option(
+    "--reload",
+    is_flag=True,
+    help="Restart when a Python file in this folder changes; for development.",
+)
+@click.option(
+    "--log-errors",
+    type=click.Choice(["type", "text", "traceback"]),
+    default="text",
+    help="Detail to log of a handler's error; its text may quote the message.  [text]",
+)
+@click.option(
+    "--record-errors",
+    type=click.Choice(["none", "type", "text", "traceback"]),
+    help="Detail to store of a handler's error, for ackq dead and ackq peek.  [text]",
+)
 @click.option("--traceback", is_flag=True, help="Short for --log-errors traceback.")
 @click.option("--log-json", is_flag=True, help="Log JSON lines.")
 @click.option("-v", "--verbose", is_flag=True, help="Log every handled message.")

@@ -35,14 +35,21 @@ if TYPE_CHECKING:
 LOOK_INTERVAL = 0.1
 
 queues_option = click.option(
-    "-q", "--queue", "queues", multiple=True, metavar="NAME",
+    "-q",
+    "--queue",
+    "queues",
+    multiple=True,
+    metavar="NAME",
     help="Only workers of this queue; repeat for more.  [all queues with workers]",
-)  # fmt: skip
+)
 names_argument = click.argument("names", nargs=-1, required=True, metavar="NAME...")
 wait_option = click.option(
-    "--wait", type=float, callback=seconds, metavar="SECONDS",
+    "--wait",
+    type=float,
+    callback=seconds,
+    metavar="SECONDS",
     help="Wait this long until they have done it.  [do not wait]",
-)  # fmt: skip
+)
 
 
 @click.group(
@@ -73,10 +80,20 @@ def workers(ctx: click.Context, url: str | None, queues: tuple[str, ...], as_jso
         return
     print_table(
         ("id", "name", "state", "queues", "busy", "since", "seen", "version"),
-        [(each.id, each.name if each.name != each.id else None, _state(each),
-          ",".join(each.queues), f"{each.busy}/{each.concurrency}", short_time(each.started_at),
-          short_time(each.seen_at), each.version) for each in found],
-    )  # fmt: skip
+        [
+            (
+                each.id,
+                each.name if each.name != each.id else None,
+                _state(each),
+                ",".join(each.queues),
+                f"{each.busy}/{each.concurrency}",
+                short_time(each.started_at),
+                short_time(each.seen_at),
+                each.version,
+            )
+            for each in found
+        ],
+    )
 
 
 @workers.command(epilog=examples("ackq workers busy", "ackq workers busy -q jobs --json"))
@@ -96,9 +113,11 @@ def busy(url: str | None, queues: tuple[str, ...], as_json: bool) -> None:
     else:
         print_table(
             ("queue", "id", "runs for", "worker"),
-            [(message.queue, message.message_id, _age(each.seen_at - message.since), each.name)
-             for message, each in found],
-        )  # fmt: skip
+            [
+                (message.queue, message.message_id, _age(each.seen_at - message.since), each.name)
+                for message, each in found
+            ],
+        )
 
 
 @workers.command(epilog=examples("ackq workers quiet mailer"))
@@ -150,9 +169,13 @@ def stop(ctx: click.Context, /, names: tuple[str, ...], url: str | None, **optio
 
 
 def _order(
-    ctx: click.Context, order: Order, names: Sequence[str], url: str | None,
-    queues: Sequence[str], wait: float | None,
-) -> None:  # fmt: skip
+    ctx: click.Context,
+    order: Order,
+    names: Sequence[str],
+    url: str | None,
+    queues: Sequence[str],
+    wait: float | None,
+) -> None:
     from ackq.core.client import client_of
     from ackq.ops.listed import DONE
     from ackq.ops.workers import send_order, workers

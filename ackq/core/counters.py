@@ -61,8 +61,11 @@ def derived(now: int, live: int, held: int, counted: Mapping[bytes, int]) -> dic
     count = counted.get
     acked, nacked, released = count(b"acked", 0), count(b"nacked", 0), count(b"released", 0)
     returned, redriven, dropped = count(b"returned", 0), count(b"redriven", 0), count(b"dropped", 0)
-    dead = {name[5:].decode(errors="replace"): number
-            for name, number in counted.items() if name.startswith(b"dead:")}  # fmt: skip
+    dead = {
+        name[5:].decode(errors="replace"): number
+        for name, number in counted.items()
+        if name.startswith(b"dead:")
+    }
     left = acked + sum(dead.values()) + dropped - redriven
     ended = acked + nacked + released + returned + count(b"dead:rejected", 0) + count(b"ended", 0)
     return {
@@ -83,8 +86,10 @@ def derived(now: int, live: int, held: int, counted: Mapping[bytes, int]) -> dic
 
 def total(found: Sequence[Counters]) -> Counters:
     """Return the sums for a queue that counts in several parts; ``since`` is the latest of them."""
-    summed: dict[str, Any] = {"at": max(each.at for each in found),
-                              "since": max(each.since for each in found)}  # fmt: skip
+    summed: dict[str, Any] = {
+        "at": max(each.at for each in found),
+        "since": max(each.since for each in found),
+    }
     for name in (each.name for each in fields(Counters) if each.name not in summed):
         values = [getattr(each, name) for each in found]
         if name == "dead":

@@ -30,8 +30,15 @@ TEMPORARY = (BusyLoadingError, ClusterDownError, MasterDownError, ReadOnlyError,
 
 
 #: Errors after which another server may have the key.
-MAY_HAVE_MOVED = (MovedError, ClusterDownError, MasterDownError, ReadOnlyError, ConnectionError,
-             TimeoutError, OSError)  # fmt: skip
+MAY_HAVE_MOVED = (
+    MovedError,
+    ClusterDownError,
+    MasterDownError,
+    ReadOnlyError,
+    ConnectionError,
+    TimeoutError,
+    OSError,
+)
 
 
 _WITHIN_SCRIPTS: dict[str, type[ResponseError]] = {

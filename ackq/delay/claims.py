@@ -28,8 +28,21 @@ from ackq.core.effects import Operation, Request
 from ackq.core.io.jitter import draw_jitter
 from ackq.delay.messages import KINDS, DelayKeys, DelaySpec, decode_key
 
-__all__ = ["ClaimedMessage", "Group", "ack", "beat", "begin", "claim", "held", "last", "look",
-           "open_claims", "read", "release", "release_all"]  # fmt: skip
+__all__ = [
+    "ClaimedMessage",
+    "Group",
+    "ack",
+    "beat",
+    "begin",
+    "claim",
+    "held",
+    "last",
+    "look",
+    "open_claims",
+    "read",
+    "release",
+    "release_all",
+]
 
 #: Most names that one call passes.
 CHUNK = 1000
@@ -215,8 +228,7 @@ def held(spec: DelaySpec) -> Operation[list[HeldClaim]]:
             if left is not None and soonest is not None:
                 left = min(left, soonest)
             totals[group, batch] = (before + rows, left)
-    return [HeldClaim(*each, rows, ends) for each, (rows, ends) in sorted(totals.items())
-            if rows]  # fmt: skip
+    return [HeldClaim(*each, rows, ends) for each, (rows, ends) in sorted(totals.items()) if rows]
 
 
 def release_all(spec: DelaySpec, group: str) -> Operation[int]:

@@ -53,8 +53,9 @@ class DelayQueue(DelayClient):
             QueueNameError: the name cannot be used.
             ConfigurationError: a setting is out of range.
         """
-        config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes,
-                             record_errors=record_errors)  # fmt: skip
+        config = QueueConfig(
+            visibility_timeout, max_receives, "front", max_body_bytes, record_errors=record_errors
+        )
         super().__init__(client, name)
         self._spec = DelaySpec.plain(name, config, self._block_limit)
 
@@ -116,8 +117,9 @@ class PartitionedDelayQueue(DelayClient):
             QueueNameError: the name cannot be used.
             ConfigurationError: a setting is out of range.
         """
-        config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes,
-                             record_errors=record_errors)  # fmt: skip
+        config = QueueConfig(
+            visibility_timeout, max_receives, "front", max_body_bytes, record_errors=record_errors
+        )
         group = GroupSpec.of(name, partitions, session_timeout)
         super().__init__(client, name)
         self._spec = DelaySpec.partitioned(name, config, group, self._block_limit)

@@ -52,8 +52,9 @@ class AsyncDelayQueue(DelayClient):
             QueueNameError: the name cannot be used.
             ConfigurationError: a setting is out of range.
         """
-        config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes,
-                             record_errors=record_errors)  # fmt: skip
+        config = QueueConfig(
+            visibility_timeout, max_receives, "front", max_body_bytes, record_errors=record_errors
+        )
         super().__init__(client, name)
         self._spec = DelaySpec.plain(name, config, self._block_limit)
 
@@ -115,8 +116,9 @@ class AsyncPartitionedDelayQueue(DelayClient):
             QueueNameError: the name cannot be used.
             ConfigurationError: a setting is out of range.
         """
-        config = QueueConfig(visibility_timeout, max_receives, "front", max_body_bytes,
-                             record_errors=record_errors)  # fmt: skip
+        config = QueueConfig(
+            visibility_timeout, max_receives, "front", max_body_bytes, record_errors=record_errors
+        )
         group = GroupSpec.of(name, partitions, session_timeout)
         super().__init__(client, name)
         self._spec = DelaySpec.partitioned(name, config, group, self._block_limit)

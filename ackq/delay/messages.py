@@ -52,8 +52,17 @@ class DelayKeys:
 
     def all(self) -> tuple[bytes, ...]:
         """Return the keys in the order of the scripts' parameters."""
-        return (self.z, self.h, self.leases, self.extended, self.receives, self.dead, self.wake,
-                self.errors, self.counters)  # fmt: skip
+        return (
+            self.z,
+            self.h,
+            self.leases,
+            self.extended,
+            self.receives,
+            self.dead,
+            self.wake,
+            self.errors,
+            self.counters,
+        )
 
     @property
     def claims(self) -> bytes:
@@ -144,9 +153,22 @@ class DelayedMessage:
         session: the consumer's session in its group; empty in a queue without partitions.
     """
 
-    __slots__ = ("_settled", "_settles_sent", "body", "dead", "failure", "key",
-                 "lease_expires_at", "lease_lost", "partition", "queue", "ready_time", "receipt",
-                 "receive_count", "session")  # fmt: skip
+    __slots__ = (
+        "_settled",
+        "_settles_sent",
+        "body",
+        "dead",
+        "failure",
+        "key",
+        "lease_expires_at",
+        "lease_lost",
+        "partition",
+        "queue",
+        "ready_time",
+        "receipt",
+        "receive_count",
+        "session",
+    )
 
     def __init__(
         self,

@@ -90,10 +90,18 @@ def _call(
     keys = [*spec.fence.all()[:2], *spec.keys_of(partitions)]
     owner, generation = (assignment.session, assignment.generation) if assignment else ("", 0)
     request = Request(
-        (len(keys), *keys, owner, generation, wanted, lease, draw_jitter(),
-         spec.config.max_receives or 0),
+        (
+            len(keys),
+            *keys,
+            owner,
+            generation,
+            wanted,
+            lease,
+            draw_jitter(),
+            spec.config.max_receives or 0,
+        ),
         script=scripts.load("delay/take"),
-    )  # fmt: skip
+    )
     reply: Sequence[Any] = yield from call(spec, request)
     return reply
 

@@ -38,8 +38,12 @@ class Evidence(NamedTuple):
 
 def check(evidence: Evidence) -> list[Check]:
     """Check every claim. A demo has passed if all hold."""
-    return [*_pushed_and_processed(evidence), *_acked(evidence), *_faults(evidence),
-            *_left(evidence)]  # fmt: skip
+    return [
+        *_pushed_and_processed(evidence),
+        *_acked(evidence),
+        *_faults(evidence),
+        *_left(evidence),
+    ]
 
 
 def _pushed_and_processed(evidence: Evidence) -> list[Check]:
@@ -48,17 +52,28 @@ def _pushed_and_processed(evidence: Evidence) -> list[Check]:
     missing, unknown = evidence.input - processed, set(processed) - set(evidence.input)
     wrong = [key for each in evidence.workers.values() for key in each.wrong]
     return [
-        Check("pushed", pushed == evidence.input, f"{pushed.total():,} of"
-              f" {counted(evidence.input.total(), 'message')}, each once, by"
-              f" {counted(len(evidence.producers), 'producer')}"),
-        Check("processed", not missing and not unknown,
-              f"{counted(missing.total(), 'message')} never, {len(unknown):,} that nobody pushed"
-              if missing or unknown else
-              f"{processed.total():,} times, every message at least once"),
-        Check("digests", not wrong,
-              f"{len(wrong):,} differ from those of a serial pass, such as {wrong[0]!r}"
-              if wrong else f"{counted(len(evidence.digests), 'digest')} as in a serial pass"),
-    ]  # fmt: skip
+        Check(
+            "pushed",
+            pushed == evidence.input,
+            f"{pushed.total():,} of"
+            f" {counted(evidence.input.total(), 'message')}, each once, by"
+            f" {counted(len(evidence.producers), 'producer')}",
+        ),
+        Check(
+            "processed",
+            not missing and not unknown,
+            f"{counted(missing.total(), 'message')} never, {len(unknown):,} that nobody pushed"
+            if missing or unknown
+            else f"{processed.total():,} times, every message at least once",
+        ),
+        Check(
+            "digests",
+            not wrong,
+            f"{len(wrong):,} differ from those of a serial pass, such as {wrong[0]!r}"
+            if wrong
+            else f"{counted(len(evidence.digests), 'digest')} as in a serial pass",
+        ),
+    ]
 
 
 def _acked(evidence: Evidence) -> list[Check]:
@@ -66,14 +81,21 @@ def _acked(evidence: Evidence) -> list[Check]:
     lost, twice = evidence.input - acked, acked - evidence.input
     unearned = [key for each in evidence.workers.values() for key in each.unearned]
     return [
-        Check("acked", not lost and not twice,
-              f"{lost.total():,} never acked, {twice.total():,} acked too often"
-              if lost or twice else
-              f"{counted(acked.total(), 'message')}, each exactly once: none lost"),
-        Check("earned", not unearned,
-              f"{len(unearned):,} acks without work, such as {unearned[0]!r}"
-              if unearned else "no message was acked before it was processed"),
-    ]  # fmt: skip
+        Check(
+            "acked",
+            not lost and not twice,
+            f"{lost.total():,} never acked, {twice.total():,} acked too often"
+            if lost or twice
+            else f"{counted(acked.total(), 'message')}, each exactly once: none lost",
+        ),
+        Check(
+            "earned",
+            not unearned,
+            f"{len(unearned):,} acks without work, such as {unearned[0]!r}"
+            if unearned
+            else "no message was acked before it was processed",
+        ),
+    ]
 
 
 def _faults(evidence: Evidence) -> list[Check]:
@@ -83,20 +105,34 @@ def _faults(evidence: Evidence) -> list[Check]:
     back = sum(redelivered[key] > 0 for key in held)
     refused = sum(each.refused for each in evidence.workers.values())
     return [
-        Check("redelivered", 0 < len(held) == back, f"{counted(redelivered.total(), 'message')},"
-              f" the killed worker's {back:,} of {len(held):,} among them"),
+        Check(
+            "redelivered",
+            0 < len(held) == back,
+            f"{counted(redelivered.total(), 'message')},"
+            f" the killed worker's {back:,} of {len(held):,} among them",
+        ),
         Check("stale acks", refused > 0, f"{refused:,} refused (LeaseLost)"),
-    ]  # fmt: skip
+    ]
 
 
 def _left(evidence: Evidence) -> list[Check]:
     stats, findings = evidence.stats, evidence.audit.findings
     return [
-        Check("queue empty", stats.ready + stats.in_flight + stats.delayed + stats.dead == 0,
-              f"{stats.ready} ready, {stats.in_flight} in flight, {stats.dead} dead"),
-        Check("audit", not findings,
-              f"{len(findings)} findings, such as {findings[0].problem}: {findings[0].key!r}"
-              if findings else "every record is consistent"),
-        Check("processes", not evidence.crashes,
-              "; ".join(evidence.crashes) or "every process ended as intended"),
-    ]  # fmt: skip
+        Check(
+            "queue empty",
+            stats.ready + stats.in_flight + stats.delayed + stats.dead == 0,
+            f"{stats.ready} ready, {stats.in_flight} in flight, {stats.dead} dead",
+        ),
+        Check(
+            "audit",
+            not findings,
+            f"{len(findings)} findings, such as {findings[0].problem}: {findings[0].key!r}"
+            if findings
+            else "every record is consistent",
+        ),
+        Check(
+            "processes",
+            not evidence.crashes,
+            "; ".join(evidence.crashes) or "every process ended as intended",
+        ),
+    ]

@@ -23,9 +23,14 @@ class Child:
     """A producer's or a worker's process, with its journal and the tally of it."""
 
     def __init__(
-        self, role: str, number: int, orders: Mapping[str, Any], url: str, folder: Path,
+        self,
+        role: str,
+        number: int,
+        orders: Mapping[str, Any],
+        url: str,
+        folder: Path,
         digests: Mapping[str, str],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.name = f"{'worker' if role == 'work' else 'producer'} {number}"
         self.tally = Tally(digests)
         self.state = "running"

@@ -34,9 +34,13 @@ class Display:
         console = console or Console(file=sys.stdout, highlight=False, emoji=False)
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         # Without a terminal rich would assume 80 columns, and wrap.
-        self._console = console if self._live else Console(
-            file=console.file, width=10_000, highlight=False, emoji=False, color_system=None
-        )  # fmt: skip
+        self._console = (
+            console
+            if self._live
+            else Console(
+                file=console.file, width=10_000, highlight=False, emoji=False, color_system=None
+            )
+        )
         self._total = 1
         self._events: list[Text] = []
         self._view: list[RenderableType] = []
@@ -128,11 +132,14 @@ def _rows(workers: Sequence[Child]) -> Table:
         table.add_column(no_wrap=True, justify="right" if column == "number" else "left")
     for worker in workers:
         table.add_row(
-            worker.name, f"  [dim]pid {worker.pid}[/]",
+            worker.name,
+            f"  [dim]pid {worker.pid}[/]",
             f"  [{_STATES.get(worker.state, 'red')}]{worker.state:<7}[/]",
-            "  processed", f"{worker.tally.processed.total():,}",
-            "  holds", f"{len(worker.tally.held):,}",
-        )  # fmt: skip
+            "  processed",
+            f"{worker.tally.processed.total():,}",
+            "  holds",
+            f"{len(worker.tally.held):,}",
+        )
     return table
 
 

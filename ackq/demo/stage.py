@@ -53,8 +53,14 @@ class Plan:
         """Return what the processes need to know. A batch takes much less than the lease."""
         pause = min(self.lease * 0.4, self.seconds * self.workers / len(self.bodies))
         batch = min(BATCH_LIMIT, max(1, round(min(BATCH_SECONDS, self.lease / 4) / pause)))
-        return {"queue": queue, "lease": self.lease, "job": self.job, "batch": batch,
-                "pause": pause, "push_seconds": self.seconds / 2}  # fmt: skip
+        return {
+            "queue": queue,
+            "lease": self.lease,
+            "job": self.job,
+            "batch": batch,
+            "pause": pause,
+            "push_seconds": self.seconds / 2,
+        }
 
 
 def run(plan: Plan, display: Display) -> bool:
@@ -139,9 +145,19 @@ class Stage:
         worked = {child.name: child.tally for child in self._workers}
         faults, queue = self._faults, self._queue
         crashes = [crash for child in self._children() if (crash := child.crash())]
-        return check(Evidence(bodies, self._digests, pushed, worked, faults.killed,
-                              faults.killed_held, queue.stats(), queue.audit(), crashes)
-                     )  # fmt: skip
+        return check(
+            Evidence(
+                bodies,
+                self._digests,
+                pushed,
+                worked,
+                faults.killed,
+                faults.killed_held,
+                queue.stats(),
+                queue.audit(),
+                crashes,
+            )
+        )
 
     def _children(self) -> list[Child]:
         return [*self._producers, *self._workers]

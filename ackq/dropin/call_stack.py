@@ -38,8 +38,9 @@ _GENERATOR = inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 #: A function that mentions one of these may catch Ctrl-C and return, so its return is no proof.
 _CATCHES_ALL = frozenset({"KeyboardInterrupt", "BaseException"})
 #: Modules whose threads run one job after another, for callers in other threads.
-_POOLS = frozenset({"concurrent.futures.thread", "multiprocessing.pool",
-                    "anyio._backends._asyncio"})  # fmt: skip
+_POOLS = frozenset(
+    {"concurrent.futures.thread", "multiprocessing.pool", "anyio._backends._asyncio"}
+)
 
 
 class Line(NamedTuple):

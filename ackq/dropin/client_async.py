@@ -32,8 +32,7 @@ MAX_BODY_BYTES = 512 * 1024 * 1024
 #: Seconds that a wait for several lists spends on one of them before it checks all of them again.
 SEVERAL_KEYS_WAIT = 0.1
 #: The ends of a list, each with the commands that pop from it, at once and after waiting.
-COMMANDS: dict[PopFrom, tuple[str, str]] = {
-    "right": ("rpop", "brpop"), "left": ("lpop", "blpop")}  # fmt: skip
+COMMANDS: dict[PopFrom, tuple[str, str]] = {"right": ("rpop", "brpop"), "left": ("lpop", "blpop")}
 #: A take that returned fewer messages and fewer bytes than this emptied the list.
 _TAKE_MESSAGES, _TAKE_BYTES = 1000, 1024 * 1024
 

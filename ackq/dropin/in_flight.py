@@ -92,8 +92,12 @@ class InFlight:
         except LeaseLost:
             pass
         except (redis.RedisError, AckqError, OSError) as error:
-            log.warning("%s: %s could not be returned, and is redelivered when its lease ends: %s",
-                        self.queue, _ids(messages), redact(str(error)))  # fmt: skip
+            log.warning(
+                "%s: %s could not be returned, and is redelivered when its lease ends: %s",
+                self.queue,
+                _ids(messages),
+                redact(str(error)),
+            )
 
     def clear(self, settled: Sequence[Message]) -> None:
         """Forget the settled messages, and log those whose lease was lost."""
@@ -167,8 +171,12 @@ class InFlight:
         except LeaseLost:
             pass
         except (redis.RedisError, AckqError, OSError) as error:
-            log.warning("%s: %s could not be settled and will come back: %s",
-                        self.queue, _ids(messages), redact(str(error)))  # fmt: skip
+            log.warning(
+                "%s: %s could not be settled and will come back: %s",
+                self.queue,
+                _ids(messages),
+                redact(str(error)),
+            )
 
     def _renew(self, messages: Sequence[Message]) -> None:
         held = [message for message in messages if not message.lease_lost]
@@ -211,9 +219,12 @@ def make_room(all_in_flight: AllInFlight, name: str, reports: loops.Reports) -> 
 def _log_lost(queue: Queue, messages: Sequence[Message]) -> None:
     lost = [message for message in messages if message.lease_lost]
     if lost:
-        log.warning("%s: the lease of %s ended before its work did: it is, or will be, delivered"
-                    " again, unless others have settled or deleted it", queue,
-                    _ids(lost))  # fmt: skip
+        log.warning(
+            "%s: the lease of %s ended before its work did: it is, or will be, delivered"
+            " again, unless others have settled or deleted it",
+            queue,
+            _ids(lost),
+        )
 
 
 def _ids(messages: Sequence[Message]) -> str:

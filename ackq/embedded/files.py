@@ -19,8 +19,16 @@ Options = Mapping[str, str | list[str]]
 #: The beginning of a log line: process, time, and (looked ahead) a mark of the severity.
 _LOGGED = re.compile(r"^\d+:[A-Z] \d+ \w+ \d+ [\d:.]+ (?=[#*.-] )")
 #: Beginnings of harmless lines, and of those that every start writes.
-_USUAL = ("* ", "- ", ". ", "# oO0O", "# Redis version", "# Configuration loaded",
-          "# Server initialized", "# WARNING")  # fmt: skip
+_USUAL = (
+    "* ",
+    "- ",
+    ". ",
+    "# oO0O",
+    "# Redis version",
+    "# Configuration loaded",
+    "# Server initialized",
+    "# WARNING",
+)
 #: Log lines that an error shows.
 _SHOWN = 5
 #: The files in a server's folder.

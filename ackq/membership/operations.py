@@ -125,9 +125,14 @@ def heartbeat(spec: GroupSpec, session: Session) -> Operation[Assignment]:
         incarnation, joined, name = session.incarnation, session.joined, session.name
         known = session.assignment
         reply = yield from _call(
-            spec, "heartbeat", name, spec.session_us, spec.partitions, int(not joined),
+            spec,
+            "heartbeat",
+            name,
+            spec.session_us,
+            spec.partitions,
+            int(not joined),
             known.generation if known else 0,
-        )  # fmt: skip
+        )
         status = reply[0]
         if status == b"fenced":
             # Another thread may notice this too; both choose the same new name.

@@ -87,8 +87,12 @@ class Collector(RegistryCollector, Closable):
         yield from queue_metrics(snapshot.queues)
         yield from _server_metrics(snapshot)
         seconds = time.perf_counter() - started
-        yield Family("ackq_scrape_seconds", "gauge", "Time that this collection took, in seconds.",
-                     numbers=[seconds])  # fmt: skip
+        yield Family(
+            "ackq_scrape_seconds",
+            "gauge",
+            "Time that this collection took, in seconds.",
+            numbers=[seconds],
+        )
 
     def prepare(self) -> None:
         """Search for queues, so that the first collection is quick. No error if Redis is away.
@@ -107,18 +111,31 @@ class Collector(RegistryCollector, Closable):
 def _server_metrics(snapshot: Snapshot) -> Iterator[Family]:
     labels = [Labels.of(("server",), (each.address,)) for each in snapshot.servers]
     yield Family(
-        "ackq_up", "gauge", "1 if the server could be read.", ("server",),
-        labels=labels, numbers=[int(each.up) for each in snapshot.servers],
-    )  # fmt: skip
+        "ackq_up",
+        "gauge",
+        "1 if the server could be read.",
+        ("server",),
+        labels=labels,
+        numbers=[int(each.up) for each in snapshot.servers],
+    )
     yield Family(
-        "ackq_script_errors", "counter",
+        "ackq_script_errors",
+        "counter",
         "Script calls that failed since the server started, those of other programs included.",
-        ("server",), labels=labels,
+        ("server",),
+        labels=labels,
         numbers=[each.failed_scripts for each in snapshot.servers],
         since=[None for _ in snapshot.servers],
-    )  # fmt: skip
-    yield Family("ackq_search_complete", "gauge", "1 if all keys have been searched for queues.",
-                 numbers=[int(snapshot.complete)])  # fmt: skip
-    yield Family("ackq_queues_left_out", "gauge",
-                 "Queues above the limit, or with a key of a wrong type.",
-                 numbers=[snapshot.left_out])  # fmt: skip
+    )
+    yield Family(
+        "ackq_search_complete",
+        "gauge",
+        "1 if all keys have been searched for queues.",
+        numbers=[int(snapshot.complete)],
+    )
+    yield Family(
+        "ackq_queues_left_out",
+        "gauge",
+        "Queues above the limit, or with a key of a wrong type.",
+        numbers=[snapshot.left_out],
+    )

@@ -147,9 +147,11 @@ def _one_of(snapshot: Snapshot, kind: str, consumers: list[str]) -> Answer:
 
 def _fields(reading: Reading) -> dict[str, object]:
     fields: dict[str, object] = {
-        "queue": reading.name, "kind": reading.kind,
-        "backlog": reading.backlog + (reading.due_soon or 0), **reading.states
-    }  # fmt: skip
+        "queue": reading.name,
+        "kind": reading.kind,
+        "backlog": reading.backlog + (reading.due_soon or 0),
+        **reading.states,
+    }
     if reading.due_soon is not None:
         fields["due_soon"] = reading.due_soon
     if reading.paused is not None:

@@ -44,9 +44,11 @@ def _answer(body: bytes, content_type: str, headers: Mapping[str, str]) -> Answe
     if len(body) < LARGE or not _takes_gzip(headers.get("Accept-Encoding") or ""):
         return Answer(200, body, content_type, {"Vary": "Accept, Accept-Encoding"})
     return Answer(
-        200, gzip.compress(body, 1), content_type,
+        200,
+        gzip.compress(body, 1),
+        content_type,
         {"Vary": "Accept, Accept-Encoding", "Content-Encoding": "gzip"},
-    )  # fmt: skip
+    )
 
 
 class _Collected(RegistryCollector):

@@ -65,36 +65,54 @@ def queue_metrics(readings: Sequence[Reading]) -> Iterator[Family]:
     labels = [Labels.of(_QUEUE, (each.name, each.kind)) for each in readings]
     states = {state: label("state", state) for each in readings for state in each.states}
     yield Family(
-        "ackq_messages", "gauge", "Messages by state, as in ackq stats.", (*_QUEUE, "state"),
+        "ackq_messages",
+        "gauge",
+        "Messages by state, as in ackq stats.",
+        (*_QUEUE, "state"),
         labels=[each.plus(*state) for each in labels for state in states.items()],
         numbers=[each.states.get(state) for each in readings for state in states],
-    )  # fmt: skip
+    )
     for name, (help, figure) in _GAUGES.items():
         yield Family(name, "gauge", help, _QUEUE, labels=labels, numbers=[*map(figure, readings)])
     for name, (help, figures) in _OF_CONSUMERS.items():
         yield Family(
-            name, "gauge", help, ("queue", "consumer"),
-            labels=[Labels.of(("queue", "consumer"), (each.name, consumer))
-                    for each in readings for consumer in figures(each)],
+            name,
+            "gauge",
+            help,
+            ("queue", "consumer"),
+            labels=[
+                Labels.of(("queue", "consumer"), (each.name, consumer))
+                for each in readings
+                for consumer in figures(each)
+            ],
             numbers=[number for each in readings for number in figures(each).values()],
-        )  # fmt: skip
+        )
     totals = [each.totals or _NO_TOTALS for each in readings]
-    since = [None if each.since is None else Since(each.since, repr(each.since))
-             for each in totals]  # fmt: skip
+    since = [None if each.since is None else Since(each.since, repr(each.since)) for each in totals]
     for name, help in _COUNTERS.items():
         yield Family(
-            f"ackq_{name}", "counter", help, _QUEUE, labels=labels,
-            numbers=[each.counts.get(name) for each in totals], since=since,
-        )  # fmt: skip
+            f"ackq_{name}",
+            "counter",
+            help,
+            _QUEUE,
+            labels=labels,
+            numbers=[each.counts.get(name) for each in totals],
+            since=since,
+        )
     dead = [_by_reason(each.dead) for each in totals]
     yield Family(
-        "ackq_dead", "counter", "Messages that became dead letters, by reason.",
+        "ackq_dead",
+        "counter",
+        "Messages that became dead letters, by reason.",
         (*_QUEUE, "reason"),
-        labels=[each.plus(reason, label("reason", reason))
-                for each, counts in zip(labels, dead, strict=True) for reason, _ in counts],
+        labels=[
+            each.plus(reason, label("reason", reason))
+            for each, counts in zip(labels, dead, strict=True)
+            for reason, _ in counts
+        ],
         numbers=[count for counts in dead for _, count in counts],
         since=[each for each, counts in zip(since, dead, strict=True) for _ in counts],
-    )  # fmt: skip
+    )
 
 
 def _by_reason(dead: Mapping[str, int]) -> list[tuple[str, int]]:

@@ -46,139 +46,303 @@ class Role:
 
 _TAKE = ("pop", "ack", "ack_id", "nack", "reject", "extend", "held/give_back")
 _TAKE_COMMANDS = {"info": (), "blmove": ("", "HANDOFF")}
-_CLAIM = ("claims/begin", "claims/claim", "claims/ack", "claims/forget", "claims/beat",
-          "claims/release", "held/scan", "held/give_back")  # fmt: skip
-_CLAIM_COMMANDS = {"info": (), "hmget": ("CLAIMS:*",), "lrange": ("CLAIM:*:*",),
-                   "llen": ("CLAIM:*:*",)}  # fmt: skip
-_STAGE = ("staging/stage", "staging/commit", "staging/merge", "staging/drop", "staging/queue",
-          "held/give_back")  # fmt: skip
-_STAGE_COMMANDS = {"info": (), "time": (), "lpushx": ("STAGED:*",), "zrangebyscore": ("HELD",),
-                   "srandmember": ("STAGING:*:*",), "hget": ("COMMITS",), "hdel": ("COMMITS",)
-                   }  # fmt: skip
+_CLAIM = (
+    "claims/begin",
+    "claims/claim",
+    "claims/ack",
+    "claims/forget",
+    "claims/beat",
+    "claims/release",
+    "held/scan",
+    "held/give_back",
+)
+_CLAIM_COMMANDS = {
+    "info": (),
+    "hmget": ("CLAIMS:*",),
+    "lrange": ("CLAIM:*:*",),
+    "llen": ("CLAIM:*:*",),
+}
+_STAGE = (
+    "staging/stage",
+    "staging/commit",
+    "staging/merge",
+    "staging/drop",
+    "staging/queue",
+    "held/give_back",
+)
+_STAGE_COMMANDS = {
+    "info": (),
+    "time": (),
+    "lpushx": ("STAGED:*",),
+    "zrangebyscore": ("HELD",),
+    "srandmember": ("STAGING:*:*",),
+    "hget": ("COMMITS",),
+    "hdel": ("COMMITS",),
+}
 _RELEASE = ("claims/release", "held/scan", "held/give_back")
 _SCHEDULE = ("schedule", "push_once")
-_COUNT_COMMANDS = {"info": (), "time": (), "zcount": ("WORKERS:SEEN",),
-                   "zrangebyscore": ("WORKERS:SEEN",)}  # fmt: skip
+_COUNT_COMMANDS = {
+    "info": (),
+    "time": (),
+    "zcount": ("WORKERS:SEEN",),
+    "zrangebyscore": ("WORKERS:SEEN",),
+}
 _WATCH = ("stats", "held/scan", "watch", "worker/list")
-_VIEW_COMMANDS = {**_COUNT_COMMANDS, "xrange": ("DEAD",), "xrevrange": ("DEAD", _LOG),
-                  "hmget": ("ERRORS",)}  # fmt: skip
-_OPERATE = ("stats", "oldest", "peek", "watch", "audit", "audit_scan", "redrive", "run_now",
-            "cancel", "purge", "drain", "held/audit", "held/drop", "drop", "worker/list",
-            "worker/order",
-               *_RELEASE)  # fmt: skip
+_VIEW_COMMANDS = {
+    **_COUNT_COMMANDS,
+    "xrange": ("DEAD",),
+    "xrevrange": ("DEAD", _LOG),
+    "hmget": ("ERRORS",),
+}
+_OPERATE = (
+    "stats",
+    "oldest",
+    "peek",
+    "watch",
+    "audit",
+    "audit_scan",
+    "redrive",
+    "run_now",
+    "cancel",
+    "purge",
+    "drain",
+    "held/audit",
+    "held/drop",
+    "drop",
+    "worker/list",
+    "worker/order",
+    *_RELEASE,
+)
 _OPERATE_COMMANDS = {
-    **_VIEW_COMMANDS, "xadd": (_LOG,), "set": ("PAUSED",), "del": ("PAUSED",),
+    **_VIEW_COMMANDS,
+    "xadd": (_LOG,),
+    "set": ("PAUSED",),
+    "del": ("PAUSED",),
     "zscan": ("BACKUP", "DELAYED"),
     "hscan": ("CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS", "ERRORS"),
-}  # fmt: skip
+}
 _PUSH_COMMANDS = {"lpush": ("",), "wait": ()}
 #: What each role needs besides if the queue is popped from the left. A producer may do without.
 _RECORD = ("pop_from",)
-_RECORDING = ("scheduler", "consumer", "claimer", "pipeline", "writer", "worker", "operator",
-              "doctor")  # fmt: skip
+_RECORDING = (
+    "scheduler",
+    "consumer",
+    "claimer",
+    "pipeline",
+    "writer",
+    "worker",
+    "operator",
+    "doctor",
+)
 
 ROLES = {
     "producer": Role("pushes with a bare LPUSH", (), _PUSH_COMMANDS),
-    "scheduler": Role("pushes, also with a delay or dedup=", _SCHEDULE,
-                      {"info": (), "type": ("HELD",), **_PUSH_COMMANDS}),
+    "scheduler": Role(
+        "pushes, also with a delay or dedup=",
+        _SCHEDULE,
+        {"info": (), "type": ("HELD",), **_PUSH_COMMANDS},
+    ),
     "consumer": Role("takes and settles", (*_TAKE, "watch"), {"wait": (), **_TAKE_COMMANDS}),
     "claimer": Role("takes claims, as Spark's source does", _CLAIM, _CLAIM_COMMANDS),
-    "pipeline": Role("takes claims, and makes rows of them dead letters, as Spark's pipelines do",
-                     (*_CLAIM, "pipeline/reject"), _CLAIM_COMMANDS),
+    "pipeline": Role(
+        "takes claims, and makes rows of them dead letters, as Spark's pipelines do",
+        (*_CLAIM, "pipeline/reject"),
+        _CLAIM_COMMANDS,
+    ),
     "writer": Role("writes staged batches, as Spark's sink does", _STAGE, _STAGE_COMMANDS),
-    "worker": Role("runs ackq work: a consumer with rate limits, schedules, a health check, and an"
-                   " entry in ackq workers",
-                   (*_TAKE, "stats", "watch", "worker/permit", "worker/tick",
-                    "worker/heartbeat", "worker/leave"), _TAKE_COMMANDS),
-    "monitor": Role("counts messages by state, lists workers; runs ackq exporter --no-totals",
-                    ("stats", "held/scan", "worker/list"), _COUNT_COMMANDS),
-    "watcher": Role("runs ackq top and ackq exporter: counts, and measures rates", _WATCH,
-                    _COUNT_COMMANDS),
-    "viewer": Role("looks at ackq web: counts, rates, messages, dead letters and workers",
-                   (*_WATCH, "peek", "oldest"), _VIEW_COMMANDS),
-    "operator": Role("inspects, repairs, redrives, runs or cancels delayed messages, pauses,"
-                     " purges, quiets and stops workers; runs ackq web --operate",
-                     _OPERATE, _OPERATE_COMMANDS),
-    "doctor": Role("runs ackq doctor on temporary queues. It cannot read the server's settings,"
-                   " since CONFIG GET also shows passwords. To allow it, add +config|get",
-                   (*_TAKE, *_SCHEDULE, *_OPERATE, *_CLAIM, *_WATCH),
-                   {**_OPERATE_COMMANDS, **_CLAIM_COMMANDS, **_TAKE_COMMANDS, "lpush": (),
-                    "time": (), "role": (), "acl|whoami": (), "cluster|info": (),
-                    "cluster|slots": ()}),
-    "loader": Role("runs ackq scripts load, for users without EVAL", (),
-                   {"script|load": (), "cluster|slots": ()}),
-}  # fmt: skip
+    "worker": Role(
+        "runs ackq work: a consumer with rate limits, schedules, a health check, and an"
+        " entry in ackq workers",
+        (
+            *_TAKE,
+            "stats",
+            "watch",
+            "worker/permit",
+            "worker/tick",
+            "worker/heartbeat",
+            "worker/leave",
+        ),
+        _TAKE_COMMANDS,
+    ),
+    "monitor": Role(
+        "counts messages by state, lists workers; runs ackq exporter --no-totals",
+        ("stats", "held/scan", "worker/list"),
+        _COUNT_COMMANDS,
+    ),
+    "watcher": Role(
+        "runs ackq top and ackq exporter: counts, and measures rates", _WATCH, _COUNT_COMMANDS
+    ),
+    "viewer": Role(
+        "looks at ackq web: counts, rates, messages, dead letters and workers",
+        (*_WATCH, "peek", "oldest"),
+        _VIEW_COMMANDS,
+    ),
+    "operator": Role(
+        "inspects, repairs, redrives, runs or cancels delayed messages, pauses,"
+        " purges, quiets and stops workers; runs ackq web --operate",
+        _OPERATE,
+        _OPERATE_COMMANDS,
+    ),
+    "doctor": Role(
+        "runs ackq doctor on temporary queues. It cannot read the server's settings,"
+        " since CONFIG GET also shows passwords. To allow it, add +config|get",
+        (*_TAKE, *_SCHEDULE, *_OPERATE, *_CLAIM, *_WATCH),
+        {
+            **_OPERATE_COMMANDS,
+            **_CLAIM_COMMANDS,
+            **_TAKE_COMMANDS,
+            "lpush": (),
+            "time": (),
+            "role": (),
+            "acl|whoami": (),
+            "cluster|info": (),
+            "cluster|slots": (),
+        },
+    ),
+    "loader": Role(
+        "runs ackq scripts load, for users without EVAL",
+        (),
+        {"script|load": (), "cluster|slots": ()},
+    ),
+}
 
 _DELAY_VIEW = ("delay/stats", "delay/peek", "delay/watch")
-_DELAY_VIEW_COMMANDS = {"info": (), "time": (), "xrange": (":dead",), "zrange": (":z",),
-                        "exists": (":z", ":h"), "type": (":z", ":h", ":dead"),
-                        "hget": (":group",), "hmget": (":errors",),
-                        "xrevrange": (":dead", _LOG)}  # fmt: skip
-_DELAY_CLAIM = ("delay/claim", "delay/claim_ack", "delay/claim_beat", "delay/claim_read",
-                "delay/claim_return", "delay/stats")  # fmt: skip
+_DELAY_VIEW_COMMANDS = {
+    "info": (),
+    "time": (),
+    "xrange": (":dead",),
+    "zrange": (":z",),
+    "exists": (":z", ":h"),
+    "type": (":z", ":h", ":dead"),
+    "hget": (":group",),
+    "hmget": (":errors",),
+    "xrevrange": (":dead", _LOG),
+}
+_DELAY_CLAIM = (
+    "delay/claim",
+    "delay/claim_ack",
+    "delay/claim_beat",
+    "delay/claim_read",
+    "delay/claim_return",
+    "delay/stats",
+)
 #: How claims are listed, and what claims/begin and claims/release call: those scripts are the list
 #: queue's, with the keys of a delay queue.
-_DELAY_CLAIM_COMMANDS = {"info": (), "time": (), "zrange": (":claims",), "llen": (":claim:*:*",),
-                         "hmget": (":claims:*",), "hset": (":claims:*",), "hdel": (":claims:*",),
-                         "hincrby": (":claims:*",), "zadd": (":claims",), "zcard": (":claims",)
-                         }  # fmt: skip
+_DELAY_CLAIM_COMMANDS = {
+    "info": (),
+    "time": (),
+    "zrange": (":claims",),
+    "llen": (":claim:*:*",),
+    "hmget": (":claims:*",),
+    "hset": (":claims:*",),
+    "hdel": (":claims:*",),
+    "hincrby": (":claims:*",),
+    "zadd": (":claims",),
+    "zcard": (":claims",),
+}
 #: What consumers of partitions or shards also call, to divide them.
 _JOIN = ("members/heartbeat", "members/assign", "members/leave")
-_TOPIC_VIEW_COMMANDS = {"info": (), "time": (), "getrange": (":messages:*",),
-                        "type": (":nextIndex",),
-                        "mget": (":nextIndex", ":firstIndex", ":consumers:*"),
-                        "xrevrange": (_LOG,)}  # fmt: skip
+_TOPIC_VIEW_COMMANDS = {
+    "info": (),
+    "time": (),
+    "getrange": (":messages:*",),
+    "type": (":nextIndex",),
+    "mget": (":nextIndex", ":firstIndex", ":consumers:*"),
+    "xrevrange": (_LOG,),
+}
 _TOPIC_PLACES = (":consumers:*", ":leases:*", ":ranges:*")
 _RSMQ_VIEW = ("rsmq/attributes", "rsmq/counters")
-_RSMQ_VIEW_COMMANDS = {"info": (), "time": (), "zrange": ("",), "type": (":Q",),
-                       "xrange": (":Q.dead",), "xrevrange": (":Q.dead", _LOG)}  # fmt: skip
+_RSMQ_VIEW_COMMANDS = {
+    "info": (),
+    "time": (),
+    "zrange": ("",),
+    "type": (":Q",),
+    "xrange": (":Q.dead",),
+    "xrevrange": (":Q.dead", _LOG),
+}
 
 #: The roles of other queues than lists. They settle and take with scripts of their own.
 OTHER_ROLES: dict[str, dict[str, Role]] = {
     "delay": {
         "producer": Role("pushes", ("delay/push",), {"info": (), "wait": ()}),
-        "consumer": Role("takes and settles", ("delay/take", "delay/delete", "delay/nack",
-                                               "delay/reject", "delay/extend"),
-                         {"info": (), "wait": (), "blpop": (":wake",)}),
-        "claimer": Role("takes claims, as Spark's source does", _DELAY_CLAIM,
-                        _DELAY_CLAIM_COMMANDS),
-        "viewer": Role("looks: ackq delay stats and peek, ackq exporter, ackq web", _DELAY_VIEW,
-                       _DELAY_VIEW_COMMANDS),
-        "operator": Role("also cancels, reschedules, redrives, drops and purges, and lists and"
-                         " releases claims",
-                         (*_DELAY_VIEW, "delay/cancel", "delay/reschedule", "delay/redrive",
-                          "delay/drop", "delay/purge", "delay/claim_return"),
-                         {**_DELAY_CLAIM_COMMANDS, **_DELAY_VIEW_COMMANDS,
-                          "hmget": (":errors", ":claims:*"), "zrange": (":z", ":claims"),
-                          "xlen": (":dead",), "xadd": (_LOG,)}),
+        "consumer": Role(
+            "takes and settles",
+            ("delay/take", "delay/delete", "delay/nack", "delay/reject", "delay/extend"),
+            {"info": (), "wait": (), "blpop": (":wake",)},
+        ),
+        "claimer": Role(
+            "takes claims, as Spark's source does", _DELAY_CLAIM, _DELAY_CLAIM_COMMANDS
+        ),
+        "viewer": Role(
+            "looks: ackq delay stats and peek, ackq exporter, ackq web",
+            _DELAY_VIEW,
+            _DELAY_VIEW_COMMANDS,
+        ),
+        "operator": Role(
+            "also cancels, reschedules, redrives, drops and purges, and lists and releases claims",
+            (
+                *_DELAY_VIEW,
+                "delay/cancel",
+                "delay/reschedule",
+                "delay/redrive",
+                "delay/drop",
+                "delay/purge",
+                "delay/claim_return",
+            ),
+            {
+                **_DELAY_CLAIM_COMMANDS,
+                **_DELAY_VIEW_COMMANDS,
+                "hmget": (":errors", ":claims:*"),
+                "zrange": (":z", ":claims"),
+                "xlen": (":dead",),
+                "xadd": (_LOG,),
+            },
+        ),
     },
     "topic": {
-        "producer": Role("publishes, also with retention", ("topic/publish", "topic/probe"),
-                         {"info": (), "mget": (":nextIndex", ":firstIndex")}),
-        "consumer": Role("subscribes, consumes and commits",
-                         ("topic/consume", "topic/commit", "topic/extend", "topic/seek",
-                          "topic/probe"),
-                         {"info": (), "mget": (":nextIndex", ":firstIndex", ":consumers:*"),
-                          "xread": (":wake",)}),
-        "viewer": Role("looks: ackq topic, ackq exporter, ackq web", ("topic/probe",),
-                       _TOPIC_VIEW_COMMANDS),
-        "operator": Role("also moves and unsubscribes consumers, and trims",
-                         ("topic/probe", "topic/seek", "topic/trim"),
-                         {**_TOPIC_VIEW_COMMANDS, "del": _TOPIC_PLACES, "xadd": (_LOG,)}),
+        "producer": Role(
+            "publishes, also with retention",
+            ("topic/publish", "topic/probe"),
+            {"info": (), "mget": (":nextIndex", ":firstIndex")},
+        ),
+        "consumer": Role(
+            "subscribes, consumes and commits",
+            ("topic/consume", "topic/commit", "topic/extend", "topic/seek", "topic/probe"),
+            {
+                "info": (),
+                "mget": (":nextIndex", ":firstIndex", ":consumers:*"),
+                "xread": (":wake",),
+            },
+        ),
+        "viewer": Role(
+            "looks: ackq topic, ackq exporter, ackq web", ("topic/probe",), _TOPIC_VIEW_COMMANDS
+        ),
+        "operator": Role(
+            "also moves and unsubscribes consumers, and trims",
+            ("topic/probe", "topic/seek", "topic/trim"),
+            {**_TOPIC_VIEW_COMMANDS, "del": _TOPIC_PLACES, "xadd": (_LOG,)},
+        ),
     },
     "rsmq": {
         "producer": Role("sends", ("rsmq/send",), {"info": ()}),
-        "consumer": Role("receives, deletes and changes the visibility",
-                         ("rsmq/receive", "rsmq/delete", "rsmq/visibility"),
-                         {"info": (), "blpop": (":Q.wake",)}),
-        "viewer": Role("looks: ackq rsmq stats, ackq exporter, ackq web", _RSMQ_VIEW,
-                       _RSMQ_VIEW_COMMANDS, without="hset"),
-        "operator": Role("also creates, changes and deletes the queue, redrives and drops",
-                         (*_RSMQ_VIEW, "rsmq/create_queue", "rsmq/delete_queue", "rsmq/redrive"),
-                         {**_RSMQ_VIEW_COMMANDS, "xdel": (":Q.dead",), "xlen": (":Q.dead",),
-                          "xadd": (_LOG,)}),
+        "consumer": Role(
+            "receives, deletes and changes the visibility",
+            ("rsmq/receive", "rsmq/delete", "rsmq/visibility"),
+            {"info": (), "blpop": (":Q.wake",)},
+        ),
+        "viewer": Role(
+            "looks: ackq rsmq stats, ackq exporter, ackq web",
+            _RSMQ_VIEW,
+            _RSMQ_VIEW_COMMANDS,
+            without="hset",
+        ),
+        "operator": Role(
+            "also creates, changes and deletes the queue, redrives and drops",
+            (*_RSMQ_VIEW, "rsmq/create_queue", "rsmq/delete_queue", "rsmq/redrive"),
+            {**_RSMQ_VIEW_COMMANDS, "xdel": (":Q.dead",), "xlen": (":Q.dead",), "xadd": (_LOG,)},
+        ),
     },
-}  # fmt: skip
+}
 
 
 #: Roles of programs that never look whether a queue is sharded.
@@ -262,8 +426,10 @@ def rules(
     if any(each.isspace() for each in name):
         raise QueueNameError(f"queue name {name!r} has a space, which no ACL rule may contain")
     if selectors and (found := _NOT_IN_SELECTORS.search(name)):
-        raise QueueNameError(f"queue name {name!r} has {found[0]!r}, which no ACL selector may"
-                             " contain; rules for Redis 6.2 need no selectors")  # fmt: skip
+        raise QueueNameError(
+            f"queue name {name!r} has {found[0]!r}, which no ACL selector may"
+            " contain; rules for Redis 6.2 need no selectors"
+        )
     if role not in (roles := roles_of(kind)):
         raise ConfigurationError(f"a role is one of {', '.join(roles)}, not {role!r}")
     if kind == "rsmq" and ":" not in name:
@@ -287,9 +453,15 @@ def rules(
         return [*begin, *keys, "-@all", *_commands(access)]
     pairs = _grouped(access)
     keyless = _commands(pairs.pop(frozenset(), ()))
-    return [*begin, "-@all", *keyless,
-            *(f"({' '.join([*patterns_of(name, each, kind, partitions), *_commands(commands)])})"
-              for each, commands in sorted(pairs.items(), key=_first))]  # fmt: skip
+    return [
+        *begin,
+        "-@all",
+        *keyless,
+        *(
+            f"({' '.join([*patterns_of(name, each, kind, partitions), *_commands(commands)])})"
+            for each, commands in sorted(pairs.items(), key=_first)
+        ),
+    ]
 
 
 def _channels(name: str, role: Role) -> list[str]:
@@ -305,10 +477,11 @@ def _for_end(name: str, role: Role, pop_from: PopFrom) -> Role:
     if pop_from == "right":
         return role
     commands = {
-        "rpush" if command == "lpush" else command:
-        tuple(HELD_LEFT if suffix == "HELD" else suffix for suffix in suffixes)
+        "rpush" if command == "lpush" else command: tuple(
+            HELD_LEFT if suffix == "HELD" else suffix for suffix in suffixes
+        )
         for command, suffixes in role.commands.items()
-    }  # fmt: skip
+    }
     if role.scripts:
         commands["type"] = ("HELD",)
     return replace(role, scripts=role.scripts + _RECORD * (name in _RECORDING), commands=commands)
@@ -335,8 +508,12 @@ def _access(role: Role, eval: bool, pop_from: PopFrom) -> dict[str, frozenset[st
                 found[command].update(named)
     if role.scripts:
         # A script is called with all its keys, and after an error the type of each is checked.
-        every = {suffix for script in role.scripts for slot in slots_of(script, pop_from).values()
-                 for suffix in slot.suffixes}.union(*found.values())  # fmt: skip
+        every = {
+            suffix
+            for script in role.scripts
+            for slot in slots_of(script, pop_from).values()
+            for suffix in slot.suffixes
+        }.union(*found.values())
         for command in ("evalsha", "type", *(["eval"] if eval else [])):
             found[command].update(every)
     return {command: frozenset(suffixes) for command, suffixes in found.items()}

@@ -37,8 +37,15 @@ _CALL = re.compile(r"redis\.p?call\((?:[\w =']+ and '([A-Z]+)' or )?'([A-Z]+)'(?
 _RECORD = re.compile(r"^-- Left end: KEYS\[(\d+)\] \{name\}(\S+) ([A-Z]+)", re.MULTILINE)
 _ANY = re.compile("<[^>]+>")
 #: How many arguments of a command are keys (None: all). Other commands have one key.
-_KEYS_OF = {"TIME": 0, "LMOVE": 2, "RENAME": 2, "EXISTS": None, "UNLINK": None, "DEL": None,
-            "MSET": None}  # fmt: skip
+_KEYS_OF = {
+    "TIME": 0,
+    "LMOVE": 2,
+    "RENAME": 2,
+    "EXISTS": None,
+    "UNLINK": None,
+    "DEL": None,
+    "MSET": None,
+}
 _OF_ANY_TYPE = {"EXISTS", "UNLINK", "DEL", "RENAME", "TYPE", "PERSIST", "PEXPIRE", "PTTL"}
 _STRINGS = {"SET", "MSET", "MSETNX", "STRLEN"}
 _TYPES = {"Z": "ZSET", "H": "HASH", "L": "LIST", "R": "LIST", "X": "STREAM", "G": "STRING"}

@@ -28,8 +28,7 @@ def patterns_of(
         partitions: of a delay queue; None if it has none.
     """
     wide = {each[:-1] for each in suffixes if each.count("*") == 1}
-    needed = (each for each in suffixes
-              if each.count("*") < 2 or not each.startswith(tuple(wide)))  # fmt: skip
+    needed = (each for each in suffixes if each.count("*") < 2 or not each.startswith(tuple(wide)))
     return [f"~{key}" for each in sorted(needed) for key in _keys_of(name, each, kind, partitions)]
 
 

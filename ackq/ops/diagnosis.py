@@ -69,8 +69,14 @@ def judge_server(facts: Facts) -> list[Finding]:
     """Return the findings about the server itself: its version, settings and replicas."""
     if not facts.info:
         return [Finding("server", "unknown", "this user may not run INFO")]
-    return [_version(facts), *_cluster(facts), _eviction(facts), _memory(facts),
-            _persistence(facts, durability_of(facts)), _replicas(facts)]  # fmt: skip
+    return [
+        _version(facts),
+        *_cluster(facts),
+        _eviction(facts),
+        _memory(facts),
+        _persistence(facts, durability_of(facts)),
+        _replicas(facts),
+    ]
 
 
 def durability_of(facts: Facts) -> str:
@@ -97,8 +103,10 @@ def _cluster(facts: Facts) -> list[Finding]:
     state = facts.cluster.get("cluster_state")
     if state is None:
         return [Finding("cluster", "unknown", "this user may not run CLUSTER INFO")]
-    text = (f"state {state}, {facts.cluster.get('cluster_slots_ok', '?')} of 16384 slots served by"
-            f" {facts.cluster.get('cluster_size', '?')} primaries")  # fmt: skip
+    text = (
+        f"state {state}, {facts.cluster.get('cluster_slots_ok', '?')} of 16384 slots served by"
+        f" {facts.cluster.get('cluster_size', '?')} primaries"
+    )
     if state != "ok":
         return [Finding("cluster", "problem", f"{text}: pushes and pops may be refused")]
     return [Finding("cluster", "ok", text)]
@@ -107,17 +115,24 @@ def _cluster(facts: Facts) -> list[Finding]:
 def _eviction(facts: Facts) -> Finding:
     policy = facts.info.get("maxmemory_policy", "")
     if policy.startswith("allkeys-"):
-        return Finding("eviction", "problem", f"{policy}: when memory runs out, messages are"
-                       " dropped without an error. Set maxmemory-policy noeviction, with CONFIG SET"
-                       " and in redis.conf")  # fmt: skip
+        return Finding(
+            "eviction",
+            "problem",
+            f"{policy}: when memory runs out, messages are"
+            " dropped without an error. Set maxmemory-policy noeviction, with CONFIG SET"
+            " and in redis.conf",
+        )
     if not policy:
         return Finding("eviction", "unknown", "the server does not report its policy")
     if policy.startswith("volatile-"):
-        return Finding("eviction", "warning", f"{policy}: when memory runs out, keys with a time to"
-                       " live are dropped. A push with dedup= may then be stored twice, topic"
-                       " messages with max_age end early, and shared rate limits start again."
-                       " Set maxmemory-policy noeviction with CONFIG SET and in redis.conf"
-                       )  # fmt: skip
+        return Finding(
+            "eviction",
+            "warning",
+            f"{policy}: when memory runs out, keys with a time to"
+            " live are dropped. A push with dedup= may then be stored twice, topic"
+            " messages with max_age end early, and shared rate limits start again."
+            " Set maxmemory-policy noeviction with CONFIG SET and in redis.conf",
+        )
     return Finding("eviction", "ok", policy)
 
 
@@ -150,23 +165,38 @@ def _persistence(facts: Facts, durability: str) -> Finding:
             f"writing to disk fails ({', '.join(failed)}): check the server's log and its disk",
         )
     if durability == "none":
-        return Finding("persistence", "warning", "none: a restart loses every message. Set"
-                       " appendonly yes")  # fmt: skip
+        return Finding(
+            "persistence", "warning", "none: a restart loses every message. Set appendonly yes"
+        )
     if durability == "snapshots":
-        return Finding("persistence", "warning", f"snapshots only (save"
-                       f" {facts.settings['save']}): set appendonly yes")  # fmt: skip
+        return Finding(
+            "persistence",
+            "warning",
+            f"snapshots only (save {facts.settings['save']}): set appendonly yes",
+        )
     if durability == "unknown":
         return Finding("persistence", "unknown", "this user may not run CONFIG GET")
     if facts.settings.get("no-appendfsync-on-rewrite") == "yes":
-        return Finding("persistence", "warning", f"append-only file, {durability}, but not while"
-                       " it is rewritten (no-appendfsync-on-rewrite yes)")  # fmt: skip
+        return Finding(
+            "persistence",
+            "warning",
+            f"append-only file, {durability}, but not while"
+            " it is rewritten (no-appendfsync-on-rewrite yes)",
+        )
     text = f"append-only file, appendfsync {facts.settings['appendfsync']}"
     # Redis leaves half a transaction in the log, and counts what comes after it as a part.
-    if durability == "always" and facts.product == "redis" \
-            and facts.settings.get("aof-load-truncated") == "yes":  # fmt: skip
-        return Finding("persistence", "warning", f"{text}, but after a power cut Redis may start on"
-                       " a damaged log and lose later messages. Set aof-load-truncated no, or run"
-                       " redis-check-aof --fix before each such start")  # fmt: skip
+    if (
+        durability == "always"
+        and facts.product == "redis"
+        and facts.settings.get("aof-load-truncated") == "yes"
+    ):
+        return Finding(
+            "persistence",
+            "warning",
+            f"{text}, but after a power cut Redis may start on"
+            " a damaged log and lose later messages. Set aof-load-truncated no, or run"
+            " redis-check-aof --fix before each such start",
+        )
     return Finding("persistence", "ok", text)
 
 
@@ -179,8 +209,9 @@ def _replicas(facts: Facts) -> Finding:
     text = f"{count} connected"
     least = facts.settings.get("min-replicas-to-write")
     if least is None:
-        return Finding("replicas", "unknown", f"{text}; this user may not read"
-                       " min-replicas-to-write")  # fmt: skip
+        return Finding(
+            "replicas", "unknown", f"{text}; this user may not read min-replicas-to-write"
+        )
     if least == "0":
         return Finding(
             "replicas",
@@ -198,15 +229,18 @@ def _clock(facts: Facts) -> Finding:
     off, unsure = facts.clock_ahead, facts.clock_uncertainty
     text = f"the server is {abs(off):.3f} s {'ahead' if off > 0 else 'behind'} (± {unsure:.3f} s)"
     if abs(off) > CLOCKS_APART + unsure:
-        return Finding("clock", "warning", f"{text}: this affects times given with at=, but no"
-                       " leases")  # fmt: skip
+        return Finding(
+            "clock", "warning", f"{text}: this affects times given with at=, but no leases"
+        )
     return Finding("clock", "ok", text)
 
 
 def _permissions(facts: Facts, permissions: Mapping[str, Answer]) -> list[Finding]:
     user = f"user {facts.user!r}" if facts.user else "this user"
-    return [_group(user, group, {name: permissions[name] for name in names})
-            for group, names in TRIALS.items()]  # fmt: skip
+    return [
+        _group(user, group, {name: permissions[name] for name in names})
+        for group, names in TRIALS.items()
+    ]
 
 
 def _group(user: str, group: str, answers: Mapping[str, Answer]) -> Finding:
@@ -236,6 +270,9 @@ def _durability(facts: Facts, durability: str) -> Finding:
     verdict: Verdict = "ok"
     if durability in ("none", "unknown"):
         verdict = "warning" if durability == "none" else "unknown"
-    return Finding("durability", verdict, f"class {durability}. Lost if the process is killed:"
-                   f" {killed}; if the power fails: {power}; if the machine is lost: {failover}"
-                   )  # fmt: skip
+    return Finding(
+        "durability",
+        verdict,
+        f"class {durability}. Lost if the process is killed:"
+        f" {killed}; if the power fails: {power}; if the machine is lost: {failover}",
+    )

@@ -42,9 +42,11 @@ def move_all(
     for source in sources:
         before = moved
         moved += move(
-            source, destination, None if n is None else n - moved,
+            source,
+            destination,
+            None if n is None else n - moved,
             on_step=lambda count: on_step(before + count),  # noqa: B023
-        )  # fmt: skip
+        )
     return moved
 
 
@@ -71,9 +73,12 @@ def copy_all(
         first = min(ready, max(0, skip - passed))
         before, left = passed, ready - first if n is None else min(ready - first, n - copied)
         copied += copy(
-            source, destination, left, skip=first,
+            source,
+            destination,
+            left,
+            skip=first,
             on_step=lambda count: on_step(before + count),  # noqa: B023
-        )  # fmt: skip
+        )
         passed += ready
     return copied
 

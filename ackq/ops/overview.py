@@ -252,8 +252,9 @@ class Overview(Closable):
             elif not isinstance(problem, _MOVED):
                 unread[each] = problem
         checked = [each for each in wanted if each in node.checked]
-        asked = Asked(self._window, self._config, now, node.unreadable, node.alone,
-                      self._due_within)  # fmt: skip
+        asked = Asked(
+            self._window, self._config, now, node.unreadable, node.alone, self._due_within
+        )
         readings = []
         for each, result in self._results(node, checked, asked):
             if isinstance(result, Reading):
@@ -305,8 +306,9 @@ class Overview(Closable):
                 node.search.consumers = {self._names[0]: set(self._consumers)}
             elif any(each.kind == "topic" for each in found):
                 # If the user may not search, the lags are unknown.
-                with suppress(redis.ConnectionError, redis.TimeoutError, OSError,
-                              NoPermissionError):  # fmt: skip
+                with suppress(
+                    redis.ConnectionError, redis.TimeoutError, OSError, NoPermissionError
+                ):
                     steps = self._steps if node.search.complete else FIRST_STEPS
                     node.driver.run(node.search.find_consumers(steps))
                     node.search.complete = True
@@ -386,8 +388,9 @@ def _by_queue(readings: Iterable[Reading], groups: set[str]) -> tuple[Reading, .
     whole += (merged(name, kind, found, workers.get(name)) for (kind, name), found in parts.items())
     # The name of another queue may be that of a list queue, too. It has no keys if it is empty.
     others = {each.name for each in whole if each.kind != "list"}
-    whole = [each for each in whole
-             if each.kind != "list" or not each.empty or each.name not in others]  # fmt: skip
+    whole = [
+        each for each in whole if each.kind != "list" or not each.empty or each.name not in others
+    ]
     return tuple(sorted(_distinct(whole), key=_KIND_AND_NAME))
 
 

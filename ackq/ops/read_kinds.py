@@ -49,8 +49,12 @@ def read(found: Found, consumers: Iterable[str], asked: Asked) -> Operation[Read
 def _delay(name: str, asked: Asked) -> Operation[Reading]:
     spec = DelaySpec.plain(name, QueueConfig(), 1.0)
     stats = yield from admin.stats(spec)
-    states = {"ready": stats.ready, "in_flight": stats.in_flight, "delayed": stats.delayed,
-              "dead": stats.dead}  # fmt: skip
+    states = {
+        "ready": stats.ready,
+        "in_flight": stats.in_flight,
+        "delayed": stats.delayed,
+        "dead": stats.dead,
+    }
     keys = DelayKeys.of(name)
     age = (yield from _age(keys.z, 1.0, asked.now)) if stats.ready else 0.0
     soon = yield from due_soon(keys.z, 1, asked)
@@ -59,9 +63,14 @@ def _delay(name: str, asked: Asked) -> Operation[Reading]:
         soon = max(0, soon - (ending or 0))
     counted = yield from watched(admin.counters, spec, asked.window)
     return Reading(
-        "delay", name, stats.ready + stats.in_flight, states, oldest_ready=age,
-        totals=totals_of(counted) if counted else None, due_soon=soon,
-    )  # fmt: skip
+        "delay",
+        name,
+        stats.ready + stats.in_flight,
+        states,
+        oldest_ready=age,
+        totals=totals_of(counted) if counted else None,
+        due_soon=soon,
+    )
 
 
 def _age(key: bytes, unit: float, now: int | None) -> Operation[float | None]:
@@ -104,8 +113,11 @@ def _rsmq(name: str, asked: Asked) -> Operation[Reading]:
     spec = RSMQSpec(namespace)
     found = yield from rsmq.attributes(spec, queue)
     counted = yield from rsmq.counters(spec, queue)
-    states = {"ready": found.msgs - found.hiddenmsgs, "hidden": found.hiddenmsgs,
-              "dead": counted.letters}  # fmt: skip
+    states = {
+        "ready": found.msgs - found.hiddenmsgs,
+        "hidden": found.hiddenmsgs,
+        "dead": counted.letters,
+    }
     age = (yield from _age(spec.keys(queue).zset, 0.001, asked.now)) if states["ready"] else 0.0
     counts = {"pushed": counted.pushed, "taken": counted.taken, "acked": counted.acked}
     dead = {"max receives": counted.dead} if counted.dead else {}
@@ -118,9 +130,11 @@ def _topic(name: str, consumers: list[str], asked: Asked) -> Operation[Reading]:
     places = [keys.consumer(each).place for each in consumers]
     newest, first, *found = yield Request((b"MGET", keys.newest, keys.first, *places), resend=True)
     last = _index(name, newest)
-    positions = {consumer: _index(name, place)
-                 for consumer, place in zip(consumers, found, strict=True) if place is not None
-                 }  # fmt: skip
+    positions = {
+        consumer: _index(name, place)
+        for consumer, place in zip(consumers, found, strict=True)
+        if place is not None
+    }
     lags = {consumer: max(0, last - position) for consumer, position in positions.items()}
     trimmed = max(0, _index(name, first) - 1)
     totals = Totals(None, {"pushed": last, "dropped": trimmed})
@@ -130,11 +144,22 @@ def _topic(name: str, consumers: list[str], asked: Asked) -> Operation[Reading]:
     for place in sorted({*after.values()})[:MOST_AGES]:
         if (age := (yield from _topic_age(keys, place, asked))) is not None:
             known[place] = age
-    ages = {each: known[after[each]] if each in after else 0.0
-            for each in lags if each not in after or after[each] in known}  # fmt: skip
+    ages = {
+        each: known[after[each]] if each in after else 0.0
+        for each in lags
+        if each not in after or after[each] in known
+    }
     oldest = known.get(min(after.values())) if after else 0.0
-    return Reading("topic", name, max(lags.values(), default=0), oldest_ready=oldest,
-                   totals=totals, lags=lags, lag_seconds=ages, positions=positions)  # fmt: skip
+    return Reading(
+        "topic",
+        name,
+        max(lags.values(), default=0),
+        oldest_ready=oldest,
+        totals=totals,
+        lags=lags,
+        lag_seconds=ages,
+        positions=positions,
+    )
 
 
 def _topic_age(keys: TopicKeys, after: int, asked: Asked) -> Operation[float | None]:
@@ -155,8 +180,10 @@ def _index(name: str, value: bytes | None) -> int:
 
 
 _OTHERS: dict[str, Callable[[str, Asked], Operation[Reading]]] = {
-    "list": read_alone, "delay": _delay, "rsmq": _rsmq,
-}  # fmt: skip
+    "list": read_alone,
+    "delay": _delay,
+    "rsmq": _rsmq,
+}
 
 
 def look_up(name: str) -> Operation[list[Found]]:

@@ -28,9 +28,19 @@ MOST_WORKERS = 1000
 #: The suffixes of the keys that are read together, in the order of the script.
 _KEYS = tuple(
     each.encode()
-    for each in ("", "BACKUP", "HANDOFF", "DELAYED", "DEAD", "PAUSED", "HELD", "HELDROWS",
-                 "COUNTERS", WORKERS_SEEN)
-)  # fmt: skip
+    for each in (
+        "",
+        "BACKUP",
+        "HANDOFF",
+        "DELAYED",
+        "DEAD",
+        "PAUSED",
+        "HELD",
+        "HELDROWS",
+        "COUNTERS",
+        WORKERS_SEEN,
+    )
+)
 #: A shard, or what concerns all shards of a queue.
 _SHARD = re.compile(r"\{[^{}]+(?::\d+(?:\.\d+)?\}|\}:all)")
 
@@ -159,13 +169,24 @@ def _reading(
     soon: int | None = None,
 ) -> Reading:
     left = stats.lease_ends_in
-    states = {"ready": stats.ready, "in_flight": stats.in_flight, "delayed": stats.delayed,
-              "dead": stats.dead}  # fmt: skip
+    states = {
+        "ready": stats.ready,
+        "in_flight": stats.in_flight,
+        "delayed": stats.delayed,
+        "dead": stats.dead,
+    }
     return Reading(
-        "list", name, backlog_of(stats), states, stats.paused,
-        -left if left is not None and left < 0 else 0.0, oldest, workers, worker_ids,
+        "list",
+        name,
+        backlog_of(stats),
+        states,
+        stats.paused,
+        -left if left is not None and left < 0 else 0.0,
+        oldest,
+        workers,
+        worker_ids,
         totals_of(counted) if counted else None,
         due_soon=soon,
         lease_age=lease_age(left, counted.timeouts if counted else {}),
         stats=stats,
-    )  # fmt: skip
+    )

@@ -16,8 +16,17 @@ from ackq.ops.trials import is_denial
 from ackq.queue.messages import QueueStats
 
 #: The counts that are reported, if they are known.
-COUNTED = ("pushed", "taken", "acked", "returned", "nacked", "released", "redriven", "dropped",
-           "dead_dropped")  # fmt: skip
+COUNTED = (
+    "pushed",
+    "taken",
+    "acked",
+    "returned",
+    "nacked",
+    "released",
+    "redriven",
+    "dropped",
+    "dead_dropped",
+)
 #: Seconds by which a lease may appear longer than its timeout: timeouts are counted in whole
 #: seconds, and each lease has a little jitter.
 _ROUNDED = 1.1

@@ -57,8 +57,9 @@ class Recovery(Client):
         """
         for name in lists:
             if _key(name) == self._ready or is_kept_by_ackq(self._ready, _key(name)):
-                raise ConfigurationError(f"{name!r} is a list of queue {self._key!r} itself, not"
-                                         " a processing list")  # fmt: skip
+                raise ConfigurationError(
+                    f"{name!r} is a list of queue {self._key!r} itself, not a processing list"
+                )
         with self._same_slot():
             self._run(_count(self._key))
             return {name: self._run(_count(name)) for name in dict.fromkeys(lists)}
@@ -96,8 +97,9 @@ class Recovery(Client):
         try:
             yield
         except ClusterCrossSlotError as error:
-            raise CrossSlotError("in a cluster, a processing list shares the slot of queue"
-                                 f" {self._key!r}: {error}") from error  # fmt: skip
+            raise CrossSlotError(
+                f"in a cluster, a processing list shares the slot of queue {self._key!r}: {error}"
+            ) from error
 
 
 def _key(name: str) -> bytes:

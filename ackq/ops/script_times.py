@@ -66,11 +66,13 @@ def script_times() -> Operation[ScriptTimes | None]:
     setting = yield from _ask(b"CONFIG", b"GET", b"slowlog-log-slower-than")
     limit = int(_value(setting)) if setting else -1
     return ScriptTimes(
-        calls, spent / calls / 1e6 if calls else 0.0, failed,
+        calls,
+        spent / calls / 1e6 if calls else 0.0,
+        failed,
         float(slowest[1]) / 1e6 if slowest else None,
         None if log is None else tuple(filter(None, map(_slow_call, log))),
         limit / 1e6 if limit >= 0 else None,
-    )  # fmt: skip
+    )
 
 
 def _slow_call(entry: Sequence[Any]) -> SlowCall | None:

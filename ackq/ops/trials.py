@@ -24,9 +24,18 @@ TRIALS = {
     "produce": ("push", "push later", "push once"),
     "consume": ("take", "wait", "ack", "nack", "release", "reject", "extend"),
     "claim": ("claim", "ack a claim", "release claims"),
-    "look after": ("count", "peek", "read the dead", "redrive", "drop", "pause", "audit", "drain",
-                   "purge"),
-}  # fmt: skip
+    "look after": (
+        "count",
+        "peek",
+        "read the dead",
+        "redrive",
+        "drop",
+        "pause",
+        "audit",
+        "drain",
+        "purge",
+    ),
+}
 _MARKER = _GROUP = "doctor"
 _WITHIN_SCRIPTS = re.compile(
     "no permissions|can't run this command|can't access at least one|no longer has permission",
@@ -131,8 +140,13 @@ def is_denial(error: ResponseError) -> bool:
 
 def _clean_up(spec: QueueSpec) -> Operation[None]:
     """Delete all remaining keys, with whichever command the user may run."""
-    keys = (*spec.keys.all(), spec.keys.dedup(_MARKER), spec.keys.claims(_GROUP),
-            spec.keys.claim(_GROUP, 1), spec.keys.claim(_GROUP, 2))  # fmt: skip
+    keys = (
+        *spec.keys.all(),
+        spec.keys.dedup(_MARKER),
+        spec.keys.claims(_GROUP),
+        spec.keys.claim(_GROUP, 1),
+        spec.keys.claim(_GROUP, 2),
+    )
     for command in (b"UNLINK", b"DEL"):
         try:
             yield Request((command, *keys), resend=True)

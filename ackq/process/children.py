@@ -44,9 +44,10 @@ class Child:
         self.figures = health.with_suffix(".figures")
         seen = plan.health_port is not None
         self._plan = plan.replaced(
-            health_file=str(health), health_port=None,
+            health_file=str(health),
+            health_port=None,
             figures_file=str(self.figures) if seen else None,
-        )  # fmt: skip
+        )
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: socket.socket | None = None
         self.reason = ""  #: why the plan cannot work, as the ended process reported it
@@ -75,9 +76,11 @@ class Child:
             # -P: files in the current folder cannot hide modules that are imported at the start.
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "ackq.process"],
-                env=environment, pass_fds=[theirs.fileno()], process_group=0,
+                env=environment,
+                pass_fds=[theirs.fileno()],
+                process_group=0,
                 stdin=subprocess.DEVNULL,
-            )  # fmt: skip
+            )
         finally:
             theirs.close()
         self.started = time.monotonic()

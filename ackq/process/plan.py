@@ -104,9 +104,11 @@ class Plan:
             assert self.health_file is not None
             return ReportingHealth(self.health_file, self.stalled_after, self.figures_file)
         return Health(
-            file=self.health_file, port=self.health_port, host=self.health_host,
+            file=self.health_file,
+            port=self.health_port,
+            host=self.health_host,
             stalled_after=self.stalled_after,
-        )  # fmt: skip
+        )
 
     def run(self) -> int:
         """Work until stopped: in tasks if the handler is async, otherwise in threads.
@@ -161,15 +163,21 @@ class Plan:
         server = redact(self.url) if self.url else opened[0].address
         log.info(
             "working on %s at %s with %s: concurrency %d, processes %d, ackq %s",
-            ", ".join(queues), server, self.handler, self.concurrency, self.processes,
+            ", ".join(queues),
+            server,
+            self.handler,
+            self.concurrency,
+            self.processes,
             version("ackq"),
-        )  # fmt: skip
+        )
 
     def _opened(self, usual: Any, sharded: Any) -> list[Any]:
         """Return the queues, of one class or the other. All settings are checked first."""
         queues = [self._open(usual, name) for name, _ in self._queue_weights()]
-        return [self._open(sharded, each.name) if self._is_sharded(each.name) else each
-                for each in queues]  # fmt: skip
+        return [
+            self._open(sharded, each.name) if self._is_sharded(each.name) else each
+            for each in queues
+        ]
 
     def _open(self, kind: Any, name: str) -> Any:
         chosen = {

@@ -28,8 +28,20 @@ from ackq.errors import ClaimLost
 from ackq.queue import handed_over, pop_from
 from ackq.queue.spec import QueueSpec
 
-__all__ = ["Group", "ack", "beat", "begin", "claim", "end_holds", "forget", "last", "look",
-           "open_claims", "read", "release"]  # fmt: skip
+__all__ = [
+    "Group",
+    "ack",
+    "beat",
+    "begin",
+    "claim",
+    "end_holds",
+    "forget",
+    "last",
+    "look",
+    "open_claims",
+    "read",
+    "release",
+]
 
 #: Most names that one call passes.
 CHUNK = 1000
@@ -173,10 +185,13 @@ def release(group: Group) -> Operation[int]:
     _, found = yield from handed_over.lists(group.spec)
     # Newest first: each goes in front of the one returned before it.
     own = sorted(
-        ((named[1], each.name) for each in found
-         if (named := handed_over.claim_of(group.spec, each.name)) and named[0] == group.name),
+        (
+            (named[1], each.name)
+            for each in found
+            if (named := handed_over.claim_of(group.spec, each.name)) and named[0] == group.name
+        ),
         reverse=True,
-    )  # fmt: skip
+    )
     names = [name for _, name in own]
     for first in range(0, len(names), CHUNK):
         yield from change(
@@ -216,8 +231,13 @@ def _open(group: Group) -> Operation[list[tuple[int, handed_over.Held]]]:
 
 def _step(group: Group, batch: int, messages: int, size: int | None) -> Operation[Sequence[Any]]:
     keys = group.spec.keys
-    called = (*keys.all()[:12], group.key, keys.claim(group.name, batch), keys.errors,
-              *keys.if_left)  # fmt: skip
+    called = (
+        *keys.all()[:12],
+        group.key,
+        keys.claim(group.name, batch),
+        keys.errors,
+        *keys.if_left,
+    )
     args = (group.epoch, batch, messages, size or 0, group.lease)
     try:
         reply: Sequence[Any] = yield from change(group, "claims/claim", called, *args)

@@ -91,9 +91,14 @@ class AsyncQueue(Client):
             ConfigurationError: a setting is out of range.
         """
         config = QueueConfig(
-            visibility_timeout, max_receives, requeue, max_body_bytes, pop_from, record_errors,
+            visibility_timeout,
+            max_receives,
+            requeue,
+            max_body_bytes,
+            pop_from,
+            record_errors,
             time_field,
-        )  # fmt: skip
+        )
         keys = QueueKeys.of(name, pop_from)
         super().__init__(client, name)
         self._spec = QueueSpec(name, keys, config, self._block_limit)

@@ -85,8 +85,17 @@ def return_to_queue(spec: QueueSpec, name: bytes) -> Operation[int]:
 def return_some(spec: QueueSpec, name: bytes) -> Operation[Sequence[int]]:
     """Move some of a list's messages into the queue; return how many, and how many are left."""
     keys = spec.keys
-    passed = (keys.ready, keys.handoff, keys.context, keys.delayed, keys.held, keys.heldrows, name,
-              keys.counters, *keys.if_left)  # fmt: skip
+    passed = (
+        keys.ready,
+        keys.handoff,
+        keys.context,
+        keys.delayed,
+        keys.held,
+        keys.heldrows,
+        name,
+        keys.counters,
+        *keys.if_left,
+    )
     request = Request(
         (len(passed), *passed, mode_of(spec, name)),
         script=scripts.load("held/give_back"),

@@ -47,18 +47,41 @@ def stats(spec: QueueSpec) -> Operation[QueueStats]:
     return read_stats(
         (
             yield from _call(
-                spec, "stats",
-                (keys.ready, keys.backup, keys.handoff, keys.delayed, keys.dead, keys.paused,
-                 keys.held, keys.heldrows),
+                spec,
+                "stats",
+                (
+                    keys.ready,
+                    keys.backup,
+                    keys.handoff,
+                    keys.delayed,
+                    keys.dead,
+                    keys.paused,
+                    keys.held,
+                    keys.heldrows,
+                ),
             )
         )
-    )  # fmt: skip
+    )
 
 
 def read_stats(reply: Sequence[int]) -> QueueStats:
     """Return the counts that stats.lua replies."""
-    (listed, handed, leased, expired, delayed, due, dead, paused, lease_end, due_in,
-     claimed, returned, later, held_until) = reply  # fmt: skip
+    (
+        listed,
+        handed,
+        leased,
+        expired,
+        delayed,
+        due,
+        dead,
+        paused,
+        lease_end,
+        due_in,
+        claimed,
+        returned,
+        later,
+        held_until,
+    ) = reply
     events = [us for us, count in ((lease_end, leased), (due_in, delayed)) if count]
     if held_until:
         events.append(held_until)
@@ -81,10 +104,13 @@ def oldest_ready(spec: QueueSpec) -> Operation[float | None]:
     keys, field = spec.keys, spec.config.time_field
     yield from _compare(spec)
     reply = yield from _call(
-        spec, "oldest",
+        spec,
+        "oldest",
         (keys.ready, keys.handoff, keys.backup, keys.delayed, keys.held, keys.heldrows),
-        keys.pop_from, CLOUDEVENT, field or CLOUDEVENT,
-    )  # fmt: skip
+        keys.pop_from,
+        CLOUDEVENT,
+        field or CLOUDEVENT,
+    )
     return read_oldest(reply, field)
 
 
@@ -105,11 +131,19 @@ def counters(spec: QueueSpec, window: float) -> Operation[QueueCounters]:
     milliseconds = max(1, microseconds(window, "window", LONGEST_WATCH) // 1000)
     keys = spec.keys
     now, live, held, *pairs = yield from _call(
-        spec, "watch",
-        (keys.counters, keys.ready, keys.backup, keys.handoff, keys.delayed, keys.held,
-         keys.heldrows),
+        spec,
+        "watch",
+        (
+            keys.counters,
+            keys.ready,
+            keys.backup,
+            keys.handoff,
+            keys.delayed,
+            keys.held,
+            keys.heldrows,
+        ),
         milliseconds,
-    )  # fmt: skip
+    )
     return read_counters(now, live, held, dict(zip(pairs[::2], map(int, pairs[1::2]), strict=True)))
 
 
@@ -151,12 +185,25 @@ def peek(
     kept: list[bytes] = []
     while len(seen) < wanted:
         reply = yield from _call(
-            spec, "peek",
-            (keys.ready, keys.backup, keys.context, keys.handoff, keys.receives, keys.delayed,
-             keys.held, *front, *back),
-            state, skip + len(seen), min(CHUNK, wanted - len(seen)), len(front),
+            spec,
+            "peek",
+            (
+                keys.ready,
+                keys.backup,
+                keys.context,
+                keys.handoff,
+                keys.receives,
+                keys.delayed,
+                keys.held,
+                *front,
+                *back,
+            ),
+            state,
+            skip + len(seen),
+            min(CHUNK, wanted - len(seen)),
+            len(front),
             keys.pop_from,
-        )  # fmt: skip
+        )
         for at in range(0, len(reply), 5):
             _, key, body, count, score = reply[at : at + 5]
             when = float(score) / 1_000_000
@@ -243,8 +290,13 @@ def _dead_range(spec: QueueSpec, first: str, last: str, size: int) -> Operation[
 
 def redrive(spec: QueueSpec, wanted: int | None, entries: Sequence[str]) -> Operation[int]:
     """Make dead letters ready again; see `ackq.Queue.redrive`."""
-    keys = (spec.keys.context, spec.keys.receives, spec.keys.delayed, spec.keys.dead,
-            spec.keys.counters)  # fmt: skip
+    keys = (
+        spec.keys.context,
+        spec.keys.receives,
+        spec.keys.delayed,
+        spec.keys.dead,
+        spec.keys.counters,
+    )
     redriven = 0
     if entries:
         for entry in entries:
@@ -349,8 +401,18 @@ def _find_stray(spec: QueueSpec, repair: bool) -> Operation[AuditFinding | None]
 
 def _walk(spec: QueueSpec, walk: str, repair: bool) -> Operation[tuple[int, list[AuditFinding]]]:
     keys = spec.keys
-    scanned = (keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead,
-               keys.held, keys.heldrows, keys.errors, keys.counters)  # fmt: skip
+    scanned = (
+        keys.backup,
+        keys.context,
+        keys.receives,
+        keys.extended,
+        keys.delayed,
+        keys.dead,
+        keys.held,
+        keys.heldrows,
+        keys.errors,
+        keys.counters,
+    )
     found: dict[tuple[str, str], AuditFinding] = {}
     checked = 0
     cursor: Arg = b"0"

@@ -36,9 +36,22 @@ class Message:
             the reply was lost, since then nobody knows.
     """
 
-    __slots__ = ("_delivery", "_settled", "_settles_sent", "_trace_id", "body", "dead", "failure",
-                 "key", "lease_expires_at", "lease_lost", "queue", "receipt", "receive_count",
-                 "timed_out")  # fmt: skip
+    __slots__ = (
+        "_delivery",
+        "_settled",
+        "_settles_sent",
+        "_trace_id",
+        "body",
+        "dead",
+        "failure",
+        "key",
+        "lease_expires_at",
+        "lease_lost",
+        "queue",
+        "receipt",
+        "receive_count",
+        "timed_out",
+    )
 
     def __init__(
         self,

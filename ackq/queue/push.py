@@ -57,12 +57,24 @@ def push(
     window = microseconds(dedup_window, "dedup_window", MAX_DEDUP_WINDOW)
     keys = spec.keys
     request = Request(
-        (4, keys.ready, keys.context, keys.delayed, keys.dedup(dedup),
-         max(1, window // 1000), id, body, base, due, key_of_id(id) or b"", keys.pop_from),
+        (
+            4,
+            keys.ready,
+            keys.context,
+            keys.delayed,
+            keys.dedup(dedup),
+            max(1, window // 1000),
+            id,
+            body,
+            base,
+            due,
+            key_of_id(id) or b"",
+            keys.pop_from,
+        ),
         script=scripts.load("push_once"),
         resend=True,  # the marker makes a second application harmless
         confirm=confirm,
-    )  # fmt: skip
+    )
     try:
         reply = yield from _sent(spec, request)
     except RedisError as error:

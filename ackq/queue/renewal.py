@@ -107,7 +107,10 @@ class Renewer:
             with self._wake:
                 self._held.discard(held)
         except (redis.RedisError, AckqError, OSError) as error:
-            log.warning("a lease of %r could not be renewed and is tried again: %s",
-                        held.message, redact(str(error)))  # fmt: skip
+            log.warning(
+                "a lease of %r could not be renewed and is tried again: %s",
+                held.message,
+                redact(str(error)),
+            )
             pause = held.timeout / 12
         held.due = time.monotonic() + pause

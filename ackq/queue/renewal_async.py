@@ -48,8 +48,11 @@ async def _renew(extend: Extend, message: Message, timeout: float, ended: asynci
         except LeaseLost:
             return
         except (redis.RedisError, AckqError, OSError) as error:
-            log.warning("a lease of %r could not be renewed and is tried again: %s",
-                        message, redact(str(error)))  # fmt: skip
+            log.warning(
+                "a lease of %r could not be renewed and is tried again: %s",
+                message,
+                redact(str(error)),
+            )
             pause = timeout / 12
 
 

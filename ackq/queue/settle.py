@@ -27,8 +27,16 @@ def ack(
 ) -> Operation[int]:
     """Ack messages; see `ackq.Queue.ack`."""
     keys = spec.keys
-    head = (7, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed,
-            keys.counters, keys.errors)  # fmt: skip
+    head = (
+        7,
+        keys.backup,
+        keys.context,
+        keys.receives,
+        keys.extended,
+        keys.delayed,
+        keys.counters,
+        keys.errors,
+    )
     return (yield from _settle(spec, "ack", head, messages, confirm))
 
 
@@ -76,9 +84,20 @@ def nack(
             return -2 if keys.pop_from == "left" else -1
         return round(backoff(message.receive_count) * 1_000_000)
 
-    head = (9, keys.ready, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed,
-            keys.dead, keys.errors, keys.counters,
-            int(charge), config.max_receives or 0)  # fmt: skip
+    head = (
+        9,
+        keys.ready,
+        keys.backup,
+        keys.context,
+        keys.receives,
+        keys.extended,
+        keys.delayed,
+        keys.dead,
+        keys.errors,
+        keys.counters,
+        int(charge),
+        config.max_receives or 0,
+    )
     verb = "nack" if charge else "release"
     return (yield from _settle(spec, verb, head, messages, None, delay_of, error))
 
@@ -88,8 +107,18 @@ def reject(
 ) -> Operation[int]:
     """Move messages to the dead letters; see `ackq.Queue.reject`."""
     keys = spec.keys
-    head = (8, keys.backup, keys.context, keys.receives, keys.extended, keys.delayed, keys.dead,
-            keys.errors, keys.counters, reason)  # fmt: skip
+    head = (
+        8,
+        keys.backup,
+        keys.context,
+        keys.receives,
+        keys.extended,
+        keys.delayed,
+        keys.dead,
+        keys.errors,
+        keys.counters,
+        reason,
+    )
     return (yield from _settle(spec, "reject", head, messages, error=error))
 
 
@@ -106,11 +135,18 @@ def extend(spec: QueueSpec, messages: Sequence[Message], timeout: float | None) 
     for chunk in settle_chunks(held):
         args, order = group(chunk)
         request = Request(
-            (3, keys.backup, keys.extended, keys.delayed, microseconds_from_now,
-             draw_jitter(), *args),
+            (
+                3,
+                keys.backup,
+                keys.extended,
+                keys.delayed,
+                microseconds_from_now,
+                draw_jitter(),
+                *args,
+            ),
             script=scripts.load("extend"),
             resend=True,
-        )  # fmt: skip
+        )
         deadline, count, *positions = yield from fencing.send(spec, fencing.EXTEND, request, order)
         refused += fencing.note_reply(fencing.EXTEND, order, positions, request)
         extended += count

@@ -175,8 +175,20 @@ def receive_messages(
     deadline = Deadline(timeout)
     block_limit = min(spec.block_limit, LONGEST_WAIT)
     waits_ms = math.ceil(block_limit * 1000) if deadline.timeout else 0
-    args = (6, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, keys.errors, mode,
-            min(wanted, TAKE_CHUNK), hidden, waits_ms, spec.max_receives)  # fmt: skip
+    args = (
+        6,
+        keys.zset,
+        keys.hash,
+        keys.wake,
+        keys.waiters,
+        keys.dead,
+        keys.errors,
+        mode,
+        min(wanted, TAKE_CHUNK),
+        hidden,
+        waits_ms,
+        spec.max_receives,
+    )
     script = scripts.load("rsmq/receive")
     while True:
         reply = yield from call(spec, Request(args, script=script), qname)
@@ -290,10 +302,18 @@ def redrive(spec: RSMQSpec, qname: str, n: int | None, entries: Sequence[str]) -
     while at < n:
         some = min(n - at, REDRIVEN)
         request = Request(
-            (5, keys.zset, keys.hash, keys.wake, keys.waiters, keys.dead, some,
-             *entries[at : at + some]),
+            (
+                5,
+                keys.zset,
+                keys.hash,
+                keys.wake,
+                keys.waiters,
+                keys.dead,
+                some,
+                *entries[at : at + some],
+            ),
             script=scripts.load("rsmq/redrive"),
-        )  # fmt: skip
+        )
         reply = yield from call(spec, request, qname)
         if reply == b"missing":
             _raise_missing(spec, qname)
@@ -311,10 +331,19 @@ def _store(
     keys = spec.keys(qname)
     later: Arg = b"" if delay is None else check_seconds(delay, "delay")
     request = Request(
-        (4, keys.zset, keys.hash, keys.wake, keys.waiters, secrets.token_hex(10), later,
-         spec.channel(qname), *bodies),
+        (
+            4,
+            keys.zset,
+            keys.hash,
+            keys.wake,
+            keys.waiters,
+            secrets.token_hex(10),
+            later,
+            spec.channel(qname),
+            *bodies,
+        ),
         script=scripts.load("rsmq/send"),
-    )  # fmt: skip
+    )
     reply = yield from call(spec, request, qname)
     if reply[0] == b"ok":
         return [id.decode() for id in reply[1:]]

@@ -213,8 +213,13 @@ class RSMQKeys:
 
     def types(self) -> dict[bytes, str]:
         """Return the type of every key whose type matters."""
-        return {self.zset: "zset", self.hash: "hash", self.wake: "list", self.dead: "stream",
-                self.errors: "hash"}  # fmt: skip
+        return {
+            self.zset: "zset",
+            self.hash: "hash",
+            self.wake: "list",
+            self.dead: "stream",
+            self.errors: "hash",
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,8 +320,9 @@ def check_maxsize(value: int) -> int:
     low, high = MAXSIZES
     fits = isinstance(value, int) and not isinstance(value, bool)
     if not fits or not (low <= value <= high or value == UNLIMITED):
-        raise InvalidValue(f"maxsize must be an integer between {low} and {high}, or -1,"
-                           f" not {value!r}")  # fmt: skip
+        raise InvalidValue(
+            f"maxsize must be an integer between {low} and {high}, or -1, not {value!r}"
+        )
     return value
 
 

@@ -192,8 +192,9 @@ class ShardedQueue(Closable):
         if not opened.draining:
             return opened.queues
         closed = run([each.beginning(resize.is_retired) for each in opened.draining])
-        living = [each for each, is_closed in zip(opened.draining, closed, strict=True)
-                  if not is_closed]  # fmt: skip
+        living = [
+            each for each, is_closed in zip(opened.draining, closed, strict=True) if not is_closed
+        ]
         return (*opened.used, *living)
 
     def resize(self, shards: int) -> None:
@@ -264,9 +265,13 @@ class ShardedQueue(Closable):
             queue = self._shard_for(opened, key if key is not None else dedup)
             try:
                 return queue.push(
-                    message, delay=delay, at=at, dedup=dedup, dedup_window=dedup_window,
+                    message,
+                    delay=delay,
+                    at=at,
+                    dedup=dedup,
+                    dedup_window=dedup_window,
                     confirm=confirm,
-                )  # fmt: skip
+                )
             except KeyTypeError:
                 if not self._changed(opened):
                     raise

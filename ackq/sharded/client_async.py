@@ -191,8 +191,9 @@ class AsyncShardedQueue(Closable):
         if not opened.draining:
             return opened.queues
         closed = await run([each.beginning(resize.is_retired) for each in opened.draining])
-        living = [each for each, is_closed in zip(opened.draining, closed, strict=True)
-                  if not is_closed]  # fmt: skip
+        living = [
+            each for each, is_closed in zip(opened.draining, closed, strict=True) if not is_closed
+        ]
         return (*opened.used, *living)
 
     async def resize(self, shards: int) -> None:
@@ -263,9 +264,13 @@ class AsyncShardedQueue(Closable):
             queue = self._shard_for(opened, key if key is not None else dedup)
             try:
                 return await queue.push(
-                    message, delay=delay, at=at, dedup=dedup, dedup_window=dedup_window,
+                    message,
+                    delay=delay,
+                    at=at,
+                    dedup=dedup,
+                    dedup_window=dedup_window,
                     confirm=confirm,
-                )  # fmt: skip
+                )
             except KeyTypeError:
                 if not await self._changed(opened):
                     raise

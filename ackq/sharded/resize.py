@@ -38,10 +38,19 @@ def retire(spec: QueueSpec, version: int) -> Operation[bool]:
     """Close a shard if it is empty, and return whether it is closed."""
     keys = spec.keys
     all_keys = (
-        keys.ready, keys.backup, keys.context, keys.handoff, keys.receives, keys.extended,
-        keys.delayed, keys.dead, keys.record, keys.ready + HELD_LEFT.encode(), keys.heldrows,
+        keys.ready,
+        keys.backup,
+        keys.context,
+        keys.handoff,
+        keys.receives,
+        keys.extended,
+        keys.delayed,
+        keys.dead,
+        keys.record,
+        keys.ready + HELD_LEFT.encode(),
+        keys.heldrows,
         keys.paused,
-    )  # fmt: skip
+    )
     request = Request(
         (len(all_keys), *all_keys, version), script=scripts.load("sharded/retire"), resend=True
     )

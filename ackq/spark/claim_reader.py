@@ -97,18 +97,25 @@ def _from_delay_queue(reading: Reading, part: Slice, claims: DelayClaims) -> Ite
                 _check(claims, part.batch, at, page)
             _LOG.warning(
                 "%s: %d messages of batch %d left their claim; failOnDataLoss is false, so the"
-                " query goes on", reading.source, lost, part.batch,
-            )  # fmt: skip
+                " query goes on",
+                reading.source,
+                lost,
+                part.batch,
+            )
         found = [(place, each) for place, each in enumerate(page, at) if each is not None]
         # Other clients may have used any bytes as a key.
         keys = [each.key.encode(errors="surrogateescape") for _, each in found]
-        yield at, [each.body for _, each in found], {
-            "position": pa.array([place for place, _ in found], pa.int64()),
-            "id": text(pa.array(keys, pa.binary()), keys),
-            "ready_time": pa.array(
-                [timestamp(each.ready_time) for _, each in found], pa.timestamp("us", "UTC")
-            ),
-        }  # fmt: skip
+        yield (
+            at,
+            [each.body for _, each in found],
+            {
+                "position": pa.array([place for place, _ in found], pa.int64()),
+                "id": text(pa.array(keys, pa.binary()), keys),
+                "ready_time": pa.array(
+                    [timestamp(each.ready_time) for _, each in found], pa.timestamp("us", "UTC")
+                ),
+            },
+        )
         at += len(page)
 
 

@@ -48,9 +48,20 @@ _OF_PEEK: dict[str, DataType] = {
     "entry": _TEXT,
 }
 _PLAIN = (
-    StringType, BinaryType, BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType,
-    DoubleType, DecimalType, DateType, TimestampType, TimestampNTZType,
-)  # fmt: skip
+    StringType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    ShortType,
+    IntegerType,
+    LongType,
+    FloatType,
+    DoubleType,
+    DecimalType,
+    DateType,
+    TimestampType,
+    TimestampNTZType,
+)
 
 
 @dataclass(frozen=True)

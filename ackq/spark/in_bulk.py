@@ -116,8 +116,9 @@ class InBulk:
 
     def _suspects(self, error: str, sample: bytes) -> list[Scan]:
         """Return scans for bodies that may cause the error: of one column, then of all."""
-        misfits = [f'{re.escape(name)}"\\s*:\\s*(?:{misfit})'
-                   for name, misfit in self._misfits.items()]  # fmt: skip
+        misfits = [
+            f'{re.escape(name)}"\\s*:\\s*(?:{misfit})' for name, misfit in self._misfits.items()
+        ]
         whole = f'"(?:{"|".join(misfits)})'
         column = _OF_COLUMN.search(error)
         misfit = self._misfits.get(column[1]) if column else None

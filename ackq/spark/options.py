@@ -35,8 +35,17 @@ MOST_QUEUES = 1024
 #: Seconds for which a batch waits for its minimum of messages, as in Kafka's connector.
 TRIGGER_DELAY = 15 * 60.0
 #: Options of sources and sinks that name the target and its Redis.
-TARGET = ("url", "passwordFile", "cluster", "path", "queue", "topic", "delayQueue", "shards",
-          "popFrom")  # fmt: skip
+TARGET = (
+    "url",
+    "passwordFile",
+    "cluster",
+    "path",
+    "queue",
+    "topic",
+    "delayQueue",
+    "shards",
+    "popFrom",
+)
 #: An option of sources that names several queues.
 QUEUES = "queues"
 #: Options of sinks that name the column with the target of each row, and the kind of target.
@@ -44,11 +53,25 @@ TARGET_COLUMNS: dict[str, Kind] = {"queueColumn": "queue", "topicColumn": "topic
 PARSING = ("includeMetadata", "mode", "columnNameOfCorruptRecord", "timeZone", "timeField")
 _PEEK = ("state", "partitions", "fetchSize", "retryTimeoutMs")
 _STREAM = (
-    "groupId", "maxMessagesPerTrigger", "maxOffsetsPerTrigger", "maxBytesPerTrigger",
-    "parallelism", "minPartitions", "maxRecordsPerPartition", "failOnDataLoss", "claimTimeoutMs",
-    "ackMode", "pollIntervalMs", "fetchSize", "retryTimeoutMs", "startingOffsets", "endingOffsets",
-    "minMessagesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
-)  # fmt: skip
+    "groupId",
+    "maxMessagesPerTrigger",
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "parallelism",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "failOnDataLoss",
+    "claimTimeoutMs",
+    "ackMode",
+    "pollIntervalMs",
+    "fetchSize",
+    "retryTimeoutMs",
+    "startingOffsets",
+    "endingOffsets",
+    "minMessagesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+)
 
 State = Literal["ready", "in_flight", "delayed", "dead"]
 STATES: tuple[State, ...] = ("ready", "in_flight", "delayed", "dead")
@@ -147,9 +170,13 @@ class Target:
             ConfigurationError: none of the targets is set, or more than one.
         """
         kinds: dict[str, Kind] = {
-            "queue": "queue", "path": "queue", QUEUES: "queue", "topic": "topic",
-            "delayQueue": "delayQueue", **TARGET_COLUMNS,
-        }  # fmt: skip
+            "queue": "queue",
+            "path": "queue",
+            QUEUES: "queue",
+            "topic": "topic",
+            "delayQueue": "delayQueue",
+            **TARGET_COLUMNS,
+        }
         named = [option for option in kinds if option in raw]
         if len(named) != 1:
             raise ConfigurationError(
@@ -382,10 +409,17 @@ _FITTING: dict[str, tuple[tuple[Kind, ...], str]] = {
 
 #: Options only for streams, and only for spark.read.
 _STREAM_ONLY = (
-    "groupId", "maxMessagesPerTrigger", "maxOffsetsPerTrigger", "maxBytesPerTrigger",
-    "minMessagesPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay",
-    "claimTimeoutMs", "ackMode", "pollIntervalMs",
-)  # fmt: skip
+    "groupId",
+    "maxMessagesPerTrigger",
+    "maxOffsetsPerTrigger",
+    "maxBytesPerTrigger",
+    "minMessagesPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "claimTimeoutMs",
+    "ackMode",
+    "pollIntervalMs",
+)
 #: The same in lower case, as Spark passes them.
 STREAM_ONLY = frozenset(name.lower() for name in _STREAM_ONLY)
 _PEEK_ONLY = ("state", "endingOffsets")

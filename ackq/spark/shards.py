@@ -192,8 +192,13 @@ class Shards:
         found = Counter(dict.fromkeys(COUNTED, 0))
         for each in self._queues:
             stats, claimed = each.stats(), sum(claim.rows for claim in each.claims())
-            found.update(ready=stats.ready, delayed=stats.delayed, dead=stats.dead,
-                         claimed=claimed, in_flight=max(0, stats.in_flight - claimed))  # fmt: skip
+            found.update(
+                ready=stats.ready,
+                delayed=stats.delayed,
+                dead=stats.dead,
+                claimed=claimed,
+                in_flight=max(0, stats.in_flight - claimed),
+            )
         return dict(found)
 
     def _finish_commits(self) -> None:

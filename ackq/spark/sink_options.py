@@ -13,9 +13,19 @@ from ackq.spark.options import RETRY_TIMEOUT_MS, TARGET, TARGET_COLUMNS, Target
 from ackq.spark.raw_options import RawOptions
 
 _SINK = (
-    "writeMode", "txnAppId", "txnVersion", "valueColumn", "idColumn", "delayColumn", "atColumn",
-    "partitions", "maxBodyBytes", "retentionMs", "retentionMessages", "retryTimeoutMs",
-)  # fmt: skip
+    "writeMode",
+    "txnAppId",
+    "txnVersion",
+    "valueColumn",
+    "idColumn",
+    "delayColumn",
+    "atColumn",
+    "partitions",
+    "maxBodyBytes",
+    "retentionMs",
+    "retentionMessages",
+    "retryTimeoutMs",
+)
 #: Options that Spark itself reads and passes on.
 _SPARKS = ("checkpointLocation",)
 #: Upper bound of maxBodyBytes: the limit of Redis.
@@ -61,8 +71,9 @@ class Writing:
         """
         raw = RawOptions(options, (*TARGET, *TARGET_COLUMNS, *_SINK, *_SPARKS), "a sink")
         target = Target.of(raw)
-        mode = cast(WriteMode, raw.choice("writeMode", "transactional",
-                                            ("transactional", "direct")))  # fmt: skip
+        mode = cast(
+            WriteMode, raw.choice("writeMode", "transactional", ("transactional", "direct"))
+        )
         _check_fit(raw, target, mode, stream)
         partitions = raw.integer("partitions", 0, 1, MOST_PARTITIONS)
         age = raw.integer("retentionMs", 0, 1)

@@ -218,9 +218,12 @@ class _Driver:
             _LOG.warning(
                 "%s: %d of %d messages up to batch %d were no longer claimed: their lease"
                 " (claimTimeoutMs) ended before they were acked, so they are delivered again%s",
-                self._reading.source, claimed - acked, claimed, batch,
+                self._reading.source,
+                claimed - acked,
+                claimed,
+                batch,
                 ", or they were cancelled" if cancelled else "",
-            )  # fmt: skip
+            )
         self._open = {each: claim for each, claim in self._open.items() if each > batch}
         self._acked = batch
 
@@ -236,6 +239,9 @@ class _Driver:
 
     def _offset(self, **counts: int) -> Offset:
         return offsets.make(
-            self._reading.source, batch=self._batch, open=len(self._open),
-            epochs=self._shards.epochs, **counts,
-        )  # fmt: skip
+            self._reading.source,
+            batch=self._batch,
+            open=len(self._open),
+            epochs=self._shards.epochs,
+            **counts,
+        )

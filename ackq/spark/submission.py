@@ -61,17 +61,21 @@ class Submission:
                 )
             if self.master.startswith("k8s://") and _UPLOAD not in config.spark:
                 raise refused(
-                    str(self.file), "spark", _UPLOAD,
+                    str(self.file),
+                    "spark",
+                    _UPLOAD,
                     "is required: a place for the files of the driver, such as s3a://bucket/path",
-                )  # fmt: skip
+                )
             for section, key, path in _paths(config):
                 # The driver has only the file, so there is no folder that a path could start at.
                 if PurePath(path).is_relative_to(self.file.absolute().parent):
                     raise refused(
-                        str(self.file), section, key,
+                        str(self.file),
+                        section,
+                        key,
                         "is a folder of this machine: use a URL that all machines know, such as"
                         " hdfs:///pipelines/cars or s3a://bucket/cars",
-                    )  # fmt: skip
+                    )
         return config
 
     @property

@@ -16,9 +16,16 @@ from ackq.errors import ConfigurationError
 #: Number types that may contain values without a JSON form.
 FLOATING = (spark.FloatType, spark.DoubleType)
 _AS_THEY_ARE = (
-    spark.StringType, spark.CharType, spark.VarcharType, spark.BooleanType, spark.IntegralType,
-    spark.DateType, spark.TimestampType, spark.TimestampNTZType, spark.NullType,
-)  # fmt: skip
+    spark.StringType,
+    spark.CharType,
+    spark.VarcharType,
+    spark.BooleanType,
+    spark.IntegralType,
+    spark.DateType,
+    spark.TimestampType,
+    spark.TimestampNTZType,
+    spark.NullType,
+)
 Convert = Callable[[Any], Any]
 
 

@@ -24,9 +24,12 @@ from ackq.spark.values import MISFITS
 
 #: The type of values that a column takes as they are. A bool is no int here.
 _OWN: dict[type[DataType], type] = {
-    StringType: str, BooleanType: bool, FloatType: float, DoubleType: float,
+    StringType: str,
+    BooleanType: bool,
+    FloatType: float,
+    DoubleType: float,
     **dict.fromkeys((ByteType, ShortType, IntegerType, LongType), int),
-}  # fmt: skip
+}
 
 
 def unconverted(values: Sequence[Any], kind: DataType, arrow: pa.DataType) -> pa.Array | None:

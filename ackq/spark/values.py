@@ -41,9 +41,13 @@ MISFITS = (ValueError, TypeError, ArithmeticError, RecursionError)
 
 _BITS: dict[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
 _NOT_FINITE = {
-    "NaN": math.nan, "+INF": math.inf, "Infinity": math.inf, "+Infinity": math.inf,
-    "-INF": -math.inf, "-Infinity": -math.inf,
-}  # fmt: skip
+    "NaN": math.nan,
+    "+INF": math.inf,
+    "Infinity": math.inf,
+    "+Infinity": math.inf,
+    "-INF": -math.inf,
+    "-Infinity": -math.inf,
+}
 _FRACTION = re.compile(r"(\.\d{6})\d+")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -131,11 +131,19 @@ def commit(spec: StagingSpec, batch: int, tasks: Iterable[Staged], move: Mover) 
         lists = {} if known else (yield from _merged(spec, ready, delayed))
     keys, names = spec.keys, list(lists)
     request = Request(
-        (3 + len(names), keys.commits, keys.held, keys.heldrows, *names,
-         spec.writer, batch, *lists.values()),
+        (
+            3 + len(names),
+            keys.commits,
+            keys.held,
+            keys.heldrows,
+            *names,
+            spec.writer,
+            batch,
+            *lists.values(),
+        ),
         script=scripts.load("staging/commit"),
         resend=True,  # the marker makes a repeat harmless
-    )  # fmt: skip
+    )
     status, value = yield from call(spec, request)
     if status == b"lost":
         raise StagingLost(

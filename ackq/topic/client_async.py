@@ -69,8 +69,15 @@ class AsyncTopic(Client):
             ConfigurationError: a setting is out of range.
         """
         keys = TopicKeys.of(name)
-        config = TopicConfig(delivery, visibility_timeout, on_trimmed, max_age, max_messages,
-                             publish_attempts, max_body_bytes)  # fmt: skip
+        config = TopicConfig(
+            delivery,
+            visibility_timeout,
+            on_trimmed,
+            max_age,
+            max_messages,
+            publish_attempts,
+            max_body_bytes,
+        )
         super().__init__(client, name)
         self._spec = TopicSpec(name, keys, config, self._block_limit)
         self._unfinished = UnfinishedCommits(name)

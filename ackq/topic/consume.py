@@ -122,8 +122,16 @@ class _Reader:
             return
         # The id of the last entry is the newest index, so no publish between the read and the
         # wait is missed.
-        command = (b"XREAD", b"COUNT", 1, b"BLOCK", max(1, round(block_limit * 1000)), b"STREAMS",
-                   self._spec.keys.wake, b"%d-0" % self._newest)  # fmt: skip
+        command = (
+            b"XREAD",
+            b"COUNT",
+            1,
+            b"BLOCK",
+            max(1, round(block_limit * 1000)),
+            b"STREAMS",
+            self._spec.keys.wake,
+            b"%d-0" % self._newest,
+        )
         woken = yield from block(self._spec, command, block_limit, self._keys)
         if woken is not INTERRUPTED:
             self._woken_at = self._newest if woken else -1
@@ -133,14 +141,26 @@ class _Reader:
     ) -> Operation[Sequence[Any]]:
         spec, keys = self._spec, self._keys
         named = [
-            spec.keys.newest, spec.keys.first, keys.place, keys.leases, keys.ranges,
+            spec.keys.newest,
+            spec.keys.first,
+            keys.place,
+            keys.leases,
+            keys.ranges,
             *spec.keys.messages(after, self._wanted + slack),
-        ]  # fmt: skip
+        ]
         request = Request(
-            (len(named), *named, after, self._wanted, self._lease_us, token,
-             gap.start, *(batch.receipt for batch in done)),
+            (
+                len(named),
+                *named,
+                after,
+                self._wanted,
+                self._lease_us,
+                token,
+                gap.start,
+                *(batch.receipt for batch in done),
+            ),
             script=scripts.load("topic/consume"),
-        )  # fmt: skip
+        )
         try:
             reply: Sequence[Any] = yield from call(spec, request, keys)
         except UnknownOutcome:

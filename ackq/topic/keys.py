@@ -65,8 +65,9 @@ class TopicKeys:
                     " keys of another topic; choose another name"
                 )
         raw = name.encode()
-        return cls(raw + b":nextIndex", raw + b":firstIndex", raw + b":wake", raw,
-                   raw + b":messages:")  # fmt: skip
+        return cls(
+            raw + b":nextIndex", raw + b":firstIndex", raw + b":wake", raw, raw + b":messages:"
+        )
 
     def messages(self, after: int, count: int) -> list[bytes]:
         """Return the keys of the ``count`` messages that follow index ``after``."""

@@ -48,8 +48,17 @@ class Batch(Sequence[TopicMessage]):
         lease_lost: True once a commit, release or extension of this batch was refused.
     """
 
-    __slots__ = ("_messages", "consumer", "first", "last", "lease_expires_at", "lease_lost",
-                 "missing", "receipt", "topic")  # fmt: skip
+    __slots__ = (
+        "_messages",
+        "consumer",
+        "first",
+        "last",
+        "lease_expires_at",
+        "lease_lost",
+        "missing",
+        "receipt",
+        "topic",
+    )
 
     def __init__(
         self,

@@ -186,9 +186,13 @@ def _request(
         window = 2 * (count + slack) + CATCH_UP
         trims = max(0, min(window, after + slack + count - keep - first + 1))
     named = [
-        keys.newest, keys.first, keys.wake, keys.dedup(once.marker),
-        *keys.messages(first - 1, trims), *keys.messages(after, count + slack),
-    ]  # fmt: skip
+        keys.newest,
+        keys.first,
+        keys.wake,
+        keys.dedup(once.marker),
+        *keys.messages(first - 1, trims),
+        *keys.messages(after, count + slack),
+    ]
     settings: tuple[Arg, ...] = (after, config.max_age_ms, keep, trims, first, once.window_ms)
     return Request(
         (len(named), *named, *settings, *bodies),

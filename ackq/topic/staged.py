@@ -52,8 +52,15 @@ def move(
     attempts = attempts or spec.config.publish_attempts
     for attempt in range(attempts):
         after = guess.after
-        named = (keys.newest, keys.first, keys.wake, staging.held, staging.heldrows, name,
-                 *keys.messages(after, CHUNK_ROWS + guess.slack))  # fmt: skip
+        named = (
+            keys.newest,
+            keys.first,
+            keys.wake,
+            staging.held,
+            staging.heldrows,
+            name,
+            *keys.messages(after, CHUNK_ROWS + guess.slack),
+        )
         request = Request(
             (len(named), *named, after, spec.config.max_age_ms),
             script=scripts.load("staging/topic"),

@@ -25,15 +25,23 @@ from ackq.web.log import OperationLog
 
 #: What each action can be done to.
 KINDS: dict[str, tuple[str, ...]] = {
-    "pause": ("list", "sharded"), "resume": ("list", "sharded"),
-    "redrive": dead_letters.KINDS, "drop": dead_letters.KINDS,
-    "run_now": ("list", "delay"), "cancel": ("list", "delay"), "seek": ("topic",),
-    "quiet_worker": ("list",), "resume_worker": ("list",), "stop_worker": ("list",),
+    "pause": ("list", "sharded"),
+    "resume": ("list", "sharded"),
+    "redrive": dead_letters.KINDS,
+    "drop": dead_letters.KINDS,
+    "run_now": ("list", "delay"),
+    "cancel": ("list", "delay"),
+    "seek": ("topic",),
+    "quiet_worker": ("list",),
+    "resume_worker": ("list",),
+    "stop_worker": ("list",),
     "stop_job": dead_letters.KINDS,
-}  # fmt: skip
+}
 ORDERS: dict[str, Order] = {
-    "quiet_worker": "quiet", "resume_worker": "resume", "stop_worker": "stop",
-}  # fmt: skip
+    "quiet_worker": "quiet",
+    "resume_worker": "resume",
+    "stop_worker": "stop",
+}
 #: The result for a message that was taken, settled or delayed anew since the page was loaded.
 NOT_DELAYED = "nothing: the message is not delayed any more"
 #: Characters of a text that is quoted in a sentence.
@@ -85,9 +93,13 @@ class Actions:
         if ask.action == "cancel":
             return _preview_cancel(ask)
         if ask.action == "stop_worker":
-            return Preview(ask, "Stop a worker", f"The worker {short(ask.worker)} finishes the"
-                           " messages it works on, within its grace, and ends, as after SIGTERM.",
-                           "ackq work does not start it again.")  # fmt: skip
+            return Preview(
+                ask,
+                "Stop a worker",
+                f"The worker {short(ask.worker)} finishes the"
+                " messages it works on, within its grace, and ends, as after SIGTERM.",
+                "ackq work does not start it again.",
+            )
         raise ConfigurationError(f"{ask.action} needs no preview")
 
     def perform(self, who: str, ask: Ask) -> str:
@@ -185,14 +197,20 @@ class Actions:
         if position is None:
             raise ConfigurationError(f"the consumer {ask.consumer!r} is not subscribed")
         to = {"oldest": oldest, "end": newest + 1}.get(ask.to) or target_of(ask.to)
-        text = (f"The next message for consumer {short(ask.consumer)} is then"
-                f" {format.count(to)}, not {format.count(position + 1)}. ")  # fmt: skip
+        text = (
+            f"The next message for consumer {short(ask.consumer)} is then"
+            f" {format.count(to)}, not {format.count(position + 1)}. "
+        )
         if to <= position:
             text += f"{messages(position + 1 - to)} are delivered to it again."
         elif to > position + 1:
             text += f"{messages(to - position - 1)} are not delivered to it."
-        return Preview(ask, "Move a consumer", text,
-                       "Leases of its readers end: what they read is not committed.")  # fmt: skip
+        return Preview(
+            ask,
+            "Move a consumer",
+            text,
+            "Leases of its readers end: what they read is not committed.",
+        )
 
     def _preview_dead(self, ask: Ask) -> Preview:
         size, newest = dead_letters.newest(self._client, ask.kind, ask.name)
@@ -210,13 +228,22 @@ class Actions:
         else:
             with dead_letters.opened(self._client, ask.kind, ask.name) as letters:
                 count, read = dead_letters.count_with(letters, ask.cause, until)
-            text = (f"{dead(count)} of {short(ask.name)} with the cause “{short(ask.cause)}”"
-                    f" {becomes}.")  # fmt: skip
+            text = (
+                f"{dead(count)} of {short(ask.name)} with the cause “{short(ask.cause)}” {becomes}."
+            )
             if read < size:
-                note = (f" They were counted among the oldest {format.count(read)} of"
-                        f" {format.count(size)}; the others are searched, too.")  # fmt: skip
-        return Preview(replace(ask, until=until), f"{verb} dead letters", text + note, warning,
-                       count, not ask.entries)  # fmt: skip
+                note = (
+                    f" They were counted among the oldest {format.count(read)} of"
+                    f" {format.count(size)}; the others are searched, too."
+                )
+        return Preview(
+            replace(ask, until=until),
+            f"{verb} dead letters",
+            text + note,
+            warning,
+            count,
+            not ask.entries,
+        )
 
     def _start(self, who: str, ask: Ask) -> Job:
         size, newest = dead_letters.newest(self._client, ask.kind, ask.name)
@@ -230,9 +257,15 @@ class Actions:
             which = f"dead letters with the cause “{short(ask.cause)}”"
         verb, done = ("Redrive", "redriven") if ask.action == "redrive" else ("Drop", "dropped")
         return self._jobs.start(
-            who, f"{verb} {which}", done, ask.kind, ask.name, total, ask.pace,
+            who,
+            f"{verb} {which}",
+            done,
+            ask.kind,
+            ask.name,
+            total,
+            ask.pace,
             lambda most: self._steps(ask, most),
-        )  # fmt: skip
+        )
 
     def _steps(self, ask: Ask, most: int) -> Iterator[Step]:
         with dead_letters.opened(self._client, ask.kind, ask.name) as letters:
@@ -307,10 +340,15 @@ def dead(number: int) -> str:
 def _preview_cancel(ask: Ask) -> Preview:
     title, which = "Cancel a delayed message", f"The message {message_of(ask)} of {short(ask.name)}"
     if ask.kind == "list":
-        return Preview(ask, title, f"{which} moves to the dead letters with the cause"
-                       " “canceled”. It is not delivered unless you redrive it.")  # fmt: skip
-    return Preview(ask, title, f"{which} is deleted and will not be delivered.",
-                   "It cannot be restored.")  # fmt: skip
+        return Preview(
+            ask,
+            title,
+            f"{which} moves to the dead letters with the cause"
+            " “canceled”. It is not delivered unless you redrive it.",
+        )
+    return Preview(
+        ask, title, f"{which} is deleted and will not be delivered.", "It cannot be restored."
+    )
 
 
 def _chosen(letters: dead_letters.DeadLetters, ask: Ask) -> Iterator[tuple[str, bool]]:

@@ -124,11 +124,14 @@ def application(
             await run_in_threadpool(close)
 
     app = Starlette(
-        routes=[*site.routes(), *operating.routes(),
-                Mount("/static", StaticFiles(directory=FILES), name="static")],
+        routes=[
+            *site.routes(),
+            *operating.routes(),
+            Mount("/static", StaticFiles(directory=FILES), name="static"),
+        ],
         exception_handlers=site.problems(),
         lifespan=lifespan,
-    )  # fmt: skip
+    )
 
     async def page(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -142,9 +145,12 @@ class _Site:
     """The handlers that read. They are not coroutines, so Starlette runs them in threads."""
 
     def __init__(
-        self, client: redis.Redis | redis.RedisCluster, watcher: Watcher, renderer: Renderer,
+        self,
+        client: redis.Redis | redis.RedisCluster,
+        watcher: Watcher,
+        renderer: Renderer,
         time_field: str | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.client = client
         self.watcher = watcher
         self._show = renderer.show
@@ -152,8 +158,15 @@ class _Site:
 
     def routes(self) -> list[Route]:
         """Return the routes. Names of queues are in the query, since they may contain slashes."""
-        handlers = (self.live, self.queue, self.dead, self.letter, self.body, self.workers,
-                    self.server)  # fmt: skip
+        handlers = (
+            self.live,
+            self.queue,
+            self.dead,
+            self.letter,
+            self.body,
+            self.workers,
+            self.server,
+        )
         return [
             Route("/", self.queues, name="overview"),
             *(Route(f"/{each.__name__}", each, name=each.__name__) for each in handlers),
@@ -162,25 +175,39 @@ class _Site:
     def problems(self) -> dict[Any, Callable[[Request, Exception], Response]]:
         """Return the handlers of errors."""
         return {
-            HTTPException: self.not_found, QueueNotFound: self.missing,
-            NotSubscribed: self.missing, ConfigurationError: self.misused,
-            MessageError: self.misused, AckqError: self.failed, redis.RedisError: self.failed,
+            HTTPException: self.not_found,
+            QueueNotFound: self.missing,
+            NotSubscribed: self.missing,
+            ConfigurationError: self.misused,
+            MessageError: self.misused,
+            AckqError: self.failed,
+            redis.RedisError: self.failed,
             OSError: self.failed,
-        }  # fmt: skip
+        }
 
     def queues(self, request: Request) -> Response:
         """Show all queues."""
         view = self.watcher.look()
         page = self._page(request)
-        return self._show(request, "overview.html", view=view, page=page,
-                          live=overview.live(view, page), q=_text(request, "q"),
-                          kind=_text(request, "kind"), sort=_text(request, "sort"))  # fmt: skip
+        return self._show(
+            request,
+            "overview.html",
+            view=view,
+            page=page,
+            live=overview.live(view, page),
+            q=_text(request, "q"),
+            kind=_text(request, "kind"),
+            sort=_text(request, "sort"),
+        )
 
     def _page(self, request: Request) -> overview.Page:
         return overview.page_of(
-            self.watcher.look(), _text(request, "q"), _text(request, "kind"),
-            _text(request, "sort"), _number(request, "page", 1),
-        )  # fmt: skip
+            self.watcher.look(),
+            _text(request, "q"),
+            _text(request, "kind"),
+            _text(request, "sort"),
+            _number(request, "page", 1),
+        )
 
     def live(self, request: Request) -> Response:
         """Return what changes on an open page, as JSON."""
@@ -196,18 +223,25 @@ class _Site:
         view = self.watcher.look()
         row = view.row(kind, name)
         shared: dict[str, Any] = {
-            "kind": kind, "name": name, "state": state, "view": view, "row": row,
-            "bodies": _text(request, "bodies") == "1", "live": overview.live_row(view, row),
-            "paused": bool(row and row.reading.paused), "totals": overview.totals(row),
-        }  # fmt: skip
+            "kind": kind,
+            "name": name,
+            "state": state,
+            "view": view,
+            "row": row,
+            "bodies": _text(request, "bodies") == "1",
+            "live": overview.live_row(view, row),
+            "paused": bool(row and row.reading.paused),
+            "totals": overview.totals(row),
+        }
         if kind == "list":
             stats, found = inspecting.list_queue(
                 self.client, name, state, _number(request, "skip", 0), self._time_field
             )
             workers = inspecting.workers_of(self.client, name)
             shared["paused"] = stats.paused
-            return self._show(request, "list.html", stats=stats, found=found, workers=workers,
-                              **shared)  # fmt: skip
+            return self._show(
+                request, "list.html", stats=stats, found=found, workers=workers, **shared
+            )
         if kind == "topic":
             consumers = sorted(row.reading.lags) if row else []
             found_topic = inspecting.topic(self.client, name, consumers)
@@ -231,23 +265,39 @@ class _Site:
         with dead_letters.opened(self.client, kind, name) as letters:
             page = dead_letters.dead_page(letters, after, cause)
         total, newest = dead_letters.newest(self.client, kind, name)
-        return self._show(request, "dead.html", kind=kind, name=name, cause=cause, after=after,
-                          page=page, total=total, newest=newest)  # fmt: skip
+        return self._show(
+            request,
+            "dead.html",
+            kind=kind,
+            name=name,
+            cause=cause,
+            after=after,
+            page=page,
+            total=total,
+            newest=newest,
+        )
 
     def letter(self, request: Request) -> Response:
         """Show one dead letter, with its body if that was asked for."""
         kind, name, _, letter = self._letter(request)
-        return self._show(request, "letter.html", kind=kind, name=name, letter=letter,
-                          body=_text(request, "body") == "1")  # fmt: skip
+        return self._show(
+            request,
+            "letter.html",
+            kind=kind,
+            name=name,
+            letter=letter,
+            body=_text(request, "body") == "1",
+        )
 
     def body(self, request: Request) -> Response:
         """Return the body of a dead letter, byte for byte, to be saved and not shown."""
         _, name, entry, letter = self._letter(request)
         file = _NOT_IN_FILE_NAMES.sub("_", f"{name}-{entry}")
         return Response(
-            letter.body, media_type="application/octet-stream",
+            letter.body,
+            media_type="application/octet-stream",
             headers={"content-disposition": f'attachment; filename="{file}.bin"'},
-        )  # fmt: skip
+        )
 
     def _letter(self, request: Request) -> tuple[str, str, str, DeadLetter]:
         kind, name = _text(request, "kind") or "list", _text(request, "name")

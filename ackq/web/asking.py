@@ -45,10 +45,17 @@ class Ask:
     def query(self) -> str:
         """Return a query string of ASCII, from which `read` makes this again."""
         fields: dict[str, str | tuple[str, ...]] = {
-            "action": self.action, "kind": self.kind, "name": self.name, "entry": self.entries,
-            "until": self.until, "key": self.key, "consumer": self.consumer, "to": self.to,
-            "worker": self.worker, "job": self.job,
-        }  # fmt: skip
+            "action": self.action,
+            "kind": self.kind,
+            "name": self.name,
+            "entry": self.entries,
+            "until": self.until,
+            "key": self.key,
+            "consumer": self.consumer,
+            "to": self.to,
+            "worker": self.worker,
+            "job": self.job,
+        }
         chosen = {field: value for field, value in fields.items() if value}
         if self.cause is not None:
             chosen["cause"] = self.cause
@@ -75,7 +82,16 @@ def read(fields: Mapping[str, Sequence[str]]) -> Ask:
     if pace not in map(str, PACES):
         raise ConfigurationError(f"the pace is one of {', '.join(map(str, PACES))} per second")
     return Ask(
-        one("action"), one("kind") or "list", one("name"), entries,
-        fields["cause"][-1] if "cause" in fields else None, one("until"), one("key"),
-        one("consumer"), one("to"), one("worker"), one("job"), int(pace),
-    )  # fmt: skip
+        one("action"),
+        one("kind") or "list",
+        one("name"),
+        entries,
+        fields["cause"][-1] if "cause" in fields else None,
+        one("until"),
+        one("key"),
+        one("consumer"),
+        one("to"),
+        one("worker"),
+        one("job"),
+        int(pace),
+    )

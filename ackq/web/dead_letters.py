@@ -68,14 +68,14 @@ def opened(client: Redis, kind: str, name: str) -> Iterator[DeadLetters]:
                 lambda n, after: queue.dead_letters(n, after=after),
                 lambda entries: queue.drop_dead_letters(*entries),
                 lambda entries: queue.redrive(entries=entries),
-            )  # fmt: skip
+            )
     elif kind == "delay":
         with DelayQueue(client, name) as delay:
             yield DeadLetters(
                 lambda n, after: delay.dead_letters(n, after=after),
                 lambda entries: delay.drop_dead_letters(*entries),
                 lambda entries: delay.redrive(entries=entries),
-            )  # fmt: skip
+            )
     elif kind == "rsmq":
         namespace, _, qname = name.rpartition(":")
         with RSMQ(client, namespace) as rsmq:
@@ -83,7 +83,7 @@ def opened(client: Redis, kind: str, name: str) -> Iterator[DeadLetters]:
                 lambda n, after: list(map(_of_rsmq, rsmq.dead_letters(qname, n, after=after))),
                 lambda entries: rsmq.drop_dead_letters(qname, *entries),
                 lambda entries: rsmq.redrive(qname, entries=entries),
-            )  # fmt: skip
+            )
     else:
         raise ConfigurationError(f"a queue of kind {kind!r} has no dead letters")
 
@@ -179,5 +179,12 @@ def _numbers(entry: str) -> tuple[int, int]:
 
 
 def _of_rsmq(letter: RSMQDeadLetter) -> DeadLetter:
-    return DeadLetter(letter.entry, letter.id, letter.body, TOO_OFTEN, letter.rc,
-                      letter.died_at / 1000, letter.errors)  # fmt: skip
+    return DeadLetter(
+        letter.entry,
+        letter.id,
+        letter.body,
+        TOO_OFTEN,
+        letter.rc,
+        letter.died_at / 1000,
+        letter.errors,
+    )

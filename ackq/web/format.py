@@ -86,9 +86,11 @@ def points(values: Sequence[float | None], times: Sequence[float]) -> str:
         values: oldest first; unknown ones are left out.
         times: of all samples. If there are fewer values, they are the last ones.
     """
-    known = [(at, value)
-             for at, value in zip(times[len(times) - len(values) :], values, strict=True)
-             if value is not None]  # fmt: skip
+    known = [
+        (at, value)
+        for at, value in zip(times[len(times) - len(values) :], values, strict=True)
+        if value is not None
+    ]
     if len(known) < 2:
         return ""
     top = max(*(value for _, value in known), 1e-9)

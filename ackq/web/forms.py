@@ -42,9 +42,7 @@ def token_of(session: str, who: str) -> str:
 
 def remember(response: Response, session: str, path: str, secure: bool) -> None:
     """Let the browser send the session with its next requests. No script can read it."""
-    response.set_cookie(
-        COOKIE, session, path=path, secure=secure, httponly=True, samesite="lax"
-    )  # fmt: skip
+    response.set_cookie(COOKIE, session, path=path, secure=secure, httponly=True, samesite="lax")
 
 
 async def read_form(request: Request, who: str) -> Fields:
@@ -80,5 +78,6 @@ def parsed(query: str) -> Fields:
     Raises:
         ValueError: there are too many.
     """
-    return parse_qs(query, keep_blank_values=True, max_num_fields=MOST_FIELDS,
-                    errors="surrogateescape")  # fmt: skip
+    return parse_qs(
+        query, keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="surrogateescape"
+    )

@@ -70,10 +70,14 @@ class Guard:
         """
         self._app = app
         self._hosts = KnownHosts(hosts)
-        self._users = None if users is None else {
-            hashlib.sha256(f"{name}:{password}".encode()).digest(): name
-            for name, password in users.items()
-        }  # fmt: skip
+        self._users = (
+            None
+            if users is None
+            else {
+                hashlib.sha256(f"{name}:{password}".encode()).digest(): name
+                for name, password in users.items()
+            }
+        )
         self._methods = ("GET", "HEAD", *(["POST"] if operate else []))
         self._user_header = user_header
 
@@ -111,9 +115,10 @@ class Guard:
         if self._users is not None and user is None:
             await anyio.sleep(REFUSAL_DELAY if "authorization" in headers else 0)
             return PlainTextResponse(
-                "A user name and a password are needed.\n", 401,
+                "A user name and a password are needed.\n",
+                401,
                 {"www-authenticate": 'Basic realm="ackq", charset="UTF-8"'},
-            )  # fmt: skip
+            )
         forwarded = headers.get(self._user_header, "") if self._user_header else ""
         scope[USER] = (user or forwarded or _logged_in(scope))[:LONGEST_NAME]
         if scope["method"] != "POST":

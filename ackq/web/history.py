@@ -53,10 +53,11 @@ class Curves:
             if not isnan(now.values[number])
         }
         return found | {
-            f"dead: {reason}": self._rates([each.dead.get(reason, 0) if each else None
-                                            for each in self.counts])
+            f"dead: {reason}": self._rates(
+                [each.dead.get(reason, 0) if each else None for each in self.counts]
+            )
             for reason in sorted(now.dead)[:MOST_REASONS]
-        }  # fmt: skip
+        }
 
     def _rates(self, totals: Series) -> Series:
         rates: list[float | None] = [None]

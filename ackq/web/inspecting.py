@@ -99,8 +99,9 @@ def open_queue(client: Redis, name: str, time_field: str | None = None) -> Queue
     """
     with closing(Queue(client, name)) as queue, suppress(NoPermissionError):
         if queue.execute(lambda spec: recorded(spec.keys)) == "left":
-            return Queue(client, name, pop_from="left", max_body_bytes=MAX_BODY_BYTES,
-                         time_field=time_field)  # fmt: skip
+            return Queue(
+                client, name, pop_from="left", max_body_bytes=MAX_BODY_BYTES, time_field=time_field
+            )
     return Queue(client, name, max_body_bytes=MAX_BODY_BYTES, time_field=time_field)
 
 
@@ -126,8 +127,11 @@ def topic(client: Redis, name: str, consumers: Sequence[str]) -> TopicView:
     with Topic(client, name) as opened:
         newest = opened.newest()
         places = {each: opened.position(each) for each in consumers}
-        found = [Consumer(each, place, max(0, newest - place))
-                 for each, place in places.items() if place is not None]  # fmt: skip
+        found = [
+            Consumer(each, place, max(0, newest - place))
+            for each, place in places.items()
+            if place is not None
+        ]
         return TopicView(newest, opened.oldest(), found)
 
 

@@ -89,9 +89,16 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
 
     def start(
-        self, who: str, what: str, done: str, kind: str, name: str, total: int, pace: int,
+        self,
+        who: str,
+        what: str,
+        done: str,
+        kind: str,
+        name: str,
+        total: int,
+        pace: int,
         steps: Steps,
-    ) -> Job:  # fmt: skip
+    ) -> Job:
         """Start a job, and return it when it has ended or after `WAIT`.
 
         Raises:

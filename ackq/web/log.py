@@ -67,8 +67,12 @@ class OperationLog(Closable):
         before = self.entry(begun)
         about = {"begun": begun, "result": result}
         if before is not None:
-            about |= {"who": before.who, "what": before.what, "kind": before.kind,
-                      "name": before.name}  # fmt: skip
+            about |= {
+                "who": before.who,
+                "what": before.what,
+                "kind": before.kind,
+                "name": before.name,
+            }
         return self._add(about)
 
     def entry(self, id: str) -> Entry | None:
@@ -111,9 +115,16 @@ def _range(newest: str, oldest: str, n: int) -> Operation[list[Entry]]:
 
 
 def _entry(id: bytes, fields: list[bytes]) -> Entry:
-    texts = {name.decode(errors="replace"): value.decode(errors="replace")
-             for name, value in zip(fields[::2], fields[1::2], strict=True)}  # fmt: skip
+    texts = {
+        name.decode(errors="replace"): value.decode(errors="replace")
+        for name, value in zip(fields[::2], fields[1::2], strict=True)
+    }
     return Entry(
-        id.decode(), texts.get("who", ""), texts.get("what", ""), texts.get("kind", ""),
-        texts.get("name", ""), texts.get("result"), texts.get("begun", ""),
-    )  # fmt: skip
+        id.decode(),
+        texts.get("who", ""),
+        texts.get("what", ""),
+        texts.get("kind", ""),
+        texts.get("name", ""),
+        texts.get("result"),
+        texts.get("begun", ""),
+    )

@@ -61,10 +61,14 @@ class Operating:
         """Show what runs, and what was done."""
         jobs = self._jobs.all()
         return self._renderer.show(
-            request, "operations.html", entries=self._renderer.log.newest(SHOWN), jobs=jobs,
-            running={each.begun for each in jobs if not each.over.is_set()}, live=_live(jobs),
+            request,
+            "operations.html",
+            entries=self._renderer.log.newest(SHOWN),
+            jobs=jobs,
+            running={each.begun for each in jobs if not each.over.is_set()},
+            live=_live(jobs),
             progress_of=progress_of,
-        )  # fmt: skip
+        )
 
     def progress(self, request: Request) -> Response:
         """Return what changes on the open page of operations, as JSON."""
@@ -103,9 +107,14 @@ def _live(jobs: list[Job]) -> dict[str, Any]:
     running = [each for each in jobs if not each.over.is_set()]
     values = {f"{each.id}.text": progress_of(each) for each in running}
     values |= {f"{each.id}.looked": str(each.looked) for each in running}
-    return {"at": format.moment(time.time()), "interval": INTERVAL,
-            "signature": "-".join(["jobs", *(each.id for each in running)]),
-            "down": [], "values": values, "points": {}}  # fmt: skip
+    return {
+        "at": format.moment(time.time()),
+        "interval": INTERVAL,
+        "signature": "-".join(["jobs", *(each.id for each in running)]),
+        "down": [],
+        "values": values,
+        "points": {},
+    }
 
 
 def _asked(fields: forms.Fields) -> Ask:

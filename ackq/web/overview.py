@@ -36,9 +36,11 @@ class Page:
 
 def page_of(view: View, text: str, kind: str, sort: str, number: int) -> Page:
     """Return the rows whose names contain ``text``, of one kind or of all, sorted."""
-    found = [row for row in view.rows
-             if text.lower() in row.reading.name.lower()
-             and kind in ("", row.reading.kind)]  # fmt: skip
+    found = [
+        row
+        for row in view.rows
+        if text.lower() in row.reading.name.lower() and kind in ("", row.reading.kind)
+    ]
     if sort == "name":
         found.sort(key=lambda row: row.reading.name)
     else:
@@ -110,8 +112,10 @@ def tiles(view: View) -> dict[str, str]:
 def sums_over_time(series: Sequence[Series]) -> Series:
     """Return the sums of the samples of all queues; a queue found later counts from then on."""
     longest = max(map(len, series), default=0)
-    return [_sum(each[at - longest] for each in series if len(each) >= longest - at)
-            for at in range(longest)]  # fmt: skip
+    return [
+        _sum(each[at - longest] for each in series if len(each) >= longest - at)
+        for at in range(longest)
+    ]
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
@@ -123,8 +127,10 @@ def live(view: View, page: Page) -> dict[str, Any]:
     """Return what changes on an open overview, for its script."""
     values = {f"sum.{name}": text for name, text in tiles(view).items()}
     curves = [row.curves for row in view.rows]
-    sums = Curves(sums_over_time([each.backlogs for each in curves]),
-                  sums_over_time([each.speeds for each in curves]))  # fmt: skip
+    sums = Curves(
+        sums_over_time([each.backlogs for each in curves]),
+        sums_over_time([each.speeds for each in curves]),
+    )
     points = _charts(view, sums, "sum", values)
     for number, row in enumerate(page.rows):
         values |= {f"{number}.{name}": text for name, text in cells(row).items()}
@@ -152,8 +158,10 @@ def _charts(view: View, curves: Curves, prefix: str, values: dict[str, str]) -> 
     values[f"{prefix}.peak.backlogs"] = format.count(format.peak(curves.backlogs))
     values[f"{prefix}.peak.speeds"] = format.speed(format.peak(curves.speeds))
     values[f"{prefix}.span"] = format.span(view.times[-1] - view.times[0])
-    return {f"{prefix}.backlogs": format.points(curves.backlogs, view.times),
-            f"{prefix}.speeds": format.points(curves.speeds, view.times)}  # fmt: skip
+    return {
+        f"{prefix}.backlogs": format.points(curves.backlogs, view.times),
+        f"{prefix}.speeds": format.points(curves.speeds, view.times),
+    }
 
 
 def signature_of(row: Row | None) -> str:
@@ -167,6 +175,11 @@ def signature_of(row: Row | None) -> str:
 def _live(
     view: View, signature: str, values: Mapping[str, str], points: Mapping[str, str]
 ) -> dict[str, Any]:
-    return {"at": format.moment(view.at), "interval": view.interval, "signature": signature,
-            "down": [each.address for each in view.snapshot.servers if not each.up],
-            "values": values, "points": points}  # fmt: skip
+    return {
+        "at": format.moment(view.at),
+        "interval": view.interval,
+        "signature": signature,
+        "down": [each.address for each in view.snapshot.servers if not each.up],
+        "values": values,
+        "points": points,
+    }

@@ -47,10 +47,14 @@ class Renderer:
         who, session = who_of(request), forms.session_of(request)
         done = request.query_params.get("done", "") if self.operate else ""
         html = self.templates.get_template(template).render(
-            url=url, here=PAGES.get(template, "queues"), operate=self.operate, who=who,
+            url=url,
+            here=PAGES.get(template, "queues"),
+            operate=self.operate,
+            who=who,
             token=forms.token_of(session, who) if self.operate else "",
-            notice=self.log.entry(done) if forms.ENTRY.fullmatch(done) else None, **values,
-        )  # fmt: skip
+            notice=self.log.entry(done) if forms.ENTRY.fullmatch(done) else None,
+            **values,
+        )
         response = HTMLResponse(html, status)
         if self.operate and request.cookies.get(forms.COOKIE) != session:
             forms.remember(response, session, f"{root}/", request.url.scheme == "https")
@@ -72,16 +76,26 @@ def root_of(request: Request) -> str:
 def templates() -> Environment:
     """Return the templates, which escape every text. They are compiled once."""
     environment = Environment(
-        loader=PackageLoader("ackq.web"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        loader=PackageLoader("ackq.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
         # Invisible characters, which could reverse how a text reads, become escapes.
         finalize=lambda value: printable(value) if _is_plain(value) else value,
-    )  # fmt: skip
+    )
     environment.globals |= {
-        "format": format, "cells": overview.cells, "label_of": overview.label_of,
-        "tone_of": overview.tone_of, "kinds": overview.KINDS, "ask": Ask,
-        "version": ackq.__version__, "quote": shlex.quote, "paces": PACES, "usual_pace": PACE,
-    }  # fmt: skip
+        "format": format,
+        "cells": overview.cells,
+        "label_of": overview.label_of,
+        "tone_of": overview.tone_of,
+        "kinds": overview.KINDS,
+        "ask": Ask,
+        "version": ackq.__version__,
+        "quote": shlex.quote,
+        "paces": PACES,
+        "usual_pace": PACE,
+    }
     return environment
 
 

@@ -18,9 +18,14 @@ def server_of(page: Guard, root_path: str = "") -> uvicorn.Server:
         root_path: the prefix that a proxy in front removes from paths.
     """
     config = uvicorn.Config(
-        page, root_path=root_path, log_level="warning", access_log=False, server_header=False,
-        limit_concurrency=MOST_REQUESTS, ws="none",
+        page,
+        root_path=root_path,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        limit_concurrency=MOST_REQUESTS,
+        ws="none",
         # Headers in which a proxy reports who asked are not needed, and anybody can send them.
         proxy_headers=False,
-    )  # fmt: skip
+    )
     return uvicorn.Server(config)

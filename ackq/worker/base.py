@@ -245,8 +245,9 @@ class BaseWorker(Generic[Q, S]):
         if running and self._stop_requests == 1:
             log.info(
                 "stopping: %d running, up to %g s; stop again to release their messages",
-                running, self._grace,
-            )  # fmt: skip
+                running,
+                self._grace,
+            )
         else:
             log.info("stopping")
 

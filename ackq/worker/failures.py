@@ -40,11 +40,14 @@ class Failures:
         """
         kind = type(error).__name__
         about(
-            logging.WARNING, "failed", message,
-            error=kind if self._detail == "type" else text_of(error), at=self._place(error),
+            logging.WARNING,
+            "failed",
+            message,
+            error=kind if self._detail == "type" else text_of(error),
+            at=self._place(error),
             outlook=outlook(message, settlement, limit),
             exc_info=error if self._detail == "traceback" else None,
-        )  # fmt: skip
+        )
 
     def capture(self, error: BaseException, detail: RecordErrors) -> bytes:
         """Return what to store about ``error``; of a verdict, the error that it was raised for."""

@@ -11,8 +11,25 @@ from dataclasses import dataclass, field
 #: Upper limits of the buckets of durations, in seconds. A last one holds what took longer.
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
 #: The same for times in the queue.
-WAIT_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0,
-                3600.0, 21_600.0, 86_400.0)  # fmt: skip
+WAIT_BUCKETS = (
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    30.0,
+    60.0,
+    300.0,
+    1800.0,
+    3600.0,
+    21_600.0,
+    86_400.0,
+)
 
 
 @dataclass(slots=True)

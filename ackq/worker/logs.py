@@ -18,9 +18,17 @@ from ackq.queue.messages import Message
 log = logging.getLogger("ackq.worker")
 
 _FIELDS = (
-    "queue", "message_id", "size", "receive_count", "outcome", "seconds", "error", "at", "outlook",
+    "queue",
+    "message_id",
+    "size",
+    "receive_count",
+    "outcome",
+    "seconds",
+    "error",
+    "at",
+    "outlook",
     "trace_id",
-)  # fmt: skip
+)
 
 
 def fields_of(message: Message, **more: Any) -> dict[str, Any]:

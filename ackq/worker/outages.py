@@ -40,9 +40,13 @@ class Outages:
             state = "is away" if away else "refuses it"
             log.warning(
                 "queue %s: %s failed, the server at %s %s; trying until it works: %s",
-                self._queue, doing, self._server, state, reason_of(error),
+                self._queue,
+                doing,
+                self._server,
+                state,
+                reason_of(error),
                 extra={"queue": self._queue, "error": type(error).__name__},
-            )  # fmt: skip
+            )
 
     def succeeded(self, doing: str, now: float) -> None:
         """Record that the operation succeeded."""
@@ -54,6 +58,9 @@ class Outages:
             if outage is not None:
                 log.warning(
                     "queue %s: %s again after %.1f s; calls that failed: %d",
-                    self._queue, what, now - outage.since, outage.failures,
+                    self._queue,
+                    what,
+                    now - outage.since,
+                    outage.failures,
                     extra={"queue": self._queue},
-                )  # fmt: skip
+                )

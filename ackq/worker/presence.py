@@ -61,11 +61,15 @@ class Presence:
         self._stop = stop
         self._since = state.clock()
         self._fixed = {
-            "name": name or self.id, "host": host, "pid": pid, "version": version("ackq"),
+            "name": name or self.id,
+            "host": host,
+            "pid": pid,
+            "version": version("ackq"),
             "queues": [lane.queue.name for lane in state.lanes[:QUEUES_SHOWN]],
-            "concurrency": len(state.slots), "interval": interval,
+            "concurrency": len(state.slots),
+            "interval": interval,
             "lifetime": interval * LIFETIME,
-        }  # fmt: skip
+        }
 
     @property
     def lifetime(self) -> float:
@@ -87,9 +91,11 @@ class Presence:
         """Return what the worker does, for the list of one of its queues."""
         state, now = self._state, self._state.clock()
         fields = {
-            **self._fixed, "state": self.condition(), "busy": state.busy(),
+            **self._fixed,
+            "state": self.condition(),
+            "busy": state.busy(),
             "age": round(now - self._since, 3),
-        }  # fmt: skip
+        }
         running = sorted(self._running(lane, now), key=lambda each: -each[1])[:RUNNING_SHOWN]
         return encode_record(fields, running)
 

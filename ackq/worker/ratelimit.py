@@ -49,11 +49,18 @@ def permit(
     """
     burst = limit.burst or max(1, int(limit.count / limit.per / 10))
     request = Request(
-        (1, spec.keys.rate, wanted, returned, limit.count, microseconds(limit.per, "per", 86_400),
-         burst),
+        (
+            1,
+            spec.keys.rate,
+            wanted,
+            returned,
+            limit.count,
+            microseconds(limit.per, "per", 86_400),
+            burst,
+        ),
         script=scripts.load("worker/permit"),
         resend=True,  # at worst, fewer messages are taken than allowed
-    )  # fmt: skip
+    )
     keys = Keys(f"queue {spec.name!r}", {spec.keys.rate: "string"})
     permitted, wait = yield from call(keys, request)
     return permitted, wait

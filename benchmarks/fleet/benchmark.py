@@ -31,19 +31,38 @@ FIGURES = (
 )
 SIMULATED, MEASURED = "ackq, simulated", "ackq, measured"
 PICTURES = (
-    Picture("settled", "Until all consumers agree, after the last start", FIGURES[0][0], "lines",
-            x="consumers", scale="log"),
-    Picture("starting", "Server's CPU while they start", FIGURES[1][0], "lines", x="consumers",
-            scale="log"),
-    Picture("steady", "Server's CPU while nothing changes", FIGURES[2][0], "lines",
-            x="consumers", scale="log"),
-)  # fmt: skip
+    Picture(
+        "settled",
+        "Until all consumers agree, after the last start",
+        FIGURES[0][0],
+        "lines",
+        x="consumers",
+        scale="log",
+    ),
+    Picture(
+        "starting",
+        "Server's CPU while they start",
+        FIGURES[1][0],
+        "lines",
+        x="consumers",
+        scale="log",
+    ),
+    Picture(
+        "steady",
+        "Server's CPU while nothing changes",
+        FIGURES[2][0],
+        "lines",
+        x="consumers",
+        scale="log",
+    ),
+)
 
 
 def options(options: Options) -> None:
     """Add the options."""
-    options.size("consumers", (10, 100, 1000, 3000, 10_000), quick=(100, 1000),
-                 smoke=(5,), help="of a group")  # fmt: skip
+    options.size(
+        "consumers", (10, 100, 1000, 3000, 10_000), quick=(100, 1000), smoke=(5,), help="of a group"
+    )
     options.size("measured", 1000, quick=1000, smoke=5, help="the largest group on a real server")
     options.size("shards", (12, 120), quick=(120,), smoke=(4,), help="of the queue")
     options.size("rounds", 5, quick=2, smoke=1, help="of each group")

@@ -91,9 +91,11 @@ class Group:
         if self._assigned != self._generation:
             self._assigning = now + ASSIGNING
             owners = [
-                part for owner, shares in self._owners.items() for share in shares
+                part
+                for owner, shares in self._owners.items()
+                for share in shares
                 for part in (b"%d" % share, owner)
-            ]  # fmt: skip
+            ]
             cost = self._costs.to_assign(len(self._ends))
             return [*reply, list(self._ends), owners], cost
         if known == self._generation:

@@ -116,10 +116,13 @@ class World(ABC):
 
     def _generation(self) -> int:
         return max(
-            (each.session.assignment.generation for each in self.consumers
-             if each.alive and each.session.assignment),
+            (
+                each.session.assignment.generation
+                for each in self.consumers
+                if each.alive and each.session.assignment
+            ),
             default=0,
-        )  # fmt: skip
+        )
 
     def _agree(self) -> None:
         self._wait(self._agreed)

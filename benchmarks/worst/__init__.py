@@ -16,5 +16,17 @@ from benchmarks.worst import (
 )
 from benchmarks.worst.case import CASES, Case
 
-__all__ = ["CASES", "Case", "claims", "delay", "ready", "rsmq", "settling", "sharded", "side",
-           "staging", "taking", "topic"]  # fmt: skip
+__all__ = [
+    "CASES",
+    "Case",
+    "claims",
+    "delay",
+    "ready",
+    "rsmq",
+    "settling",
+    "sharded",
+    "side",
+    "staging",
+    "taking",
+    "topic",
+]

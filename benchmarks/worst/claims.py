@@ -211,8 +211,11 @@ def scan(scene: Scene) -> Act:
 @worst("held/audit", "1,000 held lists with wrong counts")
 def audit(scene: Scene) -> Act:
     hold_lists(scene, 1000, scene.far)
-    scene.fill("redis.call('HSET', KEYS[1], KEYS[2] .. n, 9)",
-               (scene.keys.heldrows, scene.keys.claim("other", 0)[:-1]), 1000)  # fmt: skip
+    scene.fill(
+        "redis.call('HSET', KEYS[1], KEYS[2] .. n, 9)",
+        (scene.keys.heldrows, scene.keys.claim("other", 0)[:-1]),
+        1000,
+    )
     queue = scene.queue()
     return lambda: queue.audit(repair=True)
 

@@ -49,8 +49,7 @@ def taken(scene: Scene, count: int, size: int = 100, receives: int = 0) -> list[
       if {receives} > 0 then redis.call('HSET', KEYS[4], id, {receives}) end"""
     scene.fill(line, (Z, H, LEASES, RECEIVES), count, size, scene.far)
     body = bytes(size)
-    return [DelayedMessage(NAME, f"m{n:07d}", body, receipt=scene.far)
-            for n in range(1, count + 1)]  # fmt: skip
+    return [DelayedMessage(NAME, f"m{n:07d}", body, receipt=scene.far) for n in range(1, count + 1)]
 
 
 @worst("delay/push", "1,000 x 0.9 MiB")

@@ -41,8 +41,7 @@ def dead(scene: Scene, count: int, size: int = 100) -> None:
 @worst("rsmq/create_queue", "100,000 queues")
 def create(scene: Scene) -> Act:
     rsmq = of(scene)
-    scene.fill("redis.call('SADD', KEYS[1], id)", (f"{NAME}:QUEUES".encode(),),
-               scene.many(100_000))  # fmt: skip
+    scene.fill("redis.call('SADD', KEYS[1], id)", (f"{NAME}:QUEUES".encode(),), scene.many(100_000))
 
     def work() -> None:
         for n in range(20):

@@ -81,9 +81,15 @@ class Scene:
         return self.own(Queue(self.client, NAME, **settings))
 
     def fill(
-        self, line: str, keys: Sequence[bytes], count: int, size: int = 100,
-        score: float = 0, step: float = 0, first: int = 1,
-    ) -> None:  # fmt: skip
+        self,
+        line: str,
+        keys: Sequence[bytes],
+        count: int,
+        size: int = 100,
+        score: float = 0,
+        step: float = 0,
+        first: int = 1,
+    ) -> None:
         """Make ``count`` messages with bodies of about ``size`` bytes, and do ``line`` with each.
 
         In it ``id``, ``body``, ``score`` (from ``score``, in steps) and KEYS have values.

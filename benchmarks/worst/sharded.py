@@ -43,6 +43,7 @@ def revived(scene: Scene) -> Act:
 def looked(scene: Scene) -> Act:
     shard = scene.own(Queue(scene.client, NAME))
     keys = QueueKeys.of(NAME)
-    scene.fill("redis.call('ZADD', KEYS[1], score, id)", (keys.backup,), scene.many(1_000_000),
-               score=1)  # fmt: skip
+    scene.fill(
+        "redis.call('ZADD', KEYS[1], score, id)", (keys.backup,), scene.many(1_000_000), score=1
+    )
     return lambda: shard.execute(operations.look)

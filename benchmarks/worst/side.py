@@ -93,8 +93,11 @@ def permit_many(scene: Scene) -> Act:
 
 @worst("worker/tick", "100 x 0.9 MiB, 10,000 schedules")
 def ticks(scene: Scene) -> Act:
-    scene.fill("redis.call('HSET', KEYS[1], id, 1, id .. ':missed', 1)", (scene.keys.ticks,),
-               scene.many(10_000))  # fmt: skip
+    scene.fill(
+        "redis.call('HSET', KEYS[1], id, 1, id .. ':missed', 1)",
+        (scene.keys.ticks,),
+        scene.many(10_000),
+    )
     queue, body = scene.queue(), b"x" * scene.size(LARGE)
 
     def work() -> None:
@@ -135,6 +138,9 @@ def order_many(scene: Scene) -> Act:
 
 def _list(scene: Scene, count: int, end: str) -> None:
     seen, doing, _ = scene.keys.workers
-    scene.fill(f"redis.call('ZADD', KEYS[1], '{end}', id)"
-               " redis.call('HSET', KEYS[2], id, string.rep('x', 8192))",
-               (seen, doing), count)  # fmt: skip
+    scene.fill(
+        f"redis.call('ZADD', KEYS[1], '{end}', id)"
+        " redis.call('HSET', KEYS[2], id, string.rep('x', 8192))",
+        (seen, doing),
+        count,
+    )

@@ -15,9 +15,13 @@ TASKS = 1000
 
 
 def staged(
-    scene: Scene, staging: StagingBase, rows: int, size: int = 100, tasks: int = 1,
+    scene: Scene,
+    staging: StagingBase,
+    rows: int,
+    size: int = 100,
+    tasks: int = 1,
     line: str = LISTED,
-) -> list[Staged]:  # fmt: skip
+) -> list[Staged]:
     """Stage rows as tasks would, ``rows`` by each task, without sending them."""
     keys = staging._staging.keys
     index = keys.index("writer", 1)

@@ -148,9 +148,13 @@ def commit_void(scene: Scene) -> Act:
     scene.client.set(PLACE, held[-1].last)
     scene.client.zadd(RANGES, {f"{held[-1].last + 9}:{held[-1].last + 9}:{TOKEN}": 1})
     scene.client.zremrangebyrank(RANGES, 1, -1)
-    scene.fill(f"""local range = string.format('%.0f:%.0f:{TOKEN}', n, n)
-      redis.call('ZADD', KEYS[1], n, range)""", (RANGES,), scene.many(300_000),
-               first=held[-1].last + 10)  # fmt: skip
+    scene.fill(
+        f"""local range = string.format('%.0f:%.0f:{TOKEN}', n, n)
+      redis.call('ZADD', KEYS[1], n, range)""",
+        (RANGES,),
+        scene.many(300_000),
+        first=held[-1].last + 10,
+    )
     topic = of(scene)
     return lambda: topic.commit(held[0])
 

@@ -63,8 +63,17 @@ def _run(
     if missed:
         print(f"  not valid: the checker missed {', '.join(missed)}", flush=True)
     if not verdict.sound:
-        again = ["python", "-m", "tests.campaign", "--scenario", name, "--seed", str(seed),
-                 "--for", f"{seconds:g}"]  # fmt: skip
+        again = [
+            "python",
+            "-m",
+            "tests.campaign",
+            "--scenario",
+            name,
+            "--seed",
+            str(seed),
+            "--for",
+            f"{seconds:g}",
+        ]
         shrink = ["python", "-m", "tests.campaign", "--shrink", str(folder)]
         print(f"  repeat it with: {shlex.join(again)}", flush=True)
         print(f"  find the faults that matter: {shlex.join(shrink)}", flush=True)
@@ -87,9 +96,19 @@ def _shrink(folder: Path) -> int:
     strikes = schedule.load(folder / "schedule.json")
     fewer = schedule.shrunk(strikes, fails)
     schedule.store(folder / "shrunk.json", fewer)
-    again = ["python", "-m", "tests.campaign", "--scenario", scenario.name, "--seed",
-             str(settings["seed"]), "--for", f"{settings['seconds']:g}", "--strikes",
-             str(folder / "shrunk.json")]  # fmt: skip
+    again = [
+        "python",
+        "-m",
+        "tests.campaign",
+        "--scenario",
+        scenario.name,
+        "--seed",
+        str(settings["seed"]),
+        "--for",
+        f"{settings['seconds']:g}",
+        "--strikes",
+        str(folder / "shrunk.json"),
+    ]
     print(f"{len(fewer)} of {len(strikes)} faults are left: {shlex.join(again)}")
     return int(len(fewer) == len(strikes))
 
@@ -97,26 +116,62 @@ def _shrink(folder: Path) -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.campaign", description=__doc__)
     parser.add_argument("--list", action="store_true", help="print the scenarios")
-    parser.add_argument("--sabotage", action="store_true",
-                        help="plant every fault that the checker must find, and end")  # fmt: skip
-    parser.add_argument("--shrink", type=Path, metavar="FOLDER",
-                        help="run this run again with ever fewer faults, and end")  # fmt: skip
-    parser.add_argument("--scenario", action="append", choices=SCENARIOS, metavar="NAME",
-                        help="run this one; may be repeated. Default: all, shuffled")  # fmt: skip
-    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30),
-                        help="the faults follow from it. Defaults to a random one")  # fmt: skip
-    parser.add_argument("--for", dest="seconds", type=float, default=900.0, metavar="SECONDS",
-                        help="how long to go on. Defaults to 900")  # fmt: skip
-    parser.add_argument("--hours", type=lambda hours: float(hours) * 3600, dest="seconds",
-                        help="the same in hours")  # fmt: skip
-    parser.add_argument("--round", type=float, default=30.0, metavar="SECONDS",
-                        help="length of one run. Defaults to 30")  # fmt: skip
-    parser.add_argument("--strikes", type=Path, metavar="FILE",
-                        help="faults of a stored schedule.json, not the seed's")  # fmt: skip
+    parser.add_argument(
+        "--sabotage",
+        action="store_true",
+        help="plant every fault that the checker must find, and end",
+    )
+    parser.add_argument(
+        "--shrink",
+        type=Path,
+        metavar="FOLDER",
+        help="run this run again with ever fewer faults, and end",
+    )
+    parser.add_argument(
+        "--scenario",
+        action="append",
+        choices=SCENARIOS,
+        metavar="NAME",
+        help="run this one; may be repeated. Default: all, shuffled",
+    )
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=random.SystemRandom().randrange(1 << 30),
+        help="the faults follow from it. Defaults to a random one",
+    )
+    parser.add_argument(
+        "--for",
+        dest="seconds",
+        type=float,
+        default=900.0,
+        metavar="SECONDS",
+        help="how long to go on. Defaults to 900",
+    )
+    parser.add_argument(
+        "--hours", type=lambda hours: float(hours) * 3600, dest="seconds", help="the same in hours"
+    )
+    parser.add_argument(
+        "--round",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="length of one run. Defaults to 30",
+    )
+    parser.add_argument(
+        "--strikes",
+        type=Path,
+        metavar="FILE",
+        help="faults of a stored schedule.json, not the seed's",
+    )
     # A server's include is relative to its own folder, so the path is absolute.
-    parser.add_argument("--into", type=lambda folder: Path(folder).resolve(), default=".campaign",
-                        metavar="FOLDER",
-                        help="where runs leave their files. Defaults to .campaign")  # fmt: skip
+    parser.add_argument(
+        "--into",
+        type=lambda folder: Path(folder).resolve(),
+        default=".campaign",
+        metavar="FOLDER",
+        help="where runs leave their files. Defaults to .campaign",
+    )
     parser.add_argument("--keep", action="store_true", help="keep the histories of sound runs too")
     return parser.parse_args()
 

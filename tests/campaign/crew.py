@@ -113,9 +113,13 @@ class Crew:
         label = f"{self._label}{kind[0]}{len(self._labels) + 1}"
         self._labels.append(label)
         role = Role(
-            self._site.of(member), self._workload, self._history, label, self._seed,
+            self._site.of(member),
+            self._workload,
+            self._history,
+            label,
+            self._seed,
             self._stops[kind],
-        )  # fmt: skip
+        )
         return start(consume if kind == "consumer" else produce, role)
 
 

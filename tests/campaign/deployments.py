@@ -69,8 +69,9 @@ class Single:
         )
         assert self.server.port is not None
         self.proxy = self._stack.enter_context(Proxy(self.server.port)) if proxied else None
-        self.site = Site("server", self.proxy.port if self.proxy else self.server.port,
-                         folder=folder.absolute())  # fmt: skip
+        self.site = Site(
+            "server", self.proxy.port if self.proxy else self.server.port, folder=folder.absolute()
+        )
 
     @property
     def release(self) -> str:

@@ -100,9 +100,13 @@ class Network:
             self._listeners.append(await asyncio.start_server(accept, address, port))
 
     async def _pass_on(
-        self, caller: str, server: str, reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter, upstream: int,
-    ) -> None:  # fmt: skip
+        self,
+        caller: str,
+        server: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        upstream: int,
+    ) -> None:
         await self._crossing(caller, server)
         back_reader, back_writer = await asyncio.open_connection(HOME, upstream)
         try:

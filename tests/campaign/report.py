@@ -22,9 +22,13 @@ SIMULATION = RESULTS / "simulation"
 CHECKERS = RESULTS / "checkers"
 #: What a soak reads, with its unit.
 UNITS = {
-    "memory of the processes": "MB", "descriptors": "", "threads": "",
-    "memory of the server": "MB", "connections": "", "keys": "",
-}  # fmt: skip
+    "memory of the processes": "MB",
+    "descriptors": "",
+    "threads": "",
+    "memory of the server": "MB",
+    "connections": "",
+    "keys": "",
+}
 PAGE = DOCS / "campaign.md"
 BEGIN, END = "<!-- results -->\n", "<!-- end of the results -->"
 #: What the campaign of a release is to reach, and the faults that count.
@@ -32,18 +36,33 @@ AIMS: dict[str, tuple[int, tuple[str, ...]]] = {
     "processes killed": (10_000, ("kill a consumer", "kill a producer", "kill a worker process")),
     "servers killed": (1_000, ("kill the server", "load slowly")),
     "power cuts": (200, ("cut the power",)),
-    "failovers": (200, ("fail over: kill", "fail over: freeze", "fail over: lag",
-                        "fail over: split", "fail over in the cluster", "partition")),
-}  # fmt: skip
+    "failovers": (
+        200,
+        (
+            "fail over: kill",
+            "fail over: freeze",
+            "fail over: lag",
+            "fail over: split",
+            "fail over in the cluster",
+            "partition",
+        ),
+    ),
+}
 MESSAGES = 10_000_000
 #: 95 % sure: with none in n, fewer than one in n / 3.
 RULE_OF_THREE = 3
 
 #: The products, with the beginning of their workloads' names.
 PRODUCTS = {
-    "list queue": "queue", "drop-in": "drop-in", "worker": "worker", "delay queue": "delay queue",
-    "topic": "topic", "RSMQ": "RSMQ", "sharded queue": "sharded queue", "Spark": "Spark",
-}  # fmt: skip
+    "list queue": "queue",
+    "drop-in": "drop-in",
+    "worker": "worker",
+    "delay queue": "delay queue",
+    "topic": "topic",
+    "RSMQ": "RSMQ",
+    "sharded queue": "sharded queue",
+    "Spark": "Spark",
+}
 
 #: What a file of results says about all of its runs.
 ENVIRONMENT = ("commit", "scripts", "ackq", "redis-py", "python", "system")
@@ -96,9 +115,15 @@ def _results(stored: list[dict[str, Any]]) -> str:
     safe = [run for run in runs if not SCENARIOS[run["scenario"]].loses]
     unsafe = [run for run in runs if SCENARIOS[run["scenario"]].loses]
     parts = [
-        _headline(runs, safe, invalid), _aims(runs), _tables(safe), _losses(unsafe), _faults(runs),
-        _environments(stored), _simulation(), _soak(),
-    ]  # fmt: skip
+        _headline(runs, safe, invalid),
+        _aims(runs),
+        _tables(safe),
+        _losses(unsafe),
+        _faults(runs),
+        _environments(stored),
+        _simulation(),
+        _soak(),
+    ]
     return "\n" + "\n".join(filter(None, parts)) + "\n"
 
 
@@ -117,16 +142,21 @@ def _headline(runs: list[Run], safe: list[Run], invalid: int) -> str:
         f" Where nothing may be lost, {lost} of {pushed:,} messages were lost. That is not a proof"
         f" of never: none lost means, with 95 % confidence, fewer than {bound} under these faults"
         " (the rule of three).\n"
-        + (f"\nRuns that do not count, since the checker missed a planted fault there: {invalid}.\n"
-           if invalid else "")
-    )  # fmt: skip
+        + (
+            "\nRuns that do not count, since the checker missed a planted fault there:"
+            f" {invalid}.\n"
+            if invalid
+            else ""
+        )
+    )
 
 
 def _aims(runs: list[Run]) -> str:
     faults = _struck(runs)
     rows = [("messages", _sum(runs, "pushed"), MESSAGES)]
-    rows += [(name, sum(faults[kind] for kind in kinds), aim)
-             for name, (aim, kinds) in AIMS.items()]  # fmt: skip
+    rows += [
+        (name, sum(faults[kind] for kind in kinds), aim) for name, (aim, kinds) in AIMS.items()
+    ]
     lines = [f"| {name} | {done:,} | {aim:,} |" for name, done, aim in rows]
     return _lines("| | so far | aim for a release |", "|---|---:|---:|", lines)
 
@@ -159,9 +189,11 @@ def _table(runs: list[Run]) -> str:
             f" {broken['phantom']} | {broken['acked twice']} | {broken['early']} |"
             f" {sum(broken.values())} |"
         )
-    head = ("| scenario | runs | faults | a second | pushed | a second | delivered again |"
-            " late settles refused | lost | at most, with 95 % confidence | phantom |"
-            " acked twice | early | all broken rules |")  # fmt: skip
+    head = (
+        "| scenario | runs | faults | a second | pushed | a second | delivered again |"
+        " late settles refused | lost | at most, with 95 % confidence | phantom |"
+        " acked twice | early | all broken rules |"
+    )
     return _lines(head, "|---|" + "---:|" * 13, lines)
 
 
@@ -179,8 +211,10 @@ def _losses(runs: list[Run]) -> str:
             f" {_sum(those, 'lost_as_expected'):,} | {window:.1f} s | {SCENARIOS[name].loses} |"
             f" {broken} |"
         )
-    head = ("| scenario | faults | pushed | lost | longest before the fault | documented |"
-            " broken rules |")  # fmt: skip
+    head = (
+        "| scenario | faults | pushed | lost | longest before the fault | documented |"
+        " broken rules |"
+    )
     return "### Losses that are documented\n\n" + _lines(
         head, "|---|---:|---:|---:|---:|---|---:|", lines
     )
@@ -253,9 +287,12 @@ def _simulation() -> str:
         f"{total:,} histories at commit {found['commit']}, from seed {found['seed']} on, in"
         f" {found['processor'] / 60:.0f} minutes of one processor. At commit {planted['commit']},"
         f" {planted['planted'] - missed} of {planted['planted']} planted faults were found.\n\n"
-        + _lines("| product | histories | faults | messages | delivered again | broken rules |",
-                 "|---|---:|---:|---:|---:|---:|", lines)
-    )  # fmt: skip
+        + _lines(
+            "| product | histories | faults | messages | delivered again | broken rules |",
+            "|---|---:|---:|---:|---:|---:|",
+            lines,
+        )
+    )
 
 
 def _soak() -> str:

@@ -144,8 +144,11 @@ def environment() -> dict[str, str]:
     """Return the versions and the commit that a run shows something about."""
     commit = subprocess.run(
         ["git", "describe", "--always", "--abbrev=12", "--dirty"],
-        cwd=_ROOT, capture_output=True, text=True, check=False,
-    ).stdout.strip()  # fmt: skip
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    ).stdout.strip()
     text = b"".join(scripts.load(name).text for name in scripts.names())
     return {
         "commit": commit,

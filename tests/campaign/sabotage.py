@@ -144,33 +144,51 @@ SABOTAGES: tuple[Sabotage, ...] = (
         Edit("pop", _DEADLINE, "local deadline = now + timeout / 4 + jitter")
     ),
     _edit("a lease is taken before its end", "lease")(
-        Edit("pop", "local expired = redis.call('ZCOUNT', backup, '-inf', now_text) > 0\n"
-             "  and redis.call('ZRANGEBYSCORE', backup, '-inf', now_text, 'LIMIT', '0',",
-             "local expired = redis.call('ZRANGEBYSCORE', backup, '-inf', '+inf', 'LIMIT', '0',")
+        Edit(
+            "pop",
+            "local expired = redis.call('ZCOUNT', backup, '-inf', now_text) > 0\n"
+            "  and redis.call('ZRANGEBYSCORE', backup, '-inf', now_text, 'LIMIT', '0',",
+            "local expired = redis.call('ZRANGEBYSCORE', backup, '-inf', '+inf', 'LIMIT', '0',",
+        )
     ),
     _edit("pop removes one message too many", "lost")(
-        _NEVER, Edit("pop", "from_left and used or '0', from_left and '-1' or -used - 1)",
-                     "from_left and used or '0', from_left and '-1' or -used - 2)")
+        _NEVER,
+        Edit(
+            "pop",
+            "from_left and used or '0', from_left and '-1' or -used - 1)",
+            "from_left and used or '0', from_left and '-1' or -used - 2)",
+        ),
     ),
     _edit("pop leaves a message on the list", "acked twice", "count", "lease", "after ack")(
-        _NEVER, Edit("pop", "from_left and used or '0', from_left and '-1' or -used - 1)",
-                     "from_left and used or '0', from_left and '-1' or -used)")
+        _NEVER,
+        Edit(
+            "pop",
+            "from_left and used or '0', from_left and '-1' or -used - 1)",
+            "from_left and used or '0', from_left and '-1' or -used)",
+        ),
     ),
     _edit("pop records no body", "lost", "dead")(
         Edit("pop", "    redis.call('HSET', context, unpack(reply, before + 1))", "")
     ),
     _edit("pop changes a body", "changed")(_NEVER, Edit("pop", _RECORDED, f"{_RECORDED} .. ' '")),
     _edit("the receive count stays", "count")(
-        Edit("pop", "local count = 1 + (tonumber(known[i]) or absent)",
-             "local count = tonumber(known[i]) or absent")
+        Edit(
+            "pop",
+            "local count = 1 + (tonumber(known[i]) or absent)",
+            "local count = tonumber(known[i]) or absent",
+        )
     ),
     _edit("the list is read from the wrong end", "order")(
         _NEVER, Edit("pop", "take_ready(ready, record)", "take_ready(ready, true)")
     ),
     _edit("ack deletes nothing", "after ack", "acked twice")(
-        Edit("ack", "  redis.call('HDEL', context, unpack(done))\n"
-             "  reply[1] = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)\n"
-             "    or redis.call('ZREM', backup, unpack(done))\n", "  reply[1] = #done\n")
+        Edit(
+            "ack",
+            "  redis.call('HDEL', context, unpack(done))\n"
+            "  reply[1] = batch and redis.call('ZREMRANGEBYSCORE', backup, batch, batch)\n"
+            "    or redis.call('ZREM', backup, unpack(done))\n",
+            "  reply[1] = #done\n",
+        )
     ),
     _edit("ack leaves the body", "audit", "stuck")(
         Edit("ack", "  redis.call('HDEL', context, unpack(done))\n", "")
@@ -194,39 +212,55 @@ SABOTAGES: tuple[Sabotage, ...] = (
     _edit("deletions of a delay queue are not counted", "totals", workload="delay queue")(
         Edit("delay/delete", "count_up(first, 'acked', deleted)", "")
     ),
-    _edit("delete without a fence", "fencing", "acked twice", "lost",
-          workload="delay queue, late")(
+    _edit("delete without a fence", "fencing", "acked twice", "lost", workload="delay queue, late")(
         Edit("delay/delete", DELAY_HOLDS, DELAY_ANYBODY)
     ),
-    _edit("leases of delayed messages are a quarter", "lease", "holder refused",
-          workload="delay queue, late")(
-        Edit("delay/take", "local deadline = now + timeout + jitter",
-             "local deadline = now + timeout / 4 + jitter")
+    _edit(
+        "leases of delayed messages are a quarter",
+        "lease",
+        "holder refused",
+        workload="delay queue, late",
+    )(
+        Edit(
+            "delay/take",
+            "local deadline = now + timeout + jitter",
+            "local deadline = now + timeout / 4 + jitter",
+        )
     ),
     _edit("a delayed message is early", "early", workload="delay queue")(
         Edit("delay/push", "    due = now + due", "    due = now + due / 100")
     ),
     _edit("leases of a topic are a quarter", "lease", "holder refused", workload="topic")(
-        Edit("topic/consume", "local deadline = now + timeout",
-             "local deadline = now + timeout / 4")
+        Edit(
+            "topic/consume", "local deadline = now + timeout", "local deadline = now + timeout / 4"
+        )
     ),
     _edit("a commit skips a range in flight", "lost", "gap", workload="topic")(
-        Edit("topic/commit",
-             "    if not freed[member] and redis.call('ZSCORE', leases, member) then",
-             "    if false then")
+        Edit(
+            "topic/commit",
+            "    if not freed[member] and redis.call('ZSCORE', leases, member) then",
+            "    if false then",
+        )
     ),
-    _edit("commit is never refused", "fencing", "acked twice", "after ack", "lost",
-          workload="topic")(
-        Edit("topic/commit",
-             "if not is_void and not freed[given] and redis.call('ZSCORE', leases, given) then",
-             "if not freed[given] then")
+    _edit(
+        "commit is never refused", "fencing", "acked twice", "after ack", "lost", workload="topic"
+    )(
+        Edit(
+            "topic/commit",
+            "if not is_void and not freed[given] and redis.call('ZSCORE', leases, given) then",
+            "if not freed[given] then",
+        )
     ),
     _edit("a received message stays visible", "lease", workload="RSMQ")(
         Edit("rsmq/receive", "    hide(id, until_text)", "    hide(id, now_text)")
     ),
     _edit("RSMQ deletes nothing", "after ack", "acked twice", workload="RSMQ")(
-        Edit("rsmq/delete", "local deleted = redis.call('ZREM', zset, unpack(ARGV, 1, looked))\n"
-             "redis.call('HDEL', hash, unpack(fields))", "local deleted = looked")
+        Edit(
+            "rsmq/delete",
+            "local deleted = redis.call('ZREM', zset, unpack(ARGV, 1, looked))\n"
+            "redis.call('HDEL', hash, unpack(fields))",
+            "local deleted = looked",
+        )
     ),
     _edit("releases of a delay queue are nacks", "totals", workload="delay queue")(
         Edit("delay/nack", "charge == 1 and 'nacked' or 'released'", "'nacked'")
@@ -235,8 +269,11 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("a message is stolen", ("lost",), _steal),
     Sabotage("the list is cut", ("lost",), _truncate),
     Sabotage("a message is stored twice", ("acked twice", "count", "lease"), _store_twice),
-    Sabotage("a message in flight is stored again", ("acked twice", "count", "lease", "after ack"),
-             _deliver_again),
+    Sabotage(
+        "a message in flight is stored again",
+        ("acked twice", "count", "lease", "after ack"),
+        _deliver_again,
+    ),
     Sabotage("a message is forged", ("phantom",), _forge),
     Sabotage("the list is turned around", ("order",), _turn_around),
     Sabotage("a lease is ended", ("lease", "holder refused"), _end_a_lease),
@@ -247,7 +284,7 @@ SABOTAGES: tuple[Sabotage, ...] = (
     Sabotage("the receive counts are lost", ("count",), _forget_counts),
     Sabotage("delays are over at once", ("early",), _hurry),
     Sabotage("a body is left behind", ("audit",), _leave_a_body),
-)  # fmt: skip
+)
 
 _OF_POP = ("pop removes one message too many", "pop changes a body")
 _OF_KEYS = ("a message is stolen", "a message is forged")

@@ -20,8 +20,10 @@ MANY_KILLS: Faults = {"kill a consumer": 0.06, "kill a producer": 0.15, "kill th
 BULK: Faults = {"kill a consumer": 0.7, "kill a producer": 1.5, "kill the server": 5.0}
 #: Of worker processes, whose parent is slow to replace one that died young, and of parents.
 CHILDREN: Faults = {
-    "kill a worker process": 1.5, "freeze a worker process": 3.0, "kill a consumer": 10.0,
-}  # fmt: skip
+    "kill a worker process": 1.5,
+    "freeze a worker process": 3.0,
+    "kill a consumer": 10.0,
+}
 #: Of Spark drivers, which start slowly, of the processes that start them, and of producers.
 SPARK: Faults = {"kill a worker process": 20.0, "kill a consumer": 45.0, "kill a producer": 2.0}
 FREEZES: Faults = {"freeze a consumer": 0.7, "freeze a producer": 2.0}
@@ -30,14 +32,23 @@ POWER: Faults = {"cut the power": 0.9}
 DISK: Faults = {"stall the disk": 1.5, "fill the disk": 2.5}
 CLOCK: Faults = {"set the clock forward": 2.5, "set the clock back": 2.5}
 REFUSALS: Faults = {
-    "flush the scripts": 0.5, "fill the memory": 1.5, "read-only": 1.5, "busy": 1.5,
+    "flush the scripts": 0.5,
+    "fill the memory": 1.5,
+    "read-only": 1.5,
+    "busy": 1.5,
     "load slowly": 4.0,
-}  # fmt: skip
+}
 NETWORK: Faults = {
-    "cut connections": 1.0, "mute connections": 3.0, "silence": 3.0, "lose a reply": 1.0,
-    "cut a reply": 1.0, "lose a request": 1.0, "half-close": 2.0, "drip a reply": 2.0,
+    "cut connections": 1.0,
+    "mute connections": 3.0,
+    "silence": 3.0,
+    "lose a reply": 1.0,
+    "cut a reply": 1.0,
+    "lose a request": 1.0,
+    "half-close": 2.0,
+    "drip a reply": 2.0,
     "delay a reply": 2.0,
-}  # fmt: skip
+}
 FAILOVERS: Faults = {
     "fail over: kill": 5.0,
     "fail over: freeze": 9.0,
@@ -71,9 +82,16 @@ class Scenario:
 
 
 _OTHERS = (
-    "queue, asyncio", "drop-in", "worker, threads", "worker, tasks", "RSMQ", "delay queue",
-    "delay queue, partitions", "topic", "sharded queue",
-)  # fmt: skip
+    "queue, asyncio",
+    "drop-in",
+    "worker, threads",
+    "worker, tasks",
+    "RSMQ",
+    "delay queue",
+    "delay queue, partitions",
+    "topic",
+    "sharded queue",
+)
 
 #: Other servers than Redis 7.0, by name.
 _SERVERS = {"Redis 6.2": "redis 6.2", "Redis 8": "redis 8", "Valkey": "valkey"}
@@ -102,8 +120,9 @@ _ALL = (
     Scenario("queue: kills", "queue", {**KILLS, **FREEZES}),
     Scenario("queue: many kills", "queue, small", MANY_KILLS),
     Scenario("queue: bulk", "queue, bulk", BULK),
-    Scenario("queue: bulk, failovers, confirmed", "queue, bulk, confirmed", FAILOVERS,
-             on="sentinel"),
+    Scenario(
+        "queue: bulk, failovers, confirmed", "queue, bulk, confirmed", FAILOVERS, on="sentinel"
+    ),
     Scenario("delay queue: bulk", "delay queue, bulk", BULK),
     Scenario("topic: bulk", "topic, bulk", BULK),
     Scenario("queue: server crashes", "queue", CRASHES),
@@ -114,53 +133,111 @@ _ALL = (
     Scenario("queue: network", "queue", NETWORK, proxied=True),
     Scenario("queue: settled late", "queue, late", {**KILLS, **CRASHES}),
     Scenario("queue: dead letters", "queue, dead letters", {**KILLS, **FREEZES, **CRASHES}),
-    Scenario("delay queue: dead letters", "delay queue, dead letters",
-             {**KILLS, **FREEZES, **CRASHES}),
-    *(Scenario(f"{workload}: everything, {name}", workload, ALL, binary=binary)
-      for name, binary in _SERVERS.items()
-      for workload in ("queue", "drop-in", "RSMQ", "delay queue, partitions", "topic",
-                       "sharded queue")),
+    Scenario(
+        "delay queue: dead letters", "delay queue, dead letters", {**KILLS, **FREEZES, **CRASHES}
+    ),
+    *(
+        Scenario(f"{workload}: everything, {name}", workload, ALL, binary=binary)
+        for name, binary in _SERVERS.items()
+        for workload in (
+            "queue",
+            "drop-in",
+            "RSMQ",
+            "delay queue, partitions",
+            "topic",
+            "sharded queue",
+        )
+    ),
     Scenario("queue: failovers, confirmed", "queue, confirmed", FAILOVERS, on="sentinel"),
-    Scenario("queue: partitions, confirmed", "queue, confirmed", PARTITIONS, on="sentinels",
-             sizes={"consumer": 4, "producer": 2}),
+    Scenario(
+        "queue: partitions, confirmed",
+        "queue, confirmed",
+        PARTITIONS,
+        on="sentinels",
+        sizes={"consumer": 4, "producer": 2},
+    ),
     Scenario("queue: slot moves", "queue", {"move the slot": 0.5}, on="cluster"),
     Scenario("queue: cluster, confirmed", "queue, confirmed", CLUSTER, on="cluster"),
     Scenario("batches: kills", "queue, batches", {**KILLS, **FREEZES}),
     Scenario("batches: everything", "queue, batches", ALL),
     Scenario("asyncio: cancellations", "queue, asyncio", {}),
-    *(Scenario(f"{each}, asyncio: cancellations", f"{each}, asyncio", {})
-      for each in ("drop-in", "RSMQ", "topic", "sharded queue")),
-    *(Scenario(f"{workload}: {name}", workload, faults, **settings)
-      for workload in ("drop-in", "RSMQ", "topic", "sharded queue")
-      for name, (faults, settings) in _SINGLE.items()),
-    *(Scenario(f"{workload}: {name}, confirmed", f"{workload}, confirmed", faults, **settings)
-      for workload in ("drop-in", "topic", "sharded queue")
-      for name, (faults, settings) in _CONFIRMED.items()),
+    *(
+        Scenario(f"{each}, asyncio: cancellations", f"{each}, asyncio", {})
+        for each in ("drop-in", "RSMQ", "topic", "sharded queue")
+    ),
+    *(
+        Scenario(f"{workload}: {name}", workload, faults, **settings)
+        for workload in ("drop-in", "RSMQ", "topic", "sharded queue")
+        for name, (faults, settings) in _SINGLE.items()
+    ),
+    *(
+        Scenario(f"{workload}: {name}, confirmed", f"{workload}, confirmed", faults, **settings)
+        for workload in ("drop-in", "topic", "sharded queue")
+        for name, (faults, settings) in _CONFIRMED.items()
+    ),
     Scenario("asyncio: network", "queue, asyncio", NETWORK, proxied=True),
-    Scenario("worker, processes: kills", "worker, processes",
-             {**CHILDREN, "kill a producer": 1.0, "kill the server": 5.0},
-             sizes={"consumer": 2, "producer": 2}),
-    *(Scenario(f"{each}: kills", each, SPARK, sizes={"consumer": 1, "producer": 1})
-      for each in ("Spark, files", "Spark, queue", "Spark source", "Spark sink")),
-    *(Scenario(f"{workload}: kills, {name}", workload, SPARK, binary=_SERVERS[name],
-               sizes={"consumer": 1, "producer": 1})
-      for workload in ("Spark source", "Spark sink")
-      for name in ("Redis 8", "Valkey")),
+    Scenario(
+        "worker, processes: kills",
+        "worker, processes",
+        {**CHILDREN, "kill a producer": 1.0, "kill the server": 5.0},
+        sizes={"consumer": 2, "producer": 2},
+    ),
+    *(
+        Scenario(f"{each}: kills", each, SPARK, sizes={"consumer": 1, "producer": 1})
+        for each in ("Spark, files", "Spark, queue", "Spark source", "Spark sink")
+    ),
+    *(
+        Scenario(
+            f"{workload}: kills, {name}",
+            workload,
+            SPARK,
+            binary=_SERVERS[name],
+            sizes={"consumer": 1, "producer": 1},
+        )
+        for workload in ("Spark source", "Spark sink")
+        for name in ("Redis 8", "Valkey")
+    ),
     *(Scenario(f"{each}: everything", each, ALL) for each in _OTHERS),
-    Scenario("queue: crashes without persistence", "queue", CRASHES, "none",
-             loses="everything that was stored"),
-    Scenario("queue: crashes under everysec", "queue", {**CRASHES, **DISK}, "everysec",
-             loses="up to about 2 s, if an fsync was running"),
-    Scenario("queue: power cuts under everysec", "queue", {"cut the power": 4.0}, "everysec",
-             loses="about the last 2 s, more on a slow disk"),
-    Scenario("queue: failovers without confirm", "queue", FAILOVERS, on="sentinel",
-             loses=_BEHIND),
-    Scenario("queue: partitions without confirm", "queue", PARTITIONS, on="sentinels",
-             sizes={"consumer": 4, "producer": 2},
-             loses=_CUT_OFF),
+    Scenario(
+        "queue: crashes without persistence",
+        "queue",
+        CRASHES,
+        "none",
+        loses="everything that was stored",
+    ),
+    Scenario(
+        "queue: crashes under everysec",
+        "queue",
+        {**CRASHES, **DISK},
+        "everysec",
+        loses="up to about 2 s, if an fsync was running",
+    ),
+    Scenario(
+        "queue: power cuts under everysec",
+        "queue",
+        {"cut the power": 4.0},
+        "everysec",
+        loses="about the last 2 s, more on a slow disk",
+    ),
+    Scenario("queue: failovers without confirm", "queue", FAILOVERS, on="sentinel", loses=_BEHIND),
+    Scenario(
+        "queue: partitions without confirm",
+        "queue",
+        PARTITIONS,
+        on="sentinels",
+        sizes={"consumer": 4, "producer": 2},
+        loses=_CUT_OFF,
+    ),
     # RSMQ's pushes cannot be confirmed.
-    *(Scenario(f"RSMQ: {name} without confirm", "RSMQ", faults, **settings,
-               loses=_CUT_OFF if name == "partitions" else _BEHIND)
-      for name, (faults, settings) in _CONFIRMED.items()),
-)  # fmt: skip
+    *(
+        Scenario(
+            f"RSMQ: {name} without confirm",
+            "RSMQ",
+            faults,
+            **settings,
+            loses=_CUT_OFF if name == "partitions" else _BEHIND,
+        )
+        for name, (faults, settings) in _CONFIRMED.items()
+    ),
+)
 SCENARIOS = {scenario.name: scenario for scenario in _ALL}

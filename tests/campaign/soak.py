@@ -32,9 +32,10 @@ from .workloads import WORKLOADS
 from .workloads.rig import run_blocking
 
 SCENARIO = Scenario(
-    "soak", "worker, threads",
+    "soak",
+    "worker, threads",
     {"kill a consumer": 2.0, "kill a producer": 5.0, "kill the server": 60.0},
-)  # fmt: skip
+)
 SAMPLES = 240
 Sample = dict[str, Any]
 
@@ -54,11 +55,17 @@ def soak(seconds: float, seed: int, folder: Path) -> dict[str, Any]:
         crews = [
             stack.enter_context(contextlib.closing(each))
             for each in (
-                Crew(deployment.site, dataclasses.replace(WORKLOADS["queue"], pace=0.02), folder,
-                     seed, {"consumer": 2, "producer": 2}, spared=1),
+                Crew(
+                    deployment.site,
+                    dataclasses.replace(WORKLOADS["queue"], pace=0.02),
+                    folder,
+                    seed,
+                    {"consumer": 2, "producer": 2},
+                    spared=1,
+                ),
                 Crew(deployment.site, worker, folder, seed, {"consumer": 1}, "w", spared=1),
             )
-        ]  # fmt: skip
+        ]
         stage = Stage(deployment, crews[0], log)
         begin = now()
         for number in range(SAMPLES + 1):
@@ -133,12 +140,19 @@ def seconds_of(text: str) -> float:
 def main() -> int:
     """Run, and store the result; return 1 if a rule was broken."""
     parser = argparse.ArgumentParser("python -m tests.campaign.soak", description=__doc__)
-    parser.add_argument("--for", dest="seconds", type=seconds_of, default=3600.0, metavar="TIME",
-                        help="how long: seconds, or 5m, or 1h. Defaults to 1h")  # fmt: skip
+    parser.add_argument(
+        "--for",
+        dest="seconds",
+        type=seconds_of,
+        default=3600.0,
+        metavar="TIME",
+        help="how long: seconds, or 5m, or 1h. Defaults to 1h",
+    )
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 30))
     # A server's include is relative to its own folder, so the path is absolute.
-    parser.add_argument("--folder", type=lambda folder: Path(folder).resolve(),
-                        default=".campaign/soak")  # fmt: skip
+    parser.add_argument(
+        "--folder", type=lambda folder: Path(folder).resolve(), default=".campaign/soak"
+    )
     parser.add_argument("--into", type=Path, default=SOAK, help="defaults to docs/_campaign/soak")
     options = parser.parse_args()
     result = soak(options.seconds, options.seed, options.folder)

@@ -109,8 +109,9 @@ class Split:
             f"announce-port {port}",
         ]
         options: dict[str, str | list[str]] = {
-            "sentinel": lines, "bind-source-addr": SENTINELS[at],
-        }  # fmt: skip
+            "sentinel": lines,
+            "bind-source-addr": SENTINELS[at],
+        }
         server = self._stack.enter_context(running(folder / f"sentinel-{at}", name, options))
         assert server.port is not None
         self._network.connect(SENTINELS[at], port, server.port)
@@ -123,9 +124,7 @@ class Split:
 
     def _watch(self, milliseconds: int) -> None:
         for each in self._asked:
-            each.execute_command(
-                "SENTINEL SET", SERVICE, "down-after-milliseconds", milliseconds
-            )  # fmt: skip
+            each.execute_command("SENTINEL SET", SERVICE, "down-after-milliseconds", milliseconds)
 
     def _named(self, sentinel: int) -> int:
         """Return the number of the server that a Sentinel takes for the primary."""

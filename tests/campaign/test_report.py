@@ -11,9 +11,16 @@ import pytest
 from . import report
 
 RUN = {
-    "scenario": "queue: kills", "seed": 1, "seconds": 30, "server": "redis 7.0.15",
-    "pushed": 3000, "took": 30.0, "redelivered": 9, "refused": 5, "faults": {"kill a consumer": 7},
-}  # fmt: skip
+    "scenario": "queue: kills",
+    "seed": 1,
+    "seconds": 30,
+    "server": "redis 7.0.15",
+    "pushed": 3000,
+    "took": 30.0,
+    "redelivered": 9,
+    "refused": 5,
+    "faults": {"kill a consumer": 7},
+}
 LOSSY = RUN | {"scenario": "queue: crashes without persistence", "lost_as_expected": 4}
 
 

@@ -47,9 +47,7 @@ def in_terminal(
     """Return the output of a process in a terminal, and check its exit code."""
     parent, child = pty.openpty()
     settings = {"COLUMNS": str(columns), "TERM": "xterm-256color", **(environment or {})}
-    process = subprocess.Popen(
-        command, stdout=child, stderr=child, env={**os.environ, **settings}
-    )  # fmt: skip
+    process = subprocess.Popen(command, stdout=child, stderr=child, env={**os.environ, **settings})
     os.close(child)
     output = b""
     try:

@@ -138,9 +138,13 @@ def test_the_doctor_looks_at_every_primary(ackq: Run) -> None:
 
 
 def test_the_doctor_needs_no_more_than_its_role_on_every_node(
-    cluster: RedisCluster, node: str, name: str, token: str, make: Callable[[str], redis.Redis],
+    cluster: RedisCluster,
+    node: str,
+    name: str,
+    token: str,
+    make: Callable[[str], redis.Redis],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     everywhere = [make(f"redis://{each.host}:{each.port}/0") for each in cluster.get_primaries()]
     for each in everywhere:
         each.execute_command("ACL", "SETUSER", token, *rules(name, "doctor"), ">secret")

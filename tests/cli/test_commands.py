@@ -24,8 +24,10 @@ def test_push_prints_the_ids(ackq: Run, name: str, plain_client: redis.Redis) ->
     first, second, drawn = result.output.split()
     assert (first, second) == ("a", "7")
     assert plain_client.lrange(name, 0, -1) == [
-        b'{"id":"%s","n":2}' % drawn.encode(), b'{"id":7}', b'{"id": "a", "n": 1}',
-    ]  # fmt: skip
+        b'{"id":"%s","n":2}' % drawn.encode(),
+        b'{"id":7}',
+        b'{"id": "a", "n": 1}',
+    ]
 
 
 def test_push_reads_lines_from_stdin_and_from_a_file(
@@ -150,11 +152,15 @@ def test_dead_letters_are_counted_by_cause(ackq: Run, name: str, url: str) -> No
         queue.reject(c, error=ValueError("no"))
         queue.reject(d, reason="too old")
         entries = [each.entry for each in queue.dead_letters()]
-    groups = [json.loads(line) for line in
-              ackq("dead", "list", name, "--causes", "--json").output.splitlines()]  # fmt: skip
+    groups = [
+        json.loads(line)
+        for line in ackq("dead", "list", name, "--causes", "--json").output.splitlines()
+    ]
     assert [(each["count"], each["cause"]) for each in groups] == [
-        (2, "KeyError"), (1, "ValueError"), (1, "too old"),
-    ]  # fmt: skip
+        (2, "KeyError"),
+        (1, "ValueError"),
+        (1, "too old"),
+    ]
     assert groups[0]["newest"] == entries[1]
     assert ackq("dead", "list", name, "--causes", "-n", "1").output.startswith("1\tKeyError\t")
     assert "\tx: KeyError\t" in ackq("dead", "list", name).output
@@ -247,9 +253,13 @@ def test_a_key_of_another_type_is_code_3(ackq: Run, name: str, plain_client: red
 
 @pytest.mark.parametrize(
     ("args", "meant"),
-    [(["stat"], "stats"), (["pusj", "jobs"], "push"), (["dead", "lst", "jobs"], "list"),
-     (["rsmq", "recieve", "q"], "receive")],
-)  # fmt: skip
+    [
+        (["stat"], "stats"),
+        (["pusj", "jobs"], "push"),
+        (["dead", "lst", "jobs"], "list"),
+        (["rsmq", "recieve", "q"], "receive"),
+    ],
+)
 def test_a_misspelt_command_brings_a_suggestion(ackq: Run, args: list[str], meant: str) -> None:
     assert f" Did you mean {meant}" in ackq(*args, code=2).stderr
 
@@ -282,8 +292,9 @@ def test_a_key_of_any_bytes_settles_its_message(
         queue.push(body)
         # Of two keys that a careless decoding would make one, only the right one is settled.
         queue.push(b'{"id":"50A"}')
-        row, other = (json.loads(each) for each in
-                      ackq("pop", name, "-n", "2", "--json").output.splitlines())  # fmt: skip
+        row, other = (
+            json.loads(each) for each in ackq("pop", name, "-n", "2", "--json").output.splitlines()
+        )
         assert ackq("ack", name, row["key"], str(row["receipt"])).output == "1\n"
         (left,) = queue.peek(9, "in_flight")
         assert left.id == other["id"] == "50A"

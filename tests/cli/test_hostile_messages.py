@@ -58,22 +58,27 @@ def commands(url: str, name: str, plain_client: redis.Redis) -> Iterator[list[li
         yield [
             [*each, "--url", url]
             for each in (
-                ["peek", name], ["peek", name, "--state", "in_flight"], ["pop", name, "-n", "2"],
-                ["dead", "list", name], ["dead", "show", name, letter.entry],
+                ["peek", name],
+                ["peek", name, "--state", "in_flight"],
+                ["pop", name, "-n", "2"],
+                ["dead", "list", name],
+                ["dead", "show", name, letter.entry],
                 ["dead", "list", name, "--causes"],
-                ["audit", f"{name}:audit"], ["top", "--once"],
-                ["push", name, json.dumps({"id": ORDERS})], ["stats", f"{name}\x9bx"],
+                ["audit", f"{name}:audit"],
+                ["top", "--once"],
+                ["push", name, json.dumps({"id": ORDERS})],
+                ["stats", f"{name}\x9bx"],
                 ["delay", "peek", f"{name}:delay"],
                 ["delay", "peek", f"{name}:delay", "--state", "delayed"],
-                ["delay", "take", f"{name}:delay"], ["delay", "dead", f"{name}:delay"],
+                ["delay", "take", f"{name}:delay"],
+                ["delay", "dead", f"{name}:delay"],
                 ["rsmq", "receive", "orders", "--ns", f"{name}:rsmq"],
                 ["topic", "consume", f"{name}:topic", "me"],
                 ["sharded", "peek", f"{name}:sharded", "--shards", "1"],
                 ["sharded", "pop", f"{name}:sharded", "--shards", "1", "-n", "2"],
-                ["sharded", "push", f"{name}:sharded", json.dumps({"id": ORDERS}),
-                 "--shards", "1"],
+                ["sharded", "push", f"{name}:sharded", json.dumps({"id": ORDERS}), "--shards", "1"],
             )
-        ]  # fmt: skip
+        ]
 
 
 def test_a_terminal_gets_no_control_character(commands: list[list[str]]) -> None:
@@ -116,8 +121,10 @@ def test_a_pipe_gets_bodies_byte_for_byte(url: str, name: str) -> None:
         queue.push_many(bodies)
     done = subprocess.run(
         [sys.executable, "-c", CODE, "pop", name, "-n", "9", "--url", url],
-        stdout=subprocess.PIPE, check=True, timeout=30,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=30,
+    )
     assert done.stdout == b"".join(each + b"\n" for each in bodies)
 
 

@@ -54,8 +54,12 @@ def test_the_dead_letters_of_rsmq_are_listed_and_redriven(ackq: Run, url: str, n
         assert ackq("rsmq", "dead", "mails", "-n", "1", *ns).output.count("\n") == 1
         causes = json.loads(ackq("rsmq", "dead", "mails", "--causes", "--json", *ns).output)
         newest = rsmq.dead_letters("mails")[-1]
-        assert causes == {"count": 2, "cause": "received too often", "newest": newest.entry,
-                          "died_at": newest.died_at}  # fmt: skip
+        assert causes == {
+            "count": 2,
+            "cause": "received too often",
+            "newest": newest.entry,
+            "died_at": newest.died_at,
+        }
         year = f"\t{time.localtime(newest.died_at / 1000).tm_year}-"
         assert year in ackq("rsmq", "dead", "mails", "--causes", "-n", "1", *ns).output
         assert ackq("rsmq", "redrive", "mails", "-n", "1", *ns).output == "1\n"
@@ -74,8 +78,9 @@ def test_a_topic_is_read_by_each_consumer_at_its_own_place(ackq: Run, name: str)
     ackq("topic", "subscribe", name, "b", "--from", "end")
     assert ackq("topic", "consume", name, "a", "-n", "2").output == "one\ntwo\n"
     assert json.loads(ackq("topic", "consume", name, "a", "--json").output) == {
-        "index": 3, "body": "three",
-    }  # fmt: skip
+        "index": 3,
+        "body": "three",
+    }
     ackq("topic", "consume", name, "a", code=1)
     ackq("topic", "consume", name, "b", code=1)
     ackq("topic", "seek", name, "a", "oldest")
@@ -150,8 +155,9 @@ def test_the_dead_of_a_delay_queue_are_listed_redriven_and_purged(
         queue.reject(*queue.take(2, timeout=5), reason="no good")
     letters = ackq("delay", "dead", name, "--json", *partitions).output.splitlines()
     assert sorted((each["key"], each["reason"]) for each in map(json.loads, letters)) == [
-        ("a", "no good"), ("b", "no good"),
-    ]  # fmt: skip
+        ("a", "no good"),
+        ("b", "no good"),
+    ]
     assert ackq("delay", "dead", name, "-n", "1", *partitions).output.count("\n") == 1
     causes = ("delay", "dead", name, "--causes", *partitions)
     assert ackq(*causes).output.startswith("2\tno good\t")

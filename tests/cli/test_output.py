@@ -29,8 +29,9 @@ def test_a_full_disk_is_one_line_and_code_3(url: str, name: str, args: str) -> N
     with Queue.from_url(url, name) as queue:
         queue.push({"id": "a"})
     with FULL.open("w") as output:
-        done = run(*args.format(name).split(), stdout=output,
-                   env={**os.environ, "ACKQ_REDIS_URL": url})  # fmt: skip
+        done = run(
+            *args.format(name).split(), stdout=output, env={**os.environ, "ACKQ_REDIS_URL": url}
+        )
     assert done.returncode == 3
     assert done.stderr == "ackq: [Errno 28] No space left on device\n"
 
@@ -65,8 +66,10 @@ def test_a_pipe_that_nobody_reads_ends_it_as_sigpipe_ends_others(url: str, name:
         queue.push_many([{"id": number, "text": "x" * 5000} for number in range(100)])
         process = subprocess.Popen(
             [*ACKQ, "pop", name, "-n", "5000", "--ack", "--url", url],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         assert process.stdout is not None
         assert process.stdout.readline()
         process.stdout.close()

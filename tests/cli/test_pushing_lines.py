@@ -66,10 +66,16 @@ def test_lines_that_were_passed_over_count(ackq: Run, name: str) -> None:
 def test_an_interruption_says_how_many_went_in(
     url: str, name: str, number: signal.Signals, went_in: int
 ) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", "from ackq.cli import main; main()", "push", name, "--url", url],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as process, Queue.from_url(url, name) as queue:  # fmt: skip
+    with (
+        subprocess.Popen(
+            [sys.executable, "-c", "from ackq.cli import main; main()", "push", name, "--url", url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+        Queue.from_url(url, name) as queue,
+    ):
         assert process.stdin is not None
         process.stdin.write("{}\n" * (CHUNK + 1 if went_in else 0))
         process.stdin.write("x" * 1_000_000)  # no pipe holds it: once it is in, it is being read

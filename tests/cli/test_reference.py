@@ -34,26 +34,68 @@ RECEIPT, ENTRY, DELAYED = "1795252215312092", "1795252215312-0", "17952522153120
 #: What has no example: groups, whose commands have them.
 WITHOUT = {
     "",
-    *(name for name in COMMANDS if isinstance(main.get_command(click.Context(main), name),
-                                              click.Group) and name != "workers"),
-}  # fmt: skip
+    *(
+        name
+        for name in COMMANDS
+        if isinstance(main.get_command(click.Context(main), name), click.Group)
+        and name != "workers"
+    ),
+}
 #: What has no --json: what changes something, says yes or no, or writes for a screen or a file.
 WRITING = {
-    "demo", "serve", "exporter", "web", "completion", "pipeline infer",
+    "demo",
+    "serve",
+    "exporter",
+    "web",
+    "completion",
+    "pipeline infer",
     "pipeline redrive",
-    "push", "ack", "nack", "extend", "work", "dead redrive", "dead drop", "claims release",
-    "delayed run", "delayed cancel", "delay drop-dead", "rsmq drop-dead",
-    "pause", "resume", "move", "recover", "drain", "purge", "scripts load",
-    "rsmq create", "rsmq send", "rsmq delete", "rsmq drop",
-    "rsmq set", "rsmq visibility", "rsmq redrive", "delay reschedule", "topic unsubscribe",
-    "topic publish", "topic subscribe", "topic seek", "topic trim",
-    "workers quiet", "workers resume", "workers stop",
-    "delay push", "delay cancel", "delay release-claims", "delay redrive", "delay purge",
-    "sharded create", "sharded push",
+    "push",
+    "ack",
+    "nack",
+    "extend",
+    "work",
+    "dead redrive",
+    "dead drop",
+    "claims release",
+    "delayed run",
+    "delayed cancel",
+    "delay drop-dead",
+    "rsmq drop-dead",
+    "pause",
+    "resume",
+    "move",
+    "recover",
+    "drain",
+    "purge",
+    "scripts load",
+    "rsmq create",
+    "rsmq send",
+    "rsmq delete",
+    "rsmq drop",
+    "rsmq set",
+    "rsmq visibility",
+    "rsmq redrive",
+    "delay reschedule",
+    "topic unsubscribe",
+    "topic publish",
+    "topic subscribe",
+    "topic seek",
+    "topic trim",
+    "workers quiet",
+    "workers resume",
+    "workers stop",
+    "delay push",
+    "delay cancel",
+    "delay release-claims",
+    "delay redrive",
+    "delay purge",
+    "sharded create",
+    "sharded push",
     "sharded resize",
     "sharded pause",
     "sharded resume",
-}  # fmt: skip
+}
 #: What starts Spark takes a while.
 SPARK = (pytest.mark.spark, pytest.mark.xdist_group("own-spark"), pytest.mark.timeout(180))
 #: What another test runs as well: the README's pipeline and demo, another example.
@@ -132,8 +174,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def stock_other_kinds(url: str) -> None:
     """Fill the queues that the examples name: orders (RSMQ, sharded), events, due."""
     with redis.Redis.from_url(url) as client:
-        client.unlink(*client.keys("rsmq:*"), *client.keys("events:*"), *client.keys("*:z"),
-                      *client.keys("*:h"), *client.keys("{orders*"), "-")  # fmt: skip
+        client.unlink(
+            *client.keys("rsmq:*"),
+            *client.keys("events:*"),
+            *client.keys("*:z"),
+            *client.keys("*:h"),
+            *client.keys("{orders*"),
+            "-",
+        )
     with RSMQ.from_url(url) as rsmq:
         rsmq.create_queue("orders")
         rsmq.send_message("orders", "hello")
@@ -186,11 +234,20 @@ def test_an_example_runs(
     if endless:
         line = f"exec {line.replace('6380', str(free_port))}"
     process = subprocess.Popen(
-        ["sh", "-c", line], cwd=tmp_path, text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-             "ACKQ_HOME": str(tmp_path), "ACKQ_REDIS_URL": server.url, "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
+        ["sh", "-c", line],
+        cwd=tmp_path,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "ACKQ_HOME": str(tmp_path),
+            "ACKQ_REDIS_URL": server.url,
+            "PYTHONUNBUFFERED": "1",
+        },
+    )
     with process:
         try:
             if endless:

@@ -18,13 +18,27 @@ CANARY = "c4n4ry"
 
 #: Each way to use a server.
 COMMANDS = [
-    ["push", "jobs", '{"id":"a"}'], ["pop", "jobs", "--json"], ["ack", "jobs", "a", "1"],
-    ["nack", "jobs", "a", "1"], ["extend", "jobs", "a", "1"], ["stats", "jobs"], ["top"],
-    ["top", "jobs", "--json"], ["peek", "jobs"], ["dead", "list", "jobs"],
-    ["dead", "redrive", "jobs", "--all"], ["pause", "jobs"], ["resume", "jobs"],
-    ["move", "jobs", "other"], ["move", "jobs", "jobs"], ["audit", "jobs"],
-    ["purge", "jobs", "--yes"], ["doctor"], ["doctor", "--json"], ["scripts", "load"],
-]  # fmt: skip
+    ["push", "jobs", '{"id":"a"}'],
+    ["pop", "jobs", "--json"],
+    ["ack", "jobs", "a", "1"],
+    ["nack", "jobs", "a", "1"],
+    ["extend", "jobs", "a", "1"],
+    ["stats", "jobs"],
+    ["top"],
+    ["top", "jobs", "--json"],
+    ["peek", "jobs"],
+    ["dead", "list", "jobs"],
+    ["dead", "redrive", "jobs", "--all"],
+    ["pause", "jobs"],
+    ["resume", "jobs"],
+    ["move", "jobs", "other"],
+    ["move", "jobs", "jobs"],
+    ["audit", "jobs"],
+    ["purge", "jobs", "--yes"],
+    ["doctor"],
+    ["doctor", "--json"],
+    ["scripts", "load"],
+]
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +54,13 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.mark.parametrize("place", ["option", "file", "environment"])
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_password_is_not_shown(
-    url: str, command: list[str], place: str, wrong: str, monkeypatch: pytest.MonkeyPatch,
+    url: str,
+    command: list[str],
+    place: str,
+    wrong: str,
+    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setenv("ACKQ_HOME", str(tmp_path))
     given = url.replace(f":{CANARY}", f":{wrong}{CANARY}")
     monkeypatch.setenv("ACKQ_REDIS_URL", given if place == "environment" else "redis://nobody:1")

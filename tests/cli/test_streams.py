@@ -17,9 +17,12 @@ def run(redirection: str, *args: str, **environment: str) -> subprocess.Complete
     """Run a command as a shell does, with a redirection."""
     return subprocess.run(
         ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, "-c", CODE, *args],
-        text=True, capture_output=True, timeout=30, check=False,
+        text=True,
+        capture_output=True,
+        timeout=30,
+        check=False,
         env={**os.environ, **environment},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("args", ["stats {}", "peek {} --json", "pop {} --ack", "stats --help"])
@@ -62,10 +65,22 @@ def test_what_an_encoding_lacks_is_escaped(url: str, name: str) -> None:
 def test_a_demo_that_nobody_reads_ends_as_others_do(url: str, tmp_path: Path) -> None:
     (tmp_path / "lines").write_text("one\ntwo\n" * 20)
     process = subprocess.Popen(
-        [sys.executable, "-c", CODE, "demo", "--seconds", "0.3", "--url", url,
-         "--input", str(tmp_path / "lines")],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        [
+            sys.executable,
+            "-c",
+            CODE,
+            "demo",
+            "--seconds",
+            "0.3",
+            "--url",
+            url,
+            "--input",
+            str(tmp_path / "lines"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     assert process.stderr is not None
     assert process.stdout.readline()

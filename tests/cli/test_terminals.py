@@ -86,8 +86,11 @@ def test_no_row_is_wider_than_the_terminal_unless_its_numbers_are(room: int) -> 
     columns = ("entry", "id", "reason", "receives", "died", "body")
     for natural in ((15, 16, 67, 8, 8, 200), (15, 512, 5, 8, 11, 4), (15, 3, 200, 8, 19, 200)):
         found = widths(columns, natural, room)
-        assert all(found[name] == whole for name, whole in zip(columns, natural, strict=True)
-                   if name in ("entry", "receives", "died"))  # fmt: skip
+        assert all(
+            found[name] == whole
+            for name, whole in zip(columns, natural, strict=True)
+            if name in ("entry", "receives", "died")
+        )
         least = sum(found[name] for name in ("entry", "receives", "died")) + 2 * FEWEST
         total = sum(found.values()) + GAP * (len(found) - 1)
         assert total <= max(room, least + GAP * (len(found) - 1))
@@ -140,11 +143,18 @@ NAME = "a-queue-with-a-long-name-of-a-team-in-another-building"
 STATES = {"ready": 123_456_789, "in_flight": 123_456, "delayed": 123_456, "dead": 123_456}
 BUSY = Row(
     Reading(
-        "list", NAME, 123_580_245, STATES, False, overdue=35_900.0, oldest_ready=1e6, workers=1234,
+        "list",
+        NAME,
+        123_580_245,
+        STATES,
+        False,
+        overdue=35_900.0,
+        oldest_ready=1e6,
+        workers=1234,
         totals=Totals(1.0, {"taken": 123_456_789}, {"no such customer in the ledger": 123_456}),
     ),
     dict.fromkeys(COUNTED, 123_456_789.0),
-)  # fmt: skip
+)
 IDLE = Row(
     Reading("list", "paused", 0, dict.fromkeys(STATES, 0), True, workers=0),
     dict.fromkeys(COUNTED, 0.0),

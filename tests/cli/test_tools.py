@@ -47,9 +47,11 @@ class Served(subprocess.Popen[str]):
 def serve(port: int, *args: str, **environment: str) -> Served:
     process = Served(
         [*ACKQ, "serve", "--port", str(port), *args],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
         env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
-    )  # fmt: skip
+    )
     assert process.stdout is not None
     line = process.stdout.readline()
     found = re.fullmatch(rf"export ACKQ_REDIS_URL=(redis://:[\w-]+@127\.0\.0\.1:{port}/0)\n", line)
@@ -102,9 +104,13 @@ def test_without_the_password_nothing_runs_and_with_it_no_file_is_written(
         with redis.Redis(port=free_port) as stranger, pytest.raises(redis.AuthenticationError):
             stranger.ping()
         with at_once(process.url) as client:
-            for words in (["CONFIG", "SET", "dir", "/tmp"], ["MODULE", "LOAD", "/tmp/x.so"],
-                          ["DEBUG", "JMAP"], ["ACL", "SETUSER", "other", "on"],
-                          ["REPLICAOF", "127.0.0.1", "1"]):  # fmt: skip
+            for words in (
+                ["CONFIG", "SET", "dir", "/tmp"],
+                ["MODULE", "LOAD", "/tmp/x.so"],
+                ["DEBUG", "JMAP"],
+                ["ACL", "SETUSER", "other", "on"],
+                ["REPLICAOF", "127.0.0.1", "1"],
+            ):
                 with pytest.raises(redis.ResponseError, match=r"no permissions|not allowed"):
                     client.execute_command(*words)
         done = subprocess.run(
@@ -225,9 +231,11 @@ def asked(shell: str, *words: str) -> dict[str, str]:
         here = {"COMP_WORDS": " ".join(words), "COMP_CWORD": words[-1]}
     done = subprocess.run(
         [sys.executable, "-c", "from ackq.cli import main; main(prog_name='ackq')"],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
         env={**os.environ, **here, "_ACKQ_COMPLETE": f"{shell}_complete"},
-    )  # fmt: skip
+    )
     lines = done.stdout.splitlines()
     if shell == "zsh":  # a line each: type, name, explanation
         return dict(zip(lines[1::3], lines[2::3], strict=True))
@@ -253,7 +261,9 @@ def test_what_bash_is_given_completes_in_bash(tmp_path: Path) -> None:
     words = 'COMP_WORDS=(ackq pu); COMP_CWORD=1; _ackq_completion ackq; echo "${COMPREPLY[@]}"'
     done = subprocess.run(
         ["bash", "-c", f'eval "$(ackq completion bash)"; {words}'],
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
-    )  # fmt: skip
+    )
     assert done.stdout == "push purge\n"

@@ -168,8 +168,10 @@ def test_many_queues_are_read_less_often() -> None:
 
 
 def rows_of(*backlogs: int) -> list[Row]:
-    return [Row(Reading("list", f"q{n}", each, {"dead": 9 - n}), rates.UNKNOWN)
-            for n, each in enumerate(backlogs)]  # fmt: skip
+    return [
+        Row(Reading("list", f"q{n}", each, {"dead": 9 - n}), rates.UNKNOWN)
+        for n, each in enumerate(backlogs)
+    ]
 
 
 def test_rows_are_sorted_by_name_or_with_the_largest_first() -> None:
@@ -187,8 +189,15 @@ def test_keys_move_the_selection_and_the_rows_follow() -> None:
     rows = rows_of(*range(40, 0, -1))
 
     view = View("backlog")
-    for key, at, first in [("down", 1, 0), ("page down", 11, 2), ("up", 10, 2), ("end", 39, 30),
-                           ("page up", 29, 29), ("home", 0, 0), ("up", 0, 0)]:  # fmt: skip
+    for key, at, first in [
+        ("down", 1, 0),
+        ("page down", 11, 2),
+        ("up", 10, 2),
+        ("end", 39, 30),
+        ("page up", 29, 29),
+        ("home", 0, 0),
+        ("up", 0, 0),
+    ]:
         view = view.press(key, rows, 10)
         view = view.fitted(len(rows), 10, view.at(rows))
         assert (key, view.at(rows), view.first) == (key, at, first)
@@ -207,8 +216,14 @@ def test_keys_move_the_selection_and_the_rows_follow() -> None:
 
 def test_terminals_send_names_of_keys() -> None:
     assert names("\x1b[A\x1bOBjq\x1b[6~\x1b[99~\r\x1b") == [
-        "up", "down", "j", "q", "page down", "enter", "escape"
-    ]  # fmt: skip
+        "up",
+        "down",
+        "j",
+        "q",
+        "page down",
+        "enter",
+        "escape",
+    ]
 
 
 @pytest.mark.parametrize("role", ["monitor", "watcher"])
@@ -281,9 +296,11 @@ class Terminal:
         code = "from ackq.cli import main; main()"
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, "top", "--every", "0.1", "--url", url],
-            stdin=self.child, stdout=self.child, stderr=self.child,
+            stdin=self.child,
+            stdout=self.child,
+            stderr=self.child,
             env={**os.environ, "COLUMNS": columns, "LINES": lines, "TERM": terminal},
-        )  # fmt: skip
+        )
         self.shown = b""
 
     def press(self, keys: bytes) -> None:
@@ -342,15 +359,26 @@ def test_in_a_terminal_it_goes_on_until_q_or_ctrl_c(
 def test_a_queue_is_opened_with_causes_and_workers(
     busy: Queue, url: str, size: tuple[int, int]
 ) -> None:
-    fields = {"name": "mailer", "state": "working", "busy": 1, "concurrency": 3,
-              "interval": 5.0, "lifetime": 30.0}  # fmt: skip
+    fields = {
+        "name": "mailer",
+        "state": "working",
+        "busy": 1,
+        "concurrency": 3,
+        "interval": 5.0,
+        "lifetime": 30.0,
+    }
     record = encode_record(fields, [("order-17", 4.0)])
     busy.execute(lambda spec: heartbeat(spec, "w1", record, 30.0, b""))
     with Terminal(url, size=size) as top:
         top.wait_for(busy.name.encode(), b"by backlog")
         top.press(b"\r")
-        top.wait_for(b"Dead letters by cause", b"no reason given", b"mailer  working  1 of 3 busy",
-                     b"order-17", b"back")  # fmt: skip
+        top.wait_for(
+            b"Dead letters by cause",
+            b"no reason given",
+            b"mailer  working  1 of 3 busy",
+            b"order-17",
+            b"back",
+        )
         top.press(b"\x1b")
         top.wait_for(b"by backlog")
         top.press(b"s")

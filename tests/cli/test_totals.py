@@ -40,17 +40,30 @@ def test_stats_show_the_totals_of_a_list_queue(
         while message := queue.pop():
             queue.nack(message, delay=0)
     assert totals("stats", name) == {
-        **began, "pushed": 4, "taken": 5, "acked": 1, "nacked": 2, "released": 1,
+        **began,
+        "pushed": 4,
+        "taken": 5,
+        "acked": 1,
+        "nacked": 2,
+        "released": 1,
         "dead": {"rejected": 1, "max receives": 2},
-    }  # fmt: skip
+    }
     ackq("dead", "redrive", name, "--all")
     ackq("purge", name, "--yes")
     shown = ackq("stats", name, "--totals").output.splitlines()
     assert [line.split("\t") for line in shown][-11:] == [
-        ["pushed", "4"], ["taken", "5"], ["acked", "1"], ["returned", "0"], ["nacked", "2"],
-        ["released", "1"], ["dead: max receives", "2"], ["dead: rejected", "1"],
-        ["redriven", "3"], ["dropped", "3"], ["dead letters dropped", "0"],
-    ]  # fmt: skip
+        ["pushed", "4"],
+        ["taken", "5"],
+        ["acked", "1"],
+        ["returned", "0"],
+        ["nacked", "2"],
+        ["released", "1"],
+        ["dead: max receives", "2"],
+        ["dead: rejected", "1"],
+        ["redriven", "3"],
+        ["dropped", "3"],
+        ["dead letters dropped", "0"],
+    ]
 
 
 def test_delay_stats_show_totals_and_dead_letters_their_causes(
@@ -64,8 +77,13 @@ def test_delay_stats_show_totals_and_dead_letters_their_causes(
         queue.nack(second, delay=60)
         queue.reject(third, reason="no such order", error=KeyError("order\n\x1b[31m"))
     assert totals("delay", "stats", name) == {
-        **began, "pushed": 3, "taken": 3, "acked": 1, "nacked": 1, "dead": {"rejected": 1},
-    }  # fmt: skip
+        **began,
+        "pushed": 3,
+        "taken": 3,
+        "acked": 1,
+        "nacked": 1,
+        "dead": {"rejected": 1},
+    }
     assert "dead: rejected\t1\n" in ackq("delay", "stats", name, "--totals").output
     letter = json.loads(ackq("delay", "dead", name, "--json").output)
     assert (letter["cause"], letter["errors"][0]["type"]) == ("KeyError", "KeyError")

@@ -40,9 +40,12 @@ class Release:
         call = pickle.dumps((function.__module__, function.__name__, arguments)).hex()
         path = os.pathsep.join(map(str, (self.folder, ROOT, WITHOUT)))
         return subprocess.Popen(
-            [sys.executable, "-c", CALL, call], text=True, stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": path}, cwd=self.folder,
-        )  # fmt: skip
+            [sys.executable, "-c", CALL, call],
+            text=True,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": path},
+            cwd=self.folder,
+        )
 
     def result(self, process: subprocess.Popen[str]) -> Any:
         """Return what the function returned, once it has."""

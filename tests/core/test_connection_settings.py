@@ -46,9 +46,12 @@ def test_every_wait_has_a_limit_whatever_the_client_sets() -> None:
     assert with_timeouts({"socket_timeout": 0.5})["socket_connect_timeout"] == 0.5
     assert with_timeouts({"socket_timeout": 60.0})["socket_connect_timeout"] == 5.0
     given = {
-        "socket_timeout": 7.0, "socket_connect_timeout": 9.0, "health_check_interval": 1,
-        "socket_keepalive": False, "db": 3,
-    }  # fmt: skip
+        "socket_timeout": 7.0,
+        "socket_connect_timeout": 9.0,
+        "health_check_interval": 1,
+        "socket_keepalive": False,
+        "db": 3,
+    }
     assert with_timeouts(given) == given
 
 
@@ -61,9 +64,15 @@ def test_what_changes_the_form_of_replies_is_not_copied() -> None:
 
 def test_the_owner_of_a_slot_is_the_first_node_of_its_range() -> None:
     owners = {
-        0: ("one", 7001), 99: ("one", 7001), 100: ("two", 7002), 101: None, 199: None,
-        200: ("", 7003), 300: ("", 7003), 301: None,
-    }  # fmt: skip
+        0: ("one", 7001),
+        99: ("one", 7001),
+        100: ("two", 7002),
+        101: None,
+        199: None,
+        200: ("", 7003),
+        300: ("", 7003),
+        301: None,
+    }
     assert {slot: owner_of(slot, SLOTS) for slot in owners} == owners
 
 
@@ -83,7 +92,11 @@ def test_a_client_for_each_node_of_the_cluster() -> None:
 
     assert addresses(SLOTS) == [("here", 7003), ("one", 7001), ("two", 7002)]
     assert addresses(SLOTS, replicas=True) == [
-        ("here", 7003), ("four", 7004), ("one", 7001), ("two", 7002)]  # fmt: skip
+        ("here", 7003),
+        ("four", 7004),
+        ("one", 7001),
+        ("two", 7002),
+    ]
     assert addresses([]) == []
     assert [text_of(each) for each in (None, b"", "", b"a", "a")] == ["", "", "", "a", "a"]
 
@@ -104,8 +117,14 @@ def test_a_database_that_is_no_number_is_refused() -> None:
     for url in ("redis://h/x", "rediss://h/1x", "redis://h/%C2%B2", "redis://h/-1"):
         with pytest.raises(ValueError, match="must be a number"):
             check_database(url)
-    for url in ("redis://h", "redis://h/", "redis://h/15", "redis://h/%31", "redis://h/x?db=1",
-                "unix://h/x"):  # fmt: skip
+    for url in (
+        "redis://h",
+        "redis://h/",
+        "redis://h/15",
+        "redis://h/%31",
+        "redis://h/x?db=1",
+        "unix://h/x",
+    ):
         check_database(url)
 
 
@@ -133,8 +152,11 @@ def test_a_connection_that_fails_for_want_of_tls_has_a_hint() -> None:
     assert str(with_hint(late, True)).startswith("Timeout. The server may not speak TLS")
     assert "try rediss://" in str(with_hint(closed, False))
     assert "try rediss://" in str(with_hint(reset, False))
-    for error, tls in ((TimeoutError("Timeout"), False), (redis.ConnectionError("closed"), True),
-                       (redis.ConnectionError("refused"), False)):  # fmt: skip
+    for error, tls in (
+        (TimeoutError("Timeout"), False),
+        (redis.ConnectionError("closed"), True),
+        (redis.ConnectionError("refused"), False),
+    ):
         assert with_hint(error, tls) is error
         assert "try " not in str(error)
 
@@ -156,11 +178,24 @@ def test_a_client_of_the_wrong_kind_is_named() -> None:
 
 def test_a_request_is_allowed_to_the_names_of_the_server_alone() -> None:
     known = KnownHosts(["page.EXAMPLE."])
-    for host in ("localhost", "LOCALHOST:8000", "127.0.0.1:80", "[::1]:80", "10.1.2.3",
-                 "page.example.", "Page.Example:443"):  # fmt: skip
+    for host in (
+        "localhost",
+        "LOCALHOST:8000",
+        "127.0.0.1:80",
+        "[::1]:80",
+        "10.1.2.3",
+        "page.example.",
+        "Page.Example:443",
+    ):
         assert known.allow([host]), host
-    for host in ("", "other.example", "page.example.evil.example", "x@localhost", "[::1",
-                 "127.0.0.1.evil.example"):  # fmt: skip
+    for host in (
+        "",
+        "other.example",
+        "page.example.evil.example",
+        "x@localhost",
+        "[::1",
+        "127.0.0.1.evil.example",
+    ):
         assert not known.allow([host]), host
     assert not known.allow([])
     assert not known.allow(["localhost", "localhost"])

@@ -29,10 +29,23 @@ from tests.core import calls
 from tests.traces import stored
 
 CLASSES: list[type] = [
-    ackq.Queue, ackq.AsyncQueue, DelayQueue, AsyncDelayQueue, AsyncPartitionedDelayQueue, Topic,
-    AsyncTopic, RSMQ, AsyncRSMQ, ShardedQueue, AsyncShardedQueue, Worker, AsyncWorker,
-    ackq.dropin.Redis, ackq.dropin.asyncio.Redis, Staging,
-]  # fmt: skip
+    ackq.Queue,
+    ackq.AsyncQueue,
+    DelayQueue,
+    AsyncDelayQueue,
+    AsyncPartitionedDelayQueue,
+    Topic,
+    AsyncTopic,
+    RSMQ,
+    AsyncRSMQ,
+    ShardedQueue,
+    AsyncShardedQueue,
+    Worker,
+    AsyncWorker,
+    ackq.dropin.Redis,
+    ackq.dropin.asyncio.Redis,
+    Staging,
+]
 #: An argument's description, up to the next one.
 ARGUMENT = re.compile(r"^ {4}(\w+): (.*?)(?=^ {4}\S|^\S|\Z)", re.DOTALL | re.MULTILINE)
 DEFAULT = re.compile(r"Defaults\s+to\s+(None|True|False|\"[^\"]*\"|[\d.]+(?:\sMiB)?)(?:[,.: ]|$)")
@@ -100,13 +113,18 @@ def test_a_consumer_of_partitions_joins_and_leaves() -> None:
 
 def test_the_settings_of_a_delay_queue_reach_its_operations() -> None:
     settings: dict[str, Any] = {
-        "visibility_timeout": 9.0, "max_receives": 3, "max_body_bytes": 77, "record_errors": "type",
-    }  # fmt: skip
+        "visibility_timeout": 9.0,
+        "max_receives": 3,
+        "max_body_bytes": 77,
+        "record_errors": "type",
+    }
     url = "redis://127.0.0.1:7777/3?socket_timeout=1.5"
     for kind, extra in (
-        (DelayQueue, ()), (AsyncDelayQueue, ()), (PartitionedDelayQueue, (5,)),
+        (DelayQueue, ()),
+        (AsyncDelayQueue, ()),
+        (PartitionedDelayQueue, (5,)),
         (AsyncPartitionedDelayQueue, (5,)),
-    ):  # fmt: skip
+    ):
         made: Any = kind
         more = {"session_timeout": 7.0} if extra else {}
         queue = made.from_url(url, "d", *extra, **settings, **more)

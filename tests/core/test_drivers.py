@@ -153,8 +153,18 @@ def test_redirections_are_followed_without_a_pause(on: Flavour, pauses: list[flo
     server = Server(on, MovedError("5 a:1"), AskError("5 b:2"), b"OK", b"v", b"w")
     assert on(server.driver.run, ask()) == b"v"
     assert on(server.driver.run, ask()) == b"w"
-    assert server.seen == ["GET k", "<", "a:1: GET k", "<", "b:2: ASKING", "<", "b:2: GET k", "<",
-                           "a:1: GET k", "<"]  # fmt: skip
+    assert server.seen == [
+        "GET k",
+        "<",
+        "a:1: GET k",
+        "<",
+        "b:2: ASKING",
+        "<",
+        "b:2: GET k",
+        "<",
+        "a:1: GET k",
+        "<",
+    ]
     assert pauses == []
     assert (server.idle, server.connections) == (3, 3)
 
@@ -235,8 +245,18 @@ def test_requests_are_sent_two_groups_ahead() -> None:
     server = Server(Flavour("sync"), *"abcdex")
     operations = [named("a"), named("b"), named("c", "x"), named("d"), named("e")]
     assert server.driver.run_all(iter(operations), 2) == ["a", "b", ["c", "x"], "d", "e"]
-    assert server.seen == ["GET a GET b", "GET c GET d", "<", "<", "GET e", "<", "<", "GET x", "<",
-                           "<"]  # fmt: skip
+    assert server.seen == [
+        "GET a GET b",
+        "GET c GET d",
+        "<",
+        "<",
+        "GET e",
+        "<",
+        "<",
+        "GET x",
+        "<",
+        "<",
+    ]
     assert (server.idle, len(server.wires)) == (1, 1)
     assert server.driver.run_all([], 2) == []
 
@@ -273,9 +293,13 @@ def test_what_goes_to_one_node_is_sent_at_once(on: Flavour, pauses: list[float])
 
     one, two = Server(on, *"abx"), Server(on, *"cde")
     found = run_all(
-        on, (one, slowly("a")), (two, named("c")), (one, named("b", "x")), (two, named("d")),
+        on,
+        (one, slowly("a")),
+        (two, named("c")),
+        (one, named("b", "x")),
+        (two, named("d")),
         (two, named("e")),
-    )  # fmt: skip
+    )
     assert found == ["a", "c", ["b", "x"], "d", "e"]
     assert one.seen == ["GET a GET b", "<", "<", "GET x", "<"]
     assert two.seen == ["GET c GET d GET e", "<", "<", "<"]
@@ -291,8 +315,13 @@ def test_a_connection_that_fails_halfway_fails_what_was_not_answered(
 ) -> None:
     for error in (redis.ConnectionError("gone"), redis.TimeoutError("late")):
         server = Server(on, "a", error, "b", "c")
-        found = run_all(on, (server, named("a")), (server, named("b", resend=True)),
-                        (server, named("c", resend=True)), (server, named("d")))  # fmt: skip
+        found = run_all(
+            on,
+            (server, named("a")),
+            (server, named("b", resend=True)),
+            (server, named("c", resend=True)),
+            (server, named("d")),
+        )
         assert found[:3] == ["a", "b", "c"]
         assert isinstance(found[3], UnknownOutcome)
         assert server.seen[:3] == ["GET a GET b GET c GET d", "<", "<"]
@@ -312,7 +341,8 @@ def test_a_node_that_refuses_connections_fails_what_was_to_be_sent(
 ) -> None:
     server, other = Server(on), Server(on, "x", "y")
     server.refused = 1
-    found = run_all(on, (server, named("a")), (other, named("x")), (server, named("b")),
-                    (other, named("y")))  # fmt: skip
+    found = run_all(
+        on, (server, named("a")), (other, named("x")), (server, named("b")), (other, named("y"))
+    )
     assert [type(found[at]) for at in (0, 2)] == [redis.ConnectionError] * 2
     assert [found[at] for at in (1, 3)] == ["x", "y"]

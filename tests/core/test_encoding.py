@@ -152,16 +152,21 @@ def test_members_are_added_to_mappings_that_lack_them_and_have_room(
     body = b'{"id":"x"}'
     with_time = b'{"id":"x","at":"NOW"}'
     cases: list[tuple[Any, int, bytes]] = [
-        ({"id": "x"}, 100, with_time), ({"id": "x"}, 21, with_time), ({"id": "x"}, 20, body),
-        ({"id": "x", "at": 1}, 100, b'{"id":"x","at":1}'), (body, 100, body),
+        ({"id": "x"}, 100, with_time),
+        ({"id": "x"}, 21, with_time),
+        ({"id": "x"}, 20, body),
+        ({"id": "x", "at": 1}, 100, b'{"id":"x","at":1}'),
+        (body, 100, body),
         (Point("x"), 100, b'{"id":"x","x":null,"at":"NOW"}'),
-    ]  # fmt: skip
+    ]
     for message, limit, found in cases:
         assert encode(message, limit, "at") == ("x", found)
         assert encode_many([message], limit, "at") == (["x"], [found])
     with adding(Members(("t", "u"), b'"t":1,"u":2')):
-        for time_field, found in ((None, b'{"id":"x","t":1,"u":2}'),
-                                  ("at", b'{"id":"x","t":1,"u":2,"at":"NOW"}')):  # fmt: skip
+        for time_field, found in (
+            (None, b'{"id":"x","t":1,"u":2}'),
+            ("at", b'{"id":"x","t":1,"u":2,"at":"NOW"}'),
+        ):
             assert encode({"id": "x"}, 100, time_field) == ("x", found)
             assert encode_many([{"id": "x"}, b"y"], 100, time_field)[1] == [found, b"y"]
         assert encode({"id": "x", "u": 5}, 100) == ("x", b'{"id":"x","u":5}')

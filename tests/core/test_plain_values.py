@@ -33,9 +33,25 @@ from tests.steps import play
 
 
 @pytest.mark.parametrize(
-    "name", ["", 7, None, "a" * 201, "ü" * 101, "a*", "a\x7f", "{a", "a}b{", "{}", "aBACKUP",
-             "aHELD:LEFT", "xDEDUP:y", "xCLAIM:y", "\ud800"],
-)  # fmt: skip
+    "name",
+    [
+        "",
+        7,
+        None,
+        "a" * 201,
+        "ü" * 101,
+        "a*",
+        "a\x7f",
+        "{a",
+        "a}b{",
+        "{}",
+        "aBACKUP",
+        "aHELD:LEFT",
+        "xDEDUP:y",
+        "xCLAIM:y",
+        "\ud800",
+    ],
+)
 def test_a_name_that_would_be_ambiguous_is_refused(name: Any) -> None:
     with pytest.raises(QueueNameError):
         check_name(name)
@@ -53,13 +69,28 @@ def test_names_up_to_the_limit() -> None:
 @pytest.mark.parametrize(
     ("value", "key"),
     [
-        ("a", "a"), ("", None), ("a" * 512, "a" * 512), ("a" * 513, None), ("\0a", None),
-        ("ü" * 256, "ü" * 256), ("ü" * 257, None), ("a\0", "a\0"), ("\ud800", None),
-        (0, "0"), (2**53 - 1, "9007199254740991"), (2**53, None), (-(2**53), None),
-        (1.0, "1"), (1.5, None), (float(2**53), None), (math.inf, None), (True, None),
-        (None, None), ([], None),
+        ("a", "a"),
+        ("", None),
+        ("a" * 512, "a" * 512),
+        ("a" * 513, None),
+        ("\0a", None),
+        ("ü" * 256, "ü" * 256),
+        ("ü" * 257, None),
+        ("a\0", "a\0"),
+        ("\ud800", None),
+        (0, "0"),
+        (2**53 - 1, "9007199254740991"),
+        (2**53, None),
+        (-(2**53), None),
+        (1.0, "1"),
+        (1.5, None),
+        (float(2**53), None),
+        (math.inf, None),
+        (True, None),
+        (None, None),
+        ([], None),
     ],
-)  # fmt: skip
+)
 def test_the_key_of_an_id(value: Any, key: str | None) -> None:
     assert key_of_id(value) == key
 
@@ -89,24 +120,47 @@ def test_a_bad_message_is_refused_before_all_others_are_read() -> None:
 def test_what_a_server_tells_of_itself() -> None:
     reply = b"# Server\r\nredis_version:7.2.4\r\nexecutable:C:\\redis\r\nname:\xff\r\n\r\n"
     assert parse_info(reply) == {
-        "redis_version": "7.2.4", "executable": "C:\\redis", "name": "\ufffd",
-    }  # fmt: skip
+        "redis_version": "7.2.4",
+        "executable": "C:\\redis",
+        "name": "\ufffd",
+    }
 
 
 def test_counts_that_follow_from_those_of_the_scripts() -> None:
-    counted = {b"since": 2_000_000, b"live": 5, b"held": 2, b"acked": 10, b"nacked": 20,
-               b"released": 40, b"returned": 80, b"ended": 160, b"dropped": 320, b"redriven": 3,
-               b"dead:rejected": 640, b"dead:\xff": 1, b"dropped:dead": 1280}  # fmt: skip
+    counted = {
+        b"since": 2_000_000,
+        b"live": 5,
+        b"held": 2,
+        b"acked": 10,
+        b"nacked": 20,
+        b"released": 40,
+        b"returned": 80,
+        b"ended": 160,
+        b"dropped": 320,
+        b"redriven": 3,
+        b"dead:rejected": 640,
+        b"dead:\xff": 1,
+        b"dropped:dead": 1280,
+    }
     assert derived(3_000_000, 105, 7, counted) == {
-        "at": 3.0, "since": 2.0, "pushed": 100 + 10 + 641 + 320 - 3,
-        "taken": 5 + 10 + 20 + 40 + 640 + 80 + 160, "acked": 10, "returned": 80, "nacked": 20,
-        "released": 40, "dead": {"rejected": 640, "\ufffd": 1}, "redriven": 3, "dropped": 320,
+        "at": 3.0,
+        "since": 2.0,
+        "pushed": 100 + 10 + 641 + 320 - 3,
+        "taken": 5 + 10 + 20 + 40 + 640 + 80 + 160,
+        "acked": 10,
+        "returned": 80,
+        "nacked": 20,
+        "released": 40,
+        "dead": {"rejected": 640, "\ufffd": 1},
+        "redriven": 3,
+        "dropped": 320,
         "dead_dropped": 1280,
-    }  # fmt: skip
+    }
     assert not any(
-        count for name, count in derived(1, 0, 0, {b"since": 1}).items()
+        count
+        for name, count in derived(1, 0, 0, {b"since": 1}).items()
         if name not in ("at", "since")
-    )  # fmt: skip
+    )
 
 
 def test_the_counts_of_parts_are_added() -> None:

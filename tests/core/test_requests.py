@@ -55,46 +55,74 @@ def _unfinished() -> UnfinishedCommits:
 
 #: Reads, settles with a receipt, and whatever has the same effect twice as once.
 HARMLESS: list[tuple[Any, ...]] = [
-    (inspection.stats, QUEUE), (inspection.oldest_ready, QUEUE), (inspection.counters, QUEUE, 5.0),
-    (inspection.pause, QUEUE), (inspection.resume, QUEUE), (inspection.audit, QUEUE, False),
-    (inspection.peek, QUEUE, 5, "ready", 0), (inspection.dead_letters, QUEUE, 5, ()),
-    (settle.ack, QUEUE, [_held()], None), (settle.ack_id, QUEUE, ["a"]),
-    (settle.nack, QUEUE, [_held()], None), (settle.reject, QUEUE, [_held()], "r"),
+    (inspection.stats, QUEUE),
+    (inspection.oldest_ready, QUEUE),
+    (inspection.counters, QUEUE, 5.0),
+    (inspection.pause, QUEUE),
+    (inspection.resume, QUEUE),
+    (inspection.audit, QUEUE, False),
+    (inspection.peek, QUEUE, 5, "ready", 0),
+    (inspection.dead_letters, QUEUE, 5, ()),
+    (settle.ack, QUEUE, [_held()], None),
+    (settle.ack_id, QUEUE, ["a"]),
+    (settle.nack, QUEUE, [_held()], None),
+    (settle.reject, QUEUE, [_held()], "r"),
     (settle.extend, QUEUE, [_held()], None),
     (push.push, QUEUE, {"id": "a"}, None, None, "marker", 60.0, None),
-    (admin.stats, DELAY), (admin.counters, DELAY, 5.0), (admin.dead_letters, DELAY, 5, None, None),
-    (peek.peek, DELAY, 5, "ready"), (delay_settle.delete, DELAY, [_delayed()]),
-    (delay_settle.nack, DELAY, [_delayed()], None), (delay_settle.reject, DELAY, [_delayed()], "r"),
+    (admin.stats, DELAY),
+    (admin.counters, DELAY, 5.0),
+    (admin.dead_letters, DELAY, 5, None, None),
+    (peek.peek, DELAY, 5, "ready"),
+    (delay_settle.delete, DELAY, [_delayed()]),
+    (delay_settle.nack, DELAY, [_delayed()], None),
+    (delay_settle.reject, DELAY, [_delayed()], "r"),
     (delay_settle.extend, DELAY, [_delayed()], None),
     (delay_push.reschedule, DELAY, "a", 5, None, None, None, None),
-    (place.subscribe, TOPIC, "c", "oldest"), (place.seek, TOPIC, "c", "oldest"),
-    (place.unsubscribe, TOPIC, "c"), (place.position, TOPIC, "c"), (place.lag, TOPIC, "c"),
-    (place.newest, TOPIC), (place.oldest, TOPIC), (publish.trim, TOPIC, 5),
+    (place.subscribe, TOPIC, "c", "oldest"),
+    (place.seek, TOPIC, "c", "oldest"),
+    (place.unsubscribe, TOPIC, "c"),
+    (place.position, TOPIC, "c"),
+    (place.lag, TOPIC, "c"),
+    (place.newest, TOPIC),
+    (place.oldest, TOPIC),
+    (publish.trim, TOPIC, 5),
     (publish.publish, TOPIC, {}, "marker", 60.0, None),
     (topic_settle.commit, TOPIC, [Batch("t", "c", 1, 1, receipt=b"x")]),
     (topic_settle.extend, TOPIC, [Batch("t", "c", 1, 1, receipt=b"x")], None),
-    (rsmq.list_queues, RSMQ), (rsmq.counters, RSMQ, "j"),
-    (rsmq.delete_messages, RSMQ, "j", [ID]), (rsmq.change_message_visibility, RSMQ, "j", ID, 5),
+    (rsmq.list_queues, RSMQ),
+    (rsmq.counters, RSMQ, "j"),
+    (rsmq.delete_messages, RSMQ, "j", [ID]),
+    (rsmq.change_message_visibility, RSMQ, "j", ID, 5),
     (rsmq.dead_letters, RSMQ, "j", 5, None),
     (membership.heartbeat, GROUP, membership.Session()),
-]  # fmt: skip
+]
 #: A second one would store, take or move other messages, or count what the first one did as undone.
 HARMFUL: list[tuple[Any, ...]] = [
     (push.push, QUEUE, {"id": "a"}, None, None, None, 60.0, None),
     (push.push, QUEUE, {"id": "a"}, 5.0, None, None, 60.0, None),
-    (take.pop_many, QUEUE, 1, None, None, ()), (inspection.redrive, QUEUE, 5, ()),
+    (take.pop_many, QUEUE, 1, None, None, ()),
+    (inspection.redrive, QUEUE, 5, ()),
     (delay_push.cancel, DELAY, ["a"], None, False),
     (delay_take.take, DELAY, 1, None, None, None, _unfinished()),
     (publish.publish, TOPIC, {}, None, 60.0, None),
     (consume.consume, TOPIC, "c", 1, None, None, (), _unfinished()),
     (rsmq.send_message, RSMQ, "j", "body", None),
     (rsmq.receive_messages, RSMQ, "j", 1, None, None, "hide"),
-]  # fmt: skip
+]
 
 
 #: Their first commands work on keys of any type.
-OF_ANY_TYPE = {inspection.pause, inspection.resume, place.unsubscribe, place.position, place.lag,
-               place.newest, place.oldest, place.subscribe, place.seek}  # fmt: skip
+OF_ANY_TYPE = {
+    inspection.pause,
+    inspection.resume,
+    place.unsubscribe,
+    place.position,
+    place.lag,
+    place.newest,
+    place.oldest,
+    place.subscribe,
+    place.seek,
+}
 
 
 def _name(case: Any) -> str | None:
@@ -139,6 +167,11 @@ def _begun(case: tuple[Any, ...]) -> tuple[Operation[Any], Request]:
 
 def test_the_types_of_keys_are_named_as_redis_does() -> None:
     known = {"string", "list", "set", "zset", "hash", "stream"}
-    for keys in (QueueKeys.of("q"), QueueKeys.of("q", "left"), TopicKeys.of("t"),
-                 RSMQ.keys("j"), StagingKeys.of_queue("q", b"qHELD")):  # fmt: skip
+    for keys in (
+        QueueKeys.of("q"),
+        QueueKeys.of("q", "left"),
+        TopicKeys.of("t"),
+        RSMQ.keys("j"),
+        StagingKeys.of_queue("q", b"qHELD"),
+    ):
         assert set(keys.types().values()) <= known, keys

@@ -57,13 +57,19 @@ def test_a_confirmation_ends_before_the_connection_gives_up() -> None:
 
 def test_an_error_within_a_script_is_that_of_its_command() -> None:
     before = "Error running script (call to f_0): @user_script:7: -"
-    for code, kind in (("OOM", OutOfMemoryError), ("READONLY", ReadOnlyError),
-                       ("NOREPLICAS", ResponseError)):  # fmt: skip
+    for code, kind in (
+        ("OOM", OutOfMemoryError),
+        ("READONLY", ReadOnlyError),
+        ("NOREPLICAS", ResponseError),
+    ):
         error = ResponseError(f"{before}{code} no more")
         found = unwrapped(error)
         assert (type(found), str(found), found.__cause__) == (kind, f"{code} no more", error)
-    for other in (ResponseError(f"{before}ERR x"), ReadOnlyError(f"{before}OOM x"),
-                  ConnectionError("gone")):  # fmt: skip
+    for other in (
+        ResponseError(f"{before}ERR x"),
+        ReadOnlyError(f"{before}OOM x"),
+        ConnectionError("gone"),
+    ):
         assert unwrapped(other) is other
 
 
@@ -73,9 +79,12 @@ def test_a_refused_login_says_what_to_do() -> None:
         ("Client sent AUTH, but no password is set", "the server has no password"),
         ("invalid username-password pair", "rejected the user name or the password"),
         ("WRONGPASS", "rejected the user name or the password"),
-        ("NOAUTH", "the server requires a password: put it into the URL, as in"
-         " redis://:PASSWORD@host:6379 or"),
-    ):  # fmt: skip
+        (
+            "NOAUTH",
+            "the server requires a password: put it into the URL, as in"
+            " redis://:PASSWORD@host:6379 or",
+        ),
+    ):
         with pytest.raises(ackq.LoginRefused, match=advice):
             pause_before_resend(AuthenticationError(reply), Request((b"PING",)), False, 0)
 
@@ -96,8 +105,10 @@ def test_an_unknown_script_is_sent_as_text_once() -> None:
 
 
 def test_an_unknown_outcome_says_why_and_shows_no_password() -> None:
-    for error, why in ((ConnectionError("redis://:secret@h"), r"\(redis://\*\*\*@h\): the request"),
-                       (ConnectionError(), r"\(ConnectionError\): the request")):  # fmt: skip
+    for error, why in (
+        (ConnectionError("redis://:secret@h"), r"\(redis://\*\*\*@h\): the request"),
+        (ConnectionError(), r"\(ConnectionError\): the request"),
+    ):
         request = Request((b"LPUSH",))
         with pytest.raises(ackq.UnknownOutcome, match=why):
             pause_before_resend(error, request, True, 0)

@@ -88,10 +88,15 @@ def test_a_connection_with_unread_data_or_none_at_all_connects_anew(
 
 def test_a_connection_that_was_idle_for_long_is_pinged(on: Flavour) -> None:
     ping = ("PING", {"check_health": False})
-    for answer, is_kept in ((b"PONG", True), ("PONG", True), (ResponseError("MISCONF"), True),
-                            (b"x", False), (redis.ConnectionError("gone"), False),
-                            (redis.TimeoutError("late"), False), (OSError("gone"), False),
-                            ):  # fmt: skip
+    for answer, is_kept in (
+        (b"PONG", True),
+        ("PONG", True),
+        (ResponseError("MISCONF"), True),
+        (b"x", False),
+        (redis.ConnectionError("gone"), False),
+        (redis.TimeoutError("late"), False),
+        (OSError("gone"), False),
+    ):
         pool = on.module.Connections(on.wire)
         wire = on(pool.acquire)
         wire.next_health_check = time.monotonic()
@@ -109,8 +114,10 @@ def test_a_connection_that_was_idle_for_long_is_pinged(on: Flavour) -> None:
 def test_a_refused_connection_is_the_bare_error_with_a_hint(on: Flavour) -> None:
     wire = on.wire()
     pool = on.module.Connections(lambda: wire)
-    for refused, hint in ((redis.ConnectionError("Connection closed by server."), "rediss://"),
-                          (redis.TimeoutError("late"), "late")):  # fmt: skip
+    for refused, hint in (
+        (redis.ConnectionError("Connection closed by server."), "rediss://"),
+        (redis.TimeoutError("late"), "late"),
+    ):
         wire.refuses = refused
         with pytest.raises(type(refused), match=hint) as raised:
             on(pool.acquire)
@@ -197,8 +204,13 @@ def test_a_route_follows_redirections_and_comes_home_when_a_server_fails(on: Fla
     assert on(beside.connections, MOVED) is home
     route.note(ResponseError("ERR"))
     assert on(route.connections, None) is moved
-    for error in (redis.ConnectionError("x"), redis.TimeoutError("x"), OSError("x"),
-                  ClusterDownError("x"), ReadOnlyError("x")):  # fmt: skip
+    for error in (
+        redis.ConnectionError("x"),
+        redis.TimeoutError("x"),
+        OSError("x"),
+        ClusterDownError("x"),
+        ReadOnlyError("x"),
+    ):
         route.note(MOVED)
         route.note(error)
         assert on(route.connections, error) is home
@@ -283,9 +295,10 @@ class Cluster:
         pool = SimpleNamespace(connection_class=Node, connection_kwargs=settings)
         self.connection_kwargs = settings
         self.nodes_manager = SimpleNamespace(
-            startup_nodes={each.port: each for each in nodes}, connection_kwargs=settings,
+            startup_nodes={each.port: each for each in nodes},
+            connection_kwargs=settings,
             remap_host_port=lambda host, port: (host.replace("inner", "n"), port),
-        )  # fmt: skip
+        )
         self.get_nodes = lambda: nodes
         self.get_redis_connection = lambda node: SimpleNamespace(connection_pool=pool)
         self.get_node_from_key = lambda key: nodes[0]

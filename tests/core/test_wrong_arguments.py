@@ -28,14 +28,24 @@ from ackq.worker import AsyncWorker, RateLimit, Worker
 from tests.facade import AsSync, Portal
 
 BLOCKING: dict[Any, tuple[Any, ...]] = {
-    ackq.Queue: ("jobs",), RSMQ: (), Topic: ("t",), DelayQueue: ("d",),
-    PartitionedDelayQueue: ("d", 2), ShardedQueue: ("s", 2), Claims: ("jobs", "g"),
-    Staging: ("jobs", "w"), ackq.dropin.Redis: (),
-}  # fmt: skip
+    ackq.Queue: ("jobs",),
+    RSMQ: (),
+    Topic: ("t",),
+    DelayQueue: ("d",),
+    PartitionedDelayQueue: ("d", 2),
+    ShardedQueue: ("s", 2),
+    Claims: ("jobs", "g"),
+    Staging: ("jobs", "w"),
+    ackq.dropin.Redis: (),
+}
 AWAITED: dict[Any, tuple[Any, ...]] = {
-    ackq.AsyncQueue: ("jobs",), AsyncRSMQ: (), AsyncTopic: ("t",), AsyncDelayQueue: ("d",),
-    AsyncShardedQueue: ("s", 2), ackq.dropin.asyncio.Redis: (),
-}  # fmt: skip
+    ackq.AsyncQueue: ("jobs",),
+    AsyncRSMQ: (),
+    AsyncTopic: ("t",),
+    AsyncDelayQueue: ("d",),
+    AsyncShardedQueue: ("s", 2),
+    ackq.dropin.asyncio.Redis: (),
+}
 
 
 @pytest.mark.parametrize("kind", [*BLOCKING, *AWAITED])
@@ -80,9 +90,15 @@ def test_a_rate_limit_that_is_none(settings: dict[str, Any], text: str) -> None:
 def test_what_a_worker_takes_from() -> None:
     (worker, queue), (twin, other) = _workers()
     for kind, wrong in [
-        (worker, "jobs"), (worker, ["jobs"]), (worker, other), (worker, None), (worker, []),
-        (twin, "jobs"), (twin, queue), (twin, {queue: 1}),
-    ]:  # fmt: skip
+        (worker, "jobs"),
+        (worker, ["jobs"]),
+        (worker, other),
+        (worker, None),
+        (worker, []),
+        (twin, "jobs"),
+        (twin, queue),
+        (twin, {queue: 1}),
+    ]:
         with pytest.raises(ackq.ConfigurationError, match=r"queues is|class (Async)?Queue"):
             kind(wrong, print)
 
@@ -124,12 +140,13 @@ def test_a_confirmation_that_outlasts_the_connection_is_refused_before_anything_
     late = ackq.Confirm(1, timeout=1.0)
     queue, message = ackq.Queue(client, "q"), ackq.Message("q", b"a", b"{}", 1, 1)
     calls: list[Any] = [
-        lambda: queue.push({}, confirm=late), lambda: queue.push_many([{}], confirm=late),
+        lambda: queue.push({}, confirm=late),
+        lambda: queue.push_many([{}], confirm=late),
         lambda: queue.ack(message, confirm=late),
         lambda: Topic(client, "t").publish({}, confirm=late),
         lambda: Topic(client, "t").publish_many([{}], confirm=late),
         lambda: DelayQueue(client, "d").push("k", b"x", confirm=late),
-    ]  # fmt: skip
+    ]
     for call in calls:
         with pytest.raises(ackq.ConfigurationError, match=r"confirm\.timeout"):
             call()

@@ -10,9 +10,13 @@ class Wire:
     """A blocking connection that notes what is done with it, and answers from a list."""
 
     def __init__(
-        self, host: str = "h", port: int = 6379, socket_timeout: float | None = None,
-        health_check_interval: float = 30, **settings: Any,
-    ) -> None:  # fmt: skip
+        self,
+        host: str = "h",
+        port: int = 6379,
+        socket_timeout: float | None = None,
+        health_check_interval: float = 30,
+        **settings: Any,
+    ) -> None:
         self.host, self.port, self.settings = host, port, settings
         self.socket_timeout, self.health_check_interval = socket_timeout, health_check_interval
         self.next_health_check = 0.0

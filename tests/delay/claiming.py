@@ -37,9 +37,14 @@ class Claiming:
         return self.client.execute_command("EVALSHA", sha, len(keys), *keys, *args)
 
     def claim(
-        self, messages: int = 2000, size: int = 0, batch: int = 1, epoch: int = 1,
-        timeout: int = TIMEOUT, change: tuple[str, str] | None = None,
-    ) -> Any:  # fmt: skip
+        self,
+        messages: int = 2000,
+        size: int = 0,
+        batch: int = 1,
+        epoch: int = 1,
+        timeout: int = TIMEOUT,
+        change: tuple[str, str] | None = None,
+    ) -> Any:
         return self.call("claim", epoch, batch, messages, size, timeout, 0, change=change)
 
     def beat(self, chunk: int = 300, epoch: int = 1, batch: int = 1) -> Any:

@@ -93,8 +93,16 @@ class Partition:
     def shown(self) -> dict[str, Any]:
         """Return the counts that are not 0, but the number of pushes and takes always."""
         counters = self.watch()
-        names = ("acked", "returned", "nacked", "released", "dead", "redriven", "dropped",
-                 "dead_dropped")  # fmt: skip
+        names = (
+            "acked",
+            "returned",
+            "nacked",
+            "released",
+            "dead",
+            "redriven",
+            "dropped",
+            "dead_dropped",
+        )
         found = {name: getattr(counters, name) for name in names if getattr(counters, name)}
         return {"pushed": counters.pushed, "taken": counters.taken, **found}
 
@@ -107,8 +115,10 @@ class Partition:
     def dead_lettered(self) -> list[list[bytes]]:
         """The failures of each dead letter, without their times."""
         letters = [fields for _, fields in self.client.xrange(self.key("dead"))]
-        return [[_without_time(line) for line in fields.get(b"errors", b"").split(b"\n") if line]
-                for fields in letters]  # fmt: skip
+        return [
+            [_without_time(line) for line in fields.get(b"errors", b"").split(b"\n") if line]
+            for fields in letters
+        ]
 
 
 def _without_time(line: bytes) -> bytes:

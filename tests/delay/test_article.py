@@ -175,9 +175,14 @@ def test_a_message_of_others_wakes_a_consumer_within_a_second(
 
 def test_partitions_are_those_of_murmur3() -> None:
     """By the reference implementation: MurmurHash3_x86_32, seed 0."""
-    known = {b"": 0, b"a": 0x3C2569B2, b"abc": 0xB3DD93FA, b"hello": 0x248BFA47,
-             b"hello, world": 0x149BBB7F,
-             b"The quick brown fox jumps over the lazy dog": 0x2E4FF723}  # fmt: skip
+    known = {
+        b"": 0,
+        b"a": 0x3C2569B2,
+        b"abc": 0xB3DD93FA,
+        b"hello": 0x248BFA47,
+        b"hello, world": 0x149BBB7F,
+        b"The quick brown fox jumps over the lazy dog": 0x2E4FF723,
+    }
     for key, digest in known.items():
         assert [partition_of(key, size) for size in (1, 16, 1000)] == [
             digest % size for size in (1, 16, 1000)

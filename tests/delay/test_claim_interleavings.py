@@ -113,8 +113,9 @@ class ClaimWalk(Walk):
                 end = (base if at < renewed else before) + at
                 is_own = leases.get(key) == end == ready.get(key)
                 own.append(key if is_own else None)
-        epochs = {group: int(each.get(b"epoch", 0))
-                  for group, each in zip("gh", records, strict=True)}  # fmt: skip
+        epochs = {
+            group: int(each.get(b"epoch", 0)) for group, each in zip("gh", records, strict=True)
+        }
         seen = Seen(ready, leases, claimed, epochs)
         places = sum(key is not None for keys in claimed.values() for key in keys)
         assert len(seen.held) == places, "a message is in two claims"
@@ -191,8 +192,10 @@ def driver(walk: ClaimWalk, name: str) -> Callable[[Actor], Life]:
                 lambda at=at: claims.read(group, claim.batch, at, claim.rows - at)  # type: ignore[misc]
             )
         keys = [each and each.key.encode() for each in found]
-        assert all(each is None or each.body == b"body of " + key
-                   for each, key in zip(found, keys, strict=True))  # fmt: skip
+        assert all(
+            each is None or each.body == b"body of " + key
+            for each, key in zip(found, keys, strict=True)
+        )
         if walk.seen.epochs[name] == group.epoch:
             lost = {at for at, key in enumerate(keys) if key is None}
             places = {at for where, at in walk.left if where == group.claim_key(claim.batch)}
@@ -273,10 +276,13 @@ def producer(walk: ClaimWalk) -> Callable[[Actor], Life]:
             keys = [f"m{walk.pushed + n}" for n in range(draw.randint(1, 5))]
             walk.pushed += len(keys)
             try:
-                yield from push.push_many(walk.spec, [
-                    DelayEntry(key, b"body of " + key.encode(), draw.choice([0, 0, 1000]))
-                    for key in keys
-                ])  # fmt: skip
+                yield from push.push_many(
+                    walk.spec,
+                    [
+                        DelayEntry(key, b"body of " + key.encode(), draw.choice([0, 0, 1000]))
+                        for key in keys
+                    ],
+                )
             except PASSING:
                 continue
 

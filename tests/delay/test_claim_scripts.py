@@ -54,8 +54,10 @@ def test_ready_messages_are_leased_where_they_are_in_their_order(partition: Part
     ends = [leases[key] for key in own(claiming)]
     assert ends == [NOW + TIMEOUT + at for at in range(4)]
     assert claiming.ready() == {
-        **{key: leases[key] for key in keys_of(4)}, b"held": FUTURE, b"later": NOW + 1,
-    }  # fmt: skip
+        **{key: leases[key] for key in keys_of(4)},
+        b"held": FUTURE,
+        b"later": NOW + 1,
+    }
     assert claiming.read() == dict(enumerate(keys_of(4)[::-1]))
     assert claiming.client.lindex(claiming.list, 0) == b"10:m0003"
     week = 7 * 86_400_000
@@ -218,8 +220,11 @@ def test_leases_are_renewed_in_steps(partition: Partition) -> None:
 def test_a_claim_renewed_in_part_is_acked(partition: Partition) -> None:
     claiming = renewed_in_part(partition)
     assert [claiming.ack(2) for _ in range(4)] == [
-        [b"ok", 2, 3], [b"ok", 2, 1], [b"ok", 1, 0], [b"ok", 0, 0],
-    ]  # fmt: skip
+        [b"ok", 2, 3],
+        [b"ok", 2, 1],
+        [b"ok", 1, 0],
+        [b"ok", 0, 0],
+    ]
     assert claiming.ready().keys() == {b"later", b"held"}
 
 
@@ -257,9 +262,7 @@ def test_messages_that_left_are_not_read(partition: Partition) -> None:
     claiming.claim()
     lost = lose(claiming)
     found = claiming.read()
-    assert found == {
-        at: key for at, key in enumerate(keys_of(5)[::-1]) if key not in lost
-    }  # fmt: skip
+    assert found == {at: key for at, key in enumerate(keys_of(5)[::-1]) if key not in lost}
 
 
 def test_messages_that_left_are_not_renewed_and_do_not_come_back(partition: Partition) -> None:
@@ -272,7 +275,7 @@ def test_messages_that_left_are_not_renewed_and_do_not_come_back(partition: Part
     for now, then in zip((claiming.ready(), claiming.leases()), before, strict=True):
         assert {key: now[key] for key in lost & now.keys()} == {
             key: then[key] for key in lost & then.keys()
-        }  # fmt: skip
+        }
     # The other consumer's lease ends when the claim's would, by chance.
     deadline = claiming.now + TIMEOUT + 3
     partition.client.zadd(partition.key("z"), {"m0001": deadline / SECOND})
@@ -314,14 +317,20 @@ def test_an_ack_deletes_all_that_belongs_to_the_messages(partition: Partition) -
     for part in ("z", "h", "leases", "receives", "extended", "errors"):
         found = partition.client.scan_iter(partition.key(part))
         assert list(found)
-        keys = (partition.client.zrange(partition.key(part), 0, -1) if part in ("z", "leases")
-                else partition.client.hkeys(partition.key(part)))  # fmt: skip
+        keys = (
+            partition.client.zrange(partition.key(part), 0, -1)
+            if part in ("z", "leases")
+            else partition.client.hkeys(partition.key(part))
+        )
         assert set(keys) <= {b"held", b"later"}, part
     assert claiming.list.encode() in before
     assert not partition.client.exists(claiming.list, partition.key("claims"))
     assert partition.client.hgetall(claiming.group) == {
-        b"epoch": b"1", b"last": b"1", b"bytes": b"12", b"acked": b"1",
-    }  # fmt: skip
+        b"epoch": b"1",
+        b"last": b"1",
+        b"bytes": b"12",
+        b"acked": b"1",
+    }
 
 
 def test_one_call_deletes_a_bounded_number_of_bytes(partition: Partition) -> None:
@@ -346,9 +355,12 @@ def test_a_returned_message_is_ready_since_its_former_time(partition: Partition)
     partition.note("m0000", b"xxxx", b"3:1:")
     assert claiming.give_back() == [3, 0]
     assert claiming.ready() == {
-        b"m0002": 10 * SECOND, b"m0001": 11 * SECOND, b"m0000": 12 * SECOND,
-        b"later": NOW + 1, b"held": FUTURE,
-    }  # fmt: skip
+        b"m0002": 10 * SECOND,
+        b"m0001": 11 * SECOND,
+        b"m0000": 12 * SECOND,
+        b"later": NOW + 1,
+        b"held": FUTURE,
+    }
     assert partition.client.hgetall(partition.key("receives")) == {b"m0000": b"3"}
     assert partition.client.hkeys(partition.key("errors")) == [b"m0000"]
     assert partition.client.lrange(partition.key("wake"), 0, -1) == [b"1"]

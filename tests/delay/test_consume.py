@@ -96,8 +96,9 @@ def _verbs(queue: Queue) -> list[Any]:
 def test_it_takes_until_it_was_idle_for_the_timeout(clock: Clock) -> None:
     queue = Queue(clock, _messages("a"), [], _messages("b", "c"))
     seen: list[str] = []
-    assert queue.handled_with(lambda each: seen.append(each.key), batch_size=7,
-                              idle_timeout=2.5) == 3  # fmt: skip
+    assert (
+        queue.handled_with(lambda each: seen.append(each.key), batch_size=7, idle_timeout=2.5) == 3
+    )
     assert seen == ["a", "b", "c"]
     timeouts = [LONGEST_TAKE] * 5 + [0.5, 0.0]
     assert [each for each in queue.asked if each[0] == "take"] == [
@@ -131,9 +132,13 @@ def test_handled_messages_are_settled_every_tenth_of_a_second(
     with caplog.at_level(logging.WARNING, "ackq.delay"):
         assert queue.handled_with(handle, idle_timeout=0.001) == 3
     assert _verbs(queue) == [
-        ("delete", "a"), ("nack", "b"), ("delete", "c"), ("nack", "d"), ("delete", "e"),
+        ("delete", "a"),
+        ("nack", "b"),
+        ("delete", "c"),
+        ("nack", "d"),
+        ("delete", "e"),
         ("release", ""),
-    ]  # fmt: skip
+    ]
     assert [each.failure for each in failed] == [failed[0].failure] * 2
     assert b'"type":"ValueError"' in failed[0].failure
     assert b"secret" not in failed[0].failure  # as record_errors says

@@ -43,9 +43,12 @@ def test_a_nack_that_kills_and_a_reject(watched: Partition) -> None:
     assert watched.nack(FUTURE, "leased before", "gone", max_receives=1) == [2, [1, 2]]
     watched.reject(*watched.take()[:1], "ended before")
     assert watched.shown() == {
-        "pushed": 1, "taken": 2, "returned": 1, "nacked": 2,
+        "pushed": 1,
+        "taken": 2,
+        "returned": 1,
+        "nacked": 2,
         "dead": {"max receives": 1, "body missing": 1, "rejected": 1},
-    }  # fmt: skip
+    }
 
 
 def test_a_death_after_a_lease_ended_ends_the_delivery(watched: Partition) -> None:
@@ -53,16 +56,22 @@ def test_a_death_after_a_lease_ended_ends_the_delivery(watched: Partition) -> No
     watched.client.hdel(watched.key("h"), "lost")
     watched.take(max_receives=1)
     assert watched.shown() == {
-        "pushed": 1, "taken": 0, "dead": {"max receives": 1, "body missing": 1},
-    }  # fmt: skip
+        "pushed": 1,
+        "taken": 0,
+        "dead": {"max receives": 1, "body missing": 1},
+    }
 
 
 def test_a_purge_resets_nothing(watched: Partition) -> None:
     watched.reject(FUTURE, "leased before")
     watched.call("delay/purge", 1)
     assert watched.shown() == {
-        "pushed": 0, "taken": 0, "dead": {"rejected": 1}, "dropped": 2, "dead_dropped": 1,
-    }  # fmt: skip
+        "pushed": 0,
+        "taken": 0,
+        "dead": {"rejected": 1},
+        "dropped": 2,
+        "dead_dropped": 1,
+    }
 
 
 def test_cancelled_messages_are_dropped(watched: Partition) -> None:

@@ -176,8 +176,10 @@ def test_push_many_stores_all_but_the_keys_that_exist(delay: DelayQueue) -> None
     assert (refused.value.keys, refused.value.stored) == (("b",), 2)
     taken = delay.take(10)
     assert sorted((message.key, message.body) for message in taken) == [
-        ("a", b"x"), ("b", b"old"), ("c", b"x"),
-    ]  # fmt: skip
+        ("a", b"x"),
+        ("b", b"old"),
+        ("c", b"x"),
+    ]
 
 
 def test_duplicates_in_any_part_are_named(delay: DelayQueue) -> None:
@@ -219,8 +221,9 @@ def test_what_is_refused_in_any_part_is_named(make_delay: MakeDelay) -> None:
 
 
 def test_messages_come_in_the_order_of_their_ready_times(delay: DelayQueue) -> None:
-    delay.push_many([DelayEntry("b", "x", at=2), DelayEntry("c", "x", at=3.5),
-                     DelayEntry("a", "x", at=1.25)])  # fmt: skip
+    delay.push_many(
+        [DelayEntry("b", "x", at=2), DelayEntry("c", "x", at=3.5), DelayEntry("a", "x", at=1.25)]
+    )
     taken = delay.take(3)
     assert [(each.key, each.ready_time) for each in taken] == [("a", 1.25), ("b", 2), ("c", 3.5)]
 
@@ -323,8 +326,11 @@ def test_a_message_dies_at_max_receives_and_can_be_redriven(make_delay: MakeDela
     assert delay.take() == []
     (letter,) = delay.dead_letters()
     assert (letter.id, letter.body, letter.reason, letter.receive_count) == (
-        "k", b"poison", "max receives", 2,
-    )  # fmt: skip
+        "k",
+        b"poison",
+        "max receives",
+        2,
+    )
     assert delay.stats().dead == 1
     assert delay.redrive() == 1
     (again,) = delay.take()

@@ -164,9 +164,20 @@ def test_equal_times_go_by_the_bytes_of_their_keys(
     delay: Any, target: Target, name: str, remove: bool
 ) -> None:
     keys = [
-        b"", b"\0", b"\0\0", b"A", b"AB", b"AC", b"B", b"a", b"a\0", b"a\0b", b"\x7f", b"\x80",
+        b"",
+        b"\0",
+        b"\0\0",
+        b"A",
+        b"AB",
+        b"AC",
+        b"B",
+        b"a",
+        b"a\0",
+        b"a\0b",
+        b"\x7f",
+        b"\x80",
         b"\xff",
-    ]  # fmt: skip
+    ]
     target.control.zadd(f"{name}:z", dict.fromkeys(keys, 1))
     walked = []
     for page in pages(delay, 1):
@@ -290,14 +301,22 @@ def test_a_bad_look_is_refused(make_delay: MakeDelay, target: Target, name: str)
         with pytest.raises(ConfigurationError, match="n is"):
             queue.peek_page(n)
     for cursor, problem in (
-        (None, "there are no more pages"), ((), "a tuple that peek_page"), ((0, None), "a tuple"),
-        ([0, None, ""], "a tuple"), ("abc", "a tuple"), ((2, None, ""), "partition of a cursor"),
-        ((-1, None, ""), "partition of a cursor"), ((True, None, ""), "partition of a cursor"),
-        (("0", None, ""), "partition of a cursor"), ((0, "1", "k"), "score of a cursor"),
-        ((0, 10**400, "k"), "score of a cursor"), ((0, math.nan, "k"), "score of a cursor"),
-        ((0, 1.0, None), "key of a cursor"), ((0, 1.0, b"k"), "key of a cursor"),
+        (None, "there are no more pages"),
+        ((), "a tuple that peek_page"),
+        ((0, None), "a tuple"),
+        ([0, None, ""], "a tuple"),
+        ("abc", "a tuple"),
+        ((2, None, ""), "partition of a cursor"),
+        ((-1, None, ""), "partition of a cursor"),
+        ((True, None, ""), "partition of a cursor"),
+        (("0", None, ""), "partition of a cursor"),
+        ((0, "1", "k"), "score of a cursor"),
+        ((0, 10**400, "k"), "score of a cursor"),
+        ((0, math.nan, "k"), "score of a cursor"),
+        ((0, 1.0, None), "key of a cursor"),
+        ((0, 1.0, b"k"), "key of a cursor"),
         ((0, 1.0, "\ud800"), "key of a cursor"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ConfigurationError, match=problem):
             queue.peek_page(cursor=cursor)  # type: ignore[arg-type]
     target.control.set(f"{name}:1:z", "a string")

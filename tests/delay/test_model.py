@@ -172,8 +172,10 @@ class DelayMachine(RuleBasedStateMachine):
     def stored_now(self) -> set[str]:
         return {key.decode() for key in self.client.hkeys(f"{self.name}:h")}  # type: ignore[union-attr]
 
-    @rule(age=st.integers(0, 6), verb=st.sampled_from(["delete", "nack", "release", "reject",
-                                                       "extend"]))  # fmt: skip
+    @rule(
+        age=st.integers(0, 6),
+        verb=st.sampled_from(["delete", "nack", "release", "reject", "extend"]),
+    )
     def settle(self, age: int, verb: str) -> None:
         if not self.given:
             return

@@ -180,9 +180,12 @@ def test_dead_letters_of_a_partition_are_paged_and_dropped(make_delay: MakeDelay
             assert queue.dead_letters(1000, partition=partition) == letters[:-1]
         seen |= {each.id for each in letters}
     assert len(seen) == 40
-    for call in (lambda: queue.dead_letters(after="1-1"), lambda: queue.drop_dead_letters("1-1"),
-                 lambda: queue.dead_letters(partition=P),
-                 lambda: queue.drop_dead_letters("x", partition=0)):  # fmt: skip
+    for call in (
+        lambda: queue.dead_letters(after="1-1"),
+        lambda: queue.drop_dead_letters("1-1"),
+        lambda: queue.dead_letters(partition=P),
+        lambda: queue.drop_dead_letters("x", partition=0),
+    ):
         with pytest.raises(ackq.ConfigurationError):
             call()
 

@@ -59,6 +59,13 @@ def test_the_longest_delay_and_the_largest_counts() -> None:
     assert settle._delay_us(longest) == LONGEST_DELAY
     with pytest.raises(ConfigurationError):
         settle._delay_us(longest + 1)
-    numbers = {b"": 0, b"x": 0, b"-1": 0, b"0": 0, b"7": 7, b"%d" % (2**63 - 1): 2**63 - 1,
-               b"%d" % 2**63: 0}  # fmt: skip
+    numbers = {
+        b"": 0,
+        b"x": 0,
+        b"-1": 0,
+        b"0": 0,
+        b"7": 7,
+        b"%d" % (2**63 - 1): 2**63 - 1,
+        b"%d" % 2**63: 0,
+    }
     assert {text: admin._whole(text) for text in numbers} == numbers

@@ -18,9 +18,17 @@ UTF_8, LATIN = Encoder("utf-8", "strict", False), Encoder("latin-1", "strict", F
 
 
 def test_the_name_of_a_list_is_what_redis_py_sends() -> None:
-    for key, name in (("jobs", "jobs"), (b"jobs", "jobs"), (bytearray(b"a"), "a"), (7, "7"),
-                      (memoryview(b"a"), "a"), (1.5, "1.5"), ("ä", "ä"), (b"\xff", "\udcff"),
-                      (bytearray(b"\xff"), "\udcff")):  # fmt: skip
+    for key, name in (
+        ("jobs", "jobs"),
+        (b"jobs", "jobs"),
+        (bytearray(b"a"), "a"),
+        (7, "7"),
+        (memoryview(b"a"), "a"),
+        (1.5, "1.5"),
+        ("ä", "ä"),
+        (b"\xff", "\udcff"),
+        (bytearray(b"\xff"), "\udcff"),
+    ):
         assert name_of(key, UTF_8) == name
         assert names_of(key, UTF_8) == [name]
     assert name_of("ä", LATIN) == "\udce4"
@@ -59,13 +67,24 @@ def test_a_count() -> None:
 
 
 def test_a_timeout() -> None:
-    for timeout, seconds in ((None, math.inf), (0, math.inf), (0.0, math.inf), ("0", math.inf),
-                             (5, 5.0), (b"0.5", 0.5), ("5", 5.0)):  # fmt: skip
+    for timeout, seconds in (
+        (None, math.inf),
+        (0, math.inf),
+        (0.0, math.inf),
+        ("0", math.inf),
+        (5, 5.0),
+        (b"0.5", 0.5),
+        ("5", 5.0),
+    ):
         assert timeout_of(timeout) == seconds
-    for wrong, text in ((-1, "timeout is negative"), (-math.inf, "timeout is negative"),
-                        (math.inf, "timeout is out of range"), ("inf", "timeout is out of range"),
-                        ("x", "timeout is not a float or out of range"),
-                        (math.nan, "timeout is not a float or out of range")):  # fmt: skip
+    for wrong, text in (
+        (-1, "timeout is negative"),
+        (-math.inf, "timeout is negative"),
+        (math.inf, "timeout is out of range"),
+        ("inf", "timeout is out of range"),
+        ("x", "timeout is not a float or out of range"),
+        (math.nan, "timeout is not a float or out of range"),
+    ):
         with pytest.raises(ResponseError, match=f"^{text}$"):
             timeout_of(wrong)
     for strange in (True, [5], object()):

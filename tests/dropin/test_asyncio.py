@@ -33,9 +33,10 @@ def start(plain_client: redis.Redis) -> Callable[..., Redis]:
     def start(**settings: Any) -> Redis:
         pool = plain_client.connection_pool
         kwargs = {
-            name: value for name, value in pool.connection_kwargs.items()
+            name: value
+            for name, value in pool.connection_kwargs.items()
             if name in ("path", "host", "port")
-        }  # fmt: skip
+        }
         if "path" in kwargs:
             kwargs = {"unix_socket_path": kwargs["path"]}
         return Redis(redis.asyncio.Redis(**kwargs, **settings), visibility_timeout=LEASE)
@@ -185,9 +186,11 @@ async def is_cancelled_by_its_group(r: Redis, name: str) -> None:
 
 @pytest.mark.parametrize("consume", [ends, ends_after_a_caught_error])
 def test_a_task_that_ends_settles(
-    start: Callable[..., Redis], name: str, queue: ackq.Queue,
+    start: Callable[..., Redis],
+    name: str,
+    queue: ackq.Queue,
     consume: Callable[[Redis, str], Awaitable[None]],
-) -> None:  # fmt: skip
+) -> None:
     async def body(r: Redis) -> None:
         await r.lpush(name, "a")
         await asyncio.gather(asyncio.ensure_future(consume(r, name)))
@@ -201,9 +204,11 @@ def test_a_task_that_ends_settles(
     [raises, raises_in_what_it_awaits, is_cancelled, runs_out_of_time, is_cancelled_by_its_group],
 )
 def test_a_task_that_fails_returns_its_messages(
-    start: Callable[..., Redis], name: str, queue: ackq.Queue,
+    start: Callable[..., Redis],
+    name: str,
+    queue: ackq.Queue,
     consume: Callable[[Redis, str], Awaitable[None]],
-) -> None:  # fmt: skip
+) -> None:
     async def body(r: Redis) -> None:
         await r.lpush(name, "a")
         task = asyncio.ensure_future(consume(r, name))

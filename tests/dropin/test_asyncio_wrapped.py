@@ -23,9 +23,10 @@ def run(plain_client: redis.Redis) -> Callable[[Body], None]:
     """``run(body)``: run it with a drop-in that is closed at the end."""
     kwargs = dict(plain_client.connection_pool.connection_kwargs)
     where = (
-        {"unix_socket_path": kwargs["path"]} if "path" in kwargs
+        {"unix_socket_path": kwargs["path"]}
+        if "path" in kwargs
         else {"host": kwargs["host"], "port": kwargs["port"]}
-    )  # fmt: skip
+    )
 
     async def main(body: Body) -> None:
         client = redis.asyncio.Redis(**where)
@@ -59,9 +60,11 @@ async def until_a_signal_to_stop(r: Redis, name: str) -> Any:
 
 @pytest.mark.parametrize("pop", [in_a_task, with_a_time_limit, shielded, until_a_signal_to_stop])
 def test_it_is_settled_as_the_caller_asks_for_the_next(
-    run: Callable[[Body], None], name: str, queue: ackq.Queue,
+    run: Callable[[Body], None],
+    name: str,
+    queue: ackq.Queue,
     pop: Callable[[Redis, str], Awaitable[Any]],
-) -> None:  # fmt: skip
+) -> None:
     async def body(r: Redis) -> None:
         await r.lpush(name, "a", "b")
         assert await pop(r, name) == b"a"

@@ -135,9 +135,11 @@ def test_a_deletion_in_the_block(r: dropin.Redis, name: str, queue: ackq.Queue) 
 
 
 def test_a_kill_gives_all_back(
-    script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue, name: str,
+    script: Callable[[str], subprocess.Popen[str]],
+    queue: ackq.Queue,
+    name: str,
     plain_client: redis.Redis,
-) -> None:  # fmt: skip
+) -> None:
     plain_client.lpush(name, "first")
     process = script(
         """

@@ -106,9 +106,14 @@ def test_other_ways_to_start_python(options: list[str]) -> None:
 
 def test_an_interpreter_that_the_rule_does_not_hold_on(monkeypatch: pytest.MonkeyPatch) -> None:
     check_interpreter.__wrapped__()
-    for name, wrong in (("_has_ended", lambda frame: False), ("_has_ended", lambda frame: True),
-                        ("_failed", lambda frame: True), ("_failed", lambda frame: False),
-                        ("_RETURNS", frozenset()), ("_SUSPENDS", frozenset())):  # fmt: skip
+    for name, wrong in (
+        ("_has_ended", lambda frame: False),
+        ("_has_ended", lambda frame: True),
+        ("_failed", lambda frame: True),
+        ("_failed", lambda frame: False),
+        ("_RETURNS", frozenset()),
+        ("_SUSPENDS", frozenset()),
+    ):
         with monkeypatch.context() as patch:
             patch.setattr(call_stack, name, wrong)
             with pytest.raises(ackq.ConfigurationError, match=r"cannot tell on .*ackq\.Queue"):

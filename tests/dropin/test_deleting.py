@@ -25,9 +25,12 @@ DELETIONS: dict[str, Callable[[Any, str], object]] = {
 
 @pytest.mark.parametrize("deletion", DELETIONS.values(), ids=list(DELETIONS))
 def test_nothing_comes_back_after_a_deletion(
-    r: dropin.Redis, name: str, queue: ackq.Queue, caplog: pytest.LogCaptureFixture,
+    r: dropin.Redis,
+    name: str,
+    queue: ackq.Queue,
+    caplog: pytest.LogCaptureFixture,
     deletion: Callable[[Any, str], object],
-) -> None:  # fmt: skip
+) -> None:
     r.lpush(name, "a", "b", "c")
     r.rpop(name)
     deletion(r, name)

@@ -73,11 +73,13 @@ def test_the_example_of_the_page() -> None:
 
 @pytest.mark.parametrize(
     "make",
-    [lambda: ackq.Queue(fakeredis.FakeRedis(), "jobs"),
-     lambda: dropin.Redis(fakeredis.FakeRedis()),
-     lambda: dropin.asyncio.Redis(fakeredis.FakeAsyncRedis())],
+    [
+        lambda: ackq.Queue(fakeredis.FakeRedis(), "jobs"),
+        lambda: dropin.Redis(fakeredis.FakeRedis()),
+        lambda: dropin.asyncio.Redis(fakeredis.FakeAsyncRedis()),
+    ],
     ids=["Queue", "drop-in", "asyncio"],
-)  # fmt: skip
+)
 def test_without_lua_it_says_at_once_what_to_install(
     make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

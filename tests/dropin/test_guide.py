@@ -110,8 +110,10 @@ class Loop:
 
     def in_flight(self) -> list[bytes]:
         with contextlib.ExitStack() as stack:
-            queues = [stack.enter_context(ackq.Queue(self._client, each, pop_from=self.end))
-                      for each in self.lists]  # fmt: skip
+            queues = [
+                stack.enter_context(ackq.Queue(self._client, each, pop_from=self.end))
+                for each in self.lists
+            ]
             return sorted(each.body for queue in queues for each in queue.peek(10, "in_flight"))
 
 
@@ -192,8 +194,15 @@ def test_the_examples_of_dropin_run(
     assert len(examples) == 3
     with dropin.Redis(redis.Redis()) as r:
         r.lpush(name, "good", "bad", "better")
-        scope = {"ackq": ackq, "redis": redis, "log": logging.getLogger(__name__), "r": r,
-                 "stopping": True, "work_on": work_on, "store": done.extend}  # fmt: skip
+        scope = {
+            "ackq": ackq,
+            "redis": redis,
+            "log": logging.getLogger(__name__),
+            "r": r,
+            "stopping": True,
+            "work_on": work_on,
+            "store": done.extend,
+        }
         for number, example in enumerate(examples):
             if number == 2:
                 r.lpush(name, "row")

@@ -101,9 +101,13 @@ def messages(*ids: str, body: bytes = b"{}") -> list[Message]:
 
 
 def holding(
-    *ids: str, in_batch: bool = False, finished: bool = False, due: bool = False,
-    queue: StandIn | None = None, **state: Any,
-) -> tuple[InFlight, StandIn, list[Message]]:  # fmt: skip
+    *ids: str,
+    in_batch: bool = False,
+    finished: bool = False,
+    due: bool = False,
+    queue: StandIn | None = None,
+    **state: Any,
+) -> tuple[InFlight, StandIn, list[Message]]:
     """Return what a consumer in this state holds, its queue, and the messages."""
     queue = queue or StandIn()
     in_flight, held = InFlight(queue, loops.Reports()), messages(*ids)  # type: ignore[arg-type]
@@ -144,10 +148,12 @@ def test_more_messages_of_one_consumer_are_held_beside_the_first() -> None:
 @pytest.mark.parametrize(
     ("state", "asked"),
     [
-        ({}, ["ack a b"]), ({"finished": True, "has_failed": True}, ["ack a b"]),
-        ({"has_failed": True}, ["nack a b"]), ({"in_batch": True, "has_failed": True}, []),
+        ({}, ["ack a b"]),
+        ({"finished": True, "has_failed": True}, ["ack a b"]),
+        ({"has_failed": True}, ["nack a b"]),
+        ({"in_batch": True, "has_failed": True}, []),
     ],
-)  # fmt: skip
+)
 def test_asking_for_the_next_message_settles_the_last(
     state: dict[str, Any], asked: list[str]
 ) -> None:
@@ -192,13 +198,17 @@ def test_a_lost_lease_is_logged_when_the_message_is_settled(
         (LeaseLost("lost"), []),
         (
             redis.ConnectionError("redis://:secret@h is gone"),
-            ["the queue: 'a' could not be returned, and is redelivered when its lease ends:"
-             " redis://***@h is gone"],
+            [
+                "the queue: 'a' could not be returned, and is redelivered when its lease ends:"
+                " redis://***@h is gone"
+            ],
         ),
-        (OSError("gone"), ["the queue: 'a' could not be returned, and is redelivered when its lease"
-                           " ends: gone"]),
+        (
+            OSError("gone"),
+            ["the queue: 'a' could not be returned, and is redelivered when its lease ends: gone"],
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_failed_consumers_message_is_returned_whatever_happens(
     error: Exception | None, logged: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -226,12 +236,13 @@ def test_messages_that_were_popped_meanwhile_stay_when_others_return() -> None:
         (False, {"current": True}, ["nack a"]),
         (True, {"current": True, "has_failed": True}, ["nack a"]),
         (False, {"current": True, "finished": True}, ["ack a"]),
-        (True, {}, []), (False, {}, []),  # another consumer that still works
+        (True, {}, []),
+        (False, {}, []),  # another consumer that still works
         (False, {"is_done": True, "is_over": True}, ["ack a"]),
         (True, {"is_over": True}, ["nack a"]),
         (False, {"current": True, "is_done": True}, ["nack a"]),
     ],
-)  # fmt: skip
+)
 def test_closing_settles_what_is_done_and_returns_the_rest_of_consumers_that_end(
     clean: bool, state: dict[str, Any], asked: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -254,10 +265,14 @@ def test_closing_settles_what_is_done_and_returns_the_rest_of_consumers_that_end
 
 def test_the_end_of_a_program_settles_only_what_is_proved_to_be_done() -> None:
     cases: list[tuple[dict[str, Any], list[str]]] = [
-        ({}, []), ({"is_done": True}, ["ack a"]), ({"finished": True, "current": True}, ["ack a"]),
-        ({"is_done": True, "is_over": True}, ["ack a"]), ({"has_failed": True}, []),
-        ({"is_done": True, "current": True}, ["ack a"]), ({"current": True}, []),
-    ]  # fmt: skip
+        ({}, []),
+        ({"is_done": True}, ["ack a"]),
+        ({"finished": True, "current": True}, ["ack a"]),
+        ({"is_done": True, "is_over": True}, ["ack a"]),
+        ({"has_failed": True}, []),
+        ({"is_done": True, "current": True}, ["ack a"]),
+        ({"current": True}, []),
+    ]
     for state, asked in cases:
         in_flight, queue, _ = holding("a", **state)
         in_flight.close_at_exit()
@@ -351,8 +366,10 @@ def test_consumers_that_cannot_be_protected_are_reported_once_with_their_line() 
                 in_flight.tend()
         return [(str(each.message), each.filename, each.lineno) for each in caught]
 
-    for state, text in (("for_others", loops.FOR_ANOTHER_THREAD), ("job_is_over",
-                        loops.JOB_RETURNED)):  # fmt: skip
+    for state, text in (
+        ("for_others", loops.FOR_ANOTHER_THREAD),
+        ("job_is_over", loops.JOB_RETURNED),
+    ):
         assert reported(in_batch=False, **{state: True}) == [
             (text.format(name="jobs"), "app.py", 7)
         ]
@@ -370,9 +387,12 @@ def test_a_batch_that_is_collected_is_reported() -> None:
 
 @pytest.mark.parametrize(
     ("clean", "end", "asked"),
-    [(True, "right", ["ack a"]), (True, "left", ["ack a", "forget_if_unused"]),
-     (False, "left", ["nack a"])],
-)  # fmt: skip
+    [
+        (True, "right", ["ack a"]),
+        (True, "left", ["ack a", "forget_if_unused"]),
+        (False, "left", ["nack a"]),
+    ],
+)
 def test_the_end_of_a_batch(clean: bool, end: Any, asked: list[str]) -> None:
     queue = StandIn(config=QueueConfig(pop_from=end))
     in_flight, *_ = holding("a", in_batch=True, queue=queue, has_failed=True)
@@ -419,8 +439,11 @@ def test_idle_lists_make_room_and_too_many_in_use_are_reported() -> None:
 
 def test_a_take_that_is_cut_short_is_filled_up_until_the_list_is_empty() -> None:
     def filled(wanted: int, first: int, *pages: Any, body: bytes = b"x") -> tuple[int, list[str]]:
-        queue = StandIn(pages=[p if isinstance(p, Exception) else
-                               messages(*("a",) * p, body=body) for p in pages])  # fmt: skip
+        queue = StandIn(
+            pages=[
+                p if isinstance(p, Exception) else messages(*("a",) * p, body=body) for p in pages
+            ]
+        )
         found = messages(*("a",) * first, body=body)
         _fill_up(queue, found, wanted)  # type: ignore[arg-type]
         return len(found), queue.asked
@@ -450,8 +473,17 @@ def test_waits_for_several_lists_take_turns(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     assert r.blpop(["a", "b", "c"], 0.35) is None
     looks = ["a", "b", "c"]
-    assert taken == [*looks, ("a", 0.1), *looks, ("b", 0.1), *looks, ("c", 0.1), *looks,
-                     ("a", 0.05), *looks]  # fmt: skip
+    assert taken == [
+        *looks,
+        ("a", 0.1),
+        *looks,
+        ("b", 0.1),
+        *looks,
+        ("c", 0.1),
+        *looks,
+        ("a", 0.05),
+        *looks,
+    ]
     for at, name in ((2, b"b"), (4, b"a"), (7, b"c")):
         taken.clear()
         found = {at: [b"x"]}

@@ -152,10 +152,12 @@ def test_losing_the_drop_in_leaves_the_wrapped_client_alone(
 
 @pytest.mark.parametrize(
     ("ours", "theirs"),
-    [(client.Redis, (redis.Redis, redis.RedisCluster)),
-     (client_async.Redis, (redis.asyncio.Redis, redis.asyncio.RedisCluster))],
+    [
+        (client.Redis, (redis.Redis, redis.RedisCluster)),
+        (client_async.Redis, (redis.asyncio.Redis, redis.asyncio.RedisCluster)),
+    ],
     ids=["blocking", "asyncio"],
-)  # fmt: skip
+)
 def test_no_private_name_hides_one_of_redis_py(ours: type, theirs: tuple[type, ...]) -> None:
     names = {
         name

@@ -46,9 +46,17 @@ def test_a_program_that_ends_normally_settles(
         """,
         "r.rpop(name)\nif os.fork(): os.wait(); os._exit(0)",
     ],
-    ids=["error", "sys.exit", "Ctrl-C", "own hook", "os._exit", "SIGTERM", "caught Ctrl-C",
-         "a child that ends normally"],
-)  # fmt: skip
+    ids=[
+        "error",
+        "sys.exit",
+        "Ctrl-C",
+        "own hook",
+        "os._exit",
+        "SIGTERM",
+        "caught Ctrl-C",
+        "a child that ends normally",
+    ],
+)
 def test_a_program_that_ends_in_any_other_way_does_not_settle(
     script: Callable[[str], subprocess.Popen[str]], queue: ackq.Queue, text: str
 ) -> None:

@@ -30,9 +30,14 @@ class Killed:
     """A loop that is started and killed again and again."""
 
     def __init__(
-        self, shape: str, client: redis.Redis, url: str, names: list[str], path: Path,
+        self,
+        shape: str,
+        client: redis.Redis,
+        url: str,
+        names: list[str],
+        path: Path,
         protected: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.journal = Journal(path)
         self._role = (shapes.run, shape, url, names, path, protected)
         self._push = getattr(client, SHAPES[shape].push)

@@ -157,7 +157,10 @@ def hold_briefly(url: str, name: str, log: Path, seed: int) -> None:
         except ackq.LeaseLost:
             accepted = 0
         journal.write(
-            id=message.id, receipt=message.receipt, count=message.receive_count,
-            lease=round(lease * 1_000_000), ends=round(message.lease_expires_at * 1_000_000),
+            id=message.id,
+            receipt=message.receipt,
+            count=message.receive_count,
+            lease=round(lease * 1_000_000),
+            ends=round(message.lease_expires_at * 1_000_000),
             accepted=accepted,
-        )  # fmt: skip
+        )

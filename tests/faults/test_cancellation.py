@@ -86,8 +86,9 @@ def test_an_operation_can_be_cancelled_at_every_await(
             pushed.add(f"own-{turns}")
             if in_a_row == 3:
                 break
-        kept = {each.id for state in ("ready", "in_flight")
-                for each in await queue.peek(10_000, state)}  # fmt: skip
+        kept = {
+            each.id for state in ("ready", "in_flight") for each in await queue.peek(10_000, state)
+        }
         if name not in ("ack", "fused pop"):
             assert pushed <= kept
         assert {each for each in pushed if each.startswith("own")} <= kept

@@ -289,8 +289,17 @@ def test_no_message_is_left_without_a_lease_while_its_slot_moves(
         (second,) = queue.pop_many(1)
         queue.extend(first)
         assert (first.id, second.id) == ("first", "second")
-        names = ("", "BACKUP", "CONTEXT", "RECEIVES", "EXTENDED", "DELAYED", "DEAD", "ERRORS",
-                 "COUNTERS")  # fmt: skip
+        names = (
+            "",
+            "BACKUP",
+            "CONTEXT",
+            "RECEIVES",
+            "EXTENDED",
+            "DELAYED",
+            "DEAD",
+            "ERRORS",
+            "COUNTERS",
+        )
         keys = [f"{{jobs}}{each}" for each in names]
         assert source.exists(*keys) == len(keys)
         begin_move(key_slot(b"{jobs}"), source, target)

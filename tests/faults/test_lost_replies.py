@@ -239,8 +239,13 @@ def test_a_settle_is_sent_again_and_applied_once(
     assert proxy.count(*SCRIPT) - before == 2
     assert not second.lease_lost
     stats = direct.stats()
-    expected = {"ack": (0, 0, 0, 0), "nack": (0, 0, 2, 0), "release": (2, 0, 0, 0),
-                "reject": (0, 0, 0, 2), "extend": (0, 2, 0, 0)}  # fmt: skip
+    expected = {
+        "ack": (0, 0, 0, 0),
+        "nack": (0, 0, 2, 0),
+        "release": (2, 0, 0, 0),
+        "reject": (0, 0, 0, 2),
+        "extend": (0, 2, 0, 0),
+    }
     assert (stats.ready, stats.in_flight, stats.delayed, stats.dead) == expected[verb]
     if verb == "extend":
         assert queue.ack(first, second) == 2

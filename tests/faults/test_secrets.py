@@ -81,9 +81,12 @@ def test_a_wrong_password_is_not_shown(guarded: Server, flavour: str, portal: Po
 
 @pytest.mark.parametrize(
     ("credentials", "text"),
-    [("", "requires a password"), (":wrong@", "rejected the user name or the password"),
-     ("nobody:wrong@", "rejected the user name or the password")],
-)  # fmt: skip
+    [
+        ("", "requires a password"),
+        (":wrong@", "rejected the user name or the password"),
+        ("nobody:wrong@", "rejected the user name or the password"),
+    ],
+)
 def test_a_missing_and_a_wrong_password_have_different_errors(
     guarded: Server, flavour: str, portal: Portal, credentials: str, text: str
 ) -> None:

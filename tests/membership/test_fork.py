@@ -34,8 +34,10 @@ def test_a_fork_in_the_midst_of_a_beat_leaves_the_child_free_to_join(
         url = f"{proxy.url}?socket_timeout=60"
         process = subprocess.Popen(
             [sys.executable, "-c", PARENT, url, name],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         try:
             assert process.stdout is not None
             session = process.stdout.readline()

@@ -151,9 +151,15 @@ def test_more_members_than_shares(make_member: MakeMember) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"partitions": 0}, {"partitions": 1025}, {"partitions": True}, {"session_timeout": 0},
-     {"session_timeout": 3601}, {"session_timeout": float("nan")}],
-)  # fmt: skip
+    [
+        {"partitions": 0},
+        {"partitions": 1025},
+        {"partitions": True},
+        {"session_timeout": 0},
+        {"session_timeout": 3601},
+        {"session_timeout": float("nan")},
+    ],
+)
 def test_a_setting_out_of_range_is_refused(
     make_member: MakeMember, settings: dict[str, Any]
 ) -> None:

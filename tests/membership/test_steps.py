@@ -57,9 +57,11 @@ def test_the_first_member_of_a_group_assigns_itself_everything() -> None:
     session = _session()
     mine = [b"%d" % partition for partition in reversed(range(8))]
     asked, found = play(
-        heartbeat(SPEC, session), _reply(1, 0, -1, [b"me:1"], []), 1,
+        heartbeat(SPEC, session),
+        _reply(1, 0, -1, [b"me:1"], []),
+        1,
         _reply(1, 1, 400_000, 1, mine),
-    )  # fmt: skip
+    )
     assert found == session.assignment == Assignment("me:1", 1, tuple(range(8)), 1)
     assert session.owns() == tuple(range(8))
     assert session.joined
@@ -72,8 +74,10 @@ def test_the_first_member_of_a_group_assigns_itself_everything() -> None:
     )
     assert stays.args[-2:] == (0, 0)
     assert [each.script.name for each in asked] == [
-        "members/heartbeat", "members/assign", "members/heartbeat"
-    ]  # fmt: skip
+        "members/heartbeat",
+        "members/assign",
+        "members/heartbeat",
+    ]
     assert all(each.resend for each in asked)
 
 
@@ -187,8 +191,9 @@ def test_what_is_recorded_is_found_by_those_who_may_only_read() -> None:
     assert found(b"3", b"4", b"")[1] is None
     assert found(b"2", None, b"")[1] is None
     assert found(None, b"4") == (
-        [(b"HGET", record, "format"), (b"HGET", group, "shares")], Shards(1, 4)
-    )  # fmt: skip
+        [(b"HGET", record, "format"), (b"HGET", group, "shares")],
+        Shards(1, 4),
+    )
     assert found(None, b"1024")[1] == Shards(1, 1024)
     for shares in (None, b"", b"x", b"1025"):
         assert found(None, shares)[1] is None

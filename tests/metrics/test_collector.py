@@ -166,9 +166,15 @@ def test_the_exporters_text_is_that_of_prometheus_client(
         families = [*collector.families()]
     hostile = [Labels.of(("queue",), (each,)) for each in ('a\nb"c\\', "\\n", "")]
     families.append(
-        Family("ackq_x", "gauge", "Text of any kind.", ("queue",), labels=hostile,
-               numbers=[0.5, 1, None])
-    )  # fmt: skip
+        Family(
+            "ackq_x",
+            "gauge",
+            "Text of any kind.",
+            ("queue",),
+            labels=hostile,
+            numbers=[0.5, 1, None],
+        )
+    )
     registry = CollectorRegistry()
     registry.register(Fixed([each.metric() for each in families]))
     encoders: tuple[tuple[Any, Any, bool], ...] = (
@@ -238,18 +244,35 @@ def test_every_change_shows_in_the_next_scrape(plain_client: redis.Redis, token:
             (queue.pause, {"paused"}),
             (queue.resume, {"paused"}),
             (queue.pop, taken),
-            (lambda: plain_client.zadd(f"{jobs}BACKUP", {"a": 1, "b": 1}, xx=True),
-             {"messages ready", "messages in_flight", "lease_overdue_seconds"}),
-            (lambda: queue.reject(*queue.pop_many(1)),
-             {"messages ready", "messages dead", "backlog", "taken_total", "returned_total",
-              "lease_overdue_seconds", "dead_total"}),
+            (
+                lambda: plain_client.zadd(f"{jobs}BACKUP", {"a": 1, "b": 1}, xx=True),
+                {"messages ready", "messages in_flight", "lease_overdue_seconds"},
+            ),
+            (
+                lambda: queue.reject(*queue.pop_many(1)),
+                {
+                    "messages ready",
+                    "messages dead",
+                    "backlog",
+                    "taken_total",
+                    "returned_total",
+                    "lease_overdue_seconds",
+                    "dead_total",
+                },
+            ),
             (queue.redrive, {"messages dead", "messages ready", "backlog", "redriven_total"}),
-            (lambda: queue.nack(*queue.pop_many(1), delay=600),
-             {"messages ready", "messages delayed", "backlog", "taken_total", "nacked_total"}),
-            (lambda: queue.cancel(ids=["a", "b"]),
-             {"messages delayed", "messages dead", "dead_total"}),
-            (lambda: queue.drop_dead_letters(queue.dead_letters(1)[0].entry),
-             {"messages dead", "dead_dropped_total"}),
+            (
+                lambda: queue.nack(*queue.pop_many(1), delay=600),
+                {"messages ready", "messages delayed", "backlog", "taken_total", "nacked_total"},
+            ),
+            (
+                lambda: queue.cancel(ids=["a", "b"]),
+                {"messages delayed", "messages dead", "dead_total"},
+            ),
+            (
+                lambda: queue.drop_dead_letters(queue.dead_letters(1)[0].entry),
+                {"messages dead", "dead_dropped_total"},
+            ),
             (lambda: plain_client.zadd(f"{jobs}WORKERS:SEEN", {"w": 8e15}), {"workers"}),
             (lambda: delay.push("a", b"{}"), pushed),
             (delay.take, taken),
@@ -257,7 +280,7 @@ def test_every_change_shows_in_the_next_scrape(plain_client: redis.Redis, token:
             (lambda: topic.subscribe("new", 1), {"topic_position", "topic_lag", "backlog"}),
             (lambda: topic.seek("new", "end"), {"topic_position", "topic_lag", "backlog"}),
             (lambda: rsmq.send_message("mails", "x"), pushed),
-        )  # fmt: skip
+        )
         before = shown(collector)
         for change, expected in changes:
             change()
@@ -370,8 +393,9 @@ def test_workers_are_counted_while_they_run(plain_client: redis.Redis, name: str
         for thread in threads:
             thread.start()
         try:
-            wait_until(lambda: ("ackq_workers", frozenset(labels.items())) in scrape(collector),
-                       "one")  # fmt: skip
+            wait_until(
+                lambda: ("ackq_workers", frozenset(labels.items())) in scrape(collector), "one"
+            )
             wait_until(lambda: count() == 2, "both")
         finally:
             for worker, thread in zip(workers, threads, strict=True):
@@ -398,7 +422,10 @@ def test_a_worker_of_several_shards_counts_once(plain_client: redis.Redis, token
 def test_reasons_of_dead_letters_are_bounded() -> None:
     totals = Totals(1.0, {}, {f"reason {number:02}": 1 for number in range(30)})
     *_, family = queue_metrics([Reading("list", "jobs", 0, totals=totals)])
-    counts = {sample.labels["reason"]: sample.value for sample in family.metric().samples
-              if sample.name == "ackq_dead_total"}  # fmt: skip
+    counts = {
+        sample.labels["reason"]: sample.value
+        for sample in family.metric().samples
+        if sample.name == "ackq_dead_total"
+    }
     assert len(counts) == MOST_REASONS + 1
     assert (counts["other"], sum(counts.values())) == (10, 30)

@@ -62,8 +62,9 @@ def test_metrics_and_json_tell_the_same_of_every_kind(client: Client, token: str
     with Exporter(client) as exporter:
         status, headers, body = get(exporter.address, "/metrics")
         assert (status, headers["Content-Type"]) == (
-            200, "text/plain; version=0.0.4; charset=utf-8"
-        )  # fmt: skip
+            200,
+            "text/plain; version=0.0.4; charset=utf-8",
+        )
         samples = parsed(body.decode())
         for (kind, name), (number, _) in expected.items():
             assert value(samples, "ackq_backlog", queue=name, kind=kind) == number
@@ -161,8 +162,12 @@ def test_a_scaler_can_ask_for_what_will_be_due_soon(client: Client, token: str) 
             queue.push({"id": str(seconds)}, delay=seconds)
             delay.push(str(seconds), b"", delay=seconds)
         for name in (jobs, delayed):
-            for query, number in (("", 1), ("?due_within=10", 1), ("?due_within=100", 2),
-                                  ("?due_within=5e3", 3)):  # fmt: skip
+            for query, number in (
+                ("", 1),
+                ("?due_within=10", 1),
+                ("?due_within=100", 2),
+                ("?due_within=5e3", 3),
+            ):
                 assert backlog(exporter, name, query) == number, (name, query)
             for bad in ("", "soon", "-1", "nan", "inf", "1e9"):
                 path = f"/v1/queues/{quote(name, safe='')}?due_within={bad}"
@@ -179,9 +184,16 @@ def test_a_figure_that_may_be_wrong_is_an_error(
     plain_client.lpush(f"{name}both", "{}")
     with Exporter(plain_client) as exporter:
         for path, expected in {
-            name: 409, f"{name}both": 409, f"{name}both?kind=list": 200, f"{name}both?kind=delay":
-            404, "a%0ab": 400, "x*": 400, "jobsDEAD": 400, "%ff": 200, "": 400,
-        }.items():  # fmt: skip
+            name: 409,
+            f"{name}both": 409,
+            f"{name}both?kind=list": 200,
+            f"{name}both?kind=delay": 404,
+            "a%0ab": 400,
+            "x*": 400,
+            "jobsDEAD": 400,
+            "%ff": 200,
+            "": 400,
+        }.items():
             status, _, body = get(exporter.address, f"/v1/queues/{path}")
             assert status == expected, (path, body)
             assert ("backlog" in json.loads(body)) == (status == 200)
@@ -212,8 +224,12 @@ def test_the_format_is_the_one_that_is_asked_for(plain_client: redis.Redis, name
     pipe.execute()
     with Exporter(plain_client) as exporter:
         address = exporter.address
-        _, headers, body = get(address, "/metrics", Accept="application/openmetrics-text;"
-                               "version=1.0.0", **{"Accept-Encoding": "gzip"})  # fmt: skip
+        _, headers, body = get(
+            address,
+            "/metrics",
+            Accept="application/openmetrics-text;version=1.0.0",
+            **{"Accept-Encoding": "gzip"},
+        )
         assert headers["Content-Encoding"] == "gzip"
         text = gzip.decompress(body).decode()
         assert text.endswith("# EOF\n")
@@ -239,8 +255,13 @@ def test_a_browser_that_was_sent_here_by_another_site_reads_nothing(
     paths = ("/metrics", "/healthz", f"/v1/queues/{name}", "/")
     with Exporter(plain_client, [name]) as exporter:
         for path in paths:
-            for host in ("rebound.example", "rebound.example:9465", "", "127.0.0.1@evil.example",
-                         "127.0.0.1.evil.example"):  # fmt: skip
+            for host in (
+                "rebound.example",
+                "rebound.example:9465",
+                "",
+                "127.0.0.1@evil.example",
+                "127.0.0.1.evil.example",
+            ):
                 status, _, body = get(exporter.address, path, Host=host)
                 assert (status, name.encode() in body) == (421, False)
             for host in ("127.0.0.1:9465", "localhost", "[::1]:9465", "LOCALHOST."):
@@ -318,7 +339,8 @@ def test_a_cluster_client_serves_the_queues_of_all_nodes(
             client.zadd(f"{each}BACKUP", {"key": 1e15})
         with Exporter(client) as exporter:
             samples = parsed(get(exporter.address, "/metrics")[2].decode())
-            assert {dict(labels)["queue"] for name, labels in samples
-                    if name == "ackq_backlog"} == names  # fmt: skip
+            assert {
+                dict(labels)["queue"] for name, labels in samples if name == "ackq_backlog"
+            } == names
             assert sum(number for (name, _), number in samples.items() if name == "ackq_up") == 3
             assert all(backlog(exporter, each) == 1 for each in names)

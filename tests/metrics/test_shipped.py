@@ -22,8 +22,13 @@ from ackq.worker.figures import BUCKETS, WAIT_BUCKETS
 FOLDER = Path(__file__).parents[2] / "docs" / "monitoring"
 PAGE = FOLDER.parent / "metrics.md"
 #: What an alert must tell about each of these states.
-REQUIRED = {"AckqBacklogGrows", "AckqOldestTooOld", "AckqDeadLetters", "AckqNoWorker",
-            "AckqLeaseOverdue"}  # fmt: skip
+REQUIRED = {
+    "AckqBacklogGrows",
+    "AckqOldestTooOld",
+    "AckqDeadLetters",
+    "AckqNoWorker",
+    "AckqLeaseOverdue",
+}
 _METRIC = re.compile(r"\backq_\w+")
 
 
@@ -99,8 +104,11 @@ def test_the_panels_do_not_overlap_and_have_ids_of_their_own() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in panels():
         place = panel["gridPos"]
-        cells = {(x, y) for x in range(place["x"], place["x"] + place["w"])
-                 for y in range(place["y"], place["y"] + place["h"])}  # fmt: skip
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
         assert not cells & taken, panel["title"]
         assert max(x for x, _ in cells) < 24
         taken |= cells

@@ -16,37 +16,83 @@ NOTES = f"{T}.test_one_call_cancels_the_messages_of_a_quarter_of_a_mebibyte_of_n
 BUDGET = f"{T}.test_one_call_cancels_a_hundred_or_a_mebibyte"
 
 MUTANTS = (
-    Mutant("run_now", "all at one time, so in the order of their keys", " + (at + 1) / 2)", ")",
-           RUNS),
+    Mutant(
+        "run_now", "all at one time, so in the order of their keys", " + (at + 1) / 2)", ")", RUNS
+    ),
     Mutant("run_now", "later than the present", "now - 500 +", "now +", RUNS),
-    Mutant("run_now", "what is due goes behind the others", "score and score > now and",
-           "score and", STAYS),
-    Mutant("run_now", "a later message with the same id runs",
-           " and (due == '' or score == tonumber(due))", "", STAYS),
-    Mutant("run_now", "delays what is leased", "  if score and score > now and (due",
-           "  if not score or score > now and (due", STAYS),
-    Mutant("cancel", "delayed and dead at once", "    redis.call('ZREM', delayed, key)\n", "",
-           CANCELED),
+    Mutant(
+        "run_now",
+        "what is due goes behind the others",
+        "score and score > now and",
+        "score and",
+        STAYS,
+    ),
+    Mutant(
+        "run_now",
+        "a later message with the same id runs",
+        " and (due == '' or score == tonumber(due))",
+        "",
+        STAYS,
+    ),
+    Mutant(
+        "run_now",
+        "delays what is leased",
+        "  if score and score > now and (due",
+        "  if not score or score > now and (due",
+        STAYS,
+    ),
+    Mutant(
+        "cancel", "delayed and dead at once", "    redis.call('ZREM', delayed, key)\n", "", CANCELED
+    ),
     Mutant("cancel", "the body stays", "    redis.call('HDEL', context, key)\n", "", CANCELED),
     Mutant("cancel", "the count stays", "    redis.call('HDEL', receives, key)\n", "", CANCELED),
     Mutant("cancel", "the note stays", "    redis.call('HDEL', errors, key)\n", "", CANCELED),
-    Mutant("cancel", "the errors are lost", "unpack(errors_field(found)))", "unpack({}))",
-           CANCELED),
-    Mutant("cancel", "the last error is lost", "key, body, count + 1", "key, body, count",
-           CANCELED),
-    Mutant("cancel", "inherits a note of another body", "if note and string.match(note, "
-           "'^[^\\n]*') == mark(body) then", "if note then", EARLIER),
-    Mutant("cancel", "cancels a later message with the same id",
-           "(due == '' or tonumber(score) == tonumber(due))", "true", SPARED),
-    Mutant("cancel", "cancels what is leased", "local body = score and (due == ''",
-           "local body = (not score or due == ''", SPARED, error=True),
+    Mutant(
+        "cancel", "the errors are lost", "unpack(errors_field(found)))", "unpack({}))", CANCELED
+    ),
+    Mutant(
+        "cancel", "the last error is lost", "key, body, count + 1", "key, body, count", CANCELED
+    ),
+    Mutant(
+        "cancel",
+        "inherits a note of another body",
+        "if note and string.match(note, '^[^\\n]*') == mark(body) then",
+        "if note then",
+        EARLIER,
+    ),
+    Mutant(
+        "cancel",
+        "cancels a later message with the same id",
+        "(due == '' or tonumber(score) == tonumber(due))",
+        "true",
+        SPARED,
+    ),
+    Mutant(
+        "cancel",
+        "cancels what is leased",
+        "local body = score and (due == ''",
+        "local body = (not score or due == ''",
+        SPARED,
+        error=True,
+    ),
     Mutant("cancel", "any number in one call", " and looked < MOST", "", BUDGET),
     Mutant("cancel", "notes cost nothing", " + 4 * noted", "", NOTES),
-    Mutant("cancel", "a note of another message costs nothing", "return found, #(note or '')",
-           "return found, #found * 1000000", FOREIGN),
-    Mutant("reject", "a note of another message costs nothing", "return found, #(note or '')",
-           "return found, #found * 1000000", REJECTED),
+    Mutant(
+        "cancel",
+        "a note of another message costs nothing",
+        "return found, #(note or '')",
+        "return found, #found * 1000000",
+        FOREIGN,
+    ),
+    Mutant(
+        "reject",
+        "a note of another message costs nothing",
+        "return found, #(note or '')",
+        "return found, #found * 1000000",
+        REJECTED,
+    ),
     Mutant("cancel", "a note costs as little as a body", "4 * noted", "noted", NOTES),
-    Mutant("cancel", "any number of bytes in one call", " and bytes < BODY_BUDGET do", " do",
-           BUDGET),
-)  # fmt: skip
+    Mutant(
+        "cancel", "any number of bytes in one call", " and bytes < BODY_BUDGET do", " do", BUDGET
+    ),
+)

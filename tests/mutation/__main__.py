@@ -31,17 +31,39 @@ from .twins import Twin, twin_of
 
 #: The folders whose tests may notice a mutant. Those of Spark do without a JVM.
 TESTS = (
-    "core", "queue", "delay", "topic", "rsmq", "sharded", "membership", "staging", "worker",
-    "dropin", "faults", "ops", "otel", "metrics", "spark",
-)  # fmt: skip
+    "core",
+    "queue",
+    "delay",
+    "topic",
+    "rsmq",
+    "sharded",
+    "membership",
+    "staging",
+    "worker",
+    "dropin",
+    "faults",
+    "ops",
+    "otel",
+    "metrics",
+    "spark",
+)
 #: Of some folders only these files. They need a JVM at most for some tests, which `plugin` leaves
 #: out.
 ONLY = {
     "spark": (
-        "options", "rows", "sink_task", "sink_rows", "reading_parts", "source", "stream", "topic",
-        "sink", "peek", "conversions",
+        "options",
+        "rows",
+        "sink_task",
+        "sink_rows",
+        "reading_parts",
+        "source",
+        "stream",
+        "topic",
+        "sink",
+        "peek",
+        "conversions",
     ),
-}  # fmt: skip
+}
 #: The servers of a run: one of each way to reach a server.
 SERVERS = "debian,cluster,sentinel"
 #: The folders whose tests run on all of them. Tests of the others would run the same lines there.
@@ -52,8 +74,19 @@ DEFAULTS = "tests/core/test_defaults.py::"
 ANCHOR = "tests/mutation/anchor.py"
 #: Tests that last longer than this are not run, nor more tests than fit into the budget.
 LONGEST_TEST = 3.0
-ARGUMENTS = ("-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "tests.mutation.plugin",
-             "--timeout", "20", "-m", "not campaign")  # fmt: skip
+ARGUMENTS = (
+    "-q",
+    "-p",
+    "no:randomly",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "tests.mutation.plugin",
+    "--timeout",
+    "20",
+    "-m",
+    "not campaign",
+)
 
 
 def main() -> int:
@@ -126,9 +159,10 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
     if not running:  # a default value, or code that has changed since the tests were recorded
         functions = tuple(f"{each.function}+" for each in variants)
         running = {
-            name: test for name, test in tests.items()
+            name: test
+            for name, test in tests.items()
             if any(place.startswith(functions) for place in test["places"])
-        }  # fmt: skip
+        }
     if mutant.place.endswith("+?"):  # a test may look at a default value without a call
         running |= {name: test for name, test in tests.items() if name.startswith(DEFAULTS)}
     quick = {name: test for name, test in running.items() if test["seconds"] <= LONGEST_TEST}
@@ -143,9 +177,11 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
     chosen |= _within(budget / 2, [name for *_, name in turns if name not in chosen], quick)
     total = sum(chosen.values())
     return {
-        "key": mutant.key, "code": {each.function: each.code for each in variants},
-        "tests": list(chosen), "limit": 30 + 4 * total,
-    }  # fmt: skip
+        "key": mutant.key,
+        "code": {each.function: each.code for each in variants},
+        "tests": list(chosen),
+        "limit": 30 + 4 * total,
+    }
 
 
 def _within(
@@ -204,9 +240,11 @@ def _pytest(order: dict[str, Any], files: list[str], servers: str = SERVERS) -> 
     with _temporary() as path:
         path.write_text(json.dumps(order))
         subprocess.run(
-            [sys.executable, "-m", "pytest", *ARGUMENTS, ANCHOR, *files], cwd=ROOT, check=False,
+            [sys.executable, "-m", "pytest", *ARGUMENTS, ANCHOR, *files],
+            cwd=ROOT,
+            check=False,
             env={"ACKQ_TEST_SERVERS": servers, **os.environ, "ACKQ_MUTATION": str(path)},
-        )  # fmt: skip
+        )
 
 
 @contextlib.contextmanager
@@ -234,12 +272,22 @@ def _store(mutants: list[Mutant], drawn: list[Mutant], options: argparse.Namespa
             continue
         first, last = results[mutant.key][0], results[mutant.key][-1]
         commits.add(first["commit"])
-        lines.append({"package": mutant.package, "mutant": mutant.key, "by": last["by"],
-                      "at first": first["by"] is not None})  # fmt: skip
+        lines.append(
+            {
+                "package": mutant.package,
+                "mutant": mutant.key,
+                "by": last["by"],
+                "at first": first["by"] is not None,
+            }
+        )
     about: dict[str, Any] = environment()
     about.pop("scripts")
-    about |= {"first tried on": sorted(commits), "seed": options.seed, "size": options.size,
-              "budget": options.budget}  # fmt: skip
+    about |= {
+        "first tried on": sorted(commits),
+        "seed": options.seed,
+        "size": options.size,
+        "budget": options.budget,
+    }
     write(RESULTS / f"seed-{options.seed}.json", {**about, "mutants": packages}, lines)
 
 
@@ -248,13 +296,28 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1, help="draws the mutants; defaults to 1")
     parser.add_argument("--size", type=int, default=60, help="mutants a package; defaults to 60")
     parser.add_argument("--package", action="append", choices=PACKAGES, help="only these")
-    parser.add_argument("--tests", action="append", choices=TESTS, metavar="FOLDER",
-                        help="run only tests of these folders; defaults to all")  # fmt: skip
+    parser.add_argument(
+        "--tests",
+        action="append",
+        choices=TESTS,
+        metavar="FOLDER",
+        help="run only tests of these folders; defaults to all",
+    )
     parser.add_argument("--again", action="store_true", help="try the survivors again")
-    parser.add_argument("--budget", type=float, default=20.0, metavar="SECONDS",
-                        help="of tests for a mutant; defaults to 20")  # fmt: skip
-    parser.add_argument("--jobs", type=int, default=1, metavar="N",
-                        help="runs of pytest side by side; defaults to 1")  # fmt: skip
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=20.0,
+        metavar="SECONDS",
+        help="of tests for a mutant; defaults to 20",
+    )
+    parser.add_argument(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="runs of pytest side by side; defaults to 1",
+    )
     return parser.parse_args()
 
 

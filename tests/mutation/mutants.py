@@ -20,15 +20,37 @@ from .places import ROOT, function_lines, places
 WORK = ROOT / ".mutation"
 #: The packages in order: first those where a wrong line could lose a message.
 PACKAGES = (
-    "core", "core/io", "queue", "delay", "worker", "dropin", "topic", "rsmq", "sharded",
-    "membership", "staging", "spark",
-)  # fmt: skip
+    "core",
+    "core/io",
+    "queue",
+    "delay",
+    "worker",
+    "dropin",
+    "topic",
+    "rsmq",
+    "sharded",
+    "membership",
+    "staging",
+    "spark",
+)
 #: What runs in Spark's executors and is tested without a JVM; the rest of the package drives Spark.
 EXECUTORS = (
-    "bulk_types", "columns", "heartbeat", "in_bulk", "options", "raw_options", "retry",
-    "row_encoder", "rows", "shards", "sink_options", "sink_task", "to_json", "unconverted",
+    "bulk_types",
+    "columns",
+    "heartbeat",
+    "in_bulk",
+    "options",
+    "raw_options",
+    "retry",
+    "row_encoder",
+    "rows",
+    "shards",
+    "sink_options",
+    "sink_task",
+    "to_json",
+    "unconverted",
     "values",
-)  # fmt: skip
+)
 #: The first line of a generated blocking client; its asyncio twin is mutated.
 GENERATED = "# Written by tools/blocking.py"
 
@@ -54,8 +76,12 @@ class Mutant:
 
 def mutants() -> list[Mutant]:
     """Return every mutant. It takes a minute or two after the code has changed."""
-    return [mutant for package in PACKAGES for path in _files(package)
-            for mutant in _of_file(path, package)]  # fmt: skip
+    return [
+        mutant
+        for package in PACKAGES
+        for path in _files(package)
+        for mutant in _of_file(path, package)
+    ]
 
 
 def _files(package: str) -> list[Path]:
@@ -72,8 +98,9 @@ def _of_file(path: Path, package: str) -> list[Mutant]:
 
     def source(variant: str, function: str) -> list[str]:
         start, end = spans[variant]
-        return [line.replace(f"def {variant}(", f"def {function}(")
-                for line in lines[start - 1 : end]]  # fmt: skip
+        return [
+            line.replace(f"def {variant}(", f"def {function}(") for line in lines[start - 1 : end]
+        ]
 
     found: list[Mutant] = []
     seen: dict[str, int] = {}

@@ -34,11 +34,12 @@ def statements(path: Path) -> dict[str, list[int]]:
     """Return where the statements of each function and method begin, counted from its ``def``."""
     return {
         name: [
-            each.lineno - function.lineno for each in ast.walk(function)
+            each.lineno - function.lineno
+            for each in ast.walk(function)
             if isinstance(each, ast.stmt | ast.excepthandler)
         ]
         for name, function in _functions(ast.parse(path.read_text()))
-    }  # fmt: skip
+    }
 
 
 @functools.cache

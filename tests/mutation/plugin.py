@@ -108,14 +108,20 @@ class Trier:
                 suspects = [items[found]] if found in items else tests
                 if self._is_due_to(mutant, found, suspects, anchor, servers):
                     break
-                print(f"{found}: so, too, without the mutant, or only once",
-                      file=sys.__stdout__, flush=True)  # fmt: skip
+                print(
+                    f"{found}: so, too, without the mutant, or only once",
+                    file=sys.__stdout__,
+                    flush=True,
+                )
                 tests = [test for test in tests if test not in suspects]
             seconds = round(time.monotonic() - begin, 2)
             line = {"key": mutant["key"], "by": found, "seconds": seconds, **self._about}
             print(json.dumps(line), file=self._into, flush=True)
-            print(f"{seconds:6.1f} s  {found or '*** survived ***'}  {mutant['key']}",
-                  file=sys.__stdout__, flush=True)  # fmt: skip
+            print(
+                f"{seconds:6.1f} s  {found or '*** survived ***'}  {mutant['key']}",
+                file=sys.__stdout__,
+                flush=True,
+            )
         session._setupstate.teardown_exact(None)
         return True
 
@@ -213,8 +219,11 @@ class Trier:
 def _pools(client: Client) -> Iterator[redis.ConnectionPool]:
     """Yield what keeps the connections of a client."""
     if isinstance(client, redis.RedisCluster):
-        yield from (node.redis_connection.connection_pool for node in client.get_nodes()
-                    if node.redis_connection)  # fmt: skip
+        yield from (
+            node.redis_connection.connection_pool
+            for node in client.get_nodes()
+            if node.redis_connection
+        )
         return
     yield client.connection_pool
     if isinstance(client.connection_pool, SentinelConnectionPool):
@@ -258,10 +267,11 @@ def _run(item: pytest.Item, following: pytest.Item | None) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Function]) -> None:
     """Leave out generated twins, and what needs a JVM: it is slow, and does not survive a fork."""
     items[:] = [
-        item for item in items
+        item
+        for item in items
         if "spark" not in getattr(item, "fixturenames", ())
         and not (_runs_blocking(item) and item.module.__name__.startswith(GENERATED))
-    ]  # fmt: skip
+    ]
 
 
 def _runs_blocking(item: pytest.Item) -> bool:

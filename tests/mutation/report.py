@@ -56,22 +56,24 @@ def page(stored: dict[str, Any]) -> str:
         if those
     ]
     rows.append(_row("**all**", sum(stored["mutants"].values()), results))
-    return "\n".join([
-        f"{len(results)} mutants drawn by seed {stored['seed']}, first tried on commits"
-        f" {', '.join(stored['first tried on'])}, and those that survived again on commit"
-        f" {stored['commit']}. Python {stored['python']}, redis-py {stored['redis-py']}.",
-        "",
-        "| package | mutants | tried | equivalent | noticed | score | 95 % interval |"
-        " noticed with the tests written since | score then |",
-        "|---|" + "---:|" * 8,
-        *rows,
-        "",
-        *_list("Survivors, each a gap in the tests", _survivors(results, "gap")),
-        *_list(
-            "Equivalent mutants, and why no test can notice them",
-            _survivors(results, "equivalent"),
-        ),
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f"{len(results)} mutants drawn by seed {stored['seed']}, first tried on commits"
+            f" {', '.join(stored['first tried on'])}, and those that survived again on commit"
+            f" {stored['commit']}. Python {stored['python']}, redis-py {stored['redis-py']}.",
+            "",
+            "| package | mutants | tried | equivalent | noticed | score | 95 % interval |"
+            " noticed with the tests written since | score then |",
+            "|---|" + "---:|" * 8,
+            *rows,
+            "",
+            *_list("Survivors, each a gap in the tests", _survivors(results, "gap")),
+            *_list(
+                "Equivalent mutants, and why no test can notice them",
+                _survivors(results, "equivalent"),
+            ),
+        ]
+    )
 
 
 def _row(package: str, mutants: int, results: list[Result]) -> str:

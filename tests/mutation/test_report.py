@@ -14,7 +14,10 @@ from .survivors import reason_of
 
 EQUIVALENT = "ackq/core/x.py: f: zip(a, b, strict=True) -> zip(a, b, strict=False)"
 STORED: dict[str, Any] = {
-    "commit": "c0ffee", "first tried on": ["cafe", "face"], "seed": 1, "python": "3.11.7",
+    "commit": "c0ffee",
+    "first tried on": ["cafe", "face"],
+    "seed": 1,
+    "python": "3.11.7",
     "redis-py": "8.1.0",
     "mutants": {"core": 1381, "delay": 2035},
     "results": [
@@ -23,7 +26,7 @@ STORED: dict[str, Any] = {
         {"package": "core", "mutant": "ackq/core/x.py: f: a -> d", "by": None, "at first": False},
         {"package": "core", "mutant": EQUIVALENT, "by": None, "at first": False},
     ],
-}  # fmt: skip
+}
 
 
 def test_the_page_is_made_from_the_stored_results() -> None:

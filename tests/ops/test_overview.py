@@ -316,8 +316,15 @@ def steady(reading: Reading | Exception) -> Any:
         return str(reading)
     stats = reading.stats
     assert stats is not None
-    ages = [each is not None and round(each / 60)
-            for each in (reading.oldest_ready, reading.overdue, reading.lease_age,
-                         stats.next_event_in, stats.lease_ends_in)]  # fmt: skip
+    ages = [
+        each is not None and round(each / 60)
+        for each in (
+            reading.oldest_ready,
+            reading.overdue,
+            reading.lease_age,
+            stats.next_event_in,
+            stats.lease_ends_in,
+        )
+    ]
     timeless = replace(stats, next_event_in=None, lease_ends_in=None)
     return ages, replace(reading, oldest_ready=None, overdue=None, lease_age=None, stats=timeless)

@@ -145,8 +145,19 @@ def test_a_short_list_is_read_once_from_end_to_end(client: redis.Redis, name: st
 
 
 def test_ids_are_judged_as_a_pop_would() -> None:
-    found = summary_of([b'{"id":"a"}', b'{"n":1,"id":"a"}', b'{"id":""}', b'{"id":null,"uuid":1}',
-                    b"[1]", b"\xff", b'{"id":7}', b'{"id":7}', b'{"id":1.5}'])  # fmt: skip
+    found = summary_of(
+        [
+            b'{"id":"a"}',
+            b'{"n":1,"id":"a"}',
+            b'{"id":""}',
+            b'{"id":null,"uuid":1}',
+            b"[1]",
+            b"\xff",
+            b'{"id":7}',
+            b'{"id":7}',
+            b'{"id":1.5}',
+        ]
+    )
     assert (found.read, found.objects, found.with_id) == (9, 7, 4)
     assert (found.repeated_ids, found.repeated_bodies) == (2, 1)
     assert found.other_id is None
@@ -167,8 +178,14 @@ def test_messages_of_another_queue_system_are_recognised() -> None:
 
 def test_processing_lists_are_found_by_their_names(client: redis.Redis, token: str) -> None:
     name = f"{token}[1]"  # which SCAN must not take for a pattern
-    for other in (f"{name}:processing", f"worker-7:{name}", f"{name}:notes", f"{name}HANDOFF",
-                  f"{name}CLAIM:worker:1", f"{token}1:processing"):  # fmt: skip
+    for other in (
+        f"{name}:processing",
+        f"worker-7:{name}",
+        f"{name}:notes",
+        f"{name}HANDOFF",
+        f"{name}CLAIM:worker:1",
+        f"{token}1:processing",
+    ):
         client.rpush(other, 1, 2)
     client.set(f"{name}:processing:lock", 1)
     found = run(processing_lists(name.encode()), client)
@@ -204,20 +221,28 @@ def test_clients_are_grouped_by_their_latest_list_command() -> None:
     found: dict[str, Users] = {}
     for _ in range(2):
         note(found, lines.encode(), 0)
-    assert found == {"lpush": Users({"3", "4"}, set(), ["10.0.0.1"], ["web"]),
-                     "brpop": Users({"5"}, {"5"}, ["[::1]"], [])}  # fmt: skip
+    assert found == {
+        "lpush": Users({"3", "4"}, set(), ["10.0.0.1"], ["web"]),
+        "brpop": Users({"5"}, {"5"}, ["[::1]"], []),
+    }
 
 
 @pytest.fixture
 def blocked(client: redis.Redis, name: str) -> Iterator[redis.Redis]:
     """A consumer that waits in BRPOP."""
     settings = client.connection_pool.connection_kwargs
-    consumer = redis.Redis(**{key: settings[key] for key in ("host", "port", "path")
-                              if key in settings}, client_name="w-1")  # fmt: skip
+    consumer = redis.Redis(
+        **{key: settings[key] for key in ("host", "port", "path") if key in settings},
+        client_name="w-1",
+    )
     thread = threading.Thread(target=consumer.brpop, args=(name,))
     thread.start()
-    wait_until(lambda: any(each["name"] == "w-1" and each["cmd"] == "brpop"
-                           for each in client.client_list()), "the consumer to wait")  # fmt: skip
+    wait_until(
+        lambda: any(
+            each["name"] == "w-1" and each["cmd"] == "brpop" for each in client.client_list()
+        ),
+        "the consumer to wait",
+    )
     yield consumer
     client.lpush(name, "end")
     thread.join()
@@ -253,8 +278,10 @@ def test_a_survey_reports_the_list_and_what_lies_beside_it(client: redis.Redis, 
         assert 900 < (survey.expires_in or 0) <= 1000
         assert survey.stats is not None
         assert (survey.stats.ready, survey.stats.in_flight) == (4, 1)
-        assert survey.side_keys == {f"{name}BACKUP".encode(): "zset",
-                                    f"{name}CONTEXT".encode(): "hash"}  # fmt: skip
+        assert survey.side_keys == {
+            f"{name}BACKUP".encode(): "zset",
+            f"{name}CONTEXT".encode(): "hash",
+        }
         assert survey.sample is not None
         assert survey.sample.read == 4
         assert (survey.memory or 0) > 0
@@ -303,8 +330,17 @@ def user(admin: redis.Redis, *words: str) -> redis.Redis:
 
 def test_a_user_with_read_access_sees_all_and_changes_nothing(admin: redis.Redis) -> None:
     before = {key: admin.dump(key) for key in admin.scan_iter()}
-    allowed = ("~*", "-@all", "+@read", "+info", "+client|list", "+evalsha", "+eval",
-               "+time", "+hello")  # fmt: skip
+    allowed = (
+        "~*",
+        "-@all",
+        "+@read",
+        "+info",
+        "+client|list",
+        "+evalsha",
+        "+eval",
+        "+time",
+        "+hello",
+    )
     with user(admin, *allowed) as reader:
         survey = look(reader, "jobs")
     assert survey.unseen == []

@@ -56,8 +56,14 @@ def test_the_step_for_a_consumer_follows_from_the_ends(
 
 def test_where_the_ends_are_unclear_the_commands_of_the_server_tell() -> None:
     waiting = {"brpop": Users({"1"}, {"1"})}
-    advice = advise(survey(kind="none", traffic=traffic(End(unclear=9), End(unclear=9)),
-                           clients=waiting, calls={"lpush": 4}))  # fmt: skip
+    advice = advise(
+        survey(
+            kind="none",
+            traffic=traffic(End(unclear=9), End(unclear=9)),
+            clients=waiting,
+            calls={"lpush": 4},
+        )
+    )
     assert (advice.pushed, advice.taken) == ("left", "right")
     assert text(advice, "takes").startswith("probably on the right: ")
     assert "brpop: 1, 1 of them waiting" in text(advice, "clients")
@@ -66,8 +72,9 @@ def test_where_the_ends_are_unclear_the_commands_of_the_server_tell() -> None:
 
 
 def test_what_is_seen_at_the_list_outweighs_the_commands_of_the_server() -> None:
-    advice = advise(survey(traffic=traffic(End(pushed=1), End(taken=1)),
-                           calls={"rpush": 1000, "lpop": 1000}))  # fmt: skip
+    advice = advise(
+        survey(traffic=traffic(End(pushed=1), End(taken=1)), calls={"rpush": 1000, "lpop": 1000})
+    )
     assert (advice.pushed, advice.taken) == ("left", "right")
 
 
@@ -104,8 +111,9 @@ def test_processing_lists_are_named_in_the_step_that_empties_them() -> None:
         text(advice, "processing lists")
         == "jobs:processing (3), jobs:working; searched about 20,000 keys, not all"
     )
-    assert any("ackq recover jobs jobs:processing jobs:working --dry-run" in step
-               for step in advice.steps)  # fmt: skip
+    assert any(
+        "ackq recover jobs jobs:processing jobs:working --dry-run" in step for step in advice.steps
+    )
     moving = advise(survey(calls={"rpoplpush": 1}))
     assert any("ackq recover jobs LIST... --dry-run" in step for step in moving.steps)
     assert not any("recover" in step for step in advise(survey()).steps)
@@ -125,8 +133,20 @@ def test_a_name_that_ackq_cannot_use_has_no_further_steps() -> None:
 
 
 def test_messages_that_need_attention_get_a_step() -> None:
-    advice = advise(survey(sample=Sample(9, 9, 5, repeated_ids=1, repeated_bodies=1, over_limit=1,
-                                         largest=2_000_000, other_id="uuid")))  # fmt: skip
+    advice = advise(
+        survey(
+            sample=Sample(
+                9,
+                9,
+                5,
+                repeated_ids=1,
+                repeated_bodies=1,
+                over_limit=1,
+                largest=2_000_000,
+                other_id="uuid",
+            )
+        )
+    )
     assert verdicts(advice)["bodies"] == verdicts(advice)["duplicates"] == "warning"
     assert (
         text(advice, "ids") == "5 of 9 are JSON objects with an id; the others have 'uuid' instead"

@@ -76,7 +76,7 @@ class Recorded:
             for each in scope.metrics
             if each.name == metric
             for point in each.data.data_points
-        ]  # fmt: skip
+        ]
 
 
 @pytest.fixture

@@ -24,9 +24,13 @@ def test_messages_are_counted_as_they_are_sent_and_received(
     assert point.value == 5
     host, port = queue.address.partition("/")[0].split(":")
     assert sent == {
-        "system": "ackq", "operation.name": "push", "operation.type": "send",
-        "destination.name": name, "server.address": host, "server.port": int(port),
-    }  # fmt: skip
+        "system": "ackq",
+        "operation.name": "push",
+        "operation.type": "send",
+        "destination.name": name,
+        "server.address": host,
+        "server.port": int(port),
+    }
     ((received, point),) = recorded.points("messaging.client.consumed.messages")
     assert point.value == 5
     assert received["operation.name"] == "pop"
@@ -56,7 +60,8 @@ def test_failures_have_the_type_of_their_error(
         broken.push({"n": 0})
     points = recorded.points("messaging.client.sent.messages")
     assert [(attrs.get("error.type"), point.value) for attrs, point in points] == [
-        (None, 1), ("KeyTypeError", 1),
-    ]  # fmt: skip
+        (None, 1),
+        ("KeyTypeError", 1),
+    ]
     points = recorded.points("messaging.client.operation.duration")
     assert [attrs.get("error.type") for attrs, _ in points] == [None, "KeyTypeError"]

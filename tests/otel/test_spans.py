@@ -32,17 +32,23 @@ def test_a_push_a_pop_and_an_ack_of_one_message(
     where = {"destination.name": name, "server.address": host, "server.port": int(port)}
     assert (sent.name, sent.kind) == (f"push {name}", SpanKind.PRODUCER)
     assert attributes(sent) == where | {
-        "operation.name": "push", "operation.type": "send", "message.id": "a-1",
-    }  # fmt: skip
+        "operation.name": "push",
+        "operation.type": "send",
+        "message.id": "a-1",
+    }
     assert (received.name, received.kind) == (f"pop {name}", SpanKind.CLIENT)
     assert attributes(received) == where | {
-        "operation.name": "pop", "operation.type": "receive", "message.id": "a-1",
+        "operation.name": "pop",
+        "operation.type": "receive",
+        "message.id": "a-1",
         "message.body.size": len(message.body),
-    }  # fmt: skip
+    }
     assert (settled.name, settled.kind) == (f"ack {name}", SpanKind.CLIENT)
     assert attributes(settled) == where | {
-        "operation.name": "ack", "operation.type": "settle", "message.id": "a-1",
-    }  # fmt: skip
+        "operation.name": "ack",
+        "operation.type": "settle",
+        "message.id": "a-1",
+    }
     assert linked(received) == linked(settled) == [id_of(sent)]
     assert received.parent is settled.parent is None
 

@@ -60,9 +60,11 @@ def working(
     """Run ``ackq work handler options``; kill it and its children in the end."""
     journal, log = folder / "journal", folder / "log"
     environment = {
-        **os.environ, "JOURNAL": str(journal), "ACKQ_REDIS_URL": url,
+        **os.environ,
+        "JOURNAL": str(journal),
+        "ACKQ_REDIS_URL": url,
         "PYTHONDONTWRITEBYTECODE": "1",
-    }  # fmt: skip
+    }
     code = "from ackq.cli import main; main()"
     # Like the installed script, without the current folder in front of everything.
     command = [sys.executable, "-P", "-c", code, "work", handler, *options]

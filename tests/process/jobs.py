@@ -18,9 +18,13 @@ from ackq.sharded import ShardedQueue
 from ackq.worker import Schedule
 
 DECLARED = Queue(
-    redis.Redis(), "declared", visibility_timeout=7, max_receives=3, max_body_bytes=99,
+    redis.Redis(),
+    "declared",
+    visibility_timeout=7,
+    max_receives=3,
+    max_body_bytes=99,
     requeue="back",
-)  # fmt: skip
+)
 SHARDED = ShardedQueue(redis.Redis(), "sharded", visibility_timeout=8, max_receives=4)
 SCHEDULES = [Schedule("beat", {"task": "beat"}, every=0.1)]
 
@@ -29,9 +33,14 @@ _journal = os.open(os.environ.get("JOURNAL", os.devnull), os.O_WRONLY | os.O_CRE
 
 def note(event: str, message: Message) -> None:
     line: dict[str, Any] = {
-        "event": event, "id": message.id, "pid": os.getpid(), "receipt": message.receipt,
-        "count": message.receive_count, "lost": message.lease_lost, "at": time.monotonic(),
-    }  # fmt: skip
+        "event": event,
+        "id": message.id,
+        "pid": os.getpid(),
+        "receipt": message.receipt,
+        "count": message.receive_count,
+        "lost": message.lease_lost,
+        "at": time.monotonic(),
+    }
     os.write(_journal, json.dumps(line).encode() + b"\n")
 
 

@@ -156,10 +156,22 @@ def test_nothing_is_lost_and_every_duplicate_is_explained(
     executable = shutil.which("redis-server")
     with private_server(tmp_path / "server", Path(executable) if executable else None) as server:
         ids = [f"m{number}" for number in range(int(messages * SOAK))]
-        with working(
-            tmp_path, server.url, f"tests.process.jobs:{handler}", "--processes", "4",
-            "--lease", str(LEASE), "--grace", "4", "--stalled-after", "5",
-        ) as command, ackq.Queue.from_url(server.url, "jobs") as queue:  # fmt: skip
+        with (
+            working(
+                tmp_path,
+                server.url,
+                f"tests.process.jobs:{handler}",
+                "--processes",
+                "4",
+                "--lease",
+                str(LEASE),
+                "--grace",
+                "4",
+                "--stalled-after",
+                "5",
+            ) as command,
+            ackq.Queue.from_url(server.url, "jobs") as queue,
+        ):
             wait_until(lambda: len(command.children()) == 4, "four processes", 30)
             chaos = Chaos(server, command, random.Random(seed))
             threads = [threading.Thread(target=each) for each in (chaos.run, chaos.watch)]

@@ -51,8 +51,20 @@ def test_one_port_has_the_figures_of_all_processes_and_of_those_that_died(
         samples = scraped(("127.0.0.1", free_port))
         return sum(number for (name, _), number in samples.items() if name == "ackq_handled_total")
 
-    options = ("-q", name, "--processes", "2", "--concurrency", "2", "--prefetch", "0",
-               "--lease", "2", "--health-port", str(free_port))  # fmt: skip
+    options = (
+        "-q",
+        name,
+        "--processes",
+        "2",
+        "--concurrency",
+        "2",
+        "--prefetch",
+        "0",
+        "--lease",
+        "2",
+        "--health-port",
+        str(free_port),
+    )
     with (
         Queue(plain_client, name) as queue,
         working(tmp_path, url, "tests.process.jobs:scripted", *options) as command,
@@ -70,6 +82,7 @@ def test_one_port_has_the_figures_of_all_processes_and_of_those_that_died(
         samples = scraped(("127.0.0.1", free_port))
         wait_until(
             lambda: value(scraped(("127.0.0.1", free_port)), "ackq_worker_concurrency") == 4,
-            "the successor", 20,
-        )  # fmt: skip
+            "the successor",
+            20,
+        )
         assert value(samples, "ackq_handler_seconds_count", queue=name) == 50

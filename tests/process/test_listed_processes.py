@@ -132,9 +132,13 @@ def test_an_order_reaches_a_worker_that_was_frozen_meanwhile(
 
 @pytest.mark.parametrize("handler", [SCRIPTED, SCRIPTED + "_async"], ids=["threads", "tasks"])
 def test_quiet_and_stop_let_a_job_straddle_its_lease(
-    tmp_path: Path, server: Server, queue: ackq.Queue, listed: List, run: Callable[..., Any],
+    tmp_path: Path,
+    server: Server,
+    queue: ackq.Queue,
+    listed: List,
+    run: Callable[..., Any],
     handler: str,
-) -> None:  # fmt: skip
+) -> None:
     push(queue, 1, 3)
     options = ("-q", queue.name, "--lease", "1", "--name", "mailer", "--prefetch", "0", *OFTEN)
     with working(tmp_path, server.url, handler, *options) as command:
@@ -179,10 +183,13 @@ def test_each_process_is_listed_and_can_be_stopped_alone(
         # A process that dies is still replaced.
         psutil.Process(found[1].pid).kill()
         wait_until(
-            lambda: len([each for each in listed() if not each.late]) == 2
-            and found[1].id not in {each.id for each in listed()},
-            "its successor", 40,
-        )  # fmt: skip
+            lambda: (
+                len([each for each in listed() if not each.late]) == 2
+                and found[1].id not in {each.id for each in listed()}
+            ),
+            "its successor",
+            40,
+        )
         run("stop", "mailer", "--wait", "40")
         assert command.wait() == 0
     assert "worker process 0 ended" not in command.log().replace("(-9)", "")
@@ -204,8 +211,9 @@ def test_a_worker_is_listed_again_after_a_restart_of_the_server(
             restarted = now(client)
             after = wait_until(
                 lambda: [each for each in workers(client, [token]) if each.seen_at > restarted],
-                "the worker to be back", 40,
-            )  # fmt: skip
+                "the worker to be back",
+                40,
+            )
             assert after[0].id == before.id
             assert command.log().count("is away") == 1
 
@@ -216,13 +224,27 @@ def test_the_command_prints_hostile_texts_safely(
     from ackq.ops.registry import heartbeat
 
     hostile = "\x1b[2J\u202evil\n"
-    record = {"name": hostile, "host": hostile, "version": hostile, "state": hostile,
-              "queues": [hostile], "running": [[hostile, 1]], "interval": 5,
-              "lifetime": 60}  # fmt: skip
+    record = {
+        "name": hostile,
+        "host": hostile,
+        "version": hostile,
+        "state": hostile,
+        "queues": [hostile],
+        "running": [[hostile, 1]],
+        "interval": 5,
+        "lifetime": 60,
+    }
     worker = "\x1b]0;pwned\x07"
     queue.execute(heartbeat, worker, json.dumps(record).encode(), 60.0, b"")
-    outputs = [run(), run("--json"), run("busy"), run("busy", "--json"), run("quiet", hostile),
-               run("stop", worker), run("quiet", hostile, "--wait", "0", code=1)]  # fmt: skip
+    outputs = [
+        run(),
+        run("--json"),
+        run("busy"),
+        run("busy", "--json"),
+        run("quiet", hostile),
+        run("stop", worker),
+        run("quiet", hostile, "--wait", "0", code=1),
+    ]
     for output in outputs:
         assert output.strip()
         assert not set(output) & {"\x1b", "\x07", "\u202e"}

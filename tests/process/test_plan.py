@@ -41,12 +41,28 @@ def run_with_a_spy(asked: Plan, monkeypatch: pytest.MonkeyPatch) -> dict[str, An
 
 def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Plan(
-        handler="tests.process.jobs:quick", queues=("a=3", "b=1"), url="redis://127.0.0.1:1",
-        concurrency=5, prefetch=7, lease=11.0, max_receives=13, max_body=37, time_limit=17.0,
-        grace=19.0, rate="23/29", expiry_field="until", schedules="tests.process.jobs:SCHEDULES",
-        health_port=0, health_host="127.0.0.2", stalled_after=31.0, drain=True, log_errors="type",
-        name="mailer", heartbeat=3.0, record_errors="type",
-    )  # fmt: skip
+        handler="tests.process.jobs:quick",
+        queues=("a=3", "b=1"),
+        url="redis://127.0.0.1:1",
+        concurrency=5,
+        prefetch=7,
+        lease=11.0,
+        max_receives=13,
+        max_body=37,
+        time_limit=17.0,
+        grace=19.0,
+        rate="23/29",
+        expiry_field="until",
+        schedules="tests.process.jobs:SCHEDULES",
+        health_port=0,
+        health_host="127.0.0.2",
+        stalled_after=31.0,
+        drain=True,
+        log_errors="type",
+        name="mailer",
+        heartbeat=3.0,
+        record_errors="type",
+    )
     made = run_with_a_spy(asked, monkeypatch)
     queues = made.pop("queues")
     assert {queue.name: weight for queue, weight in queues.items()} == {"a": 3.0, "b": 1.0}
@@ -58,27 +74,43 @@ def test_every_setting_reaches_the_worker(monkeypatch: pytest.MonkeyPatch) -> No
     assert health.reason == ""
     assert health._endpoint == ("127.0.0.2", 0)
     assert made == {
-        "handler": quick, "concurrency": 5, "prefetch": 7, "max_receives": 25,
-        "time_limit": 17.0, "grace": 19.0,
-        "rate_limit": RateLimit(23, 29.0), "expiry_field": "until", "schedules": SCHEDULES,
-        "drain": True, "log_errors": "type", "name": "mailer", "heartbeat": 3.0,
-    }  # fmt: skip
+        "handler": quick,
+        "concurrency": 5,
+        "prefetch": 7,
+        "max_receives": 25,
+        "time_limit": 17.0,
+        "grace": 19.0,
+        "rate_limit": RateLimit(23, 29.0),
+        "expiry_field": "until",
+        "schedules": SCHEDULES,
+        "drain": True,
+        "log_errors": "type",
+        "name": "mailer",
+        "heartbeat": 3.0,
+    }
 
 
 @pytest.mark.parametrize(
     ("options", "declared", "other", "limit"),
     [
         ({}, QueueConfig(7, 3, "back", 99), QueueConfig(), 25),
-        ({"lease": 5, "max_receives": 9, "max_body": 7}, QueueConfig(5, 9, "back", 7),
-         QueueConfig(5, 9, "front", 7), 25),
+        (
+            {"lease": 5, "max_receives": 9, "max_body": 7},
+            QueueConfig(5, 9, "back", 7),
+            QueueConfig(5, 9, "front", 7),
+            25,
+        ),
         ({"max_receives": 0}, QueueConfig(7, None, "back", 99), QueueConfig(), None),
     ],
     ids=["none", "all", "no limit"],
-)  # fmt: skip
+)
 def test_a_queue_in_the_module_keeps_its_settings_unless_an_option_says_otherwise(
-    options: Any, declared: QueueConfig, other: QueueConfig, limit: int | None,
+    options: Any,
+    declared: QueueConfig,
+    other: QueueConfig,
+    limit: int | None,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     asked = Plan(
         "tests.process.jobs:quick", ("declared", "other"), "redis://127.0.0.1:1", **options
     )
@@ -95,12 +127,20 @@ def test_a_sharded_queue_in_the_module_keeps_its_settings(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     "settings",
-    [{"handler": "nocolon"}, {"handler": "tests.worker.absent:x"}, {"handler": "os:sep"},
-     {"queues": ("a=x",)}, {"queues": ("a=1", "b")}, {"rate": "many"}, {"rate": "1/0"},
-     {"schedules": "tests.process.jobs:absent"}, {"max_body": 0},
-     {"health_file": "/nowhere/healthy"}],
+    [
+        {"handler": "nocolon"},
+        {"handler": "tests.worker.absent:x"},
+        {"handler": "os:sep"},
+        {"queues": ("a=x",)},
+        {"queues": ("a=1", "b")},
+        {"rate": "many"},
+        {"rate": "1/0"},
+        {"schedules": "tests.process.jobs:absent"},
+        {"max_body": 0},
+        {"health_file": "/nowhere/healthy"},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_what_cannot_be_planned_is_said(
     settings: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -123,9 +163,13 @@ def test_what_cannot_be_planned_is_said(
 )
 @pytest.mark.parametrize("named", ["handler", "schedules"])
 def test_a_module_that_cannot_be_imported_is_one_line_with_the_place(
-    source: str, reason: str, line: int, named: str, tmp_path: Path,
+    source: str,
+    reason: str,
+    line: int,
+    named: str,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     (tmp_path / "broken_tasks.py").write_text(source)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])

@@ -95,8 +95,9 @@ def test_a_child_that_dies_is_replaced_and_its_message_comes_back(
         victim.kill()
         wait_until(
             lambda: len(command.children()) == processes and victim not in command.children(),
-            "another in its place", 40,
-        )  # fmt: skip
+            "another in its place",
+            40,
+        )
         wait_until(lambda: settled(queue), "the second delivery", 40)
     assert [event["count"] for event in command.events("begin")] == [1, 2]
     assert "ended (-9)" in command.log()
@@ -142,8 +143,16 @@ def test_a_sigterm_in_any_phase_loses_and_delays_nothing(
 ) -> None:
     seconds = {"handling": 1.0, "between": 0.05}.get(phase, 0.0)
     push(queue, {"idle": 1, "taking": 20_000}.get(phase, 200), seconds)
-    options = ("-q", queue.name, "--processes", str(processes), "--concurrency", "4",
-               "--lease", "60")  # fmt: skip
+    options = (
+        "-q",
+        queue.name,
+        "--processes",
+        str(processes),
+        "--concurrency",
+        "4",
+        "--lease",
+        "60",
+    )
     with working(tmp_path, server.url, SCRIPTED, *options) as command:
         if phase != "starting":
             begun(command, 1)
@@ -368,8 +377,16 @@ def test_what_a_message_may_take_and_how_often_can_be_asked_for(
 ) -> None:
     queue.push({"id": "slow", "seconds": 60})
     queue.push({"id": "old", "seconds": 0, "until": time.time() - 1})
-    options = ("-q", queue.name, "--time-limit", "0.2", "--max-receives", "1",
-               "--expiry-field", "until")  # fmt: skip
+    options = (
+        "-q",
+        queue.name,
+        "--time-limit",
+        "0.2",
+        "--max-receives",
+        "1",
+        "--expiry-field",
+        "until",
+    )
     with working(tmp_path, server.url, SCRIPTED + "_async", *options):
         wait_until(lambda: queue.stats().dead == 2, "two dead letters", 30)
     reasons = {letter.id: letter.reason for letter in queue.dead_letters()}
@@ -379,8 +396,18 @@ def test_what_a_message_may_take_and_how_often_can_be_asked_for(
 def test_schedules_and_rates_and_queues_can_be_asked_for(
     tmp_path: Path, server: Server, queue: ackq.Queue
 ) -> None:
-    options = ("-q", f"{queue.name}=2", "-q", f"{queue.name}-b=1", "--rate", "1000/1",
-               "--schedules", "tests.process.jobs:SCHEDULES", "--processes", "2")  # fmt: skip
+    options = (
+        "-q",
+        f"{queue.name}=2",
+        "-q",
+        f"{queue.name}-b=1",
+        "--rate",
+        "1000/1",
+        "--schedules",
+        "tests.process.jobs:SCHEDULES",
+        "--processes",
+        "2",
+    )
     with working(tmp_path, server.url, QUICK, *options) as command:
         begun(command, 3)
         ids = [event["id"] for event in command.events("begin")]
@@ -420,8 +447,18 @@ def test_the_health_of_all_processes_is_one_file(
     tmp_path: Path, server: Server, queue: ackq.Queue, free_port: int
 ) -> None:
     file = tmp_path / "healthy"
-    options = ("-q", queue.name, "--processes", "2", "--health-file", str(file),
-               "--health-port", str(free_port), "--stalled-after", "3")  # fmt: skip
+    options = (
+        "-q",
+        queue.name,
+        "--processes",
+        "2",
+        "--health-file",
+        str(file),
+        "--health-port",
+        str(free_port),
+        "--stalled-after",
+        "3",
+    )
     health = f"http://127.0.0.1:{free_port}/"
     with working(tmp_path, server.url, QUICK, *options) as command:
         push(queue, 1)

@@ -254,8 +254,14 @@ def test_a_lease_is_renewed_after_a_third_of_its_time_or_a_twelfth_if_that_faile
     is_async: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     message = Message("q", b"a", b"{}", 1, 1)
-    answers: list[Any] = [None, redis.ConnectionError("redis://:secret@h is gone"), OSError("x"),
-                          None, LeaseLost("lost"), None]  # fmt: skip
+    answers: list[Any] = [
+        None,
+        redis.ConnectionError("redis://:secret@h is gone"),
+        OSError("x"),
+        None,
+        LeaseLost("lost"),
+        None,
+    ]
     pauses: list[float] = []
     asked: list[Any] = []
 

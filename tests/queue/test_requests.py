@@ -61,48 +61,110 @@ def pushes() -> Iterator[str]:
     yield trace("push soon after", push.push(checked, order, *usual), 4.9, 1)
     yield trace("push when a check is due", push.push(checked, order, *usual), 5.0, b"list", 1)
     yield f"  the next check is due at {checked.push_check.due}"
-    yield trace("push without leave to look", push.push(checked, order, *usual), 15.0,
-                NoPermissionError("TYPE"), 1)  # fmt: skip
+    yield trace(
+        "push without leave to look",
+        push.push(checked, order, *usual),
+        15.0,
+        NoPermissionError("TYPE"),
+        1,
+    )
     yield f"  the next check is due at {checked.push_check.due}"
     yield trace("push to the left end", push.push(spec("left"), order, *usual), 1.0, b"left", 1)
-    yield trace("push to the left end of a queue of the right",
-                push.push(spec("left"), order, *usual), 1.0, b"right")  # fmt: skip
-    yield trace("push to the right end of a queue of the left",
-                push.push(spec(), order, *usual), 1.0, b"string", b"left")  # fmt: skip
-    yield trace("push where a string is no record", push.push(spec(), order, *usual), 1.0,
-                b"string", b"x", WRONG_TYPE, b"string", b"x", b"string",
-                *[b"none"] * 10)  # fmt: skip
+    yield trace(
+        "push to the left end of a queue of the right",
+        push.push(spec("left"), order, *usual),
+        1.0,
+        b"right",
+    )
+    yield trace(
+        "push to the right end of a queue of the left",
+        push.push(spec(), order, *usual),
+        1.0,
+        b"string",
+        b"left",
+    )
+    yield trace(
+        "push where a string is no record",
+        push.push(spec(), order, *usual),
+        1.0,
+        b"string",
+        b"x",
+        WRONG_TYPE,
+        b"string",
+        b"x",
+        b"string",
+        *[b"none"] * 10,
+    )
     yield trace("push with a delay", push.push(checked, order, 1.5, None, None, 60.0, None), 1.0, 1)
     at = datetime(2026, 1, 1, tzinfo=UTC)
     yield trace("push at a time", push.push(checked, order, None, at, None, 60.0, None), 1.0, 1)
     confirm = Confirm(2, timeout=0.5)
-    yield trace("push, confirmed", push.push(checked, order, None, None, None, 60.0, confirm),
-                1.0, (1, 2))  # fmt: skip
-    yield trace("push, not confirmed", push.push(checked, order, None, None, None, 60.0, confirm),
-                1.0, (1, 1))  # fmt: skip
+    yield trace(
+        "push, confirmed", push.push(checked, order, None, None, None, 60.0, confirm), 1.0, (1, 2)
+    )
+    yield trace(
+        "push, not confirmed",
+        push.push(checked, order, None, None, None, 60.0, confirm),
+        1.0,
+        (1, 1),
+    )
     disk = Confirm(1, fsync=True)
-    yield trace("push to disk", push.push(checked, order, None, None, None, 60.0, disk),
-                1.0, [[b"waitaof"]], (1, (1, 1)))  # fmt: skip
-    yield trace("push to disk of an old server",
-                push.push(checked, order, None, None, None, 60.0, disk), 1.0, [None])  # fmt: skip
-    yield trace("push once", push.push(checked, order, None, None, "m", 0.0015, None),
-                1.0, [1, b"first"])  # fmt: skip
-    yield trace("push once, later", push.push(checked, {"n": 1, "id": 7}, 2.0, None, "m", 60.0,
-                confirm), 1.0, ([0, b"first"], 2))  # fmt: skip
-    yield trace("push once, unknown", push.push(checked, order, None, None, "m", 60.0, None), 1.0,
-                Lost(AWAY))  # fmt: skip
+    yield trace(
+        "push to disk",
+        push.push(checked, order, None, None, None, 60.0, disk),
+        1.0,
+        [[b"waitaof"]],
+        (1, (1, 1)),
+    )
+    yield trace(
+        "push to disk of an old server",
+        push.push(checked, order, None, None, None, 60.0, disk),
+        1.0,
+        [None],
+    )
+    yield trace(
+        "push once", push.push(checked, order, None, None, "m", 0.0015, None), 1.0, [1, b"first"]
+    )
+    yield trace(
+        "push once, later",
+        push.push(checked, {"n": 1, "id": 7}, 2.0, None, "m", 60.0, confirm),
+        1.0,
+        ([0, b"first"], 2),
+    )
+    yield trace(
+        "push once, unknown",
+        push.push(checked, order, None, None, "m", 60.0, None),
+        1.0,
+        Lost(AWAY),
+    )
     many: list[Any] = [order, b"bytes", {"id": 7}]
     yield trace("push many", push.push_many(spec(), many, None, None, None), 1.0, b"none", 3)
     yield trace("push many later", push.push_many(checked, many, 2.0, None, None), 1.0, 3)
     large = [bytes(2_000_000)] * 5
     big = spec(max_body_bytes=3_000_000)
-    yield trace("push many, cut short", push.push_many(big, large, 1.0, None, None),
-                1.0, b"none", 2, UnknownOutcome("lost"))  # fmt: skip
-    yield trace("push many, partly", push.push_many(big, large, 1.0, None, None),
-                1.0, 2, ResponseError("OOM"))  # fmt: skip
+    yield trace(
+        "push many, cut short",
+        push.push_many(big, large, 1.0, None, None),
+        1.0,
+        b"none",
+        2,
+        UnknownOutcome("lost"),
+    )
+    yield trace(
+        "push many, partly",
+        push.push_many(big, large, 1.0, None, None),
+        1.0,
+        2,
+        ResponseError("OOM"),
+    )
     yield trace("push many, none", push.push_many(big, large, 1.0, None, None), 1.0, AWAY)
-    yield trace("push many, partly confirmed", push.push_many(big, large, 1.0, None, confirm),
-                1.0, (2, 2), (2, 0))  # fmt: skip
+    yield trace(
+        "push many, partly confirmed",
+        push.push_many(big, large, 1.0, None, confirm),
+        1.0,
+        (2, 2),
+        (2, 0),
+    )
 
 
 def settles() -> Iterator[str]:
@@ -136,11 +198,19 @@ def settles() -> Iterator[str]:
     failed = held("a", "b", "c")
     failed[1].failure = b"why"
     yield trace("nack with errors", settle.nack(spec(), failed, 0), [3, []])
-    yield trace("nack with an error", settle.nack(spec(record_errors="type"), held("a", "b"), 0,
-                error=ValueError("x")), [2, []])  # fmt: skip
+    yield trace(
+        "nack with an error",
+        settle.nack(spec(record_errors="type"), held("a", "b"), 0, error=ValueError("x")),
+        [2, []],
+    )
     some = held("a", "b", "c")
-    yield trace("release in parts", settle.nack(spec(), some, 2.0, charge=False),
-                [1, 0, 2, []], [1, -1, []], watched=some)  # fmt: skip
+    yield trace(
+        "release in parts",
+        settle.nack(spec(), some, 2.0, charge=False),
+        [1, 0, 2, []],
+        [1, -1, []],
+        watched=some,
+    )
     some = held("a", "b")
     yield trace("reject", settle.reject(spec(), some, "why"), [1, 2], watched=some)
     some = held("a", "b")
@@ -152,32 +222,92 @@ def settles() -> Iterator[str]:
 
 def takes() -> Iterator[str]:
     ok = [b"ok", [0, -1], 90_000_007, [3], b"a", b"{}", b"b", b"{}"]
-    yield trace("pop", take.pop_many(spec(), 2, None, None, ()),
-                [b"ok", [], 90_000_007, [], b"a", b'{"id":"a"}'])  # fmt: skip
+    yield trace(
+        "pop",
+        take.pop_many(spec(), 2, None, None, ()),
+        [b"ok", [], 90_000_007, [], b"a", b'{"id":"a"}'],
+    )
     left = spec("left", max_receives=4, max_body_bytes=99, requeue="back")
-    yield trace("pop from the left", take.pop_many(left, 5000, None, 2.0, ()), NO_RECORD, b"left",
-                [b"empty", [], -1])  # fmt: skip
+    yield trace(
+        "pop from the left",
+        take.pop_many(left, 5000, None, 2.0, ()),
+        NO_RECORD,
+        b"left",
+        [b"empty", [], -1],
+    )
     before = held("x", "y")
-    yield trace("pop and ack", take.pop_many(spec(), 2, None, None, before), [b"empty", [2], -1],
-                watched=before)  # fmt: skip
+    yield trace(
+        "pop and ack",
+        take.pop_many(spec(), 2, None, None, before),
+        [b"empty", [2], -1],
+        watched=before,
+    )
     before = held("x")
-    yield trace("pop and ack, unknown", take.pop_many(spec(), 2, None, None, before[0]),
-                UnknownOutcome("lost"), [1], watched=before)  # fmt: skip
-    yield trace("pop again", take.pop_many(spec(), 2, None, None, ()), [b"again", []],
-                [b"held", [], b"qCLAIM:g:1"], [5, 0], ok)  # fmt: skip
+    yield trace(
+        "pop and ack, unknown",
+        take.pop_many(spec(), 2, None, None, before[0]),
+        UnknownOutcome("lost"),
+        [1],
+        watched=before,
+    )
+    yield trace(
+        "pop again",
+        take.pop_many(spec(), 2, None, None, ()),
+        [b"again", []],
+        [b"held", [], b"qCLAIM:g:1"],
+        [5, 0],
+        ok,
+    )
     random.seed(1)
-    yield trace("pop and wait", take.pop_many(spec(), 2, 5.0, None, ()), [b"empty", [], -1], 1.0,
-                None, [b"empty", [], 250_000], 3.0, b"x", [b"paused", [], -1], 4.0, None,
-                [b"empty", [], -1], 5.5, None, [b"empty", [], -1], 6.0)  # fmt: skip
-    yield trace("pop, paused, for a short time", take.pop_many(spec(), 2, 0.01, None, ()),
-                [b"paused", [], -1], 1.0, None, [b"empty", [], -1], 9.0)  # fmt: skip
+    yield trace(
+        "pop and wait",
+        take.pop_many(spec(), 2, 5.0, None, ()),
+        [b"empty", [], -1],
+        1.0,
+        None,
+        [b"empty", [], 250_000],
+        3.0,
+        b"x",
+        [b"paused", [], -1],
+        4.0,
+        None,
+        [b"empty", [], -1],
+        5.5,
+        None,
+        [b"empty", [], -1],
+        6.0,
+    )
+    yield trace(
+        "pop, paused, for a short time",
+        take.pop_many(spec(), 2, 0.01, None, ()),
+        [b"paused", [], -1],
+        1.0,
+        None,
+        [b"empty", [], -1],
+        9.0,
+    )
     crowded = spec()
     crowded.waiting.extend([None] * take.ENOUGH_WAITING)
-    yield trace("pop with many others", take.pop_many(crowded, 2, 5.0, None, ()),
-                [b"empty", [], -1], 2.0, None, None, [b"empty", [], -1], 9.0)  # fmt: skip
+    yield trace(
+        "pop with many others",
+        take.pop_many(crowded, 2, 5.0, None, ()),
+        [b"empty", [], -1],
+        2.0,
+        None,
+        None,
+        [b"empty", [], -1],
+        9.0,
+    )
     crowded.waiting.pop()
-    yield trace("pop with others", take.pop_many(crowded, 2, 5.0, None, ()),
-                [b"empty", [], -1], 2.0, None, [b"empty", [], -1], 9.0)  # fmt: skip
+    yield trace(
+        "pop with others",
+        take.pop_many(crowded, 2, 5.0, None, ()),
+        [b"empty", [], -1],
+        2.0,
+        None,
+        [b"empty", [], -1],
+        9.0,
+    )
 
 
 def ends() -> Iterator[str]:
@@ -188,63 +318,154 @@ def ends() -> Iterator[str]:
     yield trace("forget if unused, but it is", pop_from.forget_if_unused(spec("left")), 1)
     yield trace("compare from the left", pop_from.compare(left), b"zset")
     yield trace("compare with a record", pop_from.compare(left), b"string")
-    yield trace("compare without leave", pop_from.compare(right), b"string",
-                NoPermissionError("GET"))  # fmt: skip
+    yield trace(
+        "compare without leave", pop_from.compare(right), b"string", NoPermissionError("GET")
+    )
     yield trace("recorded, left", pop_from.recorded(right), b"string", b"left")
     yield trace("recorded, right", pop_from.recorded(left), b"zset")
-    yield trace("record on a wrong type", pop_from.record(left), WRONG_TYPE, b"list",
-                *[b"none"] * 11)  # fmt: skip
+    yield trace(
+        "record on a wrong type", pop_from.record(left), WRONG_TYPE, b"list", *[b"none"] * 11
+    )
 
 
 def inspections() -> Iterator[str]:
     counts = [1, 2, 40, 3, 50, 4, 6, 1, 7_000_001, 9_000_001, 8, 16, 32, 5_000_001]
     yield trace("stats", inspection.stats(spec()), counts)
     yield trace("stats of an empty queue", inspection.stats(spec("left")), b"none", [0] * 14)
-    yield trace("stats with an ended lease", inspection.stats(spec()),
-                [0, 0, 2, 2, 0, 0, 0, 0, -3_000_001, 0, 0, 0, 0, 0])  # fmt: skip
-    yield trace("oldest", inspection.oldest_ready(spec(time_field="t")),
-                [9_000_003, 4_000_001, 1, b'{"t":3.5}'])  # fmt: skip
-    yield trace("oldest by its lease", inspection.oldest_ready(spec("left")), b"string",
-                [9_000_003, 4_000_001, 0, b""])  # fmt: skip
+    yield trace(
+        "stats with an ended lease",
+        inspection.stats(spec()),
+        [0, 0, 2, 2, 0, 0, 0, 0, -3_000_001, 0, 0, 0, 0, 0],
+    )
+    yield trace(
+        "oldest",
+        inspection.oldest_ready(spec(time_field="t")),
+        [9_000_003, 4_000_001, 1, b'{"t":3.5}'],
+    )
+    yield trace(
+        "oldest by its lease",
+        inspection.oldest_ready(spec("left")),
+        b"string",
+        [9_000_003, 4_000_001, 0, b""],
+    )
     yield trace("oldest, unknown", inspection.oldest_ready(spec()), [9_000_003, 4_000_001, 1, b""])
     yield trace("oldest of an empty queue", inspection.oldest_ready(spec()), [9, 0, 0, b""])
     yield trace("oldest from the future", inspection.oldest_ready(spec()), [9, 99, 0, b""])
-    counted = [b"since", b"1000003", b"live", b"2", b"taken", b"9", b"timeout:30", b"4",
-               b"lease:30", b"1", b"lease:5", b"2", b"rows:bad", b"3", b"rows:\xff", b"1",
-               b"dead:bad", b"2", b"other:1", b"8"]  # fmt: skip
+    counted = [
+        b"since",
+        b"1000003",
+        b"live",
+        b"2",
+        b"taken",
+        b"9",
+        b"timeout:30",
+        b"4",
+        b"lease:30",
+        b"1",
+        b"lease:5",
+        b"2",
+        b"rows:bad",
+        b"3",
+        b"rows:\xff",
+        b"1",
+        b"dead:bad",
+        b"2",
+        b"other:1",
+        b"8",
+    ]
     yield trace("counters", inspection.counters(spec(), 0.0015), [2_000_003, 5, 1, *counted])
-    yield trace("counters of the former release", inspection.counters(spec(), 60.0),
-                [2_000_003, 5, 1, b"since", b"1", b"taken", b"9"])  # fmt: skip
-    names = [b"0", 5_000_000, b"qCLAIM:g:2", b"7000000", b"2", b"qCLAIM:g:1", b"6000000", b"1",
-             b"qSTAGED:w:1:0", b"0", b"3", b"qSTAGED:w:1:0:delayed", b"0", b"4"]  # fmt: skip
-    yield trace("peek", inspection.peek(spec(time_field="t"), 3, "ready", 2), names,
-                [b"list", b"a", b'{"id":"a","t":5}', 0, b"0", b"zset", b"b", b"{}", 2, b"2500001"],
-                [], [b"2:bf21a9e8fbc5a3846fb05b4fa0859e0917b2202f\n1:2000000:{\"type\":\"E\"}"],
-                )  # fmt: skip
-    yield trace("peek at delayed messages", inspection.peek(spec("left"), 1, "delayed"), b"string",
-                [b"0", 1], [b"zset", b"a b", b"{}", 0, b"2500001"])  # fmt: skip
+    yield trace(
+        "counters of the former release",
+        inspection.counters(spec(), 60.0),
+        [2_000_003, 5, 1, b"since", b"1", b"taken", b"9"],
+    )
+    names = [
+        b"0",
+        5_000_000,
+        b"qCLAIM:g:2",
+        b"7000000",
+        b"2",
+        b"qCLAIM:g:1",
+        b"6000000",
+        b"1",
+        b"qSTAGED:w:1:0",
+        b"0",
+        b"3",
+        b"qSTAGED:w:1:0:delayed",
+        b"0",
+        b"4",
+    ]
+    yield trace(
+        "peek",
+        inspection.peek(spec(time_field="t"), 3, "ready", 2),
+        names,
+        [b"list", b"a", b'{"id":"a","t":5}', 0, b"0", b"zset", b"b", b"{}", 2, b"2500001"],
+        [],
+        [b'2:bf21a9e8fbc5a3846fb05b4fa0859e0917b2202f\n1:2000000:{"type":"E"}'],
+    )
+    yield trace(
+        "peek at delayed messages",
+        inspection.peek(spec("left"), 1, "delayed"),
+        b"string",
+        [b"0", 1],
+        [b"zset", b"a b", b"{}", 0, b"2500001"],
+    )
     yield trace("peek at nothing", inspection.peek(spec(), 0, "in_flight"), [b"0", 1])
     yield trace("peek at another state", inspection.peek(spec(), 1, "dead"))  # type: ignore[arg-type]
     yield trace("purge", inspection.purge(spec(), True), names, 2, 1, 3, 4, 9)
-    yield trace("purge from the left", inspection.purge(spec("left"), False), b"string",
-                [b"0", 1], 9, b"left")  # fmt: skip
+    yield trace(
+        "purge from the left",
+        inspection.purge(spec("left"), False),
+        b"string",
+        [b"0", 1],
+        9,
+        b"left",
+    )
     yield trace("pause", inspection.pause(spec()), b"OK")
     yield trace("resume", inspection.resume(spec()), 1)
     yield trace("drain", inspection.drain(spec("left")), b"left", [b"0", 1], 1000, 5, 0, b"left")
-    fields = [b"key", b"\0k", b"body", b'{"id":"a"}', b"reason", b"rejected \xff", b"count", b"3",
-              b"time", b"2500001", b"errors", b'3:2000001:{"type":"E","place":"f:1 in g"}',
-              ]  # fmt: skip
-    yield trace("dead letters", inspection.dead_letters(spec(), 3, ()), [[b"1-0", fields]],
-                [[b"2-0", []], [b"3-0", fields]])  # fmt: skip
+    fields = [
+        b"key",
+        b"\0k",
+        b"body",
+        b'{"id":"a"}',
+        b"reason",
+        b"rejected \xff",
+        b"count",
+        b"3",
+        b"time",
+        b"2500001",
+        b"errors",
+        b'3:2000001:{"type":"E","place":"f:1 in g"}',
+    ]
+    yield trace(
+        "dead letters",
+        inspection.dead_letters(spec(), 3, ()),
+        [[b"1-0", fields]],
+        [[b"2-0", []], [b"3-0", fields]],
+    )
     yield trace("dead letters after one", inspection.dead_letters(spec(), 3, (), "5-1"), [])
-    yield trace("chosen dead letters", inspection.dead_letters(spec(), 3, ["1-0", "2-0"]),
-                [[b"1-0", fields]], [])  # fmt: skip
+    yield trace(
+        "chosen dead letters",
+        inspection.dead_letters(spec(), 3, ["1-0", "2-0"]),
+        [[b"1-0", fields]],
+        [],
+    )
     yield trace("dead letters after none", inspection.dead_letters(spec(), 3, (), "x"))
-    yield trace("redrive", inspection.redrive(spec(), 1200, ()), [900, 1000, b"8-0"],
-                [190, 199, b"9-0"], [0, 0, b"9-0"])  # fmt: skip
+    yield trace(
+        "redrive",
+        inspection.redrive(spec(), 1200, ()),
+        [900, 1000, b"8-0"],
+        [190, 199, b"9-0"],
+        [0, 0, b"9-0"],
+    )
     yield trace("redrive all", inspection.redrive(spec(), None, ()), counts, [6, 6, b"8-0"])
-    yield trace("redrive some", inspection.redrive(spec(), None, ["1-0", "2-0", "3-0"]),
-                [1, 2, b""], [1, 1, b""])  # fmt: skip
+    yield trace(
+        "redrive some",
+        inspection.redrive(spec(), None, ["1-0", "2-0", "3-0"]),
+        [1, 2, b""],
+        [1, 1, b""],
+    )
     yield trace("redrive no entry", inspection.redrive(spec(), None, ["1-0", "x"]))
     yield trace(
         "drop dead letters",
@@ -253,27 +474,70 @@ def inspections() -> Iterator[str]:
         1,
     )
     rows = [[b"list", 0], [b"zset", 1], [b"string", 0], *[[b"none", 0]] * 8, [1, 3, 1, 0]]
-    yield trace("audit", inspection.audit(spec(), False), b"none", b"none", rows,
-                [b"5", 2, b"body missing", b"\xff"], [b"0", 2, b"body missing", b"\xff"],
-                *[[b"0", 1]] * 5, [b"0", 1, b"qCLAIM:g:1", b"7000000", b"2"], [b"rows"],
-                [b"0", 7, b"orphan", b"z"])  # fmt: skip
-    yield trace("audit of a sound queue, repaired", inspection.audit(spec("left"), True), b"none",
-                b"string", [*[[b"none", 0]] * 12, [1, 2, 1, 5]],
-                *[[b"0", 0]] * 5, [b"0", 1])  # fmt: skip
-    yield trace("audit of keys of other types", inspection.audit(spec(), True), b"none", b"none",
-                [[b"string", 1], *[[b"none", 0]] * 10])  # fmt: skip
+    yield trace(
+        "audit",
+        inspection.audit(spec(), False),
+        b"none",
+        b"none",
+        rows,
+        [b"5", 2, b"body missing", b"\xff"],
+        [b"0", 2, b"body missing", b"\xff"],
+        *[[b"0", 1]] * 5,
+        [b"0", 1, b"qCLAIM:g:1", b"7000000", b"2"],
+        [b"rows"],
+        [b"0", 7, b"orphan", b"z"],
+    )
+    yield trace(
+        "audit of a sound queue, repaired",
+        inspection.audit(spec("left"), True),
+        b"none",
+        b"string",
+        [*[[b"none", 0]] * 12, [1, 2, 1, 5]],
+        *[[b"0", 0]] * 5,
+        [b"0", 1],
+    )
+    yield trace(
+        "audit of keys of other types",
+        inspection.audit(spec(), True),
+        b"none",
+        b"none",
+        [[b"string", 1], *[[b"none", 0]] * 10],
+    )
     yield trace("audit without a record", inspection.audit(spec(), True), b"zset", b"none", b"left")
-    yield trace("audit without a record, not repaired", inspection.audit(spec(), False), b"zset",
-                b"none")  # fmt: skip
-    yield trace("audit without a record, popped from the right", inspection.audit(spec(), True),
-                b"zset", b"none", b"right")  # fmt: skip
-    yield trace("audit without leave", inspection.audit(spec(), True), NoPermissionError("TYPE"),
-                b"none", [[b"none", 0]] * 11)  # fmt: skip
+    yield trace(
+        "audit without a record, not repaired", inspection.audit(spec(), False), b"zset", b"none"
+    )
+    yield trace(
+        "audit without a record, popped from the right",
+        inspection.audit(spec(), True),
+        b"zset",
+        b"none",
+        b"right",
+    )
+    yield trace(
+        "audit without leave",
+        inspection.audit(spec(), True),
+        NoPermissionError("TYPE"),
+        b"none",
+        [[b"none", 0]] * 11,
+    )
 
 
 def lists() -> Iterator[str]:
-    page = [b"qCLAIM:g:2", b"0", b"2", b"qCLAIM:g:x", b"6000000", b"1", b"qCLAIM:h:3", b"8000001",
-            b"1", b"qSTAGED:w:1:0", b"0", b"3"]  # fmt: skip
+    page = [
+        b"qCLAIM:g:2",
+        b"0",
+        b"2",
+        b"qCLAIM:g:x",
+        b"6000000",
+        b"1",
+        b"qCLAIM:h:3",
+        b"8000001",
+        b"1",
+        b"qSTAGED:w:1:0",
+        b"0",
+        b"3",
+    ]
     yield trace("lists", handed_over.lists(spec()), [b"7", 1, *page], [b"0", 5_000_000, *page[:3]])
     yield trace("claims", handed_over.claims(spec()), [b"0", 5_000_000, *page])
     yield trace("give back", handed_over.return_to_queue(spec(), b"qCLAIM:g:1"), [9, 1], [3, 0])
@@ -301,8 +565,22 @@ def group(end: Any = "right", epoch: int = 4) -> claims.Group:
 
 
 def batches() -> Iterator[str]:
-    listed = [b"0", 5_000_000, b"qCLAIM:g:2", b"7000000", b"2", b"qCLAIM:g:1", b"6000000", b"1",
-              b"qCLAIM:h:1", b"6000000", b"1", b"qCLAIM:g:3", b"0", b"1"]  # fmt: skip
+    listed = [
+        b"0",
+        5_000_000,
+        b"qCLAIM:g:2",
+        b"7000000",
+        b"2",
+        b"qCLAIM:g:1",
+        b"6000000",
+        b"1",
+        b"qCLAIM:h:1",
+        b"6000000",
+        b"1",
+        b"qCLAIM:g:3",
+        b"0",
+        b"1",
+    ]
     yield trace("begin", claims.begin(group()), [5, 0, 0])
     yield trace("open", claims.open_claims(group()), listed, [b"4"])
     yield trace("open, without an epoch", claims.open_claims(group(epoch=0)), listed)
@@ -311,12 +589,26 @@ def batches() -> Iterator[str]:
     ok = [b"ok", 5, 0]
     yield trace("claim", claims.claim(group(), 1, 10, None, None), [b"2", None], ok)
     left = group("left")
-    yield trace("claim from the left", claims.claim(left, 1, 10, 99, 8), NO_RECORD, b"left",
-                [b"held", b"qCLAIM:h:1"], [1, 0], [b"more", 3, 1], ok)  # fmt: skip
+    yield trace(
+        "claim from the left",
+        claims.claim(left, 1, 10, 99, 8),
+        NO_RECORD,
+        b"left",
+        [b"held", b"qCLAIM:h:1"],
+        [1, 0],
+        [b"more", 3, 1],
+        ok,
+    )
     yield f"  claiming {left.claiming}"
     taken = group()
-    yield trace("claim a later one", claims.claim(taken, 1, 10, None, None), [b"2", b"5"],
-                [b"taken", 9], [b"more", 1, 1], AWAY)  # fmt: skip
+    yield trace(
+        "claim a later one",
+        claims.claim(taken, 1, 10, None, None),
+        [b"2", b"5"],
+        [b"taken", 9],
+        [b"more", 1, 1],
+        AWAY,
+    )
     yield f"  claiming {taken.claiming}"
     yield trace("claim again", claims.claim(taken, 1, 10, None, None), ok)
     yield trace("claim a used one", claims.claim(group(), 1, 10, None, 5), [b"taken", 9])
@@ -338,13 +630,26 @@ def batches() -> Iterator[str]:
     yield trace("read what is gone", claims.read(group(), 2, 3, 2), [b"a"])
     yield trace("read nothing", claims.read(group(), 2, 3, 0))
     given = group()
-    yield trace("release claims", claims.release(given), [b"ok"], listed, [b"ok"], [1, 0], [2, 0],
-                [1, 0])  # fmt: skip
+    yield trace(
+        "release claims", claims.release(given), [b"ok"], listed, [b"ok"], [1, 0], [2, 0], [1, 0]
+    )
     yield f"  epoch {given.epoch}, claiming {given.claiming}"
-    yield trace("end holds", claims.end_holds(spec()),
-                [*listed, b"qSTAGED:w:1:0", b"0", b"3"],
-                [b"ok"], [*listed], [b"ok"], [1, 0], [2, 0], [1, 0],
-                [b"ok"], [*listed], [b"ok"], [5, 0], [7, 0])  # fmt: skip
+    yield trace(
+        "end holds",
+        claims.end_holds(spec()),
+        [*listed, b"qSTAGED:w:1:0", b"0", b"3"],
+        [b"ok"],
+        [*listed],
+        [b"ok"],
+        [1, 0],
+        [2, 0],
+        [1, 0],
+        [b"ok"],
+        [*listed],
+        [b"ok"],
+        [5, 0],
+        [7, 0],
+    )
 
 
 def rejected() -> Iterator[str]:
@@ -354,8 +659,12 @@ def rejected() -> Iterator[str]:
     rows = [row("0", b'{"id":"a"}', "why"), row("1", b"x", "no")]
     yield trace("reject rows", row_dead_letters.reject_rows(writer, "7", rows), [b"ok", b"2"])
     many = [row("0", bytes(600_000), "why")] * 2
-    yield trace("reject large rows", row_dead_letters.reject_rows(writer, "7", many), [b"ok", 1],
-                [b"superseded", b""])  # fmt: skip
+    yield trace(
+        "reject large rows",
+        row_dead_letters.reject_rows(writer, "7", many),
+        [b"ok", 1],
+        [b"superseded", b""],
+    )
     for number, key in enumerate(("DEAD", "REJECTED:w", "COUNTERS")):
         kinds = [[b"stream", b"hash", b"hash"][at] if at != number else b"set" for at in range(3)]
         yield trace(

@@ -100,9 +100,11 @@ def test_the_longest_delays() -> None:
     request = _first(push.push(SPEC, {"id": "a"}, longest, None, None, 60.0, None))
     assert request.args[4] in (LATEST, LATEST + 1)  # a float has no more digits
     assert _first(settle.nack(SPEC, [_held()], longest)).args[13] == request.args[4]
-    for too_long in (push.push(SPEC, {}, longest + 1, None, None, 60.0, None),
-                     push.push(SPEC, {}, None, longest + 1, None, 60.0, None),
-                     settle.nack(SPEC, [_held()], longest + 1)):  # fmt: skip
+    for too_long in (
+        push.push(SPEC, {}, longest + 1, None, None, 60.0, None),
+        push.push(SPEC, {}, None, longest + 1, None, 60.0, None),
+        settle.nack(SPEC, [_held()], longest + 1),
+    ):
         with pytest.raises(ConfigurationError):
             next(too_long)
 
@@ -111,29 +113,48 @@ def test_the_largest_numbers_of_claims() -> None:
     most = LARGEST_INTEGER
     group = claims.Group(SPEC, "g", LONGEST, 1)
     allowed: list[Operation[Any]] = [
-        claims.claim(group, most - 1, 1, None, None), claims.claim(group, 0, most, None, None),
-        claims.claim(group, 0, 1, most, None), claims.claim(group, 0, 1, None, most),
-        claims.claim(group, 0, 1, 1, 1), claims.ack(group, most, LONGEST),
-        claims.ack(group, 0, 0), claims.forget(group, most), claims.forget(group, 0),
-        claims.look(group, most, most), claims.look(group, 0, 0),
-        claims.read(group, most, most, most), claims.read(group, 1, 0, 1),
-    ]  # fmt: skip
+        claims.claim(group, most - 1, 1, None, None),
+        claims.claim(group, 0, most, None, None),
+        claims.claim(group, 0, 1, most, None),
+        claims.claim(group, 0, 1, None, most),
+        claims.claim(group, 0, 1, 1, 1),
+        claims.ack(group, most, LONGEST),
+        claims.ack(group, 0, 0),
+        claims.forget(group, most),
+        claims.forget(group, 0),
+        claims.look(group, most, most),
+        claims.look(group, 0, 0),
+        claims.read(group, most, most, most),
+        claims.read(group, 1, 0, 1),
+    ]
     for steps in allowed:
         assert isinstance(next(steps), Request)
     refused: list[Operation[Any]] = [
-        claims.claim(group, most, 1, None, None), claims.claim(group, -1, 1, None, None),
-        claims.claim(group, 0, most + 1, None, None), claims.claim(group, 0, 0, None, None),
-        claims.claim(group, 0, 1, most + 1, None), claims.claim(group, 0, 1, 0, None),
-        claims.claim(group, 0, 1, None, most + 1), claims.claim(group, 4, 1, None, 4),
-        claims.ack(group, most + 1, 0), claims.ack(group, -1, 0),
-        claims.ack(group, 1, LONGEST + 1), claims.ack(group, 1, -1),
-        claims.forget(group, most + 1), claims.forget(group, -1),
-        claims.look(group, most + 1, 1), claims.look(group, -1, 1),
-        claims.look(group, 1, most + 1), claims.look(group, 1, -1),
-        claims.read(group, most + 1, 0, 1), claims.read(group, 0, 0, 1),
-        claims.read(group, 1, most + 1, 1), claims.read(group, 1, -1, 1),
-        claims.read(group, 1, 0, most + 1), claims.read(group, 1, 0, -1),
-    ]  # fmt: skip
+        claims.claim(group, most, 1, None, None),
+        claims.claim(group, -1, 1, None, None),
+        claims.claim(group, 0, most + 1, None, None),
+        claims.claim(group, 0, 0, None, None),
+        claims.claim(group, 0, 1, most + 1, None),
+        claims.claim(group, 0, 1, 0, None),
+        claims.claim(group, 0, 1, None, most + 1),
+        claims.claim(group, 4, 1, None, 4),
+        claims.ack(group, most + 1, 0),
+        claims.ack(group, -1, 0),
+        claims.ack(group, 1, LONGEST + 1),
+        claims.ack(group, 1, -1),
+        claims.forget(group, most + 1),
+        claims.forget(group, -1),
+        claims.look(group, most + 1, 1),
+        claims.look(group, -1, 1),
+        claims.look(group, 1, most + 1),
+        claims.look(group, 1, -1),
+        claims.read(group, most + 1, 0, 1),
+        claims.read(group, 0, 0, 1),
+        claims.read(group, 1, most + 1, 1),
+        claims.read(group, 1, -1, 1),
+        claims.read(group, 1, 0, most + 1),
+        claims.read(group, 1, 0, -1),
+    ]
     for steps in refused:
         with pytest.raises(ConfigurationError):
             next(steps)
@@ -145,9 +166,11 @@ def test_the_largest_numbers_of_claims() -> None:
 
 def test_the_times_that_a_push_sends() -> None:
     for delay, at, sent in [
-        (0, None, ("delay", 0)), (1.5, None, ("delay", 1_500_000)), (None, 2.5, ("at", 2_500_000)),
+        (0, None, ("delay", 0)),
+        (1.5, None, ("delay", 1_500_000)),
+        (None, 2.5, ("at", 2_500_000)),
         (None, -1.0, ("at", 1)),
-    ]:  # fmt: skip
+    ]:
         request = _first(push.push(SPEC, {"id": "a"}, delay, at, None, 60.0, None))
         assert request.args[3:5] == sent
 

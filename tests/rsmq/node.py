@@ -38,8 +38,16 @@ def installed() -> Path:
 def _install(place: Path) -> None:
     place.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        command = ["npm", "install", "--prefix", folder, "--no-audit", "--no-fund",
-                   "--ignore-scripts", f"rsmq@{VERSION}"]  # fmt: skip
+        command = [
+            "npm",
+            "install",
+            "--prefix",
+            folder,
+            "--no-audit",
+            "--no-fund",
+            "--ignore-scripts",
+            f"rsmq@{VERSION}",
+        ]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         except subprocess.TimeoutExpired:

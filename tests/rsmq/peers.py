@@ -185,9 +185,13 @@ class JavaScript:
         settings = redis.ConnectionPool.from_url(url).connection_kwargs
         self.node = node
         self.client = node.ask(
-            open={"host": settings["host"], "port": settings["port"], "ns": ns,
-                  "realtime": realtime}
-        )  # fmt: skip
+            open={
+                "host": settings["host"],
+                "port": settings["port"],
+                "ns": ns,
+                "realtime": realtime,
+            }
+        )
 
     def call(self, method: str, **options: Any) -> Any:
         """Return what the original's own method returns."""

@@ -19,10 +19,32 @@ from tests.servers import Target, private_server
 ID = "hod4lweixf" + "A" * 22
 
 BODIES = [
-    b"", b"\x00", b"\xff\xfe", b"\xef\xbb\xbf{}", b"not json", b"null", b"true", b"[]", b"{}", b"0",
-    b"-1", b"1e999", b"nan", b'{"id":null}', b'"\\ud800"', b"'single'", b"%s%d", b"\r\n+OK\r\n",
-    b"vt", b"totalsent", b":rc", b"KEYS[1]", b"[" * 2000, b"\xf0\x9f\x98\x80" * 100, b"x" * 65_536,
-]  # fmt: skip
+    b"",
+    b"\x00",
+    b"\xff\xfe",
+    b"\xef\xbb\xbf{}",
+    b"not json",
+    b"null",
+    b"true",
+    b"[]",
+    b"{}",
+    b"0",
+    b"-1",
+    b"1e999",
+    b"nan",
+    b'{"id":null}',
+    b'"\\ud800"',
+    b"'single'",
+    b"%s%d",
+    b"\r\n+OK\r\n",
+    b"vt",
+    b"totalsent",
+    b":rc",
+    b"KEYS[1]",
+    b"[" * 2000,
+    b"\xf0\x9f\x98\x80" * 100,
+    b"x" * 65_536,
+]
 UNREADABLE = [b"", b"abc", b"nan", b"inf", b"-inf", b"-1", b"1e300", b"10000000", b"3 0", b"\xff"]
 
 
@@ -188,16 +210,34 @@ def test_a_key_of_another_type_is_named_and_nothing_is_changed(
     target.control.set(key, "taken")
     before = dump(target, name)
     operations: dict[str, list[tuple[str, tuple[Any, ...]]]] = {
-        "": [("send_message", ("q", "n")), ("receive_message", ("q",)), ("pop_message", ("q",)),
-             ("change_message_visibility", ("q", id, 1)), ("get_queue_attributes", ("q",))],
-        ":Q": [("create_queue", ("q",)), ("send_message", ("q", "n")), ("receive_message", ("q",)),
-               ("delete_message", ("q", id)), ("set_queue_attributes", ("q", 1))],
+        "": [
+            ("send_message", ("q", "n")),
+            ("receive_message", ("q",)),
+            ("pop_message", ("q",)),
+            ("change_message_visibility", ("q", id, 1)),
+            ("get_queue_attributes", ("q",)),
+        ],
+        ":Q": [
+            ("create_queue", ("q",)),
+            ("send_message", ("q", "n")),
+            ("receive_message", ("q",)),
+            ("delete_message", ("q", id)),
+            ("set_queue_attributes", ("q", 1)),
+        ],
         ":Q.wake": [("send_message", ("q", "n")), ("change_message_visibility", ("q", id, 0))],
-        ":Q.dead": [("receive_message", ("q",)), ("pop_message", ("q",)), ("redrive", ("q",)),
-                    ("dead_letters", ("q",)), ("drop_dead_letters", ("q", "1-1"))],
-        ":Q.errors": [("receive_message", ("q",)), ("delete_message", ("q", id)),
-                      ("change_message_visibility", ("q", id, 1))],
-    }  # fmt: skip
+        ":Q.dead": [
+            ("receive_message", ("q",)),
+            ("pop_message", ("q",)),
+            ("redrive", ("q",)),
+            ("dead_letters", ("q",)),
+            ("drop_dead_letters", ("q", "1-1")),
+        ],
+        ":Q.errors": [
+            ("receive_message", ("q",)),
+            ("delete_message", ("q", id)),
+            ("change_message_visibility", ("q", id, 1)),
+        ],
+    }
     for operation, args in operations[end]:
         with pytest.raises(ackq.KeyTypeError, match="is a string"):
             getattr(rsmq, operation)(*args)
@@ -210,8 +250,11 @@ def test_a_list_of_queues_of_another_type_is_named(
     rsmq = make_rsmq()
     target.control.set(f"{name}:QUEUES", "taken")
     refuse: Callable[[], Any]
-    for refuse in (rsmq.list_queues, lambda: rsmq.create_queue("q"),
-                   lambda: rsmq.delete_queue("q")):  # fmt: skip
+    for refuse in (
+        rsmq.list_queues,
+        lambda: rsmq.create_queue("q"),
+        lambda: rsmq.delete_queue("q"),
+    ):
         with pytest.raises(ackq.KeyTypeError, match="QUEUES"):
             refuse()
     assert dump(target, name) == {f"{name}:QUEUES".encode(): b"taken"}
@@ -254,9 +297,14 @@ def test_a_user_who_may_not_publish_gets_an_error_before_anything_is_stored(
     plain_client: redis.Redis, url: str, token: str
 ) -> None:
     plain_client.acl_setuser(
-        token, enabled=True, passwords=["+secret"], keys=["*"], commands=["+@all"],
-        reset=True, reset_channels=True,
-    )  # fmt: skip
+        token,
+        enabled=True,
+        passwords=["+secret"],
+        keys=["*"],
+        commands=["+@all"],
+        reset=True,
+        reset_channels=True,
+    )
     user = url.replace("//", f"//{token}:secret@")
     try:
         with RSMQ.from_url(user, token, realtime=True) as rsmq:

@@ -69,7 +69,9 @@ def test_a_queue_is_listed_and_deleted_with_all_it_has(
     with pytest.raises(QueueNotFound):
         rsmq.delete_queue("a")
     assert sorted(target.control.scan_iter(f"{name}*")) == [
-        f"{name}:QUEUES".encode(), f"{name}:b:Q".encode()]  # fmt: skip
+        f"{name}:QUEUES".encode(),
+        f"{name}:b:Q".encode(),
+    ]
 
 
 def test_creating_again_changes_nothing_and_lists_what_a_crash_left_unlisted(
@@ -175,14 +177,20 @@ def test_visibility_is_moved_both_ways(rsmq: RSMQUnderTest) -> None:
 def test_a_popped_message_is_gone(rsmq: RSMQUnderTest, target: Target, name: str) -> None:
     rsmq.send_messages("q", ["a", "b"])
     rsmq.receive_message("q", vt=0)
-    assert sorted((each.message, each.rc) for each in (rsmq.pop_message("q"),
-                                                       rsmq.pop_message("q"))) == [
-        ("a", 2), ("b", 1)]  # fmt: skip
+    assert sorted(
+        (each.message, each.rc) for each in (rsmq.pop_message("q"), rsmq.pop_message("q"))
+    ) == [("a", 2), ("b", 1)]
     assert rsmq.pop_message("q") is None
     assert rsmq.get_queue_attributes("q").totalrecv == 3
     assert set(target.control.hkeys(f"{name}:q:Q")) == {
-        b"vt", b"delay", b"maxsize", b"created", b"modified", b"totalsent", b"totalrecv",
-    }  # fmt: skip
+        b"vt",
+        b"delay",
+        b"maxsize",
+        b"created",
+        b"modified",
+        b"totalsent",
+        b"totalrecv",
+    }
 
 
 def test_bytes_are_kept_and_shown_as_text_as_far_as_they_are(rsmq: RSMQUnderTest) -> None:
@@ -357,9 +365,11 @@ def test_many_dead_letters_are_read_and_redriven_in_order(make_rsmq: MakeRSMQ) -
     assert rsmq.dead_letters("q", 0) == []
     letters = rsmq.dead_letters("q")
     assert rsmq.dead_letters("q", 5, after=letters[9].entry) == letters[10:15]
-    for call in (lambda: rsmq.dead_letters("q", after="x"),
-                 lambda: rsmq.redrive("q", entries=["x"]),
-                 lambda: rsmq.drop_dead_letters("q", "1-1", "x")):  # fmt: skip
+    for call in (
+        lambda: rsmq.dead_letters("q", after="x"),
+        lambda: rsmq.redrive("q", entries=["x"]),
+        lambda: rsmq.drop_dead_letters("q", "1-1", "x"),
+    ):
         with pytest.raises(ackq.ConfigurationError, match="not the entry of a dead letter"):
             call()
     chosen = [each.entry for each in letters[20:38]]
@@ -397,13 +407,21 @@ def test_a_cluster_asks_for_a_hash_tag(make_rsmq: MakeRSMQ, target: Target, toke
 def test_one_round_trip_an_operation(rsmq: RSMQUnderTest, target: Target) -> None:
     rsmq.get_queue_attributes("q")  # loads what is loaded once
     operations: list[tuple[str, Any]] = [
-        ("create_queue", ("p",)), ("list_queues", ()), ("send_message", ("q", "m")),
-        ("send_messages", ("q", ["m"] * 100)), ("receive_message", ("q",)),
-        ("receive_messages", ("q", 50)), ("pop_message", ("q",)), ("delete_message", ("q", ID)),
-        ("delete_messages", ("q", [ID] * 10)), ("change_message_visibility", ("q", ID, 1)),
-        ("set_queue_attributes", ("q", 7)), ("get_queue_attributes", ("q",)),
-        ("dead_letters", ("q",)), ("delete_queue", ("p",)),
-    ]  # fmt: skip
+        ("create_queue", ("p",)),
+        ("list_queues", ()),
+        ("send_message", ("q", "m")),
+        ("send_messages", ("q", ["m"] * 100)),
+        ("receive_message", ("q",)),
+        ("receive_messages", ("q", 50)),
+        ("pop_message", ("q",)),
+        ("delete_message", ("q", ID)),
+        ("delete_messages", ("q", [ID] * 10)),
+        ("change_message_visibility", ("q", ID, 1)),
+        ("set_queue_attributes", ("q", 7)),
+        ("get_queue_attributes", ("q",)),
+        ("dead_letters", ("q",)),
+        ("delete_queue", ("p",)),
+    ]
     for name, args in operations:
         getattr(rsmq, name)(*args) if name not in ("create_queue", "delete_queue") else None
     rsmq.create_queue("w")

@@ -43,8 +43,15 @@ def test_a_queue_that_one_makes_is_the_others_too(pair: tuple[Peer, Peer]) -> No
     assert seen == one.attributes("q")
     assert abs(seen.pop("created") - time.time()) < SLACK
     assert abs(seen.pop("modified") - time.time()) < SLACK
-    assert seen == {"vt": 12, "delay": 3, "maxsize": 2048, "totalrecv": 0, "totalsent": 0,
-                    "msgs": 0, "hiddenmsgs": 0}  # fmt: skip
+    assert seen == {
+        "vt": 12,
+        "delay": 3,
+        "maxsize": 2048,
+        "totalrecv": 0,
+        "totalsent": 0,
+        "msgs": 0,
+        "hiddenmsgs": 0,
+    }
     with pytest.raises(PeerError, match="queueExists"):
         other.create("q")
     changed = other.change("q", vt=7, delay=0, maxsize=-1)
@@ -151,8 +158,9 @@ def test_a_timeout_ends_for_all(pair: tuple[Peer, Peer], plain_client: redis.Red
     assert server_ms(plain_client) >= first["fr"] + 1000
 
 
-def test_both_leave_the_same_keys_behind(pair: tuple[Peer, Peer], plain_client: redis.Redis,
-                                         token: str) -> None:  # fmt: skip
+def test_both_leave_the_same_keys_behind(
+    pair: tuple[Peer, Peer], plain_client: redis.Redis, token: str
+) -> None:
     spaces = []
     for peer in pair:
         peer.create("q", maxsize=65_536)
@@ -222,8 +230,9 @@ def heard_by(listener: Any) -> Any:
     return wait_until(lambda: listener.get_message(timeout=1), "a notice")["data"]
 
 
-def test_batches_are_received_one_by_one_by_others(make_peer: MakePeer, url: str,
-                                                   token: str) -> None:  # fmt: skip
+def test_batches_are_received_one_by_one_by_others(
+    make_peer: MakePeer, url: str, token: str
+) -> None:
     with RSMQ.from_url(url, token) as ours:
         ours.create_queue("q")
         texts = [f"{n}" for n in range(150)]
@@ -238,13 +247,21 @@ def test_batches_are_received_one_by_one_by_others(make_peer: MakePeer, url: str
         assert ours.delete_messages("q", ids) == 149
 
 
-def test_attributes_of_other_ports_are_read(make_peer: MakePeer, url: str, token: str,
-                                            plain_client: redis.Redis) -> None:  # fmt: skip
+def test_attributes_of_other_ports_are_read(
+    make_peer: MakePeer, url: str, token: str, plain_client: redis.Redis
+) -> None:
     now_ms = server_ms(plain_client)
-    plain_client.hset(f"{token}:q:Q", mapping={  # as the port in the article makes it
-        "createdby": "ersin", "vt": 30, "delay": 0, "maxsize": 65536,
-        "created": now_ms, "modified": now_ms,
-    })  # fmt: skip
+    plain_client.hset(
+        f"{token}:q:Q",
+        mapping={  # as the port in the article makes it
+            "createdby": "ersin",
+            "vt": 30,
+            "delay": 0,
+            "maxsize": 65536,
+            "created": now_ms,
+            "modified": now_ms,
+        },
+    )
     plain_client.sadd(f"{token}:QUEUES", "q")
     make_peer("PyRSMQ").change("q", vt=0.5, delay=0.25)  # type: ignore[arg-type]
     with RSMQ.from_url(url, token) as ours:

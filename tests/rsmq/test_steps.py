@@ -38,15 +38,19 @@ def _visibility() -> Operation[bool]:
 
 def test_an_operation_on_no_queue_names_it_and_its_namespace() -> None:
     operations: tuple[Operation[Any], ...] = (
-        rsmq.delete_queue(SPEC, "q"), rsmq.attributes(SPEC, "q"), rsmq.counters(SPEC, "q"),
-        _visibility(), rsmq.redrive(SPEC, "q", 5, ()),
-    )  # fmt: skip
+        rsmq.delete_queue(SPEC, "q"),
+        rsmq.attributes(SPEC, "q"),
+        rsmq.counters(SPEC, "q"),
+        _visibility(),
+        rsmq.redrive(SPEC, "q", 5, ()),
+    )
     for operation in operations:
         with pytest.raises(QueueNotFound, match="no 'q' in 'ns'"):
             play(operation, b"missing")
     for operation in (
-        rsmq.send_message(SPEC, "q", "x", None), rsmq.receive_messages(SPEC, "q", 1, None, None)
-    ):  # fmt: skip
+        rsmq.send_message(SPEC, "q", "x", None),
+        rsmq.receive_messages(SPEC, "q", 1, None, None),
+    ):
         with pytest.raises(QueueNotFound, match="no 'q' in 'ns'"):
             play(operation, [b"missing"])
         steps = rsmq.send_message(SPEC, "q", "x", None)
@@ -99,14 +103,22 @@ def test_a_receive_goes_on_until_its_budget_is_used_and_waits_where_nothing_is()
     )
     assert asked[0].args == asked[1].args == (*shared, "hide", 1000, 7, 0, 4)
     assert [(each.id, each.body, each.rc, each.fr) for each in found] == [
-        ("i1", b"body", 1, 2), ("i2", b"", 3, 4)
-    ]  # fmt: skip
+        ("i1", b"body", 1, 2),
+        ("i2", b"", 3, 4),
+    ]
     assert play(rsmq.receive_messages(SPEC, "q", 1, None, None, "remove"), [b"empty", -1])[1] == []
     # A deadline, the receive, its clock, and a wait of a tenth of a second at most.
     asked, found = play(
-        rsmq.receive_messages(SPEC, "q", 1, None, 0.1), [b"empty", -1], 10.0, None, [b"empty", 50],
-        10.05, None, [b"empty", -1], 10.1,
-    )  # fmt: skip
+        rsmq.receive_messages(SPEC, "q", 1, None, 0.1),
+        [b"empty", -1],
+        10.0,
+        None,
+        [b"empty", 50],
+        10.05,
+        None,
+        [b"empty", -1],
+        10.1,
+    )
     assert found == []
     assert asked[0].args[-2] == 900  # ms for which it may wait
     assert asked[2].args == (b"BLPOP", KEYS.wake, 0.1)
@@ -138,8 +150,13 @@ def test_messages_are_stored_in_parts_and_a_failure_says_how_many_are() -> None:
         assert error.__notes__ == ["ackq: the first 1000 of 1500 messages are stored"]
     # Long bodies whose characters must be counted weigh more.
     long_ones = ["ü" * 40_000] * 4
-    asked, _ = play(rsmq.send_messages(SPEC, "q", long_ones, None), [b"ok", b"a"], [b"ok", b"a"],
-                    [b"ok", b"a"], [b"ok", b"a"])  # fmt: skip
+    asked, _ = play(
+        rsmq.send_messages(SPEC, "q", long_ones, None),
+        [b"ok", b"a"],
+        [b"ok", b"a"],
+        [b"ok", b"a"],
+        [b"ok", b"a"],
+    )
     assert asked[0].args[6] == b""
     assert len(play(rsmq.send_messages(SPEC, "q", ["u" * 80_000] * 4, None), [b"ok"])[0]) == 1
 
@@ -181,9 +198,10 @@ def test_dead_letters_are_read_from_one_entry_to_the_next() -> None:
         with pytest.raises(ConfigurationError, match="from 0"):
             next(rsmq.dead_letters(SPEC, "q", wrong, None))  # type: ignore[arg-type]
     for operation in (
-        rsmq.dead_letters(SPEC, "q", 1, "x"), rsmq.redrive(SPEC, "q", None, ["x"]),
+        rsmq.dead_letters(SPEC, "q", 1, "x"),
+        rsmq.redrive(SPEC, "q", None, ["x"]),
         rsmq.drop_dead_letters(SPEC, "q", ["x"]),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ConfigurationError):
             next(operation)
 
@@ -193,8 +211,9 @@ def test_dead_letters_are_redriven_and_dropped_in_parts() -> None:
     asked, dropped = play(rsmq.drop_dead_letters(SPEC, "q", entries), 50, 9)
     assert dropped == 59
     assert [each.args for each in asked] == [
-        (b"XDEL", KEYS.dead, *entries[:50]), (b"XDEL", KEYS.dead, *entries[50:])
-    ]  # fmt: skip
+        (b"XDEL", KEYS.dead, *entries[:50]),
+        (b"XDEL", KEYS.dead, *entries[50:]),
+    ]
     asked, redriven = play(rsmq.redrive(SPEC, "q", None, entries[:20]), [10, 12], [8, 8])
     assert redriven == 18
     assert [each.args[6:] for each in asked] == [(16, *entries[:16]), (8, *entries[12:20])]

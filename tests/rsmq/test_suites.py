@@ -67,11 +67,16 @@ REFUSED: dict[str, Case] = {
     "a deletion without an id": ("missingParameter", lambda peer: peer.delete("q", None)),
     "a deletion of no id": ("invalidFormat", lambda peer: peer.delete("q", "sdafsdf")),
     "a visibility of no id": ("invalidFormat", lambda peer: peer.show("q", "sdafsdf", 1)),
-    **{f"a {setting} of {value!r}": invalid_setting(setting, value)
-       for setting in ("vt", "delay") for value in (-20, "not_a_number", 10_000_000)},
-    **{f"a maxsize of {value!r}": invalid_setting("maxsize", value)
-       for value in (-20, -2, 900, 66_000, "not_a_number")},
-}  # fmt: skip
+    **{
+        f"a {setting} of {value!r}": invalid_setting(setting, value)
+        for setting in ("vt", "delay")
+        for value in (-20, "not_a_number", 10_000_000)
+    },
+    **{
+        f"a maxsize of {value!r}": invalid_setting("maxsize", value)
+        for value in (-20, -2, 900, 66_000, "not_a_number")
+    },
+}
 
 
 def test_what_the_original_refuses_is_refused_with_the_same_error(peer: Peer) -> None:
@@ -169,8 +174,7 @@ def test_a_timeout_of_0_goes_round_all_messages(peer: Peer, plain_client: redis.
 def test_a_queue_without_a_limit_takes_a_longer_message(peer: Peer) -> None:
     assert peer.change("q", maxsize=-1)["maxsize"] == -1
     id = peer.send("q", LONGER)
-    assert found(peer.receive("q")) | {"fr": 0} == {
-        "id": id, "message": LONGER, "rc": 1, "fr": 0}  # fmt: skip
+    assert found(peer.receive("q")) | {"fr": 0} == {"id": id, "message": LONGER, "rc": 1, "fr": 0}
 
 
 def test_a_queue_is_two_keys_and_a_dropped_one_none(
@@ -178,8 +182,7 @@ def test_a_queue_is_two_keys_and_a_dropped_one_none(
 ) -> None:
     keys = {key.decode().removeprefix(token) for key in plain_client.scan_iter(f"{token}*")}
     assert keys == {":q:Q", ":QUEUES"}
-    assert plain_client.hmget(f"{token}:q:Q", "vt", "delay", "maxsize") == [
-        b"30", b"0", b"65536"]  # fmt: skip
+    assert plain_client.hmget(f"{token}:q:Q", "vt", "delay", "maxsize") == [b"30", b"0", b"65536"]
     assert plain_client.smembers(f"{token}:QUEUES") == {b"q"}
     peer.drop("q")
     assert not plain_client.exists(f"{token}:q:Q")
@@ -196,8 +199,11 @@ def test_the_limit_that_pyrsmq_stores_can_be_read_and_written_back(
         found = ours.get_queue_attributes("q")
         assert (found.vt, found.delay, found.maxsize) == (15, 10, 65_565)
         again = ours.set_queue_attributes(
-            "q", vt=found.vt, delay=found.delay, maxsize=found.maxsize  # type: ignore[arg-type]
-        )  # fmt: skip
+            "q",
+            vt=found.vt,
+            delay=found.delay,
+            maxsize=found.maxsize,  # type: ignore[arg-type]
+        )
         assert again.maxsize == 65_565
         ours.create_queue("copy", maxsize=found.maxsize)  # type: ignore[arg-type]
         assert ours.get_queue_attributes("copy").maxsize == 65_565

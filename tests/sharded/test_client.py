@@ -91,9 +91,14 @@ def _message(id: str = "a", shard: int = 0) -> ackq.Message:
 @pytest.mark.parametrize("kind", [AsyncShardedQueue, ShardedQueue])
 def test_every_setting_reaches_the_shards_and_the_consumers(kind: Any) -> None:
     settings: dict[str, Any] = {
-        "visibility_timeout": 9.0, "max_receives": 3, "requeue": "back", "max_body_bytes": 77,
-        "pop_from": "left", "record_errors": "type", "time_field": "at",
-    }  # fmt: skip
+        "visibility_timeout": 9.0,
+        "max_receives": 3,
+        "requeue": "back",
+        "max_body_bytes": 77,
+        "pop_from": "left",
+        "record_errors": "type",
+        "time_field": "at",
+    }
     url = "redis://127.0.0.1:7777/3"
     for make in (kind, kind.from_url):
         client = redis.asyncio.Redis if kind is AsyncShardedQueue else redis.Redis
@@ -117,8 +122,10 @@ def test_every_setting_reaches_the_shards_and_the_consumers(kind: Any) -> None:
 
 def test_bad_settings_are_refused_at_once() -> None:
     for name, value in (
-        ("session_timeout", 0), ("session_timeout", 3601), ("visibility_timeout", 0),
-    ):  # fmt: skip
+        ("session_timeout", 0),
+        ("session_timeout", 3601),
+        ("visibility_timeout", 0),
+    ):
         settings: dict[str, Any] = {name: value}
         with pytest.raises(ConfigurationError, match=name):
             ShardedQueue(redis.Redis(), "jobs", **settings)
@@ -461,8 +468,10 @@ def test_a_batch_that_one_shard_ends_accounts_for_all_its_messages(error: Except
             if isinstance(error, UnknownOutcome):
                 error.account([], [0], [])
             queue._opened = _answering(SimpleNamespace(used=(one, other)))
-            keys = [next(str(n) for n in range(9) if operations.shard_of(str(n), 2) == shard)
-                    for shard in range(2)]  # fmt: skip
+            keys = [
+                next(str(n) for n in range(9) if operations.shard_of(str(n), 2) == shard)
+                for shard in range(2)
+            ]
             with pytest.raises((PartlyStored, UnknownOutcome)) as raised:
                 await queue.push_many([b"0", b"1"], key=lambda body: keys[int(body)])
             found: Any = raised.value
@@ -509,10 +518,13 @@ def test_a_call_on_all_shards_adds_what_each_did() -> None:
             await queue.pause()
             await queue.resume()
             shared: list[Any] = [
-                ("purge", (), {"dead": False}), ("purge", (), {"dead": True}),
-                ("run_now", ("x",), {"ids": [1]}), ("cancel", ("y",), {"ids": [2]}),
-                ("pause", (), {}), ("resume", (), {}),
-            ]  # fmt: skip
+                ("purge", (), {"dead": False}),
+                ("purge", (), {"dead": True}),
+                ("run_now", ("x",), {"ids": [1]}),
+                ("cancel", ("y",), {"ids": [2]}),
+                ("pause", (), {}),
+                ("resume", (), {}),
+            ]
             for shard, letters, redriven in (
                 (one, (100, 5), (None, 7)),
                 (other, (98, 3), (None, 5)),
@@ -558,16 +570,19 @@ def test_settles_reach_the_queue_of_each_message_with_their_options() -> None:
             assert await queue.extend(a, timeout=5.0) == 1
             assert await queue.nack(b) == await queue.reject(b) == await queue.extend(b) == 1
             assert one.asked == [
-                ("ack", (a,), {"confirm": None}), ("ack", (a,), {"confirm": 1}),
-                ("nack", (a,), {"delay": 3.0, "error": error}), ("release", (a,), {}),
+                ("ack", (a,), {"confirm": None}),
+                ("ack", (a,), {"confirm": 1}),
+                ("nack", (a,), {"delay": 3.0, "error": error}),
+                ("release", (a,), {}),
                 ("reject", (a,), {"reason": "no", "error": error}),
                 ("extend", (a,), {"timeout": 5.0}),
-            ]  # fmt: skip
+            ]
             assert other.asked == [
-                ("ack", (b,), {"confirm": None}), ("nack", (b,), {"delay": None, "error": None}),
+                ("ack", (b,), {"confirm": None}),
+                ("nack", (b,), {"delay": None, "error": None}),
                 ("reject", (b,), {"reason": "", "error": None}),
                 ("extend", (b,), {"timeout": None}),
-            ]  # fmt: skip
+            ]
 
     asyncio.run(main())
 

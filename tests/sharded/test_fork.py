@@ -39,8 +39,10 @@ def test_a_child_waits_on_all_shards_as_its_parent_did(
     port = str(plain_client.connection_pool.connection_kwargs["port"])
     process = subprocess.Popen(
         [sys.executable, "-c", PARENT, port, token],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-    )  # fmt: skip
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert process.stdin is not None
         assert process.stdout is not None

@@ -114,8 +114,12 @@ def test_no_message_is_lost_or_stuck_when_all_are_killed_during_resizes(
 
 
 def _ids(folder: Path, kind: str) -> set[str]:
-    return {event[kind] for path in folder.glob(f"{kind}-*") for event in read_log(path)
-            if kind in event}  # fmt: skip
+    return {
+        event[kind]
+        for path in folder.glob(f"{kind}-*")
+        for event in read_log(path)
+        if kind in event
+    }
 
 
 def _working(journals: list[Path]) -> Callable[[], bool]:

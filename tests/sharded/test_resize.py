@@ -156,8 +156,15 @@ def test_a_shard_in_use_that_was_closed_by_a_frozen_consumer_is_opened_again(
             assert shard.execute(resize.retire, 1)
         deal(queue, 6)
         assert len(take_all(queue, 6)) == 6
-        for look in (queue.stats, queue.oldest_ready, queue.dead_letters, queue.redrive,
-                     queue.purge, queue.pause, queue.resume):  # fmt: skip
+        for look in (
+            queue.stats,
+            queue.oldest_ready,
+            queue.dead_letters,
+            queue.redrive,
+            queue.purge,
+            queue.pause,
+            queue.resume,
+        ):
             assert shard.execute(resize.retire, 1)
             look()
     for name in (*shard_names(token, 2), *names):
@@ -213,18 +220,29 @@ def test_a_change_needs_the_version_that_it_is_based_on(scripted: Scripted) -> N
 
 
 KINDS = {
-    "": "list", "BACKUP": "zset", "CONTEXT": "hash", "HANDOFF": "list", "RECEIVES": "hash",
-    "EXTENDED": "hash", "DELAYED": "zset", "DEAD": "stream", "HELD": "zset", "HELD:LEFT": "zset",
-    "HELDROWS": "hash", "PAUSED": "string",
-}  # fmt: skip
+    "": "list",
+    "BACKUP": "zset",
+    "CONTEXT": "hash",
+    "HANDOFF": "list",
+    "RECEIVES": "hash",
+    "EXTENDED": "hash",
+    "DELAYED": "zset",
+    "DEAD": "stream",
+    "HELD": "zset",
+    "HELD:LEFT": "zset",
+    "HELDROWS": "hash",
+    "PAUSED": "string",
+}
 
 
 def fill(client: redis.Redis, key: str, kind: str) -> None:
     fills: dict[str, Any] = {
-        "list": lambda: client.lpush(key, "a"), "zset": lambda: client.zadd(key, {"a": 1}),
-        "hash": lambda: client.hset(key, "a", "1"), "stream": lambda: client.xadd(key, {"a": "1"}),
+        "list": lambda: client.lpush(key, "a"),
+        "zset": lambda: client.zadd(key, {"a": 1}),
+        "hash": lambda: client.hset(key, "a", "1"),
+        "stream": lambda: client.xadd(key, {"a": "1"}),
         "string": lambda: client.set(key, "left"),
-    }  # fmt: skip
+    }
     fills[kind]()
 
 

@@ -155,9 +155,10 @@ def test_acks_travel_with_a_take_of_their_shard_and_beside_one_of_another(monkey
     acked = {made.shards[1]: theirs, made.shards[0]: mine}
     assert made.take(1, acked) is None
     assert made.ran[0][0] == [
-        (made.shards[1], operations.ack, theirs), (made.shards[0], operations.ack, mine),
+        (made.shards[1], operations.ack, theirs),
+        (made.shards[0], operations.ack, mine),
         *made.looks(0, 1),
-    ]  # fmt: skip
+    ]
     assert acked == {}
 
 
@@ -184,8 +185,15 @@ def test_a_draining_shard_may_have_been_closed_meanwhile(monkeypatch: Any) -> No
 
 def test_the_shards_of_others_are_looked_at_when_the_own_are_empty(monkeypatch: Any) -> None:
     made = Made(monkeypatch, 4, 0, 1, 2)
-    made.answers = [[EMPTY, EMPTY], [EMPTY, EMPTY], [EMPTY, EMPTY], [EMPTY, EMPTY],
-                    [EMPTY, Look(1, False, None)], [EMPTY, EMPTY], [EMPTY, EMPTY]]  # fmt: skip
+    made.answers = [
+        [EMPTY, EMPTY],
+        [EMPTY, EMPTY],
+        [EMPTY, EMPTY],
+        [EMPTY, EMPTY],
+        [EMPTY, Look(1, False, None)],
+        [EMPTY, EMPTY],
+        [EMPTY, EMPTY],
+    ]
     assert made.take() is None
     assert [each for each, _ in made.ran] == [made.looks(1, 2), made.looks(0, 3)]
     assert made.take() is None  # not again so soon
@@ -446,10 +454,12 @@ def test_closing_ends_the_waits() -> None:
         shard.woken.set()
     waiters.close()
     wait_until(
-        lambda: not {each for each in threading.enumerate()
-                     if each.name.startswith("ackq-shard")} - known,
+        lambda: (
+            not {each for each in threading.enumerate() if each.name.startswith("ackq-shard")}
+            - known
+        ),
         "the threads to end",
-    )  # fmt: skip
+    )
     with pytest.raises(RuntimeError):
         waiters.wait([0, 1], 0.01)
 

@@ -58,8 +58,11 @@ def test_messages_are_divided_by_key_and_the_others_in_turn() -> None:
         (b, [1, 3]),
         (1, [2, 5]),
     ]
-    assert all(b'"id":"%d"' % at in body for part in parts
-               for at, body in zip(part.positions, part.bodies, strict=True))  # fmt: skip
+    assert all(
+        b'"id":"%d"' % at in body
+        for part in parts
+        for at, body in zip(part.positions, part.bodies, strict=True)
+    )
     (part,), _ = operations.divide(messages, "a", 4, turns, config)
     assert (part.shard, part.positions) == (a, list(range(6)))
     # One call stores a thousand.
@@ -73,15 +76,19 @@ def test_an_error_of_one_shard_accounts_for_all_messages_of_the_call() -> None:
     error = operations.account(ResponseError("no"), parts, 1)
     assert isinstance(error, PartlyStored)
     assert (error.stored_positions, error.unknown_positions, error.not_stored_positions) == (
-        (0, 3), (), (1, 2, 4)
-    )  # fmt: skip
+        (0, 3),
+        (),
+        (1, 2, 4),
+    )
     lost = UnknownOutcome("lost")
     lost.account([0], [1], [])
     found = operations.account(lost, parts, 1)
     assert found is lost
     assert (lost.stored_positions, lost.unknown_positions, lost.not_stored_positions) == (
-        (0, 1, 3), (4,), (2,)
-    )  # fmt: skip
+        (0, 1, 3),
+        (4,),
+        (2,),
+    )
     assert lost.stored == 3
 
 
@@ -99,14 +106,39 @@ def test_messages_are_settled_by_shard_and_the_lost_ones_are_one_error() -> None
 
 
 def test_the_counts_of_shards_are_added() -> None:
-    one = QueueStats(ready=1, in_flight=2, delayed=4, dead=8, expired=16, due=32, paused=False,
-                     next_event_in=5.0, claimed=64)  # fmt: skip
-    two = QueueStats(ready=100, in_flight=200, delayed=400, dead=800, expired=1600, due=3200,
-                     paused=True, next_event_in=None, claimed=6400)  # fmt: skip
+    one = QueueStats(
+        ready=1,
+        in_flight=2,
+        delayed=4,
+        dead=8,
+        expired=16,
+        due=32,
+        paused=False,
+        next_event_in=5.0,
+        claimed=64,
+    )
+    two = QueueStats(
+        ready=100,
+        in_flight=200,
+        delayed=400,
+        dead=800,
+        expired=1600,
+        due=3200,
+        paused=True,
+        next_event_in=None,
+        claimed=6400,
+    )
     assert operations.total([one, two]) == QueueStats(
-        ready=101, in_flight=202, delayed=404, dead=808, expired=1616, due=3232, paused=True,
-        next_event_in=5.0, claimed=6464,
-    )  # fmt: skip
+        ready=101,
+        in_flight=202,
+        delayed=404,
+        dead=808,
+        expired=1616,
+        due=3232,
+        paused=True,
+        next_event_in=5.0,
+        claimed=6464,
+    )
     assert operations.total([one, one]).paused is False
     assert operations.total([two]).next_event_in is None
     assert operations.oldest([1.0, 3.0, 2.0]) == 3.0
@@ -114,15 +146,15 @@ def test_the_counts_of_shards_are_added() -> None:
 
 
 def test_the_counters_of_shards_are_added_with_their_timeouts() -> None:
-    one = QueueCounters(9.0, 5.0, 1, 2, 3, 4, dead={"rejected": 1}, timeouts={30: 2, 60: 1},
-                        dead_rows=3)  # fmt: skip
-    two = QueueCounters(8.0, 6.0, 10, 20, 30, 40, dead={"rejected": 2}, timeouts={30: 5},
-                        dead_rows=4)  # fmt: skip
+    one = QueueCounters(
+        9.0, 5.0, 1, 2, 3, 4, dead={"rejected": 1}, timeouts={30: 2, 60: 1}, dead_rows=3
+    )
+    two = QueueCounters(
+        8.0, 6.0, 10, 20, 30, 40, dead={"rejected": 2}, timeouts={30: 5}, dead_rows=4
+    )
     found = operations.counted([one, two])
     assert (found.pushed, found.taken, found.acked, found.returned) == (11, 22, 33, 44)
-    assert (found.dead, found.timeouts, found.dead_rows) == (
-        {"rejected": 3}, {30: 7, 60: 1}, 7
-    )  # fmt: skip
+    assert (found.dead, found.timeouts, found.dead_rows) == ({"rejected": 3}, {30: 7, 60: 1}, 7)
 
 
 def test_a_number_of_shards_that_differs_from_the_record_is_refused() -> None:

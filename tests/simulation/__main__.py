@@ -51,19 +51,31 @@ def _search(
         histories += 1
         faults.update(found.struck.values())
         products[found.product].update(
-            histories=1, faults=len(found.struck), messages=found.verdict.pushed,
-            redelivered=found.verdict.redelivered, broken=len(found.broken),
-        )  # fmt: skip
+            histories=1,
+            faults=len(found.struck),
+            messages=found.verdict.pushed,
+            redelivered=found.verdict.redelivered,
+            broken=len(found.broken),
+        )
         if found.broken:
             broken += 1
             _explain(shrink(server, found, folder))
     seconds = time.monotonic() - begin
     used = time.process_time() + server.processor_time - used
-    _store(into, "histories", seed=first, seconds=round(seconds), products=products, faults=faults,
-           processor=round(used))  # fmt: skip
+    _store(
+        into,
+        "histories",
+        seed=first,
+        seconds=round(seconds),
+        products=products,
+        faults=faults,
+        processor=round(used),
+    )
     struck = ", ".join(f"{kind} {times}" for kind, times in sorted(faults.items())) or "none"
-    print(f"{histories} histories in {seconds:.0f} s and {used:.0f} s of a processor;"
-          f" {broken} broke a rule\n  faults: {struck}")  # fmt: skip
+    print(
+        f"{histories} histories in {seconds:.0f} s and {used:.0f} s of a processor;"
+        f" {broken} broke a rule\n  faults: {struck}"
+    )
     return bool(broken)
 
 
@@ -81,8 +93,11 @@ def _explain(found: Result) -> None:
     if found.broken:
         command += ["--only", ",".join(found.struck)]
     struck = "".join(f"\n    {request} {kind}" for request, kind in found.struck.items())
-    print(f"{found.product}, seed {found.seed}, commit {environment()['commit']}: {found.verdict}"
-          f"{struck}\n  repeat it with: {shlex.join(command)} --history", flush=True)  # fmt: skip
+    print(
+        f"{found.product}, seed {found.seed}, commit {environment()['commit']}: {found.verdict}"
+        f"{struck}\n  repeat it with: {shlex.join(command)} --history",
+        flush=True,
+    )
 
 
 def _sabotage(server: Server, folder: Path, into: Path | None) -> int:
@@ -106,18 +121,31 @@ def _store(into: Path | None, what: str, **result: object) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.simulation", description=__doc__)
-    parser.add_argument("--for", dest="seconds", type=float, default=60.0, metavar="SECONDS",
-                        help="how long to go on. Defaults to 60")  # fmt: skip
-    parser.add_argument("--begin", type=int, metavar="SEED",
-                        help="the first seed. Defaults to a random one")  # fmt: skip
+    parser.add_argument(
+        "--for",
+        dest="seconds",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long to go on. Defaults to 60",
+    )
+    parser.add_argument(
+        "--begin", type=int, metavar="SEED", help="the first seed. Defaults to a random one"
+    )
     parser.add_argument("--seed", type=int, help="replay this history, and end")
-    parser.add_argument("--only", metavar="REQUESTS",
-                        help="with --seed: let only these requests meet their faults")  # fmt: skip
+    parser.add_argument(
+        "--only", metavar="REQUESTS", help="with --seed: let only these requests meet their faults"
+    )
     parser.add_argument("--history", action="store_true", help="with --seed: print all events")
-    parser.add_argument("--sabotage", action="store_true",
-                        help="plant faults that must be found, and end")  # fmt: skip
-    parser.add_argument("--into", type=Path, metavar="FOLDER",
-                        help="store the result, as in docs/_campaign/simulation")  # fmt: skip
+    parser.add_argument(
+        "--sabotage", action="store_true", help="plant faults that must be found, and end"
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="FOLDER",
+        help="store the result, as in docs/_campaign/simulation",
+    )
     return parser.parse_args()
 
 

@@ -53,11 +53,15 @@ class Producer:
         bodies = [body_of(each) for each in ids]
         delay = draw.choice(product.delays) if draw.random() < product.delayed else 0.0
         calls = [
-            self._journal.begin("push", by=self._by, ids=ids[part],
-                                sums=[checksum(each) for each in bodies[part]],
-                                delay=max(0.0, delay - product.rounded))
+            self._journal.begin(
+                "push",
+                by=self._by,
+                ids=ids[part],
+                sums=[checksum(each) for each in bodies[part]],
+                delay=max(0.0, delay - product.rounded),
+            )
             for part in self._parts(size)
-        ]  # fmt: skip
+        ]
         pushed = product.push(list(zip(ids, bodies, strict=True)), delay, draw.random() < 0.5)
         found = yield from outcome_of(pushed)
         for at, call in enumerate(calls):
@@ -127,8 +131,9 @@ class Consumer:
         if found.state != "ok" or not found.result[0]:
             return []
         messages, about = found.result
-        got = [[id_of(each.body), checksum(each.body), each.received, each.until]
-               for each in messages]  # fmt: skip
+        got = [
+            [id_of(each.body), checksum(each.body), each.received, each.until] for each in messages
+        ]
         first = journal.took(got, by=self._by, begin=begin, **about)
         return [Held(first + at, each.handle) for at, each in enumerate(messages)]
 

@@ -37,32 +37,50 @@ SHARED: tuple[Sabotage, ...] = tuple(
 )
 OTHERS: tuple[Sabotage, ...] = (
     _edit("push stores a message twice", "ListQueue", "acked twice", "count", "lease")(
-        Edit("push_once", "redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, body)",
-             "redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, body, body)")
+        Edit(
+            "push_once",
+            "redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, body)",
+            "redis.call(pop_from == 'left' and 'RPUSH' or 'LPUSH', ready, body, body)",
+        )
     ),
     _edit("a resent push stores again", "ListQueue", "acked twice", "count", "lease")(
         Edit("push_once", "if first then", "if false then")
     ),
     _edit("a dead letter is not written", "ListQueue", "lost")(
-        Edit("pop", "  redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason,"
-             " 'count', count,\n    'time', now_text, unpack(errors_field(found)))\n", "")
+        Edit(
+            "pop",
+            "  redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason,"
+            " 'count', count,\n    'time', now_text, unpack(errors_field(found)))\n",
+            "",
+        )
     ),
     _edit("nack of a delayed message without a fence", "DelayQueue", "fencing", "lease")(
         Edit("delay/nack", DELAY_HOLDS, DELAY_ANYBODY)
     ),
     # --- an operator's choice of delayed messages
     _edit("run_now deletes a message", "ListQueue", "lost", "audit")(
-        Edit("run_now", "redis.call('ZADD', delayed, 'XX', string.format('%.0f',"
-             " now - 500 + (at + 1) / 2), key)", "redis.call('ZREM', delayed, key)")
+        Edit(
+            "run_now",
+            "redis.call('ZADD', delayed, 'XX', string.format('%.0f',"
+            " now - 500 + (at + 1) / 2), key)",
+            "redis.call('ZREM', delayed, key)",
+        )
     ),
     _edit("cancel writes no dead letter", "ListQueue", "lost")(
-        Edit("cancel", "    redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason',"
-             " 'canceled', 'count', count,\n      'time', string.format('%.0f', now),"
-             " unpack(errors_field(found)))\n", "")
+        Edit(
+            "cancel",
+            "    redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason',"
+            " 'canceled', 'count', count,\n      'time', string.format('%.0f', now),"
+            " unpack(errors_field(found)))\n",
+            "",
+        )
     ),
     _edit("cancel cancels nothing", "ListQueue", "after ack")(
-        Edit("cancel", "  if body then\n",
-             "  canceled = canceled + (body and 1 or 0)\n  if false then\n")
+        Edit(
+            "cancel",
+            "  if body then\n",
+            "  canceled = canceled + (body and 1 or 0)\n  if false then\n",
+        )
     ),
     _edit("redrive loses a message", "ListQueue", "lost", "audit", "stuck")(
         Edit("redrive", "  redis.call('HSET', context, key, fields.body)\n", "")
@@ -77,17 +95,26 @@ OTHERS: tuple[Sabotage, ...] = (
         Edit("delay/redrive", "  redis.call('XDEL', dead, entry[1])\n", "")
     ),
     _edit("cancel of a delay queue deletes nothing", "DelayQueue", "after ack")(
-        Edit("delay/cancel", "  if lease <= now or ARGV[1] == '1' then\n",
-             "  cancelled = cancelled + 1\n  if false then\n")
+        Edit(
+            "delay/cancel",
+            "  if lease <= now or ARGV[1] == '1' then\n",
+            "  cancelled = cancelled + 1\n  if false then\n",
+        )
     ),
     _edit("cancel of a partition deletes another's", "PartitionedDelayQueue", "lost", "after ack")(
-        Edit("delay/cancel", "  local first, key = (ARGV[at] - 1) * STRIDE + 1, ARGV[at + 1]\n",
-             "  local first, key = (ARGV[at] - 1) * STRIDE + 1, ARGV[at + 1]\n"
-             "  key = redis.call('ZRANGE', KEYS[first], 0, 0)[1] or key\n")
+        Edit(
+            "delay/cancel",
+            "  local first, key = (ARGV[at] - 1) * STRIDE + 1, ARGV[at + 1]\n",
+            "  local first, key = (ARGV[at] - 1) * STRIDE + 1, ARGV[at + 1]\n"
+            "  key = redis.call('ZRANGE', KEYS[first], 0, 0)[1] or key\n",
+        )
     ),
     _edit("reschedule ignores its time", "DelayQueue", "early")(
-        Edit("delay/reschedule", "string.format('%.6f', due / 1000000)",
-             "string.format('%.6f', now / 1000000)")
+        Edit(
+            "delay/reschedule",
+            "string.format('%.6f', due / 1000000)",
+            "string.format('%.6f', now / 1000000)",
+        )
     ),
     _edit("reschedule takes a lease away", "DelayQueue", "holder refused", "lease")(
         Edit("delay/reschedule", "if (lease and tonumber(lease) > now) or not", "if not")
@@ -97,25 +124,40 @@ OTHERS: tuple[Sabotage, ...] = (
         Edit("claims/claim", "if tonumber(facts[1] or 0) ~= epoch then", "if false then")
     ),
     _edit("begin fences nobody", "ClaimedListQueue", "stuck", "lost", "rows", "audit")(
-        Edit("claims/begin", "redis.call('HINCRBY', group, 'epoch', 1)",
-             "redis.call('HSETNX', group, 'epoch', 1)\nepoch = 1")
+        Edit(
+            "claims/begin",
+            "redis.call('HINCRBY', group, 'epoch', 1)",
+            "redis.call('HSETNX', group, 'epoch', 1)\nepoch = 1",
+        )
     ),
     _edit("a claim loses a due message", "ClaimedListQueue", "lost")(
-        Edit("claims/claim", "      spend(body)\n      recovered",
-             "      spend(body)\n      redis.call('LTRIM', claim, 1, -1)\n      recovered")
+        Edit(
+            "claims/claim",
+            "      spend(body)\n      recovered",
+            "      spend(body)\n      redis.call('LTRIM', claim, 1, -1)\n      recovered",
+        )
     ),
     _edit("a claim takes what is leased", "ClaimedListQueue", "holder refused", "acked twice")(
-        Edit("claims/claim", "local keys = redis.call('ZRANGEBYSCORE', zset, '-inf', now_text,",
-             "local keys = redis.call('ZRANGEBYSCORE', zset, '-inf', '+inf',")
+        Edit(
+            "claims/claim",
+            "local keys = redis.call('ZRANGEBYSCORE', zset, '-inf', now_text,",
+            "local keys = redis.call('ZRANGEBYSCORE', zset, '-inf', '+inf',",
+        )
     ),
     _edit("a claim that was planned goes on growing", "ClaimedListQueue", "lost", "stuck")(
-        Edit("claims/claim", "  if batch <= last or batch <= acked or rows > 0 then",
-             "  if false then")
+        Edit(
+            "claims/claim",
+            "  if batch <= last or batch <= acked or rows > 0 then",
+            "  if false then",
+        )
     ),
     _edit("an acked claim is returned", "ClaimedListQueue", "rows", "acked twice", "stuck")(
-        Edit("claims/ack", "  redis.call('ZREM', held, claim)\n"
-             "  redis.call('HDEL', heldrows, claim)\n  if keep > 0 then",
-             "  redis.call('ZADD', held, 1, claim)\n  if keep >= 0 then")
+        Edit(
+            "claims/ack",
+            "  redis.call('ZREM', held, claim)\n"
+            "  redis.call('HDEL', heldrows, claim)\n  if keep > 0 then",
+            "  redis.call('ZADD', held, 1, claim)\n  if keep >= 0 then",
+        )
     ),
     _edit("a returned claim loses a message", "ClaimedListQueue", "lost")(
         Edit("held/give_back", "redis.call('PERSIST', list)", "redis.call('LPOP', list)")
@@ -124,19 +166,30 @@ OTHERS: tuple[Sabotage, ...] = (
     _edit("the dead keep their partitions", "PartitionedDelayQueue", "stuck")(
         Edit("members/heartbeat", "  if ended ~= session then", "  if false then")
     ),
-    _edit("delete of a partition without a fence", "PartitionedDelayQueue", "fencing",
-          "acked twice", "lost")(Edit("delay/delete", DELAY_HOLDS, DELAY_ANYBODY)),
+    _edit(
+        "delete of a partition without a fence",
+        "PartitionedDelayQueue",
+        "fencing",
+        "acked twice",
+        "lost",
+    )(Edit("delay/delete", DELAY_HOLDS, DELAY_ANYBODY)),
     _edit("former shards are forgotten", "ShardedQueue", "lost")(
         Edit("sharded/change", "'draining', draining)", "'draining', '')")
     ),
     _edit("a shard is closed with its messages", "ShardedQueue", "lost")(
-        Edit("sharded/retire", "(key == held and kind == 'string') then\n      return 0",
-             "(key == held and kind == 'string') then\n      redis.call('DEL', key)")
+        Edit(
+            "sharded/retire",
+            "(key == held and kind == 'string') then\n      return 0",
+            "(key == held and kind == 'string') then\n      redis.call('DEL', key)",
+        )
     ),
     # --- RSMQ
     _edit("RSMQ's receive count stays", "RSMQ", "count")(
-        Edit("rsmq/receive", "deliver(id, body, received + 1, fr)",
-             "deliver(id, body, math.max(1, received), fr)")
+        Edit(
+            "rsmq/receive",
+            "deliver(id, body, received + 1, fr)",
+            "deliver(id, body, math.max(1, received), fr)",
+        )
     ),
     _edit("RSMQ ignores a delay", "RSMQ", "early")(
         Edit("rsmq/send", " + math.floor(seconds * 1000 + 0.5))", ")")
@@ -149,21 +202,32 @@ OTHERS: tuple[Sabotage, ...] = (
         Edit("staging/commit", "if marker >= batch then", "if marker > batch then")
     ),
     _edit("a commit forgets a list", "StagedDelayQueue", "lost")(
-        Edit("staging/commit", "for i = 1, count do\n  local list",
-             "for i = 2, count do\n  local list")
+        Edit(
+            "staging/commit",
+            "for i = 1, count do\n  local list",
+            "for i = 2, count do\n  local list",
+        )
     ),
     _edit("committed rows are dropped", "StagedListQueue", "lost")(
         Edit("staging/drop", "if not redis.call('ZSCORE', held, list) and", "if")
     ),
     _edit("a committed list arrives twice", "StagedTopic", "acked twice")(
-        Edit("staging/topic", "  if count > 0 then\n    redis.call('UNLINK', list)\n  end\n"
-             "  redis.call('ZREM', held, list)\n", "")
+        Edit(
+            "staging/topic",
+            "  if count > 0 then\n    redis.call('UNLINK', list)\n  end\n"
+            "  redis.call('ZREM', held, list)\n",
+            "",
+        )
     ),
     _edit("a committed list of a delay queue arrives twice", "StagedPartitions", "acked twice")(
-        Edit("staging/delay", "  if #rows > 0 then\n    redis.call('UNLINK', list)\n  end\n"
-             "  redis.call('ZREM', held, list)\n", "")
+        Edit(
+            "staging/delay",
+            "  if #rows > 0 then\n    redis.call('UNLINK', list)\n  end\n"
+            "  redis.call('ZREM', held, list)\n",
+            "",
+        )
     ),
-)  # fmt: skip
+)
 
 
 @contextlib.contextmanager

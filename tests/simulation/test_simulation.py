@@ -25,9 +25,16 @@ HISTORIES = 24
 #: One with many faults.
 SEED = 7
 #: Planted faults that are quickly found; make test-campaign looks for all.
-FEW = ("commit is never refused", "a message is stolen", "cancel cancels nothing",
-       "the dead keep their partitions", "former shards are forgotten", "RSMQ deletes nothing",
-       "a batch is committed twice", "a commit forgets a list")  # fmt: skip
+FEW = (
+    "commit is never refused",
+    "a message is stolen",
+    "cancel cancels nothing",
+    "the dead keep their partitions",
+    "former shards are forgotten",
+    "RSMQ deletes nothing",
+    "a batch is committed twice",
+    "a commit forgets a list",
+)
 
 
 @pytest.fixture(scope="module")

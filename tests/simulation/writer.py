@@ -53,10 +53,15 @@ class Writer:
         tasks, delay = self._messages(batch)
         # The rows of a task are in order, and tasks are not.
         calls = [
-            self._journal.begin("push", by=f"{self._by}/{task}", ids=[key for key, _ in entries],
-                                sums=[checksum(body) for _, body in entries], delay=delay)
+            self._journal.begin(
+                "push",
+                by=f"{self._by}/{task}",
+                ids=[key for key, _ in entries],
+                sums=[checksum(body) for _, body in entries],
+                delay=delay,
+            )
             for task, entries in enumerate(tasks)
-        ]  # fmt: skip
+        ]
         staged = yield from outcome_of(self._stage(batch, tasks, delay))
         if staged.state == "ok":
             found = yield from outcome_of(

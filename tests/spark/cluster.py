@@ -47,38 +47,71 @@ def standalone(
     url = f"spark://127.0.0.1:{port}"
     with contextlib.ExitStack() as stack:
         log = _started(
-            stack, folder / "master", environment, path,
-            "master.Master", "--host", "127.0.0.1", "--port", str(port), "--webui-port", str(page),
-        )  # fmt: skip
+            stack,
+            folder / "master",
+            environment,
+            path,
+            "master.Master",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--webui-port",
+            str(page),
+        )
         _wait_for(log, "elected leader")
         logs = [
             _started(
-                stack, folder / f"worker-{each}", environment, path,
-                "worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory", "1g",
-                "--webui-port", str(free_port()), "--work-dir", str(folder / f"worker-{each}"), url,
+                stack,
+                folder / f"worker-{each}",
+                environment,
+                path,
+                "worker.Worker",
+                "--host",
+                "127.0.0.1",
+                "--cores",
+                "1",
+                "--memory",
+                "1g",
+                "--webui-port",
+                str(free_port()),
+                "--work-dir",
+                str(folder / f"worker-{each}"),
+                url,
             )
             for each in range(workers)
-        ]  # fmt: skip
+        ]
         for log in logs:
             _wait_for(log, "Successfully registered with master")
         yield Cluster(url, f"http://127.0.0.1:{page}", folder)
 
 
 def _started(
-    stack: contextlib.ExitStack, folder: Path, environment: Mapping[str, str], path: Path,
-    main: str, *arguments: str,
-) -> Path:  # fmt: skip
+    stack: contextlib.ExitStack,
+    folder: Path,
+    environment: Mapping[str, str],
+    path: Path,
+    main: str,
+    *arguments: str,
+) -> Path:
     """Start a process that ends with the stack; return its log."""
     folder.mkdir(parents=True)
     log = folder / "log"
     with log.open("wb") as output:
         process = psutil.Popen(
             [SPARK / "bin" / "spark-class", f"org.apache.spark.deploy.{main}", *arguments],
-            env={"PATH": f"{path}:/usr/bin:/bin", "JAVA_HOME": str(find_java()),
-                 "SPARK_HOME": str(SPARK), "SPARK_DAEMON_JAVA_OPTS": JAVA,
-                 "HOME": os.environ.get("HOME", "/"), **environment},
-            cwd=folder, stdout=output, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            env={
+                "PATH": f"{path}:/usr/bin:/bin",
+                "JAVA_HOME": str(find_java()),
+                "SPARK_HOME": str(SPARK),
+                "SPARK_DAEMON_JAVA_OPTS": JAVA,
+                "HOME": os.environ.get("HOME", "/"),
+                **environment,
+            },
+            cwd=folder,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
     stack.callback(kill, process)
     return log
 

@@ -32,9 +32,12 @@ def run_until_killed(
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
-            cwd=ROOT, env={**os.environ, **settings}, stdout=output, stderr=output,
+            cwd=ROOT,
+            env={**os.environ, **settings},
+            stdout=output,
+            stderr=output,
             start_new_session=True,
-        )  # fmt: skip
+        )
     try:
         wait_until(
             lambda: (folder / "reached").exists() or process.poll() is not None,
@@ -58,11 +61,20 @@ def running_pipeline(config: Path, url: str, output: Path) -> Iterator[psutil.Po
     """Run `ackq pipeline run --once`; at the end of the block kill it, its JVM and its workers."""
     with output.open("wb") as file:
         process = psutil.Popen(
-            [sys.executable, "-c", "from ackq.cli import main; main()", "pipeline", "run", config,
-             "--once"],
-            cwd=ROOT, env={**os.environ, "ACKQ_REDIS_URL": url}, stdout=file,
+            [
+                sys.executable,
+                "-c",
+                "from ackq.cli import main; main()",
+                "pipeline",
+                "run",
+                config,
+                "--once",
+            ],
+            cwd=ROOT,
+            env={**os.environ, "ACKQ_REDIS_URL": url},
+            stdout=file,
             stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        )
     try:
         yield process
     finally:

@@ -40,10 +40,14 @@ def test_the_stream_over_spark_connect_needs_ackq_only_at_the_server(
     ):
         queue.push_many({"Name": f"car {n}", "Horsepower": n} for n in range(300))
         done = subprocess.run(
-            [sys.executable, "-c", example], capture_output=True, text=True, check=False,
-            timeout=300, cwd=tmp_path,
+            [sys.executable, "-c", example],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            cwd=tmp_path,
             env={name: value for name, value in os.environ.items() if name != "ACKQ_REDIS_URL"},
-        )  # fmt: skip
+        )
         assert done.returncode == 0, done.stderr[-3000:]
     rows = pyarrow.dataset.dataset(tmp_path / "cars" / "rows").to_table().to_pylist()
     assert {(row["Name"], row["Horsepower"]) for row in rows} == {
@@ -58,15 +62,31 @@ def connect_server(folder: Path, port: int, url: str) -> Iterator[None]:
     log = folder / "log"
     with log.open("wb") as output:
         process = psutil.Popen(
-            [SPARK / "bin" / "spark-submit", "--master", "local[2]",
-             "--class", "org.apache.spark.sql.connect.service.SparkConnectServer",
-             "--conf", f"spark.connect.grpc.binding.port={port}",
-             "--conf", "spark.ui.enabled=false", "--conf", f"spark.driver.extraJavaOptions={JAVA}",
-             "spark-internal"],
-            env={**os.environ, "JAVA_HOME": str(find_java()), "SPARK_HOME": str(SPARK),
-                 "PYSPARK_PYTHON": sys.executable, "ACKQ_REDIS_URL": url},
-            cwd=folder, stdout=output, stderr=subprocess.STDOUT,
-        )  # fmt: skip
+            [
+                SPARK / "bin" / "spark-submit",
+                "--master",
+                "local[2]",
+                "--class",
+                "org.apache.spark.sql.connect.service.SparkConnectServer",
+                "--conf",
+                f"spark.connect.grpc.binding.port={port}",
+                "--conf",
+                "spark.ui.enabled=false",
+                "--conf",
+                f"spark.driver.extraJavaOptions={JAVA}",
+                "spark-internal",
+            ],
+            env={
+                **os.environ,
+                "JAVA_HOME": str(find_java()),
+                "SPARK_HOME": str(SPARK),
+                "PYSPARK_PYTHON": sys.executable,
+                "ACKQ_REDIS_URL": url,
+            },
+            cwd=folder,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
     try:
         wait_until(
             lambda: "server started at" in log.read_text(errors="replace"), str(log), timeout=150

@@ -59,9 +59,16 @@ def test_days_in_bulk() -> None:
     # All of these are days, so none is looked at.
     assert _bulk(pa.date32(), '"2024-02-29"', '"1999-12-31"')[1] == []
     values, left = _bulk(
-        pa.date32(), '"2024-01-31"', '"2023-02-30"', '"x"', '"2024-04-30"', '"2024-04-31"', "null",
-        '"2024-02-29"', '"0000-01-01"',
-    )  # fmt: skip
+        pa.date32(),
+        '"2024-01-31"',
+        '"2023-02-30"',
+        '"x"',
+        '"2024-04-30"',
+        '"2024-04-31"',
+        "null",
+        '"2024-02-29"',
+        '"0000-01-01"',
+    )
     assert left == [1, 2, 4, 6, 7]
     assert (values[0], values[3], values[5]) == (date(2024, 1, 31), date(2024, 4, 30), None)
     # A day before the first one that Python has.
@@ -71,8 +78,9 @@ def test_days_in_bulk() -> None:
 
 def test_times_without_a_zone_in_bulk() -> None:
     assert _bulk(US, '"2024-01-31T23:59:58.5"', "null") == (
-        [datetime(2024, 1, 31, 23, 59, 58, 500_000), None], []
-    )  # fmt: skip
+        [datetime(2024, 1, 31, 23, 59, 58, 500_000), None],
+        [],
+    )
     values, left = _bulk(
         US, '"2024-01-31 23:59:58"', '"2024-01-31T23:59:58Z"', '"2024-01-31T24:00:00"', '"soon"'
     )
@@ -84,8 +92,9 @@ def test_times_with_a_zone_in_bulk() -> None:
     # None, all, or some of them name a zone.
     assert _bulk(UTC_US, '"2024-07-01T12:00:00"', zone=zone) == ([_at(2024, 7, 1, 10)], [])
     assert _bulk(UTC_US, '"2024-07-01T12:00:00Z"', '"2024-07-01T12:00:00+02:00"', zone=zone) == (
-        [_at(2024, 7, 1, 12), _at(2024, 7, 1, 10)], []
-    )  # fmt: skip
+        [_at(2024, 7, 1, 12), _at(2024, 7, 1, 10)],
+        [],
+    )
     values, left = _bulk(
         UTC_US, '"2024-07-01T12:00:00Z"', '"2024-07-01T12:00:00"', "null", '"x"', zone=zone
     )
@@ -93,8 +102,9 @@ def test_times_with_a_zone_in_bulk() -> None:
     # The clock is put back at 3:00, and put forward at 2:00.
     assert _bulk(UTC_US, '"2024-10-27T02:30:00"', zone=zone) == ([_at(2024, 10, 27, 0, 30)], [])
     assert _bulk(UTC_US, '"2024-03-31T02:30:00"', '"2024-03-31T03:30:00"', zone=zone) == (
-        [None, _at(2024, 3, 31, 1, 30)], [0]
-    )  # fmt: skip
+        [None, _at(2024, 3, 31, 1, 30)],
+        [0],
+    )
     # Years for which not every implementation has the rules, and a zone that Arrow does not know.
     for year in (1969, 2038):
         assert _bulk(UTC_US, f'"{year}-07-01T12:00:00"', zone=zone)[1] == [0]
@@ -112,8 +122,9 @@ def test_decimals_in_bulk_are_rounded_half_away_from_zero() -> None:
     assert (left, values[0], values[3]) == ([1, 2], Decimal("1.00"), Decimal("999.99"))
     wide = pa.decimal128(38, 20)
     assert _bulk(wide, "123456789012345678.00000000000000000005") == (
-        [Decimal("123456789012345678.00000000000000000005")], []
-    )  # fmt: skip
+        [Decimal("123456789012345678.00000000000000000005")],
+        [],
+    )
 
 
 def test_lists_and_structs_in_bulk_are_left_where_a_part_of_them_is() -> None:
@@ -145,8 +156,20 @@ def test_lists_and_structs_in_bulk_are_left_where_a_part_of_them_is() -> None:
 
 
 def test_bodies_that_are_no_object_are_left_wherever_they_are() -> None:
-    bodies = [b'{"a":1}', b" {\"a\":2}\n", b"", b"[]", b"{", b'{"a":3}{"a":4}', b'{"a":"\xff"}',
-              b'{"b":"\xff"}', b'{"a":5}', b'{"a":6}', b'{"a":7}', b'{"a":8}']  # fmt: skip
+    bodies = [
+        b'{"a":1}',
+        b' {"a":2}\n',
+        b"",
+        b"[]",
+        b"{",
+        b'{"a":3}{"a":4}',
+        b'{"a":"\xff"}',
+        b'{"b":"\xff"}',
+        b'{"a":5}',
+        b'{"a":6}',
+        b'{"a":7}',
+        b'{"a":8}',
+    ]
     bulk = InBulk([pa.field("a", pa.int32())], "UTC")
     for _ in range(2):  # the second call begins with the scans that helped
         parsed = bulk.parse(bodies, pa.array(bodies, pa.binary()))
@@ -168,26 +191,53 @@ STRUCT = spark.StructType().add("i", spark.IntegerType()).add("t", spark.Timesta
     [
         (spark.ByteType(), {127: 127, -128: -128}, (128, -129, True, "1", 1.0)),
         (spark.LongType(), {2**63 - 1: 2**63 - 1}, (2**63,)),
-        (spark.DoubleType(), {1: 1.0, 1.5: 1.5, "-INF": -math.inf, "+Infinity": math.inf,
-                              10**400: math.inf, -(10**400): -math.inf}, (True, "1", "inf")),
-        (spark.DecimalType(3, 1),
-         {1: Decimal("1.0"), "1.25": Decimal("1.3"), 99.9: Decimal("99.9")},
-         (100, True, None, "NaN", "x", 99.95)),
+        (
+            spark.DoubleType(),
+            {
+                1: 1.0,
+                1.5: 1.5,
+                "-INF": -math.inf,
+                "+Infinity": math.inf,
+                10**400: math.inf,
+                -(10**400): -math.inf,
+            },
+            (True, "1", "inf"),
+        ),
+        (
+            spark.DecimalType(3, 1),
+            {1: Decimal("1.0"), "1.25": Decimal("1.3"), 99.9: Decimal("99.9")},
+            (100, True, None, "NaN", "x", 99.95),
+        ),
         (spark.BooleanType(), {True: True, False: False}, (1.5, "true")),
         (spark.BinaryType(), {"AQI=": b"\1\2", "A Q\nI=": b"\1\2"}, (1, "A", "*AQI=")),
-        (spark.DateType(), {"2024-02-29": date(2024, 2, 29), " 2024-02-29 ": date(2024, 2, 29),
-                            "2024-02-29T23:00:00Z": date(2024, 2, 29)}, (1, "2023-02-29")),
-        (spark.TimestampType(),
-         {0: _at(1970, 1, 1), 1_700_000_000: _at(2023, 11, 14, 22, 13, 20),
-          "2024-07-01T12:00:00": _at(2024, 7, 1, 10),
-          "2024-07-01T12:00:00.1234567Z": _at(2024, 7, 1, 12, 0, 0, 123456)},
-         (1.5, "x", True, None)),
-        (spark.TimestampNTZType(), {"2024-07-01 12:00": datetime(2024, 7, 1, 12)},
-         ("2024-07-01T12:00:00Z", 5)),
+        (
+            spark.DateType(),
+            {
+                "2024-02-29": date(2024, 2, 29),
+                " 2024-02-29 ": date(2024, 2, 29),
+                "2024-02-29T23:00:00Z": date(2024, 2, 29),
+            },
+            (1, "2023-02-29"),
+        ),
+        (
+            spark.TimestampType(),
+            {
+                0: _at(1970, 1, 1),
+                1_700_000_000: _at(2023, 11, 14, 22, 13, 20),
+                "2024-07-01T12:00:00": _at(2024, 7, 1, 10),
+                "2024-07-01T12:00:00.1234567Z": _at(2024, 7, 1, 12, 0, 0, 123456),
+            },
+            (1.5, "x", True, None),
+        ),
+        (
+            spark.TimestampNTZType(),
+            {"2024-07-01 12:00": datetime(2024, 7, 1, 12)},
+            ("2024-07-01T12:00:00Z", 5),
+        ),
         (spark.StringType(), {"x": "x", 1: "1", 2**70: str(2**70)}, ("\ud800",)),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_value_becomes_what_sparks_reader_makes_of_it(
     kind: spark.DataType, fits: dict[Any, Any], misfits: tuple[Any, ...]
 ) -> None:
@@ -244,8 +294,11 @@ def test_a_body_is_an_object_and_may_keep_every_digit() -> None:
     assert parse_all([b'{"a":1}', b'{"b":2}'], False) == [{"a": 1}, {"b": 2}]
     for keep in (False, True):
         assert parse_all([b'{"a":1}', b"[]", b"{", b'{"a":Infinity}'], keep) == [
-            {"a": 1}, None, None, {"a": math.inf}
-        ]  # fmt: skip
+            {"a": 1},
+            None,
+            None,
+            {"a": math.inf},
+        ]
 
 
 def test_decimals_keep_every_digit_where_bodies_are_parsed_one_by_one() -> None:
@@ -289,8 +342,11 @@ def _written(kind: spark.DataType, value: Any) -> Any:
 def test_values_are_written_as_sparks_to_json_writes_them() -> None:
     double, decimal, binary = spark.DoubleType(), spark.DecimalType(20, 3), spark.BinaryType()
     assert [_written(double, each) for each in (1.5, math.inf, -math.inf, math.nan)] == [
-        1.5, "Infinity", "-Infinity", "NaN"
-    ]  # fmt: skip
+        1.5,
+        "Infinity",
+        "-Infinity",
+        "NaN",
+    ]
     exact = to_json.converter("c", decimal)
     assert exact is not None
     assert orjson.dumps(exact(Decimal("1E+3"))) == b"1000"

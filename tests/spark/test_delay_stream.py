@@ -65,8 +65,9 @@ def parts(plain_client: redis.Redis, token: str) -> Iterator[PartitionedDelayQue
 def push(queue: DelayQueue | PartitionedDelayQueue, count: int, first: int = 0) -> list[str]:
     """Push messages that are ready, in the opposite order of their keys, and return the keys."""
     keys = [f"k{999 - n:03}" for n in range(first, first + count)]
-    queue.push_many(DelayEntry(key, {"n": int(key[1:])}, at=1000.0 + n)
-                    for n, key in enumerate(keys, first))  # fmt: skip
+    queue.push_many(
+        DelayEntry(key, {"n": int(key[1:])}, at=1000.0 + n) for n, key in enumerate(keys, first)
+    )
     return keys
 
 
@@ -375,8 +376,11 @@ def test_the_columns_of_a_delay_queue(start: Start, delayed: DelayQueue) -> None
     first, second = log.rows()
     assert list(first) == ["id", "value", "queue", "batch", "position", "ready_time"]
     assert (first["id"], first["queue"], first["batch"], first["position"]) == (
-        "a", delayed.name, 1, 0,
-    )  # fmt: skip
+        "a",
+        delayed.name,
+        1,
+        0,
+    )
     assert first["ready_time"].timestamp() == 1000.25
     assert (second["id"], second["value"]) == ("\ufffd", "\ufffd")
     delayed.push("b", {"n": 8}, at=3000)

@@ -76,11 +76,19 @@ def test_the_example_of_the_readme_runs_on_the_public_data_set(tmp_path: Path) -
     lines = [line for line in commands.splitlines() if not line.startswith("pip ")]
     with private_server(tmp_path / "redis") as server:
         done = subprocess.run(
-            ["sh", "-e"], input="\n".join(lines), cwd=tmp_path, check=False, timeout=200,
-            capture_output=True, text=True,
-            env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-                 "ACKQ_REDIS_URL": server.url},
-        )  # fmt: skip
+            ["sh", "-e"],
+            input="\n".join(lines),
+            cwd=tmp_path,
+            check=False,
+            timeout=200,
+            capture_output=True,
+            text=True,
+            env={
+                **os.environ,
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "ACKQ_REDIS_URL": server.url,
+            },
+        )
         assert done.returncode == 0, done.stderr[-3000:]
         with Queue.from_url(server.url, "cars") as queue:
             reasons = Counter(each.reason for each in queue.dead_letters(100))
@@ -105,10 +113,14 @@ def test_the_examples_of_a_page_run_one_after_the_other(tmp_path: Path, page: st
         script = tmp_path / "examples.py"
         script.write_text("\n".join([AROUND[page][0], *found, AROUND[page][1]]))
         done = subprocess.run(
-            [sys.executable, script], cwd=tmp_path, check=False, timeout=200,
-            capture_output=True, text=True,
+            [sys.executable, script],
+            cwd=tmp_path,
+            check=False,
+            timeout=200,
+            capture_output=True,
+            text=True,
             env={**os.environ, "ACKQ_REDIS_URL": server.url},
-        )  # fmt: skip
+        )
     assert done.returncode == 0, done.stderr[-3000:]
 
 

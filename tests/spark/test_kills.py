@@ -41,8 +41,14 @@ def test_a_driver_killed_anywhere_loses_nothing_doubles_nothing_and_leaks_no_sec
     folder.mkdir()
     with Queue.from_url(with_password(server), "jobs") as queue:
         ids = queue.push_many({"n": n, "text": "x" * 100} for n in range(MESSAGES))
-        run_until_killed("tests.spark.doomed", folder, "jobs", point, folder=folder,
-                         environment={"ACKQ_REDIS_URL": with_password(server)})  # fmt: skip
+        run_until_killed(
+            "tests.spark.doomed",
+            folder,
+            "jobs",
+            point,
+            folder=folder,
+            environment={"ACKQ_REDIS_URL": with_password(server)},
+        )
         left = queue.stats()
         assert left.claimed
         assert left.claimed + left.ready == MESSAGES - 3000

@@ -58,8 +58,10 @@ def test_a_gigabyte_of_rejects_becomes_dead_letters_once_whoever_is_killed(tmp_p
         valid = set(range(0, MESSAGES, VALID))
         text = "x" * SIZE
         for first in range(0, MESSAGES, 500):
-            jobs.push_many({"id": f"m{n}", "n": n if n in valid else "text", "text": text}
-                           for n in range(first, min(MESSAGES, first + 500)))  # fmt: skip
+            jobs.push_many(
+                {"id": f"m{n}", "n": n if n in valid else "text", "text": text}
+                for n in range(first, min(MESSAGES, first + 500))
+            )
         for number, share in enumerate(KILLED_AT):
             output = tmp_path / f"output-{number}"
             with running_pipeline(config, server.url, output) as process:

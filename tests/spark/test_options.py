@@ -73,7 +73,7 @@ def test_the_end_that_is_popped_is_an_option_of_queues() -> None:
         ({"topic": "prices"}, "not 'queue' and 'topic'"),
         ({"cluster": "maybe"}, "cluster"),
     ],
-)  # fmt: skip
+)
 def test_a_bad_option_is_refused_by_name(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         reading(queue="jobs", **options)
@@ -182,10 +182,16 @@ def test_options_of_spark_read_are_refused_in_a_stream(place: str, option: str) 
 
 @pytest.mark.parametrize(
     ("option", "value"),
-    [("groupId", "g"), ("maxMessagesPerTrigger", "5"), ("maxOffsetsPerTrigger", "5"),
-     ("maxBytesPerTrigger", "5"), ("claimTimeoutMs", "5000"), ("ackMode", "commit"),
-     ("pollIntervalMs", "5")],
-)  # fmt: skip
+    [
+        ("groupId", "g"),
+        ("maxMessagesPerTrigger", "5"),
+        ("maxOffsetsPerTrigger", "5"),
+        ("maxBytesPerTrigger", "5"),
+        ("claimTimeoutMs", "5000"),
+        ("ackMode", "commit"),
+        ("pollIntervalMs", "5"),
+    ],
+)
 def test_options_of_streams_are_refused_by_spark_read(option: str, value: str) -> None:
     source = AckqDataSource({"queue": "jobs", option.lower(): value})
     with pytest.raises(ConfigurationError, match=rf"'{option}' is for spark\.readStream"):
@@ -198,8 +204,12 @@ def test_a_topic_is_read_from_an_index_to_an_index() -> None:
     found = reading(topic="news", startingOffsets=" 1 ", endingOffsets="0")
     assert (found.starting, found.ending) == (1, 0)
     assert reading(topic="news", startingOffsets="LATEST").starting == "latest"
-    for name, wrong in (("startingOffsets", "0"), ("startingOffsets", "-1"),
-                        ("startingOffsets", "first"), ("endingOffsets", "earliest"),
-                        ("endingOffsets", "1.5")):  # fmt: skip
+    for name, wrong in (
+        ("startingOffsets", "0"),
+        ("startingOffsets", "-1"),
+        ("startingOffsets", "first"),
+        ("endingOffsets", "earliest"),
+        ("endingOffsets", "1.5"),
+    ):
         with pytest.raises(ConfigurationError, match=name):
             reading(topic="news", **{name: wrong})

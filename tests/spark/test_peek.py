@@ -169,8 +169,9 @@ def test_leased_messages_in_between_cost_no_batches_and_no_small_pages(
     assert len(held) == 2500
     assert [batch.num_rows for batch in batches] == [12]
     assert batches[0].column("id").to_pylist() == [
-        *(f"new {n}" for n in range(5)), *(f"late {n:02}" for n in range(7)),
-    ]  # fmt: skip
+        *(f"new {n}" for n in range(5)),
+        *(f"late {n:02}" for n in range(7)),
+    ]
     assert Counted.sizes == [500] * 3
 
 

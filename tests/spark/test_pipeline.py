@@ -67,8 +67,11 @@ def ids(rows: list[dict[str, Any]]) -> list[str]:
 
 def push(queue: Queue, first: int, last: int) -> list[str]:
     numbers = range(first, last)
-    return sorted(queue.push_many([{"id": f"m-{n:04}", "kind": "ab"[n % 2], "size": n % 100}
-                                   for n in numbers]))  # fmt: skip
+    return sorted(
+        queue.push_many(
+            [{"id": f"m-{n:04}", "kind": "ab"[n % 2], "size": n % 100} for n in numbers]
+        )
+    )
 
 
 def reasons(queue: Queue) -> Counter[str]:
@@ -141,8 +144,11 @@ def test_a_batch_that_failed_at_its_sink_is_there_once_when_it_is_run_again(
 
     with monkeypatch.context() as patched:
         patched.setattr(pipeline_sinks, "write", failing)
-        with pytest.raises(PipelineFailed, match=r"batch 0 failed: OSError: the disk is on fire\. "
-                           "Nothing is lost") as raised:  # fmt: skip
+        with pytest.raises(
+            PipelineFailed,
+            match=r"batch 0 failed: OSError: the disk is on fire\. "
+            "Nothing is lost",
+        ) as raised:
             make().run(once=True)
     assert raised.value.batch == 0
     assert isinstance(raised.value.__cause__, OSError)
@@ -228,9 +234,13 @@ def test_messages_that_are_not_parsed_have_the_columns_of_the_source(
 
 @pytest.mark.campaign
 def test_between_queues_every_row_arrives_once_though_a_batch_is_replayed(
-    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis,
+    make: Make,
+    queue: Queue,
+    name: str,
+    url: str,
+    plain_client: redis.Redis,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     good = push(queue, 0, 60)
     queue.push(b"not json")
     write = pipeline_sinks.write
@@ -331,8 +341,12 @@ def test_every_batch_has_a_line_and_the_current_batch_counts_as_lag(
     lines = capsys.readouterr().out.splitlines()
     shown = [line.partition(": ")[2].split("  ")[:2] for line in lines]
     shown.remove(["waiting", "lag 60"])
-    assert shown == [["starting", "lag 60"], ["batch 0", "40 rows"], ["batch 1", "20 rows"],
-                    ["stopped", "2 batches"]]  # fmt: skip
+    assert shown == [
+        ["starting", "lag 60"],
+        ["batch 0", "40 rows"],
+        ["batch 1", "20 rows"],
+        ["stopped", "2 batches"],
+    ]
     assert behind == {60}
     assert [line.rpartition("  ")[2] for line in lines[-2:]] == ["lag 0", "lag 0"]
 
@@ -455,8 +469,9 @@ def test_a_check_that_cannot_be_evaluated_has_failed_and_blocks_nothing(
     make: Make, queue: Queue, tmp_path: Path
 ) -> None:
     queue.push_many([{"id": "m-1", "kind": "7"}, {"id": "m-2", "kind": "seven"}])
-    make(checks={"number": "CAST(kind AS INT) > 1", "ratio": "1 / (CAST(kind AS INT) - 7) IS NULL"}
-         ).run(once=True)  # fmt: skip
+    make(
+        checks={"number": "CAST(kind AS INT) > 1", "ratio": "1 / (CAST(kind AS INT) - 7) IS NULL"}
+    ).run(once=True)
     assert ids(written(tmp_path / "out")) == ["m-1"]
     assert reasons(queue) == {"check: number": 1}
 

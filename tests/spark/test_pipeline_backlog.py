@@ -31,8 +31,9 @@ def test_a_batch_has_a_million_messages_or_a_gibibyte_but_not_less_than_usual(
     assert limit(Reading.of({"topic": queue.name, "url": url})) is None
 
 
-@pytest.mark.parametrize(("given", "rows"), [({}, [30, 30, 10]), ({"maxOffsetsPerTrigger": 40},
-                                                                  [40, 30])])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "rows"), [({}, [30, 30, 10]), ({"maxOffsetsPerTrigger": 40}, [40, 30])]
+)
 def test_the_limit_is_that_of_the_batches_of_once_unless_the_user_sets_it(
     spark: SparkSession,
     queue: Queue,

@@ -27,10 +27,19 @@ def test_a_pipeline_that_is_fenced_off_ends_with_a_code_of_its_own(
     archive = tmp_path / "stale.jsa"
     (jar,) = Path(pyspark.__file__).parent.glob("jars/spark-launcher_*.jar")
     subprocess.run(
-        [find_java() / "bin" / "java", f"-XX:ArchiveClassesAtExit={archive}",
-         "-cp", jar, "org.apache.spark.launcher.Main", "unknown"],
-        check=False, stdin=subprocess.DEVNULL, capture_output=True, timeout=60,
-    )  # fmt: skip
+        [
+            find_java() / "bin" / "java",
+            f"-XX:ArchiveClassesAtExit={archive}",
+            "-cp",
+            jar,
+            "org.apache.spark.launcher.Main",
+            "unknown",
+        ],
+        check=False,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+    )
     monkeypatch.setenv("SPARK_SUBMIT_OPTS", f"-XX:SharedArchiveFile={archive}")
     config = tmp_path / "jobs.toml"
     config.write_text(
@@ -39,11 +48,23 @@ def test_a_pipeline_that_is_fenced_off_ends_with_a_code_of_its_own(
     )
     queue.push({"id": "first"})
     process = subprocess.Popen(
-        [sys.executable, "-c", "from ackq.cli import main; main()",
-         "pipeline", "run", config, "--url", url, "--json"],
-        cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        [
+            sys.executable,
+            "-c",
+            "from ackq.cli import main; main()",
+            "pipeline",
+            "run",
+            config,
+            "--url",
+            url,
+            "--json",
+        ],
+        cwd=tmp_path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         env=os.environ,
-    )  # fmt: skip
+    )
     try:
         assert process.stdout is not None
         while not json.loads(process.stdout.readline())["batches"]:

@@ -36,8 +36,11 @@ partition_by = ["rating"]
 options = { compression = "zstd" }
 """
 VALUES: dict[str, Any] = {
-    "name": "p", "checkpoint": "/c", "source": {"queue": "movies"}, "sink": {"path": "out"},
-}  # fmt: skip
+    "name": "p",
+    "checkpoint": "/c",
+    "source": {"queue": "movies"},
+    "sink": {"path": "out"},
+}
 
 
 def changed(place: str, value: Any) -> dict[str, Any]:
@@ -66,9 +69,12 @@ def test_a_file_is_read_and_its_paths_begin_at_its_folder(tmp_path: Path) -> Non
     assert config.name == "ratings"
     assert config.checkpoint == str(tmp_path / "state/ratings")
     assert config.source.all_options() == {
-        "queue": "movies", "groupId": "ratings", "maxMessagesPerTrigger": "50000",
-        "failOnDataLoss": "false", "includeMetadata": "true",
-    }  # fmt: skip
+        "queue": "movies",
+        "groupId": "ratings",
+        "maxMessagesPerTrigger": "50000",
+        "failOnDataLoss": "false",
+        "includeMetadata": "true",
+    }
     assert config.validation.ddl == "title STRING, rating DOUBLE"
     assert config.validation.not_null == ("title",)
     assert config.validation.checks == {"rating": "rating BETWEEN 0 AND 10"}
@@ -94,9 +100,14 @@ def test_the_url_of_a_path_stays_as_it_is() -> None:
 def test_settings_of_spark_may_be_written_with_or_without_quotes() -> None:
     quoted = changed("spark", {"spark.ui.enabled": True, "spark.sql.shuffle.partitions": 4})
     plain = changed("spark", {"spark": {"ui": {"enabled": True}, "sql.shuffle.partitions": 4}})
-    assert PipelineConfig.of(quoted).spark == PipelineConfig.of(plain).spark == {
-        "spark.ui.enabled": "true", "spark.sql.shuffle.partitions": "4",
-    }  # fmt: skip
+    assert (
+        PipelineConfig.of(quoted).spark
+        == PipelineConfig.of(plain).spark
+        == {
+            "spark.ui.enabled": "true",
+            "spark.sql.shuffle.partitions": "4",
+        }
+    )
 
 
 def test_a_transform_may_be_the_function_itself() -> None:
@@ -136,8 +147,11 @@ def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
         ("source.grup", "g", "[source] grup: unknown key; did you mean group?"),
         ("source.group", "a b", "[source] group: group 'a b' is not 1 to 200"),
         ("name", "my cars", "[source] group: group 'my cars' is not 1 to 200"),
-        ("source.options.groupId", "g", "[source.options] groupId: cannot be set here; use the"
-                                        " key group of [source]"),
+        (
+            "source.options.groupId",
+            "g",
+            "[source.options] groupId: cannot be set here; use the key group of [source]",
+        ),
         ("source.options.maxMesagesPerTrigger", 5, "did you mean 'maxMessagesPerTrigger'?"),
         ("source.options.maxMessagesPerTrigger", 0, "'maxMessagesPerTrigger' must be an integer"),
         ("source.options.url", "redis://:canary@host", "option 'url' contains a password"),
@@ -150,8 +164,7 @@ def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
         ("sink.path", None, "queue_column or topic_column or format or path: is required"),
         ("sink.queue", "out", "[sink] path: cannot be combined with queue"),
         ("sink.format", "ackq", "use one of the keys queue, topic and delay_queue instead"),
-        ("sink.partion_by", ["a"], "[sink] partion_by: unknown key; did you mean"
-                                   " partition_by?"),
+        ("sink.partion_by", ["a"], "[sink] partion_by: unknown key; did you mean partition_by?"),
         ("sink.options.path", "x", "[sink.options] path: cannot be set here"),
         ("sink", {"queue": "movies"}, "[sink] queue: is also the source"),
         ("sink", {"queue": "o", "options": {"idColum": "a"}}, "did you mean 'idColumn'?"),
@@ -169,7 +182,7 @@ def test_sinks(sink: dict[str, str], kind: str, names: Any) -> None:
         ("every", float("nan"), "every: must be 0 to 86,400 seconds, not nan"),
         ("spark.ui", {"ports": [1]}, "[spark] ui.ports: must be a string, a number, true or false"),
     ],
-)  # fmt: skip
+)
 def test_errors_name_the_file_the_section_and_the_key(place: str, value: Any, says: str) -> None:
     text = refused(changed(place, value))
     assert text.startswith("p.toml: ")
@@ -208,8 +221,11 @@ def test_a_delay_queue_is_a_source_with_claims() -> None:
     source = {"delay_queue": "later", "options": {"partitions": 3}}
     values = {**VALUES, "source": source, "rejects": {"queue": "bad"}}
     assert PipelineConfig.of(values).source.all_options() == {
-        "delayQueue": "later", "partitions": "3", "groupId": "p", "includeMetadata": "true",
-    }  # fmt: skip
+        "delayQueue": "later",
+        "partitions": "3",
+        "groupId": "p",
+        "includeMetadata": "true",
+    }
     says = "[sink] delay_queue: is also the source"
     assert says in refused({**values, "sink": {"delay_queue": "later"}})
     PipelineConfig.of({**values, "sink": {"queue": "later"}})
@@ -251,8 +267,9 @@ def test_several_sinks_and_tables_have_names() -> None:
     tables = {"cities": {"path": "/c", "format": "csv", "options": {"header": True}}}
     config = PipelineConfig.of({**values, "sinks": sinks, "tables": tables})
     assert [(each.name, each.kind, each.sql) for each in config.sinks] == [
-        ("all", "files", None), ("big", "ackq", "SELECT * FROM rows"),
-    ]  # fmt: skip
+        ("all", "files", None),
+        ("big", "ackq", "SELECT * FROM rows"),
+    ]
     assert config.tables == (Table("cities", "/c", "csv", None, {"header": "true"}),)
     for wrong, says in (
         ({}, "sinks: is empty"),

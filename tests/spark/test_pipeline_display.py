@@ -14,10 +14,16 @@ from ackq.spark.pipeline.display import display, screen
 from ackq.spark.pipeline.failing import Search
 from ackq.spark.pipeline.micro_batches import BatchResult
 
-CONFIG = PipelineConfig.of({
-    "name": "ratings-of-all-films", "checkpoint": "/c", "source": {"queue": "{films}"},
-    "sink": {"path": "/srv/a-folder-with-a-long-name/that-goes-on/and-on/until-it-is-cut/ratings"},
-})  # fmt: skip
+CONFIG = PipelineConfig.of(
+    {
+        "name": "ratings-of-all-films",
+        "checkpoint": "/c",
+        "source": {"queue": "{films}"},
+        "sink": {
+            "path": "/srv/a-folder-with-a-long-name/that-goes-on/and-on/until-it-is-cut/ratings"
+        },
+    }
+)
 LONG = "check: " + ", ".join(f"a_name_of_a_check_{n}" for n in range(8))
 
 
@@ -56,8 +62,21 @@ def test_a_wide_terminal_shows_the_last_batch_and_whole_texts() -> None:
         "ratings-of-all-films  queue {films} → parquet"
         " /srv/a-folder-with-a-long-name/that-goes-on/and-on/until-it-is-cut/ratings  working"
     )
-    assert lines[1].split() == ["read", "written", "rejected", "rows/s", "lag", "batch", "batch",
-                                "rows", "batch", "rejects", "batch", "time", "running"]  # fmt: skip
+    assert lines[1].split() == [
+        "read",
+        "written",
+        "rejected",
+        "rows/s",
+        "lag",
+        "batch",
+        "batch",
+        "rows",
+        "batch",
+        "rejects",
+        "batch",
+        "time",
+        "running",
+    ]
     assert "1.2 s" in lines[2]
     assert any(LONG in line for line in lines)
     assert "…" in "\n".join(shown(far(), 80))
@@ -123,11 +142,18 @@ def test_as_json_each_line_has_all_that_is_known(capsys: pytest.CaptureFixture[s
     assert last["state"] == "stopped"
     del first["elapsed"], first["rows_per_second"]
     assert first == {
-        "name": CONFIG.name, "state": "working", "batches": 2, "rows": 12_445_678,
-        "written": 12_444_674, "rejected": 1_004, "reasons": dict(far().reasons),
-        "late": 0, "lag": 123_456_789, "search": None,
+        "name": CONFIG.name,
+        "state": "working",
+        "batches": 2,
+        "rows": 12_445_678,
+        "written": 12_444_674,
+        "rejected": 1_004,
+        "reasons": dict(far().reasons),
+        "late": 0,
+        "lag": 123_456_789,
+        "search": None,
         "batch": {"number": 8, "rows": 100_000, "rejected": 4, "seconds": 1.25},
-    }  # fmt: skip
+    }
 
 
 def test_a_search_for_failing_rows_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

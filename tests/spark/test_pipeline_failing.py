@@ -72,14 +72,23 @@ def test_a_row_on_which_a_function_fails_is_a_dead_letter_with_its_error(
     ("value", "options", "reason"),
     [
         ("IF(size = 5, NULL, id)", {}, "transform: InvalidMessage: row 5: column 'value' is null"),
-        ("IF(size = 5, repeat('x', 50), id)", {"maxBodyBytes": 40},
-         "transform: MessageTooLarge: row 5 is a message of 50 bytes"),
+        (
+            "IF(size = 5, repeat('x', 50), id)",
+            {"maxBodyBytes": 40},
+            "transform: MessageTooLarge: row 5 is a message of 50 bytes",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_row_that_can_be_no_message_is_a_dead_letter(
-    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis,
-    value: str, options: dict[str, Any], reason: str,
-) -> None:  # fmt: skip
+    make: Make,
+    queue: Queue,
+    name: str,
+    url: str,
+    plain_client: redis.Redis,
+    value: str,
+    options: dict[str, Any],
+    reason: str,
+) -> None:
     push(queue, 0, 10)
     sink = {"queue": f"{name}-out", "options": {"url": url, **options}}
     make(transform={"sql": f"SELECT {value} AS value FROM messages"}, sink=sink).run(once=True)
@@ -161,9 +170,13 @@ def test_messages_that_are_neither_parsed_nor_changed_arrive_byte_for_byte(
     else:
         with Topic(plain_client, name) as topic:
             topic.publish_many(bodies)
-    config = {"source": {kind: name, "options": {"url": url}}, "schema": {}, "checks": {},
-              "sink": {"queue": f"{name}-out", "options": {"url": url}},
-              "rejects": {"queue": f"{name}-bad"}}  # fmt: skip
+    config = {
+        "source": {kind: name, "options": {"url": url}},
+        "schema": {},
+        "checks": {},
+        "sink": {"queue": f"{name}-out", "options": {"url": url}},
+        "rejects": {"queue": f"{name}-bad"},
+    }
     make(**config).run(once=True)
     with Queue(plain_client, f"{name}-out") as out:
         assert [each.body for each in out.peek(10)] == bodies

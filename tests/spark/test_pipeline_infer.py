@@ -54,10 +54,12 @@ def test_the_command_prints_a_section_of_a_configuration(queue: Queue, url: str)
     )
     assert result.exit_code == 0, result.output
     assert "# From 1,100 messages, 0 of them" in result.output
-    assert tomllib.loads(result.output) == {"schema": {
-        "ddl": "id STRING,\nn BIGINT,\n`no name` ARRAY<BIGINT>\n",
-        "not_null": ["id", "n", "no name"],
-    }}  # fmt: skip
+    assert tomllib.loads(result.output) == {
+        "schema": {
+            "ddl": "id STRING,\nn BIGINT,\n`no name` ARRAY<BIGINT>\n",
+            "not_null": ["id", "n", "no name"],
+        }
+    }
     queue.purge()
     empty = click.testing.CliRunner().invoke(main, ["pipeline", "infer", queue.name, "--url", url])
     assert empty.exit_code == 3

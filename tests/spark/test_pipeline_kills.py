@@ -59,8 +59,14 @@ def test_a_pipeline_killed_anywhere_moves_every_message_once_and_leaks_no_secret
     with Queue.from_url(url, "jobs") as queue, Queue.from_url(url, "out") as out:
         queue.push_many({"id": f"m-{n}", "share": n % 5} for n in range(MESSAGES))
         fault = {"FAULT": FAULTS[point]} if point in FAULTS else {}
-        run_until_killed("tests.spark.doomed_pipeline", folder, json.dumps(config), point,
-                         folder=folder, environment=fault)  # fmt: skip
+        run_until_killed(
+            "tests.spark.doomed_pipeline",
+            folder,
+            json.dumps(config),
+            point,
+            folder=folder,
+            environment=fault,
+        )
         Pipeline(config, spark=spark).run(once=True)
         assert Counter(each.id for each in out.peek(2 * MESSAGES)) == Counter(good)
         assert Counter(each.id for each in queue.dead_letters(2 * MESSAGES)) == Counter(bad)
@@ -98,12 +104,19 @@ def test_a_pipeline_from_a_delay_queue_killed_anywhere_moves_every_message_once(
         Queue.from_url(url, "out") as out,
         Queue.from_url(url, "bad") as rejected,
     ):
-        jobs.push_many(DelayEntry(f"m-{n}", {"id": f"m-{n}", "share": n % 5}, at=1)
-                       for n in range(MESSAGES))  # fmt: skip
+        jobs.push_many(
+            DelayEntry(f"m-{n}", {"id": f"m-{n}", "share": n % 5}, at=1) for n in range(MESSAGES)
+        )
         jobs.push("later", {"id": "later", "share": 1}, delay=3600)
         fault = {"FAULT": FAULTS[point]} if point in FAULTS else {}
-        run_until_killed("tests.spark.doomed_pipeline", folder, json.dumps(config), point,
-                         folder=folder, environment=fault)  # fmt: skip
+        run_until_killed(
+            "tests.spark.doomed_pipeline",
+            folder,
+            json.dumps(config),
+            point,
+            folder=folder,
+            environment=fault,
+        )
         Pipeline(config, spark=spark).run(once=True)
         assert Counter(each.id for each in out.peek(2 * MESSAGES)) == Counter(good)
         assert Counter(each.id for each in rejected.dead_letters(2 * MESSAGES)) == Counter(bad)
@@ -129,19 +142,31 @@ def test_each_of_several_sinks_has_its_rows_once_though_the_driver_is_killed(
         "source": {"queue": "jobs", "options": {**options, "maxMessagesPerTrigger": BATCH}},
         "schema": {"ddl": "id STRING, share INT"},
         "sinks": {
-            "low": {"queue": "low", "options": options,
-                    "sql": "SELECT * FROM rows WHERE share < 3"},
-            "high": {"queue_column": "goes", "options": options,
-                     "sql": "SELECT *, concat('high-', share) AS goes FROM rows WHERE share > 2"},
+            "low": {
+                "queue": "low",
+                "options": options,
+                "sql": "SELECT * FROM rows WHERE share < 3",
+            },
+            "high": {
+                "queue_column": "goes",
+                "options": options,
+                "sql": "SELECT *, concat('high-', share) AS goes FROM rows WHERE share > 2",
+            },
         },
         "every": 0,
-    }  # fmt: skip
+    }
     url = server.url.replace("redis://", f"redis://:{PASSWORD}@")
     with Queue.from_url(url, "jobs") as queue:
         queue.push_many({"id": f"m-{n}", "share": n % 5} for n in range(MESSAGES))
         fault = {"FAULT": FAULTS[point]} if point in FAULTS else {}
-        run_until_killed("tests.spark.doomed_pipeline", folder, json.dumps(config), point,
-                         folder=folder, environment=fault)  # fmt: skip
+        run_until_killed(
+            "tests.spark.doomed_pipeline",
+            folder,
+            json.dumps(config),
+            point,
+            folder=folder,
+            environment=fault,
+        )
         Pipeline(config, spark=spark).run(once=True)
         stats = queue.stats()
         assert (stats.ready, stats.in_flight) == (0, 0)

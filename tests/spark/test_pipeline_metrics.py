@@ -28,8 +28,10 @@ def scrape(port: MetricsPort) -> dict[tuple[str, str], float]:
         text = answer.read().decode()
     samples = [each for family in text_string_to_metric_families(text) for each in family.samples]
     assert {each.labels["pipeline"] for each in samples} == {"cars"}
-    return {(each.name, each.labels.get("reason") or each.labels.get("le", "")): each.value
-            for each in samples}  # fmt: skip
+    return {
+        (each.name, each.labels.get("reason") or each.labels.get("le", "")): each.value
+        for each in samples
+    }
 
 
 def test_a_batch_counts_once_however_often_it_is_shown(port: MetricsPort) -> None:

@@ -18,16 +18,28 @@ __all__ = ["make"]
 
 
 def test_each_of_several_sinks_has_its_rows_once_though_the_batch_is_replayed(
-    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis, tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch, spark: SparkSession,
-) -> None:  # fmt: skip
+    make: Make,
+    queue: Queue,
+    name: str,
+    url: str,
+    plain_client: redis.Redis,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spark: SparkSession,
+) -> None:
     good = push(queue, 0, 30)
     queue.push({"id": "x", "kind": "c", "size": -1})
     (tmp_path / "kinds.csv").write_text("kind,label\na,even\nb,odd\n")
     target = {"queue": f"{name}-out", "options": {"url": url}}
     changes: dict[str, Any] = {
-        "tables": {"kinds": {"path": str(tmp_path / "kinds.csv"), "format": "csv",
-                             "ddl": "kind STRING, label STRING", "options": {"header": True}}},
+        "tables": {
+            "kinds": {
+                "path": str(tmp_path / "kinds.csv"),
+                "format": "csv",
+                "ddl": "kind STRING, label STRING",
+                "options": {"header": True},
+            }
+        },
         "transform": {"sql": "SELECT m.*, label FROM messages m JOIN kinds USING (kind)"},
         "sink": None,
         "sinks": {
@@ -35,7 +47,7 @@ def test_each_of_several_sinks_has_its_rows_once_though_the_batch_is_replayed(
             "odd": {**target, "sql": "SELECT id FROM rows WHERE label = 'odd'"},
             "even": {**target, "sql": "SELECT id FROM rows WHERE label = 'even'"},
         },
-    }  # fmt: skip
+    }
     write = pipeline_sinks.write
 
     def failing(sink: Any, *args: Any) -> None:
@@ -93,14 +105,18 @@ def test_a_row_that_would_go_back_to_the_source_becomes_a_dead_letter(
     ("changes", "says"),
     [
         ({"tables": {"t": {"path": "/nowhere"}}}, r"\[tables.t\] path: .*PATH_NOT_FOUND"),
-        ({"tables": {"t": {"path": "/nowhere", "format": "delta"}}},
-         r"\[tables.t\] format: Spark does not find the format 'delta'"),
+        (
+            {"tables": {"t": {"path": "/nowhere", "format": "delta"}}},
+            r"\[tables.t\] format: Spark does not find the format 'delta'",
+        ),
         ({"tables": {"t": {"path": "/nowhere", "ddl": "a STRNG"}}}, r"\[tables.t\] ddl: "),
-        ({"sink": None, "sinks": {"a": {"path": "/x", "sql": "SELECT nope FROM rows"}}},
-         r"\[sinks.a\] sql: .*`nope`"),
+        (
+            {"sink": None, "sinks": {"a": {"path": "/x", "sql": "SELECT nope FROM rows"}}},
+            r"\[sinks.a\] sql: .*`nope`",
+        ),
         ({"sink": None, "sinks": {"a": {"format": "iceberg"}}}, r"\[sinks.a\] format: "),
     ],
-)  # fmt: skip
+)
 def test_an_error_names_the_sink_or_the_table(
     make: Make, changes: dict[str, Any], says: str
 ) -> None:

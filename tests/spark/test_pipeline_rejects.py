@@ -127,8 +127,15 @@ def test_no_rows_are_no_call(make: Make, queue: Queue) -> None:
 
 
 def test_a_letter_can_be_redriven_with_or_without_an_id(make: Make, queue: Queue) -> None:
-    write(make(), "7", [row(0), RejectedRow("1:1", b"no id", "does not parse"),
-                        RejectedRow("1:2", b"", "does not parse")])  # fmt: skip
+    write(
+        make(),
+        "7",
+        [
+            row(0),
+            RejectedRow("1:1", b"no id", "does not parse"),
+            RejectedRow("1:2", b"", "does not parse"),
+        ],
+    )
     assert queue.redrive() == 3
     assert sorted(each.body for each in queue.pop_many(10)) == [b"", b"no id", b'{"id":"a-0"}']
 
@@ -167,10 +174,14 @@ def test_arguments_out_of_range_are_refused(target: Target, name: str) -> None:
     text = scripts.load("pipeline/reject").text
     with target.make_client() as client:
         for args in (
-            ("7", 0, "r", "", "b", ""), ("7", "nan", "r", "", "b", ""), ("", 1, "r", "", "b", ""),
-            ("7",), ("7", 1, "r", "", "b"), ("x" * 65, 1, "r", "", "b", ""),
+            ("7", 0, "r", "", "b", ""),
+            ("7", "nan", "r", "", "b", ""),
+            ("", 1, "r", "", "b", ""),
+            ("7",),
+            ("7", 1, "r", "", "b"),
+            ("x" * 65, 1, "r", "", "b", ""),
             ("7", 1, *["r"] * 4004),
-        ):  # fmt: skip
+        ):
             with pytest.raises(redis.ResponseError, match="ACKQ_ARGUMENT"):
                 client.eval(text, 2, f"{name}DEAD", f"{name}REJECTED:q", *map(str, args))
         assert not client.exists(f"{name}DEAD")

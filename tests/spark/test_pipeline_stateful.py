@@ -33,21 +33,32 @@ WATERMARK = {"column": "time", "delay": "10 minutes"}
 def push(queue: Queue, *minutes: int, size: int = 1) -> None:
     """Push a message of each kind for each minute after noon."""
     queue.push_many(
-        {"id": f"{kind}-{minute}", "kind": kind, "size": size,
-         "time": f"2026-01-05T{12 + minute // 60}:{minute % 60:02}:00Z"}
-        for minute in minutes for kind in "ab"
-    )  # fmt: skip
+        {
+            "id": f"{kind}-{minute}",
+            "kind": kind,
+            "size": size,
+            "time": f"2026-01-05T{12 + minute // 60}:{minute % 60:02}:00Z",
+        }
+        for minute in minutes
+        for kind in "ab"
+    )
 
 
 def stateful(folder: Path, url: str, name: str) -> dict[str, Any]:
     return {
-        "schema": SCHEMA, "checks": {"size": "size > 0"}, "sink": None,
+        "schema": SCHEMA,
+        "checks": {"size": "size > 0"},
+        "sink": None,
         "sinks": {
             "windows": {"path": str(folder / "windows"), "sql": WINDOWS, "watermark": WATERMARK},
-            "totals": {"queue": f"{name}-out", "options": {"url": url}, "sql": TOTALS,
-                       "output_mode": "update"},
+            "totals": {
+                "queue": f"{name}-out",
+                "options": {"url": url},
+                "sql": TOTALS,
+                "output_mode": "update",
+            },
         },
-    }  # fmt: skip
+    }
 
 
 def windows(folder: Path) -> Counter[tuple[str, str, int, int]]:
@@ -56,9 +67,14 @@ def windows(folder: Path) -> Counter[tuple[str, str, int, int]]:
 
 
 def test_windows_and_totals_cover_all_batches_and_runs_though_one_is_replayed(
-    make: Make, queue: Queue, name: str, url: str, plain_client: redis.Redis, tmp_path: Path,
+    make: Make,
+    queue: Queue,
+    name: str,
+    url: str,
+    plain_client: redis.Redis,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     changes = stateful(tmp_path, url, name)
     push(queue, *range(0, 40, 2))  # more than one batch
     queue.push({"id": "x", "kind": "a", "size": 0, "time": "2026-01-05T12:00:00Z"})
@@ -79,9 +95,11 @@ def test_windows_and_totals_cover_all_batches_and_runs_though_one_is_replayed(
     push(queue, 29, 70)
     progress = make(**changes).run(once=True)
     assert (progress.rows, progress.late) == (6, 2)
-    final = {(kind, start, rows, rows) for kind in "ab"
-             for start, rows in (("12:00", 5), ("12:10", 5), ("12:20", 6),
-                                 ("12:30", 5))}  # fmt: skip
+    final = {
+        (kind, start, rows, rows)
+        for kind in "ab"
+        for start, rows in (("12:00", 5), ("12:10", 5), ("12:20", 6), ("12:30", 5))
+    }
     assert windows(tmp_path) == Counter(final)
     with Queue(plain_client, f"{name}-out") as out:
         bodies = [json.loads(each.body) for each in out.peek(100)]
@@ -155,13 +173,17 @@ def test_a_query_that_fails_names_its_sink_and_goes_on_when_it_is_corrected(
         ({"watermark": {"column": "time"}}, r"\[sinks.a.watermark\] delay: is required"),
         ({"watermark": WATERMARK, "sql": None}, r"\[sinks.a\] sql: is required: the query that"),
         ({"output_mode": "append"}, r"\[sinks.a\] output_mode: .*without watermark"),
-        ({"watermark": {"column": "nope", "delay": "1 hour"}},
-         r"\[sinks.a.watermark\] column: .*`nope`"),
-        ({"watermark": {"column": "time", "delay": "soon"}},
-         r"\[sinks.a.watermark\] column: .*soon"),
+        (
+            {"watermark": {"column": "nope", "delay": "1 hour"}},
+            r"\[sinks.a.watermark\] column: .*`nope`",
+        ),
+        (
+            {"watermark": {"column": "time", "delay": "soon"}},
+            r"\[sinks.a.watermark\] column: .*soon",
+        ),
         ({"watermark": WATERMARK, "sql": "SELECT nope FROM rows"}, r"\[sinks.a\] sql: .*`nope`"),
     ],
-)  # fmt: skip
+)
 def test_an_error_of_a_stateful_sink_names_its_key(
     make: Make, changes: dict[str, Any], says: str
 ) -> None:

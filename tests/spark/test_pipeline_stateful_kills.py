@@ -47,8 +47,7 @@ def test_windows_and_totals_are_exact_though_the_driver_is_killed(
     config = {
         "name": "jobs",
         "checkpoint": str(folder / "checkpoint"),
-        "source": {"queue": "jobs",
-                   "options": {"url": server.url, "maxMessagesPerTrigger": BATCH}},
+        "source": {"queue": "jobs", "options": {"url": server.url, "maxMessagesPerTrigger": BATCH}},
         "schema": {"ddl": "id STRING, time TIMESTAMP, kind INT, size INT"},
         "checks": {"size": "size > 0"},
         "sinks": {
@@ -59,17 +58,25 @@ def test_windows_and_totals_are_exact_though_the_driver_is_killed(
                 f" FROM rows GROUP BY window(time, '{WINDOW} minutes'), kind",
             },
             "totals": {
-                "queue": "totals", "options": {"url": server.url}, "output_mode": "update",
+                "queue": "totals",
+                "options": {"url": server.url},
+                "output_mode": "update",
                 "sql": "SELECT string(kind) AS id, count(*) AS rows, sum(size) AS size FROM rows"
                 " GROUP BY kind",
             },
         },
         "every": 0,
-    }  # fmt: skip
+    }
     with Queue.from_url(server.url, "jobs") as queue:
         queue.push_many(message(n) for n in range(MESSAGES))
-        run_until_killed("tests.spark.doomed_stateful", folder, json.dumps(config), point,
-                         folder=folder, environment={})  # fmt: skip
+        run_until_killed(
+            "tests.spark.doomed_stateful",
+            folder,
+            json.dumps(config),
+            point,
+            folder=folder,
+            environment={},
+        )
         Pipeline(config, spark=spark).run(once=True)
         # A much later message ends all windows.
         queue.push({"id": "last", "time": "2026-01-06T12:00:00Z", "kind": 0, "size": 1})

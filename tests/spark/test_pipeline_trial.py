@@ -61,9 +61,11 @@ def test_a_sample_tells_what_is_rejected_by_reason_and_column(make: Make, queue:
 def test_a_trial_is_printed_as_json() -> None:
     trial = Trial(3, {"does not parse": Verdict(1, ["a"])}, Counter({"n is not INT": 1}))
     assert json.loads(json_line(trial.as_dict())) == {
-        "rows": 3, "accepted": 2, "fields": {"n is not INT": 1},
+        "rows": 3,
+        "accepted": 2,
+        "fields": {"n is not INT": 1},
         "rejected": {"does not parse": {"count": 1, "examples": ["a"]}},
-    }  # fmt: skip
+    }
 
 
 def test_a_topic_has_a_sample_and_no_dead_letters(
@@ -128,19 +130,34 @@ def test_two_schemas_are_compared_also_on_messages(
         """
     )
     good = {"kind": "k", "size": 1, "at": "2026-01-05"}
-    queue.push_many([
-        *({"id": f"both-{n}", **good} for n in range(3)),
-        {"id": "kind", **good, "kind": None}, {"id": "size", **good, "size": 500},
-        {"id": "early", **good, "at": "2000-01-01"}, {"id": "neither", "size": "many"},
-        *({"id": "again", **good, "at": "soon"} for _ in range(2)),
-    ])  # fmt: skip
-    command = ["pipeline", "check", str(tmp_path / "new.toml"), "--against",
-               str(tmp_path / "old.toml")]  # fmt: skip
+    queue.push_many(
+        [
+            *({"id": f"both-{n}", **good} for n in range(3)),
+            {"id": "kind", **good, "kind": None},
+            {"id": "size", **good, "size": 500},
+            {"id": "early", **good, "at": "2000-01-01"},
+            {"id": "neither", "size": "many"},
+            *({"id": "again", **good, "at": "soon"} for _ in range(2)),
+        ]
+    )
+    command = [
+        "pipeline",
+        "check",
+        str(tmp_path / "new.toml"),
+        "--against",
+        str(tmp_path / "old.toml"),
+    ]
     plain = CliRunner().invoke(main, command)
-    changes = ["~ column size INT -> BIGINT", "- column gone INT", "- not_null kind",
-               "~ check size: size < 100 -> size < 1000", "- check id: id > ''",
-               "+ column at DATE", "+ not_null size",
-               "+ check at: at > '2020-01-01'"]  # fmt: skip
+    changes = [
+        "~ column size INT -> BIGINT",
+        "- column gone INT",
+        "- not_null kind",
+        "~ check size: size < 100 -> size < 1000",
+        "- check id: id > ''",
+        "+ column at DATE",
+        "+ not_null size",
+        "+ check at: at > '2020-01-01'",
+    ]
     assert (plain.exit_code, plain.output.splitlines()) == (0, changes)
     done = CliRunner().invoke(main, [*command, "--sample", "100"])
     *shown, total, kind, size, again, early = done.output.splitlines()

@@ -73,9 +73,12 @@ def test_a_heart_beats_three_times_a_timeout_and_goes_on_after_a_failure() -> No
 
 @pytest.mark.parametrize(
     ("error", "attempts"),
-    [(redis.AuthenticationError("no"), 1), (ValueError("no"), 1),
-     (redis.ConnectionError("away"), 2)],
-)  # fmt: skip
+    [
+        (redis.AuthenticationError("no"), 1),
+        (ValueError("no"), 1),
+        (redis.ConnectionError("away"), 2),
+    ],
+)
 def test_only_temporary_errors_are_retried(error: Exception, attempts: int) -> None:
     made = 0
 
@@ -122,5 +125,9 @@ def test_the_counts_of_all_lists_are_added_by_state() -> None:
     shards: Any = Shards.__new__(Shards)
     shards._queues = [Counted(), Counted()]
     assert shards.counts() == {
-        "ready": 2, "in_flight": 4, "claimed": 14, "delayed": 6, "dead": 8,
-    }  # fmt: skip
+        "ready": 2,
+        "in_flight": 4,
+        "claimed": 14,
+        "delayed": 6,
+        "dead": 8,
+    }

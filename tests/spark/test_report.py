@@ -56,9 +56,12 @@ def content(queue: Queue) -> list[object]:
 
 def see(spark: SparkSession, queues: tuple[Queue, Queue], url: str, folder: Path) -> Summary:
     return report(
-        [each.name for each in queues], spark=spark, url=url,
-        html=folder / "queues.html", parquet=str(folder / "reports"),
-    )  # fmt: skip
+        [each.name for each in queues],
+        spark=spark,
+        url=url,
+        html=folder / "queues.html",
+        parquet=str(folder / "reports"),
+    )
 
 
 def test_the_numbers_of_each_queue_and_reason(
@@ -95,13 +98,21 @@ def test_old_dead_letters_are_counted_by_time_and_age(
     for number, seconds in enumerate(died):
         plain_client.xadd(
             f"{queue.name}DEAD",
-            {"key": f"k{number}", "body": "x", "reason": f"r{number % 9}",
-             "count": number + 1, "time": seconds * 1_000_000},
-        )  # fmt: skip
+            {
+                "key": f"k{number}",
+                "body": "x",
+                "reason": f"r{number % 9}",
+                "count": number + 1,
+                "time": seconds * 1_000_000,
+            },
+        )
     summary = report([queue.name], spark=spark, url=url, html=tmp_path / "queues.html")
     assert {label: count for (_, label), count in summary.ages.items()} == {
-        "< 1 h": 1, "1-6 h": 1, "1-3 d": 2, "> 7 d": 7,
-    }  # fmt: skip
+        "< 1 h": 1,
+        "1-6 h": 1,
+        "1-3 d": 2,
+        "> 7 d": 7,
+    }
     first = next(each for each in summary.failures if each.reason == "r0")
     letters = queue.dead_letters()
     assert (first.dead, first.most_receives, first.latest) == (2, 10, letters[0].entry)
@@ -122,9 +133,14 @@ def test_old_dead_letters_are_counted_by_time_and_age(
 def test_what_pipelines_rejected_is_counted_by_field_and_rule(
     spark: SparkSession, queue: Queue, plain_client: redis.Redis, url: str, tmp_path: Path
 ) -> None:
-    reasons = ["does not parse: size is not INT, at is not DATE", "null: name, size",
-               "does not parse: size is not INT, a is not INT, b is not INT and 2 more",
-               "check: engine", "transform: DIVIDE_BY_ZERO", "no such customer"]  # fmt: skip
+    reasons = [
+        "does not parse: size is not INT, at is not DATE",
+        "null: name, size",
+        "does not parse: size is not INT, a is not INT, b is not INT and 2 more",
+        "check: engine",
+        "transform: DIVIDE_BY_ZERO",
+        "no such customer",
+    ]
     for number, reason in enumerate(reasons):
         body = f'{{"id":"d{number}"}}' if number else "tea"
         plain_client.xadd(
@@ -132,15 +148,17 @@ def test_what_pipelines_rejected_is_counted_by_field_and_rule(
             {"key": "k", "body": body, "reason": reason, "count": 1, "time": 1_000_000 + number},
         )
     summary = report([queue.name], spark=spark, url=url, html=tmp_path / "queues.html")
-    found = [(each.rule, each.dead, each.first_id, each.latest_id)
-             for each in summary.broken_rules]  # fmt: skip
+    found = [(each.rule, each.dead, each.first_id, each.latest_id) for each in summary.broken_rules]
     assert found[0] == ("size is not INT", 2, "", "d2")
     assert sorted(found[1:]) == [
-        ("DIVIDE_BY_ZERO", 1, "d4", "d4"), ("a is not INT", 1, "d2", "d2"),
-        ("at is not DATE", 1, "", ""), ("b is not INT", 1, "d2", "d2"),
-        ("check engine", 1, "d3", "d3"), ("name is null", 1, "d1", "d1"),
+        ("DIVIDE_BY_ZERO", 1, "d4", "d4"),
+        ("a is not INT", 1, "d2", "d2"),
+        ("at is not DATE", 1, "", ""),
+        ("b is not INT", 1, "d2", "d2"),
+        ("check engine", 1, "d3", "d3"),
+        ("name is null", 1, "d1", "d1"),
         ("size is null", 1, "d1", "d1"),
-    ]  # fmt: skip
+    ]
     assert "check engine" in (tmp_path / "queues.html").read_text()
 
 
@@ -178,10 +196,12 @@ def test_the_files_have_one_row_per_message_and_each_report_adds_to_them(
     first = next((tmp_path / "reports").glob("taken=*"))
     rows = spark.read.parquet(str(first)).orderBy("state", "queue", "id").collect()
     assert [(row.queue, row.state, row.id, row.bytes > 0) for row in rows] == [
-        (jobs.name, "dead", "d0", True), (jobs.name, "dead", "d1", True),
-        (jobs.name, "dead", "d2", True), (mail.name, "dead", "lost", True),
+        (jobs.name, "dead", "d0", True),
+        (jobs.name, "dead", "d1", True),
+        (jobs.name, "dead", "d2", True),
+        (mail.name, "dead", "lost", True),
         (jobs.name, "in_flight", "flying", True),
-    ]  # fmt: skip
+    ]
     assert SECRET not in str(rows)
     older = first.rename(first.with_name("taken=2020-01-01T00-00-00Z"))
     jobs.redrive()
@@ -189,8 +209,16 @@ def test_the_files_have_one_row_per_message_and_each_report_adds_to_them(
     monkeypatch.setenv("ACKQ_REDIS_URL", url)
     monkeypatch.setattr("ackq.spark.report.report", partial(report, spark=spark, url=url))
     (tmp_path / "queues.html").unlink()
-    command = ["pipeline", "report", jobs.name, mail.name, "--html", str(tmp_path / "queues.html"),
-               "--parquet", str(tmp_path / "reports")]  # fmt: skip
+    command = [
+        "pipeline",
+        "report",
+        jobs.name,
+        mail.name,
+        "--html",
+        str(tmp_path / "queues.html"),
+        "--parquet",
+        str(tmp_path / "reports"),
+    ]
     done = CliRunner().invoke(main, command)
     assert (done.exit_code, done.output) == (0, "2 queues, 1 dead letters, 1 in flight\n")
     assert mail.name in (tmp_path / "queues.html").read_text()

@@ -271,18 +271,24 @@ def parsed_each(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 #: Bodies that fit a schema, none of which has to be parsed by itself.
 IN_BULK = {
     "s string, i bigint, a array<bigint>": [
-        b'{"i":%d,"s":"x","a":[1],"more":{}}', b' {"i":%d}', b'{"i":%d}\r\n',
-        b'{"i":%d,\n"s":"x"}', b'{"i":%d,"ai":"x"}',
+        b'{"i":%d,"s":"x","a":[1],"more":{}}',
+        b' {"i":%d}',
+        b'{"i":%d}\r\n',
+        b'{"i":%d,\n"s":"x"}',
+        b'{"i":%d,"ai":"x"}',
     ],
     "i bigint, p decimal(10, 2)": [
-        b'{"i":%d,"p":1.23}', b'{"i":%d,"p":"-4.565"}', b'{"i":%d,"p":7}',
+        b'{"i":%d,"p":1.23}',
+        b'{"i":%d,"p":"-4.565"}',
+        b'{"i":%d,"p":7}',
     ],
     "i bigint, t timestamp": [
-        b'{"i":%d,"t":"2024-02-28T12:30:00Z"}', b'{"i":%d,"t":"2024-07-01 12:30:00"}',
+        b'{"i":%d,"t":"2024-02-28T12:30:00Z"}',
+        b'{"i":%d,"t":"2024-07-01 12:30:00"}',
         b'{"i":%d,"t":"2024-07-01T12:30:00.123+02:00"}',
     ],
     "i bigint, t timestamp_ntz, d date": [b'{"i":%d,"t":"2024-02-28T12:30:00","d":"2024-05-31"}'],
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
@@ -335,14 +341,24 @@ def test_failfast_refuses() -> None:
 
 #: Bodies that the parsers and writers in use give up on, each in a way of its own.
 HOSTILE = [
-    b"", b"\xff", b"{", b'\xef\xbb\xbf{"a":1}', b'{"a":"\\ud800"}', b'{"a":{"\\ud800":"\\ud800"}}',
-    b'{"a":[NaN,123456789012345678901]}', b'{"a":' + b"9" * 5000 + b"}", b'{"a":"1e999999999999"}',
-    b'{"a":1e999999999999}', b'{"a":{"\\ud800":1},"b":{"\\ud800":[{"\\ud800":1}]}}',
+    b"",
+    b"\xff",
+    b"{",
+    b'\xef\xbb\xbf{"a":1}',
+    b'{"a":"\\ud800"}',
+    b'{"a":{"\\ud800":"\\ud800"}}',
+    b'{"a":[NaN,123456789012345678901]}',
+    b'{"a":' + b"9" * 5000 + b"}",
+    b'{"a":"1e999999999999"}',
+    b'{"a":1e999999999999}',
+    b'{"a":{"\\ud800":1},"b":{"\\ud800":[{"\\ud800":1}]}}',
     *(b'{"a":' + b"[" * deep + b"]" * deep + b"}" for deep in (300, 990, 1020, 100_000)),
     *(b'{"a":' * deep + b"1" + b"}" * deep for deep in (300, 990, 1020, 100_000)),
-    b'{"a":"0001-01-01T00:00:00+18:00"}', b'{"a":"9999-12-31T23:59:59-18:00"}',
-    b'{"a":-9223372036854775808}', b'{"a":"\\u0000"}',
-]  # fmt: skip
+    b'{"a":"0001-01-01T00:00:00+18:00"}',
+    b'{"a":"9999-12-31T23:59:59-18:00"}',
+    b'{"a":-9223372036854775808}',
+    b'{"a":"\\u0000"}',
+]
 
 
 @pytest.mark.parametrize("column", ["string", "decimal", "map", "timestamp", "struct"])
@@ -409,12 +425,18 @@ def holding(
 PLAIN = st.sampled_from(list(FITTING.items())) | st.just((StringType(), FITTING[StringType()]))
 COLUMNS = st.recursive(PLAIN, holding, max_leaves=3)
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=5)
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(), max_size=5)
     | st.sampled_from(["2024-02-29", "2024-02-29T12:00:00Z", "NaN", "1e99", "AAEC", 10**20]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from("abc") | st.text(st.characters(), max_size=2), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from("abc") | st.text(st.characters(), max_size=2), inner)
+    ),
     max_leaves=9,
-)  # fmt: skip
+)
 ODD = (
     st.binary(max_size=30)
     | st.sampled_from(HOSTILE)
@@ -444,32 +466,64 @@ def test_whatever_the_bodies_each_has_a_row_and_those_that_fit_are_not_corrupt(
 #: What times, dates and decimals may look like, besides what `FITTING` has.
 TIMES = st.builds(
     "{}{}{}{}".format,
-    st.dates().map(str) | st.sampled_from(
-        ["2024-03-31", "2024-10-27", "2024-02-29", "2100-02-28", "1900-02-29", "2023-02-29",
-         "0001-01-01", "0000-12-31", "2024-04-31", "2038-07-01", "1945-05-08"]),
+    st.dates().map(str)
+    | st.sampled_from(
+        [
+            "2024-03-31",
+            "2024-10-27",
+            "2024-02-29",
+            "2100-02-28",
+            "1900-02-29",
+            "2023-02-29",
+            "0001-01-01",
+            "0000-12-31",
+            "2024-04-31",
+            "2038-07-01",
+            "1945-05-08",
+        ]
+    ),
     st.sampled_from("T t"),
     st.times().map(str) | st.sampled_from(["02:30:00", "02:00:00.5", "24:00:00", "12:30", "3:00"]),
     st.sampled_from(["", "Z", "+02:00", "-11:30", "+0200", "+15:00", " "]),
-)  # fmt: skip
+)
 NUMBERS = st.decimals(allow_nan=False, allow_infinity=False).map(str) | st.builds(
-    "{}{}.{}".format, st.sampled_from(["", "-", "+", " "]), st.integers(0, 10**12) | st.just(""),
+    "{}{}.{}".format,
+    st.sampled_from(["", "-", "+", " "]),
+    st.integers(0, 10**12) | st.just(""),
     st.integers(0, 10**9) | st.sampled_from(["5", "005", "995", "9999999995", "e", "1e5"]),
-)  # fmt: skip
+)
 SIMPLE = (
-    TIMES.map(json.dumps) | NUMBERS | NUMBERS.map(json.dumps) | ANYTHING.map(json.dumps)
-    | st.dates().map(str).map(json.dumps) | st.sampled_from(["99999999.995", "1e7", '"1e7"'])
-)  # fmt: skip
+    TIMES.map(json.dumps)
+    | NUMBERS
+    | NUMBERS.map(json.dumps)
+    | ANYTHING.map(json.dumps)
+    | st.dates().map(str).map(json.dumps)
+    | st.sampled_from(["99999999.995", "1e7", '"1e7"'])
+)
 OBJECTS = st.builds('{{"a":{},"b":{}}}'.format, SIMPLE, SIMPLE)
 LISTS = st.lists(SIMPLE | OBJECTS, max_size=3).map(lambda values: f"[{','.join(values)}]")
 VALUES = SIMPLE | OBJECTS | LISTS
 KINDS: list[DataType] = [
-    TimestampType(), TimestampNTZType(), DateType(), DecimalType(10, 2), DecimalType(38, 6),
-    DecimalType(5, 5), DecimalType(38, 38), LongType(), ByteType(), StringType(), DoubleType(),
-    StructType().add("a", "integer"), ArrayType(StringType()),
-    StructType().add("a", DateType()).add("b", LongType()), ArrayType(DecimalType(10, 2)),
-    ArrayType(StructType().add("a", TimestampType())), MapType(StringType(), LongType()),
-    MapType(StringType(), StringType()), MapType(StringType(), ArrayType(LongType())),
-]  # fmt: skip
+    TimestampType(),
+    TimestampNTZType(),
+    DateType(),
+    DecimalType(10, 2),
+    DecimalType(38, 6),
+    DecimalType(5, 5),
+    DecimalType(38, 38),
+    LongType(),
+    ByteType(),
+    StringType(),
+    DoubleType(),
+    StructType().add("a", "integer"),
+    ArrayType(StringType()),
+    StructType().add("a", DateType()).add("b", LongType()),
+    ArrayType(DecimalType(10, 2)),
+    ArrayType(StructType().add("a", TimestampType())),
+    MapType(StringType(), LongType()),
+    MapType(StringType(), StringType()),
+    MapType(StringType(), ArrayType(LongType())),
+]
 
 
 @settings(
@@ -481,10 +535,13 @@ KINDS: list[DataType] = [
 @given(
     kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=2),
     zone=st.sampled_from(["UTC", "Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe"]),
-    values=st.lists(st.tuples(VALUES, VALUES, st.sampled_from(["", " ", "\n", "}", "{}"])),
-                    min_size=1, max_size=12),
+    values=st.lists(
+        st.tuples(VALUES, VALUES, st.sampled_from(["", " ", "\n", "}", "{}"])),
+        min_size=1,
+        max_size=12,
+    ),
     odd=st.lists(ODD, max_size=2),
-)  # fmt: skip
+)
 @example(
     kinds=[DoubleType()], zone="UTC", values=[("1", "1", "")], odd=[b'{"a":%s}' % (b"9" * 400)]
 )
@@ -528,12 +585,25 @@ def test_a_corrupt_column_may_have_another_name_and_be_alone() -> None:
 @pytest.mark.parametrize(
     "body",
     [
-        b'{"id":"a"}', b'{"id":"a\\u0062","n":1}', b'{"id":7}', b'{"id":""}', b'{"id":null}',
-        b'{ "id":"a"}', b'{"n":1,"id":"b"}', b"[]", b"", b"\xff", b'{"id":"\xff"}', b'{"id":"a"',
-        b'{"id":"' + b"x" * 512 + b'"}', b'{"id":"' + b"x" * 513 + b'"}', b'{"id":1.0}',
-        '{"id":"é"}'.encode(), b'{"id":9007199254740993}',
+        b'{"id":"a"}',
+        b'{"id":"a\\u0062","n":1}',
+        b'{"id":7}',
+        b'{"id":""}',
+        b'{"id":null}',
+        b'{ "id":"a"}',
+        b'{"n":1,"id":"b"}',
+        b"[]",
+        b"",
+        b"\xff",
+        b'{"id":"\xff"}',
+        b'{"id":"a"',
+        b'{"id":"' + b"x" * 512 + b'"}',
+        b'{"id":"' + b"x" * 513 + b'"}',
+        b'{"id":1.0}',
+        '{"id":"é"}'.encode(),
+        b'{"id":9007199254740993}',
     ],
-)  # fmt: skip
+)
 def test_the_id_is_the_one_that_the_queue_goes_by(body: bytes) -> None:
     rows = rows_of(default_schema(Reading.of({"queue": "jobs"})))
     expected = usable_id(body)

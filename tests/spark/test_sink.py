@@ -89,8 +89,9 @@ def test_delays_and_instants_come_from_columns(
     waiting = queue.peek(1, "delayed")[0]
     assert waiting.body == b"later"
     assert abs((waiting.at or 0) - time.time() - 3600) < 100
-    write(spark.sql("SELECT 'x' id, timestamp '2200-01-01 00:00:00' due"),
-          queue=token, atColumn="due")  # fmt: skip
+    write(
+        spark.sql("SELECT 'x' id, timestamp '2200-01-01 00:00:00' due"), queue=token, atColumn="due"
+    )
     at = {each.id: each.at for each in queue.peek(10, "delayed")}
     assert at["x"] == 7_258_118_400
     assert queue.stats().delayed == 2
@@ -112,8 +113,15 @@ def test_writes_of_a_batch_function_are_written_once(
 
     def twice(rows: DataFrame, batch: int) -> None:
         for _ in range(2):
-            (rows.write.format("ackq").mode("append").option("url", url).option("queue", token)
-             .option("txnAppId", "query").option("txnVersion", batch).save())  # fmt: skip
+            (
+                rows.write.format("ackq")
+                .mode("append")
+                .option("url", url)
+                .option("queue", token)
+                .option("txnAppId", "query")
+                .option("txnVersion", batch)
+                .save()
+            )
 
     with quiet():
         stream = spark.readStream.schema("id string, n long").parquet(str(tmp_path / "input"))
@@ -189,9 +197,13 @@ def stream(
 
 
 def test_a_stream_passes_messages_on_as_they_came(
-    spark: SparkSession, url: str, queue: Queue, plain_client: redis.Redis,
-    tmp_path: Path, token: str,
-) -> None:  # fmt: skip
+    spark: SparkSession,
+    url: str,
+    queue: Queue,
+    plain_client: redis.Redis,
+    tmp_path: Path,
+    token: str,
+) -> None:
     raw = [b'{"id":"a","n":1}', b"no json", b'{"n":[2 ,3]}']
     queue.push_many(raw)
     with quiet():

@@ -67,8 +67,12 @@ def run(url: str, tmp_path: Path) -> Iterator[Run]:
         with open(tmp_path / "log", "ab") as log:
             driver = subprocess.Popen(
                 [sys.executable, "-m", "tests.spark.sink_driver", json.dumps(spec)],
-                cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True,
-            )  # fmt: skip
+                cwd=ROOT,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
         started.append(driver)
         try:
             return driver.wait(timeout=150)
@@ -86,8 +90,12 @@ def resume(spark: SparkSession, url: str, tmp_path: Path) -> Callable[[dict[str,
 
     def resume(options: dict[str, Any]) -> None:
         with quiet():
-            query = write(spark, str(tmp_path / "input"), str(tmp_path / "checkpoint"),
-                          {**options, "url": url})  # fmt: skip
+            query = write(
+                spark,
+                str(tmp_path / "input"),
+                str(tmp_path / "checkpoint"),
+                {**options, "url": url},
+            )
             query.awaitTermination()
 
     return resume
@@ -135,8 +143,18 @@ def test_a_commit_cut_in_two_is_finished_by_a_pop_and_not_done_again(
 
 @pytest.mark.campaign
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("fault", ["stage:1:1", "stage:1:2", "commit:1:1", "move:1:1",
-                                   "move:1:3", "committed:1:1", "committed:0:1"])  # fmt: skip
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "stage:1:1",
+        "stage:1:2",
+        "commit:1:1",
+        "move:1:1",
+        "move:1:3",
+        "committed:1:1",
+        "committed:0:1",
+    ],
+)
 def test_a_driver_dies_in_a_batch_and_starts_again(
     run: Run,
     resume: Resume,

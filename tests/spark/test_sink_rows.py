@@ -57,23 +57,38 @@ def test_all_columns_become_an_object_with_the_id_in_front() -> None:
         (T.DoubleType(), pa.float64(), 1.5, b"1.5"),
         (T.DoubleType(), pa.float64(), float("nan"), b'"NaN"'),
         (T.FloatType(), pa.float32(), float("-inf"), b'"-Infinity"'),
-        (T.DecimalType(38, 2), pa.decimal128(38, 2), Decimal("12345678901234567890.10"),
-         b"12345678901234567890.10"),
+        (
+            T.DecimalType(38, 2),
+            pa.decimal128(38, 2),
+            Decimal("12345678901234567890.10"),
+            b"12345678901234567890.10",
+        ),
         (T.BinaryType(), pa.binary(), b"\0\xff", b'"AP8="'),
         (T.BooleanType(), pa.bool_(), True, b"true"),
         (T.LongType(), pa.int64(), 2**63 - 1, b"9223372036854775807"),
         (T.DateType(), pa.date32(), date(2024, 2, 29), b'"2024-02-29"'),
-        (T.TimestampType(), pa.timestamp("us", "UTC"), datetime(2024, 1, 2, 3, 4, 5, 6, UTC),
-         b'"2024-01-02T03:04:05.000006+00:00"'),
+        (
+            T.TimestampType(),
+            pa.timestamp("us", "UTC"),
+            datetime(2024, 1, 2, 3, 4, 5, 6, UTC),
+            b'"2024-01-02T03:04:05.000006+00:00"',
+        ),
         (T.TimestampNTZType(), pa.timestamp("us"), datetime(2024, 1, 2), b'"2024-01-02T00:00:00"'),
         (T.ArrayType(T.BinaryType()), pa.list_(pa.binary()), [b"a", None], b'["YQ==",null]'),
-        (T.MapType(T.IntegerType(), T.DoubleType()), pa.map_(pa.int32(), pa.float64()),
-         [(1, float("inf"))], b'{"1":"Infinity"}'),
-        (T.StructType().add("x", T.DecimalType(3, 1)).add("y", T.StringType()),
-         pa.struct([("x", pa.decimal128(3, 1)), ("y", pa.string())]),
-         {"x": Decimal("1.0"), "y": None}, b'{"x":1.0,"y":null}'),
+        (
+            T.MapType(T.IntegerType(), T.DoubleType()),
+            pa.map_(pa.int32(), pa.float64()),
+            [(1, float("inf"))],
+            b'{"1":"Infinity"}',
+        ),
+        (
+            T.StructType().add("x", T.DecimalType(3, 1)).add("y", T.StringType()),
+            pa.struct([("x", pa.decimal128(3, 1)), ("y", pa.string())]),
+            {"x": Decimal("1.0"), "y": None},
+            b'{"x":1.0,"y":null}',
+        ),
     ],
-)  # fmt: skip
+)
 def test_values_are_written_as_sparks_to_json_writes_them(
     kind: T.DataType, arrow: pa.DataType, value: Any, expected: bytes
 ) -> None:
@@ -105,9 +120,12 @@ def test_whole_messages_pass_as_they_are() -> None:
 @pytest.mark.parametrize("bytes_too", [False, True])
 def test_rows_of_the_source_pass_as_they_came(bytes_too: bool) -> None:
     fields: Fields = {
-        "id": (*TEXT, ["a"]), "value": (*TEXT, ["b?"]), "queue": (*TEXT, ["q"]),
-        "batch": (*NUMBER, [1]), "position": (*NUMBER, [0]),
-    }  # fmt: skip
+        "id": (*TEXT, ["a"]),
+        "value": (*TEXT, ["b?"]),
+        "queue": (*TEXT, ["q"]),
+        "batch": (*NUMBER, [1]),
+        "position": (*NUMBER, [0]),
+    }
     if bytes_too:
         fields["_body"] = (T.BinaryType(), pa.binary(), [b"b\xff"])
     assert encode(fields).bodies == [b"b\xff" if bytes_too else b"b?"]
@@ -115,9 +133,11 @@ def test_rows_of_the_source_pass_as_they_came(bytes_too: bool) -> None:
 
 def test_rows_of_a_topic_pass_as_they_came() -> None:
     fields: Fields = {
-        "id": (*TEXT, ["a"]), "value": (*TEXT, ["b?"]), "topic": (*TEXT, ["t"]),
+        "id": (*TEXT, ["a"]),
+        "value": (*TEXT, ["b?"]),
+        "topic": (*TEXT, ["t"]),
         "offset": (*NUMBER, [7]),
-    }  # fmt: skip
+    }
     assert encode(fields).bodies == [b"b?"]
 
 
@@ -125,8 +145,10 @@ def test_a_value_that_has_an_id_keeps_it_and_another_gets_that_of_its_row() -> N
     values = ['{"id":"own"}', ' {"n":1}', "{}"]
     fields: Fields = {"value": (*TEXT, values), "key": (*TEXT, ["a", "b", "c"])}
     assert encode(fields, idColumn="key").bodies == [
-        b'{"id":"own"}', b'{"id":"b","n":1}', b'{"id":"c"}',
-    ]  # fmt: skip
+        b'{"id":"own"}',
+        b'{"id":"b","n":1}',
+        b'{"id":"c"}',
+    ]
 
 
 @pytest.mark.parametrize("value", ["text", "[1]", '{"id":null}', "7"])
@@ -254,8 +276,9 @@ def test_pickled_objects_contain_no_secret(monkeypatch: pytest.MonkeyPatch) -> N
 def test_values_that_need_keys_are_written_as_they_are() -> None:
     bodies = [b'{"id":"a"}', b'{"id":5,"x":1}', b"no JSON", b'{"id":"d"}']
     fields: Fields = {
-        "v": (T.BinaryType(), pa.binary(), bodies), "k": (*TEXT, [None, "b", "c", None])
-    }  # fmt: skip
+        "v": (T.BinaryType(), pa.binary(), bodies),
+        "k": (*TEXT, [None, "b", "c", None]),
+    }
     found = encode(fields, delayQueue="later", valueColumn="v", idColumn="k")
     assert found.bodies == bodies
     assert found.keys == ["a", "b", "c", "d"]

@@ -121,8 +121,10 @@ def test_a_row_of_a_later_batch_is_named_by_its_place_in_the_partition(
     task = begin(queue=token, url=url, valueColumn="n")
     schema = T.StructType([T.StructField("n", T.StringType())])
     encoder = RowEncoder(schema, task._writing)
-    texts = [pa.RecordBatch.from_pydict({"n": pa.array(each, pa.string())})
-             for each in (["{}"] * 3, ["{}", None])]  # fmt: skip
+    texts = [
+        pa.RecordBatch.from_pydict({"n": pa.array(each, pa.string())})
+        for each in (["{}"] * 3, ["{}", None])
+    ]
     task.add(texts[0], encoder)
     with pytest.raises(InvalidMessage, match="row 4 of partition 3"):
         task.add(texts[1], encoder)
@@ -257,8 +259,11 @@ def test_no_row_is_lost_if_a_batch_is_replayed_after_a_resize(
     begin: Begin, url: str, token: str, plain_client: redis.Redis
 ) -> None:
     """The first shard keeps its name, and gets rows that were on another one."""
-    name = next(name for name in (f"{token}{each}" for each in itertools.count())
-                if shard_names(name, 4)[0] == shard_names(name, 2)[0])  # fmt: skip
+    name = next(
+        name
+        for name in (f"{token}{each}" for each in itertools.count())
+        if shard_names(name, 4)[0] == shard_names(name, 2)[0]
+    )
     with ShardedQueue(plain_client, name, 4) as queue:
         queue.stats()  # creates it
         first = begin(queue=name, url=url)

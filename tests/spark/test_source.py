@@ -43,9 +43,13 @@ def test_available_now_reads_the_ready_messages_in_batches_of_the_limit(
 
 
 def test_a_list_filled_by_rpush_is_read_in_its_order_and_written_to_another(
-    reader: Reader, spark: SparkSession, plain_client: redis.Redis, name: str, url: str,
+    reader: Reader,
+    spark: SparkSession,
+    plain_client: redis.Redis,
+    name: str,
+    url: str,
     batches: Batches,
-) -> None:  # fmt: skip
+) -> None:
     bodies = [b'{"id":"m%d"}' % n for n in range(5)]
     plain_client.rpush(name, *bodies)
     batches.run(reader(popFrom="left", maxMessagesPerTrigger=3).load(name))
@@ -196,8 +200,9 @@ def test_a_second_query_of_the_group_fences_the_first(
             assert "Fenced" in str(first.exception())
             assert "Give each query a group of its own" in str(first.exception())
             queue.push({"id": "b"})
-            wait_until(lambda: any(row.id == "b" for row in other.rows()), "the second's row",
-                       PATIENCE)  # fmt: skip
+            wait_until(
+                lambda: any(row.id == "b" for row in other.rows()), "the second's row", PATIENCE
+            )
 
 
 @pytest.mark.campaign

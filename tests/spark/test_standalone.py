@@ -106,9 +106,12 @@ def submitted(config: Path, url: str, *arguments: str) -> Iterator[psutil.Popen]
     """Submit a pipeline in its folder; at the end of the block kill what is left."""
     with (config.parent / "output").open("wb") as output:
         process = psutil.Popen(
-            [*ACKQ, config.name, *arguments], cwd=config.parent, stdout=output, stderr=output,
+            [*ACKQ, config.name, *arguments],
+            cwd=config.parent,
+            stdout=output,
+            stderr=output,
             env={**os.environ, "ACKQ_REDIS_URL": url},
-        )  # fmt: skip
+        )
     try:
         yield process
     finally:
@@ -146,8 +149,11 @@ def test_two_workers_get_the_packages_and_no_one_else_gets_the_passwords(
     # Where a password could be seen: command lines, Spark's pages, its events, logs and files.
     assert any("CoarseGrainedExecutorBackend" in each for each in commands)
     assert "fs.s3a.secret.key" in pages
-    files = [each for each in tmp_path.rglob("*") if each.is_file() and each != config
-             and "redis" not in each.relative_to(tmp_path).parts[0]]  # fmt: skip
+    files = [
+        each
+        for each in tmp_path.rglob("*")
+        if each.is_file() and each != config and "redis" not in each.relative_to(tmp_path).parts[0]
+    ]
     assert any("events" in each.parts for each in files)
     for secret in (PASSWORD, KEY):
         assert secret not in pages
@@ -166,11 +172,23 @@ def test_what_is_prepared_runs_where_only_python_and_spark_are(
     with Queue.from_url(url, "jobs") as queue:
         ids = queue.push_many({"n": n} for n in range(100))
         done = subprocess.run(
-            [*ACKQ, config.name, "--master", "yarn", "--deploy-mode", "cluster", "--once",
-             "--prepare", sent],
-            cwd=config.parent, env={**os.environ, "ACKQ_REDIS_URL": url}, check=True, text=True,
+            [
+                *ACKQ,
+                config.name,
+                "--master",
+                "yarn",
+                "--deploy-mode",
+                "cluster",
+                "--once",
+                "--prepare",
+                sent,
+            ],
+            cwd=config.parent,
+            env={**os.environ, "ACKQ_REDIS_URL": url},
+            check=True,
+            text=True,
             capture_output=True,
-        )  # fmt: skip
+        )
         program, *arguments = shlex.split(done.stdout)
         assert program == "spark-submit"
         (container / "ackq_packages").mkdir(parents=True)
@@ -178,13 +196,27 @@ def test_what_is_prepared_runs_where_only_python_and_spark_are(
             tar.extractall(container / "ackq_packages", filter="data")
         (container / config.name).write_bytes(config.read_bytes())
         done = subprocess.run(
-            [SPARK / "bin" / "spark-submit", "--master", "local[2]", "--deploy-mode", "client",
-             *arguments],
-            cwd=container, check=False, text=True, capture_output=True, timeout=300,
-            env={"PATH": f"{BARE}:/usr/bin:/bin", "JAVA_HOME": os.environ.get("JAVA_HOME", ""),
-                 "PYTHONPATH": "./ackq_packages", "ACKQ_REDIS_URL": url,
-                 "SPARK_LOCAL_IP": "127.0.0.1"},
-        )  # fmt: skip
+            [
+                SPARK / "bin" / "spark-submit",
+                "--master",
+                "local[2]",
+                "--deploy-mode",
+                "client",
+                *arguments,
+            ],
+            cwd=container,
+            check=False,
+            text=True,
+            capture_output=True,
+            timeout=300,
+            env={
+                "PATH": f"{BARE}:/usr/bin:/bin",
+                "JAVA_HOME": os.environ.get("JAVA_HOME", ""),
+                "PYTHONPATH": "./ackq_packages",
+                "ACKQ_REDIS_URL": url,
+                "SPARK_LOCAL_IP": "127.0.0.1",
+            },
+        )
         assert done.returncode == 0, done.stderr[-3000:]
         assert drained(queue)
     rows = rows_of(config)

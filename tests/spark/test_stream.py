@@ -483,8 +483,10 @@ def test_several_queues_are_one_source_whose_rows_name_their_queue(
     start: Start, queue: Queue, plain_client: redis.Redis, stage: Stage
 ) -> None:
     with Queue(plain_client, f"{queue.name}-2") as other:
-        pushed = {each.name: each.push_many({"n": n} for n in range(count))
-                  for each, count in ((queue, 30), (other, 12))}  # fmt: skip
+        pushed = {
+            each.name: each.push_many({"n": n} for n in range(count))
+            for each, count in ((queue, 30), (other, 12))
+        }
         options: dict[str, Any] = {"queue": None, "maxMessagesPerTrigger": 10}
         log = Checkpoint()
         # The second queue joins a checkpoint of the first.
@@ -546,18 +548,24 @@ def test_rows_have_the_time_at_which_their_batch_was_planned_first(
 
 
 def test_rows_have_the_time_that_their_body_names(start: Start, queue: Queue) -> None:
-    queue.push_many([
-        {"specversion": "1.0", "time": "2026-01-05T12:00:00.5+01:00"},  # a CloudEvent
-        {"made": 1767607200.25, "time": "2020-01-01T00:00:00Z"},
-        {"made": "yesterday"},
-        b"no JSON",
-    ])  # fmt: skip
+    queue.push_many(
+        [
+            {"specversion": "1.0", "time": "2026-01-05T12:00:00.5+01:00"},  # a CloudEvent
+            {"made": 1767607200.25, "time": "2020-01-01T00:00:00Z"},
+            {"made": "yesterday"},
+            b"no JSON",
+        ]
+    )
     schema = StructType().add("_time", TimestampType()).add("_corrupt_record", "string")
     log = Checkpoint()
     start(log, includeMetadata=True, timeField="made", schema=schema).run()
     (rows,) = log.written[0]
-    expected = [datetime(2026, 1, 5, 11, 0, 0, 500_000, UTC),
-                datetime(2026, 1, 5, 10, 0, 0, 250_000, UTC), None, None]  # fmt: skip
+    expected = [
+        datetime(2026, 1, 5, 11, 0, 0, 500_000, UTC),
+        datetime(2026, 1, 5, 10, 0, 0, 250_000, UTC),
+        None,
+        None,
+    ]
     assert [row["_time"] for row in rows] == expected
 
 

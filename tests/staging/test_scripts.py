@@ -20,8 +20,10 @@ from tests.servers import private_server
 from tests.staging.test_staging import rows, stage
 
 NAMES = [name for name in scripts.names() if name.startswith("staging/")]
-DELAY = [f"q:{part}" for part in ("z", "h", "leases", "extended", "receives", "dead", "wake",
-                                  "errors", "counters")]  # fmt: skip
+DELAY = [
+    f"q:{part}"
+    for part in ("z", "h", "leases", "extended", "receives", "dead", "wake", "errors", "counters")
+]
 KEYS: dict[str, list[str]] = {
     "staging/stage": ["new", "index"],
     "staging/commit": ["commits", "held", "heldrows", "list"],

@@ -39,8 +39,10 @@ def test_the_keys_of_staged_rows() -> None:
     assert of_topic.list("w", 7, Staged("x")) == b"t:staged:w:7:x"
     assert of_topic.index("w", 7) == b"t:staging:w:7"
     assert (of_topic.commits, of_topic.held, of_topic.heldrows) == (
-        b"t:commits", b"t:held", b"t:heldrows"
-    )  # fmt: skip
+        b"t:commits",
+        b"t:held",
+        b"t:heldrows",
+    )
     settled = StagingKeys.of_topic("t", "keep=1,2").list("w", 7, Staged("x"))
     assert settled == b"t:staged:w:7:x:keep=1,2:"
     assert has_settings(settled)
@@ -84,8 +86,9 @@ def test_the_first_rows_of_a_list_go_through_the_script_and_further_ones_past_it
     assert not any(each.resend for each in asked)
     # More rows of the same task.
     many = [b"x"] * CHUNK_ROWS
-    (more, later_still), _ = play(operations.stage(SPEC, 7, staged, many, [(7, b"c")]),
-                                  len(rows) + CHUNK_ROWS, len(later) + 1)  # fmt: skip
+    (more, later_still), _ = play(
+        operations.stage(SPEC, 7, staged, many, [(7, b"c")]), len(rows) + CHUNK_ROWS, len(later) + 1
+    )
     assert more.args == (b"LPUSHX", LISTS[0], *many)
     assert later_still.args == (b"LPUSHX", LISTS[1], b"7:c")
 
@@ -100,9 +103,10 @@ def test_a_commit_first_moves_what_an_earlier_one_left() -> None:
     tasks = [Staged("a", 2, 1), Staged("b"), Staged("c", 3)]
     steps = operations.commit(SPEC, 7, tasks, _stays)
     names = [
-        SPEC.keys.list("w", 7, tasks[0]), SPEC.keys.list("w", 7, tasks[2]),
+        SPEC.keys.list("w", 7, tasks[0]),
+        SPEC.keys.list("w", 7, tasks[2]),
         SPEC.keys.delayed("w", 7, tasks[0]),
-    ]  # fmt: skip
+    ]
     asked, rows = play(
         steps, [b"old"], True, False, [b"ok", 6], False, True, False, False, [b"left"], 1, []
     )
@@ -204,8 +208,9 @@ LEFT = b"t:staged:w:1:a:4:"
 
 def test_a_consumer_looks_for_unfinished_commits_once_a_second() -> None:
     unfinished = UnfinishedCommits("t")
-    asked, _ = play(unfinished.move_in(_stays), 10.0, [b"t:staged:w:1:a", LEFT], True, 10.1, False,
-                    10.2)  # fmt: skip
+    asked, _ = play(
+        unfinished.move_in(_stays), 10.0, [b"t:staged:w:1:a", LEFT], True, 10.1, False, 10.2
+    )
     assert isinstance(asked[0], Clock)
     assert asked[1].args[:2] == (b"ZRANGEBYSCORE", b"t:held")
     assert _moves([each for each in asked if isinstance(each, Request)]) == [LEFT, LEFT]

@@ -300,9 +300,22 @@ def test_a_take_moves_for_a_second_and_the_next_goes_on(
 
 def test_who_may_not_look_takes_as_before(plain_client: redis.Redis, name: str, token: str) -> None:
     """As a user whose rules are older than this."""
-    patterns = [f"~{name}:{part}" for part in ("z", "h", "leases", "extended", "receives", "dead",
-                                               "wake", "errors", "counters", "members",
-                                               "group")]  # fmt: skip
+    patterns = [
+        f"~{name}:{part}"
+        for part in (
+            "z",
+            "h",
+            "leases",
+            "extended",
+            "receives",
+            "dead",
+            "wake",
+            "errors",
+            "counters",
+            "members",
+            "group",
+        )
+    ]
     plain_client.execute_command("ACL", "SETUSER", token, "on", ">secret", *patterns, "+@all")
     given = plain_client.get_connection_kwargs()
     place = {part: given[part] for part in ("host", "port")}

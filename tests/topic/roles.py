@@ -44,8 +44,13 @@ def read(url: str, name: str, log: Path, label: str, stop: Path, delivery: Any) 
         if not found or not found[0]:
             continue
         batch = found[0]
-        journal.write(kind="deliver", consumer=delivery, first=batch.first, reader=label,
-                      bodies=[message.body.decode() for message in batch])  # fmt: skip
+        journal.write(
+            kind="deliver",
+            consumer=delivery,
+            first=batch.first,
+            reader=label,
+            bodies=[message.body.decode() for message in batch],
+        )
         if draw.random() < 0.05:
             time.sleep(LEASE * draw.uniform(0.8, 2))
         if delivery == "at_least_once":

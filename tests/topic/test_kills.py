@@ -27,9 +27,15 @@ SOAK = float(os.environ.get("ACKQ_SOAK", "1"))
 SECONDS = 6 * SOAK
 NAME = "prices"
 CREW: list[tuple[Callable[..., None], tuple[str, ...]]] = [
-    (produce, ()), (produce, ()), (produce, ()),
-        (read, ("at_least_once",)), (read, ("at_least_once",)), (read, ("at_least_once",)),
-        (read, ("at_most_once",)), (read, ("at_most_once",))]  # fmt: skip
+    (produce, ()),
+    (produce, ()),
+    (produce, ()),
+    (read, ("at_least_once",)),
+    (read, ("at_least_once",)),
+    (read, ("at_least_once",)),
+    (read, ("at_most_once",)),
+    (read, ("at_most_once",)),
+]
 MOST_READ = 8  # messages that a reader takes at once
 
 Event = dict[str, Any]
@@ -105,12 +111,12 @@ def test_every_consumer_reads_a_gap_free_prefix_and_a_replay_gives_the_same_byte
             crew.finish()
         keys = Keys(client, NAME)
         before_draining = read_log(journal)
-        places = {consumer: keys.place(consumer) for consumer in
-                  ("at_least_once", "at_most_once")}  # fmt: skip
+        places = {consumer: keys.place(consumer) for consumer in ("at_least_once", "at_most_once")}
         time.sleep(2 * LEASE)  # what killed readers held comes back
         drained = drain(topic, "at_least_once") + drain(topic, "at_most_once")
-        stored = [client.get(keys.key(f"messages:{index}")) for index in
-                  range(1, keys.newest() + 1)]  # fmt: skip
+        stored = [
+            client.get(keys.key(f"messages:{index}")) for index in range(1, keys.newest() + 1)
+        ]
         events = before_draining + drained
         check_publishing(events, stored)
         committed = check_at_least_once(before_draining, events, stored, places["at_least_once"])
@@ -127,12 +133,19 @@ def drain(topic: Topic, consumer: str) -> list[Event]:
     """Read and commit what is left."""
     events = []
     while batch := topic.consume(consumer, 1000):
-        events.append({"kind": "deliver", "consumer": consumer, "first": batch.first,
-                       "bodies": [message.body.decode() for message in batch]})  # fmt: skip
+        events.append(
+            {
+                "kind": "deliver",
+                "consumer": consumer,
+                "first": batch.first,
+                "bodies": [message.body.decode() for message in batch],
+            }
+        )
         topic.commit(batch)
         if consumer == "at_least_once":
-            events.append({"kind": "commit", "state": "ok", "first": batch.first,
-                           "last": batch.last})  # fmt: skip
+            events.append(
+                {"kind": "commit", "state": "ok", "first": batch.first, "last": batch.last}
+            )
     assert topic.lag(consumer) == 0
     return events
 

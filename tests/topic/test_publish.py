@@ -22,8 +22,21 @@ from tests.large import CALLS, MAX_BODY_BYTES, large_bodies
 from tests.servers import Target
 from tests.topic.conftest import Keys, MakeTopic, bodies
 
-CORPUS = [b"", b"\0", b"\r\n", b"\xff\xfe\x80", b"nul\0inside", b"{", b'{"id":', b"[[[[", b"null",
-          b"*1\r\n$4\r\nPING\r\n", b"$-1\r\n", "ä☃".encode(), b"x" * (1 << 20)]  # fmt: skip
+CORPUS = [
+    b"",
+    b"\0",
+    b"\r\n",
+    b"\xff\xfe\x80",
+    b"nul\0inside",
+    b"{",
+    b'{"id":',
+    b"[[[[",
+    b"null",
+    b"*1\r\n$4\r\nPING\r\n",
+    b"$-1\r\n",
+    "ä☃".encode(),
+    b"x" * (1 << 20),
+]
 
 
 @dataclasses.dataclass
@@ -190,9 +203,16 @@ def test_a_name_that_would_collide_is_refused(plain: Any, name: str) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"delivery": "exactly_once"}, {"max_age": 0}, {"max_messages": 0}, {"on_trimmed": "skip"},
-     {"publish_attempts": 0}, {"visibility_timeout": 50_000}, {"max_body_bytes": True}],
-)  # fmt: skip
+    [
+        {"delivery": "exactly_once"},
+        {"max_age": 0},
+        {"max_messages": 0},
+        {"on_trimmed": "skip"},
+        {"publish_attempts": 0},
+        {"visibility_timeout": 50_000},
+        {"max_body_bytes": True},
+    ],
+)
 def test_a_setting_out_of_range_is_refused(plain: Any, settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(settings))):
         plain(**settings)

@@ -56,31 +56,63 @@ def publishes() -> Iterator[str]:
     yield trace("publish again", publish.publish(again, b"x", "m", 60.0, None), [b"known", 3])
     yield f"  then {again.publishing}"
     at = spec(7, 0, True)
-    yield trace("publish where others were first", publish.publish(at, b"x", *plain),
-                [b"moved", 9, 1], [b"moved", 12, 2], None, [b"moved", 12, 2], None,
-                [b"ok", 13, 2])  # fmt: skip
+    yield trace(
+        "publish where others were first",
+        publish.publish(at, b"x", *plain),
+        [b"moved", 9, 1],
+        [b"moved", 12, 2],
+        None,
+        [b"moved", 12, 2],
+        None,
+        [b"ok", 13, 2],
+    )
     yield f"  then {at.publishing}"
-    yield trace("publish where others are always first",
-                publish.publish(spec(publish_attempts=2), b"x", *plain),
-                [b"moved", 9, 1], [b"moved", 12, 2])  # fmt: skip
+    yield trace(
+        "publish where others are always first",
+        publish.publish(spec(publish_attempts=2), b"x", *plain),
+        [b"moved", 9, 1],
+        [b"moved", 12, 2],
+    )
     yield trace("publish beyond the newest", publish.publish(spec(), b"x", *plain), [b"taken"])
     yield trace("publish, unknown", publish.publish(spec(), b"x", *plain), UnknownOutcome("lost"))
     yield trace("publish, refused", publish.publish(spec(), b"x", *plain), ResponseError("OOM"))
-    yield trace("publish, confirmed", publish.publish(spec(), b"x", None, 60.0, 1),
-                ([b"ok", 1, 1], 1))  # fmt: skip
-    yield trace("publish, not confirmed", publish.publish(spec(), b"x", None, 60.0, Confirm(2)),
-                ([b"ok", 1, 1], 1))  # fmt: skip
-    yield trace("publish where a key has another type", publish.publish(spec(), b"x", *plain),
-                WRONG_TYPE, b"string", b"none", b"list")  # fmt: skip
-    yield trace("publish where a key has another value", publish.publish(spec(), b"x", *plain),
-                ResponseError("ACKQ_VALUE nextIndex"))  # fmt: skip
+    yield trace(
+        "publish, confirmed", publish.publish(spec(), b"x", None, 60.0, 1), ([b"ok", 1, 1], 1)
+    )
+    yield trace(
+        "publish, not confirmed",
+        publish.publish(spec(), b"x", None, 60.0, Confirm(2)),
+        ([b"ok", 1, 1], 1),
+    )
+    yield trace(
+        "publish where a key has another type",
+        publish.publish(spec(), b"x", *plain),
+        WRONG_TYPE,
+        b"string",
+        b"none",
+        b"list",
+    )
+    yield trace(
+        "publish where a key has another value",
+        publish.publish(spec(), b"x", *plain),
+        ResponseError("ACKQ_VALUE nextIndex"),
+    )
     many = [b"%d" % number for number in range(1001)]
-    yield trace("publish many", publish.publish_many(spec(5, 0, True), many, None),
-                [b"ok", 6, 1], [b"ok", 1010, 1])  # fmt: skip
-    yield trace("publish many, partly", publish.publish_many(spec(), many, None),
-                [b"ok", 1, 1], AWAY)  # fmt: skip
-    yield trace("publish many, unknown", publish.publish_many(spec(), many, None),
-                [b"ok", 1, 1], UnknownOutcome("lost"))  # fmt: skip
+    yield trace(
+        "publish many",
+        publish.publish_many(spec(5, 0, True), many, None),
+        [b"ok", 6, 1],
+        [b"ok", 1010, 1],
+    )
+    yield trace(
+        "publish many, partly", publish.publish_many(spec(), many, None), [b"ok", 1, 1], AWAY
+    )
+    yield trace(
+        "publish many, unknown",
+        publish.publish_many(spec(), many, None),
+        [b"ok", 1, 1],
+        UnknownOutcome("lost"),
+    )
     yield trace("publish none", publish.publish_many(spec(), [], None))
     wrong: Any
     for wrong in ("", "x" * 513, 5):
@@ -102,11 +134,16 @@ def publishes() -> Iterator[str]:
 
 def settles() -> Iterator[str]:
     def shown(batches: Any) -> str:
-        return "\n".join(f"  {each} lost={each.lease_lost} until={each.lease_expires_at}"
-                         for each in batches)  # fmt: skip
+        return "\n".join(
+            f"  {each} lost={each.lease_lost} until={each.lease_expires_at}" for each in batches
+        )
 
-    some = [batch(1, 3, receipt=b"1"), batch(4, 5, "d", b"2"), batch(6, 6, receipt=b"3"),
-            batch(7, 8, receipt=b"")]  # fmt: skip
+    some = [
+        batch(1, 3, receipt=b"1"),
+        batch(4, 5, "d", b"2"),
+        batch(6, 6, receipt=b"3"),
+        batch(7, 8, receipt=b""),
+    ]
     yield trace("commit", settle.commit(spec(), some), [1, 2], [1])
     yield shown(some)
     yield trace("commit many", settle.commit(spec(), [batch(1, 1)] * 1001), [1000], [1])
@@ -125,8 +162,9 @@ def settles() -> Iterator[str]:
 
 
 def places() -> Iterator[str]:
-    yield trace("subscribe", place.subscribe(spec(), "c", "oldest"), [b"5", None], [b"9", b"3"], 2,
-                [b"ok"])  # fmt: skip
+    yield trace(
+        "subscribe", place.subscribe(spec(), "c", "oldest"), [b"5", None], [b"9", b"3"], 2, [b"ok"]
+    )
     yield trace("subscribe again", place.subscribe(spec(), "c", "oldest"), [b"5", b"4"])
     yield trace(
         "subscribe at the end", place.subscribe(spec(), "c", "end"), [b"5", None], [b"other"]
@@ -135,8 +173,15 @@ def places() -> Iterator[str]:
     yield trace(
         "seek to the oldest of nothing", place.seek(spec(), "c", "oldest"), [None, None], [b"ok"]
     )
-    yield trace("seek to the oldest of many", place.seek(spec(), "c", "oldest"), [b"2500", b"1"],
-                0, 0, 3, [b"ok"])  # fmt: skip
+    yield trace(
+        "seek to the oldest of many",
+        place.seek(spec(), "c", "oldest"),
+        [b"2500", b"1"],
+        0,
+        0,
+        3,
+        [b"ok"],
+    )
     yield trace("seek of nobody", place.seek(spec(), "c", 7), [b"other"])
     yield trace("seek beyond the newest", place.seek(spec(), "c", 7), [b"beyond", 5])
     yield trace("unsubscribe", place.unsubscribe(spec(), "c"), [b"5", b"3"], 3)
@@ -150,16 +195,30 @@ def places() -> Iterator[str]:
     yield trace("oldest of none", place.oldest(spec()), [b"5", b"2"], 0)
 
 
-def read(title: str, at: TopicSpec, *answers: Any, n: int = 3, timeout: Any = None,
-         lease: Any = None, committed: Any = ()) -> Iterator[str]:  # fmt: skip
+def read(
+    title: str,
+    at: TopicSpec,
+    *answers: Any,
+    n: int = 3,
+    timeout: Any = None,
+    lease: Any = None,
+    committed: Any = (),
+) -> Iterator[str]:
     """Consume after a check for unfinished commits that found nothing."""
     unfinished = UnfinishedCommits("t")
     unfinished._next_check = 500.0
 
     def shown() -> Any:
         found = yield from consume.consume(at, "c", n, timeout, lease, committed, unfinished)
-        return (found, found.first, found.last, found.missing, found.receipt,
-                found.lease_expires_at, [(each.index, each.body) for each in found])  # fmt: skip
+        return (
+            found,
+            found.first,
+            found.last,
+            found.missing,
+            found.receipt,
+            found.lease_expires_at,
+            [(each.index, each.body) for each in found],
+        )
 
     yield trace(title, shown(), *answers)
     yield f"  then {at.reading['c']}"
@@ -179,38 +238,109 @@ def reads() -> Iterator[str]:
     yield from read("consume and commit of another", spec(), [0, 1], 1.0, ok, committed=others)
     many = [batch(at, at) for at in range(1, 1002)]
     yield from list(read("consume and commit many", spec(), [1], 1.0, ok, committed=many))[:2]
-    yield from read("consume, unknown", spec(), 1.0, UnknownOutcome("lost"), [1],
-                    committed=[batch(1, 2)])  # fmt: skip
-    yield from read("consume, unknown twice", spec(), 1.0, UnknownOutcome("lost"), AWAY,
-                    committed=[batch(1, 2)])  # fmt: skip
-    yield from read("consume where others were first", spec(3, 0, True), 1.0,
-                    [b"moved", [], 9, 6], [b"moved", [], 9, 8], None, [b"moved", [], 9, 9], None,
-                    ok)  # fmt: skip
+    yield from read(
+        "consume, unknown", spec(), 1.0, UnknownOutcome("lost"), [1], committed=[batch(1, 2)]
+    )
+    yield from read(
+        "consume, unknown twice", spec(), 1.0, UnknownOutcome("lost"), AWAY, committed=[batch(1, 2)]
+    )
+    yield from read(
+        "consume where others were first",
+        spec(3, 0, True),
+        1.0,
+        [b"moved", [], 9, 6],
+        [b"moved", [], 9, 8],
+        None,
+        [b"moved", [], 9, 9],
+        None,
+        ok,
+    )
     yield from read("consume unsubscribed", spec(), 1.0, [b"unsubscribed", [], 9])
     yield from read("consume ahead", spec(), 1.0, [b"ahead", [], 5, 7])
     missing = [b"missing", [], 9, 4, 7, 5]
     yield from read("consume what is gone", spec(3, 0, True), 1.0, missing, 2)
-    yield from read("consume what is gone, reporting", spec(3, 0, True, on_trimmed="report"), 1.0,
-                    missing, 2, [b"ok", [], 9, 4, 8, 7_500_000, b"a", b"b", b"c"])  # fmt: skip
-    yield from read("consume where nothing is gone", spec(3, 0, True), 1.0,
-                    [b"missing", [], 9, 4, 7, 1], 1, ok)  # fmt: skip
-    yield from read("consume where all is gone, reporting", spec(3, 0, True, on_trimmed="report"),
-                    1.0, [b"missing", [], 9, 4, 7, 99], [b"empty", [], 9, -1])  # fmt: skip
+    yield from read(
+        "consume what is gone, reporting",
+        spec(3, 0, True, on_trimmed="report"),
+        1.0,
+        missing,
+        2,
+        [b"ok", [], 9, 4, 8, 7_500_000, b"a", b"b", b"c"],
+    )
+    yield from read(
+        "consume where nothing is gone", spec(3, 0, True), 1.0, [b"missing", [], 9, 4, 7, 1], 1, ok
+    )
+    yield from read(
+        "consume where all is gone, reporting",
+        spec(3, 0, True, on_trimmed="report"),
+        1.0,
+        [b"missing", [], 9, 4, 7, 99],
+        [b"empty", [], 9, -1],
+    )
     empty = [b"empty", [], 9, -1]
-    yield from read("consume, waiting", spec(), 1.0, empty, 1.0, None, 2.0, empty, 2.0, None, 2.5,
-                    ok, timeout=1.25)  # fmt: skip
-    yield from read("consume, woken", spec(), 1.0, [b"empty", [], 9, 500_000], 1.0, [b"t"], 1.2,
-                    [b"empty", [], 9, -1], 1.2, None, 3.2, empty, 3.2, timeout=2.0)  # fmt: skip
-    yield from read("consume, woken anew", spec(), 1.0, empty, 1.0, [b"t"], 1.2,
-                    [b"empty", [], 10, -1], 1.2, [b"t"], 1.4, ok, timeout=2.0)  # fmt: skip
+    yield from read(
+        "consume, waiting",
+        spec(),
+        1.0,
+        empty,
+        1.0,
+        None,
+        2.0,
+        empty,
+        2.0,
+        None,
+        2.5,
+        ok,
+        timeout=1.25,
+    )
+    yield from read(
+        "consume, woken",
+        spec(),
+        1.0,
+        [b"empty", [], 9, 500_000],
+        1.0,
+        [b"t"],
+        1.2,
+        [b"empty", [], 9, -1],
+        1.2,
+        None,
+        3.2,
+        empty,
+        3.2,
+        timeout=2.0,
+    )
+    yield from read(
+        "consume, woken anew",
+        spec(),
+        1.0,
+        empty,
+        1.0,
+        [b"t"],
+        1.2,
+        [b"empty", [], 10, -1],
+        1.2,
+        [b"t"],
+        1.4,
+        ok,
+        timeout=2.0,
+    )
     for name, wrong in (("n", 0), ("n", 2**31 + 1), ("timeout", -1), ("lease", 0)):
         settings: dict[str, Any] = {name: wrong}
         yield from read(f"consume {settings}", spec(), **settings)
     unfinished = UnfinishedCommits("t")
-    yield trace("consume after a commit",
-                consume.consume(spec(), "c", 1, None, None, (), unfinished), 1.0,
-                [b"t:staged:w:1:x:keep=0,0:"], [b"moved", 5], None, [b"moved", 6], None,
-                [b"moved", 7], None, [b"empty", [], 9, -1])  # fmt: skip
+    yield trace(
+        "consume after a commit",
+        consume.consume(spec(), "c", 1, None, None, (), unfinished),
+        1.0,
+        [b"t:staged:w:1:x:keep=0,0:"],
+        [b"moved", 5],
+        None,
+        [b"moved", 6],
+        None,
+        [b"moved", 7],
+        None,
+        [b"empty", [], 9, -1],
+    )
 
 
 def rows() -> Iterator[str]:
@@ -219,19 +349,35 @@ def rows() -> Iterator[str]:
     at = spec(5, 2, True)
     yield trace("move rows", staged.move(at, staging, b"t:staged:w:1:x"), [b"ok", 9, 3])
     yield f"  then {at.publishing}"
-    yield trace("move rows, keeping some", staged.move(spec(), staging, name % (1500, 4)),
-                [b"ok", 9, 0], [9, 6, 3])  # fmt: skip
-    yield trace("move some rows, keeping some", staged.move(spec(), staging, name % (0, 4)),
-                [b"ok", 9, 1])  # fmt: skip
-    yield trace("move rows where others were first",
-                staged.move(spec(publish_attempts=2), staging, name % (0, 0)),
-                [b"moved", 5], None, [b"moved", 6], None)  # fmt: skip
-    yield trace("move rows, once", staged.move(spec(), staging, name % (0, 0), attempts=1),
-                [b"moved", 5], None)  # fmt: skip
-    yield trace("move rows beyond the newest", staged.move(spec(), staging, name % (0, 0)),
-                [b"taken"])  # fmt: skip
-    yield trace("move rows of a delay queue",
-                staged.move(spec(), staging, b"t:staged:w:1:x:partitions=2:"))  # fmt: skip
+    yield trace(
+        "move rows, keeping some",
+        staged.move(spec(), staging, name % (1500, 4)),
+        [b"ok", 9, 0],
+        [9, 6, 3],
+    )
+    yield trace(
+        "move some rows, keeping some", staged.move(spec(), staging, name % (0, 4)), [b"ok", 9, 1]
+    )
+    yield trace(
+        "move rows where others were first",
+        staged.move(spec(publish_attempts=2), staging, name % (0, 0)),
+        [b"moved", 5],
+        None,
+        [b"moved", 6],
+        None,
+    )
+    yield trace(
+        "move rows, once",
+        staged.move(spec(), staging, name % (0, 0), attempts=1),
+        [b"moved", 5],
+        None,
+    )
+    yield trace(
+        "move rows beyond the newest", staged.move(spec(), staging, name % (0, 0)), [b"taken"]
+    )
+    yield trace(
+        "move rows of a delay queue", staged.move(spec(), staging, b"t:staged:w:1:x:partitions=2:")
+    )
     for settings in ({}, {"max_age": 1.5, "max_messages": 7}, {"max_age": 0.001}):
         yield f"# settings {settings}\n= {staged.settings_suffix(TopicConfig(**settings))}"  # type: ignore[arg-type]
 

@@ -29,14 +29,21 @@ ARGUMENTS: dict[str, list[Any]] = {
 }
 KEYS = {
     "topic/publish": ["nextIndex", "firstIndex", "wake", "dedup:", "messages:3"],
-    "topic/consume": ["nextIndex", "firstIndex", "consumers:c", "leases:c", "ranges:c",
-                      "messages:1", "messages:2"],
+    "topic/consume": [
+        "nextIndex",
+        "firstIndex",
+        "consumers:c",
+        "leases:c",
+        "ranges:c",
+        "messages:1",
+        "messages:2",
+    ],
     "topic/commit": ["consumers:c", "leases:c", "ranges:c"],
     "topic/extend": ["consumers:c", "leases:c", "ranges:c"],
     "topic/seek": ["nextIndex", "consumers:c", "leases:c", "ranges:c"],
     "topic/trim": ["nextIndex", "firstIndex", "messages:1"],
     "topic/probe": ["messages:1"],
-}  # fmt: skip
+}
 
 
 def text_of(name: str) -> str:

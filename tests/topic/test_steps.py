@@ -45,8 +45,13 @@ def _publish(spec: TopicSpec, confirm: Confirm | None = None) -> tuple[Operation
 def test_the_settings_of_a_topic_at_their_limits() -> None:
     TopicConfig(max_messages=1, max_body_bytes=1, publish_attempts=1)
     TopicConfig(max_messages=2**53 - 1, max_body_bytes=512 * 1024 * 1024)
-    for wrong in ({"max_messages": 0}, {"max_messages": 2**53}, {"max_body_bytes": 0},
-                  {"max_body_bytes": 512 * 1024 * 1024 + 1}, {"publish_attempts": 0}):  # fmt: skip
+    for wrong in (
+        {"max_messages": 0},
+        {"max_messages": 2**53},
+        {"max_body_bytes": 0},
+        {"max_body_bytes": 512 * 1024 * 1024 + 1},
+        {"publish_attempts": 0},
+    ):
         with pytest.raises(ConfigurationError):
             TopicConfig(**wrong)  # type: ignore[arg-type]
 

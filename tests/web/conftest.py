@@ -49,8 +49,16 @@ def stock(plain_client: redis.Redis, token: str) -> Stock:
             queue.nack(*queue.pop_many(1), delay=0, error=KeyError(HOSTILE))
         queue.pop_many(1)
         queue.push({"id": f"later{HOSTILE}"}, delay=3600)
-        fields = {"name": f"worker{HOSTILE}", "host": HOSTILE, "state": "working", "busy": 1,
-                  "concurrency": 4, "interval": 5, "lifetime": 30, "queues": [jobs]}  # fmt: skip
+        fields = {
+            "name": f"worker{HOSTILE}",
+            "host": HOSTILE,
+            "state": "working",
+            "busy": 1,
+            "concurrency": 4,
+            "interval": 5,
+            "lifetime": 30,
+            "queues": [jobs],
+        }
         record = encode_record(fields, [(f"runs{HOSTILE}"[:64], 2.0)])
         queue.execute(lambda spec: heartbeat(spec, HOSTILE, record, 30.0, b""))
     with DelayQueue(plain_client, reminders) as delay:

@@ -19,18 +19,30 @@ def set_up(folders: pytest.TempPathFactory) -> None:
         return
     urls = types.ModuleType("ackq_test_urls")
     settings.configure(
-        SECRET_KEY="a secret of this test", ROOT_URLCONF=urls.__name__,
-        ALLOWED_HOSTS=["admin.example.com"], LOGIN_URL="/login", USE_TZ=True,
-        DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3",
-                               "NAME": folders.mktemp("django") / "users.sqlite3"}},
-        INSTALLED_APPS=["django.contrib.auth", "django.contrib.contenttypes",
-                        "django.contrib.sessions"],
-        MIDDLEWARE=["django.contrib.sessions.middleware.SessionMiddleware",
-                    "django.contrib.auth.middleware.AuthenticationMiddleware",
-                    "django.contrib.auth.middleware.LoginRequiredMiddleware"],
+        SECRET_KEY="a secret of this test",
+        ROOT_URLCONF=urls.__name__,
+        ALLOWED_HOSTS=["admin.example.com"],
+        LOGIN_URL="/login",
+        USE_TZ=True,
+        DATABASES={
+            "default": {
+                "ENGINE": "django.db.backends.sqlite3",
+                "NAME": folders.mktemp("django") / "users.sqlite3",
+            }
+        },
+        INSTALLED_APPS=[
+            "django.contrib.auth",
+            "django.contrib.contenttypes",
+            "django.contrib.sessions",
+        ],
+        MIDDLEWARE=[
+            "django.contrib.sessions.middleware.SessionMiddleware",
+            "django.contrib.auth.middleware.AuthenticationMiddleware",
+            "django.contrib.auth.middleware.LoginRequiredMiddleware",
+        ],
         PASSWORD_HASHERS=["django.contrib.auth.hashers.MD5PasswordHasher"],
         SESSION_COOKIE_SECURE=True,
-    )  # fmt: skip
+    )
     django.setup()
     from django.contrib.auth.decorators import login_not_required
 

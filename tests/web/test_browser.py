@@ -87,29 +87,41 @@ def paths_of(stock: Stock, client: redis.Redis) -> list[str]:
         entries = [letter.entry for letter in queue.dead_letters()]
     jobs = {"kind": "list", "name": stock.jobs}
     queries: list[tuple[str, dict[str, str]]] = [
-        ("", {}), ("", {"q": HOSTILE}), ("server", {}), ("nothing", {"q": HOSTILE}),
+        ("", {}),
+        ("", {"q": HOSTILE}),
+        ("server", {}),
+        ("nothing", {"q": HOSTILE}),
         ("queue", {"kind": HOSTILE, "name": HOSTILE}),
-        *(("queue", {**jobs, "state": state, "bodies": "1"})
-          for state in ("ready", "in_flight", "delayed")),
-        *(("queue", {"kind": "delay", "name": stock.reminders, "state": state, "bodies": "1"})
-          for state in ("ready", "delayed")),
+        *(
+            ("queue", {**jobs, "state": state, "bodies": "1"})
+            for state in ("ready", "in_flight", "delayed")
+        ),
+        *(
+            ("queue", {"kind": "delay", "name": stock.reminders, "state": state, "bodies": "1"})
+            for state in ("ready", "delayed")
+        ),
         ("queue", {"kind": "topic", "name": stock.prices}),
         ("queue", {"kind": "rsmq", "name": stock.legacy}),
-        ("dead", {"name": stock.jobs}), ("dead", {"name": stock.jobs, "cause": HOSTILE}),
+        ("dead", {"name": stock.jobs}),
+        ("dead", {"name": stock.jobs, "cause": HOSTILE}),
         ("dead", {"name": stock.jobs, "after": HOSTILE}),
-        ("dead", {"kind": "delay", "name": stock.reminders}), ("workers", {}), ("operations", {}),
+        ("dead", {"kind": "delay", "name": stock.reminders}),
+        ("workers", {}),
+        ("operations", {}),
         *(("letter", {"name": stock.jobs, "entry": entry, "body": "1"}) for entry in entries),
-    ]  # fmt: skip
+    ]
     return [f"{page}?{urlencode(query)}" for page, query in queries]
 
 
 def previews_of(stock: Stock) -> list[str]:
     asks = [
-        Ask("drop", "list", stock.jobs), Ask("redrive", "list", stock.jobs, cause=HOSTILE),
+        Ask("drop", "list", stock.jobs),
+        Ask("redrive", "list", stock.jobs, cause=HOSTILE),
         Ask("cancel", "delay", stock.reminders, key=f"later{HOSTILE}"),
         Ask("seek", "topic", stock.prices, consumer=f"c{HOSTILE}", to="1"),
-        Ask("stop_worker", "list", stock.jobs, worker=HOSTILE), Ask(HOSTILE, HOSTILE, HOSTILE),
-    ]  # fmt: skip
+        Ask("stop_worker", "list", stock.jobs, worker=HOSTILE),
+        Ask(HOSTILE, HOSTILE, HOSTILE),
+    ]
     return [f"preview?{urlencode({'what': ask.query()})}" for ask in asks]
 
 
@@ -139,8 +151,18 @@ def test_hostile_text_runs_nowhere_and_no_other_host_is_asked(
     assert seen.errors == []
     assert {urlsplit(each).netloc for each in seen.requests} == {urlsplit(site).netloc}
     # The hostile text was there, as text.
-    for text in (stock.jobs, stock.prices, f"0{HOSTILE}", f"c{HOSTILE}", f"dead{HOSTILE}",
-                 f"later{HOSTILE}", f"worker{HOSTILE}", "runs", "KeyError", "secret"):  # fmt: skip
+    for text in (
+        stock.jobs,
+        stock.prices,
+        f"0{HOSTILE}",
+        f"c{HOSTILE}",
+        f"dead{HOSTILE}",
+        f"later{HOSTILE}",
+        f"worker{HOSTILE}",
+        "runs",
+        "KeyError",
+        "secret",
+    ):
         assert text in shown
 
 
@@ -209,9 +231,12 @@ def test_every_button_does_what_it_says(
 
 
 def test_a_long_operation_is_watched_and_stopped(
-    context: BrowserContext, operating: str, plain_client: redis.Redis, name: str,
+    context: BrowserContext,
+    operating: str,
+    plain_client: redis.Redis,
+    name: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(web_operating, "INTERVAL", 0.05)
     monkeypatch.setattr(jobs, "WAIT", 0.1)
     with Queue(plain_client, name) as queue:
@@ -225,8 +250,9 @@ def test_a_long_operation_is_watched_and_stopped(
         page.evaluate("window.kept = true")
         bar, text = page.locator("progress"), page.locator('[data-value$=".text"]')
         shown, before = bar.evaluate("each => each.value"), text.inner_text()
-        page.wait_for_function("shown => document.querySelector('progress').value > shown",
-                               arg=shown)  # fmt: skip
+        page.wait_for_function(
+            "shown => document.querySelector('progress').value > shown", arg=shown
+        )
         expect(text).not_to_have_text(before)
         assert page.evaluate("window.kept")
         page.get_by_role("button", name="Stop").click()
@@ -243,13 +269,17 @@ def test_forms_of_other_sites_are_refused(
     page.goto(urljoin(operating, f"queue?{urlencode({'kind': 'list', 'name': name})}"))
     token = page.locator("[name=token]").first.get_attribute("value")
     what = Ask("pause", name=name).query()
-    form = (f'<form method="post" action="{operating}operate"><input name="token" value="{token}">'
-            f'<input name="what" value="{what}"></form>')  # fmt: skip
+    form = (
+        f'<form method="post" action="{operating}operate"><input name="token" value="{token}">'
+        f'<input name="what" value="{what}"></form>'
+    )
     port = urlsplit(operating).port
-    for number, site in enumerate(("http://evil.test", "https://evil.test",
-                                   f"http://localhost:{port}")):  # fmt: skip
-        context.route(f"{site}/form{number}", lambda route: route.fulfill(
-            content_type="text/html", body=form))  # fmt: skip
+    for number, site in enumerate(
+        ("http://evil.test", "https://evil.test", f"http://localhost:{port}")
+    ):
+        context.route(
+            f"{site}/form{number}", lambda route: route.fulfill(content_type="text/html", body=form)
+        )
         page.goto(f"{site}/form{number}")
         with page.expect_response(lambda reply: reply.request.method == "POST") as posted:
             page.evaluate("document.forms[0].submit()")
@@ -278,8 +308,12 @@ def test_a_page_of_another_site_reads_and_changes_nothing(
     assert reply.status == 421
     assert "Queues" not in page.inner_text("body")
     form = f'<form method="post" action="{site}"><input name="a" value="b"></form>'
-    context.route("http://evil.test/form", lambda route: route.fulfill(
-        content_type="text/html", body=f"{form}<iframe src='{site}'></iframe>"))  # fmt: skip
+    context.route(
+        "http://evil.test/form",
+        lambda route: route.fulfill(
+            content_type="text/html", body=f"{form}<iframe src='{site}'></iframe>"
+        ),
+    )
     page.goto("http://evil.test/form")
     expect(page.frame_locator("iframe").locator("[data-status]")).to_have_count(0)
     # The frame gets a response from the same address.
@@ -295,9 +329,12 @@ def test_a_page_of_another_site_reads_and_changes_nothing(
 
 
 def test_figures_change_without_a_reload(
-    context: BrowserContext, site: str, plain_client: redis.Redis, name: str,
+    context: BrowserContext,
+    site: str,
+    plain_client: redis.Redis,
+    name: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(watcher, "SHORTEST", 0.02)
     monkeypatch.setattr(history, "SAMPLES", 5)
     with Queue(plain_client, name) as queue:

@@ -37,12 +37,28 @@ def test_every_answer_carries_the_policy(http: TestClient, path: str) -> None:
 def test_a_name_that_is_not_the_pages_gets_nothing(plain_client: redis.Redis) -> None:
     """An attacker's name may point to this machine; an address cannot be made to point to it."""
     http = TestClient(application(plain_client, hosts=["queues.example.com"]))
-    for host in ("localhost", "LOCALHOST:80", "127.0.0.1:8383", "[::1]:1", "10.1.2.3",
-                 "queues.example.com", "Queues.Example.com.:443"):  # fmt: skip
+    for host in (
+        "localhost",
+        "LOCALHOST:80",
+        "127.0.0.1:8383",
+        "[::1]:1",
+        "10.1.2.3",
+        "queues.example.com",
+        "Queues.Example.com.:443",
+    ):
         assert http.get("/live", headers={"host": host}).status_code == 200, host
-    for host in ("evil.test", "evil.test:8383", "localhost.evil.test", "127.0.0.1.evil.test", "",
-                 "localhost@evil.test", "evil.test@localhost", "[", "queues.example.com.evil.test",
-                 "2130706433"):  # fmt: skip
+    for host in (
+        "evil.test",
+        "evil.test:8383",
+        "localhost.evil.test",
+        "127.0.0.1.evil.test",
+        "",
+        "localhost@evil.test",
+        "evil.test@localhost",
+        "[",
+        "queues.example.com.evil.test",
+        "2130706433",
+    ):
         reply = http.get("/live", headers={"host": host})
         assert reply.status_code == 421, host
         assert "values" not in reply.text
@@ -66,9 +82,16 @@ def test_a_page_with_users_asks_for_a_password(
         reply = http.get(path)
         assert reply.status_code == 401, path
         assert reply.headers["www-authenticate"].startswith("Basic ")
-    wrong = ({"authorization": "Basic"}, {"authorization": "Basic !!"}, basic("", ""),
-             {"authorization": f"Bearer {PASSWORD}"}, basic("ada", "x" * 12),
-             basic("ada", PASSWORD + " "), basic("Ada", PASSWORD), basic("ada", ""))  # fmt: skip
+    wrong = (
+        {"authorization": "Basic"},
+        {"authorization": "Basic !!"},
+        basic("", ""),
+        {"authorization": f"Bearer {PASSWORD}"},
+        basic("ada", "x" * 12),
+        basic("ada", PASSWORD + " "),
+        basic("Ada", PASSWORD),
+        basic("ada", ""),
+    )
     for headers in wrong:
         assert http.get("/live", headers=headers).status_code == 401, headers
     assert http.get("/live", headers=basic("ada", PASSWORD)).status_code == 200
@@ -82,8 +105,11 @@ def test_it_does_not_listen_for_strangers_without_passwords(host: str) -> None:
 
 
 def test_the_command_refuses_an_open_page(url: str) -> None:
-    for args in (["--listen", "0.0.0.0:0"], ["--listen", "nonsense"],
-                 ["--users", "/nonexistent/users"]):  # fmt: skip
+    for args in (
+        ["--listen", "0.0.0.0:0"],
+        ["--listen", "nonsense"],
+        ["--users", "/nonexistent/users"],
+    ):
         result = click.testing.CliRunner().invoke(main, ["web", "--url", url, *args])
         assert result.exit_code == 3, result.output
         assert "Traceback" not in result.output

@@ -60,9 +60,11 @@ def test_behind_the_login_of_fastapi(
 
 
 def test_behind_the_login_of_django(
-    run_example: Callable[[int], dict[str, Any]], plain_client: redis.Redis, name: str,
+    run_example: Callable[[int], dict[str, Any]],
+    plain_client: redis.Redis,
+    name: str,
     tmp_path_factory: pytest.TempPathFactory,
-) -> None:  # fmt: skip
+) -> None:
     from tests.web.django_login import set_up
 
     set_up(tmp_path_factory)
@@ -98,12 +100,20 @@ def it_is_behind_the_login(http: TestClient, client: redis.Redis, name: str, ref
                 assert all(each.startswith("/queues/") for each in found), found
                 todo |= {each for each in found if "/static/" in each or name in each} - seen
         assert {path.partition("?")[0].removeprefix("/queues/") for path in seen} >= {
-            "", "queue", "dead", "letter", "body", "static/ackq.css", "static/ackq.js",
-        }  # fmt: skip
+            "",
+            "queue",
+            "dead",
+            "letter",
+            "body",
+            "static/ackq.css",
+            "static/ackq.js",
+        }
 
         text = http.get("/queues/queue", params={"kind": "list", "name": name}).text
-        form = {"token": re.findall(r'name="token" value="(\w+)"', text)[0],
-                "what": Ask("pause", name=name).query()}  # fmt: skip
+        form = {
+            "token": re.findall(r'name="token" value="(\w+)"', text)[0],
+            "what": Ask("pause", name=name).query(),
+        }
 
         def press(origin: str | None, **changed: str) -> int:
             headers = {} if origin is None else {"origin": origin}

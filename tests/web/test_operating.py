@@ -127,8 +127,11 @@ def test_dead_letters_are_redriven_and_dropped_by_choice_cause_or_all(
     assert operator.do(Ask("redrive", name=name), pace="10000").endswith("50 redriven")
     assert (queue.stats().ready, queue.stats().dead) == (55, 0)
     who, what, result = logged(page)[0]
-    assert (who, what, result) == ("anonymous at testclient", "Redrive all dead letters",
-                                   "50 redriven")  # fmt: skip
+    assert (who, what, result) == (
+        "anonymous at testclient",
+        "Redrive all dead letters",
+        "50 redriven",
+    )
 
 
 def test_a_long_operation_keeps_its_pace_shows_its_progress_and_can_be_stopped(
@@ -298,8 +301,10 @@ def test_dead_letters_of_every_kind_are_paged_redriven_and_dropped(
             plain.receive_messages("q", 60, vt=0)
         assert rsmq.pop_message("q") is None
         wait_until(lambda: len(rsmq.dead_letters("q")) == 60, "all to be dead")
-        sizes = {"delay": lambda: len(delay.dead_letters()),
-                 "rsmq": lambda: len(rsmq.dead_letters("q"))}  # fmt: skip
+        sizes = {
+            "delay": lambda: len(delay.dead_letters()),
+            "rsmq": lambda: len(rsmq.dead_letters("q")),
+        }
         for kind, here in (("delay", name), ("rsmq", f"{name}:q")):
             causes = {"delay": "no", "rsmq": "received too often"}
             text = page.get(path_of("dead", kind=kind, name=here)).text
@@ -348,16 +353,28 @@ def test_workers_are_shown_and_ordered(
 ) -> None:
     queue.push({"id": "a"})
     for state in ("working", "quiet"):
-        fields = {"name": state, "host": "h", "state": state, "busy": 1, "concurrency": 4,
-                  "interval": 5, "lifetime": 30, "queues": [name], "version": "1.2"}  # fmt: skip
+        fields = {
+            "name": state,
+            "host": "h",
+            "state": state,
+            "busy": 1,
+            "concurrency": 4,
+            "interval": 5,
+            "lifetime": 30,
+            "queues": [name],
+            "version": "1.2",
+        }
         record = encode_record(fields, [("m-17", 2.0)] if state == "working" else [])
         queue.execute(heartbeat, f"w-{state}", record, 30.0, b"")
     text = page.get("/workers").text
     for shown in ("m-17", "1 of 4", "ackq 1.2", ">working<", ">quiet<"):
         assert shown in text
     assert "finishes the messages" in operator.preview(Ask("stop_worker", name=name, worker="w"))
-    for action, worker in (("quiet_worker", "w-working"), ("resume_worker", "w-quiet"),
-                           ("stop_worker", "w-working")):  # fmt: skip
+    for action, worker in (
+        ("quiet_worker", "w-working"),
+        ("resume_worker", "w-quiet"),
+        ("stop_worker", "w-working"),
+    ):
         assert "ordered" in operator.do(Ask(action, name=name, worker=worker))
     assert "it has ended" in operator.do(Ask("stop_worker", name=name, worker="w-none"))
     orders = {each.worker: each.order for each in queue.execute(entries)}
@@ -388,14 +405,20 @@ def test_the_log_is_bounded_and_survives_the_page(
 
 
 FORGED = [
-    {}, {"origin": "http://evil.test"}, {"origin": "null"}, {"origin": "http://localhost:81"},
-    {"origin": "http://localhost.evil.test"}, {"origin": "ftp://localhost"},
+    {},
+    {"origin": "http://evil.test"},
+    {"origin": "null"},
+    {"origin": "http://localhost:81"},
+    {"origin": "http://localhost.evil.test"},
+    {"origin": "ftp://localhost"},
     {"origin": "localhost"},
-    {"origin": "http://localhost/"}, {"origin": ORIGIN, "sec-fetch-site": "same-site"},
+    {"origin": "http://localhost/"},
+    {"origin": ORIGIN, "sec-fetch-site": "same-site"},
     {"origin": ORIGIN, "sec-fetch-site": "cross-site"},
     {"origin": ORIGIN, "sec-fetch-site": "none"},
-    {"origin": ORIGIN, "host": "evil.test"}, {"origin": "http://evil.test", "host": "evil.test"},
-]  # fmt: skip
+    {"origin": ORIGIN, "host": "evil.test"},
+    {"origin": "http://evil.test", "host": "evil.test"},
+]
 
 
 @pytest.fixture
@@ -458,13 +481,19 @@ def test_a_page_that_only_reads_has_no_route_for_a_form(http: TestClient, name: 
 @pytest.mark.parametrize(
     "ask",
     [
-        Ask("purge", name="x"), Ask("", name="x"), Ask("pause", "topic", "x"),
-        Ask("seek", name="x"), Ask("pause", name="x*"), Ask("drop", "odd", "x"),
-        Ask("drop", name="x", entries=("+",)), Ask("drop", name="x", entries=("1-1", "1-1 x")),
-        Ask("drop", name="x", until="x"), Ask("stop_job", name="x", job="none"),
+        Ask("purge", name="x"),
+        Ask("", name="x"),
+        Ask("pause", "topic", "x"),
+        Ask("seek", name="x"),
+        Ask("pause", name="x*"),
+        Ask("drop", "odd", "x"),
+        Ask("drop", name="x", entries=("+",)),
+        Ask("drop", name="x", entries=("1-1", "1-1 x")),
+        Ask("drop", name="x", until="x"),
+        Ask("stop_job", name="x", job="none"),
         Ask("pause", "sharded", "x"),
     ],
-)  # fmt: skip
+)
 def test_what_is_impossible_is_refused(plain_page: TestClient, ask: Ask) -> None:
     assert Operator(plain_page).post(ask).status_code == 400
 
@@ -529,8 +558,9 @@ def pause_under(http: TestClient, origin: str, path: str, name: str) -> None:
     reply = http.post(
         path.removesuffix("queue") + "operate",
         data={"token": token, "what": Ask("pause", name=name).query()},
-        headers={"origin": origin, "cookie": f"{COOKIE}={cookie.value}"}, follow_redirects=False,
-    )  # fmt: skip
+        headers={"origin": origin, "cookie": f"{COOKIE}={cookie.value}"},
+        follow_redirects=False,
+    )
     assert reply.status_code == 303, reply.text
     where = urlsplit(reply.headers["location"])
     assert where.path == "/queues/queue"

@@ -69,8 +69,17 @@ def test_every_link_leads_to_a_page_under_the_prefix(
             assert all(each.startswith("/ops/queues/") for each in found), found
             todo |= found - seen
     pages = {path.partition("?")[0].removeprefix("/ops/queues/") for path in seen}
-    assert pages >= {"", "queue", "dead", "letter", "body", "workers", "operations", "server",
-                     "static/ackq.js"}  # fmt: skip
+    assert pages >= {
+        "",
+        "queue",
+        "dead",
+        "letter",
+        "body",
+        "workers",
+        "operations",
+        "server",
+        "static/ackq.js",
+    }
     for name in (stock.jobs, stock.reminders, stock.prices, stock.legacy):
         assert any(urlencode({"name": name}) in path for path in seen)
 
@@ -207,8 +216,17 @@ def test_totals_are_those_of_the_counters(
         found = queue.counters()
         text = http.get(path_of("queue", kind="list", name=name)).text
     totals = {key.removeprefix("total."): value for key, value in shown.items() if "total" in key}
-    counted = ("pushed", "taken", "acked", "nacked", "released", "returned", "redriven", "dropped",
-               "dead_dropped")  # fmt: skip
+    counted = (
+        "pushed",
+        "taken",
+        "acked",
+        "nacked",
+        "released",
+        "returned",
+        "redriven",
+        "dropped",
+        "dead_dropped",
+    )
     assert totals == {
         **{each: str(getattr(found, each)) for each in counted},
         **{f"dead: {reason}": str(count) for reason, count in found.dead.items()},
@@ -234,8 +252,10 @@ def test_slow_scripts_are_named_without_their_arguments(
         plain_client.slowlog_reset()
     assert f"<code>schedule</code></td><td>{name}" in text
     assert "s3cret" not in text
-    calls = [int(re.findall("<dt>Calls</dt><dd>([0-9,]+)<", each)[0].replace(",", ""))
-             for each in (before, text)]  # fmt: skip
+    calls = [
+        int(re.findall("<dt>Calls</dt><dd>([0-9,]+)<", each)[0].replace(",", ""))
+        for each in (before, text)
+    ]
     assert calls[1] > calls[0]
     assert re.search(r"<dt>Mean time</dt><dd>[0-9.]+ (µs|ms)<", text)
 

@@ -43,14 +43,26 @@ class Time:
 def state_of(queues: int = 1, limit: RateLimit | None = None, slots: int = 4) -> tuple[State, Time]:
     time = Time()
     names = [f"q{number}" for number in range(queues)]
-    lanes = [Lane(number, ackq.Queue(redis.Redis(), name, visibility_timeout=30.0), limit, Bell())
-             for number, name in enumerate(names)]  # fmt: skip
+    lanes = [
+        Lane(number, ackq.Queue(redis.Redis(), name, visibility_timeout=30.0), limit, Bell())
+        for number, name in enumerate(names)
+    ]
     state = State(
-        lanes=lanes, turns=QueueOrder([1.0] * queues, queues), slots=[Slot() for _ in range(slots)],
-        pace=Pace(slots, 0), backoff=Backoff(), time_limit=None, expiry_field=None, hooks=(),
-        failures=Failures(print, "text"), clock=time, feed_bell=Bell(), upkeep_bell=Bell(),
-        interrupt=lambda slot: None, wake=lambda: None,
-    )  # fmt: skip
+        lanes=lanes,
+        turns=QueueOrder([1.0] * queues, queues),
+        slots=[Slot() for _ in range(slots)],
+        pace=Pace(slots, 0),
+        backoff=Backoff(),
+        time_limit=None,
+        expiry_field=None,
+        hooks=(),
+        failures=Failures(print, "text"),
+        clock=time,
+        feed_bell=Bell(),
+        upkeep_bell=Bell(),
+        interrupt=lambda slot: None,
+        wake=lambda: None,
+    )
     return state, time
 
 

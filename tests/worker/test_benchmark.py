@@ -25,9 +25,11 @@ def test_who_fails_is_left_out_with_a_note() -> None:
 
 def test_ackq_is_compared_with_the_best_peer_of_each_round() -> None:
     rates = {
-        "ackq, threads": [10.0, 40.0], "ackq, tasks": [20.0, 30.0],
-        "one": [2.0, 1.0], "other": [1.0, 4.0],
-    }  # fmt: skip
+        "ackq, threads": [10.0, 40.0],
+        "ackq, tasks": [20.0, 30.0],
+        "one": [2.0, 1.0],
+        "other": [1.0, 4.0],
+    }
     better, threads, tasks = ratios_of(TASK, rates)
     assert (better.rounds, better.verdict) == ((10.0, 10.0), "target >= 5: reached")
     assert (threads.rounds, tasks.rounds) == ((5.0, 10.0), (10.0, 7.5))

@@ -46,8 +46,11 @@ def test_handlers_are_counted_by_outcome_and_by_duration(
     work(queue, handler, concurrency=2, health=health, max_receives=1)
     wait_until(lambda: queue.stats().dead == 2 and settled_but_dead(queue), "all")
     samples = scraped(health.address)
-    counts = {dict(labels)["outcome"]: number for (name, labels), number in samples.items()
-              if name == "ackq_handled_total"}  # fmt: skip
+    counts = {
+        dict(labels)["outcome"]: number
+        for (name, labels), number in samples.items()
+        if name == "ackq_handled_total"
+    }
     assert counts == {"ack": 3, "nack": 1, "reject": 1}
     # The older format has no place for the times at which counting began.
     assert not [name for name, _ in samples if name.endswith("_created")]

@@ -153,9 +153,13 @@ def test_only_documented_paths_are_answered_and_no_version_is_shown() -> None:
             assert b"Server: ackq\r\n" in answer
             assert b"Python" not in answer
     assert answers == {
-        "/": 200, "/healthz": 200, "/healthz?verbose=1": 200, "/metrics": 200,
-        "/metric": 404, "/healthz/": 404,
-    }  # fmt: skip
+        "/": 200,
+        "/healthz": 200,
+        "/healthz?verbose=1": 200,
+        "/metrics": 200,
+        "/metric": 404,
+        "/healthz/": 404,
+    }
 
 
 def test_a_connection_that_asks_for_nothing_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +190,9 @@ def test_only_a_change_of_state_is_logged(caplog: pytest.LogCaptureFixture) -> N
     for reason in ("", "none taken for 60 s", "none taken for 61 s", "", ""):
         health.show(reason)
     assert [record.message for record in caplog.records] == [
-        "health: none taken for 60 s", "health: green again",
-    ]  # fmt: skip
+        "health: none taken for 60 s",
+        "health: green again",
+    ]
     assert health.reason == ""
 
 

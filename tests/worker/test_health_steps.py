@@ -27,8 +27,17 @@ AWAY = redis.ConnectionError("gone")
 
 
 def _ready(number: int, paused: bool = False) -> QueueStats:
-    return QueueStats(ready=number, in_flight=0, delayed=0, dead=0, expired=0, due=0, paused=paused,
-                      next_event_in=None, claimed=0)  # fmt: skip
+    return QueueStats(
+        ready=number,
+        in_flight=0,
+        delayed=0,
+        dead=0,
+        expired=0,
+        due=0,
+        paused=paused,
+        next_event_in=None,
+        claimed=0,
+    )
 
 
 def _watched(health: Health, state: Any, *stats: Any) -> int:
@@ -218,8 +227,9 @@ def test_the_answers_to_each_path() -> None:
     for path in ("/x", "/METRICS", "/healthz/"):
         answer = health._answer(path, {})
         assert (answer.status, _body(answer)) == (
-            404, {"error": "nothing here; ask for / or /healthz or /metrics"}
-        )  # fmt: skip
+            404,
+            {"error": "nothing here; ask for / or /healthz or /metrics"},
+        )
 
 
 def test_the_metrics_are_those_of_the_handlers() -> None:
@@ -230,14 +240,19 @@ def test_the_metrics_are_those_of_the_handlers() -> None:
     health.figures.add("jobs", "ack", 0.3, 2.0)
     lines = _lines(health._answer("/metrics", {}).body)
     assert 'ackq_handled_total{outcome="ack",queue="jobs"} 1.0' in lines
-    assert {'ackq_handler_seconds_bucket{le="0.25",queue="jobs"} 0.0',
-            'ackq_handler_seconds_bucket{le="0.5",queue="jobs"} 1.0',
-            'ackq_time_in_queue_seconds_bucket{le="1.0",queue="jobs"} 0.0',
-            'ackq_time_in_queue_seconds_bucket{le="2.5",queue="jobs"} 1.0'} <= lines  # fmt: skip
+    assert {
+        'ackq_handler_seconds_bucket{le="0.25",queue="jobs"} 0.0',
+        'ackq_handler_seconds_bucket{le="0.5",queue="jobs"} 1.0',
+        'ackq_time_in_queue_seconds_bucket{le="1.0",queue="jobs"} 0.0',
+        'ackq_time_in_queue_seconds_bucket{le="2.5",queue="jobs"} 1.0',
+    } <= lines
     assert {"ackq_worker_busy 2.0", "ackq_worker_concurrency 3.0"} <= lines
     newer = {"Accept": "application/openmetrics-text; version=1.0.0"}
-    created = [each for each in _lines(health._answer("/metrics?x", newer).body)
-               if each.startswith("ackq_handled_created")]  # fmt: skip
+    created = [
+        each
+        for each in _lines(health._answer("/metrics?x", newer).body)
+        if each.startswith("ackq_handled_created")
+    ]
     assert [each.rpartition(" ")[2] for each in created] == ["1234.5"]
 
 

@@ -61,9 +61,12 @@ def test_hooks_run_for_every_message_and_may_raise(
     work(queue, handler, hooks=[Broken(), notes], concurrency=1)
     wait_until(lambda: settled(queue), "both")
     assert notes.notes == [
-        ("before", "m0"), ("after", "m0", "ack"),
-        ("before", "m1"), ("error", "m1", "why"), ("after", "m1", "nack"),
-    ]  # fmt: skip
+        ("before", "m0"),
+        ("after", "m0", "ack"),
+        ("before", "m1"),
+        ("error", "m1", "why"),
+        ("after", "m1", "nack"),
+    ]
 
 
 class Deaths(Hooks):
@@ -94,15 +97,20 @@ def test_a_dead_letter_knows_why_its_handler_failed(
     work(queue, fail, hooks=[deaths], backoff=Backoff(base=0, jitter=0))
     wait_until(lambda: len(deaths.ids) == 3, "all dead")
     letters = {each.id: each for each in queue.dead_letters()}
-    found = {id: [(each.attempt, each.type, each.text) for each in letter.errors]
-             for id, letter in letters.items()}  # fmt: skip
+    found = {
+        id: [(each.attempt, each.type, each.text) for each in letter.errors]
+        for id, letter in letters.items()
+    }
     assert found == {
         "m0": [(1, "KeyError", "'card'"), (2, "KeyError", "'card'")],
         "m1": [(1, "ValueError", "why")],
         "m2": [(1, "ValueError", "why"), (2, "ValueError", "why")],
     }
-    assert all(each.place.startswith(f"{__file__}:") and each.place.endswith(" in fail")
-               for letter in letters.values() for each in letter.errors)  # fmt: skip
+    assert all(
+        each.place.startswith(f"{__file__}:") and each.place.endswith(" in fail")
+        for letter in letters.values()
+        for each in letter.errors
+    )
     dead: list[Any] = [each for each in caplog.records if each.message.startswith("dead ")]
     assert sorted(each.message_id for each in dead) == ["m0", "m1", "m2"]
 

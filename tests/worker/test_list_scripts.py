@@ -162,17 +162,30 @@ def test_a_record_that_is_too_long_is_not_read(call: Call, target: Target, name:
 @pytest.mark.parametrize(
     ("script", "args"),
     [
-        *(("heartbeat", args) for args in (
-            ("", "{}", MINUTE), ("x" * 257, "{}", MINUTE), ("w", "", MINUTE),
-            ("w", "x" * 8193, MINUTE), ("w", "{}", 999), ("w", "{}", 3600000001),
-            ("w", "{}", "nan"), ("w", "{}", 1000.5), ("w", "{}"), ("w",),
-        )),
+        *(
+            ("heartbeat", args)
+            for args in (
+                ("", "{}", MINUTE),
+                ("x" * 257, "{}", MINUTE),
+                ("w", "", MINUTE),
+                ("w", "x" * 8193, MINUTE),
+                ("w", "{}", 999),
+                ("w", "{}", 3600000001),
+                ("w", "{}", "nan"),
+                ("w", "{}", 1000.5),
+                ("w", "{}"),
+                ("w",),
+            )
+        ),
         ("leave", ()),
-        ("list", ()), ("list", ("x",)),
-        ("order", ("quiet",)), ("order", ("kill", "w")), ("order", ("stop", *"w" * 101)),
+        ("list", ()),
+        ("list", ("x",)),
+        ("order", ("quiet",)),
+        ("order", ("kill", "w")),
+        ("order", ("stop", *"w" * 101)),
     ],
     ids=str,
-)  # fmt: skip
+)
 def test_arguments_out_of_range_change_nothing(
     call: Call, target: Target, name: str, script: str, args: tuple[Any, ...]
 ) -> None:

@@ -73,9 +73,13 @@ def test_a_worker_shows_what_it_is_and_works_on(
 
 
 def test_a_worker_that_ends_leaves_the_list_at_once(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List,
-    plain_client: redis.Redis, token: str,
-) -> None:  # fmt: skip
+    queue_of: QueueOf,
+    work: StartWorker,
+    handler: Recorder,
+    listed: List,
+    plain_client: redis.Redis,
+    token: str,
+) -> None:
     running = work(queue_of(), handler, heartbeat=600)
     wait_until(listed, "it to be listed")
     running.stop()
@@ -95,9 +99,13 @@ def test_a_worker_can_stay_unlisted(
 
 @pytest.mark.parametrize("limited", [False, True], ids=["waiting in its take", "with a rate limit"])
 def test_a_quiet_worker_finishes_its_messages_and_takes_no_more(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List,
-    order: Callable[[Order], None], limited: bool,
-) -> None:  # fmt: skip
+    queue_of: QueueOf,
+    work: StartWorker,
+    handler: Recorder,
+    listed: List,
+    order: Callable[[Order], None],
+    limited: bool,
+) -> None:
     queue, release = queue_of(visibility_timeout=0.5), threading.Event()
     handler.behave = lambda message: until(release)
     queue.push({"id": "first"})
@@ -122,9 +130,14 @@ def test_a_quiet_worker_finishes_its_messages_and_takes_no_more(
 
 
 def test_a_quiet_worker_of_several_queues_takes_from_none(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List,
-    order: Callable[[Order], None], plain_client: redis.Redis, token: str,
-) -> None:  # fmt: skip
+    queue_of: QueueOf,
+    work: StartWorker,
+    handler: Recorder,
+    listed: List,
+    order: Callable[[Order], None],
+    plain_client: redis.Redis,
+    token: str,
+) -> None:
     first, second = queue_of(), queue_of("-b")
     work([first, second], handler, heartbeat=OFTEN)
     (found,) = wait_until(lambda: workers(plain_client, [first.name, second.name]), "both")
@@ -159,9 +172,13 @@ def test_the_list_of_a_queue_shows_only_messages_of_its_own_queue(
 
 
 def test_a_quiet_worker_is_healthy(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List,
-    order: Callable[[Order], None], tmp_path: object,
-) -> None:  # fmt: skip
+    queue_of: QueueOf,
+    work: StartWorker,
+    handler: Recorder,
+    listed: List,
+    order: Callable[[Order], None],
+    tmp_path: object,
+) -> None:
     queue = queue_of()
     health = Health(port=0, stalled_after=0.2, interval=0.05)
     work(queue, handler, heartbeat=OFTEN, health=health)
@@ -175,9 +192,12 @@ def test_a_quiet_worker_is_healthy(
 
 
 def test_a_worker_stops_by_order_when_its_handlers_have_ended(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List,
+    queue_of: QueueOf,
+    work: StartWorker,
+    handler: Recorder,
+    listed: List,
     order: Callable[[Order], None],
-) -> None:  # fmt: skip
+) -> None:
     queue, release = queue_of(visibility_timeout=0.5), threading.Event()
     handler.behave = lambda message: until(release)
     queue.push({"id": "first"})
@@ -199,9 +219,12 @@ def test_a_worker_stops_by_order_when_its_handlers_have_ended(
 
 
 def test_two_workers_of_one_name_are_two(
-    queue_of: QueueOf, work: StartWorker, handler: Recorder, listed: List,
+    queue_of: QueueOf,
+    work: StartWorker,
+    handler: Recorder,
+    listed: List,
     order: Callable[[Order], None],
-) -> None:  # fmt: skip
+) -> None:
     for _ in range(2):
         work(queue_of(), handler, name="twin", heartbeat=OFTEN)
     wait_until(lambda: len(listed()) == 2, "both")
@@ -212,9 +235,14 @@ def test_two_workers_of_one_name_are_two(
 
 
 def test_a_worker_of_several_servers_is_in_the_list_of_each(
-    queue_of: QueueOf, make_queue: MakeQueue, work: StartWorker, handler: Recorder, listed: List,
-    target: Target, portal: Portal,
-) -> None:  # fmt: skip
+    queue_of: QueueOf,
+    make_queue: MakeQueue,
+    work: StartWorker,
+    handler: Recorder,
+    listed: List,
+    target: Target,
+    portal: Portal,
+) -> None:
     here, there = queue_of("-here"), make_queue()
     work([here, there], handler, heartbeat=OFTEN)
     node = any_node(target)
@@ -314,8 +342,13 @@ def test_records_of_other_programs_do_no_harm(
     queue_of: QueueOf, plain_client: redis.Redis, token: str, listed: List
 ) -> None:
     queue = queue_of()
-    hostile = [b"not JSON", b"[1]", b'{"name": 5, "pid": "x", "queues": [1], "running": [[1], 2],'
-               b' "state": "\\u001b[2J", "busy": null, "interval": "x"}', b"{}"]  # fmt: skip
+    hostile = [
+        b"not JSON",
+        b"[1]",
+        b'{"name": 5, "pid": "x", "queues": [1], "running": [[1], 2],'
+        b' "state": "\\u001b[2J", "busy": null, "interval": "x"}',
+        b"{}",
+    ]
     for number, record in enumerate(hostile):
         queue.execute(heartbeat, f"w{number}", record, 60.0, b"")
     plain_client.hset(QueueKeys.of(token).workers[1].decode(), "w0", b"x" * 9000)
@@ -327,10 +360,18 @@ def test_records_of_other_programs_do_no_harm(
 
 @pytest.mark.parametrize(
     "settings",
-    [{"name": ""}, {"name": "x" * 101}, {"name": "\ud800"}, {"name": 5}, {"heartbeat": 0},
-     {"heartbeat": 601}, {"heartbeat": "1"}, {"heartbeat": float("nan")}],
+    [
+        {"name": ""},
+        {"name": "x" * 101},
+        {"name": "\ud800"},
+        {"name": 5},
+        {"heartbeat": 0},
+        {"heartbeat": 601},
+        {"heartbeat": "1"},
+        {"heartbeat": float("nan")},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_name_or_interval_out_of_range_is_an_error(
     queue_of: QueueOf, flavour: str, settings: dict[str, object], work: StartWorker
 ) -> None:

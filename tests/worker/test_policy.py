@@ -156,10 +156,18 @@ def test_the_strict_buffer_gives_the_first_queue_first() -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"concurrency": 0}, {"prefetch": -1}, {"prefetch": 1001}, {"grace": -1}, {"time_limit": 0},
-     {"queues": []}, {"handler": None}, {"time_limit": float("nan")}],
+    [
+        {"concurrency": 0},
+        {"prefetch": -1},
+        {"prefetch": 1001},
+        {"grace": -1},
+        {"time_limit": 0},
+        {"queues": []},
+        {"handler": None},
+        {"time_limit": float("nan")},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_settings_out_of_range_are_refused(
     settings: dict[str, Any], plain_client: redis.Redis
 ) -> None:
@@ -191,10 +199,16 @@ def test_both_workers_are_one_api() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "burst"),
-    [(RateLimit(100), 10), (RateLimit(6000, per=60), 10), (RateLimit(600, per=60), 1),
-     (RateLimit(100, per=0.5), 20), (RateLimit(3), 1), (RateLimit(100, per=60, burst=7), 7)],
+    [
+        (RateLimit(100), 10),
+        (RateLimit(6000, per=60), 10),
+        (RateLimit(600, per=60), 1),
+        (RateLimit(100, per=0.5), 20),
+        (RateLimit(3), 1),
+        (RateLimit(100, per=60, burst=7), 7),
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_the_burst_is_what_a_tenth_of_a_second_allows_unless_chosen(
     limit: RateLimit, burst: int
 ) -> None:

@@ -379,10 +379,14 @@ def test_messages_with_the_same_verdict_are_settled_in_one_call() -> None:
     lane = state.lanes[0]
     lane.watch_after = 1e9
     a, b, c, d = (_message(time, id=each) for each in "abcd")
-    lane.returned.extend([
-        (a, Settlement("nack", 2.0)), (b, Settlement("reject", "why")),
-        (c, Settlement("nack", 2.0)), (d, Settlement("nack", 3.0)),
-    ])  # fmt: skip
+    lane.returned.extend(
+        [
+            (a, Settlement("nack", 2.0)),
+            (b, Settlement("reject", "why")),
+            (c, Settlement("nack", 2.0)),
+            (d, Settlement("nack", 3.0)),
+        ]
+    )
     routine = upkeep(state)
     calls = [next(routine), routine.send(None), routine.send(None)]
     assert [(_named(call), call.args, call.keywords) for call in calls] == [  # type: ignore[union-attr]
@@ -453,8 +457,17 @@ def test_an_order_is_obeyed_once_and_confirmed_at_once() -> None:
 
 
 def _ready(number: int, paused: bool = False) -> QueueStats:
-    return QueueStats(ready=number, in_flight=0, delayed=0, dead=0, expired=0, due=0, paused=paused,
-                      next_event_in=None, claimed=0)  # fmt: skip
+    return QueueStats(
+        ready=number,
+        in_flight=0,
+        delayed=0,
+        dead=0,
+        expired=0,
+        due=0,
+        paused=paused,
+        next_event_in=None,
+        claimed=0,
+    )
 
 
 def test_a_worker_that_leaves_messages_is_stuck_after_a_time(tmp_path: Path) -> None:

@@ -452,10 +452,13 @@ def test_a_thread_is_started_only_when_all_others_are_busy() -> None:
 
 @pytest.mark.parametrize(
     ("raised", "expected"),
-    [(Bug("why"), "why"), (SystemExit(3), "3"),
-     (StopIteration(), "the handler raised StopIteration")],
+    [
+        (Bug("why"), "why"),
+        (SystemExit(3), "3"),
+        (StopIteration(), "the handler raised StopIteration"),
+    ],
     ids=lambda each: type(each).__name__,
-)  # fmt: skip
+)
 def test_what_a_function_raises_in_a_thread_is_raised(raised: BaseException, expected: str) -> None:
     def function(message: ackq.Message) -> None:
         raise raised

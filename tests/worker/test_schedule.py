@@ -176,10 +176,16 @@ def test_ticks_between_two_instants_are_counted(settings: Any) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{}, {"every": 1, "cron": "* * * * *"}, {"every": 0}, {"cron": "61 * * * *"},
-     {"cron": "0 0 31 2 *"}, {"cron": "nonsense"}],
+    [
+        {},
+        {"every": 1, "cron": "* * * * *"},
+        {"every": 0},
+        {"cron": "61 * * * *"},
+        {"cron": "0 0 31 2 *"},
+        {"cron": "nonsense"},
+    ],
     ids=str,
-)  # fmt: skip
+)
 def test_a_schedule_without_sense_is_refused(settings: Any) -> None:
     with pytest.raises(ConfigurationError):
         Schedule("x", {}, **settings)

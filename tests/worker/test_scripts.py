@@ -115,8 +115,9 @@ def test_only_a_worker_that_knows_the_latest_tick_pushes_and_counts(
     assert tick("s", now - 5, now - 10, 2, b"3")[3] == 9
     assert target.control.llen(name) == 3
     assert target.control.hgetall(QueueKeys.of(name).ticks) == {
-        b"s": b"%d" % (now - 5), b"s:missed": b"9"
-    }  # fmt: skip
+        b"s": b"%d" % (now - 5),
+        b"s:missed": b"9",
+    }
 
 
 def test_a_tick_that_lies_ahead_is_not_pushed(tick: Call, target: Target, name: str) -> None:

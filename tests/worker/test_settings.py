@@ -52,11 +52,13 @@ RANGES: dict[str, tuple[Callable[[Any], Any], tuple[Any, Any], tuple[Any, Any]]]
     "rate_limit.per": (lambda each: RateLimit(1, per=each), (1e-6, 86_400), (0, 86_401)),
     "rate_limit.burst": (lambda each: RateLimit(1, burst=each), (1, 10**9), (0, 10**9 + 1)),
     "stalled_after": (
-        lambda each: Health(port=0, stalled_after=each), (0.001, 1e9), (0.000_9, 1e9 + 1),
+        lambda each: Health(port=0, stalled_after=each),
+        (0.001, 1e9),
+        (0.000_9, 1e9 + 1),
     ),
     "interval": (lambda each: Health(port=0, interval=each), (0.001, 1e9), (0.000_9, 1e9 + 1)),
     "every": (lambda each: Schedule("s", b"", every=each), (0.001, 1e9), (0.000_9, 1e9 + 1)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("setting", RANGES)
@@ -132,9 +134,17 @@ def test_a_mapping_gives_weights_and_a_list_an_order(queues: list[ackq.Queue]) -
 def test_every_setting_reaches_the_worker_s_state(queues: list[ackq.Queue]) -> None:
     backoff, hooks, health = Backoff(base=7), Hooks(), Health(port=0)
     worker = Worker(
-        queues, print, concurrency=3, prefetch=5, time_limit=9.0, backoff=backoff,
-        expiry_field="until", hooks=hooks, health=health, max_receives=4,
-    )  # fmt: skip
+        queues,
+        print,
+        concurrency=3,
+        prefetch=5,
+        time_limit=9.0,
+        backoff=backoff,
+        expiry_field="until",
+        hooks=hooks,
+        health=health,
+        max_receives=4,
+    )
     state = worker._state
     assert len(state.slots) == 3
     assert len({id(slot) for slot in state.slots}) == 3
@@ -168,8 +178,10 @@ def test_a_queue_s_own_limit_of_deliveries_goes_first(queues: list[ackq.Queue]) 
 
 def test_leases_are_looked_after_often_enough_for_the_shortest() -> None:
     for leases, expected in (((30.0, 30.0), 0.05), ((30.0, 0.12), 0.02)):
-        queues = [ackq.Queue(redis.Redis(), str(number), visibility_timeout=lease)
-                  for number, lease in enumerate(leases)]  # fmt: skip
+        queues = [
+            ackq.Queue(redis.Redis(), str(number), visibility_timeout=lease)
+            for number, lease in enumerate(leases)
+        ]
         assert Worker(queues, print)._upkeep_interval == pytest.approx(expected)
         for each in queues:
             each.close()

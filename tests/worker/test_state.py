@@ -111,8 +111,12 @@ def test_a_new_lane_may_be_asked_at_once_and_owes_nothing() -> None:
     assert (len(lane.done), len(lane.returned), lane.number) == (0, 0, 0)
     slot = Slot()
     assert (slot.message, slot.taking, slot.started, slot.interrupted, slot.runner) == (
-        None, False, 0.0, "", None
-    )  # fmt: skip
+        None,
+        False,
+        0.0,
+        "",
+        None,
+    )
     assert (state.feeder_waits, state.stopping, state.draining, state.quiet) == (False,) * 4
     assert (state.refill_at, state.fatal, state.last_take) == (0, None, 100.0)
 
@@ -198,9 +202,11 @@ def test_messages_that_arrive_wake_a_slot_and_count_for_their_queue() -> None:
 
 def test_only_one_queue_without_limit_is_waited_for_in_the_take() -> None:
     for queues, limit, draining, waits in (
-        (1, None, False, True), (2, None, False, False), (1, RateLimit(5), False, False),
+        (1, None, False, True),
+        (2, None, False, False),
+        (1, RateLimit(5), False, False),
         (1, None, True, False),
-    ):  # fmt: skip
+    ):
         state, _ = state_of(queues, limit)
         state.draining = draining
         assert state.waits_in_take is waits
@@ -258,11 +264,14 @@ def _listing(state: State, time: Time) -> Any:
 
 @pytest.mark.parametrize(
     ("doing", "begin", "answer"),
-    [("take", lambda state, time: feed(state), []),
-     ("rate limit", lambda state, time: feed(state), (1, 0)),
-     ("renewal of leases", _renewing, 1), ("settling", _settling, 1),
-     ("registration of this worker", _listing, b"")],
-)  # fmt: skip
+    [
+        ("take", lambda state, time: feed(state), []),
+        ("rate limit", lambda state, time: feed(state), (1, 0)),
+        ("renewal of leases", _renewing, 1),
+        ("settling", _settling, 1),
+        ("registration of this worker", _listing, b""),
+    ],
+)
 def test_every_call_that_fails_is_logged_by_its_name_until_it_works(
     doing: str, begin: Any, answer: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -304,10 +313,18 @@ def _handle(state: State, message: Message, took: float = 0.25) -> Slot:
 
 @pytest.mark.parametrize(
     ("value", "expired"),
-    [(100 + AHEAD - 1, True), (100 + AHEAD, True), (100 + AHEAD + 0.5, False), (True, False),
-     ("0", False), (None, False), (0, True), ([], False)],
+    [
+        (100 + AHEAD - 1, True),
+        (100 + AHEAD, True),
+        (100 + AHEAD + 0.5, False),
+        (True, False),
+        ("0", False),
+        (None, False),
+        (0, True),
+        ([], False),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_an_expired_message_is_rejected_unseen(noted: Any, value: Any, expired: bool) -> None:
     state, _time, notes, _figures = noted
     state.expiry_field = "until"
@@ -337,9 +354,12 @@ def test_what_a_handler_did_is_settled_counted_and_shown(noted: Any) -> None:
     lane = state.lanes[1]
     bug = ValueError("why")
     ends: list[tuple[str, Any, str]] = [
-        ("ok", None, "ack"), ("bug", bug, "nack"), ("no", Reject("no"), "reject"),
-        ("later", Release(), "release"), ("again", Retry(7), "nack"),
-    ]  # fmt: skip
+        ("ok", None, "ack"),
+        ("bug", bug, "nack"),
+        ("no", Reject("no"), "reject"),
+        ("later", Release(), "release"),
+        ("again", Retry(7), "nack"),
+    ]
     state.backoff = ackq.worker.Backoff(base=3, jitter=0)
     for lost in (False, True):
         notes.notes.clear()
@@ -357,16 +377,21 @@ def test_what_a_handler_did_is_settled_counted_and_shown(noted: Any) -> None:
             assert slot.message is None
         outcomes = ["lost" if lost else outcome for _, _, outcome in ends]
         assert figures.added == [("q1", outcome, 0.25, None) for outcome in outcomes]
-        after = [("after", id, outcome, 0.25)
-                 for (id, _, _), outcome in zip(ends, outcomes, strict=True)]  # fmt: skip
+        after = [
+            ("after", id, outcome, 0.25) for (id, _, _), outcome in zip(ends, outcomes, strict=True)
+        ]
         assert notes.notes == [after[0], ("error", "bug", bug), *after[1:]]
         assert [each.id for each in lane.done] == ([] if lost else ["ok"])
         assert [(each.id, settlement) for each, settlement in lane.returned] == (
-            [] if lost else [
-                ("bug", Settlement("nack", 3.0)), ("no", Settlement("reject", "no")),
-                ("later", Settlement("release")), ("again", Settlement("nack", 7.0)),
+            []
+            if lost
+            else [
+                ("bug", Settlement("nack", 3.0)),
+                ("no", Settlement("reject", "no")),
+                ("later", Settlement("release")),
+                ("again", Settlement("nack", 7.0)),
             ]
-        )  # fmt: skip
+        )
     assert not state.lanes[0].returned
     assert state.upkeep_bell.rings == 8
     assert state.pace.seconds == 0.25
@@ -435,11 +460,16 @@ def test_lost_leases_and_dead_letters_are_logged_and_shown(
     assert slot.interrupted == "time limit"
     running.dead = True
     state.died([running, waiting])
-    assert notes.notes == [("lost", "running"), ("lost", "waiting"), ("lost", "running"),
-                           ("dead", "running")]  # fmt: skip
+    assert notes.notes == [
+        ("lost", "running"),
+        ("lost", "waiting"),
+        ("lost", "running"),
+        ("dead", "running"),
+    ]
     assert [each.partition(" queue=")[0] for each in caplog.messages] == [
-        *["lost its lease"] * 3, "dead"
-    ]  # fmt: skip
+        *["lost its lease"] * 3,
+        "dead",
+    ]
     assert {record.levelname for record in caplog.records} == {"WARNING"}
 
 
@@ -514,16 +544,23 @@ def test_orders_and_stops_ring_every_bell() -> None:
 
 def test_a_verdict_shows_its_argument() -> None:
     assert [str(each) for each in (Retry(5), Reject("why"), Reject(), Release())] == [
-        "5", "why", "rejected", ""
-    ]  # fmt: skip
+        "5",
+        "why",
+        "rejected",
+        "",
+    ]
     assert (Retry().delay, Retry(5).delay, Reject().reason) == (None, 5, "rejected")
 
 
 def test_what_becomes_of_a_failed_message() -> None:
     message = Message("q", b"a", b"{}", 1, 2)
     nack = Settlement("nack", 1234.5)
-    for limit, expected in ((3, "retry 2 of 2 in 1.23e+03 s"), (2, "dead after 2"),
-                            (1, "dead after 2"), (None, "retry 2 in 1.23e+03 s")):  # fmt: skip
+    for limit, expected in (
+        (3, "retry 2 of 2 in 1.23e+03 s"),
+        (2, "dead after 2"),
+        (1, "dead after 2"),
+        (None, "retry 2 in 1.23e+03 s"),
+    ):
         assert outlook(message, nack, limit) == expected
     message.lease_lost = True
     assert outlook(message, nack, 2) == "its lease was lost"
@@ -587,9 +624,13 @@ def test_the_error_behind_a_verdict_is_what_is_stored() -> None:
 
     key, value = KeyError("key"), ValueError("value")
     for error, expected in (
-        (value, "ValueError"), (raised(key, None), "KeyError"), (raised(None, value), "ValueError"),
-        (raised(key, value), "KeyError"), (raised("none", value), None), (Retry(), None),
-    ):  # fmt: skip
+        (value, "ValueError"),
+        (raised(key, None), "KeyError"),
+        (raised(None, value), "ValueError"),
+        (raised(key, value), "KeyError"),
+        (raised("none", value), None),
+        (Retry(), None),
+    ):
         stored = failures.capture(error, "text")
         assert (orjson.loads(stored)["type"] if stored else None) == expected
 
@@ -601,8 +642,12 @@ def test_the_fields_of_a_record_are_those_of_its_message() -> None:
     record = logging.LogRecord("ackq.worker", logging.INFO, "p", 1, "%s", ("text\n",), None)
     record.__dict__.update(expected, created=5.5, other="not shown")
     assert orjson.loads(JsonFormatter().format(record)) == {
-        "time": 5.5, "level": "INFO", "logger": "ackq.worker", "message": "text\n", **expected
-    }  # fmt: skip
+        "time": 5.5,
+        "level": "INFO",
+        "logger": "ackq.worker",
+        "message": "text\n",
+        **expected,
+    }
     try:
         raise ValueError("why\nthen")
     except ValueError as error:
@@ -632,8 +677,13 @@ def test_a_failure_is_logged_with_what_comes_next(
 
 def test_values_of_a_record_are_quoted_where_their_end_would_be_unclear() -> None:
     assert [_value(each) for each in ("a", "", "a b", 'a"b', 5, "a\nb")] == [
-        "a", '""', '"a b"', '"a"b"', "5", r"a\nb"
-    ]  # fmt: skip
+        "a",
+        '""',
+        '"a b"',
+        '"a"b"',
+        "5",
+        r"a\nb",
+    ]
 
 
 def test_a_hook_that_fails_is_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -819,8 +869,10 @@ def test_the_body_of_a_tick_has_an_id_and_a_time_where_they_are_wanted() -> None
 def test_ticks_are_counted_from_the_epoch() -> None:
     schedule = Schedule("s", {}, every=2.5)
     assert [schedule.after(at) for at in (0, 2_499_999, 2_500_000)] == [
-        2_500_000, 2_500_000, 5_000_000
-    ]  # fmt: skip
+        2_500_000,
+        2_500_000,
+        5_000_000,
+    ]
     assert schedule.newest(5_000_000, 7_499_999) == 5_000_000
     assert schedule.newest(5_000_000, 7_500_000) == 7_500_000
     assert schedule.newest(5_000_000, 1_000_000) == 5_000_000
@@ -832,8 +884,9 @@ def test_ticks_are_counted_from_the_epoch() -> None:
     minute = 60_000_000
     assert [cron.after(at) for at in (0, minute - 1, minute)] == [minute, minute, 2 * minute]
     assert (cron.newest(minute, 3 * minute - 1), cron.newest(minute, 3 * minute)) == (
-        2 * minute, 3 * minute
-    )  # fmt: skip
+        2 * minute,
+        3 * minute,
+    )
     assert (cron.between(minute, 5 * minute), cron.between(minute, minute)) == (3, 0)
 
 
@@ -849,15 +902,17 @@ def test_ticks_of_cron_that_are_counted_are_limited(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     ("settings", "text"),
-    [({"name": "", "every": 1}, "cannot be named ''"),
-     ({"name": "a:missed", "every": 1}, "cannot be named 'a:missed'"),
-     ({"name": "s"}, "schedule 's' takes every= or cron="),
-     ({"name": "s", "every": 1, "cron": "* * * * *"}, "schedule 's' takes every= or cron="),
-     ({"name": "s", "every": 0}, "every is 0.001 to"),
-     ({"name": "s", "cron": "61 * * * *"}, "schedule 's': cron '61 .*' names no time: .+"),
-     ({"name": "s", "cron": "0 0 31 2 *"}, "schedule 's': cron '0 0 31 2 .*' names no time")],
+    [
+        ({"name": "", "every": 1}, "cannot be named ''"),
+        ({"name": "a:missed", "every": 1}, "cannot be named 'a:missed'"),
+        ({"name": "s"}, "schedule 's' takes every= or cron="),
+        ({"name": "s", "every": 1, "cron": "* * * * *"}, "schedule 's' takes every= or cron="),
+        ({"name": "s", "every": 0}, "every is 0.001 to"),
+        ({"name": "s", "cron": "61 * * * *"}, "schedule 's': cron '61 .*' names no time: .+"),
+        ({"name": "s", "cron": "0 0 31 2 *"}, "schedule 's': cron '0 0 31 2 .*' names no time"),
+    ],
     ids=repr,
-)  # fmt: skip
+)
 def test_what_is_wrong_with_a_schedule_is_said(settings: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigurationError, match=text):
         Schedule(message=b"", **settings)
@@ -906,10 +961,19 @@ def test_a_worker_reports_what_it_does() -> None:
     record = orjson.loads(presence.record(state.lanes[0]))
     host, pid, _ = presence.id.split(":")
     assert record == {
-        "name": "box", "host": host, "pid": int(pid), "version": ackq.__version__,
-        "queues": ["q0", "q1"], "concurrency": 4, "interval": 5.0, "lifetime": 30.0,
-        "state": "working", "busy": 3, "age": 7.123, "running": [["old", 3.0], ["i" * 64, 1.5]],
-    }  # fmt: skip
+        "name": "box",
+        "host": host,
+        "pid": int(pid),
+        "version": ackq.__version__,
+        "queues": ["q0", "q1"],
+        "concurrency": 4,
+        "interval": 5.0,
+        "lifetime": 30.0,
+        "state": "working",
+        "busy": 3,
+        "age": 7.123,
+        "running": [["old", 3.0], ["i" * 64, 1.5]],
+    }
     assert orjson.loads(presence.record(state.lanes[1]))["running"] == [["other", 9.0]]
     assert presence.lifetime == 30.0
     assert (presence.ended, presence.ordered_to_stop) == (False, False)
@@ -953,9 +1017,14 @@ def test_orders_change_what_they_name(caplog: pytest.LogCaptureFixture) -> None:
     stops: list[int] = []
     presence = Presence(state, None, 5.0, lambda: stops.append(1))
     for order, quiet in (
-        ("17:quiet", True), ("18:quiet", True), ("19:resume", False), ("20:resume", False),
-        ("21:dance", False), ("", False), ("quiet", True),
-    ):  # fmt: skip
+        ("17:quiet", True),
+        ("18:quiet", True),
+        ("19:resume", False),
+        ("20:resume", False),
+        ("21:dance", False),
+        ("", False),
+        ("quiet", True),
+    ):
         presence.obey(order)
         assert state.quiet is quiet
     assert not stops

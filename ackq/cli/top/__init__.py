@@ -42,18 +42,34 @@ GRACE, WINDOW = 5.0, 150.0
 )
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @url_option
-@click.option("--every", type=click.FloatRange(0.1, 1800), metavar="SECONDS",
-              help="Time between two samples, at least 12 ms for each queue.  [1]")  # fmt: skip
-@click.option("--sort", type=click.Choice(get_args(Sort)),
-              help="Order of the queues.  [backlog; outside a terminal, name]")  # fmt: skip
+@click.option(
+    "--every",
+    type=click.FloatRange(0.1, 1800),
+    metavar="SECONDS",
+    help="Time between two samples, at least 12 ms for each queue.  [1]",
+)
+@click.option(
+    "--sort",
+    type=click.Choice(get_args(Sort)),
+    help="Order of the queues.  [backlog; outside a terminal, name]",
+)
 @time_field_option
-@click.option("--once", is_flag=True, help="Print one sample and exit; with --every, take two, for"
-              " rates. The default outside a terminal.")  # fmt: skip
+@click.option(
+    "--once",
+    is_flag=True,
+    help="Print one sample and exit; with --every, take two, for"
+    " rates. The default outside a terminal.",
+)
 @json_option
 def top(
-    queues: tuple[str, ...], url: str | None, every: float | None, sort: Sort | None,
-    time_field: str | None, once: bool, as_json: bool,
-) -> None:  # fmt: skip
+    queues: tuple[str, ...],
+    url: str | None,
+    every: float | None,
+    sort: Sort | None,
+    time_field: str | None,
+    once: bool,
+    as_json: bool,
+) -> None:
     """Watch QUEUES of every kind, or all that are found, until you press q or Ctrl-C.
 
     Keys: the arrows, j, k, PgUp, PgDn, Home and End select a queue. Enter shows it in full: totals,
@@ -140,14 +156,19 @@ def _fields(row: Row) -> dict[str, Any]:
     reading = row.reading
     others = {**reading.states, "paused": reading.paused}
     return {
-        "queue": reading.name, "kind": reading.kind, "backlog": reading.backlog,
+        "queue": reading.name,
+        "kind": reading.kind,
+        "backlog": reading.backlog,
         **(asdict(reading.stats) if reading.stats else others),
         **{f"{name}_per_second": each for name, each in row.rates.items()},
-        "oldest_lease_age": reading.lease_age, "overdue": reading.overdue or None,
-        "oldest_ready": reading.oldest_ready, "workers": reading.workers, "lags": reading.lags,
+        "oldest_lease_age": reading.lease_age,
+        "overdue": reading.overdue or None,
+        "oldest_ready": reading.oldest_ready,
+        "workers": reading.workers,
+        "lags": reading.lags,
         "dead_by_reason": reading.totals.dead if reading.totals else {},
         "parts": [_part(each) for each in reading.parts],
-    }  # fmt: skip
+    }
 
 
 def _part(reading: Reading) -> Mapping[str, Any]:

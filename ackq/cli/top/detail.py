@@ -96,15 +96,17 @@ def lines(row: Row, detail: Detail) -> Iterator[tuple[str, str]]:
         yield from _section(f"Totals since {since}" if since else "Totals", found)
     yield from _causes(reading, detail)
     behind = sorted(reading.lags.items(), key=lambda each: (-each[1], each[0]))
-    yield from _section("Consumers", [f"{count(lag):>10} behind  {printable(name)}"
-                                      for name, lag in behind])  # fmt: skip
+    yield from _section(
+        "Consumers", [f"{count(lag):>10} behind  {printable(name)}" for name, lag in behind]
+    )
     yield from _section(
         "Shards" if reading.kind == "sharded" else "Partitions",
         [f"{printable(each.name)}  {_pairs(each.states)}" for each in reading.parts],
     )
     if detail.workers is not None:
-        yield from _section("Workers", [line for each in detail.workers for line in _worker(each)]
-                            or ["none"])  # fmt: skip
+        yield from _section(
+            "Workers", [line for each in detail.workers for line in _worker(each)] or ["none"]
+        )
     if detail.problem:
         yield "", ""
         yield printable(detail.problem), "red"
@@ -130,8 +132,9 @@ def _section(title: str, found: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _pairs(counts: Mapping[str, int]) -> str:
-    return "   ".join(f"{printable(name).replace('_', ' ')} {count(number)}"
-                      for name, number in counts.items())  # fmt: skip
+    return "   ".join(
+        f"{printable(name).replace('_', ' ')} {count(number)}" for name, number in counts.items()
+    )
 
 
 def _ages(reading: Reading) -> Iterator[str]:
@@ -148,16 +151,27 @@ def _causes(reading: Reading, detail: Detail) -> Iterator[tuple[str, str]]:
     title = "Dead letters by cause"
     if read < dead:
         title += f", the {read:,} oldest of {dead:,}"
-    yield from _section(title, [f"{count(number):>7}  {printable(cause) or NO_REASON}"
-                                for cause, number in detail.causes.counts])  # fmt: skip
+    yield from _section(
+        title,
+        [
+            f"{count(number):>7}  {printable(cause) or NO_REASON}"
+            for cause, number in detail.causes.counts
+        ],
+    )
 
 
 def _worker(worker: WorkerInfo) -> Iterator[str]:
-    state = ", ".join([worker.state, *(["late"] if worker.late else []),
-                       *([f"{worker.order} ordered"] if worker.order else [])])  # fmt: skip
-    yield printable(f"{worker.name}  {state}  {worker.busy} of {worker.concurrency} busy  "
-                    f"{worker.host}, process {worker.pid}  since {short_time(worker.started_at)}"
-                    )  # fmt: skip
+    state = ", ".join(
+        [
+            worker.state,
+            *(["late"] if worker.late else []),
+            *([f"{worker.order} ordered"] if worker.order else []),
+        ]
+    )
+    yield printable(
+        f"{worker.name}  {state}  {worker.busy} of {worker.concurrency} busy  "
+        f"{worker.host}, process {worker.pid}  since {short_time(worker.started_at)}"
+    )
     for each in worker.running:
         runs = span(max(0.0, worker.seen_at - each.since))
         yield f"  {runs:>7}  {printable(each.message_id)}"

@@ -15,17 +15,55 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 #: The values of a line in a pipe or a file.
-VALUES = ("queue", "ready", "in flight", "delayed", "dead", "pushed/s", "taken/s", "acked/s",
-          "returned/s", "oldest lease", "paused", "kind", "oldest ready", "workers")  # fmt: skip
+VALUES = (
+    "queue",
+    "ready",
+    "in flight",
+    "delayed",
+    "dead",
+    "pushed/s",
+    "taken/s",
+    "acked/s",
+    "returned/s",
+    "oldest lease",
+    "paused",
+    "kind",
+    "oldest ready",
+    "workers",
+)
 #: The columns of a terminal.
-COLUMNS = ("queue", "kind", "ready", "in flight", "delayed", "dead", "pushed/s", "taken/s",
-           "acked/s", "returned/s", "oldest ready", "oldest lease", "workers", "notes")  # fmt: skip
+COLUMNS = (
+    "queue",
+    "kind",
+    "ready",
+    "in flight",
+    "delayed",
+    "dead",
+    "pushed/s",
+    "taken/s",
+    "acked/s",
+    "returned/s",
+    "oldest ready",
+    "oldest lease",
+    "workers",
+    "notes",
+)
 TEXTS = ("queue", "kind", "notes")
 #: Columns that are shown only if they say something of a queue.
 OPTIONAL = ("oldest ready", "workers", "notes")
 #: Columns in the order in which they are left out of a narrow terminal.
-DROPPED = ("notes", "returned/s", "oldest ready", "delayed", "workers", "pushed/s", "kind",
-           "acked/s", "taken/s", "dead")  # fmt: skip
+DROPPED = (
+    "notes",
+    "returned/s",
+    "oldest ready",
+    "delayed",
+    "workers",
+    "pushed/s",
+    "kind",
+    "acked/s",
+    "taken/s",
+    "dead",
+)
 #: Minimum width of a queue's name, and how much of a long one is worth more than a column.
 NAME, LONG_NAME = 12, 20
 #: Minimum width of notes.
@@ -44,12 +82,21 @@ def values(row: Row) -> list[object]:
     """Return a row for a pipe: whole numbers, and None for what is unknown."""
     reading = row.reading
     rates = (None if each is None else round(each, 1) for each in row.rates.values())
-    return [reading.name, *_counts(row), *rates, _lease(row), "paused" if reading.paused else "",
-            reading.kind, _age(reading.oldest_ready), reading.workers]  # fmt: skip
+    return [
+        reading.name,
+        *_counts(row),
+        *rates,
+        _lease(row),
+        "paused" if reading.paused else "",
+        reading.kind,
+        _age(reading.oldest_ready),
+        reading.workers,
+    ]
 
 
-def table(sample: Sample, rows: Sequence[Row], view: View, width: int, height: int,
-          live: bool = True) -> Group:  # fmt: skip
+def table(
+    sample: Sample, rows: Sequence[Row], view: View, width: int, height: int, live: bool = True
+) -> Group:
     """Return the title, the rows of a view, and the last line, cut to the terminal.
 
     Args:
@@ -70,15 +117,21 @@ def table(sample: Sample, rows: Sequence[Row], view: View, width: int, height: i
     made = Table(box=None, header_style="bold", pad_edge=False, collapse_padding=width < WIDE)
     for column in columns:
         flexible = column in ("queue", "notes")
-        made.add_column(heading(column), justify="left" if column in TEXTS else "right",
-                        no_wrap=not flexible, vertical="bottom")  # fmt: skip
+        made.add_column(
+            heading(column),
+            justify="left" if column in TEXTS else "right",
+            no_wrap=not flexible,
+            vertical="bottom",
+        )
     selected = view.at(rows) - view.first if live else None
     for number, row in enumerate(cells):
         made.add_row(
-            *(Text(row[column], _style(column, row[column]), no_wrap=True, overflow="ellipsis")
-              for column in columns),
+            *(
+                Text(row[column], _style(column, row[column]), no_wrap=True, overflow="ellipsis")
+                for column in columns
+            ),
             style="reverse" if number == selected else "",
-        )  # fmt: skip
+        )
     parts: list[RenderableType] = [_title(sample, view, len(rows), len(shown), width), made]
     if live or sample.trouble:
         parts.append(caption(sample.trouble, KEYS, width))
@@ -111,21 +164,26 @@ def rate(number: float | None) -> str:
 def _cells(row: Row) -> dict[str, str]:
     reading = row.reading
     return {
-        "queue": printable(reading.name), "kind": reading.kind,
+        "queue": printable(reading.name),
+        "kind": reading.kind,
         **dict(zip(COLUMNS[2:6], map(count, _counts(row)), strict=True)),
         **dict(zip(COLUMNS[6:10], map(rate, row.rates.values()), strict=True)),
         "oldest ready": _age(reading.oldest_ready) or "-",
         "oldest lease": "paused" if reading.paused else _lease(row) or "-",
-        "workers": count(reading.workers), "notes": _notes(row),
-    }  # fmt: skip
+        "workers": count(reading.workers),
+        "notes": _notes(row),
+    }
 
 
 def _counts(row: Row) -> tuple[int | None, ...]:
     """Return the messages by state. Messages that a topic's consumer is behind count as ready."""
     states = row.reading.states
-    return (states.get("ready", 0) if states else row.reading.backlog,
-            states.get("in_flight", states.get("hidden")),
-            states.get("delayed"), states.get("dead"))  # fmt: skip
+    return (
+        states.get("ready", 0) if states else row.reading.backlog,
+        states.get("in_flight", states.get("hidden")),
+        states.get("delayed"),
+        states.get("dead"),
+    )
 
 
 def _lease(row: Row) -> str | None:
@@ -146,8 +204,9 @@ def _notes(row: Row) -> str:
         notes.append(f"{len(reading.parts)} {parts}")
     behind = sorted(reading.lags.items(), key=lambda each: -each[1])
     notes += _first(f"{printable(name)} {count(lag)} behind" for name, lag in behind)
-    dead = sorted((reading.totals.dead if reading.totals else {}).items(),
-                  key=lambda each: -each[1])  # fmt: skip
+    dead = sorted(
+        (reading.totals.dead if reading.totals else {}).items(), key=lambda each: -each[1]
+    )
     notes += _first(f"{count(number)} {printable(reason)}" for reason, number in dead if number)
     return ", ".join(notes)
 
@@ -160,8 +219,11 @@ def _first(notes: Iterable[str]) -> list[str]:
 
 def _columns(cells: Sequence[Mapping[str, str]], width: int) -> list[str]:
     """Return the columns that fit, so that no number is cut."""
-    columns = [column for column in COLUMNS if column not in OPTIONAL
-               or any(row[column] not in ("", "-") for row in cells)]  # fmt: skip
+    columns = [
+        column
+        for column in COLUMNS
+        if column not in OPTIONAL or any(row[column] not in ("", "-") for row in cells)
+    ]
     gap = 1 if width < WIDE else 2
     longest = max((len(row["queue"]) for row in cells), default=0)
 

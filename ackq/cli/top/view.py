@@ -43,8 +43,10 @@ class Sample:
 def sample_of(snapshot: Snapshot, before: Snapshot | None, seconds: float) -> Sample:
     """Return a sample with the rates since the snapshot ``before``, ``seconds`` ago."""
     last = {(each.kind, each.name): each for each in before.queues} if before else {}
-    rows = [Row(each, rates(each, last.get((each.kind, each.name)), seconds))
-            for each in snapshot.queues]  # fmt: skip
+    rows = [
+        Row(each, rates(each, last.get((each.kind, each.name)), seconds))
+        for each in snapshot.queues
+    ]
     return Sample(snapshot, rows, _commands(snapshot, before, seconds))
 
 
@@ -146,8 +148,17 @@ def _moved(key: str, at: int, count: int, height: int) -> int:
 
 
 def _step(key: str, height: int) -> int:
-    steps = {"up": -1, "k": -1, "down": 1, "j": 1, "page up": -height, "page down": height,
-             " ": height, "end": 1_000_000, "G": 1_000_000}  # fmt: skip
+    steps = {
+        "up": -1,
+        "k": -1,
+        "down": 1,
+        "j": 1,
+        "page up": -height,
+        "page down": height,
+        " ": height,
+        "end": 1_000_000,
+        "G": 1_000_000,
+    }
     return steps.get(key, 0)
 
 

@@ -151,8 +151,9 @@ def _look_beside(survey: Survey, key: bytes) -> Operation[None]:
         survey.recorded = end
         spec = QueueSpec(survey.name, keys, QueueConfig(pop_from=keys.pop_from))
         try:
-            survey.stats = yield from _seen(survey, "the counts of the queue",
-                                            inspection.stats(spec))  # fmt: skip
+            survey.stats = yield from _seen(
+                survey, "the counts of the queue", inspection.stats(spec)
+            )
         except AckqError:
             return  # a side key has the wrong type, which its own finding reports
 

@@ -59,8 +59,9 @@ def advise(survey: Survey) -> Advice:
         ]
     findings += judge_server(survey.facts)
     if survey.unseen:
-        findings.append(Finding("not seen", "unknown", "this user may not use: "
-                                + ", ".join(survey.unseen)))  # fmt: skip
+        findings.append(
+            Finding("not seen", "unknown", "this user may not use: " + ", ".join(survey.unseen))
+        )
     steps = _steps(survey, findings, pushed.name, taken.name)
     return Advice(tuple(findings), tuple(steps), pushed.name, taken.name)
 
@@ -72,8 +73,11 @@ def _list(survey: Survey) -> Finding:
     if survey.kind is None:
         return Finding("list", "unknown", "this user may not look at it (TYPE)")
     if survey.kind == "none":
-        return Finding("list", "unknown", "there is no such key now: every message was taken, or"
-                       " the name is another one")  # fmt: skip
+        return Finding(
+            "list",
+            "unknown",
+            "there is no such key now: every message was taken, or the name is another one",
+        )
     if survey.kind != "list":
         return Finding("list", "problem", f"the key is a {survey.kind}, not a list")
     parts = []
@@ -86,8 +90,10 @@ def _list(survey: Survey) -> Finding:
     if survey.idle is not None and survey.idle > 60:
         parts.append(f"nobody had used it for {survey.idle:,} s")
     if survey.expires_in is not None:
-        parts.append(f"Redis deletes it with every message in {survey.expires_in:,.0f} s, unless"
-                     " you PERSIST it")  # fmt: skip
+        parts.append(
+            f"Redis deletes it with every message in {survey.expires_in:,.0f} s, unless"
+            " you PERSIST it"
+        )
         return Finding("list", "problem", "; ".join(parts))
     return Finding("list", "ok", "; ".join(parts) or "a list")
 
@@ -98,8 +104,14 @@ def _name(survey: Survey) -> list[Finding]:
     except QueueNameError as error:
         return [Finding("name", "problem", str(error))]
     if is_cluster(survey.facts.info) and not has_hash_tag(survey.name):
-        return [Finding("name", "problem", "in a cluster, all keys of a queue share a slot: its"
-                        f" name must have a hash tag, such as {{{survey.name}}}")]  # fmt: skip
+        return [
+            Finding(
+                "name",
+                "problem",
+                "in a cluster, all keys of a queue share a slot: its"
+                f" name must have a hash tag, such as {{{survey.name}}}",
+            )
+        ]
     return []
 
 
@@ -164,11 +176,21 @@ def _bodies(sample: Sample | None) -> list[Finding]:
     found = []
     text = f"{sample.read:,} looked at, {_size(sample.largest)} at most"
     if sample.system:
-        found.append(Finding("bodies", "problem", f"{text}; they look like {sample.system}'s, whose"
-                             " workers have their own protocol"))  # fmt: skip
+        found.append(
+            Finding(
+                "bodies",
+                "problem",
+                f"{text}; they look like {sample.system}'s, whose workers have their own protocol",
+            )
+        )
     elif sample.over_limit:
-        found.append(Finding("bodies", "warning", f"{text}; {sample.over_limit:,} exceed the"
-                             " default max_body_bytes of 1 MiB"))  # fmt: skip
+        found.append(
+            Finding(
+                "bodies",
+                "warning",
+                f"{text}; {sample.over_limit:,} exceed the default max_body_bytes of 1 MiB",
+            )
+        )
     else:
         found.append(Finding("bodies", "ok", text))
     text = f"{sample.with_id:,} of {sample.read:,} are JSON objects with an id"
@@ -191,8 +213,14 @@ def _beside(survey: Survey) -> list[Finding]:
         elif survey.stats is not None:
             now = survey.stats
             end = ", popped from the left" if survey.recorded == "left" else ""
-            found.append(Finding("keys of ackq", "ok", f"{names}: {now.in_flight:,} in flight,"
-                                 f" {now.delayed:,} delayed, {now.dead:,} dead{end}"))  # fmt: skip
+            found.append(
+                Finding(
+                    "keys of ackq",
+                    "ok",
+                    f"{names}: {now.in_flight:,} in flight,"
+                    f" {now.delayed:,} delayed, {now.dead:,} dead{end}",
+                )
+            )
         else:
             found.append(Finding("keys of ackq", "ok", names))
     elif survey.side_keys is not None:
@@ -204,16 +232,20 @@ def _beside(survey: Survey) -> list[Finding]:
 
 def _wrong_types(survey: Survey) -> str:
     types = QueueKeys.of(survey.name, survey.recorded or "right").types()
-    return "; ".join(f"{_text(key)} is a {kind}, not a {types[key]}"
-                     for key, kind in (survey.side_keys or {}).items()
-                     if key in types and kind != types[key])  # fmt: skip
+    return "; ".join(
+        f"{_text(key)} is a {kind}, not a {types[key]}"
+        for key, kind in (survey.side_keys or {}).items()
+        if key in types and kind != types[key]
+    )
 
 
 def _processing(survey: Survey) -> Finding:
     search = survey.search
     assert search is not None
-    text = ", ".join(_text(name) + (f" ({count:,})" if count is not None else "")
-                     for name, count in search.lists.items())  # fmt: skip
+    text = ", ".join(
+        _text(name) + (f" ({count:,})" if count is not None else "")
+        for name, count in search.lists.items()
+    )
     if not search.complete:
         text = f"{text or 'none'}; searched about {search.keys:,} keys, not all"
     verdict: Verdict = "warning" if search.lists else "ok"
@@ -227,8 +259,10 @@ def _steps(
     survey: Survey, findings: list[Finding], pushed: str | None, taken: str | None
 ) -> list[str]:
     if survey.sample is not None and survey.sample.system:
-        return [f"Leave this list to {survey.sample.system}. ackq would deliver its messages, but"
-                " its own workers could not settle them."]  # fmt: skip
+        return [
+            f"Leave this list to {survey.sample.system}. ackq would deliver its messages, but"
+            " its own workers could not settle them."
+        ]
     problems = [finding.check for finding in findings if finding.verdict == "problem"]
     steps = [f"Solve first: {', '.join(problems)}."] if problems else []
     if survey.kind not in ("list", "none", None) or "name" in problems:
@@ -239,32 +273,46 @@ def _steps(
     lists = survey.search.lists if survey.search else {}
     if lists or _uses(survey, MOVES):
         names = " ".join(_argument(name) for name in lists) or "LIST..."
-        steps.append("Once every consumer that moves messages into a processing list has stopped,"
-                     f" put back what it left there: ackq recover {queue} {names}"
-                     " --dry-run")  # fmt: skip
+        steps.append(
+            "Once every consumer that moves messages into a processing list has stopped,"
+            f" put back what it left there: ackq recover {queue} {names}"
+            " --dry-run"
+        )
     if _uses(survey, HIDDEN):
-        steps.append("Some clients use scripts, transactions or LMPOP, which hide what they do to"
-                     " which list. Search their code for the name of this list.")  # fmt: skip
-    steps.append("Replace one consumer, kill it in the middle of a message, and see the message"
-                 f" return: ackq stats {queue}. Then: ackq audit {queue}")  # fmt: skip
+        steps.append(
+            "Some clients use scripts, transactions or LMPOP, which hide what they do to"
+            " which list. Search their code for the name of this list."
+        )
+    steps.append(
+        "Replace one consumer, kill it in the middle of a message, and see the message"
+        f" return: ackq stats {queue}. Then: ackq audit {queue}"
+    )
     return steps
 
 
 def _consumer_steps(pushed: str | None, taken: str | None) -> list[str]:
     if pushed is None and taken is None:
-        return ["Watch for longer, or at a busier time, to see at which ends the list is used:"
-                " --for 60"]  # fmt: skip
+        return [
+            "Watch for longer, or at a busier time, to see at which ends the list is used: --for 60"
+        ]
     if pushed == taken and pushed in ("left", "right"):
-        return ["The list is a stack: the newest message is taken first. ackq can take from either"
-                " end. Check whether a consumer depends on the order."]  # fmt: skip
+        return [
+            "The list is a stack: the newest message is taken first. ackq can take from either"
+            " end. Check whether a consumer depends on the order."
+        ]
     if "both" in (pushed, taken):
-        return ["Both ends are in use. Find out which producers or consumers differ: messages that"
-                " are pushed at the end where ackq takes are delivered first."]  # fmt: skip
-    steps = ["In each consumer, replace redis.Redis() by ackq.dropin.Redis(redis.Redis()); leave"
-             " the producers as they are."]  # fmt: skip
+        return [
+            "Both ends are in use. Find out which producers or consumers differ: messages that"
+            " are pushed at the end where ackq takes are delivered first."
+        ]
+    steps = [
+        "In each consumer, replace redis.Redis() by ackq.dropin.Redis(redis.Redis()); leave"
+        " the producers as they are."
+    ]
     if taken == "left" or (taken is None and pushed == "right"):
-        steps.append('This list is popped from the left: where you use ackq.Queue, pass'
-                     ' pop_from="left".')  # fmt: skip
+        steps.append(
+            'This list is popped from the left: where you use ackq.Queue, pass pop_from="left".'
+        )
     return steps
 
 
@@ -273,14 +321,20 @@ def _body_steps(sample: Sample | None) -> list[str]:
         return []
     steps = []
     if sample.over_limit:
-        steps.append("Set max_body_bytes= to more than the longest body; longer messages become"
-                     " dead letters. The drop-in needs no setting.")  # fmt: skip
+        steps.append(
+            "Set max_body_bytes= to more than the longest body; longer messages become"
+            " dead letters. The drop-in needs no setting."
+        )
     if sample.with_id < sample.read:
-        steps.append("Messages without an id are protected like all others. To find one by name,"
-                     " let producers push JSON objects with an id.")  # fmt: skip
+        steps.append(
+            "Messages without an id are protected like all others. To find one by name,"
+            " let producers push JSON objects with an id."
+        )
     if sample.repeated_ids:
-        steps.append("Ids repeat. Every such message is delivered. To store each id only once,"
-                     " push with dedup=.")  # fmt: skip
+        steps.append(
+            "Ids repeat. Every such message is delivered. To store each id only once,"
+            " push with dedup=."
+        )
     return steps
 
 

@@ -17,8 +17,19 @@ ENTRIES, BUDGET = 1000, 1024 * 1024
 #: Most messages read at once. The first read takes one, each further one twice as many.
 STEP = 64
 #: Fields that often hold what ackq expects in ``id``.
-OTHER_IDS = ("_id", "uuid", "job_id", "jobId", "jid", "task_id", "taskId", "message_id",
-             "messageId", "event_id", "key")  # fmt: skip
+OTHER_IDS = (
+    "_id",
+    "uuid",
+    "job_id",
+    "jobId",
+    "jid",
+    "task_id",
+    "taskId",
+    "message_id",
+    "messageId",
+    "event_id",
+    "key",
+)
 #: Queue systems with a protocol of their own, by fields that all their messages have.
 SYSTEMS = {
     "Celery": {"body", "headers", "properties", "content-type"},
@@ -122,5 +133,11 @@ def _other_id(objects: list[dict[str, object]]) -> str | None:
 def _system(objects: list[dict[str, object]], read: int) -> str | None:
     if not objects or len(objects) < read:
         return None
-    return next((name for name, fields in SYSTEMS.items()
-                 if all(fields <= each.keys() for each in objects)), None)  # fmt: skip
+    return next(
+        (
+            name
+            for name, fields in SYSTEMS.items()
+            if all(fields <= each.keys() for each in objects)
+        ),
+        None,
+    )

@@ -68,5 +68,8 @@ def calls_of(reply: bytes) -> dict[str, int]:
 
 def increase(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
     """Return the commands that were called in between, with how often."""
-    return {name: after[name] - before.get(name, 0) for name in after
-            if after[name] > before.get(name, 0)}  # fmt: skip
+    return {
+        name: after[name] - before.get(name, 0)
+        for name in after
+        if after[name] > before.get(name, 0)
+    }

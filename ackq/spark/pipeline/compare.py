@@ -33,7 +33,10 @@ class Comparison:
     def as_dict(self) -> dict[str, Any]:
         """Return the comparison for JSON."""
         return {
-            "changes": self.changes, "rows": self.rows, "both": self.both, "neither": self.neither,
+            "changes": self.changes,
+            "rows": self.rows,
+            "both": self.both,
+            "neither": self.neither,
             **{
                 name: {
                     reason: {"count": each.count, "examples": each.examples}
@@ -41,7 +44,7 @@ class Comparison:
                 }
                 for name, verdicts in (("gained", self.gained), ("lost", self.lost))
             },
-        }  # fmt: skip
+        }
 
 
 def compare(

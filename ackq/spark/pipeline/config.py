@@ -28,11 +28,18 @@ from ackq.spark.sink_options import Writing
 FILE_FORMATS = ("parquet", "orc", "json", "csv", "avro", "xml")
 #: Sources and targets of the format "ackq", with their options.
 SOURCES: dict[str, tuple[Kind, str]] = {
-    "queue": ("queue", "queue"), "queues": ("queue", "queues"), "topic": ("topic", "topic"),
+    "queue": ("queue", "queue"),
+    "queues": ("queue", "queues"),
+    "topic": ("topic", "topic"),
     "delay_queue": ("delayQueue", "delayQueue"),
-}  # fmt: skip
-SINKS = {"queue": "queue", "topic": "topic", "delay_queue": "delayQueue",
-         "queue_column": "queueColumn", "topic_column": "topicColumn"}  # fmt: skip
+}
+SINKS = {
+    "queue": "queue",
+    "topic": "topic",
+    "delay_queue": "delayQueue",
+    "queue_column": "queueColumn",
+    "topic_column": "topicColumn",
+}
 #: Options of source and sink that a pipeline sets itself, and what to use instead.
 SET_BY_US = {
     "queue": "the key queue of this section",
@@ -266,8 +273,12 @@ def _stateful(section: Section, folder: str) -> Stateful | None:
 def _sink(section: Section) -> Sink:
     kind = section.one_of((*SINKS, "format", "path"), together={"format", "path"})
     if kind in SINKS:
-        sink = Sink("ackq", "ackq", target=(SINKS[kind], _target(section, kind)),
-                    options=section.options(SET_BY_US))  # fmt: skip
+        sink = Sink(
+            "ackq",
+            "ackq",
+            target=(SINKS[kind], _target(section, kind)),
+            options=section.options(SET_BY_US),
+        )
         section.end()
         try:
             Writing.of(sink.all_options(), stream=False)
@@ -284,10 +295,12 @@ def _sink(section: Section) -> Sink:
     if files and not path:
         section.missing("path", f"the folder for the {format} files")
     sink = Sink(
-        "files" if files else "other", format, path,
+        "files" if files else "other",
+        format,
+        path,
         partition_by=section.texts("partition_by"),
         options=section.options({"path": SET_BY_US["path"]}),
-    )  # fmt: skip
+    )
     section.end()
     return sink
 

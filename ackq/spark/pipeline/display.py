@@ -81,9 +81,12 @@ def screen(config: PipelineConfig, progress: Progress, width: int) -> Renderable
     source = f"{config.source.label} {', '.join(config.source.names)}"
     sinks = ", ".join(map(sink_name, config.sinks))
     head = Text.assemble(
-        (progress.name, "bold"), f"  {source} → {sinks}  ",
-        (progress.state, _STYLES.get(progress.state, "dim")), no_wrap=True, overflow="ellipsis",
-    )  # fmt: skip
+        (progress.name, "bold"),
+        f"  {source} → {sinks}  ",
+        (progress.state, _STYLES.get(progress.state, "dim")),
+        no_wrap=True,
+        overflow="ellipsis",
+    )
     numbers = Table(box=None, header_style="dim", pad_edge=False)
     cells = _cells(progress, width)
     for name in cells:
@@ -105,10 +108,13 @@ def _cells(progress: Progress, width: int) -> dict[str, Text]:
     batch = progress.batch
     lag = "-" if progress.lag is None else f"{progress.lag:,}"
     cells = {
-        "read": f"{progress.rows:,}", "written": f"{progress.written:,}",
-        "rejected": f"{progress.rejected:,}", "rows/s": f"{progress.rate:,.0f}", "lag": lag,
+        "read": f"{progress.rows:,}",
+        "written": f"{progress.written:,}",
+        "rejected": f"{progress.rejected:,}",
+        "rows/s": f"{progress.rate:,.0f}",
+        "lag": lag,
         "batch": "-" if batch is None else f"{batch.number}",
-    }  # fmt: skip
+    }
     if width >= 120:
         cells |= {
             "batch rows": "-" if batch is None else f"{batch.rows:,}",

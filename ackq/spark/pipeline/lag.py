@@ -76,9 +76,11 @@ class Lag:
             claim.rows
             for each in self._queues
             for claim in each.claims()
-            if claim.group == self._reading.group and claim.batch > done
-            and claim.lease_ends_in is not None and claim.lease_ends_in > 0
-        )  # fmt: skip
+            if claim.group == self._reading.group
+            and claim.batch > done
+            and claim.lease_ends_in is not None
+            and claim.lease_ends_in > 0
+        )
 
     def _behind(self, reached: Offset | None) -> int | None:
         if reached is None:

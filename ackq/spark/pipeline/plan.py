@@ -36,8 +36,11 @@ CORRUPT_OPTION = ("columnNameOfCorruptRecord", CORRUPT)
 UNPARSED = "does not parse"
 #: Columns that identify a message: its queue or topic, and its position there.
 _IN_CLAIM = {"queue": "STRING", "batch": "BIGINT", "position": "BIGINT"}
-ROW_COLUMNS = {"queue": _IN_CLAIM, "delayQueue": _IN_CLAIM,
-               "topic": {"topic": "STRING", "offset": "BIGINT"}}  # fmt: skip
+ROW_COLUMNS = {
+    "queue": _IN_CLAIM,
+    "delayQueue": _IN_CLAIM,
+    "topic": {"topic": "STRING", "offset": "BIGINT"},
+}
 #: Loggers of PySpark that print a page for an error that is reported here in one line.
 _VERBOSE = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 #: The columns of messages that are not parsed.
@@ -279,9 +282,14 @@ class Plan:
         validation = self._config.validation
         reasons = [
             _named("null", {name: F.col(name).isNull() for name in validation.not_null}),
-            _named("check", {name: ~F.coalesce(F.expr(expression), F.lit(False))
-                             for name, expression in validation.checks.items()}),
-        ]  # fmt: skip
+            _named(
+                "check",
+                {
+                    name: ~F.coalesce(F.expr(expression), F.lit(False))
+                    for name, expression in validation.checks.items()
+                },
+            ),
+        ]
         if self._parsed:
             reasons.insert(0, F.when(F.col(CORRUPT).isNotNull(), F.lit(UNPARSED)))
         return F.coalesce(*reasons)

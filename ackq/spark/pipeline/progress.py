@@ -104,16 +104,29 @@ class Progress:
         """Return the progress for JSON. Durations are in seconds."""
         batch = self.batch
         return {
-            "name": self.name, "state": self.state, "batches": self.batches, "rows": self.rows,
-            "written": self.written, "rejected": self.rejected, "reasons": dict(self.reasons),
+            "name": self.name,
+            "state": self.state,
+            "batches": self.batches,
+            "rows": self.rows,
+            "written": self.written,
+            "rejected": self.rejected,
+            "reasons": dict(self.reasons),
             "late": self.late,
-            "rows_per_second": round(self.rate, 1), "lag": self.lag,
+            "rows_per_second": round(self.rate, 1),
+            "lag": self.lag,
             "elapsed": round(self.elapsed, 3),
-            "search": None if self.search is None else {
-                "jobs": self.search.jobs, "found": self.search.found,
+            "search": None
+            if self.search is None
+            else {
+                "jobs": self.search.jobs,
+                "found": self.search.found,
             },
-            "batch": None if batch is None else {
-                "number": batch.number, "rows": batch.rows, "rejected": batch.rejected,
+            "batch": None
+            if batch is None
+            else {
+                "number": batch.number,
+                "rows": batch.rows,
+                "rejected": batch.rejected,
                 "seconds": round(batch.seconds, 3),
             },
-        }  # fmt: skip
+        }

@@ -28,10 +28,18 @@ ROOM = 12
 #: Maximum characters of a reason, and of a queue's name, in a chart.
 LONGEST, LONGEST_NAME = 40, 24
 _STYLE: Any = {
-    "font.family": "sans-serif", "font.size": 10, "svg.fonttype": "none", "axes.edgecolor": GREY,
-    "axes.labelcolor": INK, "text.color": INK, "xtick.color": INK, "ytick.color": INK,
-    "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "ackq",
-}  # fmt: skip
+    "font.family": "sans-serif",
+    "font.size": 10,
+    "svg.fonttype": "none",
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "svg.hashsalt": "ackq",
+}
 _UNITS = ((86_400, "d"), (3600, "h"), (60, "min"))
 
 
@@ -41,8 +49,16 @@ def over_time(summary: Summary) -> str:
     days: Any = dates.date2num(starts)  # type: ignore[no-untyped-call]
     width = summary.width / 86_400
     with _drawn(11, 3.6) as (axes, svg):
-        _stack(axes.bar, days, starts, summary.over_time, summary,
-               "bottom", width=0.92 * width, align="edge")  # fmt: skip
+        _stack(
+            axes.bar,
+            days,
+            starts,
+            summary.over_time,
+            summary,
+            "bottom",
+            width=0.92 * width,
+            align="edge",
+        )
         end = days[-1] + width
         axes.set_xlim(min(days[0], end - ROOM * width), end)
         locator: Any = dates.AutoDateLocator(minticks=3, maxticks=9)  # type: ignore[no-untyped-call]
@@ -78,13 +94,18 @@ def by_age(summary: Summary) -> str:
     table = [[summary.ages[queue, label] for label in labels] for queue in queues]
     most = max(map(max, table))
     with _drawn(5.4, 0.8 + 0.34 * len(queues)) as (axes, svg):
-        axes.pcolormesh(table, cmap="Blues", norm=PowerNorm(0.5, 0, most), edgecolors="white",
-                        linewidth=3)  # fmt: skip
+        axes.pcolormesh(
+            table, cmap="Blues", norm=PowerNorm(0.5, 0, most), edgecolors="white", linewidth=3
+        )
         for row, counts in enumerate(table):
             for column, count in enumerate(counts):
-                axes.annotate(f"{count:,}" if count else "·", (column + 0.5, row + 0.5),
-                              ha="center", va="center",
-                              color="white" if count > 0.3 * most else INK)  # fmt: skip
+                axes.annotate(
+                    f"{count:,}" if count else "·",
+                    (column + 0.5, row + 0.5),
+                    ha="center",
+                    va="center",
+                    color="white" if count > 0.3 * most else INK,
+                )
         axes.set_xticks([column + 0.5 for column in range(len(labels))], labels)
         axes.xaxis.tick_top()
         axes.tick_params(axis="x", length=0)
@@ -104,22 +125,35 @@ def _drawn(width: float, height: float) -> Iterator[tuple[Axes, Callable[[], str
 
 
 def _stack(
-    draw: Callable[..., Any], positions: Any, keys: list[Any], counts: Counter[tuple[Any, str]],
-    summary: Summary, base: str, **style: Any,
-) -> Any:  # fmt: skip
+    draw: Callable[..., Any],
+    positions: Any,
+    keys: list[Any],
+    counts: Counter[tuple[Any, str]],
+    summary: Summary,
+    base: str,
+    **style: Any,
+) -> Any:
     """Draw bars for ``keys``, stacked by reason along ``base``; return the last layer."""
     below, layer = [0] * len(keys), None
     for reason, colour in zip(summary.reasons, (*COLOURS, GREY), strict=False):
         layer_counts = [counts[key, reason] for key in keys]
-        layer = draw(positions, layer_counts, **{base: below}, **style,
-                     color=GREY if reason == OTHER else colour, label=_short(reason))  # fmt: skip
+        layer = draw(
+            positions,
+            layer_counts,
+            **{base: below},
+            **style,
+            color=GREY if reason == OTHER else colour,
+            label=_short(reason),
+        )
         below = [low + count for low, count in zip(below, layer_counts, strict=True)]
     return layer
 
 
 def _name_rows(axes: Axes, queues: list[str], middle: float) -> None:
-    axes.set_yticks([row + middle for row in range(len(queues))],
-                    [_short(queue, LONGEST_NAME) for queue in queues])  # fmt: skip
+    axes.set_yticks(
+        [row + middle for row in range(len(queues))],
+        [_short(queue, LONGEST_NAME) for queue in queues],
+    )
     axes.tick_params(axis="y", length=0)
     axes.set_ylim(len(queues) - 0.5 + middle, middle - 0.5)
     axes.spines["left"].set_visible(False)

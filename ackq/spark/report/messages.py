@@ -67,14 +67,21 @@ def messages(spark: SparkSession, found: Overview, options: Mapping[str, str]) -
         for state in STATES
         if getattr(stats, state)
     ]
-    return reduce(lambda one, other: one.unionByName(other), parts,
-                  spark.createDataFrame([], SCHEMA))  # fmt: skip
+    return reduce(
+        lambda one, other: one.unionByName(other), parts, spark.createDataFrame([], SCHEMA)
+    )
 
 
 def _part(spark: SparkSession, name: str, state: str, options: Mapping[str, str]) -> DataFrame:
     reader = spark.read.format("ackq").options(**options)
     rows = reader.option("queue", name).option("state", state).option("includeMetadata", "true")
     return rows.load().select(
-        "queue", "state", "id", "entry", "reason", "receive_count", "at",
+        "queue",
+        "state",
+        "id",
+        "entry",
+        "reason",
+        "receive_count",
+        "at",
         F.length("_body").alias("bytes"),
-    )  # fmt: skip
+    )

@@ -20,8 +20,14 @@ if TYPE_CHECKING:
 WIDTHS = (60, 300, 900, 3600, 6 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
 BARS = 72
 #: Ages of dead letters: the upper limit in seconds, and the label.
-AGES = ((3600, "< 1 h"), (6 * 3600, "1-6 h"), (86_400, "6-24 h"),
-        (3 * 86_400, "1-3 d"), (7 * 86_400, "3-7 d"), (float("inf"), "> 7 d"))  # fmt: skip
+AGES = (
+    (3600, "< 1 h"),
+    (6 * 3600, "1-6 h"),
+    (86_400, "6-24 h"),
+    (3 * 86_400, "1-3 d"),
+    (7 * 86_400, "3-7 d"),
+    (float("inf"), "> 7 d"),
+)
 #: Number of reasons that charts show separately.
 REASONS = 7
 OTHER = "other reasons"

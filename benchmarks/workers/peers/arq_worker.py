@@ -28,6 +28,11 @@ asyncio.run(push())
 loop = uvloop.new_event_loop()
 asyncio.set_event_loop(loop)
 arq.Worker(
-    [handle], redis_settings=SETTINGS, max_jobs=counting.CONCURRENCY, poll_delay=0.001,
-    keep_result=0, queue_read_limit=1000, handle_signals=False,
-).run()  # fmt: skip
+    [handle],
+    redis_settings=SETTINGS,
+    max_jobs=counting.CONCURRENCY,
+    poll_delay=0.001,
+    keep_result=0,
+    queue_read_limit=1000,
+    handle_signals=False,
+).run()

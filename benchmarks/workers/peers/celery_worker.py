@@ -29,7 +29,14 @@ with app.producer_pool.acquire(block=True) as producer:
     for n in range(counting.MESSAGES):
         handle.apply_async((n, counting.PAYLOAD), producer=producer)
 pool = "threads" if counting.SLEEP else "solo"
-app.worker_main([
-    "worker", f"--pool={pool}", f"--concurrency={counting.CONCURRENCY}", "--loglevel=ERROR",
-    "--without-gossip", "--without-mingle", "--without-heartbeat",
-])  # fmt: skip
+app.worker_main(
+    [
+        "worker",
+        f"--pool={pool}",
+        f"--concurrency={counting.CONCURRENCY}",
+        "--loglevel=ERROR",
+        "--without-gossip",
+        "--without-mingle",
+        "--without-heartbeat",
+    ]
+)

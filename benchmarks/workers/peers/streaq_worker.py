@@ -5,9 +5,11 @@ import counting
 from streaq import Worker
 
 worker = Worker(
-    counting.URL, queue_name="benchmark", concurrency=counting.CONCURRENCY,
+    counting.URL,
+    queue_name="benchmark",
+    concurrency=counting.CONCURRENCY,
     anyio_kwargs={"use_uvloop": True},
-)  # fmt: skip
+)
 
 
 @worker.task(ttl=0)

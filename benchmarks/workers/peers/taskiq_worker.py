@@ -22,9 +22,12 @@ async def main() -> None:
         await asyncio.gather(*(handle.kiq(n, counting.PAYLOAD) for n in range(first, last)))
     broker.is_worker_process = True
     await run_receiver_task(
-        broker, run_startup=True, max_async_tasks=counting.CONCURRENCY, max_prefetch=1000,
+        broker,
+        run_startup=True,
+        max_async_tasks=counting.CONCURRENCY,
+        max_prefetch=1000,
         validate_params=False,
-    )  # fmt: skip
+    )
 
 
 uvloop.run(main())

@@ -61,10 +61,15 @@ class Judge:
         push, delivery = story.pushes[0][0], story.deliveries[0]
         settles = delivery.settles
         if not (
-            push.state == "ok" and not push.delay and delivery.sum == story.sum
-            and len(settles) == 1 and settles[0].kind == "ack" and settles[0].state == "ok"
-            and not self._dead and not story.chosen
-        ):  # fmt: skip
+            push.state == "ok"
+            and not push.delay
+            and delivery.sum == story.sum
+            and len(settles) == 1
+            and settles[0].kind == "ack"
+            and settles[0].state == "ok"
+            and not self._dead
+            and not story.chosen
+        ):
             return False
         self.verdict.pushed += 1
         self.verdict.delivered += 1
@@ -395,11 +400,13 @@ def _in_order(delivery: Delivery) -> bool:
     """Whether it is the first delivery of a message that was pushed once, to be ready at once."""
     pushes = delivery.story.pushes
     return (
-        delivery.count == 1 and len(pushes) == 1 and pushes[0][0].state == "ok"
+        delivery.count == 1
+        and len(pushes) == 1
+        and pushes[0][0].state == "ok"
         and not pushes[0][0].delay
         and not any(each.may_have_had("release") for each in delivery.story.deliveries)
         and not delivery.story.was("redrive", *POSSIBLE)
-    )  # fmt: skip
+    )
 
 
 RULES: dict[str, Callable[[Judge, Story], Iterable[str]]] = {

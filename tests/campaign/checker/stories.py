@@ -139,17 +139,24 @@ class _File:
 
     def read(self) -> None:
         handlers = {
-            "push": self._push, "take": self._take, "end": self._end, "fault": self._fault,
-            "left": self._left, **dict.fromkeys(CHOSEN, self._choose),
-        }  # fmt: skip
+            "push": self._push,
+            "take": self._take,
+            "end": self._end,
+            "fault": self._fault,
+            "left": self._left,
+            **dict.fromkeys(CHOSEN, self._choose),
+        }
         for event in read(self._path):
             handlers.get(event["do"], self._settle)(event)
 
     def _push(self, event: Event) -> None:
         push = Push(
-            (self._path.name, event["by"]), event["call"], event["begin"],
-            event.get("delay", 0.0), event.get("kept", False),
-        )  # fmt: skip
+            (self._path.name, event["by"]),
+            event["call"],
+            event["begin"],
+            event.get("delay", 0.0),
+            event.get("kept", False),
+        )
         for reader in self._history.readers:
             for at, (name, body) in enumerate(zip(event["ids"], event["sums"], strict=True)):
                 story = self._history.story(reader, name)
@@ -202,9 +209,14 @@ class _File:
         self._history.struck[event["kind"]] += event.get("times", 1)
         if event.get("since") is not None or event.get("clock"):
             self._history.faults.append(
-                Fault(event["kind"], event["begin"], event["end"], event.get("since"),
-                      event.get("clock", False))
-            )  # fmt: skip
+                Fault(
+                    event["kind"],
+                    event["begin"],
+                    event["end"],
+                    event.get("since"),
+                    event.get("clock", False),
+                )
+            )
 
     def _left(self, event: Event) -> None:
         self._history.left = event

@@ -60,10 +60,9 @@ def judge_totals(history: History) -> Iterator[str]:
 
 def _entered(story: Story) -> bool:
     """Whether a message was ever stored."""
-    return (
-        bool(story.deliveries or story.was("delete", "ok"))
-        or any(push.state == "ok" for push, _ in story.pushes)
-    )  # fmt: skip
+    return bool(story.deliveries or story.was("delete", "ok")) or any(
+        push.state == "ok" for push, _ in story.pushes
+    )
 
 
 def _chosen(stories: Sequence[Story], verb: str, *states: str) -> int:

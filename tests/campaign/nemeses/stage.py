@@ -63,9 +63,14 @@ class Stage:
         begin, effect = now(), Effect(since, times)
         yield effect
         self._log.write(
-            do="fault", kind=kind, begin=begin, end=now(), since=effect.since, clock=clock,
+            do="fault",
+            kind=kind,
+            begin=begin,
+            end=now(),
+            since=effect.since,
+            clock=clock,
             times=effect.times,
-        )  # fmt: skip
+        )
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
         """Run ``action`` after that time, while the run goes on."""

@@ -19,8 +19,12 @@ __all__ = ["WORKLOADS", "Workload"]
 
 #: For large numbers of messages.
 _BULK: dict[str, Any] = {
-    "batches": (1000,), "crews": 2, "pace": 0.0, "straddling": 0.05, "backlog": 30_000,
-}  # fmt: skip
+    "batches": (1000,),
+    "crews": 2,
+    "pace": 0.0,
+    "straddling": 0.05,
+    "backlog": 30_000,
+}
 _ALL = [
     Workload("queue", ListRig),
     Workload("queue, asyncio", ListRig, asynchronous=True, crews=24),
@@ -31,10 +35,19 @@ _ALL = [
     Workload("topic, bulk", TopicRig, **_BULK | {"pace": 0.05}),
     Workload("queue, small", ListRig, crews=1),
     Workload("queue, confirmed", ListRig, settings={"confirm": 1}),
-    Workload("queue, late", ListRig, crews=12, straddling=0.6,
-             verbs={"ack": 25, "nack": 30, "fused": 30, "release": 15}),
-    Workload("queue, dead letters", ListRig, settings={"max_receives": 3},
-             verbs={"ack": 40, "nack": 50, "fused": 10}),
+    Workload(
+        "queue, late",
+        ListRig,
+        crews=12,
+        straddling=0.6,
+        verbs={"ack": 25, "nack": 30, "fused": 30, "release": 15},
+    ),
+    Workload(
+        "queue, dead letters",
+        ListRig,
+        settings={"max_receives": 3},
+        verbs={"ack": 40, "nack": 50, "fused": 10},
+    ),
     Workload("drop-in", DropInRig),
     Workload("worker, threads", ThreadWorkerRig),
     Workload("worker, tasks", TaskWorkerRig, asynchronous=True),
@@ -46,19 +59,41 @@ _ALL = [
     Workload("RSMQ", RSMQRig),
     Workload("delay queue", DelayRig),
     # What is ready comes in the order of its time, so a backlog would put off redeliveries.
-    Workload("delay queue, late", DelayRig, crews=12, straddling=0.6, backlog=5, batches=(1,),
-             pace=0.02,
-             verbs={"ack": 50, "nack": 35, "release": 15}),
+    Workload(
+        "delay queue, late",
+        DelayRig,
+        crews=12,
+        straddling=0.6,
+        backlog=5,
+        batches=(1,),
+        pace=0.02,
+        verbs={"ack": 50, "nack": 35, "release": 15},
+    ),
     Workload("delay queue, partitions", PartitionedRig),
-    Workload("delay queue, dead letters", DelayRig, settings={"max_receives": 3},
-             verbs={"ack": 50, "nack": 45, "release": 5}),
+    Workload(
+        "delay queue, dead letters",
+        DelayRig,
+        settings={"max_receives": 3},
+        verbs={"ack": 50, "nack": 45, "release": 5},
+    ),
     Workload("topic", TopicRig),
     Workload("sharded queue", ShardedRig),
-    *(Workload(f"{name}, confirmed", rig, settings={"confirm": 1})
-      for name, rig in (("drop-in", DropInRig), ("topic", TopicRig),
-                        ("sharded queue", ShardedRig))),
-    *(Workload(f"{name}, asyncio", rig, asynchronous=True, crews=24)
-      for name, rig in (("drop-in", DropInRig), ("RSMQ", RSMQRig), ("topic", TopicRig),
-                        ("sharded queue", ShardedRig))),
-]  # fmt: skip
+    *(
+        Workload(f"{name}, confirmed", rig, settings={"confirm": 1})
+        for name, rig in (
+            ("drop-in", DropInRig),
+            ("topic", TopicRig),
+            ("sharded queue", ShardedRig),
+        )
+    ),
+    *(
+        Workload(f"{name}, asyncio", rig, asynchronous=True, crews=24)
+        for name, rig in (
+            ("drop-in", DropInRig),
+            ("RSMQ", RSMQRig),
+            ("topic", TopicRig),
+            ("sharded queue", ShardedRig),
+        )
+    ),
+]
 WORKLOADS = {workload.name: workload for workload in _ALL}

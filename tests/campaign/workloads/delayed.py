@@ -24,8 +24,12 @@ class DelayRig(Rig):
         self.queue: Any = self._open()
 
     def _open(self) -> DelayQueue | PartitionedDelayQueue:
-        return DelayQueue(self.site.client(), self.site.name, visibility_timeout=LEASE,
-                          max_receives=self.settings.get("max_receives"))  # fmt: skip
+        return DelayQueue(
+            self.site.client(),
+            self.site.name,
+            visibility_timeout=LEASE,
+            max_receives=self.settings.get("max_receives"),
+        )
 
     def prepare(self) -> None:
         self.queue.counters(WATCH)
@@ -68,6 +72,9 @@ class PartitionedRig(DelayRig):
 
     def _open(self) -> DelayQueue | PartitionedDelayQueue:
         return PartitionedDelayQueue(
-            self.site.client(), self.site.name, PARTITIONS, visibility_timeout=LEASE,
+            self.site.client(),
+            self.site.name,
+            PARTITIONS,
+            visibility_timeout=LEASE,
             session_timeout=1.0,
-        )  # fmt: skip
+        )

@@ -176,8 +176,9 @@ class Consumer(Loop):
         messages, about = found.result
         if not messages and not writes_nothing:
             return []
-        got = [[id_of(each.body), checksum(each.body), each.received, each.until]
-               for each in messages]  # fmt: skip
+        got = [
+            [id_of(each.body), checksum(each.body), each.received, each.until] for each in messages
+        ]
         first = self._log.took(got, by=self._by, begin=begin, **about)
         return [Held(first + at, each.handle) for at, each in enumerate(messages)]
 

@@ -33,13 +33,21 @@ class ProcessWorkerRig(ListRig):
         from ackq.process.plan import Plan
 
         os.environ |= {
-            "PYTHONPATH": str(_ROOT), _HISTORY: str(role.history.absolute()), _LABEL: role.label,
-        }  # fmt: skip
+            "PYTHONPATH": str(_ROOT),
+            _HISTORY: str(role.history.absolute()),
+            _LABEL: role.label,
+        }
         # No handler takes as long as the grace: one that is abandoned is released, unwritten.
         plan = Plan(
-            f"{__name__}:handle", (self.site.name,), url=f"redis://127.0.0.1:{self.site.port}",
-            concurrency=4, processes=PROCESSES, lease=LEASE, max_receives=0, grace=30,
-        )  # fmt: skip
+            f"{__name__}:handle",
+            (self.site.name,),
+            url=f"redis://127.0.0.1:{self.site.port}",
+            concurrency=4,
+            processes=PROCESSES,
+            lease=LEASE,
+            max_receives=0,
+            grace=30,
+        )
         processes = Processes(plan)
         threading.Thread(target=stop_when_over, args=(role, processes), daemon=True).start()
         role.log.close()  # to show that this process has begun

@@ -84,10 +84,13 @@ ddl = "id STRING, pad STRING"
         url = f"redis://127.0.0.1:{self.site.port}"
         return subprocess.Popen(
             [sys.executable, *self._command(once)],
-            cwd=_ROOT, env={**os.environ, **environment(), "ACKQ_REDIS_URL": url},
-            stdout=log, stderr=log,
-            stdin=subprocess.DEVNULL, preexec_fn=_end_with_parent,
-        )  # fmt: skip
+            cwd=_ROOT,
+            env={**os.environ, **environment(), "ACKQ_REDIS_URL": url},
+            stdout=log,
+            stderr=log,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=_end_with_parent,
+        )
 
     def _command(self, once: bool) -> list[str]:
         """Return what Python is to run: until nothing is left, or for as long as it lives."""

@@ -35,8 +35,12 @@ class Deliveries:
         monotonic = now()
         since = time.time() - monotonic
         taken = message.receipt / 1e6 - LEASE - JITTER - since
-        got = [id_of(message.body), checksum(message.body), message.receive_count,
-               message.receipt / 1e6]  # fmt: skip
+        got = [
+            id_of(message.body),
+            checksum(message.body),
+            message.receive_count,
+            message.receipt / 1e6,
+        ]
         return self.log.took([got], by=self._label, begin=min(taken, monotonic))
 
 
@@ -76,9 +80,15 @@ class ThreadWorkerRig(ListRig):
             _fail_at_times(message)
 
         worker = Worker(
-            self.queue, handle, concurrency=CONCURRENCY, hooks=handler, max_receives=None,
-            backoff=Backoff(base=0.1, limit=0.2), heartbeat=None, grace=5,
-        )  # fmt: skip
+            self.queue,
+            handle,
+            concurrency=CONCURRENCY,
+            hooks=handler,
+            max_receives=None,
+            backoff=Backoff(base=0.1, limit=0.2),
+            heartbeat=None,
+            grace=5,
+        )
         threading.Thread(target=stop_when_over, args=(role, worker), daemon=True).start()
         worker.run()
 
@@ -97,9 +107,15 @@ class TaskWorkerRig(ListRig):
             _fail_at_times(message)
 
         worker = AsyncWorker(
-            self.queue, handle, concurrency=CONCURRENCY, hooks=handler, max_receives=None,
-            backoff=Backoff(base=0.1, limit=0.2), heartbeat=None, grace=5,
-        )  # fmt: skip
+            self.queue,
+            handle,
+            concurrency=CONCURRENCY,
+            hooks=handler,
+            max_receives=None,
+            backoff=Backoff(base=0.1, limit=0.2),
+            heartbeat=None,
+            grace=5,
+        )
         stopping = asyncio.ensure_future(asyncio.to_thread(stop_when_over, role, worker))
         await worker.run()
         await stopping

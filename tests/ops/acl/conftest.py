@@ -47,13 +47,25 @@ def as_role(admin: redis.Redis) -> Iterator[AsRole]:
     with contextlib.ExitStack() as stack:
 
         def make(
-            role: str, queue: str, *, eval: bool = True, pop_from: PopFrom = "right",
-            kind: str = "list", partitions: int | None = None,
-        ) -> redis.Redis:  # fmt: skip
+            role: str,
+            queue: str,
+            *,
+            eval: bool = True,
+            pop_from: PopFrom = "right",
+            kind: str = "list",
+            partitions: int | None = None,
+        ) -> redis.Redis:
             user = f"{queue}-{role}"
             selectors = has_selectors(admin)
-            words = rules(queue, role, eval=eval, selectors=selectors, pop_from=pop_from, kind=kind,
-                          partitions=partitions)  # fmt: skip
+            words = rules(
+                queue,
+                role,
+                eval=eval,
+                selectors=selectors,
+                pop_from=pop_from,
+                kind=kind,
+                partitions=partitions,
+            )
             admin.execute_command("ACL", "SETUSER", user, *words, f">{password}")
             stack.callback(admin.acl_deluser, user)
             settings = admin.connection_pool.connection_kwargs

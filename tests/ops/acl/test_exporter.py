@@ -55,8 +55,9 @@ def test_a_user_that_may_not_read_messages_is_denied_once(
         assert not [each for each in log if "lua" in str(each["context"])]
 
 
-@pytest.mark.parametrize(("role", "together"), [("viewer", True), ("operator", True),
-                                                ("watcher", False)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("role", "together"), [("viewer", True), ("operator", True), ("watcher", False)]
+)
 def test_roles_that_see_all_figures_read_several_queues_in_one_call(
     as_role: AsRole, stocked: Queue, name: str, role: str, together: bool
 ) -> None:

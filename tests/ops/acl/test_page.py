@@ -21,11 +21,16 @@ def pages(queue: Queue) -> list[str]:
     letter = queue.dead_letters(1)[0].entry
     name = queue.name
     return [
-        *(path_of("queue", kind="list", name=name, state=state, bodies="1")
-          for state in ("ready", "in_flight", "delayed")),
-        path_of("dead", name=name), path_of("letter", name=name, entry=letter, body="1"),
-        "/", "/workers", "/server",
-    ]  # fmt: skip
+        *(
+            path_of("queue", kind="list", name=name, state=state, bodies="1")
+            for state in ("ready", "in_flight", "delayed")
+        ),
+        path_of("dead", name=name),
+        path_of("letter", name=name, entry=letter, body="1"),
+        "/",
+        "/workers",
+        "/server",
+    ]
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
@@ -70,10 +75,15 @@ def test_an_operator_does_all_that_the_page_offers_for_a_list(
         )
         stocked.push({"id": "even later"}, delay=900)
         later = [each.entry for each in stocked.peek(2, "delayed")]
-        for ask in (Ask("pause", name=name), Ask("resume", name=name),
-                    Ask("run_now", name=name, key=later[0]), Ask("cancel", name=name, key=later[1]),
-                    Ask("redrive", name=name, entries=(first,)), Ask("drop", name=name, cause=""),
-                    Ask("quiet_worker", name=name, worker="w")):  # fmt: skip
+        for ask in (
+            Ask("pause", name=name),
+            Ask("resume", name=name),
+            Ask("run_now", name=name, key=later[0]),
+            Ask("cancel", name=name, key=later[1]),
+            Ask("redrive", name=name, entries=(first,)),
+            Ask("drop", name=name, cause=""),
+            Ask("quiet_worker", name=name, worker="w"),
+        ):
             assert not re.search("failed|nothing|: 0", operator.do(ask))
         assert len(logged(http)) == 7
     assert [each.reason for each in stocked.dead_letters()] == ["canceled"]

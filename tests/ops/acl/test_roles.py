@@ -79,26 +79,75 @@ OPERATIONS: dict[str, Operation] = {
     "order": lambda queue: queue.execute(leave_order, "quiet", [b"w"]),
 }
 TAKES = {"take", "wait", "ack", "ack by id", "nack", "release", "reject", "extend"}
-LOOKS_AFTER = {"count", "peek", "read the oldest", "read the dead", "redrive", "drop", "run now",
-               "cancel", "pause",
-               "audit", "drain", "purge", "list claims", "list workers", "order"}  # fmt: skip
+LOOKS_AFTER = {
+    "count",
+    "peek",
+    "read the oldest",
+    "read the dead",
+    "redrive",
+    "drop",
+    "run now",
+    "cancel",
+    "pause",
+    "audit",
+    "drain",
+    "purge",
+    "list claims",
+    "list workers",
+    "order",
+}
 #: What takes a message first, so that the second call may be the one that is denied.
 SEVERAL = TAKES - {"take", "ack by id"}
 #: Without selectors Redis grants commands and keys, not pairs of them. So a user that may give
 #: messages back can also store new ones, and so on: what else a role can do at most.
 BESIDES = {
     "viewer": {"order"},
-    "consumer": {"push", "push later", "confirm", "count", "peek", "read the oldest", "run now",
-                 "cancel"},
-    "worker": {"push", "push later", "confirm", "pause", "order", "peek", "read the oldest",
-               "run now", "cancel"},
+    "consumer": {
+        "push",
+        "push later",
+        "confirm",
+        "count",
+        "peek",
+        "read the oldest",
+        "run now",
+        "cancel",
+    },
+    "worker": {
+        "push",
+        "push later",
+        "confirm",
+        "pause",
+        "order",
+        "peek",
+        "read the oldest",
+        "run now",
+        "cancel",
+    },
     "operator": {"push later", "ack by id", "be listed", "take"},
-    "claimer": {"push", "push later", "confirm", "purge", "peek", "read the oldest", "run now",
-                "cancel", *TAKES},
-    "pipeline": {"push", "push later", "confirm", "purge", "peek", "read the oldest", "run now",
-                 "cancel", *TAKES},
+    "claimer": {
+        "push",
+        "push later",
+        "confirm",
+        "purge",
+        "peek",
+        "read the oldest",
+        "run now",
+        "cancel",
+        *TAKES,
+    },
+    "pipeline": {
+        "push",
+        "push later",
+        "confirm",
+        "purge",
+        "peek",
+        "read the oldest",
+        "run now",
+        "cancel",
+        *TAKES,
+    },
     "writer": {"push", "push later", "confirm", "run now"},
-}  # fmt: skip
+}
 #: With selectors: what takes the same commands on the same keys.
 BESIDES_WITH_SELECTORS = {
     "consumer": {"push", "push later", "confirm", "count", "cancel"},
@@ -199,46 +248,78 @@ def test_a_role_may_learn_that_its_queue_is_not_sharded(
 
 #: Commands that do harm and that no role needs, on every key of a queue.
 HARMFUL: dict[str, tuple[str, ...]] = {
-    "SET": ("x",), "PEXPIRE": ("1",), "DEL": (), "UNLINK": (), "LPUSH": ("x",),
-    "LTRIM": ("1", "0"), "RENAME": ("{name}CLAIM:g:1",), "RPUSH": ("x",), "HSET": ("f", "v"),
-    "ZADD": ("1", "m"), "PERSIST": (),
-}  # fmt: skip
+    "SET": ("x",),
+    "PEXPIRE": ("1",),
+    "DEL": (),
+    "UNLINK": (),
+    "LPUSH": ("x",),
+    "LTRIM": ("1", "0"),
+    "RENAME": ("{name}CLAIM:g:1",),
+    "RPUSH": ("x",),
+    "HSET": ("f", "v"),
+    "ZADD": ("1", "m"),
+    "PERSIST": (),
+}
 CLAIM, STAGED, STAGING = "CLAIM:g:1", "STAGED:w:1:t", "STAGING:w:1"
 _TAKER = {
-    "LPUSH": {""}, "LTRIM": {"", "HANDOFF", CLAIM, STAGED}, "PERSIST": {CLAIM, STAGED},
+    "LPUSH": {""},
+    "LTRIM": {"", "HANDOFF", CLAIM, STAGED},
+    "PERSIST": {CLAIM, STAGED},
     "HSET": {"CONTEXT", "RECEIVES", "EXTENDED", "HELDROWS", "ERRORS", "COUNTERS"},
     "PEXPIRE": {"COUNTERS"},
     "ZADD": {"BACKUP", "DELAYED", "HELD"},
-}  # fmt: skip
+}
 _CLAIMER = {
-    "LPUSH": {CLAIM}, "LTRIM": {CLAIM, STAGED}, "PEXPIRE": {CLAIM}, "UNLINK": {CLAIM},
-    "RENAME": {"", CLAIM}, "PERSIST": {CLAIM, STAGED},
-    "HSET": {"CONTEXT", "HELDROWS", "CLAIMS:g"}, "ZADD": {"DELAYED", "HELD"},
-}  # fmt: skip
+    "LPUSH": {CLAIM},
+    "LTRIM": {CLAIM, STAGED},
+    "PEXPIRE": {CLAIM},
+    "UNLINK": {CLAIM},
+    "RENAME": {"", CLAIM},
+    "PERSIST": {CLAIM, STAGED},
+    "HSET": {"CONTEXT", "HELDROWS", "CLAIMS:g"},
+    "ZADD": {"DELAYED", "HELD"},
+}
 #: What of it a role needs, with selectors. The operator may purge, and needs most of it.
 NEEDED: dict[str, dict[str, set[str]]] = {
     "producer": {"LPUSH": {""}},
-    "scheduler": {"LPUSH": {""}, "SET": {"DEDUP:m"}, "PEXPIRE": {"DEDUP:m"}, "HSET": {"CONTEXT"},
-                  "ZADD": {"DELAYED"}},
+    "scheduler": {
+        "LPUSH": {""},
+        "SET": {"DEDUP:m"},
+        "PEXPIRE": {"DEDUP:m"},
+        "HSET": {"CONTEXT"},
+        "ZADD": {"DELAYED"},
+    },
     "consumer": _TAKER,
-    "worker": {**_TAKER, "SET": {"RATELIMIT"}, "DEL": {"RATELIMIT"},
-               "HSET": {*_TAKER["HSET"], "TICKS", "WORKERS:DOING"},
-               "ZADD": {*_TAKER["ZADD"], "WORKERS:SEEN"},
-               "PEXPIRE": {"WORKERS:SEEN", "WORKERS:DOING", "COUNTERS"}},
+    "worker": {
+        **_TAKER,
+        "SET": {"RATELIMIT"},
+        "DEL": {"RATELIMIT"},
+        "HSET": {*_TAKER["HSET"], "TICKS", "WORKERS:DOING"},
+        "ZADD": {*_TAKER["ZADD"], "WORKERS:SEEN"},
+        "PEXPIRE": {"WORKERS:SEEN", "WORKERS:DOING", "COUNTERS"},
+    },
     "claimer": _CLAIMER,
-    "pipeline": {**_CLAIMER, "HSET": {*_CLAIMER["HSET"], "REJECTED:w"},
-                 "UNLINK": {CLAIM, "REJECTED:w"}, "PEXPIRE": {CLAIM, "REJECTED:w"}},
+    "pipeline": {
+        **_CLAIMER,
+        "HSET": {*_CLAIMER["HSET"], "REJECTED:w"},
+        "UNLINK": {CLAIM, "REJECTED:w"},
+        "PEXPIRE": {CLAIM, "REJECTED:w"},
+    },
     "writer": {
-        "LPUSH": {"", STAGED}, "LTRIM": {CLAIM, STAGED}, "PEXPIRE": {STAGED, STAGING},
-        "UNLINK": {STAGED}, "PERSIST": {"", CLAIM, STAGED},
-        "HSET": {"CONTEXT", "COMMITS", "HELDROWS"}, "ZADD": {"DELAYED", "HELD"},
+        "LPUSH": {"", STAGED},
+        "LTRIM": {CLAIM, STAGED},
+        "PEXPIRE": {STAGED, STAGING},
+        "UNLINK": {STAGED},
+        "PERSIST": {"", CLAIM, STAGED},
+        "HSET": {"CONTEXT", "COMMITS", "HELDROWS"},
+        "ZADD": {"DELAYED", "HELD"},
     },
     "monitor": {},
     "watcher": {"PEXPIRE": {"COUNTERS"}, "HSET": {"COUNTERS"}},
     "viewer": {"PEXPIRE": {"COUNTERS"}, "HSET": {"COUNTERS"}},
     "doctor": {},
     "loader": {},
-}  # fmt: skip
+}
 
 
 #: They send no scripts.
@@ -256,8 +337,21 @@ def test_a_role_can_run_no_command_on_a_key_that_it_does_not_need_it_for(
         return
     client = as_role(role, name)
     passed: dict[str, set[str]] = {}
-    suffixes = ["", *SUFFIXES, "RATELIMIT", "TICKS", "DEDUP:m", "CLAIMS:g", CLAIM, STAGED, STAGING,
-                "WORKERS:SEEN", "WORKERS:DOING", "WORKERS:ORDERS", "REJECTED:w"]  # fmt: skip
+    suffixes = [
+        "",
+        *SUFFIXES,
+        "RATELIMIT",
+        "TICKS",
+        "DEDUP:m",
+        "CLAIMS:g",
+        CLAIM,
+        STAGED,
+        STAGING,
+        "WORKERS:SEEN",
+        "WORKERS:DOING",
+        "WORKERS:ORDERS",
+        "REJECTED:w",
+    ]
     for command, arguments in HARMFUL.items():
         for suffix in suffixes:
             words = [command, name + suffix, *(each.format(name=name) for each in arguments)]
@@ -276,8 +370,12 @@ def test_a_role_can_run_no_command_on_a_key_that_it_does_not_need_it_for(
 @pytest.mark.parametrize("role", ROLES)
 def test_no_role_reads_a_password(as_role: AsRole, name: str, role: str) -> None:
     client = as_role(role, name)
-    for command in (("CONFIG", "GET", "requirepass"), ("CONFIG", "GET", "*"), ("ACL", "LIST"),
-                    ("ACL", "GETUSER", "default")):  # fmt: skip
+    for command in (
+        ("CONFIG", "GET", "requirepass"),
+        ("CONFIG", "GET", "*"),
+        ("ACL", "LIST"),
+        ("ACL", "GETUSER", "default"),
+    ):
         with pytest.raises(NoPermissionError):
             client.execute_command(*command)
 
@@ -287,12 +385,21 @@ def test_a_role_cannot_go_past_the_scripts(as_role: AsRole, name: str, role: str
     client = as_role(role, name)
     keys = [key.decode() for key in QueueKeys.of(name).all()]
     forbidden: list[tuple[str, ...]] = [
-        ("FLUSHALL",), ("FLUSHDB",), ("KEYS", "*"), ("SCAN", "0"), ("CONFIG", "SET", "save", ""),
-        ("ACL", "LIST"), ("ACL", "SETUSER", "me"), ("SCRIPT", "FLUSH"), ("SHUTDOWN",),
+        ("FLUSHALL",),
+        ("FLUSHDB",),
+        ("KEYS", "*"),
+        ("SCAN", "0"),
+        ("CONFIG", "SET", "save", ""),
+        ("ACL", "LIST"),
+        ("ACL", "SETUSER", "me"),
+        ("SCRIPT", "FLUSH"),
+        ("SHUTDOWN",),
         ("MONITOR",),
-        *(("RESTORE", key, "0", "") for key in keys), *(("EXPIRE", key, "1") for key in keys),
-        *(("RPOP", key) for key in keys), *(("COPY", key, f"{name}z") for key in keys),
-    ]  # fmt: skip
+        *(("RESTORE", key, "0", "") for key in keys),
+        *(("EXPIRE", key, "1") for key in keys),
+        *(("RPOP", key) for key in keys),
+        *(("COPY", key, f"{name}z") for key in keys),
+    ]
     # A claim of a whole list is one RENAME, and so is a commit into an empty queue.
     if role not in ("claimer", "pipeline", "writer", "doctor"):
         forbidden.append(("RENAME", keys[0], keys[1]))
@@ -369,8 +476,13 @@ def test_who_takes_can_give_back_what_others_claimed(
 def test_a_producer_cannot_read_what_it_pushed(as_role: AsRole, name: str) -> None:
     client = as_role("producer", name)
     client.lpush(name, '{"id":"a"}')
-    for command in (("LRANGE", name, "0", "-1"), ("LINDEX", name, "0"), ("DEL", name),
-                    ("EVAL", "return 1", "0"), ("INFO",)):  # fmt: skip
+    for command in (
+        ("LRANGE", name, "0", "-1"),
+        ("LINDEX", name, "0"),
+        ("DEL", name),
+        ("EVAL", "return 1", "0"),
+        ("INFO",),
+    ):
         with pytest.raises(NoPermissionError):
             client.execute_command(*command)
 
@@ -394,8 +506,15 @@ def test_without_eval_scripts_run_once_they_are_loaded(
 def test_no_rule_covers_more_keys_than_it_names(name: str, role: str) -> None:
     patterns = [word[1:] for word in rules(name, role) if word.startswith("~")]
     starred = {each for each in patterns if "*" in each}
-    prefixes = ("DEDUP:*", "CLAIM:*:*", "CLAIMS:*", "STAGED:*", "STAGED:*:*:*",
-                "STAGING:*:*", "REJECTED:*")  # fmt: skip
+    prefixes = (
+        "DEDUP:*",
+        "CLAIM:*:*",
+        "CLAIMS:*",
+        "STAGED:*",
+        "STAGED:*:*:*",
+        "STAGING:*:*",
+        "REJECTED:*",
+    )
     assert starred <= {f"{SCRATCH}*", *(name + prefix for prefix in prefixes)}
     assert not any(word in ("allkeys", "allcommands", "nopass") for word in rules(name, role))
 

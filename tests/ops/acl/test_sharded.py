@@ -55,8 +55,9 @@ def test_producers_consumers_and_operators_can_do_their_work_through_a_resize(
     limit, beat = RateLimit(1000, burst=1000), Schedule("beat", {"id": "beat"}, every=3600)
 
     def work() -> None:
-        Worker(worker, lambda message: seen.append(message.id), rate_limit=limit,
-               schedules=[beat]).run(drain=True)  # fmt: skip
+        Worker(
+            worker, lambda message: seen.append(message.id), rate_limit=limit, schedules=[beat]
+        ).run(drain=True)
 
     for number in range(6):
         producer.push({"id": f"a{number}"})

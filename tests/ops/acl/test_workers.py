@@ -110,9 +110,13 @@ def test_a_worker_may_limit_its_rate_keep_time_and_report_its_health(
         # Its look at what is ready is due when nothing was taken for an interval.
         health = Health(file=tmp_path / "healthy", interval=0.05)
         worker = Worker(
-            own, handler, backoff=Backoff(base=0.05), rate_limit=RateLimit(50, per=1),
-            schedules=[Schedule("beat", {"task": "beat"}, every=0.5)], health=health,
-        )  # fmt: skip
+            own,
+            handler,
+            backoff=Backoff(base=0.05),
+            rate_limit=RateLimit(50, per=1),
+            schedules=[Schedule("beat", {"task": "beat"}, every=0.5)],
+            health=health,
+        )
         with running(worker):
             wait_until(lambda: len([*filter(is_tick, handler.seen)]) >= 2, "two ticks")
             wait_until(lambda: settled(queue), "everything")
@@ -129,9 +133,20 @@ def test_ackq_work_runs_as_its_role(
         url = f"unix://{user}@{settings['path']}"
     else:
         url = f"redis://{user}@{settings['host']}:{settings['port']}"
-    options = ("-q", name, "--processes", "2", "--rate", "1000/1", "--stalled-after", "5",
-               "--health-file", str(tmp_path / "healthy"),
-               "--schedules", "tests.process.jobs:SCHEDULES")  # fmt: skip
+    options = (
+        "-q",
+        name,
+        "--processes",
+        "2",
+        "--rate",
+        "1000/1",
+        "--stalled-after",
+        "5",
+        "--health-file",
+        str(tmp_path / "healthy"),
+        "--schedules",
+        "tests.process.jobs:SCHEDULES",
+    )
     with working(tmp_path, url, "tests.process.jobs:quick", *options) as command:
         wait_until(lambda: len(command.events("end")) >= 3, "three ticks", 40)
         command.process.terminate()

@@ -343,8 +343,12 @@ def test_groups_have_nothing_to_do_with_each_other(
 
 def test_a_driver_begins_first(claims: Claims, make_claims: MakeClaims) -> None:
     fresh = make_claims()
-    for call in (lambda: fresh.claim(0, messages=1), lambda: fresh.ack(1), fresh.beat,
-                 lambda: fresh.forget(1)):  # fmt: skip
+    for call in (
+        lambda: fresh.claim(0, messages=1),
+        lambda: fresh.ack(1),
+        fresh.beat,
+        lambda: fresh.forget(1),
+    ):
         with pytest.raises(ConfigurationError, match="call begin"):
             call()
     claims.release()

@@ -106,9 +106,10 @@ def test_chosen_delayed_messages_run_now_or_are_canceled(make_queue: MakeQueue) 
     assert queue.cancel(*(each.entry for each in seen), ids=["a", "b"]) == 0
     letters = queue.dead_letters()
     assert [(each.id, each.reason, each.cause, each.receive_count) for each in letters] == [
-        ("failed", "canceled", "canceled", 1), ("b", "canceled", "canceled", 0),
+        ("failed", "canceled", "canceled", 1),
+        ("b", "canceled", "canceled", 0),
         ("c", "canceled", "canceled", 0),
-    ]  # fmt: skip
+    ]
     assert [each.type for each in letters[0].errors] == ["ValueError"]
     assert queue.redrive() == 3
     assert {each.id for each in queue.pop_many(5)} == {"failed", "b", "c"}
@@ -215,9 +216,23 @@ def test_a_push_onto_a_key_of_another_type_is_refused(
 @pytest.mark.refused_by_the_client
 @pytest.mark.parametrize(
     "bad",
-    ["", "x" * 201, "a\nb", "a*", "a?", "[a]", "a\\b", "{a", "a}", "{}a", "jobsBACKUP", "jobsDEAD",
-     "jobsDEDUP:x", "\ud800"],
-)  # fmt: skip
+    [
+        "",
+        "x" * 201,
+        "a\nb",
+        "a*",
+        "a?",
+        "[a]",
+        "a\\b",
+        "{a",
+        "a}",
+        "{}a",
+        "jobsBACKUP",
+        "jobsDEAD",
+        "jobsDEDUP:x",
+        "\ud800",
+    ],
+)
 def test_a_name_that_would_collide_or_mislead_is_refused(make_queue: MakeQueue, bad: str) -> None:
     with pytest.raises(ackq.QueueNameError):
         make_queue(bad)
@@ -226,9 +241,15 @@ def test_a_name_that_would_collide_or_mislead_is_refused(make_queue: MakeQueue, 
 @pytest.mark.refused_by_the_client
 @pytest.mark.parametrize(
     "settings",
-    [{"max_receives": 0}, {"max_receives": 1.5}, {"max_receives": True}, {"requeue": "left"},
-     {"max_body_bytes": 0}, {"max_body_bytes": 2**30}],
-)  # fmt: skip
+    [
+        {"max_receives": 0},
+        {"max_receives": 1.5},
+        {"max_receives": True},
+        {"requeue": "left"},
+        {"max_body_bytes": 0},
+        {"max_body_bytes": 2**30},
+    ],
+)
 def test_a_setting_out_of_range_is_refused(make_queue: MakeQueue, settings: Any) -> None:
     with pytest.raises(ackq.ConfigurationError):
         make_queue(**settings)

@@ -89,10 +89,25 @@ def test_push_many_of_nothing_sends_nothing(make_queue: MakeQueue) -> None:
 @pytest.mark.refused_by_the_client
 @pytest.mark.parametrize(
     "message",
-    [None, 5, "text", [1], {"id": None}, {"id": ""}, {"id": True}, {"id": 1.5}, {"id": {}},
-     {"id": 2**53}, {"id": "x" * 513}, {"id": "\x00x"}, {"id": "\ud800"}, {"n": object()},
-     {"n": 2**70}, {5: 1}],
-)  # fmt: skip
+    [
+        None,
+        5,
+        "text",
+        [1],
+        {"id": None},
+        {"id": ""},
+        {"id": True},
+        {"id": 1.5},
+        {"id": {}},
+        {"id": 2**53},
+        {"id": "x" * 513},
+        {"id": "\x00x"},
+        {"id": "\ud800"},
+        {"n": object()},
+        {"n": 2**70},
+        {5: 1},
+    ],
+)
 def test_what_cannot_be_a_message_is_refused_and_nothing_is_stored(
     make_queue: MakeQueue, message: Any
 ) -> None:
@@ -196,16 +211,25 @@ def test_scheduled_messages_of_one_id_are_all_kept(make_queue: MakeQueue) -> Non
     queue = make_queue()
     queue.push_many([{"id": "same", "n": 1}, {"id": "same", "n": 2}, b"raw"], delay=0)
     assert {message.body for message in queue.pop_many(5)} == {
-        b'{"id":"same","n":1}', b'{"id":"same","n":2}', b"raw",
-    }  # fmt: skip
+        b'{"id":"same","n":1}',
+        b'{"id":"same","n":2}',
+        b"raw",
+    }
 
 
 @pytest.mark.refused_by_the_client
 @pytest.mark.parametrize(
     "when",
-    [{"delay": -1}, {"delay": float("nan")}, {"delay": float("inf")}, {"at": float("nan")},
-     {"at": 1e12}, {"delay": 1, "at": 1}, {"at": datetime.datetime(2030, 1, 1)}],
-)  # fmt: skip
+    [
+        {"delay": -1},
+        {"delay": float("nan")},
+        {"delay": float("inf")},
+        {"at": float("nan")},
+        {"at": 1e12},
+        {"delay": 1, "at": 1},
+        {"at": datetime.datetime(2030, 1, 1)},
+    ],
+)
 def test_a_time_that_cannot_be_is_refused(make_queue: MakeQueue, when: Any) -> None:
     queue = make_queue()
     with pytest.raises(ackq.ConfigurationError):

@@ -216,8 +216,9 @@ def test_a_rejected_message_is_dead_with_its_reason_and_can_be_redriven(
     assert queue.reject(*queue.pop_many(2), reason="no such user") == 2
     letters = queue.dead_letters()
     assert [(each.id, each.reason) for each in letters] == [
-        ("a", "no such user"), ("b", "no such user"),
-    ]  # fmt: skip
+        ("a", "no such user"),
+        ("b", "no such user"),
+    ]
     assert queue.redrive(entries=[letters[1].entry]) == 1
     assert queue.pop().id == "b"
     assert queue.redrive(1) == 1

@@ -519,8 +519,10 @@ class QueueMachine(RuleBasedStateMachine):
         assert stats.paused == model.paused
         assert (stats.next_event_in is None) == (not model.leased and not model.delayed)
         for state, size in (
-            ("ready", ready), ("in_flight", stats.in_flight), ("delayed", stats.delayed)
-        ):  # fmt: skip
+            ("ready", ready),
+            ("in_flight", stats.in_flight),
+            ("delayed", stats.delayed),
+        ):
             assert len(self.queue.peek(50, state)) == min(50, size)
 
     def the_counts_are_right(self) -> None:

@@ -328,8 +328,14 @@ class Model:
         if dead:
             bodies += [letter.body for letter in self.dead]
             self.dead.clear()
-        for place in (self.ready, self.handoff, self.leased, self.delayed, self.counts,
-                      self.listed):  # fmt: skip
+        for place in (
+            self.ready,
+            self.handoff,
+            self.leased,
+            self.delayed,
+            self.counts,
+            self.listed,
+        ):
             place.clear()
         self.deleted.update(bodies)
         return len(bodies)

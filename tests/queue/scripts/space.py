@@ -359,8 +359,9 @@ class Space:
     def dead_lettered(self) -> list[list[bytes]]:
         """The failures of the dead letters, oldest letter first."""
         found = self.client.xrange(self.key("DEAD"))
-        return [fields[b"errors"].split(b"\n") if b"errors" in fields else []
-                for _, fields in found]  # fmt: skip
+        return [
+            fields[b"errors"].split(b"\n") if b"errors" in fields else [] for _, fields in found
+        ]
 
     @property
     def dead(self) -> list[tuple[bytes, bytes, str, int]]:

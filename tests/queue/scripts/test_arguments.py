@@ -73,11 +73,28 @@ def bad_groups() -> Iterator[tuple[Call, str]]:
 
 
 def too_few_or_too_many() -> Iterator[tuple[Call, str]]:
-    required = {"pop": 6, "nack": 2, "extend": 2, "schedule": 4, "push_once": 6, "peek": 4,
-                "purge": 1, "redrive": 2, "drain": 1, "audit": 1, "audit_scan": 2, "watch": 1,
-                "claims/claim": 5, "claims/ack": 3, "claims/forget": 2, "claims/beat": 2,
-                "claims/release": 1, "held/scan": 1, "held/give_back": 1,
-                "held/audit": 1}  # fmt: skip
+    required = {
+        "pop": 6,
+        "nack": 2,
+        "extend": 2,
+        "schedule": 4,
+        "push_once": 6,
+        "peek": 4,
+        "purge": 1,
+        "redrive": 2,
+        "drain": 1,
+        "audit": 1,
+        "audit_scan": 2,
+        "watch": 1,
+        "claims/claim": 5,
+        "claims/ack": 3,
+        "claims/forget": 2,
+        "claims/beat": 2,
+        "claims/release": 1,
+        "held/scan": 1,
+        "held/give_back": 1,
+        "held/audit": 1,
+    }
     for call in FIRST:
         for length in range(required.get(call.script, 0)):
             yield Call(call.script, call.args[:length]), f"{call}-{length}"
@@ -105,8 +122,11 @@ def too_few_or_too_many() -> Iterator[tuple[Call, str]]:
 #: The bad calls of each script, by name.
 BAD: dict[str, dict[str, Call]] = {}
 for _call, _name in (
-    *out_of_range(), *not_among_the_words(), *bad_groups(), *too_few_or_too_many()
-):  # fmt: skip
+    *out_of_range(),
+    *not_among_the_words(),
+    *bad_groups(),
+    *too_few_or_too_many(),
+):
     BAD.setdefault(_call.script, {})[_name] = _call
 
 

@@ -17,8 +17,17 @@ LONG = b"x" * (3 * MIB // 8)
 #: What three of them, and the little that is read beside them, stay below.
 THREE = 3 * len(LONG) + 10_000
 GROUP = [":members", ":group"]
-PARTITION = [":z", ":h", ":leases", ":extended", ":receives", ":dead", ":wake", ":errors",
-             ":counters"]  # fmt: skip
+PARTITION = [
+    ":z",
+    ":h",
+    ":leases",
+    ":extended",
+    ":receives",
+    ":dead",
+    ":wake",
+    ":errors",
+    ":counters",
+]
 TOPIC = [":nextIndex", ":firstIndex", ":consumers:c", ":leases:c", ":ranges:c"]
 RSMQ = [":q", ":q:Q", ":q:Q.wake", ":q:Q.waiters", ":q:Q.dead", ":q:Q.errors"]
 
@@ -50,8 +59,9 @@ def settle(space: Space, verb: str, head: list[Any], keys: list[str]) -> Metered
 def die(space: Space, suffix: str, count: int, **fields: Any) -> None:
     """Write dead letters with long bodies."""
     for number in range(count):
-        space.client.xadd(space.key(suffix), {"body": LONG, **fields, "id": f"{number:032}",
-                                              "key": str(number)})  # fmt: skip
+        space.client.xadd(
+            space.key(suffix), {"body": LONG, **fields, "id": f"{number:032}", "key": str(number)}
+        )
 
 
 def test_a_nack_of_a_delay_queue_reads_no_body(space: Space) -> None:
@@ -183,8 +193,10 @@ def test_rsmq_buries_a_mebibyte_of_notes(space: Space) -> None:
 
 def test_the_notes_of_rsmq_keep_to_their_messages_and_to_five(space: Space) -> None:
     known, gone = "a" * 32, "b" * 32
-    space.client.hset(space.key(":q:Q"), mapping={"vt": 30, "delay": 0, "maxsize": -1, known: "x",
-                                                  f"{known}:rc": 7})  # fmt: skip
+    space.client.hset(
+        space.key(":q:Q"),
+        mapping={"vt": 30, "delay": 0, "maxsize": -1, known: "x", f"{known}:rc": 7},
+    )
     space.client.zadd(space.key(":q"), {known: 1})
     notes = space.key(":q:Q.errors")
     lines = [b"%d:7:{}" % attempt for attempt in range(3, 8)]
@@ -220,8 +232,9 @@ def test_rsmq_redrives_a_mebibyte(space: Space) -> None:
 def test_chosen_dead_letters_of_other_queues_are_redriven_a_mebibyte_a_call(space: Space) -> None:
     space.client.hset(space.key(":q:Q"), mapping={"vt": 30, "delay": 0, "maxsize": -1})
     for script, keys, suffix, head in (
-        ("rsmq/redrive", RSMQ, ":q:Q.dead", [5]), ("delay/redrive", PARTITION, ":dead", [5, ""]),
-    ):  # fmt: skip
+        ("rsmq/redrive", RSMQ, ":q:Q.dead", [5]),
+        ("delay/redrive", PARTITION, ":dead", [5, ""]),
+    ):
         die(space, suffix, 6)
         entries = [entry for entry, _ in space.client.xrange(space.key(suffix))]
         chosen = [entries[5], b"1-1", *entries[2:5]]

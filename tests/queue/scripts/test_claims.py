@@ -403,8 +403,10 @@ def test_what_is_claimed_and_acked_is_counted_while_it_is_watched(space: Space) 
     space.call("claims/ack", EPOCH, 1, 0)
     counters = space.client.hgetall(space.key("COUNTERS"))
     assert {each: counters.get(each) for each in (b"returned", b"acked", b"ended")} == {
-        b"returned": b"1", b"acked": b"3", b"ended": None,
-    }  # fmt: skip
+        b"returned": b"1",
+        b"acked": b"3",
+        b"ended": None,
+    }
 
 
 @pytest.mark.parametrize("field", ["taken", "acked", "returned"])

@@ -18,8 +18,16 @@ def watch(space: Space) -> QueueCounters:
 def shown(space: Space) -> dict[str, object]:
     """Return the counts that are not 0, but the number of pushes and takes always."""
     counters = watch(space)
-    names = ("acked", "returned", "nacked", "released", "dead", "redriven", "dropped",
-             "dead_dropped")  # fmt: skip
+    names = (
+        "acked",
+        "returned",
+        "nacked",
+        "released",
+        "dead",
+        "redriven",
+        "dropped",
+        "dead_dropped",
+    )
     found = {name: getattr(counters, name) for name in names if getattr(counters, name)}
     return {"pushed": counters.pushed, "taken": counters.taken, **found}
 
@@ -79,8 +87,11 @@ def test_a_nack_that_kills_and_a_reject(space: Space) -> None:
     popped = watched.pop(jitter=1)
     watched.reject((popped.deadline, *popped.keys))
     assert shown(watched) == {
-        "pushed": 0, "taken": 1, "nacked": 1, "dead": {"max receives": 1, "rejected": 1},
-    }  # fmt: skip
+        "pushed": 0,
+        "taken": 1,
+        "nacked": 1,
+        "dead": {"max receives": 1, "rejected": 1},
+    }
 
 
 def test_a_redelivery_and_a_death_after_a_lease_ended(space: Space) -> None:
@@ -90,8 +101,11 @@ def test_a_redelivery_and_a_death_after_a_lease_ended(space: Space) -> None:
     watched.pop(2, jitter=1, max_receives=3)
     # The two leases were not given by pop, so they count as taken where they end.
     assert shown(watched) == {
-        "pushed": 2, "taken": 4, "returned": 1, "dead": {"max receives": 1},
-    }  # fmt: skip
+        "pushed": 2,
+        "taken": 4,
+        "returned": 1,
+        "dead": {"max receives": 1},
+    }
 
 
 def test_a_message_that_is_too_large_was_never_taken(space: Space) -> None:

@@ -35,8 +35,10 @@ def test_a_message_is_canceled_with_its_body_its_count_and_its_errors(space: Spa
     space.delay("b", due=PAST)
     space.delay("c")
     assert space.call("cancel", FUTURE, "a", "", "b") == [2, 2]
-    assert space.dead == [(b"a", b"\xff not its id", "canceled", 2),
-                          (b"b", body("b"), "canceled", 0)]  # fmt: skip
+    assert space.dead == [
+        (b"a", b"\xff not its id", "canceled", 2),
+        (b"b", body("b"), "canceled", 0),
+    ]
     assert space.dead_lettered == [[b"1:7:{}", b"2:8:{}"], []]
     left = space.dump()
     left.pop("DEAD")

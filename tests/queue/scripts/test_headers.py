@@ -75,11 +75,24 @@ def test_a_header_says_what_returns_why_it_is_atomic_and_what_it_costs(
 def test_a_header_names_the_keys_of_the_queue_with_their_types(
     scripts_directory: Path, script: str
 ) -> None:
-    types = {"": "list", "BACKUP": "zset", "CONTEXT": "hash", "HANDOFF": "list",
-             "RECEIVES": "hash", "EXTENDED": "hash", "DELAYED": "zset", "DEAD": "stream",
-             "PAUSED": "string", "DEDUP:<marker>": "string", "HELD": "zset",
-             "COUNTERS": "hash", "HELDROWS": "hash", "CLAIMS:<group>": "hash", "ERRORS": "hash",
-             "CLAIM:<group>:<batch>": "list"}  # fmt: skip
+    types = {
+        "": "list",
+        "BACKUP": "zset",
+        "CONTEXT": "hash",
+        "HANDOFF": "list",
+        "RECEIVES": "hash",
+        "EXTENDED": "hash",
+        "DELAYED": "zset",
+        "DEAD": "stream",
+        "PAUSED": "string",
+        "DEDUP:<marker>": "string",
+        "HELD": "zset",
+        "COUNTERS": "hash",
+        "HELDROWS": "hash",
+        "CLAIMS:<group>": "hash",
+        "ERRORS": "hash",
+        "CLAIM:<group>:<batch>": "list",
+    }
     if script == "pop_from":
         types |= {"HELD": "string", "HELD:LEFT": "zset"}
     for slot in header(scripts_directory, script).keys:
@@ -290,22 +303,40 @@ OPERATIONS: dict[str, Callable[[], Generator[Any, Any, Any]]] = {
 }
 #: Arguments by the names in the headers; jitter is drawn.
 ARGUMENTS: dict[str, dict[str, list[Any]]] = {
-    "pop": {"wanted": [5], "timeout": [3_000_000], "max_receives": [11], "max_body": [12345],
-            "requeue": ["back"], "settled": [99, 1, b"k"]},
+    "pop": {
+        "wanted": [5],
+        "timeout": [3_000_000],
+        "max_receives": [11],
+        "max_body": [12345],
+        "requeue": ["back"],
+        "settled": [99, 1, b"k"],
+    },
     "ack": {"settled": [99, 1, b"k"]},
     "ack_id": {"ids": ["k"]},
     "nack": {"charge": [1], "max_receives": [11], "returned": [99, 2_000_000, 1, b"k"]},
     "reject": {"reason": ["why"], "rejected": [99, 1, b"k"]},
     "extend": {"timeout": [4_000_000], "extended": [99, 1, b"k"]},
     "schedule": {"clock": ["delay"], "due": [2_000_000], "messages": ["k", b'{"id":"k"}']},
-    "push_once": {"window": [60_000], "id": ["k"], "body": [b'{"id":"k"}'], "when": ["at"],
-                  "due": [6_000_000], "key": ["k"], "pop_from": ["right"]},
+    "push_once": {
+        "window": [60_000],
+        "id": ["k"],
+        "body": [b'{"id":"k"}'],
+        "when": ["at"],
+        "due": [6_000_000],
+        "key": ["k"],
+        "pop_from": ["right"],
+    },
     "stats": {},
     "oldest": {"pop_from": ["right"], "member": ["specversion"], "other": ["specversion"]},
     "watch": {"window": [5000]},
     "claims/begin": {},
-    "claims/claim": {"epoch": [3], "batch": [1], "messages": [20], "size": [30],
-                     "timeout": [8_000_000]},
+    "claims/claim": {
+        "epoch": [3],
+        "batch": [1],
+        "messages": [20],
+        "size": [30],
+        "timeout": [8_000_000],
+    },
     "claims/ack": {"epoch": [3], "batch": [1], "keep": [9000]},
     "claims/forget": {"epoch": [3], "batch": [1]},
     "claims/beat": {"epoch": [3], "timeout": [8_000_000], "claims": [CLAIM]},
@@ -314,8 +345,13 @@ ARGUMENTS: dict[str, dict[str, list[Any]]] = {
     "held/give_back": {"mode": ["front"]},
     "held/drop": {},
     "held/audit": {"repair": [1]},
-    "peek": {"state": ["delayed"], "offset": [0], "wanted": [5], "front": [1],
-             "pop_from": ["right"]},
+    "peek": {
+        "state": ["delayed"],
+        "offset": [0],
+        "wanted": [5],
+        "front": [1],
+        "pop_from": ["right"],
+    },
     "purge": {"dead": [1]},
     "redrive": {"wanted": [1], "after": [""]},
     "run_now": {"chosen": ["99", b"k", "", "m"]},
@@ -325,7 +361,7 @@ ARGUMENTS: dict[str, dict[str, list[Any]]] = {
     "audit": {"repair": [1]},
     "audit_scan": {"walked": ["backup"], "cursor": [b"0"], "repair": [1]},
     "pop_from": {"verb": [b"record"]},
-}  # fmt: skip
+}
 
 
 @every_script

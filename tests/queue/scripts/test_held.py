@@ -288,8 +288,19 @@ def test_what_was_counted_goes_on_while_calls_follow_each_other(space: Space) ->
     space.push(body("a"))
     space.lease("b")
     reply = space.frozen(NOW + 7).call("watch", 50_000)
-    assert reply == [NOW + 7, 2, 1, b"since", b"%d" % NOW, b"live", b"0", b"held", b"0",
-                     b"acked", b"3"]  # fmt: skip
+    assert reply == [
+        NOW + 7,
+        2,
+        1,
+        b"since",
+        b"%d" % NOW,
+        b"live",
+        b"0",
+        b"held",
+        b"0",
+        b"acked",
+        b"3",
+    ]
 
 
 def test_watching_begins_goes_on_and_ends_by_itself(space: Space) -> None:
@@ -316,8 +327,11 @@ def test_pops_and_acks_are_counted_while_they_are_watched(space: Space) -> None:
     second = space.pop(1, timeout=SECOND - 1, settled=[(first.deadline, "e", "a", "gone")])
     space.ack((second.deadline, "c"), (7, "b"))
     assert counted(space) == {
-        b"returned": 1, b"acked": 3, b"lease:30": 3, b"lease:0": 1,
-    }  # fmt: skip
+        b"returned": 1,
+        b"acked": 3,
+        b"lease:30": 3,
+        b"lease:0": 1,
+    }
 
 
 def test_what_goes_to_the_back_is_counted_as_returned(space: Space) -> None:

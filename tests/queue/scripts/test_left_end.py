@@ -133,8 +133,9 @@ def test_peek_shows_what_a_pop_from_the_left_would_take(space: Space) -> None:
     left.client.zadd(left.key("HELD:LEFT"), {left.key(CLAIM): 0})
     # A committed list is read from its right end, whichever end is popped.
     assert left.call("peek", "ready", 5, 10, 0, "left")[2::5] == [
-        body("claimed two"), body("claimed one")
-    ]  # fmt: skip
+        body("claimed two"),
+        body("claimed one"),
+    ]
 
 
 # Who may use which end.

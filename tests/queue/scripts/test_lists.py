@@ -69,8 +69,9 @@ def test_the_figures_are_those_of_the_scripts_for_one_queue(space: Space) -> Non
         lambda: space.client.hincrby(space.key("COUNTERS"), "acked", 7),
     )
     seen = [figures(space)]
-    assert seen == [[[0] * 16 + [b"", 0, 0, 0, [b"since", str(NOW).encode(), b"live", b"0",
-                                                b"held", b"0"]]]]  # fmt: skip
+    assert seen == [
+        [[0] * 16 + [b"", 0, 0, 0, [b"since", str(NOW).encode(), b"live", b"0", b"held", b"0"]]]
+    ]
     for change in changes:
         change()
         found = figures(space)
@@ -100,8 +101,11 @@ def test_a_queue_with_a_wrong_key_leaves_the_others_readable(space: Space) -> No
     others[-1].push(TIMED)
     found = figures(space, *others)
     assert [isinstance(each, bytes) and b"WRONGTYPE" in each for each in found] == [
-        False, *[True] * len(wrong), False, False
-    ]  # fmt: skip
+        False,
+        *[True] * len(wrong),
+        False,
+        False,
+    ]
     assert found[-2][17] == -1  # its workers are not known
     assert found[-1] == expected(others[-1])
     # Where a type was wrong, nothing was changed.
@@ -137,8 +141,14 @@ def test_one_call_walks_a_hundred_lists_and_reads_32_kibibytes_of_bodies(space: 
 
 
 def test_an_argument_out_of_range_is_refused(space: Space) -> None:
-    for args in ((-1, *MEMBERS), (0.5, *MEMBERS), ("nan", *MEMBERS), ("", *MEMBERS),
-                 (604_800_001, *MEMBERS), (0, "made")):  # fmt: skip
+    for args in (
+        (-1, *MEMBERS),
+        (0.5, *MEMBERS),
+        ("nan", *MEMBERS),
+        ("", *MEMBERS),
+        (604_800_001, *MEMBERS),
+        (0, "made"),
+    ):
         with pytest.raises(ResponseError, match="ACKQ_ARGUMENT overview/lists"):
             space.call("overview/lists", *args)
     with pytest.raises(ResponseError, match="ACKQ_ARGUMENT overview/lists"):

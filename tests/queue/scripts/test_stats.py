@@ -7,9 +7,21 @@ from typing import Any
 from tests.queue.scripts.space import NOW, PAST, Space, body
 
 NAMES = (
-    "listed", "handed", "leased", "expired", "delayed", "due", "dead", "paused",
-    "until_lease", "until_due", "claimed", "returned", "later", "until_held",
-)  # fmt: skip
+    "listed",
+    "handed",
+    "leased",
+    "expired",
+    "delayed",
+    "due",
+    "dead",
+    "paused",
+    "until_lease",
+    "until_due",
+    "claimed",
+    "returned",
+    "later",
+    "until_held",
+)
 
 
 def stats(space: Space) -> dict[str, Any]:

@@ -15,7 +15,16 @@ __all__ = ["PRODUCTS", "Order", "Product", "Settings"]
 
 #: A history's seed chooses one, by its remainder.
 PRODUCTS: tuple[type[Product], ...] = (
-    ListQueue, DelayQueue, Topic, PartitionedDelayQueue, RSMQ, ShardedQueue,
-    ListQueue, StagedListQueue, StagedDelayQueue, StagedTopic, StagedPartitions,
+    ListQueue,
+    DelayQueue,
+    Topic,
+    PartitionedDelayQueue,
+    RSMQ,
+    ShardedQueue,
+    ListQueue,
+    StagedListQueue,
+    StagedDelayQueue,
+    StagedTopic,
+    StagedPartitions,
     ClaimedListQueue,
-)  # fmt: skip
+)

@@ -61,8 +61,13 @@ class ClaimedListQueue(ListQueue):
         timeout = draw.choice(TIMEOUTS)
         # While no claim ends, every message is acked once, or becomes one row.
         is_exact, end = timeout > min(TIMEOUTS), draw.choice(("right", "left"))
-        return {**Product.draw_settings(draw), "max_receives": None, "timeout": timeout,
-                "rows": is_exact, "pop_from": end}  # fmt: skip
+        return {
+            **Product.draw_settings(draw),
+            "max_receives": None,
+            "timeout": timeout,
+            "rows": is_exact,
+            "pop_from": end,
+        }
 
     @classmethod
     @contextlib.contextmanager

@@ -93,8 +93,11 @@ class DelayQueue(Product):
             return None
         chosen = draw.sample(letters, min(len(letters), draw.choice((1, 2, 5))))
         entries = [each.entry for each in chosen]
-        return Order("redrive", [each.id for each in chosen],
-                     lambda: delay_admin.redrive(self._spec, None, entries, part))  # fmt: skip
+        return Order(
+            "redrive",
+            [each.id for each in chosen],
+            lambda: delay_admin.redrive(self._spec, None, entries, part),
+        )
 
     def _plan_delete(self, draw: random.Random) -> Operation[Order | None]:
         in_flight = draw.random() < 0.3
@@ -114,10 +117,12 @@ class DelayQueue(Product):
         key, delay = draw.choice(seen).id, draw.choice((0.0, 0.3, 1.0))
         yield Sleep(draw.choice((0.0, 0.0, 0.2)))
         return Order(
-            "reschedule", [key],
+            "reschedule",
+            [key],
             lambda: delay_push.reschedule(self._spec, key, delay, None, None, None, None),
-            delay=delay, is_resent=True,
-        )  # fmt: skip
+            delay=delay,
+            is_resent=True,
+        )
 
     def stored(self) -> Operation[int]:
         stats = yield from delay_admin.stats(self._spec)

@@ -33,9 +33,10 @@ class ListQueue(Product):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         config = QueueConfig(
-            visibility_timeout=LEASE, max_receives=settings["max_receives"],
+            visibility_timeout=LEASE,
+            max_receives=settings["max_receives"],
             pop_from=settings["pop_from"],
-        )  # fmt: skip
+        )
         keys = QueueKeys.of(NAME, config.pop_from)
         self._spec = QueueSpec(NAME, keys, config, BLOCK_LIMIT)
 
@@ -90,8 +91,11 @@ class ListQueue(Product):
             return None
         chosen = draw.sample(letters, min(len(letters), draw.choice((1, 2, 5))))
         entries = [each.entry for each in chosen]
-        return Order("redrive", [id_of(each.body) for each in chosen],
-                     lambda: inspection.redrive(self._spec, None, entries))  # fmt: skip
+        return Order(
+            "redrive",
+            [id_of(each.body) for each in chosen],
+            lambda: inspection.redrive(self._spec, None, entries),
+        )
 
     def _plan_delayed(self, draw: random.Random) -> Operation[Order | None]:
         """Choose delayed messages to run now or to cancel, by entry or by id, perhaps too late."""

@@ -162,9 +162,12 @@ class ShardedQueue(Product):
     def __init__(self, settings: Settings) -> None:
         super().__init__(settings)
         self._queue = _Queue(
-            redis.asyncio.Redis(), _NAME, visibility_timeout=LEASE, session_timeout=SESSION,
+            redis.asyncio.Redis(),
+            _NAME,
+            visibility_timeout=LEASE,
+            session_timeout=SESSION,
             max_receives=settings["max_receives"],
-        )  # fmt: skip
+        )
 
     def prepare(self) -> Operation[None]:
         creator = _Queue(redis.asyncio.Redis(), _NAME, self.settings["shards"])
