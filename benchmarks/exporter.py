@@ -33,7 +33,7 @@ PICTURES = (
 OURS, IDLE = "ackq exporter", "no scrape"
 #: The prefix of every key.
 KEY = "ackq-benchmark:exporter:"
-#: Seconds that a scrape of so many queues may take.
+#: Seconds that a scrape of all these queues may take.
 LIMIT, LIMITED = 1.0, 10_000
 HEADERS = {
     "Accept": "application/openmetrics-text;version=1.0.0",

@@ -150,7 +150,7 @@ class Server:
 
 
 def make_room(client: redis.Redis, connections: int) -> None:
-    """Allow so many connections to a server."""
+    """Raise the number of connections that a server accepts."""
     found: Any = client.config_get("maxclients")
     if int(found["maxclients"]) < connections + SPARE:
         client.config_set("maxclients", connections + SPARE)

@@ -51,7 +51,7 @@ for _name, _value in spark_home.environment().items():
 # A test that names no server must not reach this account's server or the developer's.
 os.environ["ACKQ_REDIS_URL"] = "redis://a-test-names-its-server.invalid"
 
-# redis-py reads its own version anew for each connection, which takes longer than to connect.
+# redis-py reads its own version again for each connection, which takes longer than to connect.
 importlib.metadata.version = functools.cache(importlib.metadata.version)
 known_commands.remember()
 # Nor does a server change its version meanwhile, and hundreds are started.

@@ -79,7 +79,7 @@ class Walk:
         raise NotImplementedError
 
     def run(self, lives: Mapping[str, Callable[[Actor], Life]], steps: int) -> None:
-        """Let processes of ``lives`` take so many steps; then all of them are dead."""
+        """Let each process take its number of steps in ``lives``; then all of them are dead."""
         try:
             for _ in range(steps):
                 self._actors = [each for each in self._actors if each.is_alive]

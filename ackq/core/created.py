@@ -1,4 +1,4 @@
-"""When a message was created, as far as its body tells: a list records no times."""
+"""When a message was created, by its body: a list records no times."""
 
 from __future__ import annotations
 

@@ -59,11 +59,11 @@ def encode(
 def encode_many(
     messages: Iterable[Mapping[str, Any] | bytes], limit: int, time_field: str | None = None
 ) -> tuple[list[str], list[bytes]]:
-    """Return the ids and the bodies that `encode` returns. Costs less than as many calls of it.
+    """Return the ids and the bodies that `encode` returns, for less than one call each would cost.
 
     Raises:
-        InvalidMessage: as in `encode`, for one of such messages.
-        MessageTooLarge: as in `encode`, for one of such messages.
+        InvalidMessage: as in `encode`, for one of the messages.
+        MessageTooLarge: as in `encode`, for one of the messages.
     """
     draw_id = _random_ids().__next__
     added = _added(time_field)

@@ -35,7 +35,7 @@ def usable_id(body: bytes) -> str | None:
 
 
 def usable_ids(bodies: Iterable[bytes]) -> list[str]:
-    """Return `usable_id` of each body, "" for None. Costs less than as many calls of it."""
+    """Return `usable_id` of each body, "" for None, for less than one call each would cost."""
     match = _FIRST_ID.match
     return [
         found[1].decode() if (found := match(body)) else _parsed_id(body) or "" for body in bodies

@@ -9,7 +9,7 @@ TARGET = 1024 * 1024
 
 
 def next_size(bodies: Iterable[bytes | None], most: int) -> int:
-    """Return twice as many as the last read brought, but no more than a mebibyte of such bodies.
+    """Return twice the last page's size, as long as bodies of that length fit into a mebibyte.
 
     Start with one: nothing is known about the lengths before the first reply.
     """

@@ -14,7 +14,7 @@ TOGETHER = 100
 
 
 class Run(Generic[T]):
-    """An operation, and how far it is."""
+    """An operation and its progress."""
 
     def __init__(self, steps: Operation[T]) -> None:
         self._steps = steps

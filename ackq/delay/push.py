@@ -70,7 +70,7 @@ def cancel(
 ) -> Operation[int]:
     """Delete by key; see `ackq.delay.DelayQueue.cancel`."""
     found = [(spec.index_of(raw, partition), raw) for raw in map(raw_key, keys)]
-    cancelled = first = 0
+    canceled = first = 0
     while first < len(found):
         chunk = found[first : first + CHUNK_MESSAGES]
         partitions = sorted({index for index, _ in chunk})
@@ -81,9 +81,9 @@ def cancel(
         # Not resent: a repeat would return 0.
         request = Request((len(passed), *passed, *args), script=scripts.load("delay/cancel"))
         count, looked = yield from call(spec, request)
-        cancelled += count
+        canceled += count
         first += looked
-    return cancelled
+    return canceled
 
 
 def reschedule(

@@ -36,8 +36,8 @@ class PassedOn(_Client):
     async def delete(self, *names: Key) -> int:
         """Delete keys, and all that ackq keeps beside a list, dead letters too. One round trip.
 
-        What this client has in flight of such a list is not redelivered. What another process has
-        in flight is deleted too: its consumer finishes its work. If ackq kept anything beside a
+        Messages that this client has in flight from the list are not redelivered. Messages that
+        another process has in flight are deleted too; its consumer finishes its work. If ackq kept anything beside a
         list, deleting that takes another round trip.
         """
         return await self._delete("DEL", names)

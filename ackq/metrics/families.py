@@ -1,8 +1,8 @@
 """A metric with its samples, as prometheus_client's objects or as text.
 
 prometheus_client writes 240,000 samples in several seconds, most of which it spends on checking
-and escaping the same labels again. An exporter of 10,000 queues has so many, so it writes its text
-itself.
+and escaping the same labels again. That is what 10,000 queues have, so the exporter writes its own
+text.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Letter(Protocol):
 
 L = TypeVar("L", bound=Letter)
 
-#: Reads so many dead letters of a queue, oldest first, after an entry.
+#: Reads a number of dead letters of a queue, oldest first, after an entry.
 Read = Callable[[int, str | None], Sequence[L]]
 
 

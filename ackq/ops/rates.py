@@ -20,7 +20,7 @@ UNKNOWN: Rates = dict.fromkeys(COUNTED)
 def rates(now: Reading, before: Reading | None, seconds: float) -> Rates:
     """Return what happened to messages per second between two readings of a queue.
 
-    A rate is unknown if counting began anew in between, and a rate of pushes also if other
+    A rate is unknown if counting restarted in between, and a rate of pushes also if other
     clients removed messages with their own commands.
 
     Args:
@@ -47,5 +47,5 @@ def rate(now: float | None, before: float | None, seconds: float) -> float | Non
 
 
 def interval_for(queues: int, shortest: float) -> float:
-    """Return the seconds between two readings of so many queues, at least ``shortest``."""
+    """Return the seconds between two readings of ``queues`` queues, at least ``shortest``."""
     return max(shortest, queues * PER_QUEUE)

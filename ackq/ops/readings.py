@@ -36,7 +36,7 @@ C = TypeVar("C", bound=Counters)
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Counts that only grow, since a time. A count that starts anew has a later ``since``."""
+    """Counts that only grow, since a time. A count that restarts has a later ``since``."""
 
     #: When counting began, in seconds since the epoch by the server's clock; None: unknown.
     since: float | None

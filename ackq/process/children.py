@@ -19,7 +19,7 @@ from ackq.worker.base import SHUTDOWN_TIMEOUT
 from ackq.worker.logs import log
 from ackq.worker.signals import stopping_on_signals
 
-#: Exit code of a child whose plan cannot work. It is not restarting.
+#: Exit code of a child whose plan cannot work. It is not restarted.
 CANNOT_WORK = 3
 #: Passes a child the descriptor of a socket that closes when its parent is gone. Over it, a child
 #: also reports why its plan cannot work, so that the parent can log the reason once for all.

@@ -542,7 +542,7 @@ class Queue(Client):
 
         Args:
             entries: which, by the `PeekedMessage.entry` that `peek` returned. A message that was
-                delayed anew since then is left alone.
+                delayed again since then is left alone.
             ids: also those with these ids, whatever their due times. If several have the same id,
                 name them by their entries.
 

@@ -16,8 +16,8 @@ COUNTS_LAST = 0.25
 HELP_INTERVAL = 0.25
 #: Most shards of others that one look reads.
 MOST_OTHERS = 16
-#: Most such looks per second at one shard, of all consumers. So thousands of consumers cost a shard
-#: no more than some.
+#: Most such looks per second at one shard, of all consumers together, so that thousands of
+#: consumers cost a shard no more than a few do.
 LOOK_RATE = 50
 
 
@@ -73,7 +73,7 @@ class Choice:
         return self._go_to(fullest)
 
     def others(self, owned: Sequence[int], shards: int, consumers: int, now: float) -> list[int]:
-        """Return the shards of others to look at now, all own shards being empty."""
+        """Return the shards of others to look at now. Call it if all shards of this consumer are empty."""
         read = min(MOST_OTHERS, shards - len(owned))
         if now - self._looked_elsewhere < max(
             HELP_INTERVAL, consumers * read / (shards * LOOK_RATE)
@@ -87,7 +87,7 @@ class Choice:
         return others
 
     def drained(self, used: int, shards: int) -> list[int]:
-        """Return the draining shards to look at with the own ones: those from ``used`` on."""
+        """Return the draining shards to look at besides this consumer's: those from ``used`` on."""
         draining = list(range(used, shards))
         if len(draining) > MOST_OTHERS:
             first = next(self._others) * MOST_OTHERS % len(draining)

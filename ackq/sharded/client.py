@@ -339,14 +339,14 @@ class ShardedQueue(Closable):
     ) -> list[Message]:
         """Lease and return up to ``n`` messages from one shard.
 
-        See `Queue.pop_many`. A consumer takes from its own shards first, some times in a row from
-        each that has messages. When all are empty, it takes from other shards. Cost: one round
+        See `Queue.pop_many`. A consumer takes from its own shards first, several times in a row
+        from each that has messages. When all are empty, it takes from other shards. Cost: one round
         trip, and one to count messages when the last shard is used up, however many shards there
         are.
 
         Args:
             n: how many at most.
-            timeout: seconds to wait for the first message, on all own shards at once. None: do
+            timeout: seconds to wait for the first message, on all of its shards at once. None: do
                 not wait; ``math.inf``: wait forever.
             visibility_timeout: seconds that these leases last. Defaults to the queue's.
             ack: messages to ack at the same time, of any shards. A refused ack raises nothing; it
@@ -582,7 +582,7 @@ class ShardedQueue(Closable):
         return self._home.execute(resize.change, self.name, version, number, draining)
 
     def _changed(self, opened: ShardSet) -> bool:
-        """Return whether a shard that refused a call does so no more: another try may help."""
+        """Return whether a shard that refused a call no longer does: another try may help."""
         now = self._reopened()
         if now.recorded != opened.recorded:
             return True

@@ -82,7 +82,7 @@ class ShardSet:
         self._waiters.close()
 
     def _look(self, acked: dict[Queue, list[Message]]) -> int | None:
-        """Count the messages of the own shards; if there are none, of others.
+        """Count the messages of this consumer's shards; if there are none, of others.
 
         Meanwhile ack messages, and forget them.
 

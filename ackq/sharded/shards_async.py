@@ -81,7 +81,7 @@ class AsyncShardSet:
         await self._waiters.close()
 
     async def _look(self, acked: dict[AsyncQueue, list[Message]]) -> int | None:
-        """Count the messages of the own shards; if there are none, of others.
+        """Count the messages of this consumer's shards; if there are none, of others.
 
         Meanwhile ack messages, and forget them.
 

@@ -127,7 +127,7 @@ def _check(
         raise ClaimLost(
             f"delay queue {claims.name!r}, group {claims.group!r}: message"
             f" {start + page.index(None)} of batch {batch}, and possibly more, left its claim: it"
-            " was cancelled or purged, or the lease of claimTimeoutMs ended and another consumer"
+            " was canceled or purged, or the lease of claimTimeoutMs ended and another consumer"
             " took it, or its key was pushed again by a client without leases. Set"
             " failOnDataLoss=false to go on without such messages",
             group=claims.group,

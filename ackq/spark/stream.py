@@ -214,7 +214,7 @@ class _Driver:
     def _ack(self, batch: int, keep: float) -> None:
         claimed = sum(claim.rows for claim in self._open.values() if claim.batch <= batch)
         if (acked := self._shards.ack(batch, keep)) < claimed:
-            cancelled = self._reading.target.kind == "delayQueue"
+            canceled = self._reading.target.kind == "delayQueue"
             _LOG.warning(
                 "%s: %d of %d messages up to batch %d were no longer claimed: their lease"
                 " (claimTimeoutMs) ended before they were acked, so they are delivered again%s",
@@ -222,7 +222,7 @@ class _Driver:
                 claimed - acked,
                 claimed,
                 batch,
-                ", or they were cancelled" if cancelled else "",
+                ", or they were canceled" if canceled else "",
             )
         self._open = {each: claim for each, claim in self._open.items() if each > batch}
         self._acked = batch

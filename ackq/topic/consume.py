@@ -107,7 +107,7 @@ class _Reader:
             elif status == b"unsubscribed":
                 raise not_subscribed(self._spec, self._consumer)
             elif status == b"ahead":
-                raise self._lost(reply[3] + 1, reply[2], "the topic was begun anew")
+                raise self._lost(reply[3] + 1, reply[2], "the topic was started again")
 
     def wait(self, timeout: float) -> Operation[None]:
         """Wait for a publish, the end of the next lease, or the block limit."""

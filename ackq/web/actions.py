@@ -42,7 +42,7 @@ ORDERS: dict[str, Order] = {
     "resume_worker": "resume",
     "stop_worker": "stop",
 }
-#: The result for a message that was taken, settled or delayed anew since the page was loaded.
+#: The result for a message that was taken, settled or delayed again since the page was loaded.
 NOT_DELAYED = "nothing: the message is not delayed any more"
 #: Characters of a text that is quoted in a sentence.
 SHOWN = 80

@@ -320,7 +320,7 @@ class _Site:
     def not_found(self, request: Request, error: Exception) -> Response:
         """Answer a request for what is not there, or with a form that is not accepted."""
         status = error.status_code if isinstance(error, HTTPException) else 404
-        text = PROBLEMS.get(status, "There is no such page, or it is there no more.")
+        text = PROBLEMS.get(status, "There is no such page, or it no longer exists.")
         return self._problem(request, status, text)
 
     def missing(self, request: Request, error: Exception) -> Response:

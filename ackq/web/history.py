@@ -65,7 +65,7 @@ class Curves:
             pairwise(self.counts), pairwise(totals), strict=True
         ):
             if before is None or now is None or before.since != now.since:
-                rates.append(None)  # counting began anew
+                rates.append(None)  # counting restarted
                 continue
             found = rate(more, fewer, now.at - before.at)
             rates.append(found if found is not None and found >= 0 else None)

@@ -48,7 +48,7 @@ class IdleTimer:
     def _fire(self) -> None:
         with self._lock:
             if self._timer is not threading.current_thread():
-                return  # canceled at this moment
+                return  # cancelled at this moment
             left = self._touched + self._seconds - time.monotonic()
             if left > 0:
                 self._start(left)

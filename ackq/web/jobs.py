@@ -36,7 +36,7 @@ class Step:
     moved: int
 
 
-#: Does the work in steps of up to so many messages; each is a few calls of bounded length.
+#: Does the work in steps of at most this many messages, each a few calls of bounded length.
 Steps = Callable[[int], Iterator[Step]]
 
 

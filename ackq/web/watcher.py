@@ -137,7 +137,7 @@ class Watcher:
         return Row(now, speeds, samples.add(now, speed, self._read_at))
 
     def close(self) -> None:
-        """Close the connections, and forget the samples. The next look begins anew."""
+        """Close the connections, and forget the samples. The next look starts over."""
         with self._lock:
             self._overview.close()
             self._view, self._history = None, {}

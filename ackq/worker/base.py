@@ -73,8 +73,8 @@ class BaseWorker(Generic[Q, S]):
             queues: one queue; or several, where the first that has messages always goes first;
                 or a mapping of queues to weights, their shares while all have messages. The
                 queues keep their settings. Leases are renewed for as long as a handler runs.
-                A sharded queue counts as one queue. The worker is a consumer of its own of it,
-                and notices within a second that its number of shards has changed.
+                A sharded queue counts as one queue. The worker is one of its
+                consumers, and notices within a second that its number of shards has changed.
             handler: called with each `Message`, sync or async. Returning acks the message, raising
                 nacks it with the backoff. Raise `Retry`, `Reject` or `Release` to choose.
             concurrency: handlers that run at the same time, 1 to 10,000. Defaults to 16.

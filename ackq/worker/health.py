@@ -42,8 +42,8 @@ class Health(Closable):
         port: serves ``/`` and ``/healthz``: status 200 or 503, with the reason as JSON; and
             ``/metrics`` for Prometheus, which needs ``ackq[metrics]``. 0 picks a free port.
         host: the address to listen on, IPv4 or IPv6. Defaults to loopback.
-        stalled_after: seconds. Choose more than the longest handler takes, if all slots can be
-            busy with such, and more than the rate limit makes messages wait. Defaults to 60.
+        stalled_after: seconds. Choose more than the longest handler takes, if such handlers can
+            fill all slots, and more than the rate limit makes messages wait. Defaults to 60.
         interval: seconds between two checks. Defaults to 1.
     """
 

@@ -136,7 +136,7 @@ SOUND: dict[str, list[list[Event]]] = {
         take(1, 1.2, 2),
         settle("ack", 1, 1.3),
     ],
-    "delivered anew, with the old count, after a fault": [
+    "delivered again, with the old count, after a fault": [
         push(),
         take(0, 1),
         take(1, 1.6, 2),

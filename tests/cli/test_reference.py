@@ -29,7 +29,7 @@ from ackq.topic import Topic
 from tests.servers import private_server
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
-#: What stands in the examples for what each server draws anew.
+#: What the examples print in place of what each server draws itself.
 RECEIPT, ENTRY, DELAYED = "1795252215312092", "1795252215312-0", "1795252215312092-a-9"
 #: What has no example: groups, whose commands have them.
 WITHOUT = {

@@ -1,7 +1,7 @@
 """Which operation each method of a client runs, and with which arguments.
 
 `calls.txt` shows the signature of every public method, so every default too, and two calls of it:
-with the least arguments, and with all. If one changes on purpose, write them anew with
+with the least arguments, and with all. If one changes on purpose, write them again with
 ``python -m tests.core.calls``, and look at the difference.
 """
 

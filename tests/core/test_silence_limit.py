@@ -29,7 +29,7 @@ async def cancelled_by_others(silence: Silence, after: float) -> asyncio.Task[st
 def test_a_block_that_takes_too_long_ends_with_a_timeout() -> None:
     async def body() -> None:
         silence = Silence(SHORT)
-        for _ in range(3):  # the timer is set anew after it has run
+        for _ in range(3):  # the timer is set again after it has run
             began = time.monotonic()
             with pytest.raises(TimeoutError):
                 await exchange(silence, 30)

@@ -31,7 +31,7 @@ FENCED = {"delay/claim", "delay/claim_ack", "delay/claim_beat", "claims/release"
 #: What may take messages out of the queue.
 SETTLING = {"delay/delete", "delay/claim_ack", "delay/cancel"}
 
-#: A span passes: every time that is stored was earlier by so much.
+#: A span passes: every stored time was earlier by that much.
 _SHIFT = """
 local function shift(zset, by)
   local entries = redis.call('ZRANGE', zset, 0, -1, 'WITHSCORES')

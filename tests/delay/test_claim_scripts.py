@@ -38,7 +38,7 @@ def lose(claiming: Claiming) -> set[bytes]:
     client.zadd(partition.key("leases"), {"m0001": NOW + 9000 * SECOND})
     # The article's client pushed it again, perhaps after deleting it.
     client.zadd(partition.key("z"), {"m0002": 20.0})
-    # It was cancelled and pushed again.
+    # It was canceled and pushed again.
     client.zrem(partition.key("leases"), "m0003")
     client.zadd(partition.key("z"), {"m0003": 30.0})
     # Both at once: its ready time is that of the claim's lease by chance.

@@ -52,7 +52,7 @@ def _unblock(node: redis.Redis) -> None:
 
 
 def is_whole(node: redis.Redis, nodes: int) -> bool:
-    """Return whether a node knows so many nodes, and an owner for every slot."""
+    """Return whether a node knows that many nodes, and an owner for every slot."""
     info: Any = node.execute_command("CLUSTER INFO")
     return bool(info["cluster_state"] == "ok" and info["cluster_known_nodes"] == str(nodes))
 

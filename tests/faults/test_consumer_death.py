@@ -136,7 +136,7 @@ def test_a_waiter_whose_connection_is_cut_goes_on_waiting(
     proxy: Proxy, server: Server, client: redis.Redis, journal: Path, queue_at: MakeQueue
 ) -> None:
     with cut_waiter(proxy, journal, client):
-        wait_until(lambda: proxy.count(b"BLMOVE") >= 2, "it to wait anew")
+        wait_until(lambda: proxy.count(b"BLMOVE") >= 2, "it to wait again")
         queue_at(server.url).push({"id": "m"})
         wait_until(lambda: read_log(journal) == [{"got": "m"}], "it to get the message", 5)
 

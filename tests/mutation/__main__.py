@@ -187,7 +187,7 @@ def _planned(mutant: Mutant, tests: dict[str, dict[str, Any]], budget: float) ->
 def _within(
     budget: float, names: Iterable[str], tests: dict[str, dict[str, Any]]
 ) -> dict[str, float]:
-    """Return the first tests that fit into so many seconds, and how long each takes."""
+    """Return the first tests that fit into the given seconds, and how long each takes."""
     chosen: dict[str, float] = {}
     left = budget
     for name in names:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from .survivors import reason_of
 
 RESULTS = Path(__file__).parents[2] / "docs" / "_mutation"
-#: Of a normal distribution: 95 % lie within so many standard deviations.
+#: Of a normal distribution: 95 % lie within this many standard deviations.
 Z = 1.96
 
 Result = dict[str, Any]
@@ -123,7 +123,7 @@ def _percent(share: float) -> str:
 
 
 def main() -> None:
-    """Write the page anew, such as after a reason was added."""
+    """Write the page again, for example after a reason was added."""
     for path in RESULTS.glob("*.json"):
         path.with_suffix(".md").write_text(page(json.loads(path.read_text())))
 

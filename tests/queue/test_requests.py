@@ -1,6 +1,6 @@
 """Every request that the list queue sends, word by word, and what it makes of each reply.
 
-`requests.txt` has the traces. If one changes on purpose, write them anew with
+`requests.txt` has the traces. If one changes on purpose, write them again with
 ``python -m tests.queue.test_requests``, and look at the difference: it is a change of what
 releases that share a queue send to one another.
 """

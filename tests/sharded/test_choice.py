@@ -54,7 +54,7 @@ def test_counts_last_for_a_while_and_takes_in_a_row_are_limited() -> None:
     choice.took(2, 1, 1)
     assert choice.shard(50.0 + COUNTS_LAST + 0.001) is None
     assert choice.shard(50.0 + COUNTS_LAST) == 5
-    assert choice.shard(50.0) == 5  # its takes are counted anew
+    assert choice.shard(50.0) == 5  # counting of its takes restarts
     for _ in range(TAKES_IN_A_ROW):
         choice.took(5, 1, 1)
     assert choice.shard(50.0) == 2

@@ -47,7 +47,7 @@ def test_a_child_waits_on_all_shards_as_its_parent_did(
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdout.readline()
-        wait_until(lambda: waiting() == 0, "the parent to wait no more")
+        wait_until(lambda: waiting() == 0, "the end of the parent's wait")
         process.stdin.write("\n")
         process.stdin.flush()
         wait_until(lambda: waiting() == 2, "the child to wait on both shards")

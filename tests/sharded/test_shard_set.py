@@ -365,7 +365,7 @@ def _tasks(play: Callable[..., Any]) -> None:
 
 
 def _begun(shards: list[Any], *counts: int) -> None:
-    """Wait until so many waits have begun on each shard: a thread may be slow to start."""
+    """Wait until that many waits have begun on each shard: a thread may be slow to start."""
     wait_until(lambda: [len(each.waits) for each in shards] == [*counts], "the waits to begin")
 
 

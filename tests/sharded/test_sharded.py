@@ -214,7 +214,7 @@ def test_delayed_messages_are_run_or_canceled_on_whatever_shard_they_are(
                 entries += [message.entry for message in shard.peek(10, "delayed")]
     assert len(entries) == 8
     assert queue.run_now(entries[0], entries[-1]) == 2
-    # An entry whose message was made ready names it no more.
+    # An entry whose message was made ready no longer names it.
     by_id = entries[3].rpartition("-")[2]
     assert queue.cancel(*entries[:3], ids=(each for each in (by_id, "none"))) == 3
     left = [each.rpartition("-")[2] for each in entries[4:-1]]

@@ -69,7 +69,7 @@ class World:
         self._before_each = before_each
 
     def later(self, seconds: float, action: Callable[[], None]) -> None:
-        """Do it after so many seconds, and at least 1 µs."""
+        """Do it after that many seconds, and at least 1 µs."""
         at = self.now + max(1, round(seconds * 1_000_000))
         heapq.heappush(self._agenda, (at, next(self._order), action))
 

@@ -4,7 +4,7 @@
 Spark runs from there as from the wheel, with two differences:
 
 - There is no ``python/lib/pyspark.zip``. Every Python process of Spark would import PySpark from
-  it, and what comes from a zip file is compiled anew each time.
+  it, and what comes from a zip file is compiled again each time.
 - An archive of Java's classes. It saves a JVM from loading and verifying 15,000 classes.
 """
 

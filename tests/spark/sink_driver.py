@@ -51,7 +51,7 @@ def write(
 
 
 def flaky(after: int) -> Any:
-    """Return a step that fails the first attempt of every task after so many rows."""
+    """Return a step that fails the first attempt of every task after a number of rows."""
 
     def step(batches: Any) -> Any:
         from pyspark import TaskContext

@@ -208,7 +208,7 @@ def test_what_may_not_touch_a_leased_message_leaves_a_claim_alone(
 
 
 @pytest.mark.parametrize("loss", ["cancel", "purge"])
-def test_a_message_that_is_cancelled_in_flight_is_lost_to_its_claim(
+def test_a_message_that_is_canceled_in_flight_is_lost_to_its_claim(
     start: Start, delayed: DelayQueue, caplog: pytest.LogCaptureFixture, loss: str
 ) -> None:
     keys = push(delayed, 4)
@@ -229,7 +229,7 @@ def test_a_message_that_is_cancelled_in_flight_is_lost_to_its_claim(
     assert [(row["id"], row["position"]) for row in rows] == [*zip(first, places, strict=True)]
     assert ids_of(log) == [*first, keys[1]]
     assert "failOnDataLoss is false" in caplog.text
-    assert "or they were cancelled" in caplog.text
+    assert "or they were canceled" in caplog.text
     assert delayed.stats().in_flight == 0
 
 

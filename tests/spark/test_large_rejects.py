@@ -30,7 +30,7 @@ BATCH = min(MESSAGES, 90_000)
 LIMIT = 600 * max(1, GIGABYTES)
 #: Shares of the rows that are dead letters when a driver is killed.
 KILLED_AT = (0.1, 0.6)
-#: One in so many messages is valid.
+#: One in this many messages is valid.
 VALID = 100
 
 

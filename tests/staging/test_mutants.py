@@ -198,7 +198,7 @@ MUTANTS = (
     ),
     Mutant(
         "merge",
-        "makes the list anew",
+        "creates the list again",
         "  return -1 --",
         "  local _ = -1 --",
         "test_scripts.test_a_merge_needs_a_list_to_merge_into",
@@ -281,7 +281,7 @@ MUTANTS = (
     Mutant("delay", "any time", "math.min(latest[same], LATEST)", "latest[same]", BOUNDED),
     Mutant(
         "topic",
-        "wakes nobody of a topic that was begun anew",
+        "wakes nobody of a topic that was started again",
         "    redis.call('DEL', wake)\n"
         "    redis.call('XADD', wake, 'MAXLEN', '~', 1, id, 'n', '')\n",
         "",

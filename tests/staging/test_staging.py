@@ -50,7 +50,7 @@ class Died(Exception):
 
 
 def die_after(steps: Operation[Any], requests: int) -> Operation[Any]:
-    """Drive an operation that ends after so many requests, their replies never read."""
+    """Drive an operation that ends after a number of requests, their replies never read."""
     answer = None
     while True:
         step = steps.send(answer)
@@ -62,7 +62,7 @@ def die_after(steps: Operation[Any], requests: int) -> Operation[Any]:
 
 
 def commit_and_die(writer: StagingBase, batch: int, staged: list[Staged], requests: int) -> None:
-    """Commit until so many requests were sent: the first looks for what others left unfinished,
+    """Commit until that many requests were sent: the first looks for what others left unfinished,
     the second commits, the others move rows."""
     steps = operations.commit(writer._staging, batch, staged, writer._mover())
     with pytest.raises(Died):

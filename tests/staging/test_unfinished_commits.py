@@ -72,7 +72,7 @@ def remains(target: Target, name: str) -> set[str]:
 
 
 def leave(writer: StagingBase, bodies: list[bytes], requests: int = 2, task: str = "0-a") -> None:
-    """Commit, and die after so many requests."""
+    """Commit, and die after a number of requests."""
     commit_and_die(writer, 3, [stage(writer, 3, bodies, task)], requests)
 
 

@@ -1,6 +1,6 @@
 """Every request that a topic sends, word by word, and what it makes of each reply.
 
-`requests.txt` has the traces. If one changes on purpose, write them anew with
+`requests.txt` has the traces. If one changes on purpose, write them again with
 ``python -m tests.topic.test_requests``, and look at the difference: it is a change of what
 releases that share a topic send to one another.
 """
@@ -310,7 +310,7 @@ def reads() -> Iterator[str]:
         timeout=2.0,
     )
     yield from read(
-        "consume, woken anew",
+        "consume, woken again",
         spec(),
         1.0,
         empty,

@@ -121,7 +121,7 @@ def test_a_guess_that_was_right_declares_fewer_spare_keys_and_one_that_was_wrong
     assert (guess.after, guess.slack) == (1003, 6)
     guess.missed(1004)
     assert guess.slack == 12
-    guess.missed(1000)  # begun anew
+    guess.missed(1000)  # started again
     guess.missed(1000 + MOST_SLACK + 1)  # or moved far away
     assert (guess.after, guess.slack) == (1000 + MOST_SLACK + 1, 12)
     guess.hit(1, 2000)
@@ -244,7 +244,7 @@ def test_messages_that_are_gone_are_named_or_skipped() -> None:
 def test_a_consumer_of_another_topic_or_none_is_an_error() -> None:
     with pytest.raises(NotSubscribed, match="subscribe"):
         play(_consume(_spec()), 0.0, [b"unsubscribed", [], 0])
-    with pytest.raises(PlaceLost, match="begun anew") as lost:
+    with pytest.raises(PlaceLost, match="started again") as lost:
         play(_consume(_spec()), 0.0, [b"ahead", [], 3, 9])
     assert (lost.value.first, lost.value.last) == (10, 3)
 

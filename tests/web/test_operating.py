@@ -92,7 +92,7 @@ def queue(target: Target, name: str) -> Iterator[Queue]:
 
 
 def kill(queue: Queue, **reasons: int) -> None:
-    """Make dead letters, so many for each reason."""
+    """Make dead letters, the given number for each reason."""
     for reason, count in reasons.items():
         queue.push_many([{"id": f"{reason}-{number}"} for number in range(count)])
         while messages := queue.pop_many(100):
@@ -279,7 +279,7 @@ def test_delayed_messages_of_a_list_run_now_or_become_dead_letters(
     assert "nothing" in operator.do(cancel)
     assert [each.cause for each in queue.dead_letters()] == ["canceled"]
     queue.nack(*queue.pop_many(1), delay=3600)
-    assert "nothing" in operator.do(Ask("cancel", name=name, key=hostile))  # delayed anew
+    assert "nothing" in operator.do(Ask("cancel", name=name, key=hostile))  # delayed again
     assert operator.do(Ask("redrive", name=name, cause="canceled")).endswith("1 redriven")
     assert logged(page)[0][1] == "Redrive dead letters with the cause “canceled”"
     assert (queue.stats().ready, queue.stats().delayed) == (1, 2)

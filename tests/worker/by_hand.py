@@ -67,6 +67,6 @@ def state_of(queues: int = 1, limit: RateLimit | None = None, slots: int = 4) ->
 
 
 def message_of(time: Time, queue: str = "q0", id: str = "a", taken: float = 0.0) -> Message:
-    """Return a message taken so many seconds ago, for 30 seconds."""
+    """Return a message taken that many seconds ago, for 30 seconds."""
     deadline = round((time.now + AHEAD - taken + 30.0) * 1_000_000)
     return Message(queue, id.encode(), b"{}", deadline, 1)

@@ -150,7 +150,7 @@ def test_work_is_stuck_from_exactly_the_time_on_that_was_chosen(tmp_path: Path) 
     assert _at(health, state, time, 115.0, _ready(3)) != ""
     state.last_take = 115.0
     assert _at(health, state, time, 116.0) == ""  # something was taken since
-    assert _at(health, state, time, 117.0, _ready(3)) == ""  # and counting begins anew
+    assert _at(health, state, time, 117.0, _ready(3)) == ""  # and counting restarts
     assert _at(health, state, time, 121.999, _ready(3)) == ""
     assert _at(health, state, time, 122.999, _ready(3)) != ""
 

@@ -105,7 +105,7 @@ class Sink:
         return f"sinks.{self.name}" if self.name else "sink"
 
     def is_on_server_of(self, source: Source) -> bool:
-        """Return whether the sink writes to the Redis of the source, as far as options tell."""
+        """Return whether the options show that the sink writes to the Redis of the source."""
         return self.options.get("url") in (None, source.options.get("url"))
 
     def all_options(self) -> dict[str, str]:

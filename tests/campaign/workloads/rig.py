@@ -27,7 +27,7 @@ from tests.campaign.site import Site
 if TYPE_CHECKING:  # the previous release, which runs these workloads too, does not have it
     from ackq.core.counters import Counters
 
-# redis-py reads its own version anew for each connection, which takes longer than to connect.
+# redis-py reads its own version again for each connection, which takes longer than to connect.
 importlib.metadata.version = functools.cache(importlib.metadata.version)
 importlib.metadata.version("redis")
 

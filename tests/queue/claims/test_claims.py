@@ -142,7 +142,7 @@ def test_a_paused_queue_is_not_claimed_from(queue: Queue, claims: Claims) -> Non
 
 
 def steps_until(claims: Claims, calls: int, messages: int) -> None:
-    """Claim, and die after so many calls of the script."""
+    """Claim, and die after a number of calls of the script."""
     steps = protocol.claim(claims._group, 0, messages, None, None)
     answer: Any = None
     while True:

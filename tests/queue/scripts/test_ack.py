@@ -96,7 +96,7 @@ def test_the_old_receipt_acks_an_extended_lease(space: Space) -> None:
 
 
 def test_a_note_of_extension_does_not_outlive_its_score(space: Space) -> None:
-    # As if a lease had been taken anew by something that knows no extensions.
+    # As if a lease had been taken again by something that knows no extensions.
     space.lease("a", deadline=FUTURE, extended=f"7:{FUTURE - 1}")
     assert space.ack((7, "a")) == [0, 1]
 

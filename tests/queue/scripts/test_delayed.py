@@ -21,10 +21,10 @@ def test_messages_run_now_in_the_given_order_with_what_is_known_of_them(space: S
 
 def test_what_is_due_or_leased_or_delayed_anew_does_not_run_now(space: Space) -> None:
     space.delay("due", due=NOW)
-    space.delay("anew")
+    space.delay("again")
     space.lease("leased")
     before = space.dump()
-    chosen = ("", "due", NOW, "due", FUTURE - 1, "anew", "", "leased", "", "gone")
+    chosen = ("", "due", NOW, "due", FUTURE - 1, "again", "", "leased", "", "gone")
     assert space.frozen().call("run_now", *chosen) == 0
     assert space.dump() == before
 
@@ -55,11 +55,11 @@ def test_a_note_of_an_earlier_message_with_the_same_id_is_not_kept(space: Space)
 
 
 def test_what_is_leased_or_delayed_anew_or_has_no_body_is_not_canceled(space: Space) -> None:
-    space.delay("anew")
+    space.delay("again")
     space.lease("leased")
     space.client.zadd(space.key("DELAYED"), {"hollow": FUTURE})
     before = space.dump()
-    chosen = (FUTURE - 1, "anew", "", "leased", FUTURE, "leased", "", "hollow", "", "gone")
+    chosen = (FUTURE - 1, "again", "", "leased", FUTURE, "leased", "", "hollow", "", "gone")
     assert space.call("cancel", *chosen) == [0, 5]
     assert space.dump() == before
 

@@ -33,7 +33,7 @@ TIMEOUTS = (1.0, 60.0)
 class Checkpoint:
     """What an engine keeps where no death reaches it."""
 
-    #: The batches in order. A batch is planned before it is read, and never planned anew.
+    #: The batches in order. A batch is planned before it is read, and never planned again.
     planned: list[Claim] = field(default_factory=list)
     #: What the sink has of each batch. A batch that is written again replaces what was there.
     rows: dict[int, list[str]] = field(default_factory=dict)

@@ -1,0 +1,74 @@
+"""Find phrases that read as if translated, and say what to write instead.
+
+``make lint`` runs this over all texts that git knows. It finds only what a pattern can find: read
+aloud what you write.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SUFFIXES = {".md", ".py", ".lua", ".txt", ".html", ".js", ".toml", ".yaml", ".yml", ".sh"}
+#: Records of earlier runs, and this list.
+LEFT_OUT = ("docs/_campaign/", "docs/_mutation/", "tools/wording.py")
+#: Patterns, and what to write instead. Case matters only where the pattern says so.
+PHRASES = (
+    (r"\b(?:for|by|of|to|from|with|than) who\b(?! in\b)", "anyone who, a consumer that"),
+    (r"\b(?:is|are|was|were|be|been) told\b", "is reported, is logged, is documented in, you see"),
+    (
+        r"\b(?:of|to|for|in|on|with) the own\b|\bthe own (?:ones|shards)\b",
+        "its own, this consumer's",
+    ),
+    (r"\ball own\b", "all of its own"),
+    (r"\bthere no more\b|\bdoes so no more\b", "no longer exists, no longer does"),
+    (r"\banew\b", "again; to begin anew is to start over or restart"),
+    (
+        r"\b(?:in|to|of|for|by|after|with|has|have|reads?) so (?:many|much)\b",
+        "the number, or that many",
+    ),
+    (r"\bof such\b(?! \w)|\bbusy with such\b", "name the thing"),
+    (r"\bsome times in a row\b", "several times in a row"),
+    (r"\bas far as [a-z ]+ tells?\b", "shows that"),
+    (r"\bis not restarting\b", "is not restarted"),
+    (r"\bwhat (?:came back|waits in)\b", "redelivered messages, ready messages"),
+    (r"\bless than as many\b", "for less than one call each would cost"),
+    (r"\bhow far it is\b", "its progress"),
+    (r"\bSaid before\b", "say it in normal order"),
+    (
+        r"\b(?:message|row|job|schedule)s? (?:is|are|was|were|be) cancelled\b",
+        "canceled (asyncio: cancelled)",
+    ),
+)
+
+
+def findings(name: str, text: str) -> list[str]:
+    """Return a line for each phrase in a file."""
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        for pattern, advice in PHRASES:
+            if match := re.search(pattern, line):
+                found.append(f"{name}:{number}: {match[0]!r}: write {advice}")
+    return found
+
+
+def main() -> int:
+    """Print all findings; return 1 if there are any."""
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    found = [
+        line
+        for name in listed
+        if Path(name).suffix in SUFFIXES and not name.startswith(LEFT_OUT)
+        for line in findings(name, (ROOT / name).read_text())
+    ]
+    print(*found, sep="\n", end="\n" if found else "")
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
