@@ -37,8 +37,8 @@ class PassedOn(_Client):
         """Delete keys, and all that ackq keeps beside a list, dead letters too. One round trip.
 
         Messages that this client has in flight from the list are not redelivered. Messages that
-        another process has in flight are deleted too; its consumer finishes its work. If ackq kept anything beside a
-        list, deleting that takes another round trip.
+        another process has in flight are deleted too; its consumer finishes its work. If
+        ackq kept anything beside a list, deleting that takes another round trip.
         """
         return await self._delete("DEL", names)
 

@@ -73,7 +73,7 @@ class Choice:
         return self._go_to(fullest)
 
     def others(self, owned: Sequence[int], shards: int, consumers: int, now: float) -> list[int]:
-        """Return the shards of others to look at now. Call it if all shards of this consumer are empty."""
+        """Return the shards of others to look at now. Call it if this consumer's are empty."""
         read = min(MOST_OTHERS, shards - len(owned))
         if now - self._looked_elsewhere < max(
             HELP_INTERVAL, consumers * read / (shards * LOOK_RATE)

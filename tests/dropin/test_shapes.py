@@ -50,7 +50,7 @@ class Killed:
         return bodies
 
     def kill(self, begun: int) -> None:
-        """Run the loop until it has begun the given number of messages that hold it, and kill it."""
+        """Run the loop until it has begun ``begun`` messages that hold it, and kill it."""
         self._run(lambda: self._holding() >= begun, f"{begun} messages to be begun")
 
     def _holding(self) -> int:
