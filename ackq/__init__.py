@@ -26,7 +26,7 @@ from ackq.errors import (
 )
 from ackq.queue.client import Queue
 from ackq.queue.client_async import AsyncQueue
-from ackq.queue.messages import AuditFinding, AuditReport, Message, QueueStats
+from ackq.queue.messages import AuditFinding, AuditReport, Message, Pushed, QueueStats
 
 __version__ = "0.1.0"
 
@@ -54,6 +54,7 @@ __all__ = [
     "PeekedMessage",
     "PlaceLost",
     "PublishContention",
+    "Pushed",
     "Queue",
     "QueueConfig",
     "QueueNameError",

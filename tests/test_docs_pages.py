@@ -32,7 +32,7 @@ PYTHON = r"^```python(?: no-run)?\n(.*?)^```"
 PAGES = {
     "tutorial.md": (5, "tutorial*"),
     "retries.md": (4, "mails*"),
-    "idempotence.md": (1, "payments*"),
+    "idempotence.md": (2, "payments*"),
     "index.md": (1, "jobs*"),
     "metrics.md": (1, "orders*"),
 }

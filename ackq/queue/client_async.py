@@ -21,7 +21,7 @@ from ackq.core.io.together_async import Prepared
 from ackq.errors import AckqError
 from ackq.queue import delayed, handed_over, inspection, push, settle, take
 from ackq.queue.keys import QueueKeys
-from ackq.queue.messages import AuditReport, Message, QueueCounters, QueueStats
+from ackq.queue.messages import AuditReport, Message, Pushed, QueueCounters, QueueStats
 from ackq.queue.renewal_async import AsyncRenewer
 from ackq.queue.spec import QueueSpec
 
@@ -204,7 +204,7 @@ class AsyncQueue(Client):
         dedup: str | None = None,
         dedup_window: float = 3600.0,
         confirm: int | Confirm | None = None,
-    ) -> str:
+    ) -> Pushed:
         """Store one message, ready now or later, and return its id.
 
         Guarantee: once this call returns, the message is delivered until it is acked. Cost: one
@@ -219,13 +219,15 @@ class AsyncQueue(Client):
             delay: seconds until the message becomes ready.
             at: when it becomes ready: seconds since the epoch, or a datetime with a time zone.
             dedup: a key. A second push with the same key within the window stores nothing and
-                returns the id of the first. If the reply is lost, such a push is sent again.
+                returns the id of the first, with ``stored`` False. If the reply is lost, such a
+                push is sent again.
             dedup_window: seconds that the key is remembered. Defaults to 3600.
             confirm: number of replicas that must have the message, or a `Confirm`. Defaults to
                 None.
 
         Returns:
-            The id as text; empty for bytes without a usable id.
+            The id, a `Pushed`: text that also says whether this push ``stored`` the message.
+            Empty for bytes without a usable id.
 
         Raises:
             InvalidMessage: not a mapping or bytes, a bad id, or a value that JSON cannot hold.
@@ -376,14 +378,18 @@ class AsyncQueue(Client):
         """
         return await self._perform(settle.nack, self._spec, messages, delay, error=error)
 
-    async def release(self, *messages: Message) -> int:
-        """Return messages to the queue at once, without counting the delivery.
+    async def release(self, *messages: Message, delay: float = 0) -> int:
+        """Return messages to the queue, without counting the delivery, and return how many.
+
+        Args:
+            messages: messages that pop returned.
+            delay: seconds until they are ready again. Defaults to 0, at once.
 
         Raises:
             LeaseLost: this consumer no longer has the lease of some messages; the others are
                 returned.
         """
-        return await self._perform(settle.nack, self._spec, messages, 0, charge=False)
+        return await self._perform(settle.nack, self._spec, messages, delay, charge=False)
 
     async def reject(
         self, *messages: Message, reason: str = "", error: BaseException | None = None

@@ -129,6 +129,18 @@ class Message:
         )
 
 
+class Pushed(str):
+    """The id of a pushed message, and whether this push stored it. An ordinary text otherwise.
+
+    Attributes:
+        stored: False if an earlier push under the same ``dedup`` key stored a message, whose id
+            this is. None if that is unknown: the reply was lost, the push was sent again, and a
+            message with this id is stored, by this push or by an earlier one.
+    """
+
+    stored: bool | None = True
+
+
 @dataclass(frozen=True, slots=True)
 class QueueStats:
     """How many messages are in each state, at one instant.

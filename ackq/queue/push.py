@@ -26,6 +26,7 @@ from ackq.errors import (
     UnknownOutcome,
     redact,
 )
+from ackq.queue.messages import Pushed
 from ackq.queue.pop_from import before_push
 from ackq.queue.spec import QueueSpec
 
@@ -43,7 +44,7 @@ def push(
     dedup: str | None,
     dedup_window: float,
     confirm: Confirm | None,
-) -> Operation[str]:
+) -> Operation[Pushed]:
     """Push one message; see `ackq.Queue.push`."""
     id, body = encode(message, spec.config.max_body_bytes, spec.config.time_field)
     base, due = _due(delay, at)
@@ -51,7 +52,7 @@ def push(
         yield from before_push(spec.keys, spec.push_check, now)
     if dedup is None:
         yield from _store(spec, [id], [body], base, due, confirm)
-        return id
+        return Pushed(id)
     if not isinstance(dedup, str) or not dedup or len(dedup.encode()) > 512:
         raise ConfigurationError(f"dedup is 1 to 512 bytes of text, not {dedup!r}")
     window = microseconds(dedup_window, "dedup_window", MAX_DEDUP_WINDOW)
@@ -80,8 +81,12 @@ def push(
     except RedisError as error:
         raise_if_unknown(error, request)
         raise
-    first_id: bytes = reply[1]
-    return first_id.decode()
+    stored, first_id = reply
+    pushed = Pushed(first_id.decode())
+    if not stored:
+        # The lost first attempt may have stored it.
+        pushed.stored = None if request.reply_lost and pushed == id else False
+    return pushed
 
 
 def push_many(

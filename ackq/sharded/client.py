@@ -27,7 +27,7 @@ from ackq.membership.operations import MOST_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
 from ackq.queue import inspection, take
 from ackq.queue.client import Queue
-from ackq.queue.messages import Message, QueueCounters, QueueStats
+from ackq.queue.messages import Message, Pushed, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 from ackq.sharded import operations, resize
 from ackq.sharded.shards import ShardSet, run
@@ -247,7 +247,7 @@ class ShardedQueue(Closable):
         dedup: str | None = None,
         dedup_window: float = 3600.0,
         confirm: int | Confirm | None = None,
-    ) -> str:
+    ) -> Pushed:
         """Store one message on one shard and return its id, as `Queue.push` does.
 
         Args:
@@ -394,9 +394,9 @@ class ShardedQueue(Closable):
             messages, lambda queue, each: queue.nack(*each, delay=delay, error=error)
         )
 
-    def release(self, *messages: Message) -> int:
-        """Return messages to the queue at once, not counting the delivery; see `Queue.release`."""
-        return self._settle(messages, lambda queue, each: queue.release(*each))
+    def release(self, *messages: Message, delay: float = 0) -> int:
+        """Return messages to the queue, not counting the delivery; see `Queue.release`."""
+        return self._settle(messages, lambda queue, each: queue.release(*each, delay=delay))
 
     def reject(
         self, *messages: Message, reason: str = "", error: BaseException | None = None

@@ -26,7 +26,7 @@ from ackq.membership.operations import MOST_PARTITIONS
 from ackq.membership.shards import NEWEST, Shards, check_shards, is_shard, whole
 from ackq.queue import inspection, take
 from ackq.queue.client_async import AsyncQueue
-from ackq.queue.messages import Message, QueueCounters, QueueStats
+from ackq.queue.messages import Message, Pushed, QueueCounters, QueueStats
 from ackq.queue.spec import QueueSpec
 from ackq.sharded import operations, resize
 from ackq.sharded.shards_async import AsyncShardSet, run
@@ -246,7 +246,7 @@ class AsyncShardedQueue(Closable):
         dedup: str | None = None,
         dedup_window: float = 3600.0,
         confirm: int | Confirm | None = None,
-    ) -> str:
+    ) -> Pushed:
         """Store one message on one shard and return its id, as `Queue.push` does.
 
         Args:
@@ -393,9 +393,9 @@ class AsyncShardedQueue(Closable):
             messages, lambda queue, each: queue.nack(*each, delay=delay, error=error)
         )
 
-    async def release(self, *messages: Message) -> int:
-        """Return messages to the queue at once, not counting the delivery; see `Queue.release`."""
-        return await self._settle(messages, lambda queue, each: queue.release(*each))
+    async def release(self, *messages: Message, delay: float = 0) -> int:
+        """Return messages to the queue, not counting the delivery; see `Queue.release`."""
+        return await self._settle(messages, lambda queue, each: queue.release(*each, delay=delay))
 
     async def reject(
         self, *messages: Message, reason: str = "", error: BaseException | None = None

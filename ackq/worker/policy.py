@@ -68,7 +68,7 @@ class Settlement(NamedTuple):
     """How to settle a message that is not acked."""
 
     verb: str  #: "nack", "reject" or "release"
-    argument: float | str | None = None  #: seconds of delay, or a reason
+    argument: float | str = 0.0  #: seconds of delay, or a reason
 
 
 def settlement_of(
@@ -76,8 +76,8 @@ def settlement_of(
 ) -> Settlement:
     """Return how to settle a message whose handler raised ``error``."""
     match error:
-        case Release():
-            return Settlement("release")
+        case Release(delay=delay):
+            return Settlement("release", float(delay) if _is_delay(delay) else 0.0)
         case Reject(reason=reason):
             return Settlement("reject", _storable(reason))
         case Retry(delay=delay) if delay is not None and _is_delay(delay):

@@ -271,11 +271,10 @@ def _by_shard(messages: Iterable[Message]) -> list[list[Message]]:
 
 def _settle_call(lane: Lane, settlement: Settlement, messages: Sequence[Message]) -> Call:
     queue, argument = lane.queue, settlement.argument
-    if settlement.verb == "nack":
-        return Call(queue.nack, tuple(messages), {"delay": argument})
     if settlement.verb == "reject":
         return Call(queue.reject, tuple(messages), {"reason": argument})
-    return Call(queue.release, tuple(messages))
+    give_back = queue.nack if settlement.verb == "nack" else queue.release
+    return Call(give_back, tuple(messages), {"delay": argument})
 
 
 def _settle(state: State, lane: Lane, call: Call) -> Routine[bool]:

@@ -32,4 +32,12 @@ class Reject(Verdict):
 
 
 class Release(Verdict):
-    """Return the message at once, as if it had not been taken. The receive does not count."""
+    """Return the message as if it had not been taken. The receive does not count.
+
+    Args:
+        delay: seconds until it is ready again. Defaults to 0, at once.
+    """
+
+    def __init__(self, delay: float = 0.0) -> None:
+        super().__init__(delay)
+        self.delay = delay

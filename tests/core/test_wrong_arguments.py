@@ -59,8 +59,10 @@ AWAITED: dict[Any, tuple[Any, ...]] = {
         ),
         (lambda _: None, "must be a redis.*, not NoneType"),
         (lambda _: mock.Mock(), "must be a redis.*, not a mock"),
+        (lambda blocking: _client(blocking).pipeline(), "pipeline.*Pass the client itself"),
+        (lambda blocking: _cluster_pipeline(blocking), "pipeline.*Pass the client itself"),
     ],
-    ids=["url", "twin", "none", "mock"],
+    ids=["url", "twin", "none", "mock", "pipeline", "cluster pipeline"],
 )
 def test_a_client_of_the_wrong_kind(kind: Any, make: Any, text: str) -> None:
     blocking = kind in BLOCKING
@@ -71,6 +73,12 @@ def test_a_client_of_the_wrong_kind(kind: Any, make: Any, text: str) -> None:
 
 def _client(blocking: bool) -> Any:
     return redis.Redis() if blocking else redis.asyncio.Redis()
+
+
+def _cluster_pipeline(blocking: bool) -> Any:
+    """Return the pipeline of a cluster, without a cluster to connect to."""
+    kind: Any = redis.cluster.ClusterPipeline if blocking else redis.asyncio.cluster.ClusterPipeline
+    return kind.__new__(kind)
 
 
 @pytest.mark.parametrize(

@@ -119,9 +119,13 @@ def test_a_push_with_a_marker_is_sent_again_and_stored_once(
     assert direct.push({"id": "other"}, dedup="other") == "other"
     before = proxy.count(*SCRIPT)
     proxy.fail(b"EVALSHA", kind)
-    assert queue.push({"id": "a"}, dedup="marker") == "a"
+    pushed = queue.push({"id": "a"}, dedup="marker")
+    assert pushed == "a"
+    assert pushed.stored is None  # the second answer cannot tell
     assert proxy.count(*SCRIPT) - before == 2
     assert client.llen("jobs") == 2
+    proxy.fail(b"EVALSHA", kind)
+    assert queue.push({"id": "b"}, dedup="marker").stored is False
 
 
 @pytest.mark.parametrize("product", ["queue", "topic"])

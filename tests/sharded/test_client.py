@@ -565,7 +565,7 @@ def test_settles_reach_the_queue_of_each_message_with_their_options() -> None:
             assert await queue.ack(a, b) == 2
             assert await queue.ack(a, confirm=1) == 1
             assert await queue.nack(a, delay=3.0, error=error) == 1
-            assert await queue.release(a) == 1
+            assert await queue.release(a, delay=2.0) == 1
             assert await queue.reject(a, reason="no", error=error) == 1
             assert await queue.extend(a, timeout=5.0) == 1
             assert await queue.nack(b) == await queue.reject(b) == await queue.extend(b) == 1
@@ -573,7 +573,7 @@ def test_settles_reach_the_queue_of_each_message_with_their_options() -> None:
                 ("ack", (a,), {"confirm": None}),
                 ("ack", (a,), {"confirm": 1}),
                 ("nack", (a,), {"delay": 3.0, "error": error}),
-                ("release", (a,), {}),
+                ("release", (a,), {"delay": 2.0}),
                 ("reject", (a,), {"reason": "no", "error": error}),
                 ("extend", (a,), {"timeout": 5.0}),
             ]

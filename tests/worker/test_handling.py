@@ -164,6 +164,26 @@ def test_release_gives_back_uncounted(
     assert queue.dead_letters() == []
 
 
+def test_release_with_a_delay_gives_back_later_and_uncounted(
+    queue_of: QueueOf, work: StartWorker, handler: Recorder
+) -> None:
+    queue = queue_of(max_receives=1)
+    push(queue, 1)
+
+    def release(message: ackq.Message) -> None:
+        raise Release(500)
+
+    handler.behave = release
+    work(queue, handler)
+    wait_until(lambda: queue.stats().delayed == 1, "the release")
+    (waiting,) = queue.peek(1, "delayed")
+    assert 400 < (waiting.at or 0) - time.time() <= 500
+    assert waiting.receive_count == 0
+    assert queue.run_now(waiting.entry) == 1
+    handler.wait_for(2)
+    assert handler.counts == {"m0": 1}
+
+
 @pytest.mark.parametrize(
     "error",
     [

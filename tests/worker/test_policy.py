@@ -49,7 +49,10 @@ def test_jitter_only_shortens_a_delay_and_at_most_by_its_share() -> None:
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (Release(), Settlement("release")),
+        (Release(), Settlement("release", 0.0)),
+        (Release(5), Settlement("release", 5.0)),
+        (Release(-1), Settlement("release", 0.0)),
+        (Release("later"), Settlement("release", 0.0)),  # type: ignore[arg-type]
         (Reject("why"), Settlement("reject", "why")),
         (Reject(), Settlement("reject", "rejected")),
         (Retry(delay=5), Settlement("nack", 5.0)),
@@ -74,7 +77,7 @@ def test_a_long_reason_is_kept_in_part() -> None:
     assert found == Settlement("reject", "x" * 1000)
 
 
-@pytest.mark.parametrize("verdict", [Retry(1.5), Reject("why"), Release()], ids=repr)
+@pytest.mark.parametrize("verdict", [Retry(1.5), Reject("why"), Release(2)], ids=repr)
 def test_verdicts_cross_processes_and_are_no_errors_of_ackq(verdict: Any) -> None:
     copy = pickle.loads(pickle.dumps(verdict))
     assert type(copy) is type(verdict)

@@ -547,7 +547,7 @@ def test_a_verdict_shows_its_argument() -> None:
         "5",
         "why",
         "rejected",
-        "",
+        "0.0",
     ]
     assert (Retry().delay, Retry(5).delay, Reject().reason) == (None, 5, "rejected")
 

@@ -22,6 +22,7 @@ from ackq.core.io.settings import (
     READ_TIMEOUT,
     SENTINEL_CONNECTIONS,
     address_of,
+    check_no_pipeline,
     check_scripts_run,
     connection_settings,
     nodes_in,
@@ -338,6 +339,7 @@ def route_of(client: Any, key: bytes) -> SingleRoute | ClusterRoute:
     Raises:
         ConfigurationError: it is not a blocking client of redis-py.
     """
+    check_no_pipeline(client)
     if isinstance(client, RedisCluster):
         return ClusterRoute(client, key)
     if not isinstance(getattr(client, "connection_pool", None), redis.ConnectionPool):

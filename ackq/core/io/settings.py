@@ -7,10 +7,19 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
+import redis
+import redis.asyncio
 from redis.exceptions import TimeoutError
 
 from ackq.errors import ConfigurationError
 
+#: The pipelines of redis-py, most of which are subclasses of its clients.
+PIPELINES = (
+    redis.client.Pipeline,
+    redis.cluster.ClusterPipeline,
+    redis.asyncio.client.Pipeline,
+    redis.asyncio.cluster.ClusterPipeline,
+)
 #: Settings that tie a connection to its pool, or change the form of a reply.
 _NOT_COPIED = (
     "decode_responses",
@@ -119,6 +128,20 @@ def check_database(url: str) -> None:
     if named and database and not (database.isascii() and database.isdigit()):
         raise ValueError(
             f"the database must be a number, as in redis://host:6379/0, not {database!r}"
+        )
+
+
+def check_no_pipeline(client: Any) -> None:
+    """Refuse a pipeline: ackq would send over its own connections, outside of the transaction.
+
+    Raises:
+        ConfigurationError: it is a pipeline of redis-py.
+    """
+    if isinstance(client, PIPELINES):
+        raise ConfigurationError(
+            "client is a pipeline, and ackq would send at once instead of with its other commands."
+            " Pass the client itself. To push in a transaction, add a plain LPUSH of the message"
+            " to the pipeline: pipeline.lpush('jobs', body)"
         )
 
 

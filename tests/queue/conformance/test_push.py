@@ -242,9 +242,13 @@ def test_a_second_push_under_one_key_stores_nothing_and_returns_the_first_id(
 ) -> None:
     queue = make_queue()
     first = queue.push({"n": 1}, dedup="order-7")
-    assert queue.push({"n": 2}, dedup="order-7") == first
+    again = queue.push({"n": 2}, dedup="order-7")
+    assert isinstance(first, ackq.Pushed)
+    assert again == first
+    assert (first.stored, again.stored) == (True, False)
     assert queue.push({"n": 3}, dedup="order-8") != first
-    assert [message.json()["n"] for message in queue.pop_many(5)] == [1, 3]
+    assert queue.push({"n": 4}).stored is True
+    assert [message.json()["n"] for message in queue.pop_many(5)] == [1, 3, 4]
 
 
 def test_a_dedup_key_is_forgotten_after_its_window(make_queue: MakeQueue) -> None:
@@ -259,7 +263,9 @@ def test_a_dedup_key_is_forgotten_after_its_window(make_queue: MakeQueue) -> Non
 def test_a_scheduled_push_can_be_deduplicated(make_queue: MakeQueue) -> None:
     queue = make_queue()
     first = queue.push({"n": 1}, dedup="tick", delay=60)
-    assert queue.push({"n": 2}, dedup="tick", delay=60) == first
+    again = queue.push({"n": 2}, dedup="tick", delay=60)
+    assert again == first
+    assert (first.stored, again.stored) == (True, False)
     assert queue.stats().delayed == 1
 
 

@@ -125,6 +125,11 @@ def test_a_release_does_not_count(make_queue: MakeQueue) -> None:
         message = queue.pop()
         assert message.receive_count == 1
         assert queue.release(message) == 1
+    message = queue.pop()
+    assert queue.release(message, delay=500) == 1
+    (waiting,) = queue.peek(1, "delayed")
+    assert waiting.receive_count == 0
+    assert 400 < (waiting.at or 0) - time.time() <= 500
 
 
 def test_what_is_released_comes_back_in_its_order_however_much_it_is(make_queue: MakeQueue) -> None:
