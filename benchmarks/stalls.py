@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
@@ -18,6 +19,7 @@ SLOW_US = 200
 LONGEST = 300
 #: A script that touches no key.
 IDLE_LOOP = "local n = 0 for i = 1, tonumber(ARGV[1]) do n = n + i end return n"
+IDLE_SHA = hashlib.sha1(IDLE_LOOP.encode()).hexdigest().encode()
 
 
 def script_times(client: redis.Redis, sha: bytes | None = None) -> list[float]:
@@ -28,18 +30,32 @@ def script_times(client: redis.Redis, sha: bytes | None = None) -> list[float]:
     return found or ([SLOW_US / 1000] if sha is None else [])
 
 
+def milliseconds() -> float:
+    """Return the time by a clock that is never set."""
+    return time.perf_counter() * 1000
+
+
 def longest_idle_loop(client: redis.Redis, typical: float, calls: int) -> float:
     """Run a ``typical`` ms long counting script ``calls`` times; return the longest time.
 
     It shows what the machine itself adds: a server that is not scheduled seems to block.
     """
-    before = time.perf_counter()
-    client.eval(IDLE_LOOP, 0, 1_000_000)
-    turns = round(1_000_000 * typical / 1000 / (time.perf_counter() - before))
+    run_idle_loops(client, typical, calls)
+    return max(script_times(client))
+
+
+def run_idle_loops(
+    client: redis.Redis, typical: float, calls: int, clock: Callable[[], float] = milliseconds
+) -> None:
+    """Run a counting script ``calls`` times, ``typical`` ms by this clock; empty SLOWLOG before."""
+    sha = IDLE_SHA.decode()
+    client.script_load(IDLE_LOOP)
+    before = clock()
+    client.evalsha(sha, 0, 1_000_000)
+    turns = round(1_000_000 * typical / (clock() - before))
     client.slowlog_reset()
     for _ in range(calls):
-        client.eval(IDLE_LOOP, 0, turns)
-    return max(script_times(client))
+        client.evalsha(sha, 0, turns)
 
 
 @contextmanager

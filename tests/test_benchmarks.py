@@ -20,13 +20,18 @@ import redis
 from ackq import scripts
 from ackq.bench.figures import Measure, Ratio, Result, from_json, to_json
 from ackq.bench.rounds import Round, ServerCpu, measures_of, percentiles, rotations
+from benchmarks import blocked
 from benchmarks.checkout import commit
 from benchmarks.comparison import comparison_of
 from benchmarks.page import write_report
 from benchmarks.registry import BENCHMARKS, benchmark
+from benchmarks.servers import target
+from benchmarks.stalls import IDLE_LOOP, IDLE_SHA, run_idle_loops
+from benchmarks.thread_cpu import MainThread
 from benchmarks.workers import filling
 from benchmarks.workers.environments import HERE, PEERS, Peer
 from benchmarks.worst import CASES
+from benchmarks.worst.scene import Scene
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -160,6 +165,10 @@ def test_a_case_measures_its_script_and_nothing_else(tmp_path: Path) -> None:
     assert list(dict.fromkeys(each.case for each in result.measures)) == measured
     calls = {each.case: each.rounds for each in result.measures if each.figure == "slow calls"}
     assert calls["claims/forget: 3,000,000 messages"] == (1,)
+    if Path("/proc/self/schedstat").exists():
+        cpu = {each.case: each.rounds for each in result.measures if each.figure == blocked.CPU}
+        assert list(cpu) == measured
+        assert all(0 < value < 60_000 for values in cpu.values() for value in values)
     assert [each.what for each in result.ratios] == [
         f"{case}: over the idle loop, ms" for case in measured
     ]
@@ -336,6 +345,20 @@ def test_the_servers_time_is_all_that_it_used(plain_client: redis.Redis) -> None
     before = used()
     with contextlib.closing(ServerCpu(f"redis://{settings['host']}:{settings['port']}")) as cpu:
         assert sum(before) <= cpu.seconds() <= sum(used())
+
+
+@pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel counts no CPU")
+def test_the_cpu_of_a_script_is_that_of_its_calls_alone() -> None:
+    with target(None) as server, Scene(server.url) as scene:
+        thread = MainThread.of(scene.client)
+        assert thread is not None
+        run_idle_loops(scene.client, 20, 1, thread.cpu_ms)
+        with scene.cpu.calls(thread, IDLE_SHA) as spent:
+            scene.client.evalsha(IDLE_SHA.decode(), 0, 10)
+            scene.client.eval(IDLE_LOOP, 0, 10_000_000)  # another command: not counted
+            run_idle_loops(scene.client, 20, 2, thread.cpu_ms)
+    assert len(spent) == 4  # the second measures how many turns take 20 ms
+    assert spent[0] < min(spent[2:])
 
 
 def test_each_contestant_is_first_in_turn() -> None:

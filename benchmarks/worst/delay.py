@@ -10,6 +10,8 @@ from ackq.delay import (
     PartitionedDelayQueue,
 )
 from benchmarks.worst.case import Act, times, worst
+from benchmarks.worst.failures import RECEIVES as FAILED_RECEIVES
+from benchmarks.worst.failures import dead_with_failures, note_failures, with_failures
 from benchmarks.worst.scene import DEAD, KIB, LARGE, LEASED, MIB, NAME, Scene
 
 #: The most partitions that there may be.
@@ -141,6 +143,14 @@ def take_dying(scene: Scene) -> Act:
     return lambda: queue.take(1000)
 
 
+@with_failures("delay/take", "100 to the dead letters")
+def take_dying_with_failures(scene: Scene, failure: bytes) -> Act:
+    stored(scene, 100)
+    note_failures(scene, ERRORS, RECEIVES, 100, failure)
+    queue = of(scene, max_receives=FAILED_RECEIVES)
+    return lambda: queue.take(1000)
+
+
 @worst("delay/take", "100,000 that others made ready under a lease")
 def take_leased(scene: Scene) -> Act:
     count = scene.many(100_000)
@@ -199,6 +209,33 @@ def nack_failed(scene: Scene) -> Act:
     for each in held:
         each.failure = b"x" * 8000
     return lambda: queue.nack(*held, delay=60)
+
+
+@with_failures("delay/nack", "100 that die")
+def nack_dying_with_failures(scene: Scene, failure: bytes) -> Act:
+    held, queue = _failed(scene, failure), of(scene, max_receives=FAILED_RECEIVES)
+    return lambda: queue.nack(*held)
+
+
+@with_failures("delay/nack", "100 that return")
+def nack_with_failures(scene: Scene, failure: bytes) -> Act:
+    held, queue = _failed(scene, failure), of(scene)
+    return lambda: queue.nack(*held)
+
+
+@with_failures("delay/reject", "100")
+def reject_with_failures(scene: Scene, failure: bytes) -> Act:
+    held, queue = _failed(scene, failure), of(scene)
+    return lambda: queue.reject(*held)
+
+
+def _failed(scene: Scene, failure: bytes) -> list[DelayedMessage]:
+    """Return 100 messages with five noted failures, whose handlers failed once more."""
+    held = taken(scene, 100)
+    note_failures(scene, ERRORS, RECEIVES, 100, failure)
+    for message in held:
+        message.failure = failure
+    return held
 
 
 @worst("delay/reject", "1,000 x 0.9 MiB")
@@ -283,6 +320,12 @@ def redrive_large(scene: Scene) -> Act:
 @worst("delay/redrive", "16 x 64 MiB")
 def redrive_larger(scene: Scene) -> Act:
     scene.fill(DEAD, (STREAM,), 16, scene.size(64 * MIB))
+    return of(scene).redrive
+
+
+@with_failures("delay/redrive", "100")
+def redrive_with_failures(scene: Scene, failure: bytes) -> Act:
+    dead_with_failures(scene, STREAM, 100, failure)
     return of(scene).redrive
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ackq.ops.overview import Overview
 from ackq.queue import pop_from
 from benchmarks.worst.case import Act, times, worst
+from benchmarks.worst.failures import dead_with_failures, with_failures
 from benchmarks.worst.scene import KIB, LARGE, LISTED, MIB, NAME, Scene
 from benchmarks.worst.taking import hold_lists
 
@@ -37,6 +38,13 @@ def schedule_taken(scene: Scene) -> Act:
     queue, count = scene.queue(), scene.many(100_000)
     scene.delayed(scene.many(1_000_000), score=scene.far)
     return lambda: queue.push_many([{"id": f"m{n:07d}"} for n in range(1, count)], delay=60)
+
+
+@worst("schedule", "1,000 without ids behind 300,000 of the same time")
+def schedule_behind(scene: Scene) -> Act:
+    queue, count, at = scene.queue(), scene.many(300_000), scene.far / 1_000_000
+    scene.delayed(count, score=scene.far, step=1)
+    return lambda: queue.push_many([b"no id"] * 1000, at=at)
 
 
 @worst("push_once", "200 x 0.9 MiB, now and later")
@@ -243,6 +251,12 @@ def redrive_larger(scene: Scene) -> Act:
     return scene.queue().redrive
 
 
+@with_failures("redrive", "100")
+def redrive_with_failures(scene: Scene, failure: bytes) -> Act:
+    dead_with_failures(scene, scene.keys.dead, 100, failure)
+    return scene.queue().redrive
+
+
 @worst("redrive", "100,000 by name, all ids taken")
 def redrive_named(scene: Scene) -> Act:
     count = scene.many(100_000)
@@ -314,6 +328,12 @@ def watch(scene: Scene) -> Act:
     queue.counters()
     scene.client.hset(scene.keys.counters, mapping={f"timeout:{n}": n for n in range(97)})
     return times(100, queue.counters)
+
+
+@worst("watch", "10,000 lists held")
+def watch_held(scene: Scene) -> Act:
+    hold_lists(scene, scene.many(10_000), scene.far)
+    return times(20, scene.queue().counters)
 
 
 @worst("pop_from", "1,000,000 leases that ended")

@@ -13,6 +13,7 @@ from ackq import Message, Queue, scripts
 from ackq.core.client import Closable
 from ackq.queue.keys import QueueKeys
 from benchmarks.stalls import LONGEST
+from benchmarks.thread_cpu import MeteredConnection, ScriptCpu
 
 Owned = TypeVar("Owned", bound=Closable)
 NAME = "ackq-benchmark:blocked"
@@ -47,7 +48,10 @@ class Scene:
 
     def __init__(self, url: str, share: float = 1.0, bodies: float = 1.0) -> None:
         self.share, self.bodies = share, bodies
-        self.client: redis.Redis = redis.Redis.from_url(url, socket_timeout=LONGEST)
+        self.cpu = ScriptCpu()
+        self.client: redis.Redis = redis.Redis.from_url(
+            url, socket_timeout=LONGEST, connection_class=MeteredConnection, meter=self.cpu
+        )
         self.keys = QueueKeys.of(NAME)
         self.far = round(time.time() * 1_000_000) + LEASE_US
         self._stack = ExitStack()

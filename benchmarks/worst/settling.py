@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ackq import Message
 from benchmarks.worst.case import Act, worst
+from benchmarks.worst.failures import RECEIVES, note_failures, with_failures
 from benchmarks.worst.scene import LARGE, MIB, Scene
 
 
@@ -80,6 +82,33 @@ def nack_larger_dying(scene: Scene) -> Act:
 def nack_deep(scene: Scene) -> Act:
     held, queue = scene.held(scene.many(3_000_000))[: scene.many(100_000)], scene.queue()
     return lambda: queue.nack(*held)
+
+
+@with_failures("nack", "100 that die")
+def nack_dying_with_failures(scene: Scene, failure: bytes) -> Act:
+    held, queue = _failed(scene, failure), scene.queue(max_receives=RECEIVES)
+    return lambda: queue.nack(*held)
+
+
+@with_failures("nack", "100 that return")
+def nack_with_failures(scene: Scene, failure: bytes) -> Act:
+    held, queue = _failed(scene, failure), scene.queue()
+    return lambda: queue.nack(*held)
+
+
+@with_failures("reject", "100")
+def reject_with_failures(scene: Scene, failure: bytes) -> Act:
+    held, queue = _failed(scene, failure), scene.queue()
+    return lambda: queue.reject(*held)
+
+
+def _failed(scene: Scene, failure: bytes) -> list[Message]:
+    """Return 100 messages with five noted failures, whose handlers failed once more."""
+    held = scene.held(100)
+    note_failures(scene, scene.keys.errors, scene.keys.receives, 100, failure)
+    for message in held:
+        message.failure = failure
+    return held
 
 
 @worst("nack", "1,000 x 0.9 MiB released")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ackq import Queue
 from benchmarks.worst.case import Act, times, worst
+from benchmarks.worst.failures import RECEIVES, note_failures, with_failures
 from benchmarks.worst.scene import KIB, LARGE, LISTED, MIB, Scene
 
 #: Calls of a case that has endless work.
@@ -28,6 +29,22 @@ def equal_longer_ids(scene: Scene) -> Act:
 def _equal_ids(scene: Scene, size: int) -> Act:
     scene.held(1, scene.size(size))
     scene.fill("for _ = 1, 1000 do redis.call('LPUSH', KEYS[1], body) end", (scene.keys.ready,), 1)
+    return popping(scene.queue(), 1)
+
+
+@worst("pop", "1,000 equal ids of 512 bytes")
+def equal_long_ids(scene: Scene) -> Act:
+    return _equal(scene, 512)
+
+
+@worst("pop", "1,000 equal ids")
+def equal_short_ids(scene: Scene) -> Act:
+    return _equal(scene, 8)
+
+
+def _equal(scene: Scene, length: int) -> Act:
+    line = f"redis.call('LPUSH', KEYS[1], '{{\"id\":\"' .. string.rep('i', {length}) .. '\"}}')"
+    scene.fill(line, (scene.keys.ready,), 1000)
     return popping(scene.queue(), 1)
 
 
@@ -100,6 +117,13 @@ def dying(scene: Scene) -> Act:
     scene.leased(scene.many(100_000))
     scene.counted(scene.many(100_000), 5)
     return popping(scene.queue(max_receives=5), 1)
+
+
+@with_failures("pop", "100 to the dead letters")
+def dying_with_failures(scene: Scene, failure: bytes) -> Act:
+    scene.leased(100)
+    note_failures(scene, scene.keys.errors, scene.keys.receives, 100, failure)
+    return popping(scene.queue(max_receives=RECEIVES), 1)
 
 
 @worst("pop", "100,000 expired, their bodies missing")
