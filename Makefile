@@ -16,10 +16,11 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 LOWEST = tests/queue/conformance tests/faults tests/worker tests/process tests/cli tests/dropin tests/sharded \
     tests/queue/scripts/test_pop.py tests/test_errors.py tests/core/test_wrong_arguments.py
 
-.PHONY: help demo test test-core test-spark test-random test-campaign campaign simulation mutation test-lowest clients lint docs picture pictures-of-the-page clean
+.PHONY: help dev demo test test-core test-spark test-random test-campaign campaign simulation mutation test-lowest clients lint docs picture pictures-of-the-page clean
 
 help:
 	@echo "make demo       see ackq work, on a server that it brings along"
+	@echo "make dev        a minute's environment for everything but Spark: .venv/bin/pytest tests/delay"
 	@echo "make test       the suite, on every Redis that this machine has"
 	@echo "make test-spark the tests in a Spark session"
 	@echo "make test-core  the suite where there is no Java"
@@ -36,6 +37,8 @@ help:
 	@echo "make pictures-of-the-page  take the pictures of ackq web again, with Chromium"
 	@echo "make clean      remove .venv and the caches"
 
+dev: .venv/dev
+
 demo: .venv/embedded
 	$(BIN)/ackq demo
 
@@ -46,7 +49,7 @@ test: .venv/spark-home/classes.jsa
 test-spark: .venv/spark-home/classes.jsa
 	$(BIN)/pytest -n 2 --dist worksteal -m "session and not campaign"
 
-test-core: .venv/installed
+test-core: .venv/dev
 	$(PYTEST) -m "not campaign and not spark" --ignore tests/spark
 
 test-random: .venv/installed
@@ -79,14 +82,16 @@ lint: .venv/linters
 	$(BIN)/python tools/blocking.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	@if $(BIN)/python -c "import pyspark" 2>/dev/null; then $(BIN)/mypy; else \
+	$(BIN)/mypy --follow-imports=silent --exclude '(^|/)spark[/_.]' && \
+	echo "PySpark is not installed, so the types of ackq/spark were NOT checked (make .venv/installed)"; fi
 	@if command -v luacheck >/dev/null; then luacheck lua; \
 	else echo "luacheck is not installed, so lua/ was NOT checked (Debian: apt install lua-check)"; fi
 
 docs: .venv/docs
 	$(BIN)/python -m sphinx -q -E -a -W --keep-going -b html docs docs/_build
 
-pictures-of-the-page: .venv/installed
+pictures-of-the-page: .venv/dev
 	$(BIN)/python -m tools.web_pictures
 
 picture: .venv/embedded
@@ -105,9 +110,13 @@ picture: .venv/embedded
 	$(BIN)/python -m pip install --quiet -e ".[embedded]"
 	@touch $@
 
-# Spark is large, so the demo does without.
-.venv/installed: .venv/embedded
-	$(BIN)/python -m pip install --quiet -e ".[embedded,spark]" "pyspark[connect]" --group test
+# Spark is large, so whatever can do without it does.
+.venv/dev: .venv/embedded
+	$(BIN)/python -m pip install --quiet -e ".[embedded]" --group test
+	@touch $@
+
+.venv/installed: .venv/dev
+	$(BIN)/python -m pip install --quiet -e ".[embedded,spark]" "pyspark[connect]"
 	@touch $@
 
 # With it, the processes of Spark start in half the time.
@@ -115,19 +124,19 @@ picture: .venv/embedded
 	$(BIN)/python -m tests.spark.home
 
 # An environment of its own, without Spark; lowest-direct takes what pyproject.toml names.
-.venv/lowest/installed: pyproject.toml | .venv/installed
+.venv/lowest/installed: pyproject.toml | .venv/dev
 	$(BIN)/python -m pip install --quiet --group lowest
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python .venv/lowest
 	$(BIN)/uv pip install --quiet --python .venv/lowest/bin/python --resolution lowest-direct \
 	    -e ".[embedded]" --group test
 	@touch $@
 
-.venv/linters: .venv/installed
+.venv/linters: .venv/dev
 	$(BIN)/python -m pip install --quiet --group lint
 	@touch $@
 
 .venv/docs: .venv/embedded
-	$(BIN)/python -m pip install --quiet -e ".[embedded,spark]" --group docs
+	$(BIN)/python -m pip install --quiet -e ".[embedded]" --group docs
 	@touch $@
 
 clean:

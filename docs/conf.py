@@ -19,6 +19,8 @@ autodoc_member_order = "bysource"
 #: The settings of a class are documented where they are passed.
 autoclass_content = "both"
 autodoc_typehints = "signature"
+#: Large, or of no use to the reference besides being imported.
+autodoc_mock_imports = ["pyspark", "pyarrow", "py4j", "opentelemetry"]
 python_use_unqualified_type_names = True
 #: Prompts and output are not to be copied.
 copybutton_prompt_text = "$ "

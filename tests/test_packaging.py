@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+import yaml
 from packaging.version import Version
 
 import ackq
@@ -99,3 +100,19 @@ def test_the_format_is_the_documented_one(wheel: Path) -> None:
         assert words.format(FORMAT) in (ROOT / page).read_text(), page
     done = subprocess.run([BIN / "ackq", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.endswith(f", format {FORMAT}\n")
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / ".github/workflows").glob("*.yml")), ids=lambda p: p.stem
+)
+def test_a_workflow_pins_actions_by_commit_and_limits_its_time(path: Path) -> None:
+    text = path.read_text()
+    for action in re.findall(r"uses: (\S+)", text):
+        assert action.startswith("./") or re.search(r"@[0-9a-f]{40}$", action), action
+    jobs = yaml.safe_load(text)["jobs"].values()
+    assert all("timeout-minutes" in job or "uses" in job for job in jobs)
+
+
+def test_a_release_waits_for_the_tests() -> None:
+    release = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())["jobs"]
+    assert release["publish"]["needs"] == ["test", "build"]

@@ -200,9 +200,9 @@ def test_the_limit_that_pyrsmq_stores_can_be_read_and_written_back(
         assert (found.vt, found.delay, found.maxsize) == (15, 10, 65_565)
         again = ours.set_queue_attributes(
             "q",
-            vt=found.vt,
-            delay=found.delay,
-            maxsize=found.maxsize,  # type: ignore[arg-type]
+            vt=found.vt,  # type: ignore[arg-type]
+            delay=found.delay,  # type: ignore[arg-type]
+            maxsize=found.maxsize,
         )
         assert again.maxsize == 65_565
         ours.create_queue("copy", maxsize=found.maxsize)  # type: ignore[arg-type]
