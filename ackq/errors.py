@@ -352,6 +352,8 @@ class PipelineFenced(PipelineFailed):
 class UnknownOutcome(PushAccount, redis.ConnectionError):
     """A request was sent and its reply was lost, so it may have been applied or not.
 
+    It is also raised for a script that ended halfway because its slot is being moved.
+
     Push and pop raise this error because they are never resent blindly: a push would be stored
     twice, and a pop would lease a second batch. Messages leased by a pop whose reply was lost are
     delivered again after their visibility timeout.

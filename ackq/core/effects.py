@@ -26,7 +26,8 @@ class Request:
             harm.
         confirm: the replicas or disks to wait for.
         by_text: send the script's text, not its SHA, because the server does not know it.
-        reply_lost: whether an earlier reply was lost, so it may already have been applied.
+        reply_lost: whether an earlier reply was lost, or a script ended halfway, so it may already
+            have been applied.
     """
 
     args: tuple[Arg, ...]

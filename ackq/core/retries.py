@@ -53,6 +53,15 @@ _WRAPPED = re.compile(
 )
 
 
+#: What Redis 6.2 to 8 and Valkey reply if a script, once begun, is refused a key: while a slot
+#: moves, one that the script has emptied.
+_HALTED = re.compile(r"access a non local key|keys were accessed during rehashing of the slot")
+
+
+#: What they reply to the first write of a script if a cluster that is down still serves reads.
+_DOWN = re.compile(r"\bwrite command .*while the cluster is down")
+
+
 #: Most times that one request is sent.
 ATTEMPTS = 6
 
@@ -65,14 +74,30 @@ REDIRECTIONS = 16
 FIRST_PAUSE = 0.05
 
 
+class ScriptHalted(ConnectionError):
+    """A script ended halfway, because its slot is being moved. As after a lost reply, what it did
+    is unknown.
+    """
+
+
 def unwrapped(error: Exception) -> Exception:
     """Return the error of a command inside a script as if it had been sent alone.
 
-    Redis 6.2 reports it as text within a script error; later servers pass it on.
+    Redis 6.2 reports it as text within a script error; later servers pass it on. No server has a
+    code for what a script meets in a cluster, so those errors are recognized by their text.
     """
-    if type(error) is not ResponseError or not (found := _WRAPPED.search(str(error))):
+    if type(error) is not ResponseError:
         return error
-    clearer = _WITHIN_SCRIPTS[found["code"]](found["text"])
+    text = str(error)
+    clearer: Exception
+    if found := _WRAPPED.search(text):
+        clearer = _WITHIN_SCRIPTS[found["code"]](found["text"])
+    elif _HALTED.search(text):
+        clearer = ScriptHalted(text)
+    elif _DOWN.search(text):
+        clearer = ClusterDownError(text)
+    else:
+        return error
     clearer.__cause__ = error
     return clearer
 
@@ -109,8 +134,10 @@ def pause_before_resend(error: Exception, request: Request, sent: bool, attempt:
     if sent and isinstance(error, ConnectionError | TimeoutError | OSError):
         request.reply_lost = True
         if not request.resend:
+            halted = isinstance(error, ScriptHalted)
+            what = "the script ended halfway" if halted else "the reply was lost"
             raise UnknownOutcome(
-                f"the reply was lost ({redact(str(error)) or type(error).__name__}): the request"
+                f"{what} ({redact(str(error)) or type(error).__name__}): the request"
                 " may have been applied or not, and was not sent again. Taken messages come back"
                 " after their visibility timeout; push with dedup= to push again safely"
             ) from error

@@ -23,8 +23,18 @@ if tonumber(redis.call('HGET', group, 'generation')) ~= generation
   or tonumber(redis.call('HGET', group, 'assigned')) == generation then
   return 0
 end
-redis.call('DEL', owners)
-redis.call('HSET', owners, unpack(ARGV, 2))
-redis.call('HSET', group, 'assigned', string.format('%.0f', generation))
+local assigned = {}
+for i = 2, #ARGV, 2 do
+  assigned[ARGV[i]] = true
+end
+-- The first write frees memory. The owners are replaced without emptying their key: while its slot
+-- moves, Redis would refuse to write to it again.
 redis.call('HDEL', group, 'assigning')
+redis.call('HSET', owners, unpack(ARGV, 2))
+for _, share in ipairs(redis.call('HKEYS', owners)) do
+  if not assigned[share] then
+    redis.call('HDEL', owners, share)
+  end
+end
+redis.call('HSET', group, 'assigned', string.format('%.0f', generation))
 return 1

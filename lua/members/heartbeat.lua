@@ -56,6 +56,9 @@ end
 -- The first write frees memory, even if only nothing: at maxmemory a member must be able to stay. A
 -- caller's own session that ran out unnoticed continues; no other member has its partitions.
 redis.call('ZREMRANGEBYRANK', members, 1, 0)
+-- Join before other sessions end, so that the key is never empty: while its slot moves, Redis
+-- refuses a script the key that it has emptied.
+redis.call('ZADD', members, string.format('%.0f', now + timeout), session)
 local changed = not mine
 for _, ended in ipairs(redis.call('ZRANGEBYSCORE', members, '-inf', over, 'LIMIT', 0, 1000)) do
   if ended ~= session then
@@ -70,11 +73,12 @@ end
 if step > 0 then
   local back = '-' .. string.format('%.0f', step)
   for _, other in ipairs(redis.call('ZRANGE', members, 0, -1)) do
-    redis.call('ZINCRBY', members, back, other)
+    if other ~= session then
+      redis.call('ZINCRBY', members, back, other)
+    end
   end
 end
 redis.call('HSET', group, 'clock', string.format('%.0f', now))
-redis.call('ZADD', members, string.format('%.0f', now + timeout), session)
 if changed then
   redis.call('HSET', group, 'shares', string.format('%.0f', shares))
   redis.call('HINCRBY', group, 'generation', 1)
@@ -95,7 +99,7 @@ if known == generation and assigned == generation
   or assigned ~= generation and assigning > 0 and assigning <= 50000 then
   return {'ok', generation, assigned, wait}
 end
-local owned = redis.call('HGETALL', owners)
+local owned = common == shares and redis.call('HGETALL', owners) or {}
 if assigned ~= generation then
   redis.call('HSET', group, 'assigning', string.format('%.0f', now + 50000))
   return {'ok', generation, assigned, wait, redis.call('ZREVRANGE', members, 0, 9999), owned}

@@ -6,6 +6,7 @@ import pytest
 from redis.exceptions import (
     AuthenticationError,
     BusyLoadingError,
+    ClusterDownError,
     ConnectionError,
     MovedError,
     NoScriptError,
@@ -13,12 +14,19 @@ from redis.exceptions import (
     ReadOnlyError,
     ResponseError,
     TimeoutError,
+    TryAgainError,
 )
 
 import ackq
 from ackq.core.effects import Request
 from ackq.core.io.settings import check_confirm_fits
-from ackq.core.retries import ATTEMPTS, pause_before_resend, raise_if_unknown, unwrapped
+from ackq.core.retries import (
+    ATTEMPTS,
+    ScriptHalted,
+    pause_before_resend,
+    raise_if_unknown,
+    unwrapped,
+)
 
 PASSING = [
     ResponseError("BUSY Redis is busy running a script."),
@@ -71,6 +79,44 @@ def test_an_error_within_a_script_is_that_of_its_command() -> None:
         ConnectionError("gone"),
     ):
         assert unwrapped(other) is other
+
+
+def test_what_a_script_meets_in_a_cluster_is_recognized_on_every_server() -> None:
+    where = "script: 5d40216452cb1640059551a21c575cc00ad76b94, on @user_script:1."
+    older = "Error running script (call to f_5d40): @user_script:1: @user_script: 1: Lua script"
+    for text, kind in (
+        (f"{older} attempted to access a non local key in a cluster node", ScriptHalted),
+        (f"Script attempted to access a non local key in a cluster node {where}", ScriptHalted),
+        ("Attempted to access a non local key in a cluster node script: on @user:1.", ScriptHalted),
+        (
+            "Unable to execute command 'lmove' in script because undeclared keys were accessed"
+            f" during rehashing of the slot {where}",
+            ScriptHalted,
+        ),
+        (
+            f"{older} attempted to execute a write command while the cluster is down and readonly",
+            ClusterDownError,
+        ),
+        (
+            "Can not execute a write command 'set' while the cluster is down and readonly script:"
+            " on @user_script:1.",
+            ClusterDownError,
+        ),
+    ):
+        error = ResponseError(text)
+        found = unwrapped(error)
+        assert (type(found), str(found), found.__cause__) == (kind, text, error)
+    again = TryAgainError("Multiple keys request during rehashing of slot")
+    assert unwrapped(again) is again
+
+
+def test_a_script_that_ended_halfway_counts_as_a_lost_reply() -> None:
+    harmless, harmful = Request((b"k",), resend=True), Request((b"k",))
+    assert pause_before_resend(ScriptHalted("refused"), harmless, True, 0) == 0.05
+    with pytest.raises(ackq.UnknownOutcome, match=r"the script ended halfway \(refused\): the"):
+        pause_before_resend(ScriptHalted("refused"), harmful, True, 0)
+    assert harmless.reply_lost
+    assert harmful.reply_lost
 
 
 def test_a_refused_login_says_what_to_do() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import itertools
 import json
 import os
@@ -24,18 +25,23 @@ from redis.exceptions import AskError, ClusterDownError
 
 import ackq
 from ackq import scripts
+from ackq.core import retries
+from ackq.core.client import Client
+from ackq.core.effects import Operation, Request
 from ackq.core.io import settings
 from ackq.embedded import Server
 from ackq.ops.overview import Overview
 from ackq.topic import Topic
 from tests.facade import AsSync, Portal
+from tests.membership.scripted import NOW, SESSION, Group
+from tests.queue.scripts.fixtures import BINARIES
 from tests.servers import private_server
 from tests.servers.binaries import best_server
 from tests.servers.process import running
 from tests.servers.target import Absent
 from tests.waiting import wait_until
 
-from .slots import begin_move, end_move, follow, is_whole, move_keys, move_slot
+from .slots import Move, begin_move, end_move, follow, is_whole, move_keys, move_slot
 from .test_consumer_death import blocked
 from .test_server_states import in_background, replicas
 
@@ -47,9 +53,10 @@ _sentinel: Any = redis.sentinel.Sentinel
 
 
 @pytest.fixture
-def executable() -> Path:
+def executable(request: pytest.FixtureRequest) -> Path:
+    """The server of this machine, or the one that a parameter names."""
     try:
-        return best_server()
+        return getattr(request, "param", best_server)()
     except Absent as reason:
         pytest.skip(str(reason))
 
@@ -270,15 +277,15 @@ def test_a_topic_is_committed_and_read_on_while_its_slot_moves(
         assert topic.lag("c") == 2
 
 
-@pytest.mark.parametrize("settle", ["nack", "release", "reject"])
-def test_no_message_is_left_without_a_lease_while_its_slot_moves(
-    pair: list[Server], scripts_directory: Path, monkeypatch: pytest.MonkeyPatch, settle: str
-) -> None:
-    """A script that ends halfway, at a key that it has emptied, has moved each message or none."""
-    with (
-        both_nodes(pair, scripts_directory, monkeypatch) as (source, target),
-        ackq.Queue(source, "{jobs}") as queue,
-    ):
+@contextlib.contextmanager
+def moving_queue(
+    source: redis.Redis, target: redis.Redis
+) -> Iterator[tuple[ackq.Queue, list[ackq.Message], Move]]:
+    """Yield a queue whose slot moves, its only two leased messages, and the move.
+
+    All keys of a settle exist, or Redis would refuse to run its script.
+    """
+    with ackq.Queue(source, "{jobs}") as queue:
         queue.counters()
         queue.push({"id": "later"}, delay=100)
         queue.push_many([{"id": "dead"}, {"id": "first"}])
@@ -302,9 +309,21 @@ def test_no_message_is_left_without_a_lease_while_its_slot_moves(
         )
         keys = [f"{{jobs}}{each}" for each in names]
         assert source.exists(*keys) == len(keys)
-        begin_move(key_slot(b"{jobs}"), source, target)
-        with contextlib.suppress(redis.ResponseError):
-            getattr(queue, settle)(first, second)
+        yield queue, [first, second], begin_move(key_slot(b"{jobs}"), source, target)
+
+
+@pytest.mark.parametrize("settle", ["nack", "release", "reject"])
+def test_no_message_is_left_without_a_lease_while_its_slot_moves(
+    pair: list[Server], scripts_directory: Path, monkeypatch: pytest.MonkeyPatch, settle: str
+) -> None:
+    """A script that ends halfway, at a key that it has emptied, has moved each message or none."""
+    monkeypatch.setattr(retries, "ATTEMPTS", 1)
+    with (
+        both_nodes(pair, scripts_directory, monkeypatch) as (source, target),
+        moving_queue(source, target) as (queue, leased, _),
+    ):
+        with contextlib.suppress(redis.RedisError):
+            getattr(queue, settle)(*leased)
         held: set[bytes] = set()
         for each in ("{jobs}DELAYED", "{jobs}BACKUP"):
             with contextlib.suppress(AskError):  # it is empty
@@ -315,6 +334,92 @@ def test_no_message_is_left_without_a_lease_while_its_slot_moves(
         dead = [fields[b"key"].decode() for _, fields in source.xrange("{jobs}DEAD")]
         bodies = [each.decode() for each in source.hkeys("{jobs}CONTEXT")]
         assert sorted([*ready, *dead, *bodies]) == ["dead", "first", "later", "ready", "second"]
+
+
+@pytest.mark.parametrize("settle", ["ack", "nack", "release", "reject"])
+def test_a_settle_that_ended_halfway_is_completed_once_its_slot_has_moved(
+    pair: list[Server], scripts_directory: Path, monkeypatch: pytest.MonkeyPatch, settle: str
+) -> None:
+    monkeypatch.setattr(retries, "ATTEMPTS", 10)
+    port = pair[1].port
+    assert port is not None
+    with (
+        both_nodes(pair, scripts_directory, monkeypatch) as (source, target),
+        moving_queue(source, target) as (queue, leased, move),
+    ):
+        thread, results = in_background(lambda: getattr(queue, settle)(*leased))
+        wait_until(lambda: not source.keys("*BACKUP"), "the leases to end")
+        move_keys(move.slot, source, port)
+        end_move(move, source, target)
+        thread.join(60)
+        # Those that the script settled before it ended are not counted, as after a lost reply.
+        assert results == [2 if settle == "ack" else 0]
+        assert not any(each.lease_lost for each in leased)
+        assert queue.audit().findings == ()
+        stats = queue.stats()
+        left = stats.ready + stats.delayed + stats.dead
+        assert (stats.in_flight, left) == (0, 3 if settle == "ack" else 5)
+
+
+@pytest.mark.parametrize("executable", BINARIES.values(), ids=BINARIES, indirect=True)
+def test_a_script_that_ends_halfway_is_called_again_only_where_that_does_no_harm(
+    pair: list[Server],
+) -> None:
+    """Redis refuses a script's access to a key that it has emptied, once the slot is moving."""
+    text = b"redis.call('DEL', KEYS[1]) return redis.call('SET', KEYS[1], ARGV[1])"
+    script = scripts.Script("halts", text, hashlib.sha1(text).hexdigest().encode())
+    with (
+        redis.Redis.from_url(pair[0].url) as source,
+        redis.Redis.from_url(pair[1].url) as target,
+        Client(source, "{jobs}") as client,
+    ):
+        source.mset({"{jobs}1": "", "{jobs}2": ""})
+        begin_move(key_slot(b"{jobs}"), source, target)
+        harmful = Request((1, "{jobs}1", "new"), script=script)
+        with pytest.raises(ackq.UnknownOutcome, match="the script ended halfway"):
+            client._run(as_operation(harmful))
+        harmless = Request((1, "{jobs}2", "new"), script=script, resend=True)
+        assert client._run(as_operation(harmless)) == b"OK"  # of the target
+        assert (harmless.reply_lost, source.dbsize(), target.dbsize()) == (True, 0, 1)
+
+
+@pytest.mark.parametrize("executable", BINARIES.values(), ids=BINARIES, indirect=True)
+def test_a_script_whose_cluster_is_down_has_done_nothing(
+    pair: list[Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "ATTEMPTS", 1)
+    with redis.Redis.from_url(pair[0].url) as node, ackq.Queue(node, "{jobs}") as queue:
+        queue.push({"id": "a"})
+        node.config_set("cluster-allow-reads-when-down", "yes")
+        node.execute_command("CLUSTER DELSLOTS", key_slot(b"{jobs}") + 1)
+        wait_until(
+            lambda: node.execute_command("CLUSTER INFO")["cluster_state"] != "ok", "it to be down"
+        )
+        assert queue.stats().ready == 1
+        with pytest.raises(ClusterDownError):
+            queue.pop()
+
+
+def as_operation(request: Request) -> Operation[Any]:
+    return (yield request)
+
+
+def test_a_group_is_assigned_on_while_its_slot_moves(
+    pair: list[Server], scripts_directory: Path
+) -> None:
+    with redis.Redis.from_url(pair[0].url) as source, redis.Redis.from_url(pair[1].url) as target:
+        group = Group(source, "{jobs}", scripts_directory)
+        group.join("one")
+        assert group.call("assign", 1, 0, "one", 1, "one") == 1
+        begin_move(key_slot(b"{jobs}"), source, target)
+        # The only other session ends, and the only owner changes.
+        generation, *_, sessions, owned = group.join("two", now=NOW + SESSION)
+        assert (generation, sessions, len(owned)) == (2, [b"two"], 4)
+        assert group.call("assign", 2, 0, "two", 1, "two") == 1
+        assert source.hgetall(group.owners) == {b"0": b"two", b"1": b"two"}
+        # The number of partitions changes, so the former owners are forgotten.
+        generation, *_, owned = group.join("three", now=NOW + 2 * SESSION, shares=5)
+        assert (generation, owned) == (3, [])
 
 
 def longer_than(listed: list[str], size: int) -> bool:

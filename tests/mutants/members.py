@@ -29,7 +29,7 @@ MUTANTS = (
         "  then",
         COUNTS,
     ),
-    Mutant(ASSIGN, "keeps former owners", "redis.call('DEL', owners)\n", "", COUNTS),
+    Mutant(ASSIGN, "keeps former owners", "    redis.call('HDEL', owners, share)\n", "", COUNTS),
     Mutant(ASSIGN, "lets the next one wait", "redis.call('HDEL', group, 'assigning')", "", ONE),
     Mutant(LEAVE, "keeps the session", "redis.call('ZREM', KEYS[1], ARGV[1]) == 0", "false", LEFT),
     Mutant(LEAVE, "tells nobody", "redis.call('HINCRBY', KEYS[2], 'generation', 1)", "", LEFT),
