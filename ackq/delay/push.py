@@ -14,6 +14,7 @@ from ackq.core.call import call
 from ackq.core.chunking import CHUNK_MESSAGES, chunked
 from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
+from ackq.core.observed import Send, observed
 from ackq.delay.messages import DelayEntry, DelaySpec, due, encode_body, encode_key, raw_key
 from ackq.errors import DuplicateMessage, KeyTypeError, UnknownOutcome
 
@@ -21,6 +22,7 @@ from ackq.errors import DuplicateMessage, KeyTypeError, UnknownOutcome
 CHUNK_PUSHED = 500
 
 
+@observed(Send("push", many=True))
 def push_many(
     spec: DelaySpec, entries: Iterable[DelayEntry], confirm: int | Confirm | None = None
 ) -> Operation[int]:

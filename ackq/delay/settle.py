@@ -11,15 +11,18 @@ from ackq.core.backoff import backoff
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.fencing import split_remaining
 from ackq.core.io.jitter import draw_jitter
+from ackq.core.observed import Settle, observed
 from ackq.delay.messages import LONGEST_DELAY, DelayedMessage, DelaySpec, raw_key
 from ackq.errors import ConfigurationError
 
 
+@observed(Settle("delete"))
 def delete(spec: DelaySpec, messages: Sequence[DelayedMessage]) -> Operation[int]:
     """Delete; see `ackq.delay.DelayQueue.delete`."""
     return (yield from _settle(spec, "delete", (), messages))
 
 
+@observed(Settle("nack"))
 def nack(
     spec: DelaySpec,
     messages: Sequence[DelayedMessage],
@@ -38,6 +41,7 @@ def nack(
     return (yield from _settle(spec, verb, head, messages, delay_of, error=error))
 
 
+@observed(Settle("reject"))
 def reject(
     spec: DelaySpec,
     messages: Sequence[DelayedMessage],

@@ -13,6 +13,7 @@ from ackq.core.call import call
 from ackq.core.chunking import TAKE_CHUNK
 from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.io.jitter import draw_jitter
+from ackq.core.observed import Receive, observed
 from ackq.core.waiting import SHORTEST_BLOCK, Deadline, block, seconds_of
 from ackq.delay.messages import DelayedMessage, DelaySpec, decode_key
 from ackq.delay.staged import move
@@ -29,6 +30,7 @@ WAIT_JITTER = 0.002
 IDLE_POLL = 0.1
 
 
+@observed(Receive("take"))
 def take(
     spec: DelaySpec,
     wanted: int,

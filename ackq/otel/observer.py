@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 from opentelemetry.trace import Span, SpanKind
 
 from ackq.core.effects import Operation, Request
+from ackq.core.observed import OBSERVED, Args, Receive, Send, Settle
 from ackq.core.observing import Members, adding, prefetches
 from ackq.otel.calls import Call
 from ackq.otel.context import links_to, members_of
 from ackq.otel.handlers import observed
 from ackq.otel.messages import body_of, group_of, id_sent, partition_of, settled_facts, taken_facts
-from ackq.otel.operations import OPERATIONS, Args, Receive, Send, Settle, destination_of
 from ackq.otel.telemetry import (
     COUNT,
     GROUP,
@@ -29,6 +29,7 @@ from ackq.otel.telemetry import (
     attributes_of,
     error_type,
 )
+from ackq.rsmq.values import RSMQSpec
 
 T = TypeVar("T")
 #: Whether the sends of this thread or task are parts of one that is observed already.
@@ -49,10 +50,10 @@ class OtelObserver:
         settings: Mapping[str, Any],
     ) -> Operation[T]:
         """Return the operation, observed."""
-        watched = OPERATIONS.get(operation)
+        watched = OBSERVED.get(operation)
         if watched is None:
             return operation(*args, **settings)
-        where = destination_of(args), address
+        where = _destination_of(args), address
         if isinstance(watched, Send):
             args, sent = watched.messages(args)
             return self._send(watched, sent, where, operation(*args, **settings))
@@ -172,6 +173,12 @@ class OtelObserver:
 
     def _members(self, span: Span) -> Members | None:
         return members_of(span) if self._telemetry.inject else None
+
+
+def _destination_of(args: Args) -> str:
+    """Return the name of the queue or topic, with RSMQ's namespace."""
+    spec = args[0]
+    return f"{spec.ns}:{args[1]}" if isinstance(spec, RSMQSpec) else str(spec.name)
 
 
 def _relay(

@@ -17,6 +17,7 @@ from ackq.core.effects import Arg, Clock, Operation, Request
 from ackq.core.encode import encode, encode_many
 from ackq.core.ids import key_of_id
 from ackq.core.limits import LATEST, MAX_DEDUP_WINDOW
+from ackq.core.observed import Send, observed
 from ackq.core.retries import raise_if_unknown
 from ackq.errors import (
     AckqError,
@@ -36,6 +37,7 @@ Pushable = Mapping[str, Any] | bytes
 CHUNK_SCHEDULED = 500
 
 
+@observed(Send("push"))
 def push(
     spec: QueueSpec,
     message: Pushable,
@@ -89,6 +91,7 @@ def push(
     return pushed
 
 
+@observed(Send("push", many=True))
 def push_many(
     spec: QueueSpec,
     messages: Iterable[Pushable],

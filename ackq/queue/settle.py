@@ -17,11 +17,13 @@ from ackq.core.effects import Arg, Operation, Request
 from ackq.core.fencing import split_remaining
 from ackq.core.io.jitter import draw_jitter
 from ackq.core.limits import LATEST
+from ackq.core.observed import Settle, observed
 from ackq.errors import ConfigurationError
 from ackq.queue.messages import Message
 from ackq.queue.spec import QueueSpec
 
 
+@observed(Settle("ack"))
 def ack(
     spec: QueueSpec, messages: Sequence[Message], confirm: Confirm | None = None
 ) -> Operation[int]:
@@ -66,6 +68,7 @@ def ack_id(spec: QueueSpec, ids: Sequence[str | int]) -> Operation[int]:
     return settled
 
 
+@observed(Settle("nack"))
 def nack(
     spec: QueueSpec,
     messages: Sequence[Message],
@@ -102,6 +105,7 @@ def nack(
     return (yield from _settle(spec, verb, head, messages, None, delay_of, error))
 
 
+@observed(Settle("reject"))
 def reject(
     spec: QueueSpec, messages: Sequence[Message], reason: str, error: BaseException | None = None
 ) -> Operation[int]:

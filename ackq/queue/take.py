@@ -16,6 +16,7 @@ from ackq.core.call import call
 from ackq.core.chunking import TAKE_CHUNK, settle_chunks
 from ackq.core.effects import Arg, Operation, Request, Sleep
 from ackq.core.io.jitter import draw_jitter
+from ackq.core.observed import Receive, observed
 from ackq.core.waiting import AT_ONCE, PAUSED_POLL, WAIT_JITTER, Deadline, block
 from ackq.errors import ConfigurationError, LeaseLost, UnknownOutcome
 from ackq.queue import pop_from
@@ -30,6 +31,7 @@ SERVER_TICK = 0.1
 ENOUGH_WAITING = 10
 
 
+@observed(Receive("pop", settles=4, settled_as="ack"))
 def pop_many(
     spec: QueueSpec,
     wanted: int,

@@ -16,6 +16,7 @@ from ackq.core.chunking import CHUNK_MESSAGES, SETTLE_CHUNK, TAKE_CHUNK, chunked
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.failure import capture
 from ackq.core.inspected import check_entry
+from ackq.core.observed import Receive, Send, Settle, observed
 from ackq.core.page_size import next_size
 from ackq.core.waiting import WAIT_JITTER, Deadline, block, seconds_of
 from ackq.errors import (
@@ -132,6 +133,7 @@ def counters(spec: RSMQSpec, qname: str) -> Operation[RSMQCounters]:
     return RSMQCounters.of(reply)
 
 
+@observed(Send("send", at=2))
 def send_message(
     spec: RSMQSpec, qname: str, message: str | bytes, delay: int | None
 ) -> Operation[str]:
@@ -140,6 +142,7 @@ def send_message(
     return ids[0]
 
 
+@observed(Send("send", at=2, many=True))
 def send_messages(
     spec: RSMQSpec, qname: str, messages: Iterable[str | bytes], delay: int | None
 ) -> Operation[list[str]]:
@@ -159,6 +162,7 @@ def send_messages(
     return ids
 
 
+@observed(Receive("receive", wanted=2))
 def receive_messages(
     spec: RSMQSpec,
     qname: str,
@@ -208,6 +212,7 @@ def receive_messages(
         yield from _wait(spec, qname, min(block_limit, left), reply[1])
 
 
+@observed(Settle("delete", at=2))
 def delete_messages(spec: RSMQSpec, qname: str, ids: Iterable[str]) -> Operation[int]:
     """Delete messages; see `ackq.rsmq.RSMQ.delete_messages`."""
     keys = spec.keys(qname)

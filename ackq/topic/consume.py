@@ -16,6 +16,7 @@ from ackq.config import check_integer, microseconds
 from ackq.core.call import call
 from ackq.core.chunking import TAKE_CHUNK
 from ackq.core.effects import Operation, Request, Sleep
+from ackq.core.observed import Receive, observed
 from ackq.core.waiting import INTERRUPTED, Deadline, block
 from ackq.errors import LeaseLost, PlaceLost, UnknownOutcome
 from ackq.staging.unfinished import UnfinishedCommits
@@ -33,6 +34,7 @@ WAIT_JITTER = 0.05
 MOVE_ATTEMPTS = 3
 
 
+@observed(Receive("consume", wanted=2, settles=5, settled_as="commit"))
 def consume(
     spec: TopicSpec,
     consumer: str,

@@ -17,6 +17,7 @@ from ackq.core.confirm import check_confirmed, require_confirmable
 from ackq.core.effects import Arg, Operation, Request
 from ackq.core.encode import to_json
 from ackq.core.limits import MAX_DEDUP_WINDOW
+from ackq.core.observed import Send, observed
 from ackq.core.retries import raise_if_unknown
 from ackq.errors import (
     ConfigurationError,
@@ -44,6 +45,7 @@ class _Once:
     window_ms: int = 0
 
 
+@observed(Send("publish"))
 def publish(
     spec: TopicSpec,
     message: Publishable,
@@ -62,6 +64,7 @@ def publish(
     return (yield from _publish(spec, [body], once, Confirm.of(confirm)))
 
 
+@observed(Send("publish", many=True))
 def publish_many(
     spec: TopicSpec, messages: Iterable[Publishable], confirm: int | Confirm | None
 ) -> Operation[list[int]]:

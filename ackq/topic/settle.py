@@ -8,6 +8,7 @@ from ackq import scripts
 from ackq.config import microseconds
 from ackq.core.call import call
 from ackq.core.effects import Arg, Operation, Request
+from ackq.core.observed import Settle, observed
 from ackq.errors import ConfigurationError, LeaseLost
 from ackq.topic.messages import Batch
 from ackq.topic.spec import TopicSpec
@@ -16,6 +17,7 @@ from ackq.topic.spec import TopicSpec
 CHUNK = 1000
 
 
+@observed(Settle("commit"))
 def commit(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[int]:
     """Commit batches; see `ackq.topic.Topic.commit`."""
     settled = 0
@@ -35,6 +37,7 @@ def extend(spec: TopicSpec, batches: Sequence[Batch], timeout: float | None) -> 
     return (yield from _extend(spec, "extend", batches, microseconds(timeout, "timeout")))
 
 
+@observed(Settle("release"))
 def release(spec: TopicSpec, batches: Sequence[Batch]) -> Operation[int]:
     """Return ranges to the topic; see `ackq.topic.Topic.release`."""
     return (yield from _extend(spec, "release", batches, 0))

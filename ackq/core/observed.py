@@ -1,23 +1,19 @@
-"""Which operations are observed: their names, and where their arguments are."""
+"""Which operations an observer sees: each says so itself, with a line above its definition.
+
+    @observed(Settle("nack"))
+    def nack(spec, messages, ...) -> Operation[int]: ...
+
+The line only makes an entry in a table: it costs a call nothing.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from ackq.delay import push as delay_push
-from ackq.delay import settle as delay_settle
-from ackq.delay import take as delay_take
-from ackq.queue import push, settle, take
-from ackq.queue.messages import Message
-from ackq.rsmq import operations as rsmq
-from ackq.rsmq.values import RSMQSpec
-from ackq.topic import consume, publish
-from ackq.topic import settle as topic_settle
-from ackq.topic.messages import Batch
+from typing import Any, TypeVar
 
 Args = tuple[Any, ...]
+Observed = TypeVar("Observed", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,40 +68,24 @@ class Settle:
         return self.name if settings.get("charge", True) else "release"
 
 
-OPERATIONS: Mapping[Callable[..., Any], Send | Receive | Settle] = {
-    push.push: Send("push"),
-    push.push_many: Send("push", many=True),
-    take.pop_many: Receive("pop", settles=4, settled_as="ack"),
-    settle.ack: Settle("ack"),
-    settle.nack: Settle("nack"),
-    settle.reject: Settle("reject"),
-    delay_push.push_many: Send("push", many=True),
-    delay_take.take: Receive("take"),
-    delay_settle.delete: Settle("delete"),
-    delay_settle.nack: Settle("nack"),
-    delay_settle.reject: Settle("reject"),
-    publish.publish: Send("publish"),
-    publish.publish_many: Send("publish", many=True),
-    consume.consume: Receive("consume", wanted=2, settles=5, settled_as="commit"),
-    topic_settle.commit: Settle("commit"),
-    topic_settle.release: Settle("release"),
-    rsmq.send_message: Send("send", at=2),
-    rsmq.send_messages: Send("send", at=2, many=True),
-    rsmq.receive_messages: Receive("receive", wanted=2),
-    rsmq.delete_messages: Settle("delete", at=2),
-}
+#: The observed operations. A product's are in it once the product is imported.
+OBSERVED: dict[Callable[..., Any], Send | Receive | Settle] = {}
 
 
-def destination_of(args: Args) -> str:
-    """Return the name of the queue or topic, with RSMQ's namespace."""
-    spec = args[0]
-    return f"{spec.ns}:{args[1]}" if isinstance(spec, RSMQSpec) else str(spec.name)
+def observed(what: Send | Receive | Settle) -> Callable[[Observed], Observed]:
+    """Let observers see an operation. Clients call it through ``_perform``."""
+
+    def register(operation: Observed) -> Observed:
+        OBSERVED[operation] = what
+        return operation
+
+    return register
 
 
 def _listed(args: Args, at: int) -> tuple[Args, Sequence[Any]]:
     """Return the arguments with a sequence at ``at``: an iterator could be read only once."""
     given = args[at]
-    if isinstance(given, Message | Batch):
+    if hasattr(given, "lease_lost"):  # one message, instead of several
         return args, (given,)
     if isinstance(given, list | tuple) or not isinstance(given, Iterable):
         # The operation itself refuses what is not iterable.
