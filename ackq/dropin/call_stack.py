@@ -20,6 +20,7 @@ Where the rule stands, each with a test in tests/dropin/test_call_stack.py:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dis
 import functools
@@ -127,6 +128,13 @@ def check_interpreter() -> None:
             " a function returned or raised, which decides whether its message is done. Use"
             " ackq.Queue, where you ack each message yourself"
         )
+
+
+def outermost(task: Any) -> FrameType | None:
+    """Return the frame of the coroutine that an asyncio task runs, or None for anything else."""
+    coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
+    frame: FrameType | None = getattr(coroutine, "cr_frame", None)
+    return frame
 
 
 def _judges(trial: Callable[[list[FrameType]], object], failed: bool) -> bool:

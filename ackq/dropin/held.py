@@ -1,4 +1,4 @@
-"""What a blocking client has in flight: for each thread and list, and at the end of a program."""
+"""What a blocking client has in flight: by thread or task, and at the end of a program."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import os
 import threading
 from collections.abc import Iterable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import redis
 
 from ackq.config import PopFrom
 from ackq.dropin.in_flight import AllInFlight, InFlight, make_room
 from ackq.dropin.loops import Reports
-from ackq.dropin.owner import Caller, Owner
+from ackq.dropin.owner import Caller, Owner, Task, running_task
 from ackq.dropin.queues import Queues
 from ackq.dropin.renewal import LeaseRenewal
 from ackq.queue.client import Queue
@@ -26,7 +27,10 @@ class _OfThread(threading.local):
 
 
 class Held:
-    """The messages that the threads of this process have in flight. A forked child has none."""
+    """The messages that the threads and tasks of this process have in flight.
+
+    A forked child has none.
+    """
 
     def __init__(self, client: redis.Redis | redis.RedisCluster, settings: dict[str, Any]) -> None:
         self.client, self.settings = client, settings
@@ -34,15 +38,23 @@ class Held:
         self._at_exit_too = False
         self._reset()
 
-    def in_flight(self, name: str, end: PopFrom = "right", _: Caller | None = None) -> InFlight:
-        """Return what the calling thread has in flight of ``end`` of list ``name``.
+    def in_flight(
+        self, name: str, end: PopFrom = "right", caller: Caller | None = None
+    ) -> InFlight:
+        """Return what a thread or task has in flight of ``end`` of list ``name``.
+
+        It is that of ``caller``, by default the running one.
 
         Raises:
             Refused: ackq cannot use the name.
         """
         if self._pid != os.getpid():
             self._reset()
-        all_in_flight = self._local.all_in_flight
+        task = caller.task if caller else running_task()
+        if task is None:
+            all_in_flight = self._of_thread.all_in_flight
+        else:
+            all_in_flight = self._of_tasks.setdefault(task, {})
         in_flight = all_in_flight.get((name, end))
         if in_flight is None:
             queue = self._queues.of(name, end)
@@ -59,10 +71,10 @@ class Held:
         return self._queues.of(name, end)
 
     def watch(self, in_flight: InFlight, messages: Sequence[Message], caller: Caller) -> None:
-        """Hold messages that the calling thread popped, and renew their leases.
+        """Hold messages that the calling thread or task popped, and renew their leases.
 
         Args:
-            in_flight: of this thread.
+            in_flight: of this thread or task.
             messages: what it popped.
             caller: of the drop-in's method.
         """
@@ -74,7 +86,7 @@ class Held:
         in_flight.check_owner()
 
     def forget(self, names: Iterable[str] | None = None) -> None:
-        """Forget what all threads have in flight of these lists, which are being deleted.
+        """Forget what all threads and tasks have in flight of these lists, which are being deleted.
 
         Args:
             names: the lists. Defaults to None, all of them.
@@ -87,10 +99,10 @@ class Held:
                 in_flight.forget()
 
     def close(self, clean: bool) -> None:
-        """Settle or return the messages of this thread and of ended threads.
+        """Settle or return the messages of this thread or task, and of ended ones.
 
         Args:
-            clean: whether this thread's work on its messages is done.
+            clean: whether the work of this thread or task on its messages is done.
         """
         if self._pid == os.getpid():
             for in_flight in self._renewal.all_in_flight():
@@ -107,6 +119,7 @@ class Held:
     def _reset(self) -> None:
         """Start with nothing in flight: at first, and in a forked child."""
         self._pid = os.getpid()
-        self._local = _OfThread()
+        self._of_thread = _OfThread()
+        self._of_tasks: WeakKeyDictionary[Task, AllInFlight] = WeakKeyDictionary()
         self._queues = Queues(self.client, self.settings)
         self._renewal = LeaseRenewal(self.settings["visibility_timeout"])

@@ -7,7 +7,7 @@ import sys
 from types import FrameType
 from typing import Any
 
-from ackq.dropin.call_stack import CallStack, Line
+from ackq.dropin.call_stack import CallStack, Line, outermost
 
 
 class Caller:
@@ -32,12 +32,12 @@ class Caller:
         except RuntimeError:  # No event loop runs, as in asyncio.run(r.rpop("jobs")).
             self._task = None
         # Now: these functions refer to each other only while they run.
-        self._stack = CallStack(frame, self._own, _outermost(self._task))
+        self._stack = CallStack(frame, self._own, outermost(self._task))
 
     def consumer(self) -> asyncio.Task[Any] | None:
         """Return the task that works on the message: the running one, or the one it pops for."""
         running = asyncio.current_task()
-        frame = _outermost(running)
+        frame = outermost(running)
         if self._task is None or frame is None or frame.f_globals is not self._own:
             return running
         return self._task
@@ -50,7 +50,7 @@ class Caller:
         frame = sys._getframe()
         while frame.f_globals is not self._own and frame.f_back is not None:
             frame = frame.f_back
-        return CallStack(frame, self._own, _outermost(consumer))
+        return CallStack(frame, self._own, outermost(consumer))
 
 
 class Owner:
@@ -91,10 +91,3 @@ class Owner:
     def line(self) -> Line:
         """Return the line of the user's code that popped."""
         return self._stack.line()
-
-
-def _outermost(task: asyncio.Task[Any] | None) -> FrameType | None:
-    """Return the frame of the coroutine that ``task`` runs."""
-    coroutine = task.get_coro() if task else None
-    frame: FrameType | None = getattr(coroutine, "cr_frame", None)
-    return frame

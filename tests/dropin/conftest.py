@@ -42,15 +42,18 @@ name = sys.argv[2]
 @pytest.fixture
 def script(
     tmp_path: Path, plain_client: redis.Redis, name: str
-) -> Iterator[Callable[[str], subprocess.Popen[str]]]:
-    """``script(text)``: a Python process that has ``r`` and ``name``, and 'a' on the list."""
+) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """``script(text)``: a Python process that has ``r`` and ``name``, and 'a' on the list.
+
+    ``first`` runs before anything is imported.
+    """
     settings = plain_client.connection_pool.connection_kwargs
     url = f"unix://{settings['path']}" if "path" in settings else f"redis://:{settings['port']}"
     started = []
 
-    def start(text: str) -> subprocess.Popen[str]:
+    def start(text: str, first: str = "") -> subprocess.Popen[str]:
         path = tmp_path / "consumer.py"
-        path.write_text(PRELUDE + textwrap.dedent(text))
+        path.write_text(first + PRELUDE + textwrap.dedent(text))
         plain_client.lpush(name, "a")
         command = [sys.executable, str(path), url, name]
         process = subprocess.Popen(

@@ -7,6 +7,7 @@ first time, it works on it until it is killed.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import os
 import threading
 import time
@@ -86,6 +87,38 @@ def tasks(r: Any, names: Sequence[str], work: Work) -> None:
     asyncio.run(main())
 
 
+def tasks_of_one_blocking_client(r: Any, names: Sequence[str], work: Work) -> None:
+    """Tasks that share a blocking client, and so a thread."""
+
+    async def loop() -> None:
+        while True:
+            raw = r.rpop(names[0])
+            if raw is None:
+                await asyncio.sleep(0.02)
+                continue
+            await asyncio.to_thread(work, raw)
+
+    async def main() -> None:
+        await asyncio.gather(*(loop() for _ in range(AT_ONCE)))
+
+    asyncio.run(main())
+
+
+def greenlets(r: Any, names: Sequence[str], work: Work) -> None:
+    """Greenlets that share a blocking client, and so a thread."""
+    gevent: Any = importlib.import_module("gevent")
+
+    def loop() -> None:
+        while True:
+            raw = r.rpop(names[0])
+            if raw is None:
+                gevent.sleep(0.02)
+                continue
+            gevent.get_hub().threadpool.apply(work, (raw,))
+
+    gevent.joinall([gevent.spawn(loop) for _ in range(AT_ONCE)])
+
+
 @dataclass(frozen=True)
 class Shape:
     """A loop, how many messages it works on at once, from how many lists, and who fills them."""
@@ -113,6 +146,8 @@ SHAPES = {
     "several lists": Shape(several_lists, lists=3),
     "thread pool": Shape(thread_pool, at_once=AT_ONCE),
     "tasks": Shape(tasks, at_once=AT_ONCE),
+    "tasks of one blocking client": Shape(tasks_of_one_blocking_client, at_once=AT_ONCE),
+    "greenlets": Shape(greenlets, at_once=AT_ONCE),
 }
 
 
