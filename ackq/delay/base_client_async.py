@@ -24,7 +24,7 @@ from ackq.delay.peek import FIRST, PAGE, Cursor
 from ackq.delay.progress import LONGEST_TAKE, BatchProgress
 from ackq.errors import AckqError, LeaseLost
 from ackq.membership.operations import Session
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 
 _LOG = logging.getLogger("ackq.delay")
 

@@ -18,7 +18,7 @@ from ackq.core.waiting import SHORTEST_BLOCK, Deadline, block, seconds_of
 from ackq.delay.messages import DelayedMessage, DelaySpec, decode_key
 from ackq.delay.staged import move
 from ackq.membership.operations import Assignment, Session, heartbeat
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 
 #: Most seconds by which Redis ends a blocking command late: its timer ticks every 0.1 s.
 SERVER_TICK = 0.1

@@ -19,7 +19,7 @@ from ackq.errors import InvalidMessage
 from ackq.spark.columns import Columns
 from ackq.spark.in_bulk import InBulk
 from ackq.spark.options import Parsing
-from ackq.spark.unconverted import unconverted
+from ackq.spark.plain_columns import unconverted
 from ackq.spark.values import MISFITS, Convert, converter, fitting, parse, parse_all
 
 #: The id at the position where ackq's producers write it. Escapes are left to the parser.

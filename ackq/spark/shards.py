@@ -19,7 +19,7 @@ from ackq.queue.client import Queue
 from ackq.sharded.operations import total
 from ackq.spark.options import Reading
 from ackq.spark.retry import retry
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 
 T = TypeVar("T")
 

@@ -17,10 +17,10 @@ from ackq.errors import ClaimLost, redact
 from ackq.spark import offsets
 from ackq.spark.claim_reader import Slice, pages
 from ackq.spark.columns import columns_of
-from ackq.spark.fetching import split
 from ackq.spark.heartbeat import Heartbeat
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
+from ackq.spark.partitions import split
 from ackq.spark.rows import Rows
 from ackq.spark.shards import UNLIMITED, Part, Shards
 

@@ -12,10 +12,10 @@ from ackq.core.effects import Operation, Request
 from ackq.errors import PlaceLost
 from ackq.spark.columns import Columns
 from ackq.spark.connection import Connection
-from ackq.spark.fetching import fetch_in_steps
 from ackq.spark.options import Reading
+from ackq.spark.partitions import fetch_in_steps
 from ackq.spark.rows import Rows
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import Topic
 from ackq.topic.consume import MOVE_ATTEMPTS
 from ackq.topic.keys import TopicKeys

@@ -16,9 +16,9 @@ from pyspark.sql.types import StructType
 from ackq.errors import PlaceLost
 from ackq.spark import offsets
 from ackq.spark.columns import columns_of
-from ackq.spark.fetching import split
 from ackq.spark.offsets import Offset
 from ackq.spark.options import Reading
+from ackq.spark.partitions import split
 from ackq.spark.retry import retry
 from ackq.spark.topic_reader import bodies_of, read_range, topic_of
 

@@ -9,7 +9,7 @@ import redis.asyncio
 
 from ackq.config import Confirm
 from ackq.core.client_async import Client, client_of
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import consume, place, publish, settle
 from ackq.topic.keys import TopicKeys
 from ackq.topic.messages import Batch

@@ -19,7 +19,7 @@ from ackq.core.effects import Operation, Request, Sleep
 from ackq.core.observed import Receive, observed
 from ackq.core.waiting import INTERRUPTED, Deadline, block
 from ackq.errors import LeaseLost, PlaceLost, UnknownOutcome
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic.keys import ConsumerKeys
 from ackq.topic.messages import Batch
 from ackq.topic.place import find_live, not_subscribed

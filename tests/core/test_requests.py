@@ -24,7 +24,7 @@ from ackq.queue.spec import QueueSpec
 from ackq.rsmq import operations as rsmq
 from ackq.rsmq.values import RSMQSpec
 from ackq.staging.keys import StagingKeys
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import consume, place, publish
 from ackq.topic import settle as topic_settle
 from ackq.topic.keys import TopicKeys

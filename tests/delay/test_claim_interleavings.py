@@ -19,7 +19,7 @@ from ackq.delay import DelayEntry, DelayQueue, claims, push, settle, take
 from ackq.delay.claims import Group
 from ackq.delay.messages import DelaySpec
 from ackq.errors import Fenced, LeaseLost
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 from tests.interleaving import PASSING, SOAK, Actor, Life, Walk, shorten
 from tests.servers import private_server
 

@@ -21,7 +21,7 @@ from ackq.delay.messages import DelayedMessage, DelayEntry, DelaySpec, due
 from ackq.errors import AckqError, UnknownOutcome
 from ackq.membership.operations import Assignment, GroupSpec, Session
 from ackq.staging.keys import StagingKeys
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 from tests.traces import Lost, compare, trace, write
 
 FILE = Path(__file__).with_name("requests.txt")

@@ -18,8 +18,8 @@ from ackq.spark import to_json
 from ackq.spark.columns import columns_of
 from ackq.spark.in_bulk import InBulk
 from ackq.spark.options import Reading
+from ackq.spark.plain_columns import unconverted
 from ackq.spark.rows import Rows
-from ackq.spark.unconverted import unconverted
 from ackq.spark.values import MISFITS, Partial, converter, fitting, parse, parse_all
 
 US = pa.timestamp("us")

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ackq.spark.pipeline import PipelineConfig, Progress
 from ackq.spark.pipeline.display import display, screen
-from ackq.spark.pipeline.failing import Search
+from ackq.spark.pipeline.failed_rows import Search
 from ackq.spark.pipeline.micro_batches import BatchResult
 
 CONFIG = PipelineConfig.of(

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from ackq import Queue
 from ackq.errors import PipelineFailed
 from ackq.sharded import ShardedQueue
-from ackq.spark.pipeline import Progress, failing
+from ackq.spark.pipeline import Progress, failed_rows
 from ackq.spark.pipeline import sinks as pipeline_sinks
 from ackq.topic import Topic
 from tests.spark.test_pipeline import Make, ids, make, push, reasons, written
@@ -104,7 +104,7 @@ def test_a_transform_that_fails_at_too_many_rows_ends_the_run_and_rejects_none(
     make: Make, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     push(queue, 0, 10)
-    monkeypatch.setattr(failing, "MAX_FAILING", 3)
+    monkeypatch.setattr(failed_rows, "MAX_FAILING", 3)
     with pytest.raises(PipelineFailed, match="DIVIDE_BY_ZERO"):
         make(transform={"sql": "SELECT 1 / (size - size) AS share FROM messages"}).run(once=True)
     assert not reasons(queue)

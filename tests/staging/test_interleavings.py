@@ -28,7 +28,7 @@ from ackq.queue.staging_client import Staging
 from ackq.staging import operations
 from ackq.staging.client import StagingBase
 from ackq.staging.keys import Staged
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import staged as topic_staged
 from ackq.topic.consume import MOVE_ATTEMPTS
 from ackq.topic.publish import publish_many

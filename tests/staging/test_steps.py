@@ -13,7 +13,7 @@ from ackq.errors import ConfigurationError, KeyTypeError, PublishContention, Sta
 from ackq.staging import operations
 from ackq.staging.keys import Staged, StagingKeys, has_settings
 from ackq.staging.operations import CHUNK_ROWS, FIRST_ROWS, MOST_LISTS, StagingSpec
-from ackq.staging.unfinished import CHECK_INTERVAL, UnfinishedCommits
+from ackq.staging.recovery import CHECK_INTERVAL, UnfinishedCommits
 from tests.steps import play
 
 SPEC = StagingSpec("queue 'q'", StagingKeys.of_queue("q", b"qHELD"), "w")

@@ -20,11 +20,11 @@ from ackq.delay import (
 )
 from ackq.delay.messages import partition_of
 from ackq.delay.staging_client import DelayStaging
-from ackq.staging import unfinished
+from ackq.staging import recovery
 from ackq.staging.client import StagingBase
 from ackq.staging.keys import StagingKeys
 from ackq.staging.operations import StagingSpec
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import AsyncTopic, Topic
 from ackq.topic.consume import MOVE_ATTEMPTS
 from tests.facade import AsSync, Portal
@@ -263,7 +263,7 @@ def test_a_take_within_a_second_sends_nothing_more(
         looks, takes = ["ZRANGEBYSCORE"] * 2, ["EVALSHA"] * 2
         take()  # the server is checked, and learns the scripts
         take()
-        monkeypatch.setattr(unfinished, "CHECK_INTERVAL", 3600.0)
+        monkeypatch.setattr(recovery, "CHECK_INTERVAL", 3600.0)
         delays._unfinished = UnfinishedCommits(name)
         topic._unfinished = UnfinishedCommits(name + "t")
         assert sorted(sent(plain_client, name, take)) == takes + looks
@@ -288,7 +288,7 @@ def sent(client: redis.Redis, name: str, call: Callable[[], None]) -> list[str]:
 def test_a_take_moves_for_a_second_and_the_next_goes_on(
     make_delay: Open, opened: Open, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unfinished, "CHECK_INTERVAL", 0.0)
+    monkeypatch.setattr(recovery, "CHECK_INTERVAL", 0.0)
     writer = make_delay()
     leave(writer, entries(writer, 1200))
     delays = opened(DelayQueue, name)

@@ -19,7 +19,7 @@ from redis.exceptions import ConnectionError, ResponseError
 from ackq.config import Confirm
 from ackq.errors import UnknownOutcome
 from ackq.staging.keys import StagingKeys
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import consume, place, publish, settle, staged
 from ackq.topic.keys import TopicKeys
 from ackq.topic.messages import Batch

@@ -22,7 +22,7 @@ from ackq.errors import (
     UnknownOutcome,
 )
 from ackq.staging.keys import StagingKeys
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 from ackq.topic import place, publish, settle, staged
 from ackq.topic.consume import consume
 from ackq.topic.keys import TopicKeys

@@ -15,7 +15,7 @@ from ackq.spark.options import Reading
 from ackq.spark.pipeline import sinks
 from ackq.spark.pipeline.callback import BatchCallback
 from ackq.spark.pipeline.config import PipelineConfig
-from ackq.spark.pipeline.failing import FailedRow, FailingRows, Search, TooManyFail
+from ackq.spark.pipeline.failed_rows import FailedRow, FailingRows, Search, TooManyFail
 from ackq.spark.pipeline.plan import REASON, Plan
 from ackq.spark.pipeline.quality import Quality
 from ackq.spark.pipeline.rejects import Rejects

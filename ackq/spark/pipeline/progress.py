@@ -7,7 +7,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from ackq.spark.pipeline.failing import Search
+from ackq.spark.pipeline.failed_rows import Search
 from ackq.spark.pipeline.micro_batches import BatchResult
 
 #: Seconds over which the rate is averaged.

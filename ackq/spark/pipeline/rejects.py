@@ -15,8 +15,8 @@ from ackq.errors import PlaceLost
 from ackq.queue.row_dead_letters import RejectedRow
 from ackq.queue.row_dead_letters_client import RowDeadLetters
 from ackq.spark.claim_reader import bodies_at
-from ackq.spark.fetching import MAX_PER_CALL
 from ackq.spark.options import Reading
+from ackq.spark.partitions import MAX_PER_CALL
 from ackq.spark.pipeline.misfits import Misfits
 from ackq.spark.pipeline.plan import UNPARSED
 from ackq.spark.retry import retry

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackq.errors import ConfigurationError, Fenced, PipelineFailed, PipelineFenced
 from ackq.spark import offsets
+from ackq.spark.command_session import quiet_session
 from ackq.spark.offsets import Offset
 from ackq.spark.options import QUEUES, Reading
 from ackq.spark.pipeline.backlog import batch_options
@@ -25,7 +26,6 @@ from ackq.spark.pipeline.plan import CORRUPT_OPTION, Plan
 from ackq.spark.pipeline.progress import Progress
 from ackq.spark.pipeline.stateful import StatefulSink
 from ackq.spark.pipeline.trial import Trial, Trials
-from ackq.spark.quiet import quiet_session
 from ackq.spark.shards import Shards, open_queue
 
 if TYPE_CHECKING:

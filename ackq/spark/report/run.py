@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackq.errors import ConfigurationError
+from ackq.spark.command_session import quiet_session
 from ackq.spark.connection import Connection
-from ackq.spark.quiet import quiet_session
 from ackq.spark.raw_options import RawOptions
 from ackq.spark.report.messages import messages, overview
 from ackq.spark.report.summary import Summary, summarise

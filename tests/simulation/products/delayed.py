@@ -18,7 +18,7 @@ from ackq.delay import settle as delay_settle
 from ackq.delay import take as delay_take
 from ackq.delay.messages import DelaySpec
 from ackq.membership.operations import GroupSpec, Session
-from ackq.staging.unfinished import UnfinishedCommits
+from ackq.staging.recovery import UnfinishedCommits
 from tests.campaign.workloads.rig import totals_left
 
 from .group import Member
