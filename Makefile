@@ -16,7 +16,7 @@ PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
 LOWEST = tests/queue/conformance tests/faults tests/worker tests/process tests/cli tests/dropin tests/sharded \
     tests/queue/scripts/test_pop.py tests/test_errors.py tests/core/test_wrong_arguments.py
 
-.PHONY: help dev demo test test-core test-spark test-random test-campaign campaign simulation mutation test-lowest clients lint docs picture pictures-of-the-page clean
+.PHONY: help dev demo test test-core test-spark test-random test-campaign campaign simulation mutation test-lowest clients parts lint docs picture pictures-of-the-page clean
 
 help:
 	@echo "make demo       see ackq work, on a server that it brings along"
@@ -31,7 +31,8 @@ help:
 	@echo "make mutation   does a test notice a planted mistake? MUTANTS=60 for each package"
 	@echo "make test-lowest  the parts on the lowest versions of dependencies that are allowed"
 	@echo "make clients    write the blocking clients from the asyncio ones"
-	@echo "make lint       ruff, mypy, luacheck, and whether the blocking clients are fresh"
+	@echo "make parts      write the functions of lua/parts into the scripts that use them"
+	@echo "make lint       ruff, mypy, luacheck, and whether the generated files are fresh"
 	@echo "make docs       the documentation as a site, in docs/_build"
 	@echo "make picture    draw the README's picture of ackq demo again"
 	@echo "make pictures-of-the-page  take the pictures of ackq web again, with Chromium"
@@ -78,8 +79,12 @@ test-lowest: .venv/lowest/installed
 clients: .venv/linters
 	$(BIN)/python tools/blocking.py
 
+parts: .venv/linters
+	$(BIN)/python tools/lua_parts.py
+
 lint: .venv/linters
 	$(BIN)/python tools/blocking.py --check
+	$(BIN)/python tools/lua_parts.py --check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	@if $(BIN)/python -c "import pyspark" 2>/dev/null; then $(BIN)/mypy; else \

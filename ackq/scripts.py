@@ -40,4 +40,5 @@ def load(name: str) -> Script:
 def names() -> list[str]:
     """Return the names of all scripts, sorted."""
     root = directory()
-    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.lua"))
+    found = (path.relative_to(root).with_suffix("") for path in root.rglob("*.lua"))
+    return sorted(path.as_posix() for path in found if path.parts[0] != "parts")

@@ -19,9 +19,11 @@
 local backup, context, receives, extended, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local counters, errors, settled = KEYS[6], KEYS[7], 1
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 redis.call('HLEN', context)
 local sides = redis.call('EXISTS', receives, extended, delayed, counters, errors)
@@ -32,6 +34,7 @@ local has_errors = has_side and redis.call('HLEN', errors) > 0
 local has_extended = has_side and redis.call('HLEN', extended) > 0
 local has_delayed = has_side and redis.call('ZCARD', delayed) > 0
 
+-- Parts: holds, whole_batch
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
   if not score then
@@ -59,6 +62,7 @@ local function whole_batch(receipt, size)
   end
   return keys
 end
+-- End of parts (edit them in lua/parts)
 
 local done, reply, position, batch = {}, {0}, 0, nil
 while settled <= #ARGV do

@@ -21,9 +21,11 @@ local dead, errors, counters = KEYS[4], KEYS[5], KEYS[6]
 local BODY_BUDGET = 1048576 -- bytes of bodies and notes one call may move
 local MOST = 100 -- messages one call may look at
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if #ARGV < 2 or #ARGV > 2000 or #ARGV % 2 == 1 then
   return redis.error_reply('ACKQ_ARGUMENT cancel: 1..1000 pairs of a due time and a key')
@@ -43,8 +45,12 @@ local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
+-- Parts: count_up, failures
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
+  if watched == nil and number > 0 then
+    watched = redis.pcall('HEXISTS', counters, 'since') == 1
+  end
   if watched and number > 0 then
     redis.pcall('HINCRBY', counters, field, number)
   end
@@ -56,25 +62,26 @@ local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
--- Return the failures that are noted for earlier deliveries of this very message, newest last, and
--- the bytes that were read: the note may be of another message.
-local function failures_of(key, body, before)
-  local found, note = {}, has_errors and redis.call('HGET', errors, key)
+-- Return the failures of earlier deliveries of this very message, newest last. The note may be of
+-- another message.
+local function failures_of(note, body, before)
+  local found = {}
   if note and string.match(note, '^[^\n]*') == mark(body) then
     for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
       if tonumber(attempt) >= before then
-        return {}, #note -- counts only grow, so these are of an earlier message
+        return {} -- counts only grow, so these are of an earlier message
       end
       found[#found + 1] = entry
     end
   end
-  return found, #(note or '')
+  return found
 end
 
 -- Return the last field of a dead letter; none without failures.
 local function errors_field(found)
   return #found > 0 and {'errors', table.concat(found, '\n')} or {}
 end
+-- End of parts (edit them in lua/parts)
 
 local canceled, looked, bytes = 0, 0, 0
 while 2 * looked < #ARGV and looked < MOST and bytes < BODY_BUDGET do
@@ -86,7 +93,8 @@ while 2 * looked < #ARGV and looked < MOST and bytes < BODY_BUDGET do
   -- A key without a body is left to pop and the audit, which report it.
   if body then
     local count = tonumber(redis.call('HGET', receives, key)) or 0
-    local found, noted = failures_of(key, body, count + 1)
+    local note = has_errors and redis.call('HGET', errors, key) or ''
+    local found = failures_of(note, body, count + 1)
     -- The first write frees memory, so that messages can be canceled at maxmemory.
     redis.call('ZREM', delayed, key)
     redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', 'canceled', 'count', count,
@@ -96,7 +104,7 @@ while 2 * looked < #ARGV and looked < MOST and bytes < BODY_BUDGET do
     redis.call('HDEL', errors, key)
     canceled = canceled + 1
     -- A pattern reads the notes, which takes longer than moving them.
-    bytes = bytes + #body + 4 * noted
+    bytes = bytes + #body + 4 * #note
   end
 end
 count_up('dead:canceled', canceled)

@@ -37,12 +37,12 @@ local charge, max_receives, at = tonumber(ARGV[1]), tonumber(ARGV[2]), 3
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local MOST = 100 -- messages one call may return to the queue
-local FAILURES = 5 -- failures kept of a message, the latest
-local LONGEST_FAILURE = 8192 -- bytes
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if outside(charge, 0, 1) or outside(max_receives, 0, 1000000) then
   return redis.error_reply('ACKQ_ARGUMENT nack: charge is 0 or 1, max_receives 0..1000000')
@@ -59,8 +59,12 @@ local has_extended = redis.call('HLEN', extended) > 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
+-- Parts: count_up, holds, failures, keep_latest, add_failure, read_failures
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
+  if watched == nil and number > 0 then
+    watched = redis.pcall('HEXISTS', counters, 'since') == 1
+  end
   if watched and number > 0 then
     redis.pcall('HINCRBY', counters, field, number)
   end
@@ -81,33 +85,42 @@ local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
--- Return the failures that are noted for earlier deliveries of this very message, newest last, and
--- the bytes that were read: the note may be of another message.
-local function failures_of(key, body, before)
-  local found, note = {}, has_errors and redis.call('HGET', errors, key)
+-- Return the failures of earlier deliveries of this very message, newest last. The note may be of
+-- another message.
+local function failures_of(note, body, before)
+  local found = {}
   if note and string.match(note, '^[^\n]*') == mark(body) then
     for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
       if tonumber(attempt) >= before then
-        return {}, #note -- counts only grow, so these are of an earlier message
+        return {} -- counts only grow, so these are of an earlier message
       end
       found[#found + 1] = entry
     end
   end
-  return found, #(note or '')
-end
-
--- Add the failure of one delivery; the oldest go.
-local function add_failure(found, count, failure)
-  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
-  while #found > FAILURES do
-    table.remove(found, 1)
-  end
+  return found
 end
 
 -- Return the last field of a dead letter; none without failures.
 local function errors_field(found)
   return #found > 0 and {'errors', table.concat(found, '\n')} or {}
 end
+
+local FAILURES = 5 -- failures kept of a message, the latest
+
+-- Drop the oldest failures of a message.
+local function keep_latest(found)
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+end
+
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  keep_latest(found)
+end
+
+local LONGEST_FAILURE = 8192 -- bytes
 
 -- Read the failures that follow the groups: for each position, the failure up to the next one.
 local function read_failures(from, last)
@@ -125,6 +138,7 @@ local function read_failures(from, last)
   end
   return found
 end
+-- End of parts (edit them in lua/parts)
 
 local returned, reply, position = {}, {0}, 0
 while at <= #ARGV and ARGV[at] ~= 'errors' do
@@ -172,7 +186,8 @@ for i, entry in ipairs(returned) do
     body = redis.call('HGET', context, key)
     bytes = bytes + #body
   end
-  local found = body and (failure or dies) and failures_of(key, body, count) or {}
+  local note = body and (failure or dies) and has_errors and redis.call('HGET', errors, key)
+  local found = failures_of(note, body, count)
   if redis.call('ZREM', backup, key) == 1 then
     reply[1] = reply[1] + 1
     if failure then
@@ -204,7 +219,7 @@ for i, entry in ipairs(returned) do
         redis.call('HDEL', errors, key)
       else
         if failure then
-          local note = mark(body) .. '\n' .. table.concat(found, '\n')
+          note = mark(body) .. '\n' .. table.concat(found, '\n')
           redis.call('HSET', errors, key, note)
           bytes = bytes + #note
         end

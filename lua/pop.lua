@@ -51,13 +51,14 @@ local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local RECOVERED = 200 -- messages that came back, of each kind, in one call: they cost the most
 local SWEPT = 100 -- counts and notes of failures that one call looks at, whose messages may be gone
 local LONG_BATCH = 20 -- messages
-local FAILURES = 5 -- failures kept of a message, the latest
 local COUNTED = 100 -- fields of the counters; further lengths of leases are not counted
 local SAMPLED = 64 -- of the usual calls, the length of the leases is counted in one of so many
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if outside(wanted, 1, 1000) or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
   or outside(max_receives, 0, 1000000) or outside(max_body, 1, 536870912)
@@ -102,6 +103,7 @@ if has_side then
   redis.call('XLEN', dead)
 end
 
+-- Parts: holds, whole_batch
 -- A receipt is valid while it equals the score, or while EXTENDED ties it to that score.
 local function holds(receipt, key, score)
   if not score then
@@ -129,6 +131,7 @@ local function whole_batch(receipt, size)
   end
   return keys
 end
+-- End of parts (edit them in lua/parts)
 
 local done, refused, position, batch = {}, {}, 0, nil
 while settled <= #ARGV do
@@ -208,6 +211,7 @@ if next_body and not has_side and #expired == 0 and #next_body <= max_body then
   end
 end
 
+-- Parts: count_up
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
   if watched == nil and number > 0 then
@@ -217,6 +221,7 @@ local function count_up(field, number)
     redis.pcall('HINCRBY', counters, field, number)
   end
 end
+-- End of parts (edit them in lua/parts)
 
 local reply = {'ok', refused, deadline, {}}
 local counts, leases, recounted = reply[4], {}, {}
@@ -224,6 +229,7 @@ local taken, returned, dead_lettered, bytes, decoded, derived = 0, 0, 0, 0, 0, 0
 local last_receive = max_receives > 0 and max_receives or math.huge
 local full = false
 
+-- Parts: spend, failures, keep_latest, add_failure
 local function spend(body)
   bytes = bytes + #body
   full = full or bytes >= BODY_BUDGET
@@ -235,33 +241,41 @@ local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
--- Return the failures that are noted for earlier deliveries of this very message, newest last, and
--- the bytes that were read: the note may be of another message.
-local function failures_of(key, body, before)
-  local found, note = {}, has_errors and redis.call('HGET', errors, key)
+-- Return the failures of earlier deliveries of this very message, newest last. The note may be of
+-- another message.
+local function failures_of(note, body, before)
+  local found = {}
   if note and string.match(note, '^[^\n]*') == mark(body) then
     for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
       if tonumber(attempt) >= before then
-        return {}, #note -- counts only grow, so these are of an earlier message
+        return {} -- counts only grow, so these are of an earlier message
       end
       found[#found + 1] = entry
     end
   end
-  return found, #(note or '')
-end
-
--- Add the failure of one delivery; the oldest go.
-local function add_failure(found, count, failure)
-  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
-  while #found > FAILURES do
-    table.remove(found, 1)
-  end
+  return found
 end
 
 -- Return the last field of a dead letter; none without failures.
 local function errors_field(found)
   return #found > 0 and {'errors', table.concat(found, '\n')} or {}
 end
+
+local FAILURES = 5 -- failures kept of a message, the latest
+
+-- Drop the oldest failures of a message.
+local function keep_latest(found)
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+end
+
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  keep_latest(found)
+end
+-- End of parts (edit them in lua/parts)
 
 local function dead_letter(key, body, reason, count, found)
   redis.call('XADD', dead, '*', 'key', key, 'body', body, 'reason', reason, 'count', count,
@@ -322,7 +336,8 @@ local function take_back(zset, keys, absent)
       count_up('ended', zset == backup and 1 or 0)
       dead_letter(key, '', 'body missing', count - 1, {})
     elseif max_receives > 0 and count > max_receives then
-      local found = failures_of(key, body, count)
+      local note = has_errors and redis.call('HGET', errors, key)
+      local found = failures_of(note, body, count)
       if zset == backup then
         add_failure(found, count - 1, '') -- no error is known: its lease ended
         count_up('ended', 1)

@@ -20,9 +20,11 @@ local ready, context, delayed, marker = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local window, id, body = tonumber(ARGV[1]), ARGV[2], ARGV[3]
 local when, due, key, pop_from = ARGV[4], tonumber(ARGV[5]), ARGV[6], ARGV[7] or 'right'
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if outside(window, 1, 315360000000) or outside(due, 0, 9007199254740991) or not key
   or (when ~= 'now' and when ~= 'delay' and when ~= 'at')
@@ -33,6 +35,7 @@ end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
+-- Parts: behind
 -- Return the first microsecond behind the messages for this time. They are a microsecond apart, in
 -- the order of the pushes, because Redis sorts equal scores by key. Such a row is at least half
 -- full. Once its time has come, its front may be taken already: look for the rest of it.
@@ -59,6 +62,7 @@ local function behind(zset, time, text)
     width = 16 * width
   end
 end
+-- End of parts (edit them in lua/parts)
 
 local first = redis.call('GET', marker)
 if first then

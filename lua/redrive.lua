@@ -21,9 +21,11 @@ local wanted, after = tonumber(ARGV[1]), ARGV[2]
 local BODY_BUDGET = 1048576 -- bytes
 local MOST = 100 -- dead letters one call may look at
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if outside(wanted, 1, 1000) or not after or #ARGV > 1002 then
   return redis.error_reply('ACKQ_ARGUMENT redrive: wanted is 1..1000, and so are the entries')
@@ -41,12 +43,17 @@ redis.call('ZCARD', delayed)
 local watched = redis.call('HEXISTS', counters, 'since') == 1
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
+-- Parts: count_up
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
+  if watched == nil and number > 0 then
+    watched = redis.pcall('HEXISTS', counters, 'since') == 1
+  end
   if watched and number > 0 then
     redis.pcall('HINCRBY', counters, field, number)
   end
 end
+-- End of parts (edit them in lua/parts)
 
 local redriven, looked, bytes, derived = 0, 0, 0, 0
 

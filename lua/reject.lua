@@ -27,12 +27,12 @@ local reason, at = ARGV[1], 2
 
 local BODY_BUDGET = 1048576 -- bytes of bodies and notes one call may move
 local MOST = 100 -- messages one call may reject
-local FAILURES = 5 -- failures kept of a message, the latest
-local LONGEST_FAILURE = 8192 -- bytes
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 redis.call('HLEN', context)
 redis.call('HLEN', receives)
@@ -44,8 +44,12 @@ local has_extended = redis.call('HLEN', extended) > 0
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
+-- Parts: count_up, holds, failures, keep_latest, add_failure, read_failures
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
+  if watched == nil and number > 0 then
+    watched = redis.pcall('HEXISTS', counters, 'since') == 1
+  end
   if watched and number > 0 then
     redis.pcall('HINCRBY', counters, field, number)
   end
@@ -66,33 +70,42 @@ local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
--- Return the failures that are noted for earlier deliveries of this very message, newest last, and
--- the bytes that were read: the note may be of another message.
-local function failures_of(key, body, before)
-  local found, note = {}, has_errors and redis.call('HGET', errors, key)
+-- Return the failures of earlier deliveries of this very message, newest last. The note may be of
+-- another message.
+local function failures_of(note, body, before)
+  local found = {}
   if note and string.match(note, '^[^\n]*') == mark(body) then
     for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
       if tonumber(attempt) >= before then
-        return {}, #note -- counts only grow, so these are of an earlier message
+        return {} -- counts only grow, so these are of an earlier message
       end
       found[#found + 1] = entry
     end
   end
-  return found, #(note or '')
-end
-
--- Add the failure of one delivery; the oldest go.
-local function add_failure(found, count, failure)
-  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
-  while #found > FAILURES do
-    table.remove(found, 1)
-  end
+  return found
 end
 
 -- Return the last field of a dead letter; none without failures.
 local function errors_field(found)
   return #found > 0 and {'errors', table.concat(found, '\n')} or {}
 end
+
+local FAILURES = 5 -- failures kept of a message, the latest
+
+-- Drop the oldest failures of a message.
+local function keep_latest(found)
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+end
+
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  keep_latest(found)
+end
+
+local LONGEST_FAILURE = 8192 -- bytes
 
 -- Read the failures that follow the groups: for each position, the failure up to the next one.
 local function read_failures(from, last)
@@ -110,6 +123,7 @@ local function read_failures(from, last)
   end
   return found
 end
+-- End of parts (edit them in lua/parts)
 
 local rejected, reply, position = {}, {0}, 0
 while at <= #ARGV and ARGV[at] ~= 'errors' do
@@ -153,10 +167,11 @@ for i, entry in ipairs(rejected) do
   -- Redis refuses access to a key that this script has emptied, and it would end halfway.
   local body = redis.call('HGET', context, key) or ''
   local count = tonumber(redis.call('HGET', receives, key)) or 1
-  local found, noted = failures_of(key, body, count)
+  local note = has_errors and redis.call('HGET', errors, key) or ''
+  local found = failures_of(note, body, count)
   if redis.call('ZREM', backup, key) == 1 then
     -- A pattern reads the notes, which takes longer than moving them.
-    bytes = bytes + #body + 4 * noted
+    bytes = bytes + #body + 4 * #note
     if failure then
       add_failure(found, count, failure)
     end

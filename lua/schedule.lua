@@ -14,9 +14,11 @@
 local context, delayed = KEYS[1], KEYS[2]
 local base, due = ARGV[1], tonumber(ARGV[2])
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if (base ~= 'delay' and base ~= 'at') or outside(due, 0, 9007199254740991)
   or #ARGV < 4 or #ARGV > 2002 or #ARGV % 2 == 1 then
@@ -28,6 +30,7 @@ local now = clock[1] * 1000000 + clock[2]
 if base == 'delay' then
   due = math.min(due + now, 9007199254740991)
 end
+-- Parts: behind
 -- Return the first microsecond behind the messages for this time. They are a microsecond apart, in
 -- the order of the pushes, because Redis sorts equal scores by key. Such a row is at least half
 -- full. Once its time has come, its front may be taken already: look for the rest of it.
@@ -54,6 +57,7 @@ local function behind(zset, time, text)
     width = 16 * width
   end
 end
+-- End of parts (edit them in lua/parts)
 
 local due_text
 if base == 'delay' then

@@ -39,12 +39,14 @@ if not (window and window >= 1 and window <= 604800000 and window % 1 == 0) then
   return redis.error_reply('ACKQ_ARGUMENT watch: window is 1..604800000 ms')
 end
 
+-- Parts: is_claim
 -- Return whether a held list is a claim; the others were staged. Both names may contain the other
 -- mark further on.
 local function is_claim(name)
   local claim, staged = string.find(name, 'CLAIM:', 1, true), string.find(name, 'STAGED:', 1, true)
   return claim and (not staged or claim < staged)
 end
+-- End of parts (edit them in lua/parts)
 
 local in_flight = redis.call('ZCARD', backup)
 local live = redis.call('LLEN', ready) + redis.call('LLEN', handoff) + in_flight

@@ -42,9 +42,11 @@ local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local CHUNK = 1000 -- messages one call may move
 local RECOVERED = 500 -- messages that came back, of each kind, in one call: they cost the most
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if outside(epoch, 1, 9007199254740991) or outside(batch, 1, 9007199254740991)
   or outside(messages, 1, 9007199254740991) or outside(size, 0, 9007199254740991)
@@ -99,8 +101,12 @@ local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
 local room = math.min(CHUNK, messages - rows)
 local taken, moved, recovered, dead_lettered, missing, cut = 0, 0, 0, 0, 0, false
 
+-- Parts: count_up, enough
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
+  if watched == nil and number > 0 then
+    watched = redis.pcall('HEXISTS', counters, 'since') == 1
+  end
   if watched and number > 0 then
     redis.pcall('HINCRBY', counters, field, number)
   end
@@ -109,12 +115,13 @@ end
 local function enough()
   return size > 0 and bytes >= size
 end
+-- End of parts (edit them in lua/parts)
 
 local function full()
   return cut or taken >= room or moved >= BODY_BUDGET or enough()
 end
 
-local function spend(body)
+local function charge(body)
   taken = taken + 1
   moved = moved + #body
   bytes = bytes + #body
@@ -131,7 +138,7 @@ local function take_back(zset)
     local body = redis.call('HGET', context, key)
     if body then
       redis.call(record and 'RPUSH' or 'LPUSH', claim, body)
-      spend(body)
+      charge(body)
       recovered = recovered + (zset == backup and 1 or 0)
     else
       redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing', 'count',
@@ -154,7 +161,7 @@ local function take_ready(list, from)
     if not body then
       return
     end
-    spend(body)
+    charge(body)
   end
 end
 

@@ -37,9 +37,11 @@ local CHUNK = 300 -- messages one call may lease
 local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local KEPT = 604800000 -- ms for which the list outlives its leases
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if outside(epoch, 1, 9007199254740991) or outside(batch, 1, 9007199254740991)
   or outside(messages, 1, 9007199254740991) or outside(size, 0, 9007199254740991)
@@ -86,6 +88,7 @@ elseif before - now < timeout / 2 then
   return {'ok', rows, 0}
 end
 
+-- Parts: delay/lease_of, delay/in_seconds, delay/count_up
 -- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
 -- keep their order if nobody renews them. A renewal moves the first messages first.
 local function lease_of(index)
@@ -102,6 +105,7 @@ local function count_up(first, field, number)
     redis.pcall('HINCRBY', KEYS[first + 8], field, number)
   end
 end
+-- End of parts (edit them in lua/parts)
 
 local room = math.min(CHUNK, messages - rows)
 local listed = redis.call('ZRANGEBYSCORE', z, '-inf', in_seconds(now), 'WITHSCORES', 'LIMIT', 0,
@@ -115,9 +119,11 @@ local counts = #keys > 0 and redis.call('HMGET', receives, unpack(keys)) or {}
 local bytes = rows > 0 and tonumber(facts[5] or 0) or 0
 local taken, returned, dead_lettered, ended, cut = 0, 0, 0, 0, false
 
+-- Parts: enough
 local function enough()
   return size > 0 and bytes >= size
 end
+-- End of parts (edit them in lua/parts)
 
 local function dead_letter(key, count)
   redis.call('XADD', dead, '*', 'key', key, 'body', '', 'reason', 'body missing', 'count', count,

@@ -30,9 +30,11 @@ local epoch, batch, up_to = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[
 local CHUNK = 300 -- messages one call may delete
 local FREED = 8388608 -- bytes of bodies one call may delete
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if outside(epoch, 1, 9007199254740991) or outside(batch, 0, 9007199254740991)
   or outside(up_to, 0, 9007199254740991) or #KEYS ~= 12 then
@@ -54,6 +56,7 @@ end
 local base, before, renewed = string.match(facts[3] or '', '^(%d+):(%d+):(%d+)$')
 base, before, renewed = tonumber(base), tonumber(before), tonumber(renewed)
 
+-- Parts: delay/lease_of, delay/is_claimed, delay/split, delay/count_up
 -- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
 -- keep their order if nobody renews them. A renewal moves the first messages first.
 local function lease_of(index)
@@ -83,6 +86,7 @@ local function count_up(first, field, number)
     redis.pcall('HINCRBY', KEYS[first + 8], field, number)
   end
 end
+-- End of parts (edit them in lua/parts)
 
 redis.call('ZREMRANGEBYRANK', claims, 1, 0)
 if up_to > tonumber(facts[2] or 0) then

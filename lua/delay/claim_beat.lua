@@ -28,9 +28,11 @@ local epoch, batch, timeout = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARG
 local CHUNK = 300 -- messages one call may renew
 local KEPT = 604800000 -- ms for which the list outlives its leases
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if outside(epoch, 1, 9007199254740991) or outside(batch, 0, 9007199254740991)
   or outside(timeout, 1000000, 315360000000000) or #KEYS ~= 12 then
@@ -60,6 +62,7 @@ if renewed == 0 then
   base = now + timeout
 end
 
+-- Parts: delay/lease_of, delay/is_claimed, delay/split, delay/in_seconds
 -- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
 -- keep their order if nobody renews them. A renewal moves the first messages first.
 local function lease_of(index)
@@ -86,6 +89,7 @@ end
 local function in_seconds(microseconds)
   return string.format('%.6f', microseconds / 1000000)
 end
+-- End of parts (edit them in lua/parts)
 
 -- The first write frees nothing but counts as freeing, so that leases are renewed at maxmemory.
 redis.call('ZREMRANGEBYRANK', claims, 1, 0)

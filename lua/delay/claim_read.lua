@@ -28,9 +28,11 @@ local batch, start, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV
 
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if outside(batch, 1, 9007199254740991) or outside(start, 0, 9007199254740991)
   or outside(wanted, 1, 300) or #KEYS ~= 12 then
@@ -44,6 +46,7 @@ if not base or tonumber(redis.call('ZSCORE', claims, claim) or 0) == 0 then
   return {0}
 end
 
+-- Parts: delay/lease_of, delay/is_claimed, delay/split
 -- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
 -- keep their order if nobody renews them. A renewal moves the first messages first.
 local function lease_of(index)
@@ -66,6 +69,7 @@ local function split(entries)
   end
   return times, keys
 end
+-- End of parts (edit them in lua/parts)
 
 local times, keys = split(redis.call('LRANGE', claim, start, start + wanted - 1))
 local scores = #keys > 0 and redis.call('ZMSCORE', z, unpack(keys)) or {}

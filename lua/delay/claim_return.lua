@@ -27,6 +27,7 @@ local batch = tonumber(ARGV[1])
 
 local CHUNK = 300 -- messages one call may return
 
+-- Parts: outside, delay/nearest
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
@@ -35,6 +36,7 @@ end
 local function nearest(zset)
   return tonumber(redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2] or math.huge)
 end
+-- End of parts (edit them in lua/parts)
 
 if outside(batch, 1, 9007199254740991) or #KEYS ~= 12 then
   return redis.error_reply('ACKQ_ARGUMENT delay/claim_return: an argument is out of range')
@@ -56,6 +58,7 @@ end
 local base, before, renewed = string.match(facts[1] or '', '^(%d+):(%d+):(%d+)$')
 base, before, renewed = tonumber(base), tonumber(before), tonumber(renewed)
 
+-- Parts: delay/lease_of, delay/is_claimed, delay/split, delay/count_up
 -- When the lease of a claimed message ends, in µs. They end a microsecond apart, so that messages
 -- keep their order if nobody renews them. A renewal moves the first messages first.
 local function lease_of(index)
@@ -85,6 +88,7 @@ local function count_up(first, field, number)
     redis.pcall('HINCRBY', KEYS[first + 8], field, number)
   end
 end
+-- End of parts (edit them in lua/parts)
 
 -- The first write frees memory, so that messages can be returned at maxmemory.
 redis.call('ZREMRANGEBYRANK', claims, 1, 0)

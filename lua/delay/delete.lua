@@ -27,15 +27,18 @@ local members, session, at = KEYS[1], ARGV[1], 2
 
 local STRIDE = 9
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if not session or #KEYS % STRIDE ~= 2 then
   return redis.error_reply('ACKQ_ARGUMENT delay/delete: a session, and nine keys a partition')
 end
 local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
 
+-- Parts: delay/holds, delay/count_up
 -- A receipt is valid while it equals the lease, or while it is recorded for an extension to it. The
 -- ready time must equal the lease too: otherwise another client touched the message, and it may be
 -- a new one with the same key.
@@ -53,6 +56,7 @@ local function count_up(first, field, number)
     redis.pcall('HINCRBY', KEYS[first + 8], field, number)
   end
 end
+-- End of parts (edit them in lua/parts)
 
 local done, reply, position = {}, {0}, 0
 while at <= #ARGV do

@@ -37,10 +37,9 @@ local charge, max_receives, at = tonumber(ARGV[2]), tonumber(ARGV[3]), 4
 local STRIDE = 9
 local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local MOST = 100 -- messages one call may return to the queue
-local FAILURES = 5 -- failures kept of a message, the latest
-local LONGEST_FAILURE = 8192 -- bytes
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 
+-- Parts: outside, delay/nearest
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
@@ -49,6 +48,7 @@ end
 local function nearest(zset)
   return tonumber(redis.call('ZRANGE', zset, 0, 0, 'WITHSCORES')[2] or math.huge)
 end
+-- End of parts (edit them in lua/parts)
 
 if not session or outside(charge, 0, 1) or outside(max_receives, 0, 1000000)
   or #KEYS % STRIDE ~= 2 then
@@ -58,6 +58,7 @@ local fenced = session ~= '' and not redis.call('ZSCORE', members, session)
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
+-- Parts: delay/holds, delay/count_up, failures, keep_latest, add_failure, read_failures
 -- A receipt is valid while it equals the lease, or while it is recorded for an extension to it. The
 -- ready time must equal the lease too: otherwise another client touched the message, and it may be
 -- a new one with the same key.
@@ -82,9 +83,10 @@ local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
--- Return the failures that are noted for earlier deliveries of this very message, newest last.
-local function failures_of(errors, key, body, before)
-  local found, note = {}, redis.call('HGET', errors, key)
+-- Return the failures of earlier deliveries of this very message, newest last. The note may be of
+-- another message.
+local function failures_of(note, body, before)
+  local found = {}
   if note and string.match(note, '^[^\n]*') == mark(body) then
     for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
       if tonumber(attempt) >= before then
@@ -96,18 +98,27 @@ local function failures_of(errors, key, body, before)
   return found
 end
 
--- Add the failure of one delivery; the oldest go.
-local function add_failure(found, count, failure)
-  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+-- Return the last field of a dead letter; none without failures.
+local function errors_field(found)
+  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+end
+
+local FAILURES = 5 -- failures kept of a message, the latest
+
+-- Drop the oldest failures of a message.
+local function keep_latest(found)
   while #found > FAILURES do
     table.remove(found, 1)
   end
 end
 
--- Return the last field of a dead letter; none without failures.
-local function errors_field(found)
-  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  keep_latest(found)
 end
+
+local LONGEST_FAILURE = 8192 -- bytes
 
 -- Read the failures that follow the groups: for each position, the failure up to the next one.
 local function read_failures(from, last)
@@ -125,6 +136,7 @@ local function read_failures(from, last)
   end
   return found
 end
+-- End of parts (edit them in lua/parts)
 
 local done, reply, position = {}, {0}, 0
 while at <= #ARGV and ARGV[at] ~= 'errors' do
@@ -188,8 +200,8 @@ for i, each in ipairs(done) do
     reply[1] = reply[1] + 1
     counted.returned = counted.returned + 1
     redis.call('HDEL', KEYS[first + 3], key)
-    local found = body and (failure or dies)
-      and failures_of(KEYS[first + 7], key, body, count) or {}
+    local note = body and (failure or dies) and redis.call('HGET', KEYS[first + 7], key)
+    local found = failures_of(note, body, count)
     if failure then
       add_failure(found, count, failure)
     end
@@ -211,7 +223,7 @@ for i, each in ipairs(done) do
         redis.call('HDEL', KEYS[first + 7], key)
       else
         if failure then
-          local note = mark(body) .. '\n' .. table.concat(found, '\n')
+          note = mark(body) .. '\n' .. table.concat(found, '\n')
           redis.call('HSET', KEYS[first + 7], key, note)
           bytes = bytes + #note
         end

@@ -22,9 +22,11 @@
 local STRIDE = 9
 local LATEST = 8589934591000000 -- µs; up to here a score in seconds tells microseconds apart
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if #ARGV < 5 or #ARGV > 5000 or #ARGV % 5 ~= 0 or #KEYS % STRIDE ~= 0 then
   return redis.error_reply('ACKQ_ARGUMENT delay/push: 1 to 1000 groups of five arguments')
@@ -53,6 +55,7 @@ for first = 1, #KEYS, STRIDE do
   stored[first], latest[first] = {}, {}
 end
 
+-- Parts: delay/behind, delay/count_up
 -- Return the first microsecond behind the messages for this time. They are a microsecond apart, in
 -- the order of the pushes, because Redis sorts equal scores by key. Such a row is at least half
 -- full. Once its time has come, its front may be taken already: look for the rest of it.
@@ -89,6 +92,7 @@ local function count_up(first, field, number)
     redis.pcall('HINCRBY', KEYS[first + 8], field, number)
   end
 end
+-- End of parts (edit them in lua/parts)
 
 local duplicates = {}
 for at = 1, #ARGV, 5 do

@@ -40,11 +40,12 @@ local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local SWEEP = 16 -- leases without a message that one call forgets in a partition
 local SWEPT = 256 -- leases that one call looks at for it, in all partitions
 local NOTES = 16 -- notes of failures that one call looks at, whose messages may be gone
-local FAILURES = 5 -- failures kept of a message, the latest
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if not session or outside(generation, 0, 9007199254740991) or outside(wanted, 1, 1000)
   or outside(timeout, 1, 43200000000) or outside(jitter, 0, 65535)
@@ -61,9 +62,11 @@ local now = clock[1] * 1000000 + clock[2]
 local deadline = now + timeout + jitter
 local lease = string.format('%.0f', deadline)
 
+-- Parts: delay/in_seconds
 local function in_seconds(microseconds)
   return string.format('%.6f', microseconds / 1000000)
 end
+-- End of parts (edit them in lua/parts)
 local now_text, deadline_text = in_seconds(now), in_seconds(deadline)
 
 -- Find all messages and check every type before the first write, so that an error means that
@@ -90,12 +93,14 @@ for first = 3, #KEYS, STRIDE do
   end
 end
 
+-- Parts: delay/count_up
 -- Count for those who watch the partition. A field that is no number is left alone.
 local function count_up(first, field, number)
   if number > 0 and redis.pcall('HEXISTS', KEYS[first + 8], 'since') == 1 then
     redis.pcall('HINCRBY', KEYS[first + 8], field, number)
   end
 end
+-- End of parts (edit them in lua/parts)
 
 -- Remove leases whose messages other clients deleted, and return how many were looked at. Only if
 -- no message is due: an ended lease that still has its message makes that message due.
@@ -159,6 +164,7 @@ local reply = {'ok', deadline}
 local taken, dead_lettered, bytes = 0, 0, 0
 local full = false
 
+-- Parts: spend, failures, keep_latest, add_failure
 local function spend(body)
   bytes = bytes + #body
   full = full or bytes >= BODY_BUDGET
@@ -170,9 +176,10 @@ local function mark(body)
   return #body .. ':' .. redis.sha1hex(string.sub(body, 1, 512) .. string.sub(body, -512))
 end
 
--- Return the failures that are noted for earlier deliveries of this very message, newest last.
-local function failures_of(errors, key, body, before)
-  local found, note = {}, redis.call('HGET', errors, key)
+-- Return the failures of earlier deliveries of this very message, newest last. The note may be of
+-- another message.
+local function failures_of(note, body, before)
+  local found = {}
   if note and string.match(note, '^[^\n]*') == mark(body) then
     for entry, attempt in string.gmatch(note, '\n((%d+):[^\n]*)') do
       if tonumber(attempt) >= before then
@@ -184,18 +191,26 @@ local function failures_of(errors, key, body, before)
   return found
 end
 
--- Add the failure of one delivery; the oldest go.
-local function add_failure(found, count, failure)
-  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+-- Return the last field of a dead letter; none without failures.
+local function errors_field(found)
+  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+end
+
+local FAILURES = 5 -- failures kept of a message, the latest
+
+-- Drop the oldest failures of a message.
+local function keep_latest(found)
   while #found > FAILURES do
     table.remove(found, 1)
   end
 end
 
--- Return the last field of a dead letter; none without failures.
-local function errors_field(found)
-  return #found > 0 and {'errors', table.concat(found, '\n')} or {}
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  keep_latest(found)
 end
+-- End of parts (edit them in lua/parts)
 
 local function dead_letter(first, key, body, reason, count, found)
   redis.call('XADD', KEYS[first + 5], '*', 'key', key, 'body', body, 'reason', reason,
@@ -247,7 +262,7 @@ local function serve(first, listed, has_leases, has_extended, has_receives)
       elseif not body then
         dead_letter(first, key, '', 'body missing', count - 1, {})
       elseif max_receives > 0 and count > max_receives then
-        local failures = failures_of(KEYS[first + 7], key, body, count)
+        local failures = failures_of(redis.call('HGET', KEYS[first + 7], key), body, count)
         if until_ then
           add_failure(failures, count - 1, '') -- no error is known: its lease ended
         end

@@ -61,6 +61,7 @@ redis.call('PERSIST', list)
 
 local moved, bytes, derived, latest = 0, 0, 0, {}
 
+-- Parts: behind, count_up
 -- Return the first microsecond behind the messages for this time. They are a microsecond apart, in
 -- the order of the pushes, because Redis sorts equal scores by key. Such a row is at least half
 -- full. Once its time has come, its front may be taken already: look for the rest of it.
@@ -90,10 +91,14 @@ end
 
 -- Count for those who watch. A field that is no number is left alone.
 local function count_up(field, number)
+  if watched == nil and number > 0 then
+    watched = redis.pcall('HEXISTS', counters, 'since') == 1
+  end
   if watched and number > 0 then
     redis.pcall('HINCRBY', counters, field, number)
   end
 end
+-- End of parts (edit them in lua/parts)
 
 -- Read the id as pop does, but only from ackq's own messages; others get a derived key.
 local function store_later(text)
@@ -116,12 +121,14 @@ local function store_later(text)
   redis.call('HSET', context, key, body)
 end
 
+-- Parts: is_claim
 -- Return whether a held list is a claim; the others were staged. Both names may contain the other
 -- mark further on.
 local function is_claim(name)
   local claim, staged = string.find(name, 'CLAIM:', 1, true), string.find(name, 'STAGED:', 1, true)
   return claim and (not staged or claim < staged)
 end
+-- End of parts (edit them in lua/parts)
 
 -- Move one message, and return it.
 local move = {}

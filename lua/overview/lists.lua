@@ -45,6 +45,7 @@ local now = clock[1] * 1000000 + clock[2]
 local now_text = string.format('%.0f', now)
 local walked, bytes = 0, 0
 
+-- Parts: has, is_claim
 -- Return whether a JSON body may have a member of this name, somewhere.
 local function has(body, name)
   return string.find(body, '"' .. name .. '"', 1, true)
@@ -56,6 +57,7 @@ local function is_claim(name)
   local claim, staged = string.find(name, 'CLAIM:', 1, true), string.find(name, 'STAGED:', 1, true)
   return claim and (not staged or claim < staged)
 end
+-- End of parts (edit them in lua/parts)
 
 -- Return the size of a set of times, how many have passed, and the first one.
 local function tally(zset)

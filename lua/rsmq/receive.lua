@@ -27,12 +27,22 @@ local BODY_BUDGET = 1048576 -- bytes of bodies one call may move
 local DEAD_LETTER_BUDGET = 100 -- dead letters written in one call
 local ASIDE = 1000 -- ms that what is no message is hidden at least
 local SWEPT = 16 -- notes of failures that one call looks at, whose messages may be gone
-local FAILURES = 5 -- failures kept of a message, the latest
 local SLACK = 1000 -- ms that a waiter may take to come back before it is forgotten
 
+-- Parts: rsmq/between, keep_latest
 local function between(number, low, high)
   return number and number >= low and number <= high and number
 end
+
+local FAILURES = 5 -- failures kept of a message, the latest
+
+-- Drop the oldest failures of a message.
+local function keep_latest(found)
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+end
+-- End of parts (edit them in lua/parts)
 
 local function whole(number, low, high)
   return between(number, low, high) and number % 1 == 0
@@ -142,9 +152,7 @@ local function noted_failures(id, received)
   if last ~= received then
     found[#found + 1] = string.format('%.0f:%s000:', received, now_text)
   end
-  while #found > FAILURES do
-    table.remove(found, 1)
-  end
+  keep_latest(found)
   bytes = bytes + #note
   return {'errors', table.concat(found, '\n')}
 end

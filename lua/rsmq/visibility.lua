@@ -21,8 +21,18 @@ local id, vt, failure = ARGV[1], tonumber(ARGV[2]), ARGV[3] or ''
 
 local TOKENS = 64 -- as in send
 local TOKEN_LIFE = 2000 -- ms, as in send
-local FAILURES = 5 -- failures kept of a message, the latest
 local LONGEST_FAILURE = 8192 -- bytes
+
+-- Parts: keep_latest
+local FAILURES = 5 -- failures kept of a message, the latest
+
+-- Drop the oldest failures of a message.
+local function keep_latest(found)
+  while #found > FAILURES do
+    table.remove(found, 1)
+  end
+end
+-- End of parts (edit them in lua/parts)
 
 if not (vt and vt >= 0 and vt <= 9999999 and vt % 1 == 0) then
   return redis.error_reply('ACKQ_ARGUMENT visibility: vt is out of range')
@@ -57,9 +67,7 @@ if failure ~= '' then
     end
   end
   found[#found + 1] = attempt .. string.format(':%.0f:', clock[1] * 1000000 + clock[2]) .. failure
-  while #found > FAILURES do
-    table.remove(found, 1)
-  end
+  keep_latest(found)
   redis.call('HSET', errors, id, table.concat(found, '\n'))
 end
 if awaited then

@@ -71,6 +71,7 @@ while #rows < most and bytes < BODY_BUDGET do
   end
 end
 
+-- Parts: delay/behind, delay/count_up
 -- Return the first microsecond behind the messages for this time. They are a microsecond apart, in
 -- the order of the pushes, because Redis sorts equal scores by key. Such a row is at least half
 -- full. Once its time has come, its front may be taken already: look for the rest of it.
@@ -107,6 +108,7 @@ local function count_up(first, field, number)
     redis.pcall('HINCRBY', KEYS[first + 8], field, number)
   end
 end
+-- End of parts (edit them in lua/parts)
 
 -- Return whether the stored body under the row's key differs; a longer body is not read.
 local function differs(row)

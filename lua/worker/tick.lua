@@ -19,9 +19,11 @@ local ready, ticks = KEYS[1], KEYS[2]
 local schedule, tick, previous = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local missed, body, pop_from = tonumber(ARGV[4]), ARGV[5], ARGV[6] or 'right'
 
+-- Parts: outside
 local function outside(number, low, high)
   return not (number and number >= low and number <= high and number % 1 == 0)
 end
+-- End of parts (edit them in lua/parts)
 
 if outside(tick, 0, 9007199254740991) or outside(previous, 0, 9007199254740991)
   or outside(missed, 0, 1000000000) or not body

@@ -445,9 +445,9 @@ POP = (
     Mutant(
         "reject",
         "the count of another message goes into the dead letter",
-        "local count = tonumber(redis.call('HGET', receives, key)) or 1\n  local found",
+        "local count = tonumber(redis.call('HGET', receives, key)) or 1\n  local note",
         "local count = tonumber(string.match(redis.call('HGET', receives, key) or '1', '%d+'))\n"
-        "  local found",
+        "  local note",
         "test_pop.test_a_count_on_the_list_is_none_of_a_message_that_is_leased_or_delayed",
     ),
     Mutant(
@@ -614,8 +614,8 @@ SETTLING = (
     Mutant(
         "reject",
         "any number of bytes in one call",
-        "bytes + #body + 4 * noted",
-        "bytes + 4 * noted",
+        "bytes + #body + 4 * #note",
+        "bytes + 4 * #note",
         "test_reject.test_one_call_rejects_a_mebibyte_and_says_where_it_stopped",
     ),
     Mutant(

@@ -51,7 +51,7 @@ MUTANTS = (
         "cancel", "the errors are lost", "unpack(errors_field(found)))", "unpack({}))", CANCELED
     ),
     Mutant(
-        "cancel", "the last error is lost", "key, body, count + 1", "key, body, count", CANCELED
+        "cancel", "the last error is lost", "note, body, count + 1", "note, body, count", CANCELED
     ),
     Mutant(
         "cancel",
@@ -76,22 +76,22 @@ MUTANTS = (
         error=True,
     ),
     Mutant("cancel", "any number in one call", " and looked < MOST", "", BUDGET),
-    Mutant("cancel", "notes cost nothing", " + 4 * noted", "", NOTES),
+    Mutant("cancel", "notes cost nothing", " + 4 * #note", "", NOTES),
     Mutant(
         "cancel",
         "a note of another message costs nothing",
-        "return found, #(note or '')",
-        "return found, #found * 1000000",
+        " + 4 * #note",
+        " + 4 * #found * 1000000",
         FOREIGN,
     ),
     Mutant(
         "reject",
         "a note of another message costs nothing",
-        "return found, #(note or '')",
-        "return found, #found * 1000000",
+        " + 4 * #note",
+        " + 4 * #found * 1000000",
         REJECTED,
     ),
-    Mutant("cancel", "a note costs as little as a body", "4 * noted", "noted", NOTES),
+    Mutant("cancel", "a note costs as little as a body", "4 * #note", "#note", NOTES),
     Mutant(
         "cancel", "any number of bytes in one call", " and bytes < BODY_BUDGET do", " do", BUDGET
     ),

@@ -1,0 +1,7 @@
+-- Needs now, in µs; keep_latest.
+
+-- Add the failure of one delivery; the oldest go.
+local function add_failure(found, count, failure)
+  found[#found + 1] = string.format('%.0f:%.0f:', count, now) .. failure
+  keep_latest(found)
+end
