@@ -29,7 +29,7 @@ from .report import RESULTS, drawn_before, write
 from .survivors import reason_of
 from .twins import Twin, twin_of
 
-#: The folders whose tests may notice a mutant. Those of Spark do without a JVM.
+#: The folders and files whose tests may notice a mutant. Those of Spark do without a JVM.
 TESTS = (
     "core",
     "queue",
@@ -45,11 +45,16 @@ TESTS = (
     "ops",
     "otel",
     "metrics",
+    "cli",
+    "web",
+    "process/test_plan.py",
+    "test_embedded.py",
     "spark",
 )
-#: Of some folders only these files. They need a JVM at most for some tests, which `plugin` leaves
-#: out.
+#: Of some folders only these files: no browser, and a JVM at most for some tests, which `plugin`
+#: leaves out.
 ONLY = {
+    "web": ("guard", "mounted", "operating", "pages", "idle"),
     "spark": (
         "options",
         "rows",
@@ -62,6 +67,14 @@ ONLY = {
         "sink",
         "peek",
         "conversions",
+        "delay_stream",
+        "launch",
+        "pipeline_config",
+        "pipeline_display",
+        "pipeline_infer",
+        "pipeline_rejects",
+        "report",
+        "submission",
     ),
 }
 #: The servers of a run: one of each way to reach a server.
@@ -207,10 +220,11 @@ def _recorded(folders: Iterable[str], jobs: int) -> dict[str, dict[str, Any]]:
 
 
 def _recorded_in(folder: str) -> dict[str, dict[str, Any]]:
-    path = WORK / "tests" / f"{folder}.json"
+    path = WORK / "tests" / f"{folder.replace('/', '-')}.json"
     known = json.loads(path.read_text()) if path.exists() else {}
     digests = {}
-    for file in sorted((ROOT / "tests" / folder).rglob("test_*.py")):
+    where = ROOT / "tests" / folder
+    for file in [where] if where.is_file() else sorted(where.rglob("test_*.py")):
         if folder not in ONLY or file.stem.removeprefix("test_") in ONLY[folder]:
             digest = hashlib.sha256(file.read_bytes()).hexdigest()[:16]
             digests[str(file.relative_to(ROOT))] = digest
