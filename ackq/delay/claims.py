@@ -225,7 +225,9 @@ def held(spec: DelaySpec) -> Operation[list[HeldClaim]]:
             rows = yield from call(spec, Request((b"LLEN", _name(keys, group, batch)), resend=True))
             left = (ends - now) / 1_000_000 if ends else None
             before, soonest = totals.get((group, batch), (0, left))
-            if left is not None and soonest is not None:
+            if soonest is None:  # another partition is returning its part
+                left = None
+            elif left is not None:
                 left = min(left, soonest)
             totals[group, batch] = (before + rows, left)
     return [HeldClaim(*each, rows, ends) for each, (rows, ends) in sorted(totals.items()) if rows]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import redis
 
 from ackq.config import QueueConfig
-from ackq.delay import admin, settle
-from ackq.delay.messages import LONGEST_DELAY, DelayedMessage, DelaySpec, due
+from ackq.core.claim_groups import HeldClaim
+from ackq.delay import admin, claims, push, settle
+from ackq.delay.messages import LONGEST_DELAY, DelayedMessage, DelayEntry, DelaySpec, due
 from ackq.errors import ConfigurationError
 from ackq.membership.operations import GroupSpec
 from tests.steps import play
@@ -69,3 +71,25 @@ def test_the_longest_delay_and_the_largest_counts() -> None:
         b"%d" % 2**63: 0,
     }
     assert {text: admin._whole(text) for text in numbers} == numbers
+
+
+@pytest.mark.parametrize("ends", [(0, 9_000_000), (9_000_000, 0), (0, 0), (9_000_000, 7_000_000)])
+def test_a_claim_that_one_partition_is_returning_has_no_end(ends: tuple[int, int]) -> None:
+    spec = _partitioned(2)
+    names = [keys.claim + b"g:4" for keys in spec.partitions]
+    replies: list[object] = [[2, 0]]
+    for name, end in zip(names, ends, strict=True):
+        replies += [[name, b"%d" % end], 3]
+    asked, found = play(claims.held(spec), *replies)
+    assert [each.args[1] for each in asked if each.args[0] == b"LLEN"] == names
+    assert found == [HeldClaim("g", 4, 6, 5.0 if all(ends) else None)]
+
+
+def test_a_push_that_fails_between_two_calls_notes_what_was_sent() -> None:
+    entries = [DelayEntry(f"k{number}", b"{}") for number in range(1200)]
+    steps = push.push_many(DELAY, entries)
+    next(steps)
+    steps.send([])
+    with pytest.raises(redis.ResponseError) as raised:
+        steps.throw(redis.ResponseError("OOM"))
+    assert raised.value.__notes__ == ["ackq: the first 500 of 1200 messages were sent"]
