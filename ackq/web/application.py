@@ -134,9 +134,14 @@ def application(
     )
 
     async def page(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            idle.touch()
-        await app(scope, receive, send)
+        if scope["type"] != "http":
+            await app(scope, receive, send)
+            return
+        idle.touch()
+        try:
+            await app(scope, receive, send)
+        finally:
+            idle.touch()  # it may have opened connections after the timer had closed all
 
     return Guard(page, hosts, users, operate=operate, user_header=user_header)
 

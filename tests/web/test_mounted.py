@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from starlette.testclient import TestClient
 from ackq import Queue
 from ackq.web import application, log
 from ackq.web.asking import Ask
+from ackq.web.watcher import View, Watcher
 from tests.test_readme import _point_at
 from tests.waiting import wait_until
 from tests.web.test_pages import links_of
@@ -136,10 +138,24 @@ def it_is_behind_the_login(http: TestClient, client: redis.Redis, name: str, ref
         assert not queue.stats().paused
 
 
+@pytest.mark.parametrize("slow", [False, True], ids=["quick", "slow"])
 def test_a_page_without_a_lifespan_closes_its_connections_when_nobody_looks(
-    plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch
+    plain_client: redis.Redis, name: str, monkeypatch: pytest.MonkeyPatch, slow: bool
 ) -> None:
     monkeypatch.setattr(importlib.import_module("ackq.web.application"), "IDLE", 0.2)
+    look, close, closed = Watcher.look, Watcher.close, threading.Event()
+
+    def wait_and_look(watcher: Watcher) -> View:
+        assert closed.wait(20)
+        return look(watcher)
+
+    def close_and_tell(watcher: Watcher) -> None:
+        close(watcher)
+        closed.set()
+
+    if slow:  # a request that lasts longer than that
+        monkeypatch.setattr(Watcher, "look", wait_and_look)
+        monkeypatch.setattr(Watcher, "close", close_and_tell)
     settings = plain_client.connection_pool.connection_kwargs
     named = redis.Redis(host=settings["host"], port=settings["port"], client_name=f"page-{name}")
 
