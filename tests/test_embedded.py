@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import signal
@@ -315,6 +316,14 @@ def test_a_frozen_server_can_be_stopped(tmp_path: Path) -> None:
     assert not alive(pid)
     assert "bye bye" in (tmp_path / "redis.log").read_text()  # a shutdown, and not a kill
     server.stop()  # once more changes nothing
+
+
+def test_a_server_stops_as_soon_as_it_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackq.embedded.server.STOP_TIMEOUT", math.inf)
+    with embedded.Server(tmp_path):
+        pass
 
 
 # --- the shared server ----------------------------------------------------------

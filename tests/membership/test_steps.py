@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from redis.exceptions import NoPermissionError, ResponseError
+from redis.exceptions import ConnectionError, NoPermissionError, ResponseError
 
 from ackq.core.effects import Request
 from ackq.errors import ConfigurationError, KeyTypeError, QueueNameError
@@ -13,6 +13,7 @@ from ackq.membership import shards
 from ackq.membership.assign import assign
 from ackq.membership.operations import Assignment, GroupSpec, Session, heartbeat, leave
 from ackq.membership.shards import Shards
+from ackq.ops.sharded import _is_recorded
 from tests.steps import play
 
 SPEC = GroupSpec.of("g", 8, 10.0)
@@ -198,6 +199,15 @@ def test_what_is_recorded_is_found_by_those_who_may_only_read() -> None:
     for shares in (None, b"", b"x", b"1025"):
         assert found(None, shares)[1] is None
     assert found(NoPermissionError(), NoPermissionError())[1] is None
+
+
+def test_a_record_that_could_not_be_read_is_not_taken_for_none() -> None:
+    for error in (ConnectionError("away"), ResponseError("LOADING")):
+        for steps in (shards.recorded_shards("jobs"), _is_recorded("jobs")):
+            with pytest.raises(type(error)):
+                play(steps, error)
+    for error in (NoPermissionError(), ResponseError("WRONGTYPE")):
+        assert not play(_is_recorded("jobs"), error, None)[1]
 
 
 def test_the_record_is_read_and_created_by_one_call() -> None:

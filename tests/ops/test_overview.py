@@ -256,6 +256,47 @@ def test_a_server_that_is_away_has_no_figures_and_is_read_again_later(tmp_path: 
         assert len(overview.read().queues) == 1
 
 
+@pytest.mark.parametrize(
+    "error", [redis.ConnectionError("away"), redis.TimeoutError("late"), OSError("no route")]
+)
+@pytest.mark.parametrize("named", [False, True])
+def test_a_node_that_fails_is_down_and_the_others_are_read(
+    plain_client: redis.Redis,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    named: bool,
+) -> None:
+    class Away:
+        """A route that answers nothing."""
+
+        address = "away"
+
+        def __getattr__(self, name: str) -> Any:
+            raise error
+
+        def close(self) -> None:
+            pass
+
+    with (
+        Queue(plain_client, name) as queue,
+        Overview(plain_client, [name] if named else []) as overview,
+    ):
+        queue.push({"id": "a"})
+        queue.pop()
+        away = overview_module._Node(Driver(Away()), clustered=False)  # type: ignore[arg-type]
+        overview._nodes = [away, *overview._connected()]
+        snapshot = overview.read()
+        assert [(each.up, each.problem) for each in snapshot.servers] == [
+            (False, error),
+            (True, None),
+        ]
+        assert [each.name for each in snapshot.queues] == [name]
+        assert not snapshot.complete
+        monkeypatch.setattr(overview_module, "nodes_of", Away().__getattr__)
+        assert [each.up for each in overview.read().servers] == [False]
+
+
 def test_scripts_that_the_server_does_not_know_are_sent(client: Client, name: str) -> None:
     with Queue(client, name) as queue, Overview(client, [name]) as overview:
         queue.push({"id": "a"})

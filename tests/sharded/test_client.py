@@ -238,6 +238,24 @@ def test_shards_in_use_are_opened_again_if_they_were_closed(
     asyncio.run(main())
 
 
+def test_tasks_that_begin_at_once_open_the_shards_once() -> None:
+    asked: list[Any] = []
+
+    async def read(*args: Any) -> Shards:
+        asked.append(args)
+        await asyncio.sleep(0)  # another task runs
+        return FIRST
+
+    async def run() -> None:
+        async with _queue() as queue:
+            queue._home.execute = read
+            first, second = await asyncio.gather(queue._opened(), queue._opened())
+            assert first is second
+
+    asyncio.run(run())
+    assert len(asked) == 1
+
+
 # --- taking --------------------------------------------------------------------------------
 
 

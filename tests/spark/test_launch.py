@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyspark
 import pytest
+from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 import ackq.spark
 from ackq.errors import ConfigurationError
-from ackq.spark import java
+from ackq.spark import java, launch
 from ackq.spark.home import choose_home
 
 ROOT = Path(__file__).parents[2]
@@ -151,6 +156,78 @@ def test_a_spark_that_others_may_share_keeps_its_home(
         variables.setenv(name, value)
     choose_home(master)
     assert os.environ.get("SPARK_HOME") == environment.get("SPARK_HOME")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_java_reads_the_settings_from_a_file_that_is_gone_afterwards(
+    variables: pytest.MonkeyPatch, fails: bool
+) -> None:
+    files: list[Path] = []
+
+    def start() -> None:
+        flag, file, *rest = shlex.split(os.environ["PYSPARK_SUBMIT_ARGS"])
+        assert (flag, rest[1:]) == ("--properties-file", ["--verbose", "pyspark-shell"])
+        files.append(Path(file))
+        assert "spark.odd" in files[0].read_text()
+        if fails:
+            raise RuntimeError("no Java")
+
+    variables.setattr(SparkContext, "_ensure_initialized", start)
+    variables.setenv("PYSPARK_SUBMIT_ARGS", "--verbose pyspark-shell")
+    with pytest.raises(RuntimeError) if fails else contextlib.nullcontext():
+        launch._start_java({"spark.odd": "a b"})
+    assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--verbose pyspark-shell"
+    assert not files[0].exists()
+
+
+@pytest.mark.parametrize(
+    ("submitted", "given", "master"),
+    [
+        (False, {}, "local[*]"),
+        (False, {"master": "local[2]"}, "local[2]"),
+        (False, {"config": {"spark.master": "local[3]"}}, "local[3]"),
+        (True, {}, None),
+        (True, {"master": "local[2]"}, "local[2]"),
+    ],
+)
+def test_a_session_gets_its_settings_and_starts_java_once(
+    variables: pytest.MonkeyPatch, submitted: bool, given: dict[str, Any], master: str | None
+) -> None:
+    made: list[dict[str, str]] = []
+    started: list[Any] = []
+    variables.setattr(launch, "_running", lambda: None)
+    variables.setattr(launch, "is_submitted", lambda: submitted)
+    variables.setattr(launch, "find_java", lambda: "/opt/java")
+    variables.setattr(launch, "_start_java", started.append)
+    variables.setattr(launch, "choose_home", started.append)
+    variables.setattr(
+        SparkSession.Builder, "getOrCreate", lambda builder: made.append(dict(builder._options))
+    )
+    variables.setattr(SparkSession.Builder, "_options", {}, raising=False)
+    for name in ("ACKQ_REDIS_URL", "JAVA_HOME", "PYTHONPATH"):
+        variables.setenv(name, os.environ.get(name, ""))  # it is as before after the test
+    config = {"spark.ui.enabled": False, **given.pop("config", {})}
+    ackq.spark.session("films", url="redis://one", config=config, **given)
+    (options,) = made
+    assert options.pop("spark.app.name") == "films"
+    assert options.pop("spark.master", None) == master
+    assert options == {"spark.ui.enabled": "false"}
+    assert started == ([] if submitted else [master, {"spark.master": master, **options}])
+    assert os.environ["ACKQ_REDIS_URL"] == "redis://one"
+
+
+def test_a_context_that_has_no_session_yet_is_no_error(variables: pytest.MonkeyPatch) -> None:
+    def fail() -> SparkSession:
+        raise error
+
+    variables.setattr(SparkSession, "getActiveSession", lambda: None)
+    variables.setattr(SparkContext, "_active_spark_context", object())
+    variables.setattr(SparkSession, "active", fail)
+    error: Exception = PySparkRuntimeError("no session")
+    assert launch._running() is None
+    error = ValueError()
+    with pytest.raises(ValueError):  # noqa: PT011
+        launch._running()
 
 
 @pytest.mark.campaign

@@ -118,6 +118,7 @@ def test_a_trigger_delay_has_a_unit() -> None:
     for text, seconds in delays.items():
         found = reading(queue="jobs", minOffsetsPerTrigger=5, maxTriggerDelay=text)
         assert (found.min_messages, found.max_delay) == (5, seconds)
+    assert reading(queue="jobs", minMessagesPerTrigger=5).max_delay == 15 * 60
 
 
 def test_one_target_must_be_named() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import threading
 from collections import Counter
 
 import pytest
@@ -174,6 +175,37 @@ def test_a_search_for_failing_rows_is_shown(capsys: pytest.CaptureFixture[str]) 
     progress.search = Search(jobs=7, found=1)
     assert line in shown(progress, 100)
     assert progress.as_dict()["search"] == {"jobs": 7, "found": 1}
+
+
+class Stream(io.TextIOWrapper):
+    """A standard output that shows what was flushed."""
+
+    def __init__(self, terminal: bool) -> None:
+        self.terminal, self.raw_ = terminal, io.BytesIO()
+        super().__init__(self.raw_, "utf-8")
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+    @property
+    def seen(self) -> str:
+        return self.raw_.getvalue().decode()
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_is_seen_at_once(monkeypatch: pytest.MonkeyPatch, terminal: bool) -> None:
+    stream = Stream(terminal)
+    monkeypatch.setattr("sys.stdout", stream)
+    threads = threading.active_count()
+    with display(CONFIG, as_json=False) as show:
+        show(Progress(CONFIG.name, state="waiting"))
+        assert f"{CONFIG.name}: waiting" in stream.seen or terminal
+        assert "Press Ctrl-C" in stream.seen or not terminal
+        assert threading.active_count() == threads  # nothing is drawn in between
+    before = stream.seen
+    with display(CONFIG, as_json=True) as show:
+        show(Progress(CONFIG.name, state="stopped"))
+    assert json.loads(stream.seen.removeprefix(before))["state"] == "stopped"
 
 
 def test_the_rate_is_of_the_last_half_minute() -> None:

@@ -21,6 +21,7 @@ from ackq.membership.shards import shard_names
 from ackq.queue.claims_client import Claims
 from ackq.sharded import ShardedQueue
 from ackq.spark import offsets
+from ackq.spark.shards import Shards
 from ackq.spark.source import AckqDataSource
 from ackq.topic import Topic
 from tests.servers.private import private_server
@@ -478,6 +479,24 @@ def test_the_progress_counts_without_ever_failing(start: Start, queue: Queue) ->
     assert (report["ready"], report["claimed"], report["open"]) == (10, 20, 1)
 
 
+def test_a_count_that_fails_does_not_end_the_query(
+    start: Start, queue: Queue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(shards: Shards) -> dict[str, int]:
+        raise redis.ConnectionError("no route to redis://:canary@host")
+
+    monkeypatch.setattr(Shards, "counts", fail)
+    queue.push({"id": "a"})
+    engine = start(Checkpoint())
+    engine.step()
+    report = engine._reader.reportLatestOffset()
+    assert report is not None
+    assert (report["open"], "ready" in report) == (1, False)
+    (logged,) = [each.getMessage() for each in caplog.records if each.name == "ackq.spark"]
+    assert logged.startswith("could not count the messages: no route to")
+    assert "canary" not in logged
+
+
 @pytest.mark.parametrize("stage", STAGES)
 def test_several_queues_are_one_source_whose_rows_name_their_queue(
     start: Start, queue: Queue, plain_client: redis.Redis, stage: Stage
@@ -588,6 +607,10 @@ def test_a_pattern_stands_for_the_queues_that_match_also_if_all_is_claimed(
         assert sorted(ids_of(log)) == sorted(ids[:9])
         assert {row["queue"] for row in log.rows()} == set(names[:3])
         assert queues[3].stats().ready == 3
+        queues[1].push({"id": "one"})
+        log = Checkpoint()
+        start(log, queue=None, queues=f"{token}-b*", groupId="one").run()
+        assert [(row["queue"], row["id"]) for row in log.rows()] == [(names[1], "one")]
     with pytest.raises(ConfigurationError, match="0 queues match"):
         start(Checkpoint(), queue=None, queues=f"{token}-none-*")
 

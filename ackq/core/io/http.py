@@ -126,8 +126,7 @@ class _Requests(BaseHTTPRequestHandler):
 
     def finish(self) -> None:
         self.server.connections.pop(self.request, None)
-        with contextlib.suppress(ConnectionError):
-            super().finish()
+        super().finish()
 
     def do_GET(self) -> None:
         answer = self._refusal() or self.server.answer(self.path, self.headers)  # type: ignore[arg-type]
